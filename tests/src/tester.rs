@@ -30,7 +30,8 @@ pub struct Campaign<'a> {
 }
 
 impl<'a> Campaign<'a> {
-    /// Writes the campaign's file: the keys of `head`, the routers, the tests of `head`, and the testbed.
+    /// Writes the campaign's file. `head` has the keys and the tests of the campaign, `duts` the routers, and `testbed` the keys of the
+    /// testbed.
     ///
     /// # Panics
     /// When the file cannot be written.
@@ -60,8 +61,8 @@ impl<'a> Campaign<'a> {
         self.results()
     }
 
-    /// Starts the campaign on a host, with these words before the command. Campaigns with physical ports run in the host's
-    /// namespace, as the tester makes none for them.
+    /// Starts the campaign on a host, with these words before the command. Campaigns with physical ports run in the host's namespace,
+    /// because the tester makes no namespaces for them.
     pub fn spawn(&self, on: &Host, before: &[&str]) -> Process {
         let (path, temporary) = (path(self.lab.dir()), self.lab.dir().display());
         let set = ["env".to_owned(), format!("PATH={path}"), format!("TMPDIR={temporary}")];

@@ -10,12 +10,12 @@ use testkit::netns::{Host, LIMIT, Lab};
 use testkit::router::binary;
 use testkit::skip::skipped;
 
-/// A load that any machine forwards, with time for late frames.
+/// The beginning of a campaign with a load that any machine forwards. Trials wait long enough for late frames.
 const HEAD: &str = "name = 'ci'\ntrial-seconds = 1\nwaits = { residual = 1, restabilise = 0.02 }\nrepetitions = 1\n\
                     procedures = ['loads']\nloads = ['1000 fps']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [128]\n";
 
-/// Returns a kernel bridge between the links. `impair` sets up the impairment of the second link's output, and `dropped`
-/// prints how many frames it dropped.
+/// Returns a router that is a kernel bridge between the links. The command `impair` sets up the impairment of the second link's output, and
+/// the command `dropped` prints how many frames the impairment dropped.
 fn bridge(impair: &str, dropped: &str) -> String {
     format!(
         "{{kind = 'command', bridge = true, configure = '''

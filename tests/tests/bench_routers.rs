@@ -11,7 +11,7 @@ use testkit::process::until;
 use testkit::router::binary;
 use testkit::skip::skipped;
 
-/// Two loads that any machine forwards.
+/// The beginning of a campaign with two loads that any machine forwards.
 const HEAD: &str = "name = 'ci'\ntrial-seconds = 0.3\nrepetitions = 1\nwaits = { residual = 0.1, restabilise = 0.02 }\nprocedures = ['loads']\nloads = ['2000 fps', '5000 fps']\n\
                     [[test]]\ntraffic = 'rfc2544'\nsizes = [128]\n";
 
@@ -122,7 +122,8 @@ fn tester_measures_programs_with_shared_memory() {
     assert!(facts(&results, "testpmd")["version"].as_str().is_some_and(|v| v.contains("DPDK")));
 }
 
-/// Volley plays VPP, as it understands VPP's files and commands. This checks them as far as Volley knows them.
+/// Volley takes the place of VPP, whose files and commands it understands. The test checks these files and commands as far as Volley
+/// supports them.
 #[test]
 fn tester_configures_vpp_with_files_that_volley_accepts() {
     let Some(lab) = Lab::new() else { return };
@@ -205,7 +206,7 @@ fn impossible_loads_and_workers_are_refused() {
     let found =
         |cell: usize| results["cells"][cell]["measurements"][0]["found"]["result"].as_array().map(Vec::len);
     assert_eq!((found(0), found(1)), (Some(2), Some(1)), "{results}");
-    let why = "none, rfc2544, 1518 bytes, loads: 85 kfps: skipped, more than the links carry";
+    let why = "none, rfc2544, 1518 bytes, loads: 85 kfps: skipped, because the links cannot carry them";
     assert_eq!(results["caveats"], serde_json::json!([why]));
 }
 
@@ -342,7 +343,8 @@ fn a_port_that_carries_a_login_is_refused() {
     assert!(!refused.ok() && refused.stderr.contains(why), "{}", refused.stderr);
 }
 
-/// A directory with a settable clock for the first core is mounted over the machine's own, for the tester alone.
+/// A directory of this test is mounted over the machine's directory of core settings, for the tester alone. In it, the first core has a
+/// settable clock.
 #[test]
 fn clocks_are_set_for_a_router_and_restored() {
     let Some(lab) = Lab::new() else { return };

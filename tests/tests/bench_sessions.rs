@@ -42,8 +42,8 @@ fn number(value: &Value, name: &str) -> u64 {
     value[name].as_u64().unwrap_or_else(|| panic!("no {name}: {value}"))
 }
 
-/// Checks that an attempt and the kernel count no more connections than were tried, and at least those confirmed. Returns
-/// true if all were confirmed.
+/// Checks the numbers of connections in an attempt and, if present, in the kernel's count: no more than were tried, and at least those
+/// confirmed. Returns true if all were confirmed.
 fn conserved(attempt: &Value) -> bool {
     let [tried, arrived, different] =
         ["connections", "arrived", "different"].map(|name| number(attempt, name));

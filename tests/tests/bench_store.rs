@@ -11,7 +11,7 @@ use serde_json::Value;
 use testkit::netns::Lab;
 use testkit::router::binary;
 
-/// Two results of three trials each.
+/// A campaign with two frame sizes, so with two results of three trials each.
 const CAMPAIGN: &str = "name = 'kept'\ntrial-seconds = 1\nrepetitions = 3\nwaits = { residual = 0.05, restabilise = 0.05 }\nduts = ['volley']\nprocedures = ['loads']\n\
                         loads = ['5 kfps']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64, 256]\n";
 

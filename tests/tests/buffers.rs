@@ -53,7 +53,7 @@ fn buffers(router: &Router) -> u64 {
     router.json("show buffers")["total"].as_u64().unwrap()
 }
 
-/// Sends both ways through devices that know only the buffers of the start. Every packet is counted.
+/// Sends both ways through devices that know only the buffers that existed at the start. Every packet is counted.
 #[test]
 fn adding_buffers_under_traffic_loses_and_reorders_nothing() {
     let Some((a, r, s, b)) = two_routers() else { return };

@@ -31,7 +31,7 @@ const ROUTER: Mac = Mac([2, 0xfe, 0, 0, 0, 0]);
 /// Position of the number and the time in a packet: behind its UDP header.
 const STAMP: std::ops::Range<usize> = 42..58;
 
-/// Results of the packets.
+/// Counts and delays of the packets.
 #[derive(Debug, Default)]
 struct Seen {
     /// Packets that the router's ring accepted, and packets that came back.

@@ -23,7 +23,7 @@ use infra::clock::{self, Clock, tsc};
 use wire::Mac;
 use wire::builder::PacketBuilder;
 
-/// Measured repetitions, and bursts in each repetition.
+/// Number of measured repetitions, and number of bursts in each of them.
 const REPETITIONS: usize = 15;
 const BURSTS: usize = 10_000;
 
@@ -131,7 +131,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns [`delay_error_ns`] of each trial.
+/// Returns the result of [`delay_error_ns`] for each of several trials at this load.
 fn delay_errors(load_fps: f64) -> Result<Vec<f64>, Box<dyn Error>> {
     let pool = Pool::new(8192)?;
     let request = Request { load_fps, duration: Duration::from_millis(200) };

@@ -19,7 +19,7 @@ const DELAY_NS: u64 = 20_000;
 /// smaller, since the simulated router runs in this program and on the same core.
 ///
 /// # Errors
-/// Returns an error if the trial has no outcome.
+/// Returns an error if the trial fails, or no frame arrives.
 pub fn delay_error_ns(pool: &Pool, request: Request) -> Result<f64, Failure> {
     let failed = |e: &dyn std::fmt::Display| Failure(format!("the simulated router: {e}"));
     let (tx, rx, _) = link(Path::new(1).delay(Delay::Fixed(DELAY_NS)));

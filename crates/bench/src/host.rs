@@ -6,7 +6,7 @@ use std::fs;
 /// Ticks per second in `/proc`. The same on all machines, whatever the kernel's own tick rate (proc(5), USER_HZ).
 pub const TICKS: f64 = 100.0;
 
-/// Time of one processor, or of all, by use, since boot. In ticks of `/proc/stat` (proc(5)).
+/// Time of one processor, or of all together, since the machine started, split by use. The unit is ticks of `/proc/stat` (proc(5)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// User programs, including those of low priority (nice).
@@ -41,8 +41,8 @@ impl Times {
             .collect()
     }
 
-    /// Parses user, nice, system, idle, iowait, irq, softirq and steal. User and nice already include the guest times
-    /// after them (proc(5)).
+    /// Parses user, nice, system, idle, iowait, irq, softirq and steal. The guest times that follow are not read, since user and nice
+    /// already include them (proc(5)).
     fn of(words: &str) -> Option<Times> {
         let ticks: Vec<u64> = words.split_whitespace().take(8).map_while(|w| w.parse().ok()).collect();
         let &[user, nice, system, idle, wait, irq, softirq, stolen] = ticks.as_slice() else { return None };
@@ -62,7 +62,7 @@ impl Times {
         }
     }
 
-    /// Ticks of work, by any program or the kernel.
+    /// Returns the ticks in which any program or the kernel worked.
     pub fn busy(self) -> u64 {
         self.user.saturating_add(self.system).saturating_add(self.irq).saturating_add(self.softirq)
     }
@@ -89,7 +89,7 @@ pub struct Task {
     pub user: u64,
     /// Ticks in the kernel.
     pub system: u64,
-    /// Start time, in ticks since boot. Distinguishes it from a later task with the same number.
+    /// Start time, in ticks since boot. Distinguishes the task from a later one with the same ID.
     pub started: u64,
 }
 
@@ -105,7 +105,7 @@ impl Task {
         Some(Task { name, user: field(14)?, system: field(15)?, started: field(22)? })
     }
 
-    /// Processor time in seconds.
+    /// Returns the processor time in seconds.
     pub fn seconds(&self) -> f64 {
         self.user.saturating_add(self.system) as f64 / TICKS
     }

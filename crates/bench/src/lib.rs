@@ -1,7 +1,7 @@
 //! The tester, `volley bench`: measures routers by the methods of RFC 2544, its successors, and the papers about VPP.
 //!
-//! It is independent of the router's packet graph. A [`trial`] sends the described traffic at a load for a time, and reports what was
-//! received. Searches, campaigns and statistics run trials and compute results from them.
+//! The tester is independent of the router's packet graph. A [`trial`] sends the described traffic at a load for a time, and reports what
+//! was received. Searches, campaigns and statistics run trials and compute results from them.
 
 #![forbid(unsafe_code)]
 

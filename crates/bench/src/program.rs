@@ -11,11 +11,11 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// Limit for each output of a program, in bytes. Output beyond it is not read.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// Runs a program to completion and returns its output. Kills its process group if, after `limit`, the program still
-/// runs or a process that it left behind keeps the output open.
+/// Runs a program to completion and returns its output. Kills the program's process group if, after `limit`, the program still runs, or a
+/// process that it left behind keeps the output open.
 ///
 /// # Errors
-/// If the program cannot be started, or exceeds the limit.
+/// Returns an error if the program cannot be started, or exceeds the limit.
 pub(crate) fn output(command: &mut Command, limit: Duration) -> io::Result<Output> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = command.spawn()?;
@@ -41,7 +41,7 @@ pub(crate) fn output(command: &mut Command, limit: Duration) -> io::Result<Outpu
     Err(io::Error::new(io::ErrorKind::TimedOut, format!("timed out after {limit:?}")))
 }
 
-/// Reads to the end on a separate thread.
+/// Reads a pipe to its end on a separate thread, which sends the bytes to the returned receiver.
 fn read(pipe: Option<impl Read + Send + 'static>) -> Receiver<io::Result<Vec<u8>>> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {

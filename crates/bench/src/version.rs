@@ -15,7 +15,8 @@ pub fn version() -> &'static str {
     VERSION.get_or_init(|| with_build(number, Path::new("/proc/self/exe")))
 }
 
-/// Returns the version with build of another program that reports version `number`. Only `number` if the file cannot be read.
+/// Returns version and build of another program, the file `program`, which reports version `number`. Returns only `number` if the file
+/// cannot be read.
 pub fn with_build(number: &str, program: &Path) -> String {
     match build(program) {
         Ok(build) => format!("{number} (build {build:016x})"),
@@ -41,7 +42,7 @@ mod tests {
 
     use super::*;
 
-    /// Environment variable that makes this test, run again as a child process, print its version.
+    /// Environment variable for this test run as a child process: if it is set, the test prints its version.
     const ASKED: &str = "VOLLEY_TEST_VERSION";
 
     #[test]

@@ -29,7 +29,7 @@ struct Arena {
 struct State {
     /// First byte that no region has used yet. Byte 0 is never used, so index 0 is always invalid.
     end: usize,
-    /// Regions of removed pools with all buffers returned, for reuse.
+    /// Regions of removed pools, for reuse. All their buffers have been returned.
     spare: Vec<Region>,
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn map(buffers: usize) -> io::Result<Region> {
     Ok(Region { segment, buffers })
 }
 
-/// Takes back a region that no packet uses any more.
+/// Makes a region available for reuse. No packet may use its buffers any more.
 pub(crate) fn give_back(region: Region) {
     if let Ok(arena) = arena() {
         arena.state.lock().unwrap_or_else(|e| e.into_inner()).spare.push(region);
@@ -116,8 +116,8 @@ pub(crate) unsafe fn at(base: *mut u8, index: u32) -> NonNull<u8> {
     unsafe { NonNull::new_unchecked(base.add(index as usize * LINE)) }
 }
 
-/// Returns the address of a buffer's link. Shared tails are read and counted through this pointer, never
-/// borrowed.
+/// Returns the address of a buffer's link. Segments shared by several packets are read and counted through
+/// this pointer, never borrowed.
 ///
 /// # Safety
 /// `index` came from a pool.
@@ -131,7 +131,7 @@ pub(crate) unsafe fn link_ptr(index: u32) -> *mut Link {
 ///
 /// # Safety
 /// `index` came from a pool, and the caller is the buffer's only owner and allows no other access to its link
-/// meanwhile.
+/// during the borrow.
 #[inline(always)]
 pub(crate) unsafe fn link<'a>(index: u32) -> &'a mut Link {
     // SAFETY: the memory was mapped zeroed, and any bits are a valid `Link` (plain integers). Ownership makes

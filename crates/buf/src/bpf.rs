@@ -1,15 +1,15 @@
 //! The packet filter machine: classic BPF, as `tcpdump -d` prints it.
 //!
-//! An expression is compiled once, elsewhere; its program runs here for every packet. A program is checked
-//! and decoded when it is made: all jumps lead forward and stay inside, so it ends, and none of its
-//! instructions can fail. A packet too short for the program does not match, as with the kernel's machine.
+//! An expression is compiled once, elsewhere; the resulting program runs here for every packet. A program is checked and decoded when it is
+//! made. All jumps lead forward and stay inside the program, so it ends, and none of its instructions can fail. A packet that is too short
+//! for the program does not match, as in the kernel.
 
 use std::fmt;
 use std::str::FromStr;
 
 /// Maximum number of instructions of a program, as in Linux (`BPF_MAXINSNS`).
 const LONGEST: usize = 4096;
-/// First offset of the metadata that Linux keeps beside a packet (`SKF_LL_OFF`).
+/// Lowest offset that does not mean packet data: programs for Linux use it and all higher ones for headers and metadata (`SKF_LL_OFF`).
 const BESIDE: u32 = 0xffe0_0000;
 /// Number of scratch memory words.
 const WORDS: usize = 16;
@@ -21,7 +21,7 @@ pub struct Instruction {
     pub code: u16,
     /// Number of instructions to skip if a test is true.
     pub jt: u8,
-    /// Number of instructions to skip if it is false.
+    /// Number of instructions to skip if the test is false.
     pub jf: u8,
     /// The operand.
     pub k: u32,
@@ -75,11 +75,11 @@ enum Source {
 /// Value to load.
 #[derive(Clone, Copy, Debug)]
 enum Load {
-    /// This number of packet bytes at an offset, most significant first.
+    /// Packet bytes, most significant first: their offset, and their number.
     At(u32, u8),
-    /// The same, at an offset from X.
+    /// The same as `At`, but the offset is relative to X.
     Behind(u32, u8),
-    /// The length of an IPv4 header whose first byte is at this offset.
+    /// The length in bytes of an IPv4 header whose first byte is at this offset.
     HeaderLen(u32),
     /// The length of the packet.
     Len,
@@ -121,9 +121,9 @@ enum Step {
     ToA,
     Jump(u32),
     Branch(Test, Source, u8, u8),
-    /// The end: the packet matches if the number is not 0.
+    /// Ends the program: the packet matches if this number is not 0.
     End(u32),
-    /// The end: the packet matches if A is not 0.
+    /// Ends the program: the packet matches if A is not 0.
     EndWithA,
 }
 
@@ -149,7 +149,7 @@ impl Program {
             let step = decode(*i).ok_or_else(|| BpfError(format!("unknown instruction {at}: {i:?}")))?;
             if matches!(step, Step::Load(_, Load::At(BESIDE.., _))) {
                 return Err(BpfError(
-                    "it uses metadata that Linux keeps beside a packet, such as its direction or interface"
+                    "it uses packet metadata of the Linux kernel, such as the direction or the interface, which the router does not have"
                         .into(),
                 ));
             }
@@ -167,8 +167,8 @@ impl Program {
         Ok(Program(steps.into()))
     }
 
-    /// True if a packet of `len` bytes matches. `first` is its beginning; `beyond` returns the byte after
-    /// that at an offset in the packet, if there is one.
+    /// True if a packet of `len` bytes matches. `first` has the beginning of the packet. `beyond` returns the byte at an offset in the
+    /// packet, for offsets after `first`, or `None` if there is no such byte.
     pub fn matches(&self, first: &[u8], len: u32, beyond: impl Fn(usize) -> Option<u8>) -> bool {
         self.run(first, len, beyond).unwrap_or(false)
     }
@@ -384,7 +384,7 @@ mod tests {
             ("120 0 0 0\n6 0 0 0", "unknown instruction"),
             ("65535 0 0 0", "unknown instruction"),
             // The program of "inbound".
-            ("40 0 0 4294963204\n6 0 0 0", "beside a packet"),
+            ("40 0 0 4294963204\n6 0 0 0", "packet metadata"),
             ("6 0 0", "not an instruction"),
             ("6 300 0 0", "not an instruction"),
         ] {
@@ -420,7 +420,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any accepted program ends and reads nothing that does not exist.
+        /// Any accepted program ends, and reads nothing outside of the packet.
         #[test]
         fn any_valid_program_ends_without_a_panic(
             code in prop::collection::vec((0u16..256, 0u8..4, 0u8..4, prop_oneof![0u32..64, any::<u32>()]), 1..40),

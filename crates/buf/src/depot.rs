@@ -1,18 +1,19 @@
 //! The free buffers of a pool outside of the threads' caches.
 //!
-//! Devices with access to the pool's memory (see [`Lent`](crate::Lent)) only know the [`Window`], the memory
-//! of the initial buffers. So the initial buffers are on a separate stack, and threads get added buffers first.
+//! Devices with access to the pool's memory (see [`Lent`](crate::Lent)) can only access the [`Window`], the
+//! memory of the initial buffers. So free initial buffers are on a separate stack, and threads get buffers
+//! that were added later first.
 
 use crate::window::Window;
 
-/// Two stacks of buffers.
+/// Two stacks of free buffers.
 pub(crate) struct Depot {
     window: Window,
-    /// Buffers of the window: all buffers until some are added.
+    /// Free buffers of the window. Until buffers are added to the pool, all free buffers are here.
     home: Vec<u32>,
     /// Added buffers.
     others: Vec<u32>,
-    /// True if buffers were added.
+    /// True if buffers were added to the pool later.
     grown: bool,
 }
 
@@ -24,7 +25,7 @@ impl Depot {
         Depot { window, home, others: Vec::new(), grown: false }
     }
 
-    /// Number of buffers here: of the window, and others.
+    /// Returns the number of window buffers and the number of added buffers in this depot.
     pub fn lens(&self) -> (usize, usize) {
         (self.home.len(), self.others.len())
     }
@@ -34,8 +35,9 @@ impl Depot {
         [&self.home[..], &self.others].concat()
     }
 
-    /// Adds buffers. `added` must have room for all buffers ever added: it becomes the new list. Returns the old
-    /// list, which the caller can drop without a lock.
+    /// Adds the buffers in `added`. Then `added` becomes the list of added buffers, so it must have the
+    /// capacity for all buffers ever added. Returns the old list, so that the caller can drop it without
+    /// holding a lock.
     pub fn add(&mut self, mut added: Vec<u32>) -> Vec<u32> {
         added.append(&mut self.others);
         self.grown = true;
@@ -55,15 +57,15 @@ impl Depot {
         }
     }
 
-    /// Moves up to `n` buffers to a stack.
+    /// Moves up to `n` buffers to the stack `to`: window buffers only if there are fewer than `n` added ones.
     pub fn take(&mut self, n: usize, to: &mut Vec<u32>) {
         let others = n.min(self.others.len());
         take(&mut self.home, n - others, to);
         take(&mut self.others, others, to);
     }
 
-    /// Exchanges at most `n` buffers: takes added buffers from the bottom of a stack and puts the same number
-    /// of window buffers on top of it. Returns the number.
+    /// Exchanges at most `n` buffers: takes added buffers from the bottom of `stack` into the depot, and puts
+    /// window buffers on top of `stack`. Returns the number of window buffers.
     pub fn exchange(&mut self, n: usize, stack: &mut Vec<u32>) -> usize {
         let n = n.min(self.home.len());
         self.others.extend(stack.drain(..n.min(stack.len())));

@@ -1,16 +1,16 @@
 //! Feature fields: data about a packet for later nodes of the same feature.
 //!
-//! Each buffer has 64 bytes for them. A feature registers a type while the graph is being built, and gets a
-//! handle ([`FeatureField`]). With it, its nodes read and write the field of any packet ([`Packet::feature`],
-//! [`Packet::feature_mut`]).
+//! Each buffer has 64 bytes for feature fields. A feature registers a type while the graph is being built,
+//! and gets a handle ([`FeatureField`]). With the handle, the feature's nodes read and write the field of any
+//! packet ([`Packet::feature`], [`Packet::feature_mut`]).
 //!
 //! **A field is zero until its feature writes it.** A packet begins without fields, whatever an earlier
 //! packet left in its buffer. The first write by any feature clears all 64 bytes and sets
 //! [`Flags::FEATURES`]; without that flag a field reads as zeros. So a packet without fields costs nothing,
 //! and a feature uses zeros as "not seen yet".
 //!
-//! Fields stay with their packet on every edge, while it is held, and between threads. Copies and the pieces
-//! of a cut packet have them too.
+//! A packet keeps its fields on every edge, while it is held, and between threads. Copies of a packet have
+//! the same fields, and so have its pieces when it is fragmented or segmented.
 //!
 //! [`Flags::FEATURES`]: crate::Flags::FEATURES
 //! [`Packet::feature`]: crate::Packet::feature
@@ -23,7 +23,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::layout::{FEATURE, FEATURE_LEN};
 
-/// A type for fields: plain, with any bytes valid. `zerocopy` derives the traits.
+/// A type for fields: plain data, for which any bytes are valid. `zerocopy` derives the traits.
 pub trait Field: FromBytes + IntoBytes + KnownLayout + Immutable + Copy + 'static {}
 impl<T: FromBytes + IntoBytes + KnownLayout + Immutable + Copy + 'static> Field for T {}
 
@@ -42,7 +42,7 @@ impl<T> Clone for FeatureField<T> {
 impl<T> Copy for FeatureField<T> {}
 
 impl<T> FeatureField<T> {
-    /// Offset in the buffer.
+    /// Returns the field's offset in the buffer.
     #[inline(always)]
     pub(crate) fn offset(self) -> usize {
         FEATURE + usize::from(self.at)
@@ -51,8 +51,8 @@ impl<T> FeatureField<T> {
 
 impl<T: Field> FeatureField<T> {
     /// Returns the field from the feature bytes of a packet
-    /// ([`Packet::feature_bytes`](crate::Packet::feature_bytes)). `None` if it is zero: its feature has not
-    /// seen the packet.
+    /// ([`Packet::feature_bytes`](crate::Packet::feature_bytes)). Returns `None` if the field is zero,
+    /// because then the feature has not seen the packet.
     pub fn among(self, bytes: &[u8; FEATURE_LEN]) -> Option<T> {
         let (value, _) = T::read_from_prefix(bytes.get(usize::from(self.at)..)?).ok()?;
         value.as_bytes().iter().any(|b| *b != 0).then_some(value)
@@ -66,7 +66,7 @@ pub struct FeatureFields {
     end: usize,
 }
 
-/// The bytes of a feature.
+/// The feature bytes allocated to one feature.
 struct Given {
     feature: &'static str,
     at: usize,

@@ -16,10 +16,10 @@ const _: () = assert!(FRAME_SIZE <= BATCH);
 
 /// Up to 256 packets, with common facts about them.
 ///
-/// The facts are collected as packets are added and changed. [`any`](Frame::any) may include a flag that no packet
-/// has any more, but never misses a flag that nodes check by frame. [`uniform_rx`](Frame::uniform_rx) may be `None`
-/// even if all packets share an interface. A node that changes a single [`Packet`] so that the facts are wrong must
-/// call [`note`](Frame::note) or [`forget_uniform_rx`](Frame::forget_uniform_rx). Debug builds check that.
+/// The facts are collected as packets are added and changed. [`any`](Frame::any) may include a flag that no packet has any more, but never
+/// misses a flag that nodes check once per frame. [`uniform_rx`](Frame::uniform_rx) may be `None` even if all packets share an interface. A
+/// node that changes a single [`Packet`] so that the facts are wrong must call [`note`](Frame::note) or
+/// [`forget_uniform_rx`](Frame::forget_uniform_rx). Debug builds check that.
 #[repr(C, align(64))]
 pub struct Frame {
     n: u32,
@@ -37,7 +37,7 @@ pub struct Facts {
 
 impl Facts {
     const NONE: Facts = Facts { any: Flags::NONE, rx_if: NO_INTERFACE };
-    /// The flags that nodes check by frame.
+    /// The flags that nodes check once per frame instead of once per packet.
     const LOOKED_FOR: Flags = Flags::CHAINED.or(Flags::TRACED).or(Flags::GSO).or(Flags::CSUM_PARTIAL);
 }
 
@@ -94,8 +94,8 @@ impl Frame {
         (rx_if != NO_INTERFACE).then_some(rx_if)
     }
 
-    /// Returns the transmit interface of all packets, if it is the same; `None` for a frame without packets.
-    /// It is computed and not stored, since nearly every node changes it for some packets.
+    /// Returns the transmit interface if it is the same for all packets; `None` otherwise, and for a frame without packets. Compares the
+    /// packets at each call and stores nothing, since nearly every node changes the interface of some packets.
     #[inline(always)]
     pub fn uniform_tx(&self) -> Option<u32> {
         let first = self.records().first()?.tx_if;
@@ -114,7 +114,7 @@ impl Frame {
         self.records().iter().map(|r| r.len as usize).sum()
     }
 
-    /// Sets the receive interface of every packet of this frame, also in the records.
+    /// Sets the receive interface in the records of all packets, and in the facts of this frame.
     pub fn set_rx(&mut self, interface: u32) {
         self.facts.rx_if = interface;
         self.records_mut().iter_mut().for_each(|r| r.rx_if = interface);
@@ -127,7 +127,7 @@ impl Frame {
         self.facts.rx_if = NO_INTERFACE;
     }
 
-    /// Marks the packets of `range` as traced.
+    /// Marks the packets of `range` as traced, with consecutive trace numbers from `first_trace`.
     pub fn set_traced(&mut self, range: Range<usize>, first_trace: u32) {
         for (k, i) in range.enumerate() {
             if let Some(mut p) = self.get(i) {
@@ -152,15 +152,15 @@ impl Frame {
         self.records_mut().iter_mut().map(move |r| Packet::new(r, base))
     }
 
-    /// Returns the metadata of the packet at `i`, without borrowing it.
+    /// Returns a copy of the metadata of the packet at `i`, without borrowing the packet.
     pub fn snapshot(&self, i: usize) -> Option<Snapshot> {
         self.records().get(i).map(Record::snapshot)
     }
 
     /// Records a flag that a node set on one of the packets.
     ///
-    /// [`Packet::set_flags`] cannot access the frame. So after setting a flag that nodes check by frame
-    /// (`TRACED`, `CHAINED`, `GSO`, `CSUM_PARTIAL`), call this.
+    /// [`Packet::set_flags`] cannot access the frame. So call this after setting a flag that nodes check once per frame (`TRACED`,
+    /// `CHAINED`, `GSO`, `CSUM_PARTIAL`).
     #[inline(always)]
     pub fn note(&mut self, flags: Flags) {
         self.facts.any |= flags;
@@ -246,9 +246,8 @@ impl Frame {
         });
     }
 
-    /// Gives away packets from the front, at most `n`, up to the first that `take` refuses; the others move
-    /// to the front. When `take` returns true for a record, the caller owns the buffer. Returns the number
-    /// given away.
+    /// Removes packets from the front, at most `n`, up to the first that `take` refuses; the others move to the front. When `take` returns
+    /// true for a record, the caller owns its buffer. Returns the number of packets removed.
     #[inline(always)]
     pub(crate) fn give_front(&mut self, n: usize, mut take: impl FnMut(&Record) -> bool) -> usize {
         let (n, len, facts) = (n.min(self.len()), self.len(), self.facts);
@@ -397,8 +396,8 @@ pub mod raw {
     /// Sets the number of valid records of a frame to `n`.
     ///
     /// # Safety
-    /// The first `n` ≤ 256 records of `to` are valid. Those beyond its old length were moved there from
-    /// frames emptied by [`take`], which returned `facts`, and are read from there only once.
+    /// The first `n` ≤ 256 records of `to` are valid. Records that were added to `to` were moved there from frames emptied by [`take`], and
+    /// are not used in those frames again. `facts` is what [`take`] returned.
     #[inline(always)]
     pub unsafe fn moved(to: &mut Frame, n: usize, facts: Facts) {
         to.merge_facts(facts);

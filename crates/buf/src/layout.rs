@@ -9,8 +9,9 @@
 //!  512 .. 2624   data
 //! ```
 //!
-//! The stride, 2,624 bytes, is 41 cache lines. It is odd on purpose: with an even stride the headers of a vector
-//! share a few sets of the first-level cache (at 2,048 bytes a header touch costs 7–9 clocks, at 2,624 about 2).
+//! The stride, 2,624 bytes, is 41 cache lines. The number of lines is odd on purpose: with an even number,
+//! the headers of a vector share a few sets of the first-level cache (at 2,048 bytes a header touch costs 7–9
+//! clocks, at 2,624 about 2).
 
 /// Bytes from one buffer to the next.
 pub const STRIDE: usize = 2624;
@@ -64,17 +65,17 @@ pub struct Gso {
     pub header_len: u16,
 }
 
-/// How a buffer is chained to others. Ownership depends on it, so it is private to this crate.
+/// How a buffer is chained to others. Ownership depends on these fields, so they are private to this crate.
 #[repr(C)]
 pub(crate) struct Link {
     /// The next segment's buffer; 0 after the last one (`CHAINED`).
     pub(crate) next: u32,
-    /// Offset of this buffer's data if it is a later segment.
+    /// Offset of the data in this buffer, if the buffer is not the first of its chain.
     pub(crate) seg_off: u16,
     pub(crate) seg_len: u16,
-    /// Bytes of all segments after the first; only valid in the head (`CHAINED`).
+    /// Bytes of all segments after the first; only valid in the first buffer (`CHAINED`).
     pub(crate) tail_len: u32,
-    /// Number of chains that share this buffer as a later segment.
+    /// Number of chains that share this buffer as a segment after the first.
     pub(crate) shares: u32,
     /// The buffer's pool.
     pub(crate) pool: u32,
@@ -83,7 +84,8 @@ pub(crate) struct Link {
     _reserved: [u8; 11],
 }
 
-/// The cold header: fields that few packets need. Each is valid only while the record's flag says so.
+/// The cold header: fields that few packets need. Each field is valid only while the packet's record has the
+/// flag given for it.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Cold {
@@ -101,7 +103,7 @@ pub struct Cold {
 }
 
 impl Cold {
-    /// Returns the pending segmentation; `None` if the words are invalid.
+    /// Returns the pending segmentation; `None` if its kind is invalid.
     pub fn gso(&self) -> Option<Gso> {
         let kind = match self.gso_kind {
             1 => GsoKind::Tcp4,

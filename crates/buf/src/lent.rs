@@ -1,7 +1,7 @@
-//! Buffers lent to a device, which fills or reads them on its own while the router continues.
+//! Buffers lent to a device. The device fills or reads them on its own, while the router continues.
 //!
-//! A device identifies a buffer by its offset in a [`Window`], the part of the arena that it can access.
-//! Offsets returned by the device are looked up in [`Lent`]: an offset that is not lent, or no longer, is
+//! A device identifies a buffer by its offset in a [`Window`], the part of the arena that the device can
+//! access. Offsets returned by the device are looked up in [`Lent`]; an offset whose buffer is not lent is
 //! ignored. So whatever the device reports, no buffer has two owners. A device that returns buffers in order
 //! need not identify them: [`LentInOrder`](crate::LentInOrder).
 
@@ -16,15 +16,16 @@ use crate::record::{Flags, Record, Snapshot};
 use crate::window::Window;
 
 impl Window {
-    /// Returns the offset of a packet's buffer if it can be lent: the packet has this buffer only.
+    /// Returns the window offset of a packet's buffer if it can be lent: the packet has no other buffer, and
+    /// this one is in the window.
     #[inline(always)]
     fn lendable(&self, flags: Flags, buffer: u32) -> Option<usize> {
         if flags.any(Flags::CHAINED) { None } else { self.place(buffer) }
     }
 
-    /// Gives the buffers of packets from the front of a frame to `owner`: at most `n`, up to the first that
-    /// cannot be lent or is empty. `owner` receives the buffer, its offset in the window, and the packet's
-    /// offset and length in the buffer. Returns the number.
+    /// Gives the buffers of packets from the front of a frame to `owner`: at most `n`, up to the first packet
+    /// that cannot be lent or is empty. `owner` receives the buffer, its offset in the window, and the
+    /// packet's offset and length in the buffer. Returns the number of buffers.
     #[inline(always)]
     pub(crate) fn lend_front(
         &self,
@@ -41,7 +42,8 @@ impl Window {
         })
     }
 
-    /// Takes the next free buffer of the window. Returns it with its offset; `None` if none is free.
+    /// Takes the next free buffer of the window. Returns the buffer and its offset in the window; `None` if
+    /// no buffer of the window is free.
     #[inline]
     pub(crate) fn next(&self, cache: &mut Cache) -> Option<(u32, usize)> {
         // A record that is not read is never written.
@@ -52,8 +54,8 @@ impl Window {
         }
     }
 
-    /// Takes the next free buffer of the window, and frees `outside`, whose buffer is not in the window: it was
-    /// added to the pool later.
+    /// Takes the next free buffer of the window. Frees `outside`, which was taken instead but is not in the
+    /// window, because it was added to the pool later.
     #[cold]
     #[inline(never)]
     fn next_inside(&self, outside: Record, cache: &mut Cache) -> Option<(u32, usize)> {
@@ -72,18 +74,18 @@ impl Window {
         }
     }
 
-    /// Returns a new, empty packet in a buffer of the window. `None` if none is free.
+    /// Returns a new, empty packet in a buffer of the window. `None` if no buffer of the window is free.
     pub fn alloc(&self, cache: &mut Cache) -> Option<Held> {
         self.next(cache).map(|(buffer, _)| Held::new(pool::fresh(buffer)))
     }
 }
 
-/// The window buffers of one device queue, which returns them by offset, in any order.
+/// The window buffers lent to one device queue, which returns them by offset, in any order.
 ///
-/// Dropping it returns all of them to their pool: the device must have released them.
+/// Dropping a `Lent` returns all its buffers to their pool: the device must have released them before.
 pub struct Lent {
     window: Window,
-    /// A bit for each buffer of the window: set if it is lent.
+    /// One bit for each buffer of the window, set while the buffer is lent.
     bits: Vec<u64>,
     /// Number of lent buffers.
     n: usize,
@@ -92,7 +94,7 @@ pub struct Lent {
 }
 
 impl Lent {
-    /// Returns the state without lent buffers.
+    /// Returns a `Lent` without buffers.
     pub fn new(pool: &Pool, window: Window) -> Lent {
         Lent { window, bits: vec![0; (window.len() / STRIDE).div_ceil(64)], n: 0, count: pool.lender() }
     }
@@ -113,9 +115,9 @@ impl Lent {
         self.window.lendable(packet.flags, packet.buffer).is_some()
     }
 
-    /// Lends the buffers of packets from the front of a frame: at most `n`, up to the first that cannot be
-    /// lent or is empty. Passes each one's offset in the window, and the packet's offset and length in it.
-    /// Returns the number.
+    /// Lends the buffers of packets from the front of a frame: at most `n`, up to the first packet that
+    /// cannot be lent or is empty. For each buffer, passes to `each` its offset in the window, and the
+    /// packet's offset and length in the buffer. Returns the number of buffers.
     #[inline]
     pub fn lend_front(
         &mut self,
@@ -148,15 +150,17 @@ impl Lent {
         self.window.alloc(cache)
     }
 
-    /// Takes back the buffer at this offset and frees it. Returns false if none is lent there.
+    /// Takes back the buffer at this offset of the window and frees it. Returns false if no buffer is lent
+    /// there.
     #[inline]
     pub fn free(&mut self, place: usize, cache: &mut Cache) -> bool {
         let back = self.take(place).map(|buffer| cache.free(pool::fresh(buffer)));
         back.is_some()
     }
 
-    /// Takes back the buffer at this offset and appends it to a frame, which has room: as a packet of `len`
-    /// bytes, at most the buffer's room. Returns false if none is lent there.
+    /// Takes back the buffer at this offset of the window, and appends it to a frame as a packet of `len`
+    /// bytes, at most the buffer's room. Returns false, without a change, if no buffer is lent there or the
+    /// frame is full.
     #[inline]
     pub fn receive(&mut self, place: usize, len: usize, frame: &mut Frame) -> bool {
         if frame.room() == 0 {
@@ -166,7 +170,8 @@ impl Lent {
         back.is_some()
     }
 
-    /// Takes back the buffer at this offset as an empty packet. `None` if none is lent there.
+    /// Takes back the buffer at this offset of the window as an empty packet. `None` if no buffer is lent
+    /// there.
     #[inline]
     pub fn back(&mut self, place: usize) -> Option<Held> {
         self.take(place).map(|buffer| Held::new(pool::fresh(buffer)))
@@ -180,7 +185,8 @@ impl Lent {
         self.n += 1;
     }
 
-    /// Ends the loan of the buffer at this offset. The caller owns it.
+    /// Ends the loan of the buffer at this offset of the window. The caller then owns the buffer. `None` if
+    /// no buffer is lent there.
     #[inline]
     fn take(&mut self, place: usize) -> Option<u32> {
         let number = self.window.number(place)?;

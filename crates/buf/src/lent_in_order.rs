@@ -8,14 +8,14 @@ use crate::packet::Held;
 use crate::pool::{self, BATCH, Cache, Pool};
 use crate::window::Window;
 
-/// The window buffers of one device ring, the oldest first. They are not identified: returned buffers are
-/// always the oldest ones. So whatever the device reports, no buffer has two owners.
+/// The window buffers lent to one device ring, the oldest first. The device does not identify the buffers that it returns: they are always
+/// the oldest ones. So whatever the device reports, no buffer has two owners.
 ///
-/// Dropping it returns all of them to their pool: the device must have released them.
+/// Dropping a `LentInOrder` returns all its buffers to their pool: the device must have released them before.
 pub struct LentInOrder {
     window: Window,
-    /// As many slots as the device has, a power of two. The slots from `first` to `end` have buffers; both
-    /// counters increase without limit.
+    /// The lent buffers, in a ring with a power of two of slots. The slots from `first` to `end` have buffers; both counters increase
+    /// without limit.
     ring: Box<[u32]>,
     first: usize,
     end: usize,
@@ -24,7 +24,7 @@ pub struct LentInOrder {
 }
 
 impl LentInOrder {
-    /// Returns the state without lent buffers, for at most `size` buffers, rounded up to a power of two.
+    /// Returns a `LentInOrder` without buffers, for at most `size` buffers, rounded up to a power of two.
     pub fn new(pool: &Pool, size: usize) -> LentInOrder {
         let ring = vec![0; size.next_power_of_two()].into();
         LentInOrder { window: pool.window(), ring, first: 0, end: 0, count: pool.lender() }
@@ -65,9 +65,9 @@ impl LentInOrder {
         buffers.filter_map(|buffer| self.window.place(buffer))
     }
 
-    /// Lends the buffers of packets from the front of a frame: at most `n`, up to the first that cannot be
-    /// lent or is empty. Passes each one's offset in the window, and the packet's offset and length in it.
-    /// Returns the number.
+    /// Lends the buffers of packets from the front of a frame: at most `n`, up to the first packet that cannot be lent or is empty. For
+    /// each buffer, passes to `each` its offset in the window, and the packet's offset and length in the buffer. Returns the number of
+    /// buffers.
     #[inline]
     pub fn lend_front(
         &mut self,
@@ -86,8 +86,8 @@ impl LentInOrder {
         given
     }
 
-    /// Lends the buffers of `n` new, empty packets, or as many as are free. Passes each one's offset in the
-    /// window. Returns the number.
+    /// Lends the buffers of `n` new, empty packets, or of fewer if not enough buffers are free. Passes the offset of each buffer in the
+    /// window to `each`. Returns the number of buffers.
     #[inline]
     pub fn lend_new(&mut self, cache: &mut Cache, n: usize, mut each: impl FnMut(usize)) -> usize {
         let n = n.min(self.room());
@@ -119,9 +119,9 @@ impl LentInOrder {
         given
     }
 
-    /// Takes back the oldest buffers and appends them to a frame: at most `n`, as far as the frame has room,
-    /// and up to the first one for which `len` returns no length. They become packets of that length, at most
-    /// a buffer's room. Returns the number.
+    /// Takes back the oldest buffers and appends them to a frame as packets: at most `n`, as many as the frame has room for, and up to the
+    /// first for which `len` returns no length. A packet has the length that `len` returns, at most the buffer's room. Returns the number
+    /// of packets.
     #[inline]
     pub fn receive(
         &mut self,
@@ -143,8 +143,8 @@ impl LentInOrder {
         got
     }
 
-    /// Takes back the oldest `n` buffers as empty packets. Passes them with their positions, the newest one first;
-    /// the oldest one has position 0.
+    /// Takes back the oldest `n` buffers as empty packets. Passes them to `each` with their positions, the newest one first; the oldest one
+    /// has position 0.
     pub fn back(&mut self, n: usize, mut each: impl FnMut(usize, Held)) {
         let (first, n) = (self.first, n.min(self.len()));
         // If `each` panics, the remaining buffers are leaked rather than owned twice.

@@ -14,7 +14,7 @@ impl LinkHeader {
     pub const MAX: usize = 32;
     const MIN: usize = 8;
 
-    /// Returns the header with these bytes; `None` if it is shorter than 8 bytes or longer than
+    /// Returns a link header of these bytes; `None` if there are fewer than 8, or more than
     /// [`MAX`](Self::MAX).
     pub fn new(header: &[u8]) -> Option<LinkHeader> {
         let at = Self::MAX.checked_sub(header.len())?;
@@ -37,8 +37,8 @@ impl LinkHeader {
 
     /// Writes the header to the [`len`](Self::len) bytes at `to`.
     ///
-    /// Two overlapping stores write exactly that many. One store of 32 bytes would touch the cache line in
-    /// front of the packet: one more for each packet of a vector.
+    /// Two overlapping stores write exactly these bytes. One store of 32 bytes would also touch the cache
+    /// line in front of the packet, and thus cost one more cache line for each packet of a vector.
     ///
     /// # Safety
     /// The bytes at `to` are writable and belong to the caller.

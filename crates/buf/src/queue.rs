@@ -18,7 +18,7 @@ pub struct Lost {
     pub unusable: u64,
 }
 
-/// A receive queue. One worker at a time polls it.
+/// A receive queue. Only one worker at a time polls it.
 pub trait RxQueue: Send {
     /// Appends received packets, at most as many as the frame has room for. Each begins with its Ethernet
     /// header (or its IP header, for layer 3 devices). Never blocks.
@@ -31,27 +31,27 @@ pub trait RxQueue: Send {
     /// [active](RxQueue::active).
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 
-    /// True if a queue without an `fd` may have packets; otherwise its worker may sleep. Code that activates
-    /// it again must wake the worker.
+    /// True if a queue without an `fd` may have packets; otherwise its worker may sleep. Code that makes the
+    /// queue active again must wake the worker.
     fn active(&self) -> bool {
         true
     }
 
     /// Time of the next packets of an active queue without an `fd`, in nanoseconds of the monotonic clock, if
-    /// known: until then its worker may sleep. `None`: it must be polled.
+    /// known: until then its worker may sleep. `None`: the worker must poll the queue.
     fn next_due(&self) -> Option<u64> {
         None
     }
 
-    /// Called before its worker sleeps on [`fd`](RxQueue::fd). Returns false if there are packets already, so
-    /// that the worker must not sleep. A queue whose peer wakes it only on request makes the request here,
-    /// and checks once more.
+    /// Called before the queue's worker sleeps on [`fd`](RxQueue::fd). Returns false if there are packets
+    /// already, so that the worker must not sleep. A queue whose peer wakes it only on request makes the
+    /// request here, and checks for packets once more.
     fn before_sleep(&mut self) -> bool {
         true
     }
 
-    /// Number of packets that fit while the queue is not polled: more are lost. It may change with each
-    /// change of the device's link.
+    /// Number of packets that fit into the queue while it is not polled; further packets are lost. The number
+    /// may change with each change of the device's link.
     fn depth(&self) -> usize {
         512
     }
@@ -74,12 +74,12 @@ pub struct TxCaps {
 /// Why a transmit queue left packets in the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsent {
-    /// There is no room for them now.
+    /// There is no room for these packets now.
     Full,
     /// The device's link is down.
     Down,
-    /// The device does not accept the first of them, now or later. The packets after it may be accepted:
-    /// remove it and call again.
+    /// The device will never accept the first packet left in the frame. It may accept the packets after that:
+    /// remove the first one and call again.
     Refused,
     /// The device has vanished.
     Gone,

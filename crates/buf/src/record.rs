@@ -1,6 +1,6 @@
 //! The packet record: everything that nodes read and write for every packet, in 32 bytes.
 //!
-//! The set of fields is closed. Fields that few packets need are in the buffer's cold header.
+//! Features do not add fields to the record. Fields that few packets need are in the buffer's cold header.
 
 use std::ops::{BitAnd, BitOr, BitOrAssign, Not};
 
@@ -29,14 +29,15 @@ impl Flags {
     pub const L2_MULTICAST: Flags = Flags(1 << 5);
     /// This router made the packet: its TTL is not decremented.
     pub const LOCAL_ORIGIN: Flags = Flags(1 << 6);
-    /// The packet was held and sent back to an earlier node: a node that would send it back again drops it.
+    /// The packet was held and sent back to an earlier node. A node that would send it back once more drops
+    /// it instead.
     pub const RECIRCULATED: Flags = Flags(1 << 7);
     /// Some feature has written a [field](crate::feature): the feature bytes belong to this packet.
     pub const FEATURES: Flags = Flags(1 << 8);
     /// Flags about a packet's structure; only this crate sets them.
     pub(crate) const OWN: Flags = Flags(Flags::CHAINED.0 | Flags::FEATURES.0);
 
-    /// Returns the union with `other`, for constants.
+    /// Returns the union with `other`; usable in constants.
     #[inline(always)]
     pub const fn or(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
@@ -113,7 +114,7 @@ impl std::fmt::Debug for Flags {
 pub(crate) struct Record {
     /// The head buffer: its distance from the start of the arena in cache lines.
     pub(crate) buf: u32,
-    /// First byte for the next node, from the start of the buffer.
+    /// Offset of the first byte that the next node handles, from the start of the buffer.
     pub(crate) off: u16,
     /// Bytes of the first segment from `off`.
     pub(crate) len: u16,
@@ -122,12 +123,12 @@ pub(crate) struct Record {
     pub(crate) fib: u16,
     pub(crate) rx_if: u32,
     pub(crate) tx_if: u32,
-    /// Forwarding index: the result of the lookup, then the adjacency; a reason once the packet is dropped or
-    /// punted.
+    /// Forwarding index: first the result of the lookup, then the adjacency. If the packet is dropped or
+    /// punted, the reason.
     pub(crate) fwd: u32,
     /// Flow hash; 0 until it is computed.
     pub(crate) hash: u32,
-    /// First byte of the network header, from the start of the buffer.
+    /// Offset of the first byte of the network header, from the start of the buffer.
     pub(crate) l3: u16,
     /// Bytes of the link header before `l3`.
     pub(crate) l2_len: u8,
@@ -142,7 +143,7 @@ const _: () = assert!(size_of::<Record>() == 32);
 pub struct Snapshot {
     /// Buffer index.
     pub buffer: u32,
-    /// First byte for the node, from the start of the buffer.
+    /// Offset of the first byte that the node handles, from the start of the buffer.
     pub offset: u16,
     /// Bytes of the first segment.
     pub len: u16,
@@ -154,7 +155,7 @@ pub struct Snapshot {
     pub rx_if: u32,
     /// Transmit interface.
     pub tx_if: u32,
-    /// Forwarding index or reason.
+    /// Forwarding index, or the reason if the packet is dropped or punted.
     pub fwd: u32,
     /// Flow hash; 0 until it is computed.
     pub hash: u32,

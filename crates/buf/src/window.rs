@@ -33,14 +33,15 @@ impl Window {
         self.len == 0
     }
 
-    /// Returns a buffer's offset from the window's start; `None` if it is outside.
+    /// Returns a buffer's offset from the window's start; `None` if the buffer is outside of the window.
     #[inline]
     pub fn place(&self, buffer: u32) -> Option<usize> {
         let place = buffer.checked_sub(self.first)? as usize * LINE;
         (place + STRIDE <= self.len).then_some(place)
     }
 
-    /// Returns the number of the window's buffer at this offset.
+    /// Returns the number of the buffer that is at this offset of the window; `None` if no buffer starts
+    /// there.
     #[inline]
     pub(crate) fn number(&self, place: usize) -> Option<usize> {
         (place < self.len && place.is_multiple_of(STRIDE)).then_some(place / STRIDE)

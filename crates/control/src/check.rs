@@ -1,7 +1,7 @@
 //! Checks of files without a running router (`volley check`).
 //!
-//! The name of a file decides how it is read. YAML (`.yaml`, `.yml`) is a configuration. `.conf` is a startup.conf,
-//! which is checked together with the configuration that it names. Any other file has commands, as at the start.
+//! The name of a file decides how it is read. YAML (`.yaml`, `.yml`) is a configuration. `.conf` is a startup.conf, which is checked
+//! together with the configuration that it names. Any other file has commands, like the file that the router runs at its start.
 
 use std::io::BufReader;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::files;
 use crate::startup::{Fault, MOST_BUFFERS, Place, Plugins, Startup};
 use crate::system::Abilities;
 
-/// The findings in files, each with its place.
+/// What was found in files. Each text has the place in the file.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Faults for which a router would refuse the file.
@@ -135,7 +135,7 @@ mod tests {
     use crate::intent::tests::system;
     use std::fs;
 
-    /// Checks the first of these files. Returns faults and warnings, without the directory's name.
+    /// Writes all `files` into a directory, and checks the first one. Returns faults and warnings, without the directory's name.
     fn found(files: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
         let directory = tempfile::tempdir().unwrap();
         let here = format!("{}/", directory.path().display());

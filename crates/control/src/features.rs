@@ -31,7 +31,7 @@ pub fn declare_log_classes(features: &[&Feature]) {
 /// Adds the nodes of every router, and those of these features.
 ///
 /// # Errors
-/// If they do not fit together.
+/// If the nodes do not fit together.
 pub fn install(
     features: &[&Feature],
     b: &mut Builder,

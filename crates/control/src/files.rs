@@ -1,8 +1,8 @@
 //! Opens files that clients name, without blocking this process.
 //!
-//! A client may name a pipe, a device, or a file on a file system that hangs. So threads of their own open, read and
-//! write files, and only ordinary ones. These threads have no other files open: a killed process must not wait for a
-//! file system before it releases its sockets and interfaces.
+//! A client may name a pipe, a device, or a file on a file system that hangs. Therefore separate threads open, read and write files, and
+//! they use only ordinary files. These threads have no other files open: a killed process must not wait for a file system before it
+//! releases its sockets and interfaces.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Cursor, Read, Take};
@@ -20,12 +20,12 @@ use nix::sys::stat::Mode;
 use nix::sys::statfs::{self, FsType, fstatfs};
 use nix::unistd::Uid;
 
-/// The largest file to read in bytes: some millions of routes.
+/// Maximum size of a file to read, in bytes. This is enough for some millions of routes.
 pub const LARGEST: u64 = 512 << 20;
 
 /// Size in bytes above which a file is read only if enough memory is free.
 const LARGE: u64 = 2 << 20;
-/// Bytes of memory for each byte of a configuration; 2.4 were measured.
+/// Bytes of memory for each byte of a configuration file. 2.4 were measured.
 const PER_BYTE: u64 = 3;
 
 /// Maximum number of files that are open, or waited for, at the same time. A file system that hangs blocks the
@@ -33,7 +33,7 @@ const PER_BYTE: u64 = 3;
 const MOST_OPEN: usize = 64;
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
-/// A place for one open file.
+/// The permission to have one file open, out of [`MOST_OPEN`].
 struct Place(&'static AtomicUsize);
 
 impl Place {
@@ -65,7 +65,7 @@ pub fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io
     result.recv().map_err(|_| io::Error::other("internal error: the thread that uses the file system died"))
 }
 
-/// Opens a file with `open` on a thread of its own, and waits for it. To be called on a thread that may block.
+/// Opens a file with `open` on a separate thread, and waits for the result. To be called on a thread that may block.
 ///
 /// # Errors
 /// As `open`; or if the thread cannot be started, or too many files are open.
@@ -126,8 +126,8 @@ impl Read for Reader {
     }
 }
 
-/// True if the kernel generates the contents of files in such a file system. Reading some of them blocks until there
-/// is data.
+/// True if the kernel generates the contents of files in a file system of this type. Reading some of these files blocks until there is
+/// data.
 fn is_made_by_the_kernel(kind: FsType) -> bool {
     let kinds = [
         statfs::PROC_SUPER_MAGIC,
@@ -194,7 +194,7 @@ fn find(path: &Path) -> io::Result<(u64, Take<File>)> {
 /// Opens a file of this process for reading and appending; only its owner can open it. Creates it if missing.
 ///
 /// # Errors
-/// If it is a link, not an ordinary file, or another user's file by a hard link; or the system refuses.
+/// If the path is a symbolic link, is not an ordinary file, or is a hard link to another user's file; or if the system refuses.
 pub fn private(path: &Path) -> io::Result<File> {
     // Does not wait for the other end of a pipe.
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
@@ -222,7 +222,7 @@ pub fn private(path: &Path) -> io::Result<File> {
 /// Symbolic and hard links are refused if other users can write to a directory above: they could lead anywhere.
 ///
 /// # Errors
-/// If it is such a link, a pipe without a reader, or a directory; or the system refuses.
+/// If the path is such a link, a pipe without a reader, or a directory; or if the system refuses.
 pub fn to_append(path: &Path, mode: u32) -> io::Result<File> {
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let path = std::path::absolute(path)?;
@@ -274,7 +274,7 @@ pub fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// True if `one` and `other` are names of the same file. Asks the file system, as [`open`] does.
+/// True if `one` and `other` are names of the same file. A separate thread asks the file system, as in [`open`].
 pub fn same(one: &Path, other: &Path) -> bool {
     let names = [one.to_owned(), other.to_owned()];
     let asked = apart(move || match names.each_ref().map(|name| name.canonicalize()) {

@@ -1,5 +1,5 @@
-//! Starts the processes that return interfaces to the kernel if this one is killed ([`drivers::guardian`]). They
-//! start before an interface is taken, and are restarted when they end.
+//! Starts the guardians: processes that return interfaces to the kernel if this process is killed ([`drivers::guardian`]). They start
+//! before the router takes an interface, and are restarted when they end.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -11,7 +11,7 @@ use drivers::Guardian;
 use drivers::guardian::GUARDIANS;
 use tokio::time::{Instant, sleep};
 
-/// The command of the program that calls [`drivers::guardian::watch`].
+/// The subcommand of the program that calls [`drivers::guardian::watch`].
 pub const COMMAND: &str = "guardian";
 
 /// The first and the longest wait before a guardian that keeps ending is started again. A guardian that lives for the
@@ -62,7 +62,7 @@ async fn keep(guardian: Guardian, number: usize, mut ends: io::Result<UnixStream
     }
 }
 
-/// Waits until the guardian has ended. It sends nothing while it lives.
+/// Waits until the guardian has ended. A guardian sends nothing while it runs.
 async fn ended(ends: io::Result<UnixStream>) -> io::Result<()> {
     tokio::net::UnixStream::from_std(ends?)?.readable().await
 }

@@ -26,7 +26,7 @@ pub fn stopping(why: &str) {
 /// Feeds the service manager's watchdog twice in its timeout, and updates the status. A worker without turns forwards
 /// nothing: then the watchdog is not fed, and the service manager restarts the router.
 ///
-/// Runs on the main thread's executor, so the watchdog is not fed either if that hangs.
+/// Runs on the main thread's executor. So the watchdog is not fed either if the main thread hangs.
 pub async fn watch(context: Rc<RefCell<Context>>) {
     if std::env::var_os("NOTIFY_SOCKET").is_none() {
         return;

@@ -62,7 +62,7 @@ impl Cli {
         Ok(text)
     }
 
-    /// Does the periodic work of the router until none is left.
+    /// Starts a rollback if it is due, and runs all abandoned jobs to their end.
     pub fn look_at_confirmation(&mut self) {
         self.context.look_at_confirmation();
         while self.context.tidy().is_some() {}

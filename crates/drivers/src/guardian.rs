@@ -1,13 +1,12 @@
 //! Restores kernel interfaces to the state in which the router found them, even if the router is killed.
 //!
-//! The kernel undoes settings made through a socket when the socket is closed. Two settings would stay: the up state
-//! of an interface that was down, and a raised MTU. The guardians, small separate processes, restore them. The router
-//! reports each interface that it takes or returns to them, one line each over a socket pair. The kernel closes the
-//! router's end when the router ends, for any reason. The guardians then restore the interfaces not returned, one
-//! guardian after the other, and exit.
+//! The kernel undoes settings made through a socket when the socket is closed. Two settings would stay: the up state of an interface that
+//! was down, and a raised MTU. The guardians, small separate processes, restore them. For each interface that the router takes or returns,
+//! it sends one line to each guardian over a socket pair. The kernel closes the router's end when the router ends, for any reason. One
+//! guardian then restores the interfaces that the router did not return, and all guardians exit.
 //!
-//! The router keeps the list of lent interfaces, so a replacement guardian starts with the full list. There are two
-//! guardians: an operator who kills one together with the router leaves the other.
+//! The router keeps the list of the interfaces that it uses, so a replacement guardian starts with the full list. There are two guardians:
+//! if an operator kills one together with the router, the other remains.
 //!
 //! The router and the guardians restore with the same function, `Found::restore`.
 
@@ -38,7 +37,7 @@ pub struct Guardian(Arc<Mutex<Posts>>);
 
 #[derive(Default)]
 struct Posts {
-    /// Interfaces currently lent, by index: the list that a new guardian gets.
+    /// Interfaces that the router uses now, by index. A new guardian gets this list.
     lent: BTreeMap<c_int, Found>,
     /// Running guardians, by number.
     guardians: BTreeMap<usize, Running>,
@@ -63,16 +62,17 @@ impl Drop for Running {
 }
 
 impl Guardian {
-    /// Starts guardian `number`, replacing the previous one, and passes it the list of lent interfaces. `command`
-    /// runs a program that calls [`watch`].
+    /// Starts guardian `number` in place of the previous one, and sends it the list of the interfaces that the router uses. `command` runs
+    /// a program that calls [`watch`].
     ///
-    /// The guardian shares only the network namespace and standard error with this process. It has its own session
-    /// and no other open file. Signals sent to all processes of a terminal or a service do not end it.
+    /// The guardian keeps the network namespace and the standard error of this process. Its standard input is the socket, its standard
+    /// output is the lock file, and no other file is open. It has its own session and ignores termination signals, so signals sent to all
+    /// processes of a terminal or a service do not end it.
     ///
     /// Returns a socket that becomes readable when the guardian has ended.
     ///
     /// # Errors
-    /// If the process cannot be started; the previous guardian then stays.
+    /// If the process cannot be started; the previous guardian then keeps running.
     pub fn start(&self, number: usize, mut command: Command) -> io::Result<UnixStream> {
         let (mut ours, its) = UnixStream::pair()?;
         // A stopped guardian must not block the router.
@@ -180,12 +180,12 @@ impl Loan {
         Ok(Loan { dev, found, guardian: Guardian::default() })
     }
 
-    /// Returns the MTU in bytes that the interface was found with.
+    /// Returns the MTU in bytes that the interface had before the router took it.
     pub(crate) fn mtu(&self) -> c_int {
         self.found.mtu
     }
 
-    /// Reports the interface to the guardian, now and when it is returned.
+    /// Tells `guardian` now that the router uses the interface, and on drop that the interface is returned.
     pub(crate) fn guard(&mut self, guardian: &Guardian) {
         self.guardian = guardian.clone();
         self.guardian.lend(&self.found);
@@ -200,8 +200,8 @@ impl Drop for Loan {
     }
 }
 
-/// Runs a guardian. It reads standard input until the router has ended, then restores the interfaces that the router
-/// did not return. Standard output is the lock file.
+/// Runs a guardian. It reads standard input until the router has ended. Then it restores the interfaces that the router did not return,
+/// unless another guardian has done so. Standard output is the lock file.
 pub fn watch() {
     // Sets the process name that `ps` shows; otherwise it would be the name of the executable.
     let _ = std::fs::write("/proc/self/comm", "volley-guardian");
@@ -257,7 +257,7 @@ fn claim(found: &Found) -> io::Result<Claim> {
     }
 }
 
-/// Reads the router's messages to the end and returns the interfaces that it did not return.
+/// Reads the router's messages to the end. Returns the interfaces that the router took and did not give back.
 fn not_returned(said: impl BufRead) -> impl Iterator<Item = Found> {
     let mut lent = BTreeMap::new();
     for line in said.lines().map_while(Result::ok) {

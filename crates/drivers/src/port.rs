@@ -13,7 +13,7 @@ use crate::kernel::sys;
 /// Why an interface cannot be opened.
 #[derive(Debug)]
 pub enum OpenError {
-    /// No interface has this name; the second field lists the existing interfaces.
+    /// No interface has the name in the first field. The second field lists the existing interfaces.
     NotFound(String, Vec<String>),
     /// The interface is not an Ethernet interface.
     NotEthernet(String),
@@ -69,8 +69,7 @@ impl std::error::Error for OpenError {
 /// Returns the interface of this name in the calling thread's namespace, and its Ethernet address.
 ///
 /// # Errors
-/// If it does not exist or is not an Ethernet interface, or if the machine's default route uses it and `force` is not
-/// set.
+/// If the interface does not exist or is not an Ethernet interface, or if the machine's default route uses it and `force` is not set.
 pub(crate) fn find(name: &str, force: bool) -> Result<(Netdev, [u8; 6]), OpenError> {
     let dev = Netdev::find(name).map_err(|e| match e.raw_os_error() {
         Some(libc::ENODEV) => OpenError::NotFound(name.to_owned(), netdev::names()),
@@ -117,8 +116,8 @@ impl Port {
         self.dev.set_up(up)
     }
 
-    /// Raises the kernel's MTU to at least `mtu` bytes, because it limits packets to send. Never lowers it: larger
-    /// received packets do no harm.
+    /// Raises the kernel's MTU to at least `mtu` bytes, because the kernel's MTU limits sent packets. Never lowers the kernel's MTU,
+    /// because larger received packets do no harm.
     pub(crate) fn set_mtu(&mut self, mtu: u16) -> io::Result<()> {
         match self.dev.mtu()? < i32::from(mtu) {
             true => self.dev.set_mtu(mtu.into()),

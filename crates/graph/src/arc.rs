@@ -1,22 +1,22 @@
 //! Feature arcs: named, ordered places where optional nodes are enabled per interface.
 //!
-//! An arc is entered by an edge with the arc's name, and ends at one node. The features are in between, in an order
-//! that is fixed when the graph is built. A packet's interface alone selects its features, so a packet carries no
-//! state of the arc. For each place (an entry or a feature) there is a **row** with one byte per interface: the edge
-//! to take from there. An arc without enabled features costs one test per frame.
+//! A packet enters an arc by an edge with the arc's name, and leaves it at one node. The features are in between, in an order that is fixed
+//! when the graph is built. The features that a packet passes depend only on its interface, so the packet carries no state of the arc. Each
+//! place (an entry or a feature) has a **row** with one byte per interface: the edge to take from there. An arc without enabled features
+//! costs one test per frame.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use infra::class_a::Writer;
 
-/// Name of the edge that passes a packet on along the feature's arc.
+/// Name of a feature's edge to the next feature of its arc.
 pub const CONTINUE: &str = "next-feature";
 
-/// Row value: no further feature, go to the end of the arc.
+/// Value in a row: there is no further feature, so the packet goes to the end of the arc.
 pub(crate) const TO_END: u8 = u8::MAX;
 
-/// The interface of a packet that selects an arc's features.
+/// Which interface of a packet selects the features of an arc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArcKey {
     /// The receive interface.
@@ -25,13 +25,13 @@ pub enum ArcKey {
     Tx,
 }
 
-/// One place of an arc.
+/// The row of one place of an arc: an entry or a feature.
 #[derive(Clone)]
 pub(crate) struct Row {
-    /// True if any interface has an enabled feature from this place on.
+    /// True if, on any interface, a feature is enabled that can be reached from this place.
     pub(crate) any: bool,
     pub(crate) key: ArcKey,
-    /// The edge for each interface, or `TO_END`.
+    /// The edge to take for each interface, or `TO_END`.
     pub(crate) by_interface: Vec<u8>,
 }
 
@@ -49,12 +49,12 @@ impl Row {
 #[derive(Clone, Default)]
 pub(crate) struct Rows(pub(crate) Vec<Row>);
 
-/// A place as the control plane sees it.
+/// A place of an arc, as the control plane sees it.
 pub(crate) struct Place {
     pub(crate) row: usize,
-    /// Position of the first feature that can be reached from here.
+    /// Position of the first feature that can be reached from this place.
     pub(crate) first: usize,
-    /// The edge from here to each of those features.
+    /// The edge from this place to each feature that can be reached.
     pub(crate) edges: Vec<u8>,
 }
 
@@ -65,10 +65,10 @@ pub(crate) struct ArcPlan {
     pub(crate) places: Vec<Place>,
 }
 
-/// Enables and disables features. Owned by the main thread.
+/// Enables and disables features. The main thread owns it.
 pub struct ArcControl {
     arcs: Vec<ArcPlan>,
-    /// Enabled features by arc and interface, one bit for each position.
+    /// By arc and interface, a bit for the position of each feature. The bit is set if the feature is enabled.
     enabled: BTreeMap<(usize, u32), u64>,
     rows: Writer<Rows>,
 }
@@ -97,7 +97,7 @@ impl ArcControl {
         ArcControl { arcs, enabled: BTreeMap::new(), rows }
     }
 
-    /// Returns the arc's number, and the feature's position in it.
+    /// Returns the index of the arc, and the position of the feature in the arc.
     fn find(&self, arc: &str, feature: &str) -> Result<(usize, usize), ArcError> {
         let a = self.arcs.iter().position(|p| p.name == arc).ok_or_else(|| ArcError::NoArc(arc.into()))?;
         let position = self.arcs[a].features.iter().position(|f| *f == feature);
@@ -107,7 +107,7 @@ impl ArcControl {
     /// Enables or disables a feature on an interface.
     ///
     /// # Errors
-    /// If the arc or the feature does not exist.
+    /// Fails if the arc or the feature does not exist.
     pub fn enable(&mut self, arc: &str, feature: &str, interface: u32, on: bool) -> Result<(), ArcError> {
         self.enable_all(arc, feature, [interface], on)
     }
@@ -115,7 +115,7 @@ impl ArcControl {
     /// Enables or disables a feature on many interfaces at once. Nothing is published if nothing changes.
     ///
     /// # Errors
-    /// If the arc or the feature does not exist.
+    /// Fails if the arc or the feature does not exist.
     pub fn enable_all(
         &mut self,
         arc: &str,
@@ -167,7 +167,7 @@ impl ArcControl {
         self.enabled.retain(|(_, i), _| *i != interface);
     }
 
-    /// Returns every arc with its features in order, and whether they are enabled on `interface`.
+    /// Returns all arcs. Each has its features in order, and whether they are enabled on `interface`.
     pub fn show(&self, interface: u32) -> Vec<(&'static str, Vec<(&'static str, bool)>)> {
         let arcs = self.arcs.iter().enumerate();
         arcs.map(|(a, plan)| {

@@ -1,16 +1,16 @@
-//! Packet accounting. Debug builds check after each dispatch that no packet was lost or duplicated:
+//! Packet accounting. Debug builds check after each node's run that no packet was lost or duplicated:
 //!
 //! in + made = out + dropped + freed + kept
 //!
-//! All numbers but the last are observed from outside: by the lengths of frames, by the pending frames, and
-//! by the tally of the worker's buffers. A node itself reports the packets that it keeps
+//! All numbers except `kept` are observed from outside: from the lengths of frames, from the pending frames,
+//! and from the counters of the worker's buffers. The node itself reports how many packets it keeps
 //! ([`buf::Cache::note_kept`]).
 
 use buf::{Cache, Tally};
 
 use crate::pending::Pending;
 
-/// The numbers before a dispatch.
+/// The numbers before a node runs.
 pub(crate) struct Books {
     came: usize,
     waiting: usize,
@@ -29,10 +29,11 @@ impl Books {
         }
     }
 
-    /// Checks the numbers after the node's packets have left it; `whole` of them are still in its frame.
+    /// Checks the numbers after the node's packets have left it. If the node's frame goes on as it is,
+    /// `whole` is the number of packets in it, which are not in `pending`.
     ///
     /// # Errors
-    /// The mismatch, with the numbers.
+    /// Returns a text with the numbers if they do not match.
     pub(crate) fn close(
         self,
         whole: usize,

@@ -1,4 +1,4 @@
-//! The parts of the graph as they are collected, and the built graph.
+//! Collects the parts of the graph. The built graph is a [`Blueprint`].
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
@@ -20,7 +20,7 @@ use crate::rings::{PuntInfo, PuntReason};
 use crate::stats::Stats;
 use crate::trace::{FieldTrace, Tracer};
 
-/// An error that prevents the start.
+/// An error that prevents the start of the router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphError(pub String);
 
@@ -31,14 +31,14 @@ impl fmt::Display for GraphError {
 }
 impl std::error::Error for GraphError {}
 
-/// An undefined name; see [`Builder::missing`].
+/// A name that is used but not defined; see [`Builder::missing`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Missing {
-    /// An edge or an arc leads to this node.
+    /// An edge or an arc leads to a node of this name.
     Node(String),
-    /// This node is a feature of an arc.
+    /// A feature of an arc has a node of this name.
     Feature(&'static str),
-    /// A feature must be placed before or after this one.
+    /// A feature must be placed before or after another one, which is missing.
     Order {
         /// The arc.
         arc: &'static str,
@@ -82,7 +82,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Adds a node that processes packets one by one. `make` is called once for each worker.
+    /// Adds a node that processes packets one by one. `make` creates the node, and is called once for each worker.
     pub fn packet<T: PacketNode>(
         &mut self,
         make: impl Fn(&mut Setup) -> io::Result<T> + Send + Sync + 'static,
@@ -96,7 +96,7 @@ impl Builder {
         );
     }
 
-    /// Adds a node that processes frames.
+    /// Adds a node that processes frames. `make` creates the node, and is called once for each worker.
     pub fn frame<T: FrameNode>(
         &mut self,
         make: impl Fn(&mut Setup) -> io::Result<T> + Send + Sync + 'static,
@@ -104,7 +104,7 @@ impl Builder {
         self.frame_as(T::NAME, make);
     }
 
-    /// Adds a node that processes frames under another name: one of several nodes of a type.
+    /// Adds a node that processes frames, with the name `name` instead of the type's: a type can have several nodes.
     pub fn frame_as<T: FrameNode>(
         &mut self,
         name: &'static str,
@@ -119,7 +119,7 @@ impl Builder {
         );
     }
 
-    /// Adds an input node. Its name is a parameter, since one type may serve several drivers.
+    /// Adds an input node. Its name is a parameter, because several drivers may use the same type.
     pub fn input<T: InputNode>(
         &mut self,
         name: &'static str,
@@ -148,24 +148,23 @@ impl Builder {
 
     /// Declares an arc: packets that enter it go to the node `end` unless a feature takes them.
     ///
-    /// An edge with the arc's name enters the arc, even if the arc's end node has the same name. But if a node
-    /// named like the arc has such an edge, only that edge enters the arc. Edges of other nodes with this name
-    /// then lead to the node.
+    /// An edge with the arc's name enters the arc, even if the arc's end node has the same name. There is one exception: if a node with the
+    /// arc's name has such an edge itself, only this edge enters the arc, and edges of other nodes lead to the node.
     pub fn arc(&mut self, name: &'static str, end: &'static str, key: ArcKey) {
         self.arcs.push(ArcDef { name, end, key });
     }
 
-    /// Changes the end of an arc (for example, `drop` is replaced by a node that captures drops).
+    /// Changes the node at which an arc ends (for example, a node that captures drops replaces `drop`).
     ///
     /// # Errors
-    /// If the arc does not exist.
+    /// Fails if the arc does not exist.
     pub fn end_arc_at(&mut self, arc: &str, end: &'static str) -> Result<(), GraphError> {
         let def = self.arcs.iter_mut().find(|a| a.name == arc);
         def.ok_or_else(|| GraphError(format!("there is no arc \"{arc}\" to end at \"{end}\"")))?.end = end;
         Ok(())
     }
 
-    /// Adds a node to an arc, after and before other features. Its edge [`CONTINUE`] leads to the next one.
+    /// Adds a node to an arc, after and before the named features. The node's edge [`CONTINUE`] leads to the next feature.
     pub fn feature(
         &mut self,
         arc: &'static str,
@@ -176,12 +175,12 @@ impl Builder {
         self.features.push(FeatureDef { arc, node, after: after.to_vec(), before: before.to_vec() });
     }
 
-    /// Allocates a field in each packet for a feature of several nodes, to pass on data about the packet: see
-    /// [`buf::feature`]. The nodes get the handle when they are made. `trace` writes a field for a trace; it is shown
-    /// at every node on the packet's path.
+    /// Allocates a field in each packet, in which one node of a feature passes data about the packet to the feature's other nodes: see
+    /// [`buf::feature`]. The nodes get the handle when they are made. `trace` writes the field's text for a trace, which shows it at every
+    /// node on the packet's path.
     ///
     /// # Errors
-    /// If the feature already has a field, or there is no room; the text lists the features with fields.
+    /// Fails if the feature already has a field, or if there is no room; the error text lists the features with fields.
     pub fn feature_field<T: Field>(
         &mut self,
         feature: &'static str,
@@ -198,30 +197,30 @@ impl Builder {
         Ok(field)
     }
 
-    /// Returns the field of another feature, which was installed before, for nodes that read it.
+    /// Returns the field of a feature that was installed before, for nodes of other features that read the field.
     ///
     /// # Errors
-    /// If that feature has no field, or a field of another type.
+    /// Fails if that feature has no field, or a field of another type.
     pub fn field_of<T: Field>(&self, feature: &str) -> Result<FeatureField<T>, GraphError> {
         self.fields.find(feature).map_err(GraphError)
     }
 
-    /// Declares a punt reason, and the packets per second that one worker passes to the main thread for it.
+    /// Declares a punt reason. `rate` is the maximum number of packets per second that one worker passes to the main thread for this
+    /// reason.
     pub fn punt_reason(&mut self, name: &'static str, rate: u32) -> PuntReason {
         self.punt_reasons.push(PuntInfo::new(name, rate));
         PuntReason(self.punt_reasons.len() as u32 - 1)
     }
 
-    /// Declares the reasons why the main thread discards packets: a closed list, like a node's. The last
-    /// declared list is used.
+    /// Declares all reasons why the main thread discards packets, like the reasons of a node. A later call replaces the list.
     pub fn main_thread<D: Reasons>(&mut self) {
         self.main_reasons = D::INFO;
     }
 
-    /// Adds an edge to a node that already exists.
+    /// Adds an edge from the existing node `from` to the node or arc `to`.
     ///
     /// # Errors
-    /// If the node does not exist, or has no room for another edge.
+    /// Fails if the node `from` does not exist, or has no room for another edge.
     pub fn edge(&mut self, from: &str, to: &str) -> Result<EdgeId, GraphError> {
         let def = self.defs.iter_mut().find(|d| d.name == from);
         let def = def.ok_or_else(|| {
@@ -230,7 +229,7 @@ impl Builder {
         Ok(EdgeId(push_edge(def.name, &mut def.edges, to)?))
     }
 
-    /// Returns the names to define before the graph can be built.
+    /// Returns the names that are used but not defined. The graph cannot be built before they are.
     pub fn missing(&self) -> BTreeSet<Missing> {
         let is_node = |name: &str| self.defs.iter().any(|d| d.name == name);
         let is_arc = |name: &str| self.arcs.iter().any(|a| a.name == name);
@@ -248,7 +247,7 @@ impl Builder {
     }
 }
 
-/// Adds an edge unless it exists.
+/// Returns the number of the edge to `to`; adds the edge if it does not exist.
 pub(crate) fn push_edge(node: &str, edges: &mut Vec<String>, to: &str) -> Result<u8, GraphError> {
     if let Some(e) = edges.iter().position(|e| e == to) {
         return Ok(e as u8);
@@ -260,7 +259,7 @@ pub(crate) fn push_edge(node: &str, edges: &mut Vec<String>, to: &str) -> Result
     Ok((edges.len() - 1) as u8)
 }
 
-/// A built graph, used to make workers.
+/// A built graph, from which workers are made.
 pub struct Blueprint {
     pub(crate) nodes: Arc<[NodeInfo]>,
     pub(crate) makes: Vec<Make>,
@@ -273,7 +272,7 @@ pub struct Blueprint {
 }
 
 impl Blueprint {
-    /// The nodes in running order.
+    /// Returns the nodes in running order.
     pub fn nodes(&self) -> &[NodeInfo] {
         &self.nodes
     }
@@ -283,17 +282,17 @@ impl Blueprint {
         self.nodes.iter().position(|n| n.name == name).map(|i| NodeId(i as u32))
     }
 
-    /// Run-time statistics and drop counters.
+    /// Returns the run-time statistics and drop counters.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// Punt reasons by number.
+    /// Returns the punt reasons, by number.
     pub fn punt_reasons(&self) -> &[PuntInfo] {
         &self.punt_reasons
     }
 
-    /// The rings between workers.
+    /// Returns the rings between workers.
     pub fn exchange(&self) -> &Exchange {
         &self.exchange
     }

@@ -1,8 +1,8 @@
-//! The nodes of every graph: `error-drop` and `drop`, `error-punt` and `punt`, and `inject`.
+//! The nodes that every graph has: `error-drop` and `drop`, `error-punt` and `punt`, and `inject`.
 //!
-//! Dropped packets pass through the arc `drop`, and punted packets through the arc `punt`; features there can
-//! process them (captures, mirrors). The forwarding index of these packets is their reason: the number of a
-//! drop reason, or a [`PuntReason`].
+//! Dropped packets pass through the arc `drop`, and punted packets through the arc `punt`. Features on these
+//! arcs can process them (captures, mirrors). The forwarding index of such a packet is its reason: the number
+//! of a drop reason, or a [`PuntReason`].
 
 use std::io;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::edge::{EdgeId, NoNext, NoReason, Verdict};
 use crate::node::{Cx, FrameNode, InputNode, More, Out, PacketNode, WaitSet};
 use crate::rings::{Inject, PuntInfo, PuntReason, Punted};
 
-/// Name of the node for packets to punt.
+/// Name of the first node for packets to the main thread.
 pub const PUNT: &str = "error-punt";
-/// Name of the node for dropped packets.
+/// Name of the first node for dropped packets.
 pub(crate) const DROP: &str = "error-drop";
-/// Name of the last node for dropped packets.
+/// Name of the last node for dropped packets, which frees them.
 pub const DROPPED: &str = "drop";
-/// Name of the input node for the main thread's packets.
+/// Name of the input node for packets from the main thread.
 pub const INJECT: &str = "inject";
 
 pub(crate) fn install(b: &mut Builder) {
@@ -48,7 +48,7 @@ pub(crate) fn install(b: &mut Builder) {
 }
 
 impl Builder {
-    /// Returns a graph with the nodes of every graph: `drop`, `punt` and `inject`.
+    /// Returns a builder that already has the nodes of every graph: `drop`, `punt` and `inject`.
     pub fn new() -> Builder {
         let mut b = Builder::default();
         install(&mut b);
@@ -58,7 +58,7 @@ impl Builder {
     /// Allows the main thread to send packets to `node`.
     ///
     /// # Errors
-    /// If the inject node has no room for another edge.
+    /// Fails if the node `inject` has no room for another edge.
     pub fn inject_to(&mut self, node: &str) -> Result<EdgeId, GraphError> {
         self.edge(INJECT, node)
     }
@@ -77,7 +77,8 @@ impl PacketNode for DropStart {
     }
 }
 
-/// `drop`: frees the buffers. The reason was counted when the packet left its node.
+/// `drop`: frees the buffers of dropped packets. A packet's drop reason was counted when it left the node
+/// that dropped it.
 struct Drop {
     by_interface: Lane<1>,
 }
@@ -106,10 +107,10 @@ impl PacketNode for PuntStart {
     }
 }
 
-/// `punt`: passes packets to the main thread, within the rate of their reason.
+/// `punt`: passes packets to the main thread, within the rate of their punt reason.
 struct Punt {
     punt: Producer<Punted>,
-    /// Packets passed and policed, by reason.
+    /// Numbers of passed and policed packets, by punt reason.
     punted: Lane<2>,
     wake_main: Arc<Doorbell>,
     reasons: Arc<[PuntInfo]>,
@@ -119,7 +120,7 @@ struct Punt {
 crate::reasons! {
     enum PuntDrop {
         Policed = "punt-policed", Warn, "the packets for the main thread exceed the rate of their punt reason";
-        RingFull = "punt-ring-full", Warn, "the ring to the main thread is full: it is overloaded";
+        RingFull = "punt-ring-full", Warn, "the ring to the main thread is full: the main thread is overloaded";
     }
 }
 
@@ -155,10 +156,11 @@ impl FrameNode for Punt {
     }
 }
 
-/// A policer with a burst of a tenth of a second (the generic cell rate algorithm: one time stamp).
+/// A policer with a burst of a tenth of a second. It uses the generic cell rate algorithm, which needs only
+/// one time stamp.
 #[derive(Clone, Default)]
 struct Police {
-    /// Time when the next packet would be due at an even rate.
+    /// Time in nanoseconds when the next packet would be due at an even rate.
     due: u64,
 }
 

@@ -1,25 +1,24 @@
-//! A node's verdicts on packets: the edge by which a packet leaves, or the drop reason.
+//! A node's verdicts on packets: the edge by which a packet leaves, or the reason for dropping it.
 
-/// Lowest code of a drop reason. Codes 0 to 127 are edges, 128 to 252 drop reasons; the constants below are the rest.
+/// Lowest code of a drop reason. Codes 0 to 127 are edges, codes 128 to 252 are drop reasons, and the constants below have the remaining
+/// codes.
 pub(crate) const FIRST_REASON: u8 = 128;
-/// The node is done with the packet; its buffers are freed without a reason (another packet may continue in
-/// its place).
+/// The node is done with the packet. The packet's buffers are freed and no reason is counted; another packet may continue in its place.
 pub(crate) const CONSUMED: u8 = 253;
-/// The node returned no verdict: the packet is freed and counted as lost. This is a bug in the node.
+/// The node returned no verdict on the packet. The packet is freed and counted as lost. This is a bug in the node.
 pub(crate) const UNSAID: u8 = 254;
 /// The node keeps the packet.
 pub(crate) const HELD: u8 = 255;
 
-/// The closed list of edges by which packets leave a node. Declared with [`edges!`](crate::edges).
+/// All edges by which packets leave a node. Declared with [`edges!`](crate::edges).
 pub trait Edges: Copy + 'static {
-    /// Names of nodes or arcs, by code.
+    /// Names of the nodes or arcs to which the edges lead, by code.
     const NAMES: &'static [&'static str];
     /// The edge's number.
     fn code(self) -> u8;
 }
 
-/// The closed list of reasons for which a node drops packets or counts other events. Declared with
-/// [`reasons!`](crate::reasons).
+/// All reasons for which a node drops packets or counts other events. Declared with [`reasons!`](crate::reasons).
 pub trait Reasons: Copy + 'static {
     /// The reasons, by code.
     const INFO: &'static [ReasonInfo];
@@ -27,14 +26,14 @@ pub trait Reasons: Copy + 'static {
     fn code(self) -> u8;
 }
 
-/// The verdict on a frame.
+/// The verdict on a whole frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Every packet left in the frame has this code.
+    /// Every packet that is left in the frame has this code.
     All(u8),
     /// The code bytes hold one code for each packet.
     Mixed,
-    /// Like `Mixed`, and the packets leave one by one.
+    /// Like `Mixed`, but the packets leave one by one, in the order of the frame.
     InOrder,
 }
 
@@ -60,8 +59,8 @@ pub struct ReasonInfo {
     pub name: &'static str,
     /// Severity of the reason.
     pub severity: Severity,
-    /// True if a packet is dropped. Otherwise the packet is [ignored](Verdict::Ignore), or the node counts
-    /// another event with [`Out::count`](crate::Out::count).
+    /// True if the reason drops a packet. Otherwise the packet is [ignored](Verdict::Ignore), or the node counts another event with
+    /// [`Out::count`](crate::Out::count).
     pub drops: bool,
     /// A description for the operator.
     pub text: &'static str,
@@ -69,7 +68,7 @@ pub struct ReasonInfo {
 
 /// Declares the edges of a node: `edges! { pub enum Next { Lookup = "ip4-lookup", Local = "ip4-local" } }`.
 ///
-/// A name is that of a node, of a feature arc that begins here, or [`CONTINUE`](crate::CONTINUE).
+/// An edge has the name of a node, of a feature arc that begins here, or [`CONTINUE`](crate::CONTINUE).
 #[macro_export]
 macro_rules! edges {
     ($(#[$m:meta])* $v:vis enum $name:ident { $($(#[$vm:meta])* $variant:ident = $node:expr),+ $(,)? }) => {
@@ -85,9 +84,9 @@ macro_rules! edges {
     };
 }
 
-/// Declares the drop reasons of a node: `reasons! { pub enum Reason { Checksum = "bad-checksum", Error, "the
-/// header checksum is wrong"; } }`. A reason that only counts and drops no packet has the word `counted`
-/// after its severity.
+/// Declares the drop reasons of a node:
+/// `reasons! { pub enum Reason { Checksum = "bad-checksum", Error, "the header checksum is wrong"; } }`. If a reason drops no packet and is
+/// only counted, the word `counted` follows its severity.
 #[macro_export]
 macro_rules! reasons {
     ($(#[$m:meta])* $v:vis enum $name:ident {
@@ -108,7 +107,7 @@ macro_rules! reasons {
     (@counted) => { false };
 }
 
-/// For a node without declared edges.
+/// The edges of a node that declares none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoNext {}
 impl Edges for NoNext {
@@ -118,7 +117,7 @@ impl Edges for NoNext {
     }
 }
 
-/// For a node that never drops.
+/// The drop reasons of a node that never drops.
 #[derive(Clone, Copy, Debug)]
 pub enum NoReason {}
 impl Reasons for NoReason {
@@ -128,18 +127,17 @@ impl Reasons for NoReason {
     }
 }
 
-/// An edge added to a node while the graph was being built (by registries of protocols and ports).
+/// An edge that was added to a node while the graph was being built: registries of protocols and ports add such edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EdgeId(pub(crate) u8);
 
 impl EdgeId {
-    /// Returns the edge's number for a table.
+    /// Returns the number of the edge, for storage in a table.
     pub fn to_raw(self) -> u8 {
         self.0
     }
 
-    /// Returns the edge with this number. If the node does not have it, the packet is dropped and counted as
-    /// lost.
+    /// Returns the edge with the number `raw`. If the node does not have this edge, the packet is dropped and counted as lost.
     pub fn from_raw(raw: u8) -> EdgeId {
         EdgeId(raw.min(FIRST_REASON - 1))
     }
@@ -152,18 +150,18 @@ pub enum Verdict<N, D> {
     Next(N),
     /// The packet leaves by an edge that was added while the graph was being built.
     Edge(EdgeId),
-    /// The packet is dropped with this reason.
+    /// The packet is dropped for this reason.
     Drop(D),
-    /// The packet is valid but the node has no use for it. Its buffers are freed, and it is counted with this
-    /// reason, which is declared `counted`.
+    /// The packet is valid, but the node has no use for it. Its buffers are freed, and it is counted for this reason, which must be
+    /// declared `counted`.
     Ignore(D),
-    /// The node holds it: [`FrameNode::held`](crate::FrameNode::held) receives it after the frame.
+    /// The node holds the packet: [`FrameNode::held`](crate::FrameNode::held) receives it after the frame.
     Hold,
-    /// The node is done with it, and its buffers are freed.
+    /// The node is done with the packet, and its buffers are freed.
     Consume,
 }
 
-/// Returns the code of a packet dropped for this reason.
+/// Returns the code of a packet that is dropped for this reason.
 #[inline(always)]
 pub(crate) fn drop_code<D: Reasons>(reason: D) -> u8 {
     debug_assert!(
@@ -173,7 +171,7 @@ pub(crate) fn drop_code<D: Reasons>(reason: D) -> u8 {
     FIRST_REASON | reason.code()
 }
 
-/// Returns the code of a packet ignored for this reason.
+/// Returns the code of a packet that is ignored for this reason.
 #[inline(always)]
 fn ignore_code<D: Reasons>(reason: D) -> u8 {
     debug_assert!(!D::INFO[usize::from(reason.code())].drops, "a packet is ignored with a drop reason");

@@ -1,31 +1,32 @@
-//! The work of one node on one traced packet, and its description.
+//! What one node did with one traced packet, and the functions that describe it.
 
 use buf::layout::FEATURE_LEN;
 use buf::record::Snapshot;
 
 use crate::edge::{NodeId, ReasonInfo};
 
-/// Bytes of a packet that an entry records.
+/// Maximum number of a packet's bytes that an entry records.
 pub const BYTES: usize = 96;
 
-/// The work of one node on one traced packet.
+/// What one node did with one traced packet.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// Number of the traced packet.
     pub trace: u32,
     /// The node.
     pub node: NodeId,
-    /// Time of the turn in nanoseconds of the monotonic clock.
+    /// Time of the worker's turn in nanoseconds of the monotonic clock.
     pub time: u64,
-    /// The record before the node; `None` for an input node.
+    /// The packet's record before the node; `None` for an input node.
     pub before: Option<Snapshot>,
-    /// The record after the node; `None` if the node took the packet.
+    /// The packet's record after the node; `None` if the node took the packet.
     pub after: Option<Snapshot>,
-    /// Number to show for the VRF of `after`: its index, unless the reader replaces it.
+    /// The number shown for the VRF of `after`. It is the VRF's index, unless the reader of the entry
+    /// replaces it.
     pub vrf: u32,
     /// Where the packet went.
     pub fate: Fate,
-    /// Bytes of all segments.
+    /// Length of the packet in bytes, over all segments.
     pub total_len: u32,
     pub(crate) bytes_before: [u8; BYTES],
     pub(crate) bytes_after: [u8; BYTES],
@@ -38,18 +39,19 @@ pub struct Entry {
 pub(crate) type Features = Option<[u8; FEATURE_LEN]>;
 
 impl Entry {
-    /// The first bytes of the packet before the node (for an input node, as received).
+    /// Returns the first bytes of the packet before the node (for an input node, as received).
     pub fn bytes_before(&self) -> &[u8] {
         &self.bytes_before[..self.kept[0] as usize]
     }
 
-    /// The first bytes of the packet after the node; if the node took it, those before.
+    /// Returns the first bytes of the packet after the node. If the node took the packet, they are those
+    /// before the node.
     pub fn bytes_after(&self) -> &[u8] {
         &self.bytes_after[..self.kept[1] as usize]
     }
 }
 
-/// Position of an entry, ordered like [`Tracer::entries`](crate::trace::Tracer::entries).
+/// Position of an entry. Positions have the order of [`Tracer::entries`](crate::trace::Tracer::entries).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// Number of the traced packet.
@@ -59,14 +61,14 @@ pub struct Place {
     pub(crate) at: usize,
 }
 
-/// Result of a node for a packet.
+/// What happened to a packet at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Sent by an edge to this node.
+    /// Sent by an edge to the node with this number.
     Next(NodeId),
     /// Dropped.
     Dropped(&'static ReasonInfo),
-    /// Ignored: it is valid, but the node has no use for it.
+    /// Ignored: the packet is valid, but the node has no use for it.
     Ignored(&'static ReasonInfo),
     /// Held by the node.
     Held,
@@ -74,8 +76,8 @@ pub enum Fate {
     Taken,
 }
 
-/// Writes a node's lines of a trace, without the line that names the node.
+/// Writes a node's part of a trace, without the line that names the node.
 pub type TraceFn = fn(&Entry, &mut String);
 
-/// For nodes without details.
+/// Writes nothing: for nodes without details.
 pub fn plain(_: &Entry, _: &mut String) {}

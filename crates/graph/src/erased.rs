@@ -1,4 +1,4 @@
-//! A type-erased node, as a worker calls it.
+//! A node without its type, as a worker calls it.
 
 use std::io;
 use std::marker::PhantomData;
@@ -84,5 +84,5 @@ impl<T: InputNode> Erased for OfInput<T> {
     }
 }
 
-/// Makes a node for a worker.
+/// A function that makes a node for a worker.
 pub(crate) type Make = Box<dyn Fn(&mut Setup) -> io::Result<Box<dyn Erased>> + Send + Sync>;

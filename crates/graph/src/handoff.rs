@@ -1,14 +1,13 @@
 //! Handoff: one worker passes packets to another.
 //!
-//! There are two rings between every two workers, one for each direction, with one producer and one consumer. So
-//! passing a packet takes no lock. The sending node has an [`Outbox`], the receiving input node has an [`Inbox`].
-//! Both check once per turn for workers that joined or left ([`Exchange::join`], [`Exchange::leave`]), and take the
-//! new ring ends.
+//! There are two rings between every two workers, one for each direction, with one producer and one consumer. So passing a packet takes no
+//! lock. The sending node has an [`Outbox`], and the receiving input node has an [`Inbox`]. Both check once per turn whether workers have
+//! joined or left ([`Exchange::join`], [`Exchange::leave`]), and take the ends of new rings.
 //!
-//! Before work is reassigned between workers, all packets on the way must have arrived: [`Exchange::settle`].
+//! Before work is reassigned between workers, all packets in the rings must have arrived: [`Exchange::settle`].
 //!
-//! A worker may sleep. It announces that before it checks its rings for the last time. A sender rings the
-//! bell of a receiver that announced sleep: once for all packets of a frame ([`Outbox::flush`]).
+//! A worker may sleep. It announces that before it checks its rings for the last time. A sender rings the bell of a receiver that has
+//! announced its sleep, once for all packets of a frame ([`Outbox::flush`]).
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -20,20 +19,20 @@ use infra::ring::{Consumer, Gauge, Producer, spsc};
 use infra::sync::atomic::{AtomicU64, Ordering};
 use infra::sync::{Arc, Mutex, MutexGuard, lock, thread};
 
-/// Capacity of a ring between two workers in packets. Small under loom, which tracks every cell.
+/// Capacity of a ring between two workers, in packets. It is small under loom, which tracks every cell.
 pub const RING: usize = if cfg!(feature = "loom") { 2 } else { 2048 };
 
-/// The sending and the receiving worker.
+/// Numbers of the sending and the receiving worker.
 type Pair = (usize, usize);
 
-/// A worker's bell. It uses the standard library's atomics under loom too, because nothing is ordered by it.
+/// A bell that wakes a worker. Even under loom it uses the atomics of the standard library, because no memory access is ordered by it.
 type Bell = std::sync::Arc<Doorbell>;
 
-/// The rings between the workers of a graph. They carry packets; under loom, a simpler type.
+/// The rings between the workers of a graph. They carry packets; in tests under loom, items of a simpler type.
 pub struct Exchange<T = Held>(Arc<Shared<T>>);
 
 struct Shared<T> {
-    /// Counts joins and leaves, so that a change is cheap to detect.
+    /// Counts the workers that join or leave. A worker compares it to detect changes cheaply.
     version: AtomicU64,
     state: Mutex<State<T>>,
 }
@@ -41,7 +40,7 @@ struct Shared<T> {
 struct State<T> {
     bells: BTreeMap<usize, Bell>,
     gauges: BTreeMap<Pair, Gauge<T>>,
-    /// Ring ends that their workers have not taken yet.
+    /// The ends of rings that workers have not taken yet.
     producers: BTreeMap<Pair, Producer<T>>,
     consumers: BTreeMap<Pair, Consumer<T>>,
 }
@@ -83,7 +82,7 @@ impl<T: Send> Exchange<T> {
         self.0.version.load(Ordering::Acquire)
     }
 
-    /// Adds a worker that `bell` wakes. Creates rings between the worker and all others.
+    /// Adds a worker, and creates rings between it and all others. `bell` wakes the worker.
     pub(crate) fn join(&self, worker: usize, bell: Bell) {
         let mut state = self.state();
         let others: Vec<usize> = state.bells.keys().copied().filter(|other| *other != worker).collect();
@@ -95,7 +94,7 @@ impl<T: Send> Exchange<T> {
         self.0.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Removes a worker. No worker sends packets to it any more, and the packets sent to it have
+    /// Removes a worker. The caller makes sure that no worker sends packets to it any more, and that the packets sent to it have
     /// [arrived](Self::settle).
     pub fn leave(&self, worker: usize) {
         let mut state = self.state();
@@ -107,12 +106,12 @@ impl<T: Send> Exchange<T> {
         self.0.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Numbers of the current workers.
+    /// Returns the numbers of the current workers.
     pub fn workers(&self) -> Vec<usize> {
         self.state().bells.keys().copied().collect()
     }
 
-    /// True if no packet is in a ring between workers. A received packet may still be in its worker's turn.
+    /// True if no packet is in a ring between workers. A worker may still be processing packets that it has received from a ring.
     pub fn is_empty(&self) -> bool {
         self.state().gauges.values().all(Gauge::is_empty)
     }
@@ -136,12 +135,12 @@ impl<T: Send> Exchange<T> {
         self.workers().len() < 2 || domain.synchronize(timeout)
     }
 
-    /// Returns the ends of all rings from a worker.
+    /// Returns an outbox: the sending ends of all rings from `worker` to others.
     pub(crate) fn outbox(&self, worker: usize) -> Outbox<T> {
         Outbox { exchange: self.clone(), worker, version: 0, to: Vec::new() }
     }
 
-    /// Returns the ends of all rings to a worker.
+    /// Returns an inbox: the receiving ends of all rings from others to `worker`.
     pub(crate) fn inbox(&self, worker: usize) -> Inbox<T> {
         Inbox { exchange: self.clone(), worker, version: 0, from: Vec::new(), next: 0 }
     }
@@ -159,12 +158,12 @@ pub struct Outbox<T = Held> {
     exchange: Exchange<T>,
     worker: usize,
     version: u64,
-    /// By the receiving worker's number.
+    /// The connections, by the number of the receiving worker.
     to: Vec<Option<Way<T>>>,
 }
 
 impl<T: Send> Outbox<T> {
-    /// Checks for workers that joined or left. Call it before packets are given, at least once per turn.
+    /// Checks whether workers have joined or left. A node calls this before it sends packets, at least once per turn.
     #[inline(always)]
     pub fn refresh(&mut self) {
         if self.version != self.exchange.version() {
@@ -190,10 +189,10 @@ impl<T: Send> Outbox<T> {
         }
     }
 
-    /// Sends a packet to a worker, which sees it after [`flush`](Self::flush).
+    /// Sends a packet to a worker. The worker sees the packet after [`flush`](Self::flush).
     ///
     /// # Errors
-    /// The packet, if the ring is full or the worker does not exist.
+    /// Returns the packet if the ring is full or the worker does not exist.
     #[inline(always)]
     pub fn give(&mut self, worker: usize, packet: T) -> Result<(), T> {
         match self.to.get_mut(worker) {
@@ -205,7 +204,7 @@ impl<T: Send> Outbox<T> {
         }
     }
 
-    /// Publishes the packets to the other workers, and wakes sleeping ones.
+    /// Makes the packets visible to their receivers, and wakes receivers that sleep.
     pub fn flush(&mut self) {
         for way in self.to.iter_mut().flatten().filter(|way| way.staged) {
             way.staged = false;
@@ -221,13 +220,13 @@ pub struct Inbox<T = Held> {
     worker: usize,
     version: u64,
     from: Vec<(usize, Consumer<T>)>,
-    /// The next worker to receive from.
+    /// Position in `from` of the next worker to receive from.
     next: usize,
 }
 
 impl Inbox {
-    /// Appends packets to `frame`, from one sending worker at a time. Returns true if another worker is left
-    /// for this turn.
+    /// Appends packets to `frame`, from a single sending worker. Returns true if the packets of other workers are still to be received in
+    /// this turn.
     #[inline(always)]
     pub fn take(&mut self, frame: &mut Frame) -> bool {
         let Some(ring) = self.ring() else { return false };
@@ -240,7 +239,7 @@ impl Inbox {
 }
 
 impl<T: Send> Inbox<T> {
-    /// Returns the ring from the next worker, in rotation.
+    /// Returns the ring from the next sending worker, in rotation.
     #[inline(always)]
     pub(crate) fn ring(&mut self) -> Option<&mut Consumer<T>> {
         if self.version != self.exchange.version() {
@@ -265,7 +264,7 @@ impl<T: Send> Inbox<T> {
         }
     }
 
-    /// True if there is nothing to receive. Call it after the worker has announced that it will sleep.
+    /// True if there is nothing to receive. A worker calls this after it has announced its sleep.
     pub fn is_empty(&self) -> bool {
         self.version == self.exchange.version() && self.from.iter().all(|(_, ring)| ring.is_empty())
     }

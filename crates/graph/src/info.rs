@@ -7,7 +7,7 @@ use crate::entry::TraceFn;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) node: u32,
-    /// Row of the arc that is entered here, or `NO_ROW`.
+    /// Row of the arc that this edge enters, or `NO_ROW`.
     pub(crate) row: u16,
 }
 
@@ -20,20 +20,21 @@ pub struct NodeInfo {
     pub name: &'static str,
     /// True for an input node.
     pub input: bool,
-    /// Names of its edges: nodes, arcs, features.
+    /// Names of the node's edges: nodes, arcs or features.
     pub edges: Vec<String>,
     /// Drop reasons of the node.
     pub reasons: &'static [ReasonInfo],
-    /// Global number of its first reason.
+    /// Number of the node's first reason among the reasons of all nodes.
     pub first_reason: u32,
     pub(crate) trace: TraceFn,
     pub(crate) targets: Vec<Target>,
-    /// Edges that enter an arc.
+    /// The edges that enter an arc.
     pub(crate) arc_edges: Vec<u8>,
 }
 
 impl NodeInfo {
-    /// True if an edge leads to the node at `index` (of [`Blueprint::nodes`](crate::Blueprint::nodes)).
+    /// True if an edge leads to the node at position `index` of
+    /// [`Blueprint::nodes`](crate::Blueprint::nodes).
     pub fn leads_to(&self, index: usize) -> bool {
         self.targets.iter().any(|t| t.node as usize == index)
     }

@@ -1,5 +1,5 @@
-//! All interleavings of workers that join, send, sleep and leave, explored by loom:
-//! `make loom`, or `cargo test -p graph --features loom --lib loom_`
+//! Tests all interleavings of workers that join, send, sleep and leave, explored by loom: `make loom`, or
+//! `cargo test -p graph --features loom --lib loom_`
 
 use std::time::Duration;
 
@@ -14,21 +14,21 @@ use infra::sync::{Arc, thread};
 
 use crate::handoff::{Exchange, Inbox, Outbox};
 
-/// Longer than any one interleaving.
+/// A timeout that is longer than any one interleaving takes.
 const LONG: Duration = Duration::from_secs(600);
 
 fn bell() -> std::sync::Arc<Doorbell> {
     std::sync::Arc::new(Doorbell::new().unwrap())
 }
 
-/// An exchange for as many workers as there are bells.
+/// Returns an exchange with this number of workers.
 fn exchange<T: Send>(workers: usize) -> Exchange<T> {
     let exchange = Exchange::default();
     (0..workers).for_each(|worker| exchange.join(worker, bell()));
     exchange
 }
 
-/// Sends an item to a worker. Returns true if the worker exists and has room.
+/// Sends an item to a worker. Returns true if the worker exists and its ring has room.
 fn give<T: Send>(outbox: &mut Outbox<T>, worker: usize, item: T) -> bool {
     outbox.refresh();
     let given = outbox.give(worker, item).is_ok();
@@ -36,12 +36,13 @@ fn give<T: Send>(outbox: &mut Outbox<T>, worker: usize, item: T) -> bool {
     given
 }
 
-/// Receives an item from the next worker.
+/// Receives an item from the next sending worker.
 fn take<T: Send>(inbox: &mut Inbox<T>) -> Option<T> {
     inbox.ring().and_then(Consumer::pop)
 }
 
-/// A worker falls asleep while another one joins and sends an item: it sees the item or is woken.
+/// A worker falls asleep while another worker joins and sends an item. The sleeper sees the item, or is
+/// woken.
 #[test]
 fn loom_a_sleeper_is_woken_by_a_joining_worker() {
     loom::model(|| {
@@ -62,8 +63,8 @@ fn loom_a_sleeper_is_woken_by_a_joining_worker() {
     });
 }
 
-/// A worker falls asleep while another one, which already has a ring to it, sends two items: it sees them or is
-/// woken.
+/// A worker falls asleep while another worker, which already has a ring to it, sends two items. The sleeper
+/// sees both items, or is woken.
 #[test]
 fn loom_a_sleeper_is_woken_for_the_second_of_two() {
     loom::model(|| {
@@ -87,28 +88,28 @@ fn loom_a_sleeper_is_woken_for_the_second_of_two() {
     });
 }
 
-/// The main thread's orders and the work done.
+/// The orders of the main thread to the workers, and the number of packets that they have finished.
 #[derive(Default)]
 struct Work {
     paused: AtomicBool,
-    /// Owner of the packets.
+    /// Number of the worker that must process the packets.
     owner: AtomicUsize,
-    /// Worker 1 must end.
+    /// True if worker 1 must end.
     stop: AtomicBool,
     /// Number of finished packets.
     done: AtomicUsize,
 }
 
 impl Work {
-    /// Finishes a packet, which must be the next.
+    /// Finishes a packet, and checks that no packet overtook it: packets have numbers in order.
     fn finish(&self, packet: usize) {
         assert_eq!(self.done.load(Relaxed), packet, "a packet was overtaken");
         self.done.store(packet + 1, Relaxed);
     }
 }
 
-/// Worker 0 polls a queue whose flow belongs to worker 1. Then the main thread assigns it to worker 0 and
-/// ends worker 1. Every packet is finished in order, although worker 1 has no further turn.
+/// Worker 0 polls a queue whose flow belongs to worker 1. Then the main thread assigns the flow to worker 0,
+/// and ends worker 1. Every packet is finished in order, although worker 1 has no further turn.
 #[test]
 fn loom_a_leaving_worker_finishes_its_packets_in_order() {
     let mut model = loom::model::Builder::new();
@@ -159,8 +160,9 @@ fn loom_a_leaving_worker_finishes_its_packets_in_order() {
     });
 }
 
-/// A worker leaves and joins again while another one sends. The contents of the old ring are dropped once,
-/// with the last user of the ring. The new worker receives everything sent to it.
+/// A worker leaves and joins again while another worker sends. The contents of the old ring are dropped once,
+/// with the last user of the ring. After the worker has joined again, it receives everything that is sent to
+/// it.
 #[test]
 fn loom_the_ring_of_a_left_worker_outlives_its_users() {
     loom::model(|| {

@@ -1,4 +1,5 @@
-//! The three kinds of nodes, the easiest to write first, and their parameters.
+//! The three kinds of nodes, beginning with the one that is easiest to write, and what a node gets when it
+//! runs.
 //!
 //! | kind | for | the author writes |
 //! |---|---|---|
@@ -25,21 +26,22 @@ use crate::rings::{Inject, PuntInfo, Punted};
 use crate::stats::Stats;
 use crate::ways::Sink;
 
-/// The parameters of every node besides its packets.
+/// What every node gets when it runs, in addition to its packets.
 pub struct Cx<'w> {
-    /// The right to read class A tables until the end of this turn.
+    /// Permits reads of class A tables until the end of this turn.
     pub guard: &'w Guard,
     /// This worker's free buffers.
     pub bufs: &'w mut Cache,
     /// Time of this turn in nanoseconds of the monotonic clock. Nodes never read a clock.
     pub now: u64,
-    /// The routines for this CPU.
+    /// The routines that are fastest on this CPU.
     pub kernels: &'static Kernels,
     /// Number of this worker, from 0.
     pub worker: usize,
 }
 
-/// A node that decides for each packet. The runtime supplies the loop, the split and the counters.
+/// A node that decides on each packet. The caller supplies the loop over the packets, their distribution to
+/// the edges, and the counters.
 pub trait PacketNode: Send + 'static {
     /// The node's name in the graph.
     const NAME: &'static str;
@@ -47,14 +49,14 @@ pub trait PacketNode: Send + 'static {
     type Next: Edges;
     /// The drop reasons.
     type Drop: Reasons;
-    /// Describes the node's work on a packet in a trace.
+    /// Describes in a trace what the node did with a packet.
     const TRACE: TraceFn = plain;
 
     /// Processes one packet. Implementations should be `#[inline(always)]`.
     fn one(&mut self, cx: &Cx<'_>, packet: &mut Packet<'_>) -> Verdict<Self::Next, Self::Drop>;
 }
 
-/// A node that receives whole frames.
+/// A node that processes whole frames.
 pub trait FrameNode: Send + 'static {
     /// The node's name in the graph.
     const NAME: &'static str;
@@ -62,25 +64,26 @@ pub trait FrameNode: Send + 'static {
     type Next: Edges;
     /// The drop reasons.
     type Drop: Reasons;
-    /// The names of the edges, where they differ from [`Edges::NAMES`]: for a node that exists once for each
+    /// The names of the edges if they differ from [`Edges::NAMES`], as in nodes that exist once for each
     /// address family.
     const EDGES: &'static [&'static str] = <Self::Next as Edges>::NAMES;
-    /// Describes the node's work on a packet in a trace.
+    /// Describes in a trace what the node did with a packet.
     const TRACE: TraceFn = plain;
 
-    /// Processes the frame and sets the verdict on each packet in `out`: by [`Out::each`], [`Out::mostly`] or
-    /// [`Out::all`] for the packets that stay in the frame. A node may also empty the frame (a driver that
-    /// took the packets).
+    /// Processes the frame, and sets the verdict on each packet that stays in the frame: by [`Out::each`],
+    /// [`Out::mostly`] or [`Out::all`]. A node may also empty the frame, as a driver does that takes the
+    /// packets.
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Self::Next, Self::Drop>);
 
-    /// Receives all packets that `run` left with [`Verdict::Hold`], in order: for nodes that do more work for
-    /// all of them together than for each. Takes every packet out of the frame.
+    /// Receives all packets that `run` left with [`Verdict::Hold`], in order, and takes every packet out of
+    /// the frame. A node implements this if most of its work is for all the packets together, and
+    /// [`held`](Self::held) otherwise.
     fn hold(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Self::Next, Self::Drop>) {
         frame.drain(|packet| self.held(cx, packet, out));
     }
 
-    /// Receives each packet that `run` left with [`Verdict::Hold`], in order. A node that keeps it after this
-    /// call reports that with [`Cache::note_kept`].
+    /// Receives each packet that `run` left with [`Verdict::Hold`], in order. A node that keeps the packet
+    /// after this call reports that with [`Cache::note_kept`].
     fn held(&mut self, _cx: &mut Cx<'_>, packet: Held, _out: &mut Out<'_, Self::Next, Self::Drop>) {
         drop(packet);
     }
@@ -89,31 +92,31 @@ pub trait FrameNode: Send + 'static {
 /// Whether an input node has more packets in this turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum More {
-    /// Call again before other nodes get their turn.
+    /// There are more: the worker calls the node again before other nodes get their turn.
     Yes,
-    /// Not in this turn.
+    /// There are no more in this turn.
     No,
 }
 
-/// An input node. It is called in every turn.
+/// An input node. A worker calls it in every turn.
 pub trait InputNode: Send + 'static {
     /// The edges.
     type Next: Edges;
     /// The drop reasons.
     type Drop: Reasons;
-    /// Describes the node's work on a packet in a trace.
+    /// Describes in a trace what the node did with a packet.
     const TRACE: TraceFn = plain;
 
-    /// Puts packets into the frame, which is empty, and sets their verdicts in `out`. These packets run
-    /// through the graph before the next call.
+    /// Puts packets into the frame, which is empty, and sets their verdicts in `out`. The worker runs these
+    /// packets through the graph before the next call.
     fn poll(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Self::Next, Self::Drop>)
     -> More;
 
-    /// Adds the events that end the worker's sleep. The worker has announced its sleep: packets put into a
-    /// ring from now on wake it.
+    /// Adds to `wait` the events that end the worker's sleep. The worker has announced its sleep, so from now
+    /// on a packet put into one of its rings wakes it.
     fn wait<'a>(&'a self, wait: &mut WaitSet<'a>);
 
-    /// The requirements of its queues on the worker.
+    /// Returns what the node's queues require from the worker.
     fn eager(&self) -> Eager {
         Eager::NONE
     }
@@ -128,27 +131,27 @@ pub struct WaitSet<'a> {
 }
 
 impl<'a> WaitSet<'a> {
-    /// Wakes the worker when this descriptor is readable.
+    /// Wakes the worker when the descriptor `fd` is readable.
     pub fn fd(&mut self, fd: BorrowedFd<'a>) {
         self.fds.push(fd);
     }
 
-    /// Keeps the worker from sleeping: there is a queue that must be polled.
+    /// Keeps the worker from sleeping, because there is a queue that must be polled.
     pub fn poll(&mut self) {
         self.busy = true;
     }
 
-    /// Wakes the worker at this time at the latest (nanoseconds of the monotonic clock).
+    /// Wakes the worker at `time` at the latest (nanoseconds of the monotonic clock).
     pub fn until(&mut self, time: u64) {
         self.until = Some(self.until.map_or(time, |u| u.min(time)));
     }
 }
 
-/// The parameters for making a node.
+/// What a function gets that makes a node for a worker.
 pub struct Setup {
     /// Number of the worker, from 0.
     pub worker: usize,
-    /// The pool of this worker's buffers.
+    /// The pool from which this worker takes its buffers.
     pub pool: Pool,
     pub(crate) stats: Stats,
     pub(crate) punt: Option<(Producer<Punted>, Lane<2>, Arc<Doorbell>)>,
@@ -163,13 +166,13 @@ impl Setup {
         self.exchange.outbox(self.worker)
     }
 
-    /// Returns this worker's inbox from other workers. Only one node of a worker may take it.
+    /// Returns this worker's inbox from other workers. Only one node of a worker may use an inbox.
     pub fn inbox(&self) -> Inbox {
         self.exchange.inbox(self.worker)
     }
 }
 
-/// The codes of a frame in which most packets have the usual code.
+/// Records the codes of a frame in which most packets get the code `usual`.
 struct Exceptions<'c> {
     codes: &'c mut CodeBytes,
     usual: u8,
@@ -192,7 +195,8 @@ impl Exceptions<'_> {
         if self.any { self.mixed() } else { Outcome::All(self.usual) }
     }
 
-    /// Returns the outcome of a frame with exceptions: `All` if they give all packets the same code.
+    /// Returns the outcome of a frame with exceptions. It is `All` if all packets have the same code
+    /// nevertheless.
     #[cold]
     fn mixed(&self) -> Outcome {
         let first = self.codes[0];
@@ -204,7 +208,7 @@ impl Exceptions<'_> {
     }
 }
 
-/// The output of a frame node: the verdicts on its packets, and further packets.
+/// The output of a frame node: the verdicts on the frame's packets, and further packets.
 pub struct Out<'o, N, D> {
     pub(crate) codes: &'o mut Codes,
     pub(crate) outcome: Outcome,
@@ -213,13 +217,13 @@ pub struct Out<'o, N, D> {
 }
 
 impl<N: Edges, D: Reasons> Out<'_, N, D> {
-    /// Sets this verdict on every packet of the frame.
+    /// Sets `verdict` on every packet of the frame.
     #[inline(always)]
     pub fn all(&mut self, verdict: Verdict<N, D>) {
         self.outcome = Outcome::All(verdict.code());
     }
 
-    /// Sets the verdict that `f` returns for each packet of the frame, in order.
+    /// Calls `f` for each packet of the frame in order, and sets the verdict that `f` returns.
     #[inline(always)]
     pub fn each(&mut self, frame: &mut Frame, mut f: impl FnMut(usize, &mut Packet<'_>) -> Verdict<N, D>) {
         // Whether all verdicts agree is tracked in registers: reading the bytes back immediately would stall
@@ -234,11 +238,11 @@ impl<N: Edges, D: Reasons> Out<'_, N, D> {
         self.outcome = if any == all { Outcome::All(any) } else { Outcome::Mixed };
     }
 
-    /// Sets the verdict `usual` on every packet, except where `f` returns another. `f` is called for each
-    /// packet in order.
+    /// Sets the verdict `usual` on every packet for which `f` returns no other verdict. `f` is called for
+    /// each packet in order.
     ///
-    /// For nodes with one usual edge: a usual packet needs no store, and no comparison with the other
-    /// packets.
+    /// This is for nodes of which most packets leave by one edge: a packet with the usual verdict needs no
+    /// store, and no comparison with other packets.
     #[inline(always)]
     pub fn mostly(
         &mut self,
@@ -257,11 +261,11 @@ impl<N: Edges, D: Reasons> Out<'_, N, D> {
     }
 
     /// Keeps the packets strictly in the order of the frame: packets that [`FrameNode::held`] emits for a
-    /// held packet leave before the packets after that one. Otherwise they leave after all others of the
-    /// frame.
+    /// held packet leave before the packets that follow the held packet in the frame. Without this call, they
+    /// leave after all others of the frame.
     ///
-    /// Call it after setting the verdicts, if the flows of held packets also have other packets. The packets then
-    /// move one by one.
+    /// A node calls this after it has set the verdicts, if the flows of held packets also have packets that
+    /// are not held. The packets then leave one by one.
     #[cold]
     pub fn in_order(&mut self) {
         if self.outcome == Outcome::Mixed {
@@ -269,12 +273,13 @@ impl<N: Edges, D: Reasons> Out<'_, N, D> {
         }
     }
 
-    /// Sends a further packet by an edge.
+    /// Sends another packet, which is not in the frame, by an edge.
     pub fn emit(&mut self, edge: N, packet: Held) {
         self.sink.emit(edge.code(), packet);
     }
 
-    /// Sends a further packet by an edge that was added while the graph was being built.
+    /// Sends another packet, which is not in the frame, by an edge that was added while the graph was being
+    /// built.
     pub fn emit_edge(&mut self, edge: EdgeId, packet: Held) {
         self.sink.emit(edge.0, packet);
     }
@@ -284,7 +289,7 @@ impl<N: Edges, D: Reasons> Out<'_, N, D> {
         self.sink.emit(drop_code(reason), packet);
     }
 
-    /// Counts `n` events that are no packet drops (for example, device descriptors without a packet). The
+    /// Counts `n` events that are not packet drops (for example, device descriptors without a packet). The
     /// reason must be declared `counted`.
     pub fn count(&mut self, reason: D, n: u64) {
         debug_assert!(!D::INFO[usize::from(reason.code())].drops, "a drop reason is used for a count");

@@ -1,15 +1,16 @@
-//! Frames pending at their nodes; the lowest rank runs first.
+//! Frames that wait for their nodes. The node with the lowest rank runs first.
 
 use std::collections::VecDeque;
 
 use buf::Frame;
 
-/// Frames allocated in advance, so that the packet path allocates none in the steady state.
+/// Number of frames allocated in advance, so that in the steady state no frame is allocated on the packet
+/// path.
 const SPARE: usize = 64;
 
 pub(crate) struct Pending {
     queues: Vec<VecDeque<Box<Frame>>>,
-    /// One bit for each node with frames.
+    /// One bit for each node, set if the node has frames.
     bits: Vec<u64>,
     frames: usize,
     spare: Vec<Box<Frame>>,
@@ -30,7 +31,7 @@ impl Pending {
         self.frames == 0
     }
 
-    /// Number of pending packets.
+    /// Returns the number of pending packets.
     pub(crate) fn packets(&self) -> usize {
         // Visits only nodes with frames: debug builds call this before and after each dispatch.
         let in_word = |(word, bits): (usize, &u64)| {
@@ -45,7 +46,7 @@ impl Pending {
         self.bits.iter().enumerate().flat_map(in_word).map(|node| self.packets_of(node)).sum()
     }
 
-    /// Number of packets pending at `node`.
+    /// Returns the number of packets that are pending at `node`.
     pub(crate) fn packets_of(&self, node: u32) -> usize {
         self.queues[node as usize].iter().map(|f| f.len()).sum()
     }
@@ -56,14 +57,15 @@ impl Pending {
         self.spare.pop().unwrap_or_else(|| Box::new(Frame::new()))
     }
 
-    /// Takes back an unused frame, which must be empty.
+    /// Takes back an unused frame for later use. The frame must be empty.
     #[inline(always)]
     pub(crate) fn recycle(&mut self, frame: Box<Frame>) {
         debug_assert!(frame.is_empty(), "a frame with packets must not be recycled");
         self.spare.push(frame);
     }
 
-    /// Returns a frame of `node` with room for `count` more packets: the last one pending there, if they fit.
+    /// Returns a pending frame of `node` that has room for `count` more packets: the last pending one if it
+    /// has, otherwise a new one.
     #[inline]
     pub(crate) fn frame_for(&mut self, node: u32, count: usize) -> &mut Frame {
         let n = node as usize;
@@ -79,7 +81,8 @@ impl Pending {
         &mut queue[last]
     }
 
-    /// Passes a whole frame to `node`. It is merged with the frame pending there if both fit into one.
+    /// Passes a whole frame to `node`. The frame is merged with the last one pending there if both fit into
+    /// one.
     #[inline]
     pub(crate) fn push(&mut self, node: u32, mut frame: Box<Frame>) {
         let n = node as usize;
@@ -95,7 +98,7 @@ impl Pending {
         self.frames += 1;
     }
 
-    /// Returns the oldest frame of the node with the lowest rank.
+    /// Removes the oldest frame of the node with the lowest rank, and returns it with the node's number.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(u32, Box<Frame>)> {
         let word = self.bits.iter().position(|&w| w != 0)?;

@@ -1,8 +1,8 @@
-//! The running order of nodes: a node runs before the nodes that it leads to. The graph is cyclic (tunnels),
-//! so the order is that of the strongly connected components (Tarjan, "Depth-first search and linear graph
-//! algorithms", 1972).
+//! The running order of nodes: a node runs before the nodes to which its edges lead. Because the graph has
+//! cycles (tunnels), the order is that of the strongly connected components (Tarjan, "Depth-first search and
+//! linear graph algorithms", 1972).
 
-/// Returns the nodes in running order; `edges[n]` lists the targets of node `n`.
+/// Returns the nodes in running order. `edges[n]` lists the nodes to which the edges of node `n` lead.
 pub(crate) fn order(edges: &[Vec<usize>]) -> Vec<usize> {
     let n = edges.len();
     let mut s = Search {

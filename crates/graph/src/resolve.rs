@@ -1,4 +1,4 @@
-//! Building the graph: names become numbers, or the start fails with a clear error.
+//! Builds the graph: names become numbers, or the start fails with a clear error.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::rank;
 use crate::stats::Stats;
 use crate::trace::Tracer;
 
-/// Maximum number of features of an arc: one bit of a word for each.
+/// Maximum number of features of an arc: each is one bit of a word.
 const ARC_FEATURES: usize = 64;
 
 impl Builder {
     /// Resolves all names.
     ///
     /// # Errors
-    /// For an undefined or duplicate name, an order of an arc that cannot be satisfied, or an edge to an
-    /// input node.
+    /// Fails if a name is undefined or used twice, if the order of an arc's features cannot be satisfied, or
+    /// if an edge leads to an input node.
     pub fn build(self, domain: &Domain) -> Result<(Blueprint, ArcControl), GraphError> {
         let Builder { mut defs, arcs, features, punt_reasons, main_reasons, fields: _, field_traces } = self;
         let names = Names::new(&defs)?;
@@ -55,7 +55,7 @@ impl Builder {
     }
 }
 
-/// Nodes by name, in order of addition.
+/// Nodes by name. Their numbers are in the order in which they were added.
 struct Names {
     by_name: HashMap<&'static str, usize>,
     inputs: Vec<bool>,
@@ -63,7 +63,7 @@ struct Names {
 
 impl Names {
     /// # Errors
-    /// If two nodes have the same name, or a node has more edges or reasons than there are codes.
+    /// Fails if two nodes have the same name, or if a node has more edges or reasons than there are codes.
     fn new(defs: &[Def]) -> Result<Names, GraphError> {
         let mut by_name = HashMap::new();
         for (i, d) in defs.iter().enumerate() {
@@ -80,7 +80,8 @@ impl Names {
         Ok(Names { by_name, inputs: defs.iter().map(|d| d.input).collect() })
     }
 
-    /// Returns the node that `who` leads to.
+    /// Returns the number of the node `name`, to which an edge or an arc leads. Errors name that edge or arc
+    /// by the text `who`.
     fn node(&self, name: &str, who: &str) -> Result<usize, GraphError> {
         match self.by_name.get(name) {
             Some(&n) if self.inputs[n] => Err(GraphError(format!(
@@ -92,7 +93,8 @@ impl Names {
     }
 }
 
-/// Checks that each feature's arc exists, and that the features in its `before` and `after` are on that arc.
+/// Checks that each feature's arc exists, and that the features in its `before` and `after` are on the same
+/// arc.
 fn check_features(features: &[FeatureDef], arcs: &[ArcDef]) -> Result<(), GraphError> {
     for f in features {
         if !arcs.iter().any(|a| a.name == f.arc) {
@@ -114,7 +116,8 @@ fn check_features(features: &[FeatureDef], arcs: &[ArcDef]) -> Result<(), GraphE
     Ok(())
 }
 
-/// Orders the features of an arc by `after` and `before`; ties keep the order of declaration.
+/// Sorts the features of an arc by `after` and `before`. Where these do not decide, features keep the order
+/// in which they were declared.
 fn sort_features(arc: &str, mut left: Vec<&FeatureDef>) -> Result<Vec<&'static str>, GraphError> {
     let mut order = Vec::new();
     while !left.is_empty() {
@@ -134,18 +137,18 @@ fn sort_features(arc: &str, mut left: Vec<&FeatureDef>) -> Result<Vec<&'static s
     Ok(order)
 }
 
-/// The edges that enter arcs.
+/// The edges that enter arcs, the rows of these edges, and the plans of the arcs.
 #[derive(Default)]
 struct Entries {
     rows: Rows,
     plans: Vec<ArcPlan>,
-    /// By node and edge: the row, and the arc's end node.
+    /// By node and edge: the edge's row, and the end node of the arc.
     at: BTreeMap<(usize, usize), (usize, usize)>,
 }
 
 impl Entries {
-    /// Adds an arc with its features in this order. Nodes from which packets enter it get edges to the
-    /// features.
+    /// Adds an arc with its features in the given order. Each node from which packets enter the arc gets
+    /// edges to the features.
     fn add(
         &mut self,
         arc: &ArcDef,
@@ -173,14 +176,15 @@ impl Entries {
     }
 }
 
-/// A place where packets enter an arc: an edge of a node. `first` is the first feature that they can reach.
+/// A place from which packets enter an arc or continue on it: an edge of a node. `first` is the position of
+/// the first feature that these packets can reach.
 struct Start {
     node: usize,
     edge: usize,
     first: usize,
 }
 
-/// Returns the edges with an arc's name, and the edges by which its features pass packets on.
+/// Returns the edges by which packets enter an arc, and those by which its features pass packets on.
 fn starts(
     arc: &ArcDef,
     order: &[&'static str],
@@ -209,8 +213,8 @@ fn starts(
     Ok(starts)
 }
 
-/// Returns the targets of each node's edges: a node, with an arc's row or [`NO_ROW`]. An edge into an arc
-/// leads to the arc's end.
+/// Returns the targets of each node's edges. A target is a node, and the row of the arc that the edge enters,
+/// or [`NO_ROW`]. The node of an edge into an arc is the arc's end.
 fn targets(defs: &[Def], names: &Names, entries: &Entries) -> Result<Vec<Vec<(usize, u16)>>, GraphError> {
     let of_edge = |n: usize, e: usize, name: &String| match entries.at.get(&(n, e)) {
         Some(&(row, end)) => Ok((end, row as u16)),
@@ -225,7 +229,7 @@ fn targets(defs: &[Def], names: &Names, entries: &Entries) -> Result<Vec<Vec<(us
     defs.iter().enumerate().map(of_node).collect()
 }
 
-/// Returns the nodes in running order, and their constructors.
+/// Returns the nodes in running order, and the functions that make them.
 fn in_order(defs: Vec<Def>, targets: &[Vec<(usize, u16)>]) -> (Arc<[NodeInfo]>, Vec<Make>) {
     let order = rank::order(&targets.iter().map(|t| t.iter().map(|x| x.0).collect()).collect::<Vec<_>>());
     let mut place = vec![0u32; defs.len()];

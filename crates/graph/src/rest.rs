@@ -1,9 +1,8 @@
-//! When a worker rests.
+//! Decides when a worker rests between two turns.
 //!
-//! A worker that polls all the time sees each packet immediately, but uses a whole core even without traffic.
-//! A worker that sleeps until a device wakes it costs nothing, but a wake-up costs as much as hundreds of
-//! packets. In between it *naps*: it sleeps for a few tens of microseconds without asking to be woken, and
-//! finds a vector of packets afterwards.
+//! A worker that polls all the time sees each packet immediately, but uses a whole core even without traffic. A worker that sleeps until a
+//! device wakes it costs nothing, but one wake-up takes as much time as hundreds of packets. Between these, a worker can *nap*: it sleeps
+//! for a few tens of microseconds without asking devices to wake it, and then finds a vector of packets.
 //!
 //! | the queue's [`RxMode`] | many packets | some packets | no packets |
 //! |---|---|---|---|
@@ -11,11 +10,11 @@
 //! | adaptive | polls | naps, as long as the rings allow | sleeps, after a few more polls |
 //! | interrupt | polls | sleeps | sleeps |
 //!
-//! The most eager queue of a worker decides.
+//! The worker rests only as much as its most eager queue allows.
 
 use std::time::Duration;
 
-/// How a receive queue is served.
+/// How a worker serves a receive queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RxMode {
     /// The worker sleeps as soon as there are no packets.
@@ -27,12 +26,12 @@ pub enum RxMode {
     Polling,
 }
 
-/// The requirements of a worker's queues.
+/// What the queues of a worker require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eager {
     /// The mode of the most eager queue.
     pub mode: RxMode,
-    /// Capacity of the shallowest adaptive queue in packets, while it is not polled.
+    /// Capacity in packets of the smallest adaptive queue: this many packets can arrive while the worker does not poll.
     pub depth: usize,
 }
 
@@ -40,7 +39,7 @@ impl Eager {
     /// Without any queue.
     pub const NONE: Eager = Eager { mode: RxMode::Interrupt, depth: usize::MAX };
 
-    /// Returns the stricter of both requirements.
+    /// Returns requirements that satisfy both.
     pub fn and(self, other: Eager) -> Eager {
         Eager { mode: self.mode.max(other.mode), depth: self.depth.min(other.depth) }
     }
@@ -57,27 +56,27 @@ pub(crate) enum Rest {
     Sleep,
 }
 
-/// A turn with this many packets is efficient: poll again, more packets will have arrived meanwhile.
+/// A turn with this many packets is efficient. The worker then polls again, because more packets will have arrived in the meantime.
 const VECTOR: usize = 64;
 /// Number of turns without packets after which a worker sleeps.
 const IDLE_TURNS: u32 = 64;
-/// Maximum nap in nanoseconds. The kernel's timer adds to it. A packet waits for half of it on average.
+/// Maximum length of a nap in nanoseconds, without the delay of the kernel's timer. On average, a packet waits for half of a nap.
 const NAP: u64 = 60_000;
-/// Minimum nap in nanoseconds: the timer is not precise enough for shorter ones.
+/// Minimum length of a nap in nanoseconds: the timer is not precise enough for shorter ones.
 const SHORTEST_NAP: u64 = 20_000;
-/// Minimum number of packets expected during a worthwhile nap.
+/// Minimum number of packets that must be expected during a nap. With fewer packets, a nap is not worthwhile.
 const WORTH: u64 = 4;
-/// A nap may fill 1 / `SHARE` of a ring. The rest is reserve: the timer may be late by more than the nap's length.
+/// A nap may fill 1/`SHARE` of a ring. The rest is a reserve, because the timer may be late by more than the length of the nap.
 const SHARE: u64 = 4;
-/// Minimum time over which the rate is measured, in nanoseconds.
+/// Minimum time over which the packet rate is measured, in nanoseconds.
 const WINDOW: u64 = 250_000;
 
-/// Decides when its worker rests.
+/// Decides when a worker rests, from its packet rate.
 #[derive(Default)]
 pub(crate) struct Pacer {
     /// Number of consecutive turns without packets.
     idle: u32,
-    /// Start of the measurement, and the packets counted.
+    /// Time when the measurement of the rate started in nanoseconds, and the packets counted since then.
     since: u64,
     packets: u64,
     /// Packets per second in the previous window.
@@ -85,7 +84,7 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    /// Decides on the rest after a turn at `now` (nanoseconds) with `came` packets.
+    /// Decides how the worker rests after a turn at `now` (nanoseconds) that brought in `came` packets.
     pub(crate) fn after(&mut self, came: usize, now: u64, eager: impl FnOnce() -> Eager) -> Rest {
         self.packets += came as u64;
         self.idle = if came > 0 { 0 } else { self.idle.saturating_add(1) };
@@ -116,8 +115,8 @@ impl Pacer {
         }
     }
 
-    /// Returns the length of a nap at the present rate: 0 if it would be too short, `None` if it would not be
-    /// worthwhile.
+    /// Returns the length of a nap in nanoseconds at the present packet rate. 0 means that the nap would be too short, and `None` that it
+    /// would not be worthwhile.
     fn nap(&self, depth: usize) -> Option<u64> {
         if self.rate.saturating_mul(NAP) < WORTH * 1_000_000_000 {
             return None;
@@ -131,8 +130,8 @@ impl Pacer {
 mod tests {
     use super::*;
 
-    /// Runs a worker with evenly spaced packets for 10 ms. Returns the number of naps and sleeps, and of
-    /// turns.
+    /// Simulates a worker that receives evenly spaced packets for 10 ms. Returns the numbers of turns, naps and sleeps, and the largest
+    /// number of packets that waited.
     fn live(per_second: u64, mode: RxMode, depth: usize) -> (u64, u64, u64, usize) {
         let mut pacer = Pacer::default();
         let (mut now, mut seen, mut most) = (0, 0, 0);

@@ -1,4 +1,4 @@
-//! Packets between workers and the main thread.
+//! The packets on the rings between workers and the main thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +10,7 @@ use infra::ring::{Consumer, Producer};
 
 use crate::edge::EdgeId;
 
-/// A punt reason's number, from [`Builder::punt_reason`](crate::Builder::punt_reason).
+/// The number of a punt reason, from [`Builder::punt_reason`](crate::Builder::punt_reason).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PuntReason(pub u32);
 
@@ -19,7 +19,7 @@ pub struct PuntReason(pub u32);
 pub struct PuntInfo {
     /// Name of the punt reason.
     pub name: &'static str,
-    /// The declared rate: packets per second that one worker passes to the main thread.
+    /// The declared rate: how many packets per second one worker passes to the main thread.
     pub default_rate: u32,
     /// The current rate.
     rate: AtomicU32,
@@ -30,12 +30,12 @@ impl PuntInfo {
         PuntInfo { name, default_rate: rate, rate: AtomicU32::new(rate) }
     }
 
-    /// The current rate: packets per second that one worker passes to the main thread.
+    /// Returns the current rate: how many packets per second one worker passes to the main thread.
     pub fn rate(&self) -> u32 {
         self.rate.load(Ordering::Relaxed)
     }
 
-    /// Sets the rate in packets per second for each worker, from the next packet on.
+    /// Sets the rate in packets per second for each worker. It applies from the next packet on.
     pub fn set_rate(&self, rate: u32) {
         self.rate.store(rate, Ordering::Relaxed);
     }
@@ -45,7 +45,7 @@ impl PuntInfo {
 pub struct Punted {
     /// The reason why the packet was punted.
     pub reason: PuntReason,
-    /// The packet, at the offset where its node left it.
+    /// The packet. It begins at the offset at which the punting node left it.
     pub packet: Held,
 }
 

@@ -1,4 +1,4 @@
-//! Running a worker on its own thread, and the main thread's ends of its rings.
+//! Runs a worker on its own thread, and has the main thread's ends of the worker's rings.
 
 use std::io;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use crate::rest::{Pacer, Rest};
 use crate::rings::{Inject, Punted, Rings};
 use crate::worker::Worker;
 
-/// Capacity of a ring to or from the main thread in packets.
+/// Capacity of a ring to or from the main thread, in packets.
 const RING: usize = 1024;
-/// Maximum sleep: the delay until a worker notices changes that ring no bell.
+/// Maximum length of a sleep: how long a worker may take to notice a change for which no bell rings.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
 /// The main thread's ends of one worker's rings.
@@ -37,7 +37,7 @@ pub struct WorkerPort {
 
 impl WorkerPort {
     /// Returns the next packet that the worker punted. After `None`, the main thread may sleep until the
-    /// worker rings its bell. Clear the bell before the first call, not after the last.
+    /// worker rings its bell. The main thread must clear the bell before the first call, not after the last.
     pub fn punted(&mut self) -> Option<Punted> {
         self.punted.pop().or_else(|| {
             // See the fence in the punt node.
@@ -46,10 +46,10 @@ impl WorkerPort {
         })
     }
 
-    /// Sends a packet into the worker's graph by an edge of the inject node.
+    /// Sends a packet into the worker's graph by an edge of the node `inject`.
     ///
     /// # Errors
-    /// The packet, if the ring is full.
+    /// Returns the packet if the ring is full.
     pub fn inject(&mut self, edge: EdgeId, packet: Held) -> Result<(), Held> {
         self.inject.push(Inject { edge, packet }).map_err(|i| i.packet)?;
         self.wake.ring();
@@ -61,18 +61,18 @@ impl WorkerPort {
         self.inject.len() == self.inject.capacity()
     }
 
-    /// Wakes the worker if it sleeps, because its data has changed.
+    /// Wakes a sleeping worker, because data that it reads has changed.
     pub fn wake(&self) {
         self.wake.ring();
     }
 }
 
 impl Blueprint {
-    /// Makes worker `number`, and the main thread's ends of its rings. The worker rings `wake_main` when it
-    /// punts.
+    /// Makes the worker with this number, and the main thread's ends of its rings. The worker rings
+    /// `wake_main` when it punts a packet.
     ///
     /// # Errors
-    /// If a node cannot be made, or memory cannot be allocated.
+    /// Fails if a node cannot be made, or if memory cannot be allocated.
     pub fn worker(
         &self,
         number: usize,
@@ -96,7 +96,7 @@ impl Blueprint {
     }
 }
 
-/// A worker on its thread.
+/// A worker that runs on its own thread.
 pub struct Runner {
     stop: Arc<AtomicBool>,
     wake: Arc<Doorbell>,
@@ -106,11 +106,11 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Starts the worker on the cores of the calling thread, with the same scheduling unless `schedule` is
-    /// given.
+    /// Starts a thread for the worker. The thread may run on the cores of the calling thread, and has the
+    /// same scheduling unless `schedule` is given.
     ///
     /// # Errors
-    /// If the thread cannot be started, or cannot be scheduled this way.
+    /// Fails if the thread cannot be started, or cannot have this scheduling.
     pub fn start(worker: Worker, port: &WorkerPort, schedule: Option<Schedule>) -> io::Result<Runner> {
         let stop = Arc::new(AtomicBool::new(false));
         let wake = port.wake.clone();
@@ -130,12 +130,13 @@ impl Runner {
         Ok(runner)
     }
 
-    /// The kernel's ID of the worker's thread.
+    /// Returns the kernel's ID of the worker's thread.
     pub fn thread_id(&self) -> i32 {
         self.id
     }
 
-    /// Binds the worker's thread to a core; `None`: to any of the process's cores. The worker keeps running.
+    /// Binds the worker's thread to a core, or with `None` to all cores that the process may use. The worker
+    /// keeps running.
     ///
     /// # Errors
     /// The kernel's error.
@@ -146,7 +147,7 @@ impl Runner {
         }
     }
 
-    /// Stops the worker after its turn and returns it; `None` if its thread panicked.
+    /// Stops the worker after its current turn and returns it; `None` if the worker's thread panicked.
     pub fn stop(mut self) -> Option<Worker> {
         self.halt()
     }
@@ -164,8 +165,8 @@ impl Drop for Runner {
     }
 }
 
-/// Runs turns and sleeps until stopped. It is offline for quiescence while it sleeps, so that writers do not
-/// wait for it.
+/// Runs turns, and rests between them, until `stop` is set. While the worker rests, it is offline for
+/// quiescence, so that writers do not wait for it.
 fn run(mut worker: Worker, mut participant: Participant, stop: &AtomicBool, wake: &Doorbell) -> Worker {
     let mut pacer = Pacer::default();
     while !stop.load(Ordering::Acquire) {

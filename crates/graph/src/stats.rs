@@ -11,7 +11,7 @@ use crate::edge::{ReasonInfo, Reasons};
 use crate::info::NodeInfo;
 use crate::rings::PuntReason;
 
-/// Positions in a node's counters: calls, packets, packets of timed calls, clocks of timed calls.
+/// Positions of a node's counters: calls, packets, packets of timed calls, and TSC clocks of timed calls.
 pub(crate) const CALLS: usize = 0;
 pub(crate) const PACKETS: usize = 1;
 pub(crate) const TIMED: usize = 2;
@@ -20,12 +20,12 @@ pub(crate) const CLOCKS: usize = 3;
 /// Maximum number of interfaces with separate drop counters.
 const INTERFACES: u32 = 1 << 16;
 
-/// Name of the main thread among the nodes.
+/// The name under which the main thread's counters are listed among those of the nodes.
 pub const MAIN_THREAD: &str = "main-thread";
-/// The main thread's counter lane: no worker has this number.
+/// Number of the main thread's counter lane. No worker has this number.
 const MAIN_LANE: usize = usize::MAX;
 
-/// Counts the results of punted packets on the main thread. There is one.
+/// Counts what the main thread does with packets. There is only one.
 pub struct MainThread {
     reasons: Lane<1>,
     first: u32,
@@ -34,8 +34,9 @@ pub struct MainThread {
 }
 
 impl MainThread {
-    /// Counts a packet punted for `reason` and received on `interface` as done. `unused` is the reason why it
-    /// was discarded: one of the reasons given to [`Builder`](crate::Builder::main_thread).
+    /// Counts that the main thread is done with a packet, which was punted for `reason` and received on
+    /// `interface`. If the packet was discarded, `unused` is the reason: one of those given to
+    /// [`Builder`](crate::Builder::main_thread).
     pub fn done<D: Reasons>(&mut self, reason: PuntReason, interface: u32, unused: Option<D>) {
         self.handled.add(reason.0, [1]);
         if let Some(why) = unused {
@@ -43,7 +44,7 @@ impl MainThread {
         }
     }
 
-    /// Counts a packet received on `interface` that ended on the main thread without a punt.
+    /// Counts a packet received on `interface` that the main thread discarded, but that was not punted.
     pub fn ended<D: Reasons>(&mut self, interface: u32, why: D) {
         self.reasons.add(self.first + u32::from(why.code()), [1]);
         if D::INFO[usize::from(why.code())].drops {
@@ -52,61 +53,63 @@ impl MainThread {
     }
 }
 
-/// Counters of a graph, for all workers together or for one.
+/// The counters of a graph. They can be read for one worker, or as the sum of all.
 #[derive(Clone)]
 pub struct Stats {
     nodes: Arc<[NodeInfo]>,
     pub(crate) runtime: CounterSet<4>,
     pub(crate) reasons: CounterSet<1>,
-    /// The main thread's reasons to discard packets; their numbers follow those of the nodes.
+    /// The reasons why the main thread discards packets. Their numbers follow those of the nodes' reasons.
     main: &'static [ReasonInfo],
     first_of_main: u32,
-    /// Packets made, freed and kept by nodes.
+    /// Numbers of packets that nodes made, freed and kept.
     pub(crate) books: CounterSet<3>,
-    /// Punted packets that the main thread is done with, by punt reason.
+    /// Number of punted packets that the main thread is done with, by punt reason.
     pub(crate) handled: CounterSet<1>,
-    /// Packets passed to the main thread and policed, by punt reason.
+    /// Numbers of packets passed to the main thread and policed, by punt reason.
     pub(crate) punted: CounterSet<2>,
-    /// Dropped packets by receive interface.
+    /// Number of dropped packets, by receive interface.
     pub(crate) drops: CounterSet<1>,
-    /// Turns, nanoseconds with and without packets, naps and sleeps; a single entry.
+    /// Number of turns, nanoseconds with and without packets (rests are without packets), and numbers of naps
+    /// and sleeps. There is a single entry.
     pub(crate) turns: CounterSet<5>,
-    /// Frames of input nodes by [`size_class`]: their number, and their packets.
+    /// Frames of input nodes, by [`size_class`]: the number of frames, and the number of their packets.
     pub(crate) sizes: CounterSet<2>,
-    /// The slowest calls of each worker, and its running node.
+    /// For each worker, the slowest calls of its nodes, and the node that is running.
     workers: Arc<Mutex<BTreeMap<usize, Seen>>>,
 }
 
-/// The externally visible state of a worker: its slowest calls, and its running node.
+/// What other threads see of a worker: the slowest calls of its nodes, and the node that is running.
 type Seen = (Slowest, Arc<At>);
 
-/// The running node of a worker.
+/// The node that a worker is running: its number plus one, or 0.
 #[derive(Default)]
 pub(crate) struct At(AtomicU32);
 
 impl At {
-    /// Sets the running node.
+    /// Records that the worker is running `node`.
     #[inline(always)]
     pub(crate) fn node(&self, node: u32) {
         self.0.store(node + 1, Ordering::Relaxed);
     }
 
-    /// Marks the time between two turns.
+    /// Records that the worker is running no node.
     pub(crate) fn nowhere(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 }
 
-/// The slowest timed call of each node on one worker. Its clocks and its packets share a word, so that a
-/// reader never sees halves of two calls.
+/// The slowest timed call of each node on one worker. The clocks and the number of packets of a call share a
+/// word, so that a reader never mixes two calls.
 #[derive(Clone)]
 pub(crate) struct Slowest(Arc<[AtomicU64]>);
 
-/// Bits of a [`Slowest`] word that hold packets.
+/// Number of bits of a [`Slowest`] word that hold the number of packets.
 const PACKET_BITS: u32 = 16;
 
 impl Slowest {
-    /// Records a call if it is the slowest so far. It may overwrite a simultaneous clear.
+    /// Records a call of `node` if it is the slowest so far. If another thread clears the record at the same
+    /// time, the clearing may be lost.
     #[inline(always)]
     pub(crate) fn note(&self, node: u32, packets: usize, clocks: u64) {
         let cell = &self.0[node as usize];
@@ -117,11 +120,11 @@ impl Slowest {
     }
 }
 
-/// Number of vector size classes: one packet, up to two, up to four, and so on up to a full frame.
+/// Number of size classes of vectors: one packet, up to two, up to four, and so on up to a full frame.
 pub const SIZE_CLASSES: usize = buf::FRAME_SIZE.ilog2() as usize + 1;
 
-/// Returns the class of a vector of `n` packets, at least one: the lowest `class` with `n` at most `1 <<
-/// class`.
+/// Returns the size class of a vector with `n` packets: the lowest `class` for which `n` is at most
+/// `1 << class`. `n` is at least 1.
 #[inline(always)]
 pub(crate) fn size_class(n: usize) -> u32 {
     n.next_power_of_two().trailing_zeros()
@@ -134,13 +137,13 @@ pub struct NodeRuntime {
     pub name: &'static str,
     /// Number of calls.
     pub calls: u64,
-    /// Packets received, or brought in by an input node.
+    /// Number of packets that the node received, or brought in as an input node.
     pub packets: u64,
-    /// TSC clocks per packet over the timed calls.
+    /// Average of TSC clocks per packet, over the timed calls.
     pub clocks_per_packet: f64,
     /// TSC clocks of the slowest timed call.
     pub slowest_clocks: u64,
-    /// Packets of that call.
+    /// Number of packets of the slowest timed call.
     pub slowest_packets: u64,
 }
 
@@ -158,50 +161,51 @@ pub struct NodeTotals {
     pub name: &'static str,
     /// Number of calls.
     pub calls: u64,
-    /// Packets received, or brought in by an input node.
+    /// Number of packets that the node received, or brought in as an input node.
     pub packets: u64,
-    /// Packets of the timed calls.
+    /// Number of packets of the timed calls.
     pub timed_packets: u64,
-    /// TSC clocks of the timed calls.
+    /// Number of TSC clocks of the timed calls.
     pub clocks: u64,
 }
 
-/// Packet accounting of a node since the start: packets received and made equal the packets sent on, dropped,
-/// freed and kept.
+/// Packet accounting of a node since the start. The packets that it received and made are as many as those
+/// that it sent on, dropped, freed and kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeBooks {
     /// Name of the node.
     pub name: &'static str,
-    /// True for an input node. Only its `packets` and `dropped` are counted.
+    /// True for an input node. For such a node, only `packets` and `dropped` are counted.
     pub input: bool,
-    /// Packets received, or brought in by an input node.
+    /// Number of packets that the node received, or brought in as an input node.
     pub packets: u64,
-    /// Packets that it made.
+    /// Number of packets that the node made.
     pub made: u64,
-    /// Packets freed because the node was done with them.
+    /// Number of packets freed because the node was done with them.
     pub freed: u64,
-    /// Packets kept, or passed to another thread or device, minus the packets taken back.
+    /// Number of packets that the node kept, or passed to another thread or device, minus those that it took
+    /// back.
     pub kept: i64,
-    /// Packets that it dropped.
+    /// Number of packets that the node dropped.
     pub dropped: u64,
 }
 
-/// Time and turns of a worker since the start.
+/// Turns and times of a worker since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerTotals {
     /// Turns.
     pub turns: u64,
-    /// Nanoseconds of turns with packets.
+    /// Nanoseconds spent in turns with packets.
     pub busy_ns: u64,
-    /// Nanoseconds of turns without packets, and of sleep.
+    /// Nanoseconds spent in turns without packets, and in naps and sleeps.
     pub idle_ns: u64,
-    /// Number of sleeps of a few microseconds, because few packets arrived.
+    /// Number of naps: sleeps of a few tens of microseconds, because few packets arrived.
     pub naps: u64,
-    /// Number of sleeps until an event.
+    /// Number of sleeps until an event, or until the maximum length of a sleep.
     pub sleeps: u64,
 }
 
-/// Number of packets that a node dropped for a reason.
+/// How often a node dropped a packet for a reason, or counted this reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dropped {
     /// The node.
@@ -213,7 +217,8 @@ pub struct Dropped {
 }
 
 impl Stats {
-    /// Returns the counters of these nodes, which have `reasons` reasons, and of the main thread's reasons.
+    /// Returns counters for the nodes, which have `reasons` reasons in total, and for the main thread's
+    /// reasons.
     pub(crate) fn new(nodes: &Arc<[NodeInfo]>, reasons: u32, main: &'static [ReasonInfo]) -> Stats {
         Stats {
             nodes: nodes.clone(),
@@ -241,23 +246,23 @@ impl Stats {
         self.workers().entry(worker).or_insert_with(new).clone()
     }
 
-    /// Returns the place of `worker`'s slowest calls.
+    /// Returns the record of the slowest calls of `worker`.
     pub(crate) fn slowest(&self, worker: usize) -> Slowest {
         self.of_worker(worker).0
     }
 
-    /// Returns the place of `worker`'s running node.
+    /// Returns the record of the node that `worker` is running.
     pub(crate) fn at(&self, worker: usize) -> Arc<At> {
         self.of_worker(worker).1
     }
 
-    /// The node that a worker runs at this moment; `None` between two turns or while asleep.
+    /// Returns the node that a worker is running at this moment; `None` between two turns or during sleep.
     pub fn running(&self, worker: usize) -> Option<&'static str> {
         let at = self.of_worker(worker).1.0.load(Ordering::Relaxed);
         Some(self.nodes.get(at.checked_sub(1)? as usize)?.name)
     }
 
-    /// Statistics of each node, for all workers or for one.
+    /// Returns the run-time statistics of each node: for one worker, or with `None` for all together.
     pub fn runtime(&self, worker: Option<usize>) -> Vec<NodeRuntime> {
         let slowest = |node: usize| {
             let workers = self.workers();
@@ -285,7 +290,7 @@ impl Stats {
             .collect()
     }
 
-    /// Totals of each node on a worker since the start; clearing does not affect them.
+    /// Returns the totals of each node on a worker since the start. They include what was cleared.
     pub fn node_totals(&self, worker: usize) -> impl Iterator<Item = NodeTotals> {
         self.nodes.iter().enumerate().map(move |(i, n)| {
             let c = self.runtime.total_worker(worker, i as u32);
@@ -299,18 +304,18 @@ impl Stats {
         })
     }
 
-    /// Times of a worker since the start, up to its last turn.
+    /// Returns the turns and times of a worker, from the start to its last turn.
     pub fn worker_totals(&self, worker: usize) -> WorkerTotals {
         let [turns, busy_ns, idle_ns, naps, sleeps] = self.turns.total_worker(worker, 0);
         WorkerTotals { turns, busy_ns, idle_ns, naps, sleeps }
     }
 
-    /// All reasons of all nodes with their counts, zeros included.
+    /// Returns all reasons of all nodes and of the main thread with their counts, even if these are zero.
     pub fn dropped(&self) -> Vec<Dropped> {
         self.by_reason(|number| self.reasons.read(number)[0]).collect()
     }
 
-    /// Like [`dropped`](Self::dropped), but since the start; clearing does not affect it.
+    /// Like [`dropped`](Self::dropped), but since the start, including what was cleared.
     pub fn dropped_totals(&self) -> impl Iterator<Item = Dropped> {
         self.by_reason(|number| self.reasons.total(number)[0])
     }
@@ -323,8 +328,8 @@ impl Stats {
         })
     }
 
-    /// Packet accounting of each node since the start; clearing does not affect it. Exact while no packet
-    /// moves.
+    /// Returns the packet accounting of each node since the start, including what was cleared. The numbers
+    /// are exact while no packet moves.
     pub fn node_books(&self) -> impl Iterator<Item = NodeBooks> {
         (0..).zip(self.nodes.iter()).map(|(i, n)| {
             let [made, freed, kept] = self.books.total(i);
@@ -341,10 +346,10 @@ impl Stats {
         })
     }
 
-    /// Returns the main thread's counters.
+    /// Returns the counters that the main thread writes.
     ///
     /// # Errors
-    /// If memory for counters cannot be allocated.
+    /// Fails if memory for counters cannot be allocated.
     pub fn main_thread(&self) -> io::Result<MainThread> {
         Ok(MainThread {
             reasons: self.reasons.lane(MAIN_LANE)?,
@@ -354,40 +359,42 @@ impl Stats {
         })
     }
 
-    /// Punted packets of a punt reason that the main thread is done with since the start; clearing does not
-    /// affect it.
+    /// Returns how many punted packets with this punt reason the main thread is done with since the start,
+    /// including what was cleared.
     pub fn handled_total(&self, reason: PuntReason) -> u64 {
         self.handled.total(reason.0)[0]
     }
 
-    /// Number of packets that `node` dropped for the reason with this name; `None` if there is no such
-    /// reason.
+    /// Returns the number of packets that `node` dropped for the reason with this name; `None` if the node
+    /// has no such reason.
     pub fn dropped_for(&self, node: &str, reason: &str) -> Option<u64> {
         self.dropped().iter().find(|d| d.node == node && d.reason.name == reason).map(|d| d.packets)
     }
 
-    /// Packets passed to the main thread and policed, for a punt reason.
+    /// Returns the numbers of packets passed to the main thread and policed, for a punt reason.
     pub fn punted(&self, reason: PuntReason) -> [u64; 2] {
         self.punted.read(reason.0)
     }
 
-    /// Like [`punted`](Self::punted), but since the start; clearing does not affect it.
+    /// Like [`punted`](Self::punted), but since the start, including what was cleared.
     pub fn punted_totals(&self, reason: PuntReason) -> [u64; 2] {
         self.punted.total(reason.0)
     }
 
-    /// Vectors of a worker's input nodes since the start, by size: class `n` has the vectors of up to `1 <<
-    /// n` packets that are in no lower class. Each entry is the number of vectors and of their packets.
+    /// Returns the vectors of a worker's input nodes since the start, by size class: class `n` has those with
+    /// at most `1 << n` packets that are in no lower class. An entry is the number of vectors, and the number
+    /// of their packets.
     pub fn vector_sizes(&self, worker: usize) -> [[u64; 2]; SIZE_CLASSES] {
         std::array::from_fn(|class| self.sizes.total_worker(worker, class as u32))
     }
 
-    /// Dropped packets received on `interface`; for [`NO_INTERFACE`](buf::NO_INTERFACE), the router's own.
+    /// Returns the number of dropped packets that were received on `interface`. For
+    /// [`NO_INTERFACE`](buf::NO_INTERFACE), these are the router's own packets.
     pub fn drops_of(&self, interface: u32) -> u64 {
         self.drops.read(interface)[0]
     }
 
-    /// Like [`drops_of`](Self::drops_of), but since the start; clearing does not affect it.
+    /// Like [`drops_of`](Self::drops_of), but since the start, including what was cleared.
     pub fn drops_total(&self, interface: u32) -> u64 {
         self.drops.total(interface)[0]
     }
@@ -397,7 +404,7 @@ impl Stats {
         self.drops.clear(interface);
     }
 
-    /// Returns the node and the reason for the number in a dropped packet.
+    /// Returns the node and the drop reason for a reason's number, which dropped packets carry.
     pub fn reason(&self, number: u32) -> Option<(&'static str, &'static ReasonInfo)> {
         let n = self.nodes.iter().find(|n| number.wrapping_sub(n.first_reason) < n.reasons.len() as u32)?;
         Some((n.name, &n.reasons[(number - n.first_reason) as usize]))
@@ -412,7 +419,7 @@ impl Stats {
             .for_each(|call| call.store(0, Ordering::Relaxed));
     }
 
-    /// Resets the drop counters.
+    /// Resets the drop counters, and the counters of punted packets.
     pub fn clear_errors(&self) {
         self.reasons.clear_all();
         self.punted.clear_all();

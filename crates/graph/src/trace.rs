@@ -1,9 +1,9 @@
-//! Packet traces: the work of each node on a chosen packet.
+//! Packet traces: what each node does with a chosen packet.
 //!
 //! `trace add NODE N` marks the next N packets of the input node NODE, or the next N that match a filter. The
-//! mark is a flag in the record, so the runtime records every later node, with the packet before and after
-//! it. Copies and packets made from a traced packet keep its number. The logs are bounded, and locked only
-//! for frames with a traced packet.
+//! mark is a flag in the packet's record. The worker therefore records every later node, with the packet
+//! before and after the node. Copies of a traced packet and packets made from it keep its number. The logs
+//! are bounded, and locked only for frames with a traced packet.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,9 +21,9 @@ use crate::entry::Features;
 pub use crate::entry::{BYTES, Entry, Fate, Place, TraceFn, plain};
 use crate::info::NodeInfo;
 
-/// Maximum number of entries for one worker.
+/// Maximum number of entries in the log of one worker.
 const ENTRIES: usize = 64 * 1024;
-/// Writes a line of a feature's field for a packet, if it has one.
+/// Writes a line about the field of a feature in a packet, if the packet has the field.
 pub(crate) type FieldTrace = Box<dyn Fn(&[u8; FEATURE_LEN], &mut String) + Send + Sync>;
 
 /// The traces of a graph.
@@ -32,9 +32,9 @@ pub struct Tracer(Arc<Shared>);
 
 struct Shared {
     nodes: Arc<[NodeInfo]>,
-    /// Number of packets left to mark, by node.
+    /// Number of packets that are still to be marked, by input node.
     wanted: Vec<AtomicU32>,
-    /// Filters for the packets to mark, by node; without a filter, all packets match.
+    /// The filters for the packets to be marked, by input node. Without a filter, all packets match.
     filters: Reader<Filters>,
     filters_control: Mutex<Writer<Filters>>,
     next: AtomicU32,
@@ -67,8 +67,8 @@ impl Tracer {
         }))
     }
 
-    /// Traces the next `n` packets of `node`. Returns `false` if it is not an input node. With a filter only
-    /// matching packets count; it also applies to earlier requests that are still open.
+    /// Traces the next `n` packets of `node`. Returns false if `node` is not an input node. With a filter,
+    /// only matching packets count, even for earlier requests that are not complete.
     pub fn add(&self, node: NodeId, n: u32, filter: Option<Program>) -> bool {
         match (self.0.nodes.get(node.0 as usize), self.0.wanted.get(node.0 as usize)) {
             (Some(info), Some(wanted)) if info.input => {
@@ -93,19 +93,20 @@ impl Tracer {
         lock(&self.0.logs).iter().for_each(|l| lock(&l.0).clear());
     }
 
-    /// All entries, ordered by packet and then by path.
+    /// Returns all entries, ordered by packet and then by the packet's path.
     pub fn entries(&self) -> Vec<Entry> {
         let mut all: Vec<Place> = (0..self.logs()).flat_map(|log| self.places(log, 0, ENTRIES)).collect();
         all.sort_unstable();
         all.into_iter().filter_map(|place| self.entry(place)).collect()
     }
 
-    /// Number of logs, one for each worker.
+    /// Returns the number of logs; each worker has one.
     pub fn logs(&self) -> usize {
         lock(&self.0.logs).len()
     }
 
-    /// Positions of at most `n` entries of a log, from `first` on. No entries are added to the log meanwhile.
+    /// Returns the positions of at most `n` entries of a log, from position `first` on. No entries are added
+    /// to the log during the call.
     pub fn places(&self, log: usize, first: usize, n: usize) -> Vec<Place> {
         let Some(entries) = lock(&self.0.logs).get(log).cloned() else { return Vec::new() };
         let entries = lock(&entries.0);
@@ -113,7 +114,7 @@ impl Tracer {
         found.map(|(at, e)| Place { trace: e.trace, time: e.time, log, at }).collect()
     }
 
-    /// The entry at a position; `None` if it was cleared.
+    /// Returns the entry at a position; `None` if the entry was cleared.
     pub fn entry(&self, place: Place) -> Option<Entry> {
         let log = lock(&self.0.logs).get(place.log).cloned()?;
         let entry = lock(&log.0).get(place.at).cloned()?;
@@ -125,7 +126,8 @@ impl Tracer {
         self.0.nodes.get(node.0 as usize).map_or("?", |n| n.name)
     }
 
-    /// Returns the lines of a node about a packet, and its fate if it ends there. Lines are indented.
+    /// Returns what a trace says about a packet at a node: indented lines, and what happened to the packet if
+    /// its path ends there.
     pub fn describe(&self, entry: &Entry) -> String {
         let mut text = String::new();
         if let Some(info) = self.0.nodes.get(entry.node.0 as usize) {
@@ -160,7 +162,8 @@ impl Tracer {
         log
     }
 
-    /// Marks the packets to trace among those that `node` has just brought in. Returns true if there are any.
+    /// Marks the packets to be traced among those that `node` has just brought in. Returns true if any are
+    /// marked.
     #[inline(always)]
     pub(crate) fn mark(&self, guard: &Guard, node: u32, frame: &mut Frame) -> bool {
         let wanted = &self.0.wanted[node as usize];
@@ -193,7 +196,7 @@ impl Tracer {
     }
 }
 
-/// A packet on its way through a recorded node.
+/// A traced packet as it was before a node.
 pub(crate) struct Before {
     pub(crate) at: usize,
     pub(crate) trace: u32,
@@ -211,7 +214,7 @@ fn keep(from: &[u8]) -> ([u8; BYTES], u8) {
     (bytes, n as u8)
 }
 
-/// Records the traced packets of a frame before a node.
+/// Writes the traced packets of a frame into `into`, as they are before a node runs.
 #[cold]
 pub(crate) fn before(frame: &mut buf::Frame, input: bool, into: &mut Vec<Before>) {
     into.clear();
@@ -232,7 +235,7 @@ pub(crate) fn before(frame: &mut buf::Frame, input: bool, into: &mut Vec<Before>
     }
 }
 
-/// Records the work of a node on the packets recorded before it.
+/// Adds an entry to the log for each traced packet in `noted`: the packet before and after the node.
 #[cold]
 pub(crate) fn record(
     log: &Log,

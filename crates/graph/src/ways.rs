@@ -1,4 +1,4 @@
-//! Targets of packets that leave a node: along its edges, into arcs, to `error-drop`, or none.
+//! The ways by which packets leave a node: along its edges, into arcs, to `error-drop`, or out of the graph.
 
 use buf::{Cache, Frame, Held};
 use infra::counters::Lane;
@@ -9,7 +9,7 @@ use crate::edge::{CONSUMED, FIRST_REASON, HELD, Outcome, ReasonInfo};
 use crate::info::{NO_ROW, Target};
 use crate::pending::Pending;
 
-/// Gives each packet that enters an arc the edge that the arc has for the packet's interface.
+/// Changes the edge of each packet that enters an arc to the one that the arc has for the packet's interface.
 pub(crate) fn enter_arcs(
     targets: &[Target],
     arc_edges: &[u8],
@@ -54,7 +54,7 @@ fn key(row: &Row, p: &buf::Packet<'_>) -> u32 {
     }
 }
 
-/// Targets of the packets of a split frame.
+/// Distributes the packets of a frame that do not all leave by the same edge.
 pub(crate) struct Ways<'a> {
     pub(crate) targets: &'a [Target],
     pub(crate) first_reason: u32,
@@ -104,7 +104,7 @@ impl kernels::Target for Ways<'_> {
     }
 }
 
-/// Output for packets that are not in a node's frame.
+/// Takes packets that leave a node but are not in its frame.
 pub struct Sink<'o> {
     pub(crate) pending: &'o mut Pending,
     pub(crate) targets: &'o [Target],

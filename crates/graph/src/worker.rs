@@ -1,4 +1,4 @@
-//! The engine: one worker's turn through the graph.
+//! Runs frames of packets through the nodes: one worker's turn.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -27,17 +27,18 @@ use crate::trace::{self, Log, Tracer};
 use crate::ways::{Sink, Ways, enter_arcs};
 
 /// Frames of at least this many packets are always timed. Shorter ones are timed in one of [`SAMPLE`] turns,
-/// since reading the clock takes about 13 TSC ticks.
+/// because reading the clock takes about 13 TSC ticks.
 const TIMED_LEN: usize = 32;
 const SAMPLE: u64 = 16;
 
-/// The clock of all workers. It is calibrated once, so that their times are comparable.
+/// Returns the clock of all workers. It is calibrated only once, so that the times of all workers are
+/// comparable.
 fn clock() -> Clock {
     static CLOCK: OnceLock<Clock> = OnceLock::new();
     *CLOCK.get_or_init(Clock::new)
 }
 
-/// One worker: its nodes, its pending frames, its counters.
+/// One worker, with its nodes, pending frames and counters.
 pub struct Worker {
     number: usize,
     domain: Domain,
@@ -53,7 +54,8 @@ pub struct Worker {
     runtime: Lane<4>,
     slowest: Slowest,
     reasons: Lane<1>,
-    /// Packets made, freed and kept by nodes, and the buffer tally that is already included.
+    /// Numbers of packets made, freed and kept by nodes. `counted` has the part of the buffer cache's
+    /// counters that is already included.
     books: Lane<3>,
     counted: Tally,
     tracer: Tracer,
@@ -62,13 +64,13 @@ pub struct Worker {
     turns: u64,
     times: Lane<5>,
     sizes: Lane<2>,
-    /// The running node, to find a worker that hangs.
+    /// The node that is running. It shows where a worker hangs.
     at: Arc<At>,
-    /// Start of the last turn, and whether it had packets.
+    /// Start of the last turn in nanoseconds, and whether the turn brought in packets.
     last: (u64, bool),
 }
 
-/// A node and the targets of its edges.
+/// A node and where its edges lead.
 struct Slot {
     node: Box<dyn Erased>,
     targets: Vec<Target>,
@@ -77,7 +79,7 @@ struct Slot {
     reasons: &'static [ReasonInfo],
 }
 
-/// A node and the parameters of its call.
+/// A node and what it gets when it is called.
 struct Call<'a> {
     node: &'a mut dyn Erased,
     cx: Cx<'a>,
@@ -86,10 +88,10 @@ struct Call<'a> {
 }
 
 impl Worker {
-    /// Makes worker `number` of a graph, with its own nodes, counters and buffers.
+    /// Makes the worker with this number, with its own nodes, counters and buffers.
     ///
     /// # Errors
-    /// If a node cannot be made, or memory for counters cannot be allocated.
+    /// Fails if a node cannot be made, or if memory for counters cannot be allocated.
     pub(crate) fn new(blueprint: &Blueprint, number: usize, bufs: Cache, rings: Rings) -> io::Result<Worker> {
         let Rings { punt, punted, wake_main, inject, wake, reasons } = rings;
         let mut setup = Setup {
@@ -146,28 +148,28 @@ impl Worker {
         })
     }
 
-    /// The worker's number, from 0.
+    /// Returns the worker's number, counted from 0.
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// The quiescence domain of this worker.
+    /// Returns the quiescence domain of this worker.
     pub(crate) fn domain(&self) -> &Domain {
         &self.domain
     }
 
-    /// The time in nanoseconds of the monotonic clock.
+    /// Returns the present time in nanoseconds of the monotonic clock.
     pub(crate) fn now(&self) -> u64 {
         self.clock.now_ns()
     }
 
-    /// Uses another table of kernels than the best one: for tests, and to compare CPU levels.
+    /// Uses `kernels` instead of the best kernels for this CPU: for tests, and to compare CPU levels.
     pub fn set_kernels(&mut self, kernels: &'static Kernels) {
         self.kernels = kernels;
     }
 
-    /// Runs one turn: polls every input node, and runs its packets through the graph to their end before the
-    /// next input is polled. Returns the number of packets brought in.
+    /// Runs one turn: polls one input node after the other, and runs the packets of each through the graph to
+    /// their end before it polls the next. Returns the number of packets brought in.
     pub fn turn(&mut self, guard: &Guard) -> usize {
         let now = self.clock.now_ns();
         self.spent(now, [1, 0, 0]);
@@ -176,14 +178,15 @@ impl Worker {
         came
     }
 
-    /// Records a rest from `now` (nanoseconds of the monotonic clock) until the next turn.
+    /// Records that the worker rests from `now` (nanoseconds of the monotonic clock) until the next turn: a
+    /// nap, or otherwise a sleep.
     pub(crate) fn rests(&mut self, now: u64, nap: bool) {
         self.spent(now, [0, u64::from(nap), u64::from(!nap)]);
         self.last = (now, false);
     }
 
-    /// Counts turns, naps and sleeps, and adds the time since the last turn or rest began to the matching
-    /// total.
+    /// Adds the given numbers of turns, naps and sleeps to the counters. Adds the time since the last turn or
+    /// rest began to the busy or to the idle time.
     fn spent(&mut self, now: u64, [turns, naps, sleeps]: [u64; 3]) {
         let (began, busy) = self.last;
         let took = now.saturating_sub(began);
@@ -191,17 +194,17 @@ impl Worker {
         self.times.add(0, [turns, busy, idle, naps, sleeps]);
     }
 
-    /// Start of the last turn in nanoseconds of the monotonic clock.
+    /// Returns the start of the last turn in nanoseconds of the monotonic clock.
     pub(crate) fn turned(&self) -> u64 {
         self.last.0
     }
 
-    /// The requirements of the worker's queues.
+    /// Returns what the worker's queues require.
     pub(crate) fn eager(&self) -> Eager {
         self.inputs.iter().fold(Eager::NONE, |all, i| all.and(self.nodes[*i as usize].node.eager()))
     }
 
-    /// Like [`turn`](Self::turn), at a given time in nanoseconds: for tests on virtual time.
+    /// Like [`turn`](Self::turn), but at the given time in nanoseconds: for tests with virtual time.
     pub fn turn_at(&mut self, guard: &Guard, now: u64) -> usize {
         self.turns += 1;
         let mut came = 0;
@@ -223,7 +226,7 @@ impl Worker {
     }
 
     /// Runs the packets of `frame` through the graph from `node` on, as if another node had sent them: for
-    /// tests and measurements of a part of the graph. The frame is empty afterwards. Does nothing if the node
+    /// tests and measurements of a part of the graph. Afterwards the frame is empty. Does nothing if the node
     /// does not exist or is an input node.
     pub fn feed(&mut self, guard: &Guard, now: u64, node: NodeId, frame: &mut Frame) {
         if node.0 as usize >= self.nodes.len() || self.inputs.contains(&node.0) {
@@ -237,7 +240,8 @@ impl Worker {
         self.bufs.publish();
     }
 
-    /// Polls an input node once, and sends on its packets.
+    /// Polls an input node once, and sends its packets on. Returns their number (1 if the node only sent
+    /// packets that are not in its frame), and whether the node has more.
     fn poll(&mut self, guard: &Guard, now: u64, input: u32) -> (usize, More) {
         let mut frame = self.pending.spare();
         self.at.node(input);
@@ -272,7 +276,7 @@ impl Worker {
         (n, more)
     }
 
-    /// Returns the parameters for calling `node`.
+    /// Returns `node`, with what it gets when it is called.
     #[inline(always)]
     fn call<'a>(&'a mut self, guard: &'a Guard, now: u64, node: u32) -> Call<'a> {
         let slot = &mut self.nodes[node as usize];
@@ -291,13 +295,14 @@ impl Worker {
         }
     }
 
-    /// Opens the accounting of a dispatch in debug builds; see [`Books`].
+    /// In debug builds, opens the packet accounting before a node runs; see [`Books`].
     #[inline(always)]
     fn open_books(&self, came: usize) -> Option<Books> {
         cfg!(debug_assertions).then(|| Books::open(came, &self.pending, self.drop_node, &self.bufs))
     }
 
-    /// Checks the accounting when `node` is done and `whole` packets are about to leave it in their frame.
+    /// Checks the packet accounting after `node` has run. `whole` packets are still in the node's frame,
+    /// which goes on as it is.
     #[inline(always)]
     fn close_books(&self, books: Option<Books>, node: u32, whole: usize) {
         let Some(books) = books else { return };
@@ -306,8 +311,8 @@ impl Worker {
         }
     }
 
-    /// Counts the packets that a node made, freed and kept. Input nodes are excluded: their packets are
-    /// counted separately, and a driver's use of buffers is its internal matter.
+    /// Counts the packets that a node made, freed and kept. It is not called for input nodes: their packets
+    /// are counted separately, and how a driver uses buffers is its internal matter.
     #[inline(always)]
     fn enter_books(&mut self, node: u32) {
         let now = self.bufs.tally();
@@ -334,8 +339,8 @@ impl Worker {
         self.slowest.note(node, n, clocks);
     }
 
-    /// Runs `node` on `frame`, and then the next nodes, while the frame leaves whole and no other frame is
-    /// pending.
+    /// Runs `node` on `frame`, and then the next nodes, as long as all packets of the frame leave by the same
+    /// edge and no other frame is pending.
     fn run(&mut self, guard: &Guard, now: u64, mut node: u32, mut frame: Box<Frame>) {
         let mut start = tsc();
         loop {
@@ -372,8 +377,8 @@ impl Worker {
         }
     }
 
-    /// Sends a frame on from `node`. Returns it with the next node if it leaves whole and no other frame is
-    /// pending.
+    /// Sends the packets of a frame on from `node`. If all leave by the same edge and no other frame is
+    /// pending, returns the frame and its next node instead.
     #[inline(always)]
     fn leave(
         &mut self,
@@ -413,7 +418,7 @@ impl Worker {
         None
     }
 
-    /// Splits a frame whose packets leave by different edges, or by none.
+    /// Distributes the packets of a frame that do not all leave by the same edge.
     fn split(&mut self, guard: &Guard, now: u64, node: u32, mut frame: Box<Frame>, outcome: Outcome) {
         match outcome {
             Outcome::All(code) => self.codes.0[..frame.len()].fill(code),
@@ -440,7 +445,8 @@ impl Worker {
         self.pending.recycle(held);
     }
 
-    /// Sends the packets of a frame on in order, with the packets that `held` emits.
+    /// Sends the packets of a frame on one by one, in order. The packets that `held` emits leave in the place
+    /// of the held packet.
     #[cold]
     fn one_by_one(&mut self, guard: &Guard, now: u64, node: u32, mut frame: Box<Frame>) {
         // `held` may set its own verdicts.
@@ -488,7 +494,7 @@ impl Worker {
         trace::record(&self.log, NodeId(node), now, frame, &self.noted, fate);
     }
 
-    /// Adds the events that end this worker's sleep.
+    /// Adds to `wait` the events that end this worker's sleep.
     pub fn wait<'a>(&'a self, wait: &mut WaitSet<'a>) {
         for &i in &self.inputs {
             self.nodes[i as usize].node.wait(wait);

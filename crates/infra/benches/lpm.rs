@@ -1,11 +1,10 @@
-//! Benchmark of the lookup tables: clocks per address in vectors of 256, changes per second, and memory.
+//! Benchmark of the lookup tables: clocks per address for vectors of 256 addresses, changes per second, and memory.
 //!
-//! `cargo bench -p infra --bench lpm [-- NAME…]` prints a table and writes `target/bench/lpm.json`, one object per
-//! line. Tables of real routers are read from the files in `VOLLEY_RIB` (IPv4) and `VOLLEY_RIB6`: lines of a prefix
-//! and a tab. They are extended to today's table size by prefixes of the same lengths, each with the first bits of a
-//! real one. Without the files, prefixes of typical lengths are generated. Everything runs on one pinned thread. For
-//! lookups, the fastest of several rounds counts for each vector, which excludes other load on the machine. Changes
-//! are measured in the thread's CPU time.
+//! `cargo bench -p infra --bench lpm [-- NAME…]` prints a table and writes `target/bench/lpm.json`, one object per line. Tables of real
+//! routers are read from the files in `VOLLEY_RIB` (IPv4) and `VOLLEY_RIB6` (IPv6): each line starts with a prefix and a tab. The benchmark
+//! extends them to today's table size with prefixes of the same lengths, which share their first bits with real ones. Without the files, it
+//! generates prefixes of typical lengths. Everything runs on one pinned thread. For lookups, the fastest of several rounds counts for each
+//! vector, which excludes other load on the machine. Changes are measured in CPU time of the thread.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -21,14 +20,15 @@ use testkit::rib::{Family, Prefixes, Random, extend, real};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Number of destinations of each case.
+/// Number of destinations in each case.
 const DESTINATIONS: usize = 1 << 18;
-/// Enough destinations to need more lines of a large table than the caches hold.
+/// So many destinations that their lookups in a large table read more cache lines than the caches hold.
 const MANY: usize = 1 << 20;
-/// Number of lookups of each vector.
+/// Number of rounds: how often each vector is looked up.
 const ROUNDS: usize = 15;
 
-/// Returns addresses below routes: each route equally likely, or the first ones likelier by Zipf's law.
+/// Returns `n` addresses, each covered by one of the routes. All routes are equally likely, or with `zipf` some are likelier than others
+/// (Zipf's law).
 fn destinations<A: Family>(routes: &Prefixes<A>, n: usize, zipf: bool) -> Vec<A> {
     let mut r = Random::new(3);
     let mut pick = || match zipf {
@@ -55,7 +55,7 @@ fn clocks<A: Address>(table: &impl LpmLookup<Addr = A>, destinations: &[A]) -> f
     least.iter().sum::<u64>() as f64 / (256 * least.len()) as f64
 }
 
-/// CPU time of this thread in seconds.
+/// Returns the CPU time of this thread in seconds.
 fn used() -> f64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes a timespec to where one is.
@@ -63,7 +63,7 @@ fn used() -> f64 {
     t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
 }
 
-/// A hash table for each prefix length in use, searched from the longest to the shortest.
+/// A lookup table for comparison: a hash table for each prefix length in use, searched from the longest to the shortest.
 struct Hashes<A: Address>(Vec<(u8, HashMap<A, u32, Seeded>)>);
 
 impl<A: Address> Hashes<A> {
@@ -105,7 +105,7 @@ impl Report {
         Ok(())
     }
 
-    /// Fills a table, looks addresses up in it, and empties it.
+    /// Measures a table: fills it, looks addresses up in it, changes routes, and empties it.
     fn measure<W: Lpm>(
         &mut self,
         table: &str,

@@ -1,10 +1,10 @@
-//! Time: the processor's time-stamp counter, and its conversion to nanoseconds.
+//! Time: the processor's time-stamp counter, and the conversion of its ticks to nanoseconds.
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Reads the processor's time-stamp counter. It counts at a constant rate, [`Clock::tsc_hz`], whatever the
-/// core's frequency. On processors without one, this is nanoseconds.
+/// Reads the processor's time-stamp counter. The counter runs at a constant rate, [`Clock::tsc_hz`], whatever
+/// the core's frequency. On processors without such a counter, returns nanoseconds of the monotonic clock.
 #[inline(always)]
 pub fn tsc() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -22,7 +22,7 @@ fn monotonic_ns() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// Returns the seconds by which the machine's time zone is ahead of UTC at this time; 0 if unknown.
+/// Returns by how many seconds the machine's time zone is ahead of UTC at `time`; 0 if this is unknown.
 pub fn utc_offset(time: SystemTime) -> i32 {
     let Some(seconds) =
         time.duration_since(UNIX_EPOCH).ok().and_then(|t| libc::time_t::try_from(t.as_secs()).ok())
@@ -36,8 +36,8 @@ pub fn utc_offset(time: SystemTime) -> i32 {
     if found.is_null() { 0 } else { i32::try_from(local.tm_gmtoff).unwrap_or(0) }
 }
 
-/// Reads the counter and the clock together: the best of several tries, because the thread may be interrupted
-/// between the two reads.
+/// Reads the time-stamp counter and the monotonic clock at almost the same time. The best of several tries
+/// counts, because the thread may be interrupted between the two reads.
 fn both() -> (u64, u64) {
     let try_once = || {
         let before = tsc();
@@ -49,7 +49,8 @@ fn both() -> (u64, u64) {
     (ticks, ns)
 }
 
-/// Converts counter ticks to the time of `CLOCK_MONOTONIC`, at the rate measured during calibration.
+/// Converts ticks of the time-stamp counter to the time of `CLOCK_MONOTONIC`, at the rate measured during
+/// calibration.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     tsc0: u64,
@@ -63,7 +64,8 @@ impl Clock {
     /// Duration of [`new`](Self::new).
     const CALIBRATION: Duration = Duration::from_millis(20);
 
-    /// Measures the counter against the system's clock for 20 ms, to about 5 parts per million.
+    /// Measures the time-stamp counter against the system's clock for 20 ms, with an error of about 5 parts
+    /// per million.
     pub fn new() -> Self {
         let (tsc0, ns0) = both();
         std::thread::sleep(Self::CALIBRATION);
@@ -78,13 +80,14 @@ impl Clock {
         }
     }
 
-    /// Returns the present `CLOCK_MONOTONIC` in nanoseconds, computed from the counter.
+    /// Returns the present time of `CLOCK_MONOTONIC` in nanoseconds, computed from the time-stamp counter.
     #[inline]
     pub fn now_ns(&self) -> u64 {
         self.at_ns(tsc())
     }
 
-    /// Returns `CLOCK_MONOTONIC` in nanoseconds at a value of [`tsc`].
+    /// Returns the time of `CLOCK_MONOTONIC` in nanoseconds at which the time-stamp counter had the value
+    /// `tsc`.
     #[inline]
     pub fn at_ns(&self, tsc: u64) -> u64 {
         self.ns0 + self.ticks_to_ns(tsc.saturating_sub(self.tsc0))
@@ -108,9 +111,9 @@ impl Default for Clock {
     }
 }
 
-/// Returns the core cycles per tick of the counter on this core now, measured with a chain of additions of
-/// one cycle each; 1.0 on processors without such a measurement. Takes less than a millisecond on a quiet
-/// core.
+/// Returns how many core cycles a tick of the time-stamp counter takes on this core now. It measures a chain
+/// of additions, each of which takes one cycle. Returns 1.0 on processors where this is not possible. Takes
+/// less than a millisecond on a quiet core.
 pub fn core_per_tsc() -> f64 {
     const PLAUSIBLE: RangeInclusive<f64> = 0.05..=20.0;
     // The fastest of many short runs: an interruption only makes a run longer.
@@ -118,7 +121,7 @@ pub fn core_per_tsc() -> f64 {
     if PLAUSIBLE.contains(&best) { best } else { 1.0 }
 }
 
-/// Core cycles per tick in one run of a few microseconds.
+/// Returns the core cycles per tick of the time-stamp counter, in one run of a few microseconds.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn chain() -> f64 {
     const TURNS: u64 = 1000;

@@ -1,9 +1,9 @@
 //! Counters that one worker writes and every thread may read.
 //!
-//! A [`CounterSet`] is an array of entries of `N` numbers (packets and bytes, for example), indexed by
-//! interface, adjacency or reason. Every worker writes its own [`Lane`] with plain loads and stores; a reader
-//! adds up the lanes. Clearing records the present counts as a baseline, so the workers do not notice.
-//! Readers that need monotonic counters use the totals.
+//! A [`CounterSet`] is an array of entries, indexed by interface, adjacency or reason. An entry has `N`
+//! numbers (packets and bytes, for example). Every worker writes its own [`Lane`] with plain loads and
+//! stores; a reader adds up the lanes. Clearing records the present counts as a baseline, so the workers do
+//! not notice it. Readers that need monotonic counters use the totals.
 
 use crate::{
     mem::{SharedZeroed, Zeroed},
@@ -21,15 +21,15 @@ use std::{array, io, ops::Range};
 
 struct LaneMemory {
     worker: usize,
-    /// True while a [`Lane`] on this memory exists.
+    /// True while a [`Lane`] that uses this memory exists.
     owned: AtomicBool,
     counted: SharedZeroed<AtomicU64>,
-    /// The values of `counted` when it was last cleared.
+    /// The values of `counted` when the counters were last cleared.
     baseline: Zeroed<AtomicU64>,
 }
 
 impl LaneMemory {
-    /// The cells in `range` (limited to the existing ones), each with its baseline.
+    /// Returns the cells in `range` that exist, each with its baseline.
     fn cells(&self, range: Range<usize>) -> impl Iterator<Item = (&AtomicU64, &AtomicU64)> {
         let range = range.start..range.end.min(self.counted.len());
         let counted = self.counted.get(range.clone()).unwrap_or_default();
@@ -51,7 +51,7 @@ fn ever(counted: &AtomicU64, _: &AtomicU64) -> u64 {
     counted.load(Relaxed)
 }
 
-/// An array of entries of `N` counters each. Clones are handles on the same counters.
+/// An array of entries of `N` counters each. All clones use the same counters.
 pub struct CounterSet<const N: usize>(Arc<Set>);
 
 impl<const N: usize> Clone for CounterSet<N> {
@@ -61,26 +61,27 @@ impl<const N: usize> Clone for CounterSet<N> {
 }
 
 impl<const N: usize> CounterSet<N> {
-    /// Makes a set with this name (for example, `/if/rx`) for indices below `capacity`. Address space for all
-    /// of them is reserved per worker; only used counters take memory.
+    /// Makes a set with this name (for example, `/if/rx`) for indices below `capacity`. For each worker,
+    /// address space for all indices is reserved; only counters in use take memory.
     pub fn new(name: impl Into<String>, capacity: u32) -> Self {
         Self(Arc::new(Set { name: name.into(), capacity, lanes: Mutex::new(Vec::new()) }))
     }
 
-    /// The name of the set.
+    /// Returns the name of the set.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Indices from here on are counted together, in a spill entry.
+    /// Returns the number of indices with their own counters. Higher indices are counted together, in a spill
+    /// entry.
     pub fn capacity(&self) -> u32 {
         self.0.capacity
     }
 
-    /// Returns a lane for `worker` to write. Counts of earlier lanes of the worker remain.
+    /// Returns a lane in which `worker` counts. What the worker counted in earlier lanes remains.
     ///
     /// # Errors
-    /// If the kernel refuses the address range.
+    /// Fails if the kernel refuses the address range.
     pub fn lane(&self, worker: usize) -> io::Result<Lane<N>> {
         let mut lanes = lock(&self.0.lanes);
         let own = |l: &&Arc<LaneMemory>| l.worker == worker && !l.owned.swap(true, AcqRel);
@@ -97,8 +98,8 @@ impl<const N: usize> CounterSet<N> {
         Ok(Lane { counted: memory.counted.clone(), spill: self.0.capacity as usize, memory })
     }
 
-    /// Returns the counts of all workers at `idx` since the last clear. Beyond the capacity: the counts of
-    /// the spill entry.
+    /// Returns the counts of all workers at `idx` since the last clear. For an index beyond the capacity,
+    /// returns the counts of the spill entry.
     pub fn read(&self, idx: u32) -> [u64; N] {
         self.sum(idx, |_| true, since_cleared)
     }
@@ -108,12 +109,12 @@ impl<const N: usize> CounterSet<N> {
         self.sum(idx, |lane| lane.worker == worker, since_cleared)
     }
 
-    /// Returns the counts of all workers at `idx` since the start, whether cleared or not.
+    /// Returns the counts of all workers at `idx` since the start, including what was cleared.
     pub fn total(&self, idx: u32) -> [u64; N] {
         self.sum(idx, |_| true, ever)
     }
 
-    /// Returns the counts of one worker at `idx` since the start, whether cleared or not.
+    /// Returns the counts of one worker at `idx` since the start, including what was cleared.
     pub fn total_worker(&self, worker: usize, idx: u32) -> [u64; N] {
         self.sum(idx, |lane| lane.worker == worker, ever)
     }
@@ -134,7 +135,7 @@ impl<const N: usize> CounterSet<N> {
         total
     }
 
-    /// Clears the entry at `idx`.
+    /// Resets the counts of all workers at `idx`.
     pub fn clear(&self, idx: u32) {
         let at = idx.min(self.0.capacity) as usize * N;
         self.clear_cells(at..at + N);
@@ -158,16 +159,17 @@ impl<const N: usize> CounterSet<N> {
     }
 }
 
-/// One worker's part of a [`CounterSet`]. Each piece of memory has one lane, so only its owner writes.
+/// One worker's part of a [`CounterSet`]. No other lane uses the same memory, so only the lane's owner writes
+/// to it.
 pub struct Lane<const N: usize> {
     counted: SharedZeroed<AtomicU64>,
-    /// Index of the spill entry, the last one.
+    /// Index of the spill entry, which is the last entry.
     spill: usize,
     memory: Arc<LaneMemory>,
 }
 
 impl<const N: usize> Lane<N> {
-    /// Adds to the counters at `idx`, or to the spill entry if `idx` is beyond the capacity.
+    /// Adds `amounts` to the counters at `idx`, or to the spill entry if `idx` is beyond the capacity.
     #[inline(always)]
     pub fn add(&mut self, idx: u32, amounts: [u64; N]) {
         let at = (idx as usize).min(self.spill) * N;
@@ -181,7 +183,7 @@ impl<const N: usize> Lane<N> {
         }
     }
 
-    /// Prefetches the counters at `idx`, before additions to many of them.
+    /// Prefetches the counters at `idx`, before a caller adds to the counters of many indices.
     #[inline(always)]
     pub fn prefetch(&self, idx: u32) {
         let at = (idx as usize).min(self.spill) * N;

@@ -1,4 +1,4 @@
-//! Cores: their numbers, memory and capabilities, and how to stay on one.
+//! Cores: their numbers, memory and capabilities, and binding threads to them.
 
 use std::sync::OnceLock;
 use std::{fmt, fs, io, path::Path};
@@ -6,7 +6,7 @@ use std::{fmt, fs, io, path::Path};
 /// Binds the calling thread to `core`.
 ///
 /// # Errors
-/// The kernel's error if the core does not exist, is offline, or is not allowed for this process.
+/// Returns the kernel's error if the core does not exist, is offline, or is not allowed for this process.
 pub fn pin_current(core: usize) -> io::Result<()> {
     pin(0, &[core])
 }
@@ -17,10 +17,10 @@ pub fn thread_id() -> i32 {
     unsafe { libc::gettid() }
 }
 
-/// Binds a thread, by its [ID](thread_id), to some cores.
+/// Binds the thread with the [ID](thread_id) `thread` to some cores.
 ///
 /// # Errors
-/// The kernel's error if no core exists that is online and allowed for this process.
+/// Returns the kernel's error if none of the cores is online and allowed for this process.
 pub fn pin(thread: i32, cores: &[usize]) -> io::Result<()> {
     own_cores();
     // SAFETY: all zero bytes are a valid, empty set.
@@ -36,9 +36,9 @@ pub fn pin(thread: i32, cores: &[usize]) -> io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns the cores on which this process was started, in order: the online ones, or fewer if the start
-/// restricted them (`taskset`, systemd's `CPUAffinity`, a cpuset). It is determined before the first thread
-/// is bound to a core.
+/// Returns the cores that this process could use at its start, in order: the online ones, or fewer if the
+/// start restricted them (`taskset`, systemd's `CPUAffinity`, a cpuset). The list is determined before the
+/// first thread is bound to a core.
 pub fn own_cores() -> &'static [usize] {
     static OWN: OnceLock<Vec<usize>> = OnceLock::new();
     OWN.get_or_init(|| {
@@ -54,22 +54,22 @@ pub fn own_cores() -> &'static [usize] {
     })
 }
 
-/// Scheduling policies of the kernel.
+/// The kernel's scheduling policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// The default time-sharing policy (`SCHED_OTHER`).
     Other,
     /// Time sharing for threads without latency requirements (`SCHED_BATCH`).
     Batch,
-    /// Runs only if no other thread wants the core.
+    /// Time sharing: the thread runs only if no other thread wants the core.
     Idle,
-    /// Real time: runs before all others until the thread sleeps.
+    /// Real time: the thread runs before all others, until it sleeps.
     Fifo,
-    /// Real time: runs before all others, in turns with threads of the same priority.
+    /// Real time: the thread runs before all others, in turns with threads of the same priority.
     RoundRobin,
 }
 
-/// Scheduling of a thread.
+/// How the kernel schedules a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     policy: libc::c_int,
@@ -77,7 +77,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Returns a schedule with this policy. The priority, 1 to 99, applies to real-time policies only.
+    /// Returns a schedule with this policy. The priority (1 to 99) matters only for real-time policies.
     pub fn new(policy: Policy, priority: u8) -> Schedule {
         let (policy, real_time) = match policy {
             Policy::Other => (libc::SCHED_OTHER, false),
@@ -106,7 +106,7 @@ impl Schedule {
     /// Applies the schedule to the calling thread, and to the threads that it starts from then on.
     ///
     /// # Errors
-    /// The kernel's error, for example if the process may not have real-time threads.
+    /// Returns the kernel's error, for example if the process may not have real-time threads.
     pub fn apply(self) -> io::Result<()> {
         let param = libc::sched_param { sched_priority: self.priority };
         // SAFETY: the call concerns the calling thread, and only reads `param`.
@@ -122,7 +122,7 @@ pub fn online_cores() -> Vec<usize> {
     if cores.is_empty() { vec![0] } else { cores }
 }
 
-/// Parses the kernel's list format, for example `0-3,8`. Anything but numbers is skipped.
+/// Parses a list in the kernel's format, for example `0-3,8`. Words that are not numbers are skipped.
 pub fn parse_list(list: &str) -> Vec<usize> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -141,8 +141,8 @@ fn numa_node_in(directory: &Path) -> Option<u32> {
     entries.flatten().find_map(|entry| entry.file_name().to_str()?.strip_prefix("node")?.parse().ok())
 }
 
-/// Levels of the x86-64 instruction set with separate kernels. On other processors the level is always `V2`,
-/// the portable code.
+/// Levels of the x86-64 instruction set for which there are separate kernels. On other processors the level
+/// is always `V2`, which stands for the portable code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// The baseline: SSE4.2 and POPCNT.

@@ -12,16 +12,16 @@ use crate::sync::atomic::{
     fence,
 };
 
-/// Whether the owner of a ring sleeps, so that other threads ring the bell only for a sleeping owner.
+/// Whether the owner of a ring sleeps. Other threads ring the bell only for a sleeping owner.
 ///
-/// The owner announces its sleep and then checks its ring once more. The other side puts its item into the
-/// ring and then checks whether the owner sleeps. A fence between the two steps on each side ensures that one
-/// of them sees the other's action.
+/// The owner announces its sleep, and then checks its ring once more. Another thread puts an item into the
+/// ring, and then checks whether the owner sleeps. Each side has a fence between its two steps. So at least
+/// one side sees what the other has done.
 #[derive(Debug, Default)]
 pub(crate) struct Sleep(AtomicBool);
 
 impl Sleep {
-    /// Announces that the owner will sleep. The owner checks its rings after this.
+    /// Announces that the owner will sleep. The owner must check its rings after this call.
     pub(crate) fn announce(&self) {
         // A store would be enough. But loom does not order it after the swap of a waker that found the owner
         // awake.
@@ -29,13 +29,13 @@ impl Sleep {
         fence(SeqCst);
     }
 
-    /// Ends the announcement: the owner is awake.
+    /// Withdraws the announcement, because the owner is awake.
     pub(crate) fn end(&self) {
         self.0.store(false, Relaxed);
     }
 
-    /// Returns true if the owner must be woken for an earlier item of this thread. Only one of several
-    /// callers gets true.
+    /// Returns true if the owner must be woken for an item that this thread has put into the ring before. If
+    /// several threads call this, only one gets true.
     #[inline]
     pub(crate) fn wake(&self) -> bool {
         fence(SeqCst);
@@ -43,7 +43,7 @@ impl Sleep {
     }
 }
 
-/// An eventfd: readable from the first [`ring`](Self::ring) until the next [`clear`](Self::clear).
+/// An eventfd. It is readable from the first [`ring`](Self::ring) until the next [`clear`](Self::clear).
 #[derive(Debug)]
 pub struct Doorbell {
     file: File,
@@ -51,10 +51,10 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
-    /// Returns a silent doorbell.
+    /// Returns a doorbell that is not ringing.
     ///
     /// # Errors
-    /// If the process has no descriptors left.
+    /// Fails if the process has no descriptors left.
     pub fn new() -> io::Result<Self> {
         // SAFETY: plain system call.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
@@ -71,8 +71,8 @@ impl Doorbell {
         let _ = (&self.file).write(&1u64.to_ne_bytes());
     }
 
-    /// Wakes an owner that sleeps or will sleep, for an earlier item of this thread. Needs no system call
-    /// while the owner is awake, since it checks the ring itself.
+    /// Wakes the owner if it sleeps or is about to, for an item that this thread has put into the ring
+    /// before. While the owner is awake, this needs no system call, because the owner checks the ring itself.
     #[inline]
     pub fn ring_sleeper(&self) {
         if self.sleep.wake() {
@@ -80,17 +80,18 @@ impl Doorbell {
         }
     }
 
-    /// Announces that the owner will sleep: it checks all its rings after this call and before it sleeps.
+    /// Announces that the owner will sleep. The owner must check all its rings after this call and before it
+    /// sleeps.
     pub fn about_to_sleep(&self) {
         self.sleep.announce();
     }
 
-    /// Withdraws the announcement: the owner does not sleep after all.
+    /// Withdraws the announcement, because the owner does not sleep after all.
     pub fn awake(&self) {
         self.sleep.end();
     }
 
-    /// Silences the bell and marks its owner as awake. Returns true if it was ringing.
+    /// Stops the ringing, and marks the owner as awake. Returns true if the bell was ringing.
     pub fn clear(&self) -> bool {
         self.sleep.end();
         (&self.file).read(&mut [0; 8]).is_ok()
@@ -98,7 +99,7 @@ impl Doorbell {
 }
 
 impl From<OwnedFd> for Doorbell {
-    /// Makes a doorbell from a copy of its file, only to ring it.
+    /// Makes a doorbell from a copy of another doorbell's descriptor. It can only ring.
     fn from(file: OwnedFd) -> Self {
         Self { file: file.into(), sleep: Sleep::default() }
     }

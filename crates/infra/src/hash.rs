@@ -1,7 +1,7 @@
 //! Small, fast hash functions for integers, for tables with addresses or indices as keys.
 //!
-//! The plain mixers are bijections with fixed constants: an attacker who chooses the keys can make them
-//! collide. Tables with keys from the network use [`Seeded`].
+//! The mixers without a seed are bijections with fixed constants: an attacker who chooses the keys can make
+//! them collide. Tables with keys from the network use [`Seeded`].
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -21,7 +21,7 @@ pub const fn mix64(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Maps a well-mixed hash to `0..n` without a division; 0 if `n` is 0.
+/// Maps a well-mixed hash to `0..n` without a division. Returns 0 if `n` is 0.
 #[inline(always)]
 pub const fn bucket(hash: u32, n: u32) -> u32 {
     ((hash as u64 * n as u64) >> 32) as u32
@@ -32,7 +32,7 @@ pub const fn bucket(hash: u32, n: u32) -> u32 {
 pub struct Seeded(u64);
 
 impl Default for Seeded {
-    /// Takes a seed from the system's randomness.
+    /// Takes the seed from the system's random numbers.
     fn default() -> Self {
         Self(RandomState::new().hash_one(0u8))
     }
@@ -46,7 +46,7 @@ impl BuildHasher for Seeded {
     }
 }
 
-/// Hashes the integers written to it; see [`Seeded`].
+/// Hashes the integers that are written to it; see [`Seeded`].
 #[derive(Clone, Debug)]
 pub struct SeededHasher(u64);
 
@@ -88,7 +88,7 @@ impl Hasher for SeededHasher {
 mod tests {
     use super::*;
 
-    /// Flipping any input bit flips 30 % to 70 % of the output bits, on average over several inputs.
+    /// If any input bit is flipped, 30 % to 70 % of the output bits flip, on average over several inputs.
     #[test]
     fn every_bit_counts() {
         for bit in 0..64 {

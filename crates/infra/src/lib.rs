@@ -1,8 +1,8 @@
-//! The foundation: memory, quiescence, tables with one writer and many readers, counters, rings,
-//! longest-prefix match, time and CPU topology.
+//! What all other crates are based on: memory, quiescence, tables with one writer and many readers, counters,
+//! rings, longest-prefix match, time, and the cores of the machine.
 //!
-//! This crate contains nothing about packets. Its `unsafe` code is confined to the modules that own raw
-//! memory or call the kernel; their interfaces are safe to use from crates that forbid `unsafe`.
+//! This crate knows nothing about packets. Its `unsafe` code is only in the modules that own raw memory or
+//! call the kernel. Crates that forbid `unsafe` can use the interfaces of these modules safely.
 pub mod class_a;
 pub mod clock;
 pub mod counters;

@@ -1,5 +1,5 @@
-//! All interleavings of the concurrent parts, explored by loom:
-//! `make loom`, or `cargo test -p infra --features loom --lib loom_`
+//! Tests all interleavings of the concurrent parts, explored by loom: `make loom`, or
+//! `cargo test -p infra --features loom --lib loom_`
 
 use crate::{
     class_a::{published, slots, words},
@@ -10,14 +10,14 @@ use crate::{
     sync::{Arc, UnsafeCell, thread},
 };
 
-/// A cell whose accesses loom checks. It outlives the watched value, so that a late reader causes a report
-/// and not a crash.
+/// A cell to which loom checks all accesses. It outlives the value that it stands for: if a reader is late,
+/// loom reports a race, and the test does not crash.
 struct Witness(UnsafeCell<()>);
 
 // SAFETY: the cell holds nothing; loom reports the races that the tests look for.
 unsafe impl Sync for Witness {}
 
-/// A value whose drop counts as a write.
+/// A value. For loom, reading it reads the cell, and dropping it writes the cell.
 struct Tracked(u32, Arc<Witness>);
 
 impl Tracked {
@@ -56,7 +56,8 @@ fn loom_ring_keeps_order_and_drops_remaining_items() {
     });
 }
 
-/// Staged items are published together: a consumer that sees one also sees everything written before it.
+/// Staged items are published together: a consumer that sees one of them also sees those staged before and
+/// after it.
 #[test]
 fn loom_staged_items_are_published_together() {
     loom::model(|| {
@@ -73,7 +74,7 @@ fn loom_staged_items_are_published_together() {
     });
 }
 
-/// A worker falls asleep while another one passes it a packet: the sleeper sees the packet or is woken.
+/// A worker falls asleep while another thread passes it a packet. The worker sees the packet, or is woken.
 #[test]
 fn loom_a_sleeper_is_woken_for_its_packet() {
     loom::model(|| {
@@ -135,7 +136,8 @@ fn loom_slot_outlives_its_readers() {
     });
 }
 
-/// A reader with an index from a table never finds another owner's word there.
+/// If a reader takes an index from one table, it never finds the word of another owner at this index in the
+/// second table.
 #[test]
 fn loom_index_is_not_reused_under_a_reader() {
     loom::model(|| {
@@ -159,8 +161,8 @@ fn loom_index_is_not_reused_under_a_reader() {
     });
 }
 
-/// A list of the trie is replaced, and then memory for a third list is requested: a reader finds the leaf of the
-/// old list or of its replacement.
+/// A list of the trie is replaced, and then memory for a third list is requested. A reader finds the leaf of
+/// the old list or of its replacement, never that of the third list.
 #[test]
 fn loom_list_is_not_reused_under_a_reader() {
     loom::model(|| {
@@ -179,7 +181,7 @@ fn loom_list_is_not_reused_under_a_reader() {
     });
 }
 
-/// A longer route is added before the default is removed: a reader finds one of them.
+/// A longer route is added before the default route is removed. A reader always finds one of the two.
 #[test]
 fn loom_a_reader_finds_the_wide_or_the_narrow_route() {
     loom::model(|| {

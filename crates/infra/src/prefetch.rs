@@ -1,4 +1,4 @@
-//! Prefetch hints. They have no other effect, and accept any address.
+//! Prefetch hints. They change no memory, and accept any address.
 
 /// Prefetches for reading.
 #[inline(always)]
@@ -12,7 +12,7 @@ pub fn read<T>(at: *const T) {
     let _ = at;
 }
 
-/// Prefetches for writing: other cores give up the line.
+/// Prefetches for writing: other cores lose their copies of the cache line.
 #[inline(always)]
 pub fn write<T>(at: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

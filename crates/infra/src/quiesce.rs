@@ -24,17 +24,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Announcement of a participant outside of any section.
+/// The value that a participant announces outside of any section.
 const OFFLINE: u64 = 0;
 
-/// A participant's announcement. It has its own pair of cache lines, because its owner writes it in every
-/// loop.
+/// The epoch that a participant announces. It has its own pair of cache lines, because the participant's
+/// thread writes it in every loop.
 #[repr(align(128))]
 struct Announced(AtomicU64);
 
 struct State {
     participants: Vec<Arc<Announced>>,
-    /// In order of their marks.
+    /// Retired values, in the order of their marks.
     retired: VecDeque<(Mark, Box<dyn Send>)>,
 }
 
@@ -48,7 +48,7 @@ struct Inner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark(u64);
 
-/// A group of readers and their tables. Clones are handles on the same domain.
+/// A group of readers, and the tables that they read. Clones are handles on the same domain.
 #[derive(Clone)]
 pub struct Domain(Arc<Inner>);
 
@@ -82,8 +82,8 @@ impl Domain {
         Participant { domain: self.clone(), announced }
     }
 
-    /// Drops `garbage` in a later [`collect`](Self::collect), after a grace period. Readers must already be
-    /// unable to reach it.
+    /// Drops `garbage` in a later [`collect`](Self::collect), after a grace period. No table may contain it
+    /// any more, so that no reader can find it.
     pub fn retire(&self, garbage: Box<dyn Send>) {
         let mut state = lock(&self.0.state);
         // Drawn under the lock, so that the queue is in order.
@@ -107,14 +107,15 @@ impl Domain {
         mark <= Self::reached(&lock(&self.0.state))
     }
 
-    /// Returns the latest existing mark that every reader has passed. It does not cover later marks, even if
-    /// no reader is online now: one may come online.
+    /// Returns the latest existing mark that every reader has passed. This says nothing about later marks,
+    /// even if no reader is online now, because one may come online.
     pub(crate) fn all_passed(&self) -> Mark {
         let now = Mark(self.0.epoch.load(Acquire));
         Self::reached(&lock(&self.0.state)).min(now)
     }
 
-    /// Returns the latest mark that every reader has passed; any mark if no reader is online.
+    /// Returns the latest mark that every reader has passed. If no reader is online, this is the greatest
+    /// possible mark.
     fn reached(state: &State) -> Mark {
         // Pairs with the fence in enter(): either the reader sees the removal of earlier values, or this
         // thread sees that the reader is online.
@@ -140,8 +141,9 @@ impl Domain {
         lock(&self.0.state).retired.len()
     }
 
-    /// Waits until every reader has passed this moment, then collects. Returns false if `timeout` expires
-    /// first. The calling thread must not be in a section, or it would wait for itself.
+    /// Waits until every reader has been quiescent or offline since this call, then calls
+    /// [`collect`](Self::collect). Returns false if `timeout` expires first. The calling thread must not be
+    /// in a section, or it would wait for itself.
     pub fn synchronize(&self, timeout: Duration) -> bool {
         let mark = self.mark();
         let start = Instant::now();
@@ -166,7 +168,7 @@ impl<F: FnOnce()> Drop for OnDrop<F> {
     }
 }
 
-/// A reader of a domain's tables. Dropping it removes it from the domain.
+/// A reader of a domain's tables. The domain forgets it on drop.
 pub struct Participant {
     domain: Domain,
     announced: Arc<Announced>,
@@ -189,15 +191,15 @@ impl Drop for Participant {
     }
 }
 
-/// The time during which a reader is online. Dropping it takes the reader offline.
+/// The time during which a reader is online. The reader goes offline on drop.
 pub struct Section<'p> {
     participant: &'p mut Participant,
     guard: Guard,
 }
 
 impl Section<'_> {
-    /// Returns the proof of being online that tables require. References from tables live as long as this
-    /// borrow.
+    /// Returns the guard, which tables require as proof that the reader is online. References into tables
+    /// live as long as this borrow.
     #[inline(always)]
     pub fn guard(&self) -> &Guard {
         &self.guard
@@ -286,7 +288,7 @@ mod tests {
         assert_eq!(freed.load(Relaxed), 1);
     }
 
-    /// A result obtained while no reader is online does not apply to later marks.
+    /// That every reader has passed a mark while none is online says nothing about later marks.
     #[test]
     fn no_reader_has_passed_a_later_mark() {
         let d = Domain::new();

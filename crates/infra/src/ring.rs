@@ -1,4 +1,4 @@
-//! A bounded ring from one producer to one consumer: handoff between workers, injection and punt.
+//! A bounded ring from one producer to one consumer, for handoff between workers, injection and punt.
 
 use crate::sync::{
     Arc, UnsafeCell,
@@ -9,7 +9,7 @@ use crate::sync::{
 };
 use std::mem::MaybeUninit;
 
-/// An index on its own pair of cache lines: its writer and its reader are on different cores.
+/// An index on its own pair of cache lines, because one core writes it and another one reads it.
 #[repr(align(128))]
 struct Index(AtomicUsize);
 
@@ -66,9 +66,10 @@ pub fn spsc<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
 /// The producer's end.
 pub struct Producer<T> {
     ring: Arc<Ring<T>>,
-    /// After the last item, [staged](Self::stage) ones included.
+    /// The index after the last item, [staged](Self::stage) items included.
     tail: usize,
-    /// The head at the last check. The real head is this or later, so free room seen here exists.
+    /// The head that the producer read last. The real head is this one or a later one, so the room computed
+    /// from this value exists.
     head: usize,
 }
 
@@ -81,8 +82,8 @@ impl<T> Producer<T> {
         Ok(())
     }
 
-    /// Like [`push`](Self::push), but the consumer sees the item only after [`publish`](Self::publish): for
-    /// many items at once, so that the tail's cache line moves between the two cores once.
+    /// Like [`push`](Self::push), but the consumer sees the item only after [`publish`](Self::publish). With
+    /// many items staged at once, the tail's cache line moves between the two cores only once.
     #[inline]
     pub fn stage(&mut self, item: T) -> Result<(), T> {
         let capacity = self.ring.cells.len();
@@ -104,7 +105,7 @@ impl<T> Producer<T> {
         self.ring.tail.0.store(self.tail, Release);
     }
 
-    /// Approximate number of items: the consumer continues meanwhile.
+    /// Returns the approximate number of items: the consumer may remove some meanwhile.
     pub fn len(&self) -> usize {
         self.ring.len()
     }
@@ -119,7 +120,8 @@ impl<T> Producer<T> {
         self.ring.cells.len()
     }
 
-    /// Returns a view of the ring's fill for a thread that has neither end.
+    /// Returns a handle that shows whether the ring is empty, for a thread that is neither producer nor
+    /// consumer.
     pub fn gauge(&self) -> Gauge<T> {
         Gauge(self.ring.clone())
     }
@@ -136,7 +138,7 @@ impl<T> Drop for Producer<T> {
 pub struct Gauge<T>(Arc<Ring<T>>);
 
 impl<T> Gauge<T> {
-    /// True if the ring is empty. Exact once both ends are idle.
+    /// True if the ring is empty. This is exact once the producer and the consumer are idle.
     pub fn is_empty(&self) -> bool {
         self.0.len() == 0
     }
@@ -146,7 +148,7 @@ impl<T> Gauge<T> {
 pub struct Consumer<T> {
     ring: Arc<Ring<T>>,
     head: usize,
-    /// The tail at the last check.
+    /// The tail that the consumer read last.
     tail: usize,
 }
 
@@ -168,7 +170,7 @@ impl<T> Consumer<T> {
         Some(item)
     }
 
-    /// Approximate number of items: the producer continues meanwhile.
+    /// Returns the approximate number of items: the producer may add some meanwhile.
     pub fn len(&self) -> usize {
         self.ring.len()
     }

@@ -1,6 +1,6 @@
-//! Atomics, locks and threads: those of the standard library, or of loom with the feature `loom`.
+//! Atomics, locks and threads of the standard library, or of loom with the feature `loom`.
 //!
-//! All concurrent code in this workspace uses these, so that loom can explore its interleavings.
+//! All concurrent code in this workspace uses them, so that loom can explore its interleavings.
 
 #[cfg(feature = "loom")]
 pub use loom::{
@@ -19,18 +19,18 @@ use std::sync::PoisonError;
 
 /// Locks `mutex`, even if a thread panicked while it held the lock.
 ///
-/// The states behind the locks of this crate are valid at every point where a panic could leave them.
+/// This is safe because a panic at any point leaves the data behind the locks of this crate valid.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A cell for data guarded by atomics elsewhere: loom's, which finds data races, or a plain one of the same
-/// shape.
+/// A cell for data that separate atomics guard: loom's cell, which finds data races, or a plain one with the
+/// same methods.
 #[cfg(feature = "loom")]
 pub use loom::cell::UnsafeCell;
 
-/// A cell for data guarded by atomics elsewhere: loom's, which finds data races, or a plain one of the same
-/// shape.
+/// A cell for data that separate atomics guard: loom's cell, which finds data races, or a plain one with the
+/// same methods.
 #[cfg(not(feature = "loom"))]
 #[derive(Debug, Default)]
 #[repr(transparent)]

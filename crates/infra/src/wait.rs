@@ -4,11 +4,11 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// Sleeps until one of `fds` is readable (or closed by its peer), at most for `longest`. Returns true if one
-/// is readable.
+/// Sleeps until one of `fds` is readable (or closed by its peer), but at most for `longest`. Returns true if
+/// one is readable or closed.
 ///
 /// # Errors
-/// If the kernel refuses the wait. An interruption by a signal counts as "none".
+/// Fails if the kernel refuses the wait. If a signal interrupts the wait, the result is false.
 pub fn any(fds: &[BorrowedFd<'_>], longest: Duration) -> io::Result<bool> {
     let mut set: Vec<libc::pollfd> =
         fds.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
@@ -27,7 +27,7 @@ pub fn any(fds: &[BorrowedFd<'_>], longest: Duration) -> io::Result<bool> {
     }
 }
 
-/// Has the kernel wake the calling thread exactly at the end of a sleep, instead of up to 50 µs later
+/// Makes the kernel wake the calling thread exactly at the end of a sleep, instead of up to 50 µs later
 /// together with other threads.
 pub fn exactly() {
     // SAFETY: the call concerns only the calling thread's timers. It cannot fail with this argument.

@@ -1,4 +1,5 @@
-//! Routines over whole frames that benefit from wide instructions, each with a plain oracle.
+//! Routines over whole frames that benefit from wide instructions. Each has a plain version, with which tests
+//! compare the others.
 //!
 //! Nodes are compiled once, for the baseline. Only this crate is compiled for each CPU level: a table of
 //! function pointers ([`Kernels`]) is chosen at the start and passed in every node's context. Tests can force
@@ -35,7 +36,7 @@ pub fn best() -> &'static Kernels {
     BEST.get_or_init(|| at_most(cpu::level()))
 }
 
-/// Returns the best table for this CPU up to `level`: for tests, and to compare levels.
+/// Returns the best table for this CPU, but none above `level`. This is for tests, and to compare levels.
 pub fn at_most(level: Level) -> &'static Kernels {
     #[cfg(target_arch = "x86_64")]
     match level.min(cpu::level()) {

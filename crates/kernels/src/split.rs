@@ -1,4 +1,5 @@
-//! Splitting a frame: each packet has a code of one byte, and packets with the same code leave together.
+//! Splits a frame: each packet has a code of one byte, and packets with the same code move to the same
+//! frames.
 
 use buf::frame::raw;
 use buf::{FRAME_SIZE, Frame};
@@ -14,7 +15,7 @@ pub type CodeBytes = [u8; FRAME_SIZE];
 /// One bit for each packet.
 pub type Mask = [u64; WORDS];
 
-/// Returns the mask of the codes equal to `code`.
+/// Returns the mask of the packets whose code is `code`.
 ///
 /// # Safety
 /// The CPU has the features of the level.
@@ -37,15 +38,16 @@ impl Default for Codes {
     }
 }
 
-/// Targets of the packets of a split.
+/// Provides the frames that receive the packets of a split.
 pub trait Target {
-    /// Calls `fill` with a frame that has room for `count` more packets, for the packets of `code`.
+    /// Calls `fill` with a frame for packets whose code is `code`. The frame has room for `count` more
+    /// packets.
     fn with(&mut self, code: u8, count: usize, fill: impl FnOnce(&mut Frame));
 }
 
 impl Codes {
-    /// Moves all packets out of `from`: for each different code, in order of first appearance, requests a
-    /// frame from `target`. Keeps the order within a code.
+    /// Moves all packets out of `from`. For each different code, in order of first appearance, the packets
+    /// move to a frame requested from `target`. Packets with the same code keep their order.
     pub fn split(&self, kernels: &Kernels, from: &mut Frame, target: &mut impl Target) {
         let n = from.len();
         let facts = raw::take(from);
@@ -80,7 +82,7 @@ impl Codes {
     }
 }
 
-/// The plain version, and the oracle for the others.
+/// The plain version, with which tests compare the others.
 pub(crate) fn equal_v2(codes: &CodeBytes, code: u8) -> Mask {
     std::array::from_fn(|w| (0..64).map(|b| u64::from(codes[w * 64 + b] == code) << b).sum())
 }
@@ -109,7 +111,7 @@ pub(crate) mod x86 {
     use super::*;
 
     /// # Safety
-    /// As for [`EqualFn`]: AVX2.
+    /// The CPU has AVX2, as [`EqualFn`] requires.
     #[target_feature(enable = "avx2")]
     pub(crate) unsafe fn equal_v3(codes: &CodeBytes, code: u8) -> Mask {
         let wanted = _mm256_set1_epi8(code as i8);
@@ -122,7 +124,7 @@ pub(crate) mod x86 {
     }
 
     /// # Safety
-    /// As for [`EqualFn`]: AVX-512BW.
+    /// The CPU has AVX-512BW, AVX-512VL, BMI1 and BMI2, as [`EqualFn`] requires.
     #[target_feature(enable = "avx512bw,avx512vl,bmi1,bmi2")]
     pub(crate) unsafe fn equal_v4(codes: &CodeBytes, code: u8) -> Mask {
         let wanted = _mm512_set1_epi8(code as i8);
@@ -133,10 +135,11 @@ pub(crate) mod x86 {
         [word(0), word(1), word(2), word(3)]
     }
 
-    /// One 32-byte register for each record, and cheap bit tricks.
+    /// As `pick_v2`, compiled to copy each record with one 32-byte register, and to find the bits of the mask
+    /// with BMI instructions.
     ///
     /// # Safety
-    /// As for [`PickFn`]: AVX2 and BMI.
+    /// As for [`PickFn`]; the CPU has AVX2, BMI1 and BMI2.
     #[target_feature(enable = "avx2,bmi1,bmi2")]
     pub(crate) unsafe fn pick_v3(from: *const [u8; raw::RECORD], mask: &Mask, to: *mut [u8; raw::RECORD]) {
         // SAFETY: the same contract.

@@ -1,4 +1,4 @@
-//! The address families, by their words in commands, files and metrics.
+//! The address families, and their names in commands, files and metrics.
 
 use std::net::IpAddr;
 
@@ -20,7 +20,7 @@ impl Family {
         if address.is_ipv4() { Family::V4 } else { Family::V6 }
     }
 
-    /// Returns its name for people.
+    /// Returns the family's name for people.
     pub fn name(self) -> &'static str {
         match self {
             Family::V4 => "IPv4",
@@ -28,7 +28,7 @@ impl Family {
         }
     }
 
-    /// Returns its word in names of nodes, labels and settings.
+    /// Returns the family's word in names of nodes, labels and settings.
     pub fn word(self) -> &'static str {
         match self {
             Family::V4 => "ip4",
@@ -36,7 +36,7 @@ impl Family {
         }
     }
 
-    /// Returns the type of its prefixes in the grammar of commands.
+    /// Returns the name of the grammar type for prefixes of this family.
     pub fn prefix(self) -> &'static str {
         match self {
             Family::V4 => "prefix4",
@@ -44,7 +44,7 @@ impl Family {
         }
     }
 
-    /// Returns the word that follows the verb in the family's own commands.
+    /// Returns the word that follows the verb in the family's own commands, such as `ip6` in `show ip6 fib`.
     pub fn noun(self) -> &'static str {
         match self {
             Family::V4 => "ip",

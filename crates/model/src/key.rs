@@ -1,4 +1,4 @@
-//! Names of objects, and their roles for other objects.
+//! Keys, which identify objects, and roles, in which other objects need them.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,23 +6,24 @@ use std::ops::Bound;
 
 use crate::tuple::{Part, Push, Tuple};
 
-/// The first phase with potentially many objects, such as routes. Such objects need other objects, but no object
-/// needs them.
+/// The first phase of kinds with potentially many objects, such as routes. Such objects may need others, but
+/// no object needs them.
 pub const MANY: u16 = 200;
 
-/// The common properties of a kind's objects.
+/// The properties that all objects of a kind have in common.
 #[derive(Debug)]
 pub struct KindInfo {
-    /// Its name, unique among kinds.
+    /// The kind's name, unique among kinds.
     pub name: &'static str,
-    /// Objects are made in the order of their phases, and removed in the reverse order.
+    /// Objects are made in the order of their kinds' phases, and removed in the reverse order.
     pub phase: u16,
-    /// True if objects are removed at the very end, after new objects are made.
+    /// True if objects of this kind are removed at the very end, after new objects are made.
     pub last: bool,
-    /// True if objects are removed and recreated when an object that they need moves to another place.
+    /// True if objects of this kind are removed and recreated when an object that they need moves to another
+    /// place.
     pub moves: bool,
-    /// For kinds with potentially many objects: the role of each object's container, which the object needs. The
-    /// container's identity is the beginning of the object's key.
+    /// For kinds with potentially many objects: the role of the object that contains them, such as the table
+    /// of a route. Each object needs its container, and its key begins with the container's identity.
     pub container: Option<&'static Role>,
     title: fn(&Tuple) -> String,
     role: fn(&Tuple) -> Option<Need>,
@@ -34,7 +35,7 @@ impl KindInfo {
         Key::new(self, Tuple::default()).and_longer()
     }
 
-    /// Returns the key of an object of this kind, if a name identifies its objects.
+    /// Returns the key of the object called `name`. The objects of this kind must be identified by a name.
     pub fn named(&'static self, name: &str) -> Key {
         Key::new(self, Tuple::of(name))
     }
@@ -46,15 +47,15 @@ pub trait Kind: 'static {
     type Key: Part;
     /// See [`KindInfo::name`].
     const NAME: &'static str;
-    /// See [`KindInfo::phase`]. An object needs only objects of earlier phases, or of the same kind and
-    /// before it.
+    /// See [`KindInfo::phase`]. An object may need only objects of earlier phases, and objects of its own
+    /// kind with lesser keys.
     const PHASE: u16;
     /// See [`KindInfo::last`].
     const LAST: bool = false;
     /// See [`KindInfo::moves`].
     const MOVES: bool = false;
-    /// True if objects may need others. A kind without needs may have thousands of objects, and asking each
-    /// takes time.
+    /// True if objects of this kind may need others. If false, the objects, of which there may be thousands,
+    /// are not asked, which saves time.
     const NEEDS: bool = true;
     /// See [`KindInfo::container`].
     const CONTAINER: Option<&'static Role> = None;
@@ -62,7 +63,7 @@ pub trait Kind: 'static {
     /// Returns the object's title.
     fn title(key: &Self::Key) -> String;
 
-    /// Returns the object's role, if others may need it.
+    /// Returns the role and identity by which other objects may need this one; `None` if none may.
     fn role(_: &Self::Key) -> Option<Need> {
         None
     }
@@ -87,10 +88,10 @@ fn role<K: Kind + ?Sized>(id: &Tuple) -> Option<Need> {
     K::role(&id.get()?)
 }
 
-/// A part of a tree.
+/// A range of the keys in a tree.
 pub type Range = (Bound<Key>, Bound<Key>);
 
-/// Names an object. The order is that of dependency: later objects may need earlier ones.
+/// Identifies an object. Keys are in order of dependency: an object needs only objects with lesser keys.
 #[derive(Clone)]
 pub struct Key {
     kind: &'static KindInfo,
@@ -103,12 +104,12 @@ impl Key {
         Key::with::<K>(id)
     }
 
-    /// As [`of`](Key::of), from the identity's parts or from borrowed values.
+    /// As [`of`](Key::of), but takes the parts of the identity, or borrowed values.
     pub fn with<K: Kind>(parts: impl Push) -> Key {
         Key { kind: K::INFO, id: Tuple::of(&parts) }
     }
 
-    /// Returns the key before all kinds with potentially many objects.
+    /// Returns a key that is less than those of all kinds with potentially many objects.
     pub(crate) fn first_of_many() -> Key {
         static FIRST: KindInfo = KindInfo {
             name: "",
@@ -127,12 +128,13 @@ impl Key {
         Key::beginning::<K>(())
     }
 
-    /// Returns the range of the objects of a kind whose keys begin with these parts.
+    /// Returns the range of the objects of a kind whose identities begin with these parts.
     pub fn beginning<K: Kind>(parts: impl Push) -> Range {
         Key::with::<K>(parts).and_longer()
     }
 
-    /// Returns the range of this object, and of the objects of its kind whose keys begin with this key.
+    /// Returns the range of this object, and of the objects of its kind whose identities begin with this
+    /// object's.
     pub(crate) fn and_longer(self) -> Range {
         let end = self.id.after().map(|id| Key { kind: self.kind, id });
         // No key of this kind has a greater identity than this one.
@@ -150,17 +152,17 @@ impl Key {
         self.id.get()
     }
 
-    /// True if it is of this kind.
+    /// True if the object is of the kind `K`.
     pub fn is<K: Kind>(&self) -> bool {
         self.kind.name == K::NAME
     }
 
-    /// Returns its identity, if it is of this kind.
+    /// Returns the object's identity, if the object is of the kind `K`.
     pub fn get<K: Kind>(&self) -> Option<K::Key> {
         if self.is::<K>() { self.id.get() } else { None }
     }
 
-    /// Returns its identity as bytes.
+    /// Returns the object's identity as bytes.
     pub fn id(&self) -> &Tuple {
         &self.id
     }
@@ -170,7 +172,7 @@ impl Key {
         Key { kind, id }
     }
 
-    /// Returns the object's role, if others may need it.
+    /// Returns the role and identity by which other objects may need this one; `None` if none may.
     pub fn role(&self) -> Option<Need> {
         (self.kind.role)(&self.id)
     }
@@ -209,16 +211,17 @@ impl fmt::Debug for Key {
     }
 }
 
-/// A role for objects that need others: several kinds may be an interface, for example.
+/// A role that one object has for others. Several kinds may have the same role: several are interfaces, for
+/// example.
 #[derive(Debug)]
 pub struct Role {
-    /// Its name, unique among roles.
+    /// The role's name, unique among roles.
     pub name: &'static str,
     /// Returns the title of an object with this role.
     pub title: fn(&Tuple) -> String,
 }
 
-/// An object that another one depends on.
+/// A reference to an object that another object needs, by role and identity.
 #[derive(Clone)]
 pub struct Need {
     role: &'static Role,
@@ -226,22 +229,22 @@ pub struct Need {
 }
 
 impl Need {
-    /// Returns the need for an object with this role and identity.
+    /// Returns a reference to the object with this role and identity.
     pub fn new(role: &'static Role, id: impl Push) -> Need {
         Need { role, id: Tuple::of(&id) }
     }
 
-    /// True if it is an object with this role.
+    /// True if the needed object has this role.
     pub fn is(&self, role: &Role) -> bool {
         self.role.name == role.name
     }
 
-    /// Returns its identity within the role.
+    /// Returns the needed object's identity within the role.
     pub fn id(&self) -> &Tuple {
         &self.id
     }
 
-    /// Returns the name of the role and the identity.
+    /// Returns the name of the role, and the identity within the role.
     pub(crate) fn place(&self) -> (&'static str, &Tuple) {
         (self.role.name, &self.id)
     }

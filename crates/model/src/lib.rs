@@ -1,6 +1,8 @@
-//! Declarations of a feature: its commands, its shows, its fields of a configuration file, and its metrics.
+//! The declarations of a feature: its commands and their output, its fields in a configuration file, and its
+//! metrics.
 //!
-//! Nothing here does I/O, has threads or depends on a protocol. `control` runs these declarations.
+//! Nothing here does I/O, starts threads or depends on a protocol. The crate `control` executes these
+//! declarations.
 
 #![forbid(unsafe_code)]
 

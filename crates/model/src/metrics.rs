@@ -1,4 +1,4 @@
-//! Metrics: their declarations, and the text of their samples, which is the same in both formats for
+//! Metrics: their declarations, and the lines of their samples, which are the same in both text formats for
 //! Prometheus.
 
 use std::collections::HashMap;
@@ -7,14 +7,14 @@ use std::fmt::{Display, Write};
 /// The kind of a metric's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It only grows, from the start of the process.
+    /// The value only grows, from the start of the process.
     Counter,
-    /// It rises and falls.
+    /// The value rises and falls.
     Gauge,
-    /// It is always 1; its labels carry the information.
+    /// The value is always 1, and the labels carry the information.
     Info,
-    /// For several bounds, the number of values up to each; the number of all values, and their sum. All of these
-    /// only grow.
+    /// For each of several bounds, the number of values up to this bound; also the number of all values, and
+    /// their sum. All of these only grow.
     Histogram,
 }
 
@@ -29,7 +29,7 @@ impl Kind {
         }
     }
 
-    /// Returns the suffix of the sample names. The name of the family in OpenMetrics is without it.
+    /// Returns the suffix of sample names. In OpenMetrics, the name of the metric family does not contain it.
     pub fn suffix(self) -> &'static str {
         match self {
             Kind::Counter => "_total",
@@ -52,15 +52,16 @@ pub struct Metric {
     pub help: &'static str,
 }
 
-/// Length of a piece of a metric's lines, in bytes: extending a longer text takes time.
+/// Length of a piece of a metric's lines, in bytes. There are several pieces because extending a longer text
+/// takes time.
 const PIECE: usize = 64 << 10;
 
-/// The lines of samples by metric, while they are collected.
+/// The lines of samples collected so far, by metric.
 #[derive(Debug, Default)]
 pub struct Lines {
     /// Each metric that has a sample, with its lines in pieces.
     of: Vec<(&'static Metric, Vec<String>)>,
-    /// The index of a metric in `of`, by its name.
+    /// The index in `of` of each metric, by name.
     places: HashMap<&'static str, usize>,
 }
 
@@ -70,13 +71,13 @@ impl Lines {
         self.line(metric.into(), "", labels, None, value);
     }
 
-    /// Adds a sample of nanoseconds, in seconds.
+    /// Adds a sample whose value is `ns` nanoseconds, written in seconds.
     pub fn add_seconds(&mut self, metric: impl Into<&'static Metric>, labels: &[&str], ns: u64) {
         self.add(metric, labels, format_args!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000));
     }
 
-    /// Adds a histogram: for each bound, the number of values up to it and above the previous bound; and the
-    /// sum of all. The last bound is the greatest possible value.
+    /// Adds a histogram. `buckets` has, for each bound, the number of values above the previous bound and up
+    /// to this one; the last bound is the greatest possible value. `sum` is the sum of all values.
     pub fn add_histogram(
         &mut self,
         metric: impl Into<&'static Metric>,
@@ -135,7 +136,7 @@ impl Lines {
     }
 }
 
-/// Appends the value of a label.
+/// Appends `value`, escaped for the value of a label.
 fn escape(out: &mut String, value: &str) {
     for c in value.chars() {
         match c {

@@ -1,4 +1,4 @@
-//! The origin of a configuration change: the user, the front end, and the command.
+//! The origin of a configuration change: who made it, through which front end, and with which command.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ pub enum FrontEnd {
     File,
     /// The configuration that the router starts with.
     Start,
-    /// The router itself: it rolls back unconfirmed changes.
+    /// The router itself, when it rolls back unconfirmed changes.
     Router,
     /// A front end of a later version of the router.
     #[serde(other)]
@@ -42,23 +42,23 @@ impl fmt::Display for FrontEnd {
 /// The other end of a connection.
 #[derive(Clone, Debug, Default)]
 pub enum Peer {
-    /// The router itself, or a test.
+    /// None: the change is made by the router itself, or by a test.
     #[default]
     Own,
-    /// A user of this machine, by number. A thread that may wait looks up the name, so it may be unknown at
-    /// first.
+    /// A user of this machine, by user ID. The name is unknown until another thread, which may wait, has
+    /// looked it up.
     User(u32, Arc<OnceLock<Option<String>>>),
-    /// The client at this address: TCP has no users.
+    /// A TCP client at this address. Its user is unknown.
     Address(SocketAddr),
 }
 
 impl Peer {
-    /// Returns the user with this number and name.
+    /// Returns the user with this ID and name.
     pub fn user(id: u32, name: Option<String>) -> Peer {
         Peer::User(id, Arc::new(OnceLock::from(name)))
     }
 
-    /// Returns the user's number, if it is a user of this machine.
+    /// Returns the user ID, if the peer is a user of this machine.
     pub fn uid(&self) -> Option<u32> {
         match self {
             Peer::User(id, _) => Some(*id),
@@ -96,7 +96,7 @@ impl fmt::Display for Peer {
     }
 }
 
-/// The origin of a change.
+/// The origin of a configuration change.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
     /// The front end.
@@ -108,7 +108,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Returns an origin whose line is cut to the stored length.
+    /// Returns an origin. `line` is cut to the maximum stored length.
     pub fn new(front_end: FrontEnd, peer: Peer, line: &str) -> Origin {
         let line = line.trim();
         let kept = line.get(..line.floor_char_boundary(LONGEST_LINE)).unwrap_or_default();

@@ -9,16 +9,16 @@ use crate::visible::visible;
 pub enum Place {
     /// The whole file.
     Whole(Arc<str>),
-    /// In a file; line and column count from 1, the column in characters.
+    /// In a file. Lines and columns count from 1, and columns are in characters.
     File {
         /// The file's name, as given.
         file: Arc<str>,
         /// The line.
         line: usize,
-        /// The column of the first character.
+        /// The column of the word's first character.
         column: usize,
     },
-    /// In the argument of this number, counted from 1.
+    /// In the argument with this number, counted from 1.
     Argument(usize),
 }
 
@@ -37,15 +37,15 @@ impl fmt::Display for Place {
 pub struct Fault {
     /// The place of the fault.
     pub place: Place,
-    /// What is wrong, the expected value, and, where it helps, the solution.
+    /// What is wrong, what is expected, and, where it helps, the solution.
     pub message: String,
 }
 
-/// Maximum length of a message, in bytes: it may repeat parts of a file.
+/// Maximum length of a message, in bytes. A message may repeat parts of a file.
 const LONGEST_MESSAGE: usize = 2048;
 
 impl Fault {
-    /// Returns a fault at `place`. The rest of a very long message is left out.
+    /// Returns a fault at `place`. A very long message is cut.
     pub fn new(place: &Place, message: impl Into<String>) -> Self {
         let message = message.into();
         let end = message.floor_char_boundary(LONGEST_MESSAGE);
@@ -65,7 +65,7 @@ impl fmt::Display for Fault {
 
 impl Error for Fault {}
 
-/// Maximum length of a word for which a similar name is searched, in bytes: no name is as long.
+/// Maximum length, in bytes, of a word for which a similar name is searched. Every name is shorter.
 const LONGEST_WORD: usize = 256;
 
 /// Returns the name that `word` probably means, if one is similar.
@@ -77,7 +77,7 @@ pub fn closest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&
     names.min_by_key(near).filter(|name| near(name) <= (name.chars().count() / 3).max(1))
 }
 
-/// Returns the end of a message about the unknown `word`: the name that it probably means, or else all names.
+/// Returns the end of a message about the unknown `word`: the name that is probably meant, or else all names.
 pub fn hint<'a>(word: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
     match closest(word, names.clone()) {
         Some(name) => format!("did you mean '{name}'?"),

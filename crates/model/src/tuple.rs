@@ -1,8 +1,7 @@
-//! Keys as bytes, in the order of their values.
+//! Keys as bytes. Their order is that of the values.
 //!
-//! Numbers are big-endian, texts end with two zeros, and addresses begin with their family. So all tuples
-//! that begin with the same values are adjacent. A tuple of 22 bytes or less, such as the key of a route, needs
-//! no memory of its own.
+//! Numbers are big-endian, texts end with two zeros, and addresses begin with their family. So all tuples that begin with the same values
+//! are adjacent. A tuple of 22 bytes or less, such as the key of a route, needs no heap memory.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -15,10 +14,10 @@ use std::path::{Path, PathBuf};
 
 use crate::family::Family;
 
-/// Maximum length of a tuple without its own memory.
+/// Maximum length, in bytes, of a tuple that needs no heap memory.
 const INLINE: usize = 22;
 
-/// Values in order, as bytes.
+/// A sequence of values, as bytes.
 #[derive(Clone)]
 pub struct Tuple(Bytes);
 
@@ -36,7 +35,7 @@ impl Default for Tuple {
 }
 
 impl Tuple {
-    /// Returns the tuple of this value.
+    /// Returns the tuple of this one value.
     pub fn of<P: Push + ?Sized>(part: &P) -> Tuple {
         Tuple::default().with(part)
     }
@@ -47,8 +46,7 @@ impl Tuple {
         self
     }
 
-    /// Returns a tuple that is greater than every tuple of this crate's parts: none of those begins with as many 1
-    /// bits.
+    /// Returns a tuple that is greater than every tuple made of the value types of this crate: none of those begins with as many 1 bits.
     pub(crate) fn last() -> Tuple {
         Tuple(Bytes::Inline(INLINE as u8, [u8::MAX; INLINE]))
     }
@@ -61,14 +59,14 @@ impl Tuple {
         }
     }
 
-    /// Returns the value that the tuple was made of; `None` if it was made of another type.
+    /// Returns the value that the tuple was made of; `None` if the value is not of the type `P`.
     pub fn get<P: Part>(&self) -> Option<P> {
         let mut rest = Rest(self.bytes());
         let part = P::pull(&mut rest)?;
         rest.0.is_empty().then_some(part)
     }
 
-    /// Returns the value that follows the values of `prefix`, with which this tuple begins.
+    /// Returns the value after `prefix`; `None` if this tuple does not begin with `prefix`, or no value of the type `P` follows.
     pub fn behind<P: Part>(&self, prefix: &Tuple) -> Option<P> {
         P::pull(&mut Rest(self.bytes().strip_prefix(prefix.bytes())?))
     }
@@ -78,7 +76,7 @@ impl Tuple {
         self.bytes().starts_with(prefix.bytes())
     }
 
-    /// Returns the first tuple after all tuples that begin with this one; `None` if there is none.
+    /// Returns the least tuple that is greater than all tuples that begin with this one; `None` if there is none.
     pub fn after(&self) -> Option<Tuple> {
         let mut bytes = self.bytes().to_vec();
         while let Some(last) = bytes.pop() {
@@ -92,7 +90,7 @@ impl Tuple {
         None
     }
 
-    /// Adds bytes in the order of their values.
+    /// Appends bytes, whose order must be that of the values.
     pub fn extend(&mut self, more: &[u8]) {
         match &mut self.0 {
             Bytes::Inline(len, bytes) => {
@@ -146,7 +144,7 @@ impl fmt::Debug for Tuple {
 pub struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
-    /// Returns the next bytes.
+    /// Returns the next `len` bytes; `None` if there are fewer.
     pub fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
@@ -158,15 +156,15 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// A value that can be written into a tuple.
+/// A value that can be appended to a tuple.
 pub trait Push {
     /// Appends the value.
     fn push(&self, to: &mut Tuple);
 }
 
-/// A value that tuples can be made of.
+/// A value that can be appended to a tuple and read from it.
 pub trait Part: Push + Sized {
-    /// Reads the value; `None` if there is none of this type.
+    /// Reads the value; `None` if the next bytes are no value of this type.
     fn pull(from: &mut Rest<'_>) -> Option<Self>;
 }
 
@@ -212,12 +210,12 @@ impl Part for () {
     }
 }
 
-/// The codes of a zero within a text (`ZERO`), and of the end of a text (`END`). They sort a text before longer texts
-/// that begin with it.
+/// The codes of a zero within a text (`ZERO`), and of the end of a text (`END`). With them, a text sorts before longer texts that begin
+/// with it.
 const ZERO: [u8; 2] = [0, 0xff];
 const END: [u8; 2] = [0, 0];
 
-/// Appends bytes of any length.
+/// Appends a text of any length.
 fn push_bytes(bytes: &[u8], to: &mut Tuple) {
     for (n, part) in bytes.split(|byte| *byte == 0).enumerate() {
         if n > 0 {
@@ -256,7 +254,7 @@ impl Part for String {
     }
 }
 
-/// Equal paths are equal tuples, whatever the number of slashes.
+/// Equal paths give equal tuples, whatever the number of slashes.
 impl Push for Path {
     fn push(&self, to: &mut Tuple) {
         let plain: PathBuf = self.components().collect();

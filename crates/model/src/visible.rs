@@ -1,7 +1,7 @@
-//! Characters that a terminal does not show: they control it, or change the direction of text.
+//! Hidden characters: those that control a terminal, or change the direction of text.
 //!
-//! They must not reach a terminal from a name, a path or a peer. They are refused in typed words, so that the
-//! configuration has none; in output, [`visible`] escapes them.
+//! A terminal must not get them from a name, a path or a peer. They are refused in typed words, so that the
+//! configuration contains none. In output, [`visible`] escapes them.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -11,14 +11,14 @@ pub fn is_hidden(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Returns the first hidden character of a word, in words.
+/// Returns an error text about the first hidden character of `word`; `None` if it has none.
 pub fn hidden(word: &str) -> Option<String> {
     let c = word.chars().find(|c| is_hidden(*c))?;
     Some(format!("the character U+{:04X} cannot be part of a word: it controls terminals", u32::from(c)))
 }
 
-/// Returns the text with `\u001b` for a hidden character, which JSON reads as that character. Line feeds and
-/// tabs stay.
+/// Returns the text with each hidden character escaped, for example as `\u001b`, which JSON reads as that
+/// character. Line feeds and tabs stay.
 pub fn visible(text: &str) -> Cow<'_, str> {
     let escapes = |c: char| is_hidden(c) && !matches!(c, '\n' | '\t');
     // Nearly all text: this loop has no branches.

@@ -3,8 +3,8 @@
 use buf::{Flags, Packet};
 use wire::Sum;
 
-/// Returns the sum of `len` bytes, from `from` bytes after the packet's start, over all segments. Stops at the end of a
-/// shorter packet.
+/// Returns the sum of `len` bytes, beginning `from` bytes after the packet's start, over all segments. If the packet is shorter, the sum
+/// ends with the packet.
 pub fn sum(p: &Packet<'_>, from: usize, len: usize) -> Sum {
     let (mut skip, mut left) = (from, len);
     let (mut sum, mut odd) = (Sum::ZERO, false);

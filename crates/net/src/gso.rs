@@ -1,4 +1,4 @@
-//! Segmentation in software: cuts large TCP and UDP packets into segments, and completes partial checksums. For devices
+//! Segmentation in software. It cuts large TCP and UDP packets into segments, and completes partial checksums. It is used for devices
 //! without these offloads, and for links with a smaller MTU.
 //!
 //! Each segment gets its own buffer, with a copy of its payload.
@@ -11,7 +11,7 @@ use wire::{EthernetHeader, Ipv4Header, Ipv6Header, VlanTag, ethertype};
 use crate::checksum;
 use crate::pieces::{Payload, inherit};
 
-/// Why a packet cannot be segmented, or its checksum not completed.
+/// Why a packet cannot be segmented, or why its checksum cannot be completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The headers do not fit this kind of segmentation.
@@ -26,7 +26,7 @@ pub enum Fault {
     Checksum,
 }
 
-/// Returns the length in bytes of the link header, VLAN tags included; `None` if the frame ends within it.
+/// Returns the length in bytes of the link header, VLAN tags included; `None` if the frame is shorter.
 pub fn link_len(frame: &[u8]) -> Option<usize> {
     let (ethernet, mut rest) = EthernetHeader::split(frame)?;
     let (mut kind, mut len) = (ethernet.ethertype(), EthernetHeader::LEN);
@@ -51,7 +51,7 @@ fn said_len(l3: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns the segmentation plan of a packet whose network header begins at `l3`.
+/// Returns how to segment a packet whose network header begins at `l3`.
 fn plan(p: &Packet<'_>, l3: usize) -> Result<Segmentation, Fault> {
     let gso = p.cold().gso().ok_or(Fault::Headers)?;
     let frame = p.bytes();
@@ -68,8 +68,8 @@ fn plan(p: &Packet<'_>, l3: usize) -> Result<Segmentation, Fault> {
     plan(end.checked_sub(headers).ok_or(Fault::Headers)?)
 }
 
-/// Cuts a packet whose network header begins at `l3` into segments: one buffer each, with complete checksums. After an
-/// error the caller frees the packets left in `segments`.
+/// Cuts a packet whose network header begins at `l3` into segments, each in one buffer and with complete checksums. After an error, the
+/// caller frees the packets left in `segments`.
 pub fn cut(p: &Packet<'_>, l3: usize, segments: &mut Frame, bufs: &mut Cache) -> Result<(), Fault> {
     let plan = plan(p, l3)?;
     if plan.count() > segments.room() {

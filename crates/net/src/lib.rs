@@ -1,12 +1,10 @@
 //! The protocols.
 //!
-//! * At the bottom are tables, one folder for each protocol: [`ethernet`], [`interface`], [`ip`], [`neighbor`], and so
-//!   on. They do not know the graph's nodes. [`Tables`] is the workers' side of all of them: read handles, cloned into
-//!   every node.
-//! * [`Router`](router::Router) is the control side of all of them: the main thread owns one, and every change goes
-//!   through it.
-//! * On top are the nodes: [`nodes`] has folders of the same names as the tables. [`icmp`] and [`udp`] have no tables.
-//!   Each folder has one file per node, and `install`, which adds them to the graph.
+//! * At the bottom are tables, one folder for each protocol: [`ethernet`], [`interface`], [`ip`], [`neighbor`], and so on. They do not use
+//!   the graph's nodes. [`Tables`] are the read handles of all tables; each worker node has a clone.
+//! * [`Router`](router::Router) is the control side of all tables: the main thread owns a `Router`, and every change goes through it.
+//! * On top are the nodes: [`nodes`] has folders with the same names as the tables. [`icmp`] and [`udp`] have no tables. Each folder has
+//!   one file per node, and the function `install`, which adds the nodes to the graph.
 //!
 //! The same file names recur in each folder: `table.rs` (the state, without graph types), `config.rs` (the
 //! configuration), `show.rs` (the output of show commands), `tests.rs`.
@@ -46,7 +44,7 @@ pub mod testing;
 /// Adds the nodes that every router has.
 ///
 /// # Errors
-/// If the nodes do not fit together.
+/// If the graph refuses a node or a connection between nodes.
 pub fn install(
     b: &mut graph::Builder,
     t: &Tables,

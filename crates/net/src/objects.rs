@@ -1,4 +1,4 @@
-//! Roles and needs of configuration objects in a router, and the host that features apply their objects to.
+//! The roles and needs of configuration objects that every router has, and the trait of the program whose router features configure.
 
 use std::net::IpAddr;
 
@@ -9,39 +9,39 @@ use model::tuple::{Part, Push, Rest, Tuple};
 use crate::ip::IpPrefix;
 use crate::router::{Router, RouterError};
 
-/// A VRF, by its number.
+/// The role of a VRF, identified by its table number.
 pub static TABLE: Role = Role {
     name: "table",
     title: |id| id.get::<u32>().map_or_else(|| "a table".into(), |table| format!("table {table}")),
 };
 
-/// An interface or sub-interface, by its name.
+/// The role of an interface or sub-interface, identified by its name.
 pub static INTERFACE: Role = Role {
     name: "interface",
     title: |id| id.get::<String>().map_or_else(|| "an interface".into(), |name| format!("interface {name}")),
 };
 
-/// Returns the need for this VRF; `None` for VRF 0, which always exists.
+/// Returns the need for a VRF; `None` for VRF 0, which always exists.
 pub fn table(table: u32) -> Option<Need> {
     (table != 0).then(|| Need::new(&TABLE, table))
 }
 
-/// Returns the need for this interface.
+/// Returns the need for an interface.
 pub fn interface(name: &str) -> Need {
     Need::new(&INTERFACE, name)
 }
 
 /// Properties of a router that never change while it runs. Features read them during validation, on any thread.
 pub trait Ability {
-    /// Packet buffers at the start. Buffers added later do not count: a configuration must also be valid at the next
-    /// start.
+    /// Number of packet buffers at the start. Buffers that were added later do not count, because a configuration must also be valid at the
+    /// next start.
     fn buffers(&self) -> usize;
 
     /// The names of the punt reasons.
     fn punt_reasons(&self) -> &[&'static str];
 }
 
-/// A program with a router, to which features apply their objects.
+/// A program with a router; features apply their configuration objects to it.
 pub trait Host: World<Abilities: Ability> {
     /// The router.
     fn router(&mut self) -> &mut Router;
@@ -59,7 +59,7 @@ impl From<RouterError> for Refused {
     }
 }
 
-/// Sorts like prefixes: a network comes before the networks inside it.
+/// In this order, a network comes before the networks inside it.
 impl Push for IpPrefix {
     fn push(&self, to: &mut Tuple) {
         (self.address(), self.len()).push(to);

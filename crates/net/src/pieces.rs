@@ -2,7 +2,7 @@
 
 use buf::{Flags, Packet};
 
-/// Reads the bytes of a packet in order, over all its segments.
+/// A reader of a packet's bytes in order, over all its segments.
 pub struct Payload<'a, I> {
     now: &'a [u8],
     rest: I,
@@ -39,7 +39,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Payload<'a, I> {
     }
 }
 
-/// Gives `to`, a piece of `from`, the length `len`, these flags and a copy of the metadata of `from`.
+/// Sets the length and flags of `to`, a piece of the packet `from`, and copies the metadata of `from`.
 pub fn inherit(to: &mut Packet<'_>, from: &Packet<'_>, flags: Flags, len: usize) {
     to.set_len(len);
     to.set_flags(flags);

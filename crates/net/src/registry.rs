@@ -1,16 +1,17 @@
-//! Registries of nodes for received packets: by EtherType, IP protocol or UDP port.
+//! Registries that assign nodes to received packets: by EtherType, IP protocol or UDP port.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use graph::{Builder, EdgeId, GraphError};
 
-/// Marks a number without a node. Edges have lower numbers.
+/// Marks a number without a node. It is larger than every edge.
 const NOBODY: u8 = u8::MAX;
 /// Marks a number reserved for the registry's own node.
 const KEPT: u8 = u8::MAX - 1;
 
-/// Maps each number of a range to an edge of one node. Filled while the graph is built; clones share the map.
+/// Maps each number below a limit to an edge of one node. It is filled while the graph is built. Clones share
+/// the map.
 #[derive(Clone)]
 pub struct Registry {
     node: &'static str,
@@ -18,15 +19,16 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Creates a registry for edges of `node`, with the numbers below `size`.
+    /// Creates a registry for the node `node`, with the numbers below `size`.
     pub fn new(node: &'static str, size: usize) -> Registry {
         Registry { node, edges: (0..size).map(|_| AtomicU8::new(NOBODY)).collect() }
     }
 
-    /// Sends packets with this number to the node `to`. The registry's own node must already be in the graph.
+    /// Registers the node `to` for packets with this number. The registry's own node must already be in the
+    /// graph.
     ///
     /// # Errors
-    /// If the number is out of range or already taken, the registry's node does not exist, or it has no room for
+    /// If the number is out of range or taken, or if the registry's node does not exist or has no room for
     /// another edge.
     pub fn register(&self, b: &mut Builder, number: u16, to: &str) -> Result<(), GraphError> {
         let node = self.node;
@@ -49,14 +51,14 @@ impl Registry {
         Ok(())
     }
 
-    /// Reserves a number for the registry's own node; no other node can register for it.
+    /// Reserves a number that the registry's own node handles, so that no other node can register for it.
     pub fn keep(&self, number: u16) {
         if let Some(slot) = self.edges.get(usize::from(number)) {
             slot.store(KEPT, Ordering::Relaxed);
         }
     }
 
-    /// Returns the edge for this number, if a node registered for it.
+    /// Returns the edge for a number; `None` if no node registered for it.
     #[inline(always)]
     pub fn get(&self, number: u16) -> Option<EdgeId> {
         let raw = self.edges.get(usize::from(number))?.load(Ordering::Relaxed);

@@ -1,9 +1,9 @@
-//! Per-interface settings of features: one typed value per interface, which workers read. The value also switches
-//! features of arcs on and off. The feature's counters per interface belong to the setting.
+//! Settings of features for interfaces. A setting has one typed value per interface, which workers read. The value also says which features
+//! in arcs are enabled on the interface. A setting also includes the feature's counters per interface.
 //!
-//! A feature declares its setting while the graph is built ([`Hooks::setting`](crate::router::Hooks::setting)). The
-//! router then sets it, rolls back failed changes, clears it with its interface and reads its counters. No other code
-//! depends on it.
+//! A feature declares its setting while the graph is built ([`Hooks::setting`](crate::router::Hooks::setting)). The router then stores the
+//! values, undoes failed changes, resets the value when its interface is removed, and reads the counters, without code for the single
+//! feature.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -16,25 +16,25 @@ use infra::quiesce::Domain;
 
 use crate::tables::MAX_INTERFACES;
 
-/// The state of one feature in an arc: on or off.
+/// Whether one feature in an arc is enabled on an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switch {
     /// The arc.
     pub arc: &'static str,
     /// The feature.
     pub feature: &'static str,
-    /// True if the feature is on.
+    /// True if the feature is enabled.
     pub on: bool,
 }
 
-/// A feature's setting for one interface. The default applies to an interface where the setting was never set.
+/// A feature's setting for one interface. If it was never set on an interface, the default value applies.
 pub trait Setting: Clone + Debug + Default + PartialEq + Send + Sync + 'static {
     /// The feature's counters per interface: a [`CounterSet`].
     type Counts: Counts;
     /// The name of the counters.
     const COUNTED: &'static str;
 
-    /// Returns every feature that some value of this setting switches, with the feature's state for this value.
+    /// Returns a switch for every feature that some value of this setting can enable. The switch says whether this value enables it.
     fn switches(&self) -> Vec<Switch>;
 }
 
@@ -44,7 +44,7 @@ pub trait Counts: Clone + Send + Sync + 'static {
     fn new(name: &str, capacity: u32) -> Self;
     /// Clears the counters of an index.
     fn clear(&self, index: u32);
-    /// Returns the totals of an index, unaffected by clears.
+    /// Returns the total counts of an index. Clearing does not change them.
     fn totals(&self, index: u32) -> Vec<u64>;
     /// Returns the counts of an index since its last clear.
     fn since_clear(&self, index: u32) -> Vec<u64>;
@@ -70,9 +70,9 @@ impl<const N: usize> Counts for CounterSet<N> {
 
 /// The workers' side of a setting. Cheap to clone.
 pub struct Attached<T: Setting> {
-    /// The values by interface. Without an entry, the default applies.
+    /// The value of each interface. An interface without an entry has the default value.
     pub values: SlotReader<T>,
-    /// The counters by interface.
+    /// The counters of each interface.
     pub counts: T::Counts,
 }
 
@@ -89,12 +89,12 @@ pub(crate) struct Column<T: Setting> {
 }
 
 impl<T: Setting> Column<T> {
-    /// Returns the value of an interface.
+    /// Returns the value for an interface.
     pub(crate) fn get(&self, index: u32) -> T {
         self.writer.get(index).cloned().unwrap_or_default()
     }
 
-    /// Sets the value of an interface, which workers see at once.
+    /// Sets the value for an interface. Workers see it at once.
     ///
     /// # Errors
     /// If there is no memory for the value.
@@ -107,7 +107,7 @@ impl<T: Setting> Column<T> {
     }
 }
 
-/// The operations common to all settings.
+/// The operations on a setting that do not depend on its type.
 trait AnyColumn: Any {
     fn clear_counts(&self, index: u32);
     fn totals(&self, index: u32) -> Vec<u64>;
@@ -128,7 +128,7 @@ impl<T: Setting> AnyColumn for Column<T> {
     }
 }
 
-/// An interface's totals by setting, at the time when the interface was made.
+/// The counter totals of an interface index when the interface was added, by type of the setting.
 pub(crate) type Totals = HashMap<TypeId, Vec<u64>>;
 
 /// The settings of all features.
@@ -142,10 +142,10 @@ impl Settings {
         Settings { domain: domain.clone(), columns: HashMap::new() }
     }
 
-    /// Declares a setting unless it is declared already. Returns the handle for nodes.
+    /// Declares a setting, unless it is declared already. Returns the handle by which nodes read it.
     ///
     /// # Errors
-    /// If its address space cannot be reserved.
+    /// If address space for the setting cannot be reserved.
     pub(crate) fn declare<T: Setting>(&mut self) -> io::Result<Attached<T>> {
         if let Some(column) = self.column::<T>() {
             return Ok(column.attached.clone());
@@ -156,7 +156,7 @@ impl Settings {
         Ok(attached)
     }
 
-    /// Returns the handle of a setting for nodes, if a feature declared it.
+    /// Returns the handle by which nodes read a setting, if a feature declared the setting.
     pub(crate) fn attached<T: Setting>(&self) -> Option<&Attached<T>> {
         self.column().map(|column| &column.attached)
     }
@@ -171,12 +171,12 @@ impl Settings {
         column.downcast_mut()
     }
 
-    /// Clears the counters of an interface.
+    /// Clears the counters of all settings on an interface.
     pub(crate) fn clear_counts(&self, index: u32) {
         self.columns.values().for_each(|column| column.clear_counts(index));
     }
 
-    /// Returns the totals of an index, unaffected by clears.
+    /// Returns the counter totals of all settings for an interface index. Clearing does not change them.
     pub(crate) fn totals(&self, index: u32) -> Totals {
         self.columns.iter().map(|(id, column)| (*id, column.totals(index))).collect()
     }
@@ -196,7 +196,7 @@ mod tests {
     use crate::router::{Hooks, Parts, Router, Sizes};
     use crate::testing;
 
-    /// Switches a known feature on if the level is odd, and an unknown one if it is above 9.
+    /// A test setting. An odd level enables a feature that exists, and a level above 9 a feature that does not exist.
     #[derive(Clone, Debug, Default, PartialEq)]
     struct Level(u32);
 

@@ -1,5 +1,5 @@
-//! The tables that nodes read: one handle per table. All are class A (the main thread is the only writer), except the
-//! table of fragments awaiting reassembly.
+//! The tables that nodes read, with one handle for each table. In all of them, the main thread is the only writer (class A), except in the
+//! table of fragments that wait for reassembly.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -15,7 +15,7 @@ use crate::ip::{Forwarding, ForwardingWriters, Packets, UtcClock};
 use crate::registry::Registry;
 use crate::waiting::Budget;
 
-/// Maximum number of interfaces (devices, sub-interfaces, loopbacks).
+/// Maximum number of interfaces of all kinds.
 pub const MAX_INTERFACES: u32 = 1 << 16;
 /// Maximum number of adjacencies.
 pub const MAX_ADJACENCIES: u32 = 1 << 20;
@@ -29,13 +29,13 @@ pub struct Tables {
     pub counters: InterfaceCounters,
     /// Transmit queues by the index of the device's interface.
     pub ports: SlotReader<TxPort>,
-    /// Receive queues, and the worker that polls each.
+    /// Receive queues, with the worker that polls each of them.
     pub placement: Placement,
-    /// The node for each EtherType. It gets packets that begin after the Ethernet header, with their VRF set.
+    /// The node for each EtherType. It gets packets from the end of the Ethernet header on, with their VRF set.
     pub ethertypes: Registry,
-    /// The node for frames from interfaces that are not routed, by mode.
+    /// The node for frames received on interfaces that are not routed, by port mode.
     pub(crate) port_modes: Registry,
-    /// The node for frames to interfaces of features, by kind.
+    /// The node for packets sent on interfaces of features, by kind of the interface.
     pub(crate) interface_kinds: Registry,
     /// The worker of each shard of flows.
     pub shards: Reader<Shards>,
@@ -74,10 +74,10 @@ pub struct Writers {
     pub shards: Writer<Shards>,
 }
 
-/// Creates the tables, all empty.
+/// Creates empty tables.
 ///
 /// # Errors
-/// If the address space for them cannot be reserved.
+/// If address space for the tables cannot be reserved.
 pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
     let (interfaces_w, interfaces) = slots(domain, MAX_INTERFACES)?;
     let (ports_w, ports) = slots(domain, MAX_INTERFACES)?;

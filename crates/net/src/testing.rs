@@ -18,7 +18,8 @@ use crate::router::{Hooks, Parts, Router, Sizes};
 use crate::setting::Setting;
 use crate::tables::{Tables, Writers, tables};
 
-/// Returns the internet checksum in its plain form (RFC 1071 section 4.1): 0 for data with a valid checksum.
+/// Returns the internet checksum by a simple implementation (RFC 1071 section 4.1). It is 0 for data with a
+/// valid checksum.
 pub fn checksum(bytes: &[u8]) -> u16 {
     let mut sum = 0u32;
     for pair in bytes.chunks(2) {
@@ -28,7 +29,7 @@ pub fn checksum(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// Returns the TCP or UDP checksum over IPv4, in its plain form.
+/// Returns the TCP or UDP checksum of an IPv4 packet by a simple implementation.
 pub fn transport_checksum(l3: &[u8]) -> u16 {
     let header = usize::from(l3[0] & 15) * 4;
     let l4 = &l3[header..];
@@ -39,7 +40,7 @@ pub fn transport_checksum(l3: &[u8]) -> u16 {
     checksum(&all)
 }
 
-/// Tables with the interfaces and addresses that nodes under test read.
+/// Tables for tests, with the interfaces and addresses that the nodes under test read.
 pub struct Bench {
     /// The domain in whose sections the tables are read.
     pub domain: Domain,
@@ -65,12 +66,12 @@ impl Bench {
         Bench::default()
     }
 
-    /// Adds an interface, with an address in a /24.
+    /// Adds an interface, with this IPv4 address in a /24 if there is one. Returns its index.
     pub fn interface(&mut self, fib: u16, ip4: Option<Ipv4Addr>) -> u32 {
         self.interface_with(fib, ip4.iter().map(|&address| Address::new(address, 24)).collect())
     }
 
-    /// Adds an interface with these addresses.
+    /// Adds an interface with these addresses. Returns its index.
     pub fn interface_with(&mut self, fib: u16, addresses: Vec<Address>) -> u32 {
         let index = self.writers.interfaces.reserve().unwrap();
         let record = Interface {
@@ -89,24 +90,24 @@ impl Bench {
         index
     }
 
-    /// Sets the router's own IPv4 addresses.
+    /// Sets the router's own IPv4 addresses, each with its VRF.
     pub fn own(&mut self, addresses: &[(u16, Ipv4Addr)]) {
         let all = addresses.iter().map(|(fib, address)| (*fib, Address { address: *address, len: 32 }));
         self.writers.ip4.own.set(all.fold(OwnAddresses::default(), |own, (fib, a)| own.with(fib, a, 0)));
     }
 
-    /// Sets the router's own IPv6 addresses, each with its interface.
+    /// Sets the router's own IPv6 addresses, each with its VRF and its interface.
     pub fn own6(&mut self, addresses: &[(u16, Ipv6Addr, u32)]) {
         let all = addresses.iter().map(|&(fib, address, on)| (fib, Address { address, len: 64 }, on));
         self.writers.ip6.own.set(all.fold(OwnAddresses::default(), |own, (fib, a, on)| own.with(fib, a, on)));
     }
 
-    /// Sets an interface's value of a setting that the harness declares.
+    /// Sets the value of a setting for an interface. A feature in the harness must have declared the setting.
     pub fn set<T: Setting>(&self, index: u32, value: T) {
         self.hooks.borrow_mut().settings.column_mut().unwrap().put(index, value).unwrap();
     }
 
-    /// Calls `with` on the state that a feature of the harness declared.
+    /// Calls `with` on the state of a feature. A feature in the harness must have declared it.
     pub fn state<T: Any + Send, R>(&self, with: impl FnOnce(&mut T) -> R) -> R {
         with(self.hooks.borrow_mut().state(|_| panic!("no feature declared it")).unwrap())
     }
@@ -122,14 +123,14 @@ impl Bench {
     }
 }
 
-/// Adds the nodes for packets to the router itself.
+/// Adds the nodes `ip4-local` and `ip6-local`.
 pub fn local_nodes(b: &mut Builder, t: &Tables) {
     let (for4, for6) = (t.clone(), t.clone());
     b.frame(move |_| Ok(Ip4Local::new(&for4)));
     b.frame(move |_| Ok(Ip6Local::new(&for6)));
 }
 
-/// Builds a router with one worker, which the test turns by hand.
+/// Builds a router with one worker, whose turns the test runs.
 pub fn router() -> (Router, Worker) {
     let Parts { router, mut workers } =
         Router::build(crate::install, &Sizes { buffers: 1024, workers: 1 }).unwrap();
@@ -152,7 +153,7 @@ mod toy {
     use buf::Packet;
     use graph::{Builder, Cx, PacketNode, Verdict, edges, reasons};
 
-    /// The feature's name. It drops every packet of the arc `ip4-unicast`.
+    /// The name of the feature, which drops every packet in the arc `ip4-unicast`.
     pub(crate) const TOY: &str = "toy";
 
     struct Toy;
@@ -170,7 +171,7 @@ mod toy {
         }
     }
 
-    /// Adds the node and registers the feature in its arc.
+    /// Adds the feature's node, and registers the feature in the arc.
     pub(crate) fn install_toy(b: &mut Builder) {
         b.packet(|_| Ok(Toy));
         b.feature("ip4-unicast", TOY, &[], &[]);

@@ -1,11 +1,10 @@
-//! Texts that nodes add to a trace.
+//! Trace texts that several nodes use.
 
 use std::fmt::Write;
 
 use graph::trace::Entry;
 
-/// Describes a packet that begins with its Ethernet header: as the node received it, or as it left if the node wrote
-/// the header.
+/// Describes a packet that begins with its Ethernet header, as it was before the node. For an input node, this is the packet as received.
 pub fn ethernet(e: &Entry, text: &mut String) {
     let _ = write!(text, "{}", wire::describe::line(e.bytes_before()));
 }

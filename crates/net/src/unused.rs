@@ -1,13 +1,13 @@
-//! Reasons why the main thread does nothing with a packet that a worker punted.
+//! Reasons why a packet that a worker punted changes nothing.
 //!
-//! Every punt handler returns one of these for a packet that changes nothing, so that every packet is counted. Broken
-//! packets, and those that find a table or ring full, are dropped. Valid messages that this router does not need are
-//! ignored, and counted as events.
+//! For every packet that changes nothing, its punt handler returns one of these reasons, so that every packet is counted. Broken packets,
+//! and those that find a table or a ring full, count as dropped. Valid messages that this router does not need are ignored, and count as
+//! events.
 
 use graph::reasons;
 
 reasons! {
-    /// Why the main thread does nothing with a packet.
+    /// Why a punted packet changes nothing.
     pub enum Unused {
         Unexpected = "unexpected", Error, "no feature handles this packet";
         Malformed = "malformed", Error, "an ARP, Neighbor Discovery or MLD message has a wrong length, address or option";

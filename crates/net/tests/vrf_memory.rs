@@ -1,10 +1,9 @@
-//! The lookup table of a VRF is large. This test is a separate process, so that its address space shows the size of a
-//! VRF.
+//! The lookup table of a VRF is large. This test is a separate process, so that the process's address space shows the size of a VRF.
 
 use infra::lpm::LpmLookup;
 use net::router::{Router, Sizes};
 
-/// Returns the bytes of address space of this process.
+/// Returns the size of this process's address space in bytes.
 fn address_space() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: usize = statm.split(' ').next().unwrap().parse().unwrap();
@@ -14,7 +13,8 @@ fn address_space() -> usize {
 #[test]
 fn a_removed_vrf_frees_its_memory() {
     const MIB: usize = 1 << 20;
-    /// The workers' part: an entry of four bytes for each /24 of IPv4 and each /32 of IPv6, and 2 GiB for nodes.
+    /// Bytes of address space that the workers need for a VRF: an entry of four bytes for each /24 of IPv4 and each /32 of IPv6, and 2 GiB
+    /// for nodes.
     const SEEN: usize = 64 * MIB + (4 << 32) + (2 << 30);
     let mut r = Router::build(|_, _, _| Ok(()), &Sizes { buffers: 64, workers: 1 }).unwrap().router;
     let mut participant = r.participant();

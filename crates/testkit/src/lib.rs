@@ -1,7 +1,8 @@
 //! Support library for Volley's tests.
 //!
 //! * [`harness`]: runs graph nodes on given bytes, and returns the packets with their edges, and counters.
-//! * [`process`]: programs with a time limit, whose output is kept; waits by polling instead of fixed sleeps.
+//! * [`process`]: runs programs with a time limit and keeps their output; waits for conditions by polling
+//!   instead of fixed sleeps.
 //! * [`netns`]: a [`netns::Lab`] of network namespaces and links between them, removed with the test.
 //! * [`rib`]: routing tables of real routers, extended to today's size.
 //! * [`router`]: the `volley` binary running in a namespace.

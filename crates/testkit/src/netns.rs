@@ -24,8 +24,8 @@ pub const LIMIT: Duration = Duration::from_secs(20);
 /// Directories of `ip` and `ethtool` in Debian, which an ordinary user's `PATH` does not contain.
 const SBIN: &str = "/usr/local/sbin:/usr/sbin:/sbin";
 
-/// Shell script of the holder process: mounts a private `/run`, reports success, and removes the lab's directory at
-/// the end of its input. It outlives a test that is interrupted or killed, so it always cleans up.
+/// Shell script of the holder process. It mounts a private `/run`, reports success, waits for the end of its input, and then removes the
+/// lab's directory. The script outlives a test that is interrupted or killed, so it always cleans up.
 const HOLD: &str = "\
     trap '' HUP INT TERM
     mount -t tmpfs lab /run && mkdir /run/netns && ip link set lo up && echo held || exit 1
@@ -195,7 +195,7 @@ fn privilege() -> Option<bool> {
     })
 }
 
-/// Starts a holder with a directory to remove, and waits until its namespaces exist.
+/// Starts a holder process with a new directory, which the holder removes when it ends. Waits until the holder's namespaces exist.
 fn hold(user_namespace: bool) -> io::Result<(Child, PathBuf)> {
     let dir = tempfile::Builder::new().prefix("volley-lab-").tempdir()?;
     let mut command = Command::new("unshare");

@@ -46,7 +46,7 @@ pub fn cpu_time(id: u32) -> Duration {
 /// Waits until `check` returns true.
 ///
 /// # Panics
-/// If it does not within `limit`; the message contains `what`.
+/// If `check` does not return true within `limit`; the message contains `what`.
 pub fn until(what: &str, limit: Duration, mut check: impl FnMut() -> bool) {
     assert!(poll(limit, || check().then_some(())).is_some(), "timeout after {limit:?}: {what}");
 }
@@ -96,7 +96,8 @@ impl std::fmt::Display for Finished {
     }
 }
 
-/// A program running in the background. Dropping it kills the program (only this process ID).
+/// A program running in the background. Dropping this value kills the program, but not the program's
+/// children.
 #[derive(Debug)]
 pub struct Process {
     label: String,
@@ -156,7 +157,7 @@ impl Process {
         }
     }
 
-    /// Waits for its end, and kills it after `limit`.
+    /// Waits until the program ends. Kills the program if it still runs after `limit`.
     pub fn finish(&mut self, limit: Duration) -> Finished {
         let status = poll(limit, || self.child.try_wait().ok().flatten());
         if status.is_none() {

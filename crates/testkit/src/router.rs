@@ -79,7 +79,7 @@ impl Router {
         Router::launch(host, sections, commands).wait_ready()
     }
 
-    /// Starts a router like [`start`](Self::start), without these capabilities in the syntax of `setpriv`:
+    /// Starts a router like [`start`](Self::start), but without the given capabilities. They are in the syntax of `setpriv`, for example
     /// `-bpf,-sys_admin`.
     ///
     /// # Panics
@@ -98,7 +98,7 @@ impl Router {
         Router::launch(host, "", commands)
     }
 
-    /// Starts a router with this configuration file, commands or YAML, without waiting.
+    /// Starts a router with this configuration file (commands or YAML), without waiting.
     pub fn spawn_from(host: &Host, configuration: &Path) -> Router {
         Router::launch_from(host, "", "", configuration)
     }

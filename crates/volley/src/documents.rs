@@ -13,22 +13,22 @@ use control::startup;
 
 use crate::Arguments;
 
-/// Asks the router for completions of its commands; appended to the generated completion.
+/// Shell code that asks the router for completions of its commands. It is appended to the generated completion for bash.
 const BASH: &str = include_str!("../../../packaging/completion/router.bash");
 
 /// Sections of the service's manual page besides the arguments: headings, with a paragraph each.
 const SERVICE: [(&str, &str); 4] = [
     (
         "SERVICE",
-        "Started by systemd as volley.service, the router reports that it is ready, and its status. It feeds the watchdog while \
-         its workers make turns, so a router that hangs is restarted. systemctl reload applies /etc/volley/volley.yaml; unchanged \
-         parts are not disturbed.",
+        "Started by systemd as volley.service, the router reports that it is ready, and its status. It notifies the watchdog while its \
+         workers run, so a router that hangs is restarted. systemctl reload applies /etc/volley/volley.yaml; unchanged parts are not \
+         disturbed.",
     ),
     (
         "SIGNALS",
-        "SIGTERM and SIGINT end the router cleanly: interfaces are returned to the kernel as they were found. If the router is \
-         killed, a small process beside it returns them. SIGHUP ends a router at a terminal only. SIGINT does not end it while \
-         commands are edited there.",
+        "SIGTERM and SIGINT end the router cleanly: interfaces are returned to the kernel as they were found. If the router is killed, a \
+         small process beside it returns them. SIGHUP ends the router only if it runs at a terminal. SIGINT does not end it while \
+         commands are edited at that terminal.",
     ),
     (
         "ENVIRONMENT",
@@ -68,7 +68,7 @@ pub fn write(directory: &Path) -> io::Result<()> {
     put("volley-startup.conf.5", parameters().render().as_bytes())
 }
 
-/// Returns the program without hidden commands.
+/// Returns the declaration of the program's arguments, without hidden commands.
 fn visible() -> Command {
     let all = Arguments::command();
     Command::new("volley")

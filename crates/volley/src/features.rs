@@ -10,7 +10,8 @@ use graph::{Builder, GraphError};
 use net::Tables;
 use net::router::Hooks;
 
-/// Every feature. Without other rules, packets meet them on an arc in this order.
+/// All features. Packets pass through the features of an arc in this order, unless a feature's `before` or
+/// `after` requires another order.
 pub const ALL: &[&Feature] = &[
     #[cfg(feature = "urpf")]
     &urpf::Feature,

@@ -71,8 +71,7 @@ impl ArpPacket {
         p
     }
 
-    /// Returns a request for `target`. Send it to the broadcast address, or to the known address to refresh
-    /// an entry.
+    /// Returns a request for `target`. Send it to the broadcast address or, to refresh an entry, to the known Ethernet address.
     pub fn request(sender: Mac, sender_ip: Ipv4Addr, target: Ipv4Addr) -> Self {
         Self::new(Operation::Request, (sender, sender_ip), (Mac::ZERO, target))
     }

@@ -19,7 +19,7 @@ enum Transport {
     None,
     Udp(UdpHeader),
     Tcp(TcpHeader),
-    /// Type, code and second word.
+    /// ICMP: type, code, and the second 32-bit word of the header.
     Icmp(u8, u8, u32),
 }
 
@@ -169,7 +169,8 @@ impl PacketBuilder {
         self
     }
 
-    /// Sets this protocol, with only the payload after the IP header.
+    /// Sets the protocol in the IP header. The payload follows that header directly, without a transport
+    /// header.
     pub fn protocol(mut self, protocol: u8) -> Self {
         self.transport = Transport::None;
         self.protocol = protocol;
@@ -190,7 +191,8 @@ impl PacketBuilder {
         self
     }
 
-    /// Adds an ICMP header after the IP header, of the matching version.
+    /// Adds an ICMP or ICMPv6 header after the IP header, depending on the IP version. `rest` is the second
+    /// 32-bit word of the header.
     pub fn icmp(mut self, kind: u8, code: u8, rest: u32) -> Self {
         self.transport = Transport::Icmp(kind, code, rest);
         self.protocol = match self.ip {

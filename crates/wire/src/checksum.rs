@@ -92,7 +92,8 @@ impl Sum {
         Sum(sum + carry as u64)
     }
 
-    /// Returns this part's sum for an odd start offset: its bytes change halves.
+    /// Returns the sum of this part for an odd start offset: the upper and the lower halves of its words are
+    /// exchanged.
     #[inline(always)]
     pub const fn at_odd_offset(self) -> Sum {
         Sum(self.folded().swap_bytes() as u64)
@@ -156,8 +157,8 @@ pub fn checksum(bytes: &[u8]) -> u16 {
 
 /// Returns the checksum after a word of the data has changed (RFC 1624, equation 3).
 ///
-/// It equals the result of a full computation, unless all of the data is zero afterwards, which an IP header
-/// never is. In that case use [`nonzero`].
+/// The result equals that of a full computation, unless all of the data is zero afterwards. In that case,
+/// pass the result to [`nonzero`]. An IP header is never all zeros.
 #[inline(always)]
 pub const fn update16(checksum: u16, old: u16, new: u16) -> u16 {
     !fold32(!checksum as u32 + !old as u32 + new as u32)

@@ -92,13 +92,14 @@ header! {
 }
 
 impl VlanTag {
-    /// Returns a tag with priority 0 before `inner`. Only the lower 12 bits of `vid` are used.
+    /// Returns a tag with priority 0. `inner` is the EtherType of the contents. Only the lower 12 bits of
+    /// `vid` are used.
     #[inline(always)]
     pub fn new(vid: u16, inner: u16) -> Self {
         Self::with_tci(vid & 0x0fff, inner)
     }
 
-    /// Returns a tag with this tag control information before `inner`.
+    /// Returns a tag with this tag control information. `inner` is the EtherType of the contents.
     #[inline(always)]
     pub fn with_tci(tci: u16, inner: u16) -> Self {
         let mut tag = Self::zeroed();

@@ -103,8 +103,8 @@ pub struct Extension<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Iterates over the extension headers of a packet, up to the upper layer or an error, which is the last
-/// item. In a later fragment, nothing after the fragment header can be examined.
+/// Iterates over the extension headers of a packet, up to the upper layer or to an error. An error is the last item. In a later fragment,
+/// nothing after the fragment header can be examined.
 #[derive(Clone, Debug)]
 pub struct Extensions<'a> {
     packet: &'a [u8],
@@ -264,9 +264,8 @@ impl Routing {
         (header.kind == protocol::ROUTING).then_some(Routing { at: header.at, kind, segments_left })
     }
 
-    /// Offset of the byte to report to the source if the destination does not support the header: the type,
-    /// while segments are left. Otherwise the header is skipped (RFC 8200 section 4.4). Type 0 is never
-    /// supported (RFC 5095 section 3).
+    /// Offset of the byte to report to the source if the destination does not support this header: the routing type. `None` if no segments
+    /// are left: the destination then skips the header (RFC 8200 section 4.4). Type 0 is never supported (RFC 5095 section 3).
     #[inline(always)]
     pub const fn refused_at(&self) -> Option<usize> {
         if self.segments_left == 0 { None } else { Some(self.at + 2) }
@@ -276,8 +275,8 @@ impl Routing {
 /// The result of walking through the extension headers of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// The protocol after the last header, see [`protocol`]. For a later fragment, only the value in its
-    /// header.
+    /// The protocol after the last header, see [`protocol`]. In a fragment other than the first, this is only the next protocol in the
+    /// fragment header.
     pub protocol: u8,
     /// Offset of the bytes after the last header, from the start of the IPv6 header; not beyond the packet's end.
     pub offset: usize,
@@ -386,7 +385,7 @@ impl fmt::Display for OptionFault {
 
 impl std::error::Error for OptionFault {}
 
-/// Iterates over the options of a header, without padding, to its end or an error, which is the last item.
+/// Iterates over the options of a header, without padding, up to its end or to an error. An error is the last item.
 #[derive(Clone, Debug)]
 pub struct HeaderOptions<'a> {
     header: &'a [u8],

@@ -3,8 +3,8 @@
 //! The offset of a field is a constant that the compiler checks against the length of the header, so each
 //! access is a plain load or store.
 
-/// Reads the `L` bytes at `AT` with one load. An array of single bytes would allow the compiler to load each
-/// of them separately, and it does.
+/// Reads the `L` bytes at `AT` with one load. If each byte were read by its index, the compiler would load
+/// each of them separately.
 #[inline(always)]
 pub(crate) const fn get<const AT: usize, const L: usize, const N: usize>(b: &[u8; N]) -> [u8; L] {
     const { assert!(AT + L <= N) };

@@ -1,8 +1,7 @@
 //! Flow identification and flow hashes.
 //!
-//! All fragments of a datagram have the same hash, and so do all packets of a connection: a fragment,
-//! including the first one, counts as having no ports. This is the plain version, which vectorised versions
-//! must match.
+//! All fragments of a datagram have the same hash, because a fragment, including the first one, counts as having no ports. All unfragmented
+//! packets of a connection have the same hash, too. This is the plain version, which vectorized versions must match.
 
 use crate::ethernet::ethertype;
 use crate::extension::{self, Chain};
@@ -105,8 +104,8 @@ pub fn five_tuple6(l3: &[u8]) -> Option<FiveTuple6> {
     Some(tuple6(ip, protocol, upper))
 }
 
-/// Returns the upper-layer protocol of an IPv6 packet and its bytes; no bytes for a fragment, or if it cannot
-/// be found.
+/// Returns the upper-layer protocol of an IPv6 packet, and the bytes of the upper layer. There are no bytes for a fragment, or if the upper
+/// layer cannot be found.
 #[inline]
 fn upper_layer<'a>(ip: &Ipv6Header, l3: &'a [u8]) -> (u8, &'a [u8]) {
     let (protocol, offset) = match ip.next_header() {

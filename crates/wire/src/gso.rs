@@ -4,9 +4,9 @@
 //! A host passes on up to 64 KiB in one packet if its interface supports segmentation (generic segmentation
 //! offload). If such a packet leaves by an interface without that support, it is segmented here:
 //! [`Segmentation::new`] examines the headers once, [`Segmentation::segments`] returns the payload range of
-//! each segment, and [`Segmentation::write_headers`] writes its headers with a partial checksum.
-//! [`checksum::finish_partial`](crate::checksum::finish_partial) completes it once the payload has been
-//! added.
+//! each segment, and [`Segmentation::write_headers`] writes the headers of a segment with a partial checksum.
+//! Once the payload has been added, [`checksum::finish_partial`](crate::checksum::finish_partial) completes
+//! the checksum.
 
 use std::fmt;
 
@@ -66,7 +66,7 @@ pub struct Segmentation {
 /// One segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Offset of its payload in the packet's payload.
+    /// Offset of the segment's payload in the packet's payload, in bytes.
     pub start: usize,
     /// Bytes of payload.
     pub len: usize,
@@ -86,7 +86,7 @@ fn protocol_of(kind: Kind) -> u8 {
     }
 }
 
-/// Returns the length of a packet's network headers, and its identification.
+/// Returns the length of a packet's network headers in bytes, and its IPv4 identification (0 for IPv6).
 fn network_header(kind: Kind, packet: &[u8]) -> Result<(usize, u16), GsoError> {
     let (ip, _) = Ipv4Header::split(packet).ok_or(GsoError::Header)?;
     match ip.version() {
@@ -102,8 +102,9 @@ fn network_header(kind: Kind, packet: &[u8]) -> Result<(usize, u16), GsoError> {
     }
 }
 
-/// Adapts the network headers to `transport_len` bytes of transport header and payload, and returns their partial
-/// checksum.
+/// Sets the length and the IPv4 identification `id` in the network headers `packet`, for `transport_len`
+/// bytes of transport header and payload. Returns the partial transport checksum, or `None` if the headers
+/// are truncated or the length is too large.
 fn write_network(kind: Kind, packet: &mut [u8], transport_len: u16, id: u16) -> Option<u16> {
     let total_len = u16::try_from(packet.len()).ok()?.checked_add(transport_len)?;
     if packet.first()? >> 4 == 6 {

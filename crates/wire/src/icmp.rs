@@ -1,6 +1,7 @@
 //! The common header of ICMP messages of both families.
 
-/// Declares the header: `icmp_header! { /// docs Name }`. The family's module has `kind::ECHO_REPLY`.
+/// Declares the header: `icmp_header! { /// docs Name }`. The module that uses the macro must have
+/// `kind::ECHO_REPLY`.
 macro_rules! icmp_header {
     ($(#[$meta:meta])* $name:ident) => {
         header! { $(#[$meta])* $name, 8 }

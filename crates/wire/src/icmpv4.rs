@@ -82,8 +82,8 @@ pub const fn is_error(kind: u8) -> bool {
     )
 }
 
-/// True if an error may be sent about a packet, judging by its bytes (RFC 1812 section 4.3.2.7). Not about an
-/// ICMP error, a multicast or limited broadcast, a later fragment, or a packet whose source is not a single
+/// True if an error may be sent about a packet, judging by its bytes (RFC 1812 section 4.3.2.7). False for an
+/// ICMP error, a multicast or limited broadcast, a later fragment, and a packet whose source is not a single
 /// host.
 ///
 /// `l3` begins with the IPv4 header. The caller must check for link-layer and directed broadcasts.
@@ -108,7 +108,7 @@ icmp_header! {
 }
 
 impl IcmpHeader {
-    /// Returns a header with a correct checksum before `body`.
+    /// Returns the header of a message whose data is `body`, with a correct checksum.
     pub fn new(kind: u8, code: u8, rest: u32, body: &[u8]) -> Self {
         let mut h = Self::zeroed();
         h.0[0] = kind;
@@ -118,13 +118,13 @@ impl IcmpHeader {
         h
     }
 
-    /// Returns an echo request before `body`.
+    /// Returns the header of an echo request whose data is `body`.
     pub fn echo_request(id: u16, seq: u16, body: &[u8]) -> Self {
         Self::new(kind::ECHO_REQUEST, 0, (id as u32) << 16 | seq as u32, body)
     }
 
-    /// Returns "fragmentation needed" before the quoted packet, with the MTU that the packet exceeds (RFC
-    /// 1191 section 4).
+    /// Returns the header of a "fragmentation needed" error that quotes the packet `quote`. `mtu` is the MTU
+    /// that the packet exceeds (RFC 1191 section 4).
     pub fn fragmentation_needed(mtu: u16, quote: &[u8]) -> Self {
         Self::new(kind::UNREACHABLE, unreachable::FRAGMENTATION_NEEDED, mtu as u32, quote)
     }

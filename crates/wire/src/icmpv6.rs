@@ -96,11 +96,12 @@ pub const fn is_error(kind: u8) -> bool {
 }
 
 /// True if an error of this type and code may be sent about a packet, judging by its bytes (RFC 4443 section
-/// 2.4 (e)). Not about an ICMPv6 error or a redirect, and not to a source that is not a single host. About a
-/// multicast packet only "packet too big", and a parameter problem for an unknown option whose type requires it.
+/// 2.4 (e)). False for an ICMPv6 error or a redirect, and for a packet whose source is not a single host.
+/// About a multicast packet, only two errors may be sent: "packet too big", and a parameter problem for an
+/// unknown option whose type requires it.
 ///
-/// `l3` begins with the IPv6 header. A packet received in a link-layer broadcast or multicast counts as
-/// multicast; the caller must check that (`to_group`).
+/// `l3` begins with the IPv6 header. `to_group`: the packet arrived in a link-layer broadcast or multicast,
+/// which the caller must check. Such a packet counts as multicast.
 pub fn may_report(l3: &[u8], to_group: bool, kind: u8, code: u8) -> bool {
     let Some((ip, _)) = Ipv6Header::split(l3) else { return false };
     let (src, dst) = (ip.src_u128(), ip.dst_u128());
@@ -130,7 +131,8 @@ icmp_header! {
 }
 
 impl Icmpv6Header {
-    /// Returns a header with a correct checksum before `body`, for a packet with the addresses of `ip`.
+    /// Returns the header of a message whose data is `body`, with a correct checksum for a packet with the
+    /// addresses of `ip`.
     pub fn new(ip: &Ipv6Header, kind: u8, code: u8, rest: u32, body: &[u8]) -> Self {
         let mut h = Self::zeroed();
         h.0[0] = kind;
@@ -140,7 +142,7 @@ impl Icmpv6Header {
         h
     }
 
-    /// Returns an echo request before `body`.
+    /// Returns the header of an echo request whose data is `body`, for a packet with the addresses of `ip`.
     pub fn echo_request(ip: &Ipv6Header, id: u16, seq: u16, body: &[u8]) -> Self {
         Self::new(ip, kind::ECHO_REQUEST, 0, (id as u32) << 16 | seq as u32, body)
     }

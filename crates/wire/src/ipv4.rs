@@ -63,7 +63,8 @@ pub mod protocol {
     }
 }
 
-/// Minimum MTU of a link. Hosts must accept larger packets than this in one piece (RFC 791 section 3.2).
+/// Minimum MTU of a link: every router can forward packets of this length without fragmentation. Hosts must
+/// accept packets of 576 bytes, whole or in fragments (RFC 791 section 3.2).
 pub const MIN_MTU: u16 = 68;
 
 /// True if no packet may have this source: loopback (127/8), multicast (224/4) and limited broadcast (RFC
@@ -105,8 +106,9 @@ pub const fn is_loopback(addr: u32) -> bool {
     addr >> 24 == 127
 }
 
-/// The fixed part of an IPv4 header in registers: loaded by three instructions, where one load for each field
-/// would need ten. The words are little-endian, so that a shift by its offset extracts a one-byte field.
+/// The fixed part of an IPv4 header in three registers. Three instructions load them, where one load for each
+/// field would need ten. The words are little-endian, so a right shift by the bit offset of a one-byte field
+/// extracts that field.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv4Words {
     first: u64,
@@ -155,14 +157,17 @@ impl Ipv4Words {
 }
 
 header! {
-    /// The fixed part of an IPv4 header; options follow if [`header_len`](Ipv4Header::header_len) is larger.
+    /// The fixed part of an IPv4 header; options follow if [`header_len`](Ipv4Header::header_len) is more
+    /// than 20.
     Ipv4Header, 20
 }
 
 impl Ipv4Header {
-    /// Returns a header without options, with TTL 64 and a correct checksum, before `payload_len` bytes.
+    /// Returns a header for a payload of `payload_len` bytes: without options, with TTL 64 and a correct
+    /// checksum.
     ///
-    /// A payload longer than a packet can carry results in the maximum length: check before.
+    /// If the payload does not fit into a packet, the header gets the maximum length. The caller must check
+    /// this before.
     pub fn new(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, payload_len: usize) -> Self {
         let mut h = Self::zeroed();
         h.0[0] = 0x45;

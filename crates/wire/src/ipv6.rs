@@ -152,9 +152,10 @@ header! {
 }
 
 impl Ipv6Header {
-    /// Returns a header with hop limit 64 before `payload_len` bytes.
+    /// Returns a header with hop limit 64, for a payload of `payload_len` bytes.
     ///
-    /// A payload longer than a packet can carry results in the maximum length: check before.
+    /// If the payload does not fit into a packet, the header gets the maximum length. The caller must check
+    /// this before.
     pub fn new(src: Ipv6Addr, dst: Ipv6Addr, next_header: u8, payload_len: usize) -> Self {
         let mut h = Self::zeroed();
         h.0[0] = 0x60;

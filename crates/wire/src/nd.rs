@@ -44,9 +44,9 @@ pub enum Message {
         target: Ipv6Addr,
         /// Router flag: the sender is a router.
         router: bool,
-        /// Solicited flag: it answers a solicitation.
+        /// Solicited flag: the advertisement answers a solicitation.
         solicited: bool,
-        /// Override flag: it replaces an earlier address.
+        /// Override flag: the advertised Ethernet address replaces an earlier one.
         overrides: bool,
     },
     /// The target is a better first hop (section 4.5).
@@ -120,7 +120,7 @@ pub struct PrefixInformation {
     pub len: u8,
     /// True if the network's addresses are on this link.
     pub on_link: bool,
-    /// Hosts may form addresses from it.
+    /// Hosts may form addresses from the prefix.
     pub autonomous: bool,
     /// Seconds for which the network is on the link, and for which an address formed from it is valid; `u32::MAX`:
     /// infinite.
@@ -132,7 +132,7 @@ pub struct PrefixInformation {
 /// Why a packet is not a valid message (RFC 4861 sections 6.1, 7.1 and 8.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NdError {
-    /// The message is not one of these five.
+    /// The message has none of the five types of [`Message`].
     Kind,
     /// The hop limit is not 255: a router has forwarded it.
     HopLimit,
@@ -330,7 +330,7 @@ const ROUTER: u32 = 1 << 31;
 const SOLICITED: u32 = 1 << 30;
 const OVERRIDE: u32 = 1 << 29;
 
-/// Checks that the addresses are valid for such a message.
+/// Checks that the addresses in the packet are valid for `message`.
 fn check(ip: &Ipv6Header, message: &Message, options: &NdOptions<'_>) -> Result<(), NdError> {
     let from_nobody = ipv6::is_unspecified(ip.src_u128());
     let to_group = ipv6::is_multicast(ip.dst_u128());

@@ -36,7 +36,8 @@ pub struct Ipv4Option<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Iterates over a list of options, up to its end or an invalid length; the error is the offset in the list.
+/// Iterates over a list of options, up to its end or to an invalid length. The error is the offset of that
+/// length in the list.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     list: &'a [u8],
@@ -81,9 +82,9 @@ pub fn record_route(option: &mut [u8], address: Ipv4Addr) -> Result<(), usize> {
     Ok(())
 }
 
-/// Writes the time (UTC milliseconds since midnight) into a timestamp option: alone, after `address`, or
-/// after the next address in the list if `is_own` returns true for it, depending on the option's flag.
-/// Without room, increments the overflow counter.
+/// Writes the time (UTC milliseconds since midnight) into a timestamp option. The option's flag determines
+/// what is written: the time alone, `address` and the time, or the time after the next address in the list if
+/// `is_own` returns true for that address. Without room, increments the overflow counter.
 ///
 /// # Errors
 /// The offset of the faulty byte in the option: its length, a pointer without room for a whole timestamp, an

@@ -70,7 +70,8 @@ impl fmt::Debug for Flags {
 }
 
 header! {
-    /// The fixed part of a TCP header; options follow if [`header_len`](TcpHeader::header_len) is larger.
+    /// The fixed part of a TCP header; options follow if [`header_len`](TcpHeader::header_len) is more than
+    /// 20.
     TcpHeader, 20
 }
 
@@ -142,8 +143,8 @@ impl TcpHeader {
         get16::<16, _>(&self.0)
     }
 
-    /// Returns the checksum for this header before `rest` (options and payload) and after `ip`. The field's
-    /// present value is ignored.
+    /// Returns the checksum of the segment that consists of this header and `rest` (options and payload), in
+    /// a packet with the header `ip`. The present value of the checksum field is ignored.
     pub fn compute_checksum(&self, ip: &impl PseudoHeader, rest: &[u8]) -> u16 {
         self.sum(ip, rest).plus(Sum::of_u16(!self.checksum())).checksum()
     }

@@ -10,9 +10,10 @@ header! {
 }
 
 impl UdpHeader {
-    /// Returns a header without a checksum (0) before `payload_len` bytes.
+    /// Returns a header without a checksum (0), for a payload of `payload_len` bytes.
     ///
-    /// A payload longer than a datagram can carry results in the maximum length: check before.
+    /// If the payload does not fit into a datagram, the header gets the maximum length. The caller must check
+    /// this before.
     pub fn new(src_port: u16, dst_port: u16, payload_len: usize) -> Self {
         let mut h = Self::zeroed();
         h.set_src_port(src_port);
@@ -45,8 +46,8 @@ impl UdpHeader {
         get16::<6, _>(&self.0)
     }
 
-    /// Returns the checksum for this header before `payload` and after `ip`. The field's present value is
-    /// ignored.
+    /// Returns the checksum of the datagram that consists of this header and `payload`, in a packet with the
+    /// header `ip`. The present value of the checksum field is ignored.
     pub fn compute_checksum(&self, ip: &impl PseudoHeader, payload: &[u8]) -> u16 {
         self.sum(ip, payload).plus(Sum::of_u16(!self.checksum())).checksum_nonzero()
     }

@@ -18,11 +18,11 @@ pub const GSO_TCPV4: u8 = 1;
 pub const GSO_TCPV6: u8 = 4;
 /// UDP, to be cut into datagrams.
 pub const GSO_UDP_L4: u8 = 5;
-/// A bit beside the type: the first segment has CWR, the others must not (RFC 3168).
+/// A bit in the same byte as the type: the first segment has CWR, the others must not (RFC 3168).
 pub const GSO_ECN: u8 = 0x80;
 
 header! {
-    /// The header in its default form for drivers.
+    /// The header without `num_buffers`, as Linux uses it by default (`struct virtio_net_hdr`).
     VirtioNetHeader, 10
 }
 
@@ -100,8 +100,8 @@ impl VirtioNetHeader {
         self.gso_type() != GSO_NONE
     }
 
-    /// Adapts the offsets to `bytes` more (fewer, if negative) before the network header, for example a
-    /// restored VLAN tag.
+    /// Adapts the offsets after `bytes` bytes were inserted (removed, if negative) before the network header,
+    /// for example a restored VLAN tag.
     pub fn shift(&mut self, bytes: i16) {
         if self.is_csum_partial() {
             self.set_csum_start(self.csum_start().saturating_add_signed(bytes));

@@ -64,8 +64,8 @@ impl Tester {
         assert_eq!(sent.trim(), packets.len().to_string());
     }
 
-    /// Sends the packets one by one and returns the outcome of each. The wait for a packet ends when the good packet behind it
-    /// has arrived and nothing more arrived for `settle`.
+    /// Sends the packets one by one and returns the outcome of each. A good packet follows each packet. The next packet is sent when the
+    /// good packet has arrived and nothing more arrives for `settle`.
     ///
     /// # Panics
     /// When the good packet does not arrive.

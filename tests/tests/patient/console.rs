@@ -261,7 +261,7 @@ fn anonymous(id: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Their commands wait half done: lists that are sorted already, and filters with their caches.
+/// The commands of these clients wait half done: they hold sorted lists, or filters with their caches.
 #[test]
 fn clients_that_read_nothing_take_little_memory() {
     let Some(lab) = Lab::new() else { return };

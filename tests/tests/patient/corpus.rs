@@ -91,8 +91,8 @@ fn every_packet_of_the_corpus_is_accounted_for() {
 
 /// The list of differences to Linux.
 const LIST: &str = include_str!("../../../docs/reference/differences-to-linux.md");
-/// The wait for an answer in the first, second and third attempt, as answers may be late on a busy machine. Packets are
-/// sent again if their difference is not in the list, or if a matching row was not seen yet.
+/// The wait for an answer in the first, second and third attempt, as answers may be late on a busy machine. A packet is sent again if its
+/// difference is not in the list, or if a row for its class has not matched any difference yet.
 const SETTLE: [Duration; 3] =
     [Duration::from_micros(500), Duration::from_millis(20), Duration::from_millis(60)];
 

@@ -55,7 +55,7 @@ fn tcp_without_path_mtu_discovery_passes_in_fragments() {
     assert!(rate > 200e6, "{rate} bit/s: {end}\n{}", router.ctl("show errors"));
 }
 
-/// The same with UDP datagrams, which keep their length and arrive in fragments.
+/// Large UDP datagrams from a host without path MTU discovery keep their length and arrive in fragments.
 #[test]
 fn large_datagrams_without_df_arrive_in_fragments() {
     let Some(Routed { a, b, router, .. }) = narrow() else { return };

@@ -20,7 +20,7 @@ set interface state host-eth2 up
 /// A code block.
 struct Block {
     label: String,
-    /// The line of its first line in the page, from 1.
+    /// Line number of the block's first line in the page, from 1.
     line: usize,
     text: String,
 }

@@ -19,7 +19,7 @@ const TWO_PORTS: &str = "create host-interface name eth0\n\
                          set interface ip address host-eth0 10.0.0.1/24\n\
                          set interface ip address host-eth1 10.0.1.1/24\n";
 
-/// Starts a stranger and waits until it prints `word`.
+/// Starts a misbehaving client or server (`tools/stranger.py`) and waits until it prints `word`. `what` is its misbehavior with arguments.
 fn stranger(host: &Host, what: &str, word: &str) -> Process {
     let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/stranger.py");
     let process = host.spawn(&format!("python3 -u {tool} {what}"));
@@ -27,13 +27,13 @@ fn stranger(host: &Host, what: &str, word: &str) -> Process {
     process
 }
 
-/// Stops a stranger and returns its output.
+/// Stops a misbehaving client or server and returns its output.
 fn stop(mut stranger: Process) -> String {
     stranger.signal(Signal::TERM);
     stranger.finish(LIMIT).expect_ok()
 }
 
-/// Runs a stranger that ends by itself and returns its output.
+/// Runs a misbehaving client or server that ends by itself, and returns its output.
 fn done(host: &Host, what: &str) -> String {
     let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/stranger.py");
     host.attempt(&format!("python3 -u {tool} {what}"), 3 * LIMIT).expect_ok()
@@ -46,7 +46,7 @@ fn server(dir: &Path, rings: u32) -> (PathBuf, String) {
     (socket, commands)
 }
 
-/// The commands for such an interface on this socket.
+/// Returns the commands for a memif server interface with `rings` transmit queues on this socket.
 fn server_on(socket: &Path, rings: u32) -> String {
     format!(
         "create memif socket id 1 filename {}\n\
@@ -281,7 +281,7 @@ fn invalid_handshakes_and_changing_rings_do_no_harm() {
     assert!(Ping::run(&a, "-c 3 -W 2 10.0.1.2").complete());
 }
 
-/// The kernel charges the pages to the router as long as they are in sockets.
+/// The server keeps pages of the router's memory in sockets, and the kernel charges them to the router for that time.
 #[test]
 fn a_memif_server_that_keeps_pages_in_sockets_gets_no_more() {
     let Some(lab) = Lab::new() else { return };
@@ -301,8 +301,8 @@ fn a_memif_server_that_keeps_pages_in_sockets_gets_no_more() {
     router.stop();
 }
 
-/// The pages would be missing from the memory, where nothing shows that they are in use, and the router would take others
-/// that nobody has reserved.
+/// Removed pages would be missing from the shared memory, so nothing would show that the server still uses them. The router would get new
+/// pages in their place, which nobody has reserved.
 #[test]
 fn a_memif_server_that_removes_pages_is_not_connected() {
     let Some(lab) = Lab::new() else { return };

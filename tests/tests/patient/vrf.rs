@@ -47,8 +47,8 @@ fn owns(host: &Host, address: &str) {
     host.run(&format!("ip addr add {address} dev lo"));
 }
 
-/// Sets up [`Routed`] and hosts c and d with the same addresses as a and b, for both families. They are in the table
-/// with the greatest number, which has a name.
+/// Sets up [`Routed`], and hosts c and d with the same addresses as a and b, for both families. The links of c and d are in the table with
+/// the greatest number, which has a name.
 fn twice() -> Option<(Routed, Host, Host)> {
     let net = Routed::new()?;
     let lab = net.a.lab();

@@ -1,4 +1,4 @@
-//! A campaign with the files it was read from, so that a fault names its file and line.
+//! A campaign with the files it was read from, so that an error message has the file and line of the wrong value.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::testbed;
 pub struct Asked {
     campaign: Campaign,
     file: File,
-    /// True for a paper's campaign, which was written for its authors' machines.
+    /// True for a paper's campaign, which was written for the machines of the paper's authors.
     is_paper: bool,
     machine: Option<Machine>,
 }
@@ -49,7 +49,7 @@ impl Asked {
     /// Reads a paper's campaign; `machine` is as for [`file`](Self::file).
     ///
     /// # Errors
-    /// As [`file`](Self::file), or if the paper is unknown.
+    /// As [`file`](Self::file); also returns an error if the paper is unknown.
     pub fn paper(name: &str, machine: Option<&Path>) -> Result<Asked, Fault> {
         Asked::of(File::new(&format!("paper {name}"), Paper::named(name)?.text), true, machine)
     }
@@ -80,9 +80,9 @@ impl Asked {
         Asked { campaign: self.campaign.miniature(), ..self }
     }
 
-    /// Checks that this machine meets the campaign's needs: cores, free ports, adjustable processor clocks, link rates,
-    /// and a directory for recordings. Changes nothing. For a paper's campaign, the links may be too slow for some
-    /// loads, which the report lists. The paper's own routers may need more cores than this machine has.
+    /// Checks that this machine meets the campaign's needs: cores, free ports, adjustable processor clocks, link rates, and a directory for
+    /// recordings. Changes nothing. A paper's campaign passes even if the links are too slow for some loads, which the report lists, and if
+    /// the paper's own routers need more cores than this machine has.
     ///
     /// # Errors
     /// As [`file`](Self::file).
@@ -95,7 +95,8 @@ impl Asked {
         all.map_err(|fault| self.named(&fault))
     }
 
-    /// Adds the file and line to a fault. The file is the one that sets the fault's first key.
+    /// Adds the file and line to a fault. The file is the machine file if it sets the first key that the fault names, else the campaign's
+    /// file.
     fn named(&self, fault: &Fault) -> Fault {
         let key = fault.0.split([':', ' ']).next();
         let of_machine = |machine: &&Machine| match key {
@@ -121,7 +122,7 @@ mod tests {
     const BED: &str =
         "[testbed]\nkind = 'physical'\nports = ['no-1', 'no-2']\nrouter-ports = ['a', 'b']\ngbit = 10\n";
 
-    /// Checks a paper's campaign with a machine file of this text.
+    /// Checks a paper's campaign with a machine file that has this text.
     fn on(paper: &str, machine: &str) -> Result<Asked, String> {
         let file = tempfile::NamedTempFile::new().map_err(|e| e.to_string())?;
         std::fs::write(file.path(), machine).map_err(|e| e.to_string())?;

@@ -1,4 +1,4 @@
-//! One traffic with one frame size: first over the tester's cable, then with each router.
+//! Measures one traffic with one frame size: first over a cable between the tester's own ports, then with each router.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -102,7 +102,7 @@ impl Setup<'_> {
         };
         let mut meters = Meters::open(&self.campaign.meters, dut.cores(), &dut.processes());
         for why in meters.missing() {
-            let what = format!("{why}: its readings are missing");
+            let what = format!("{why}: the readings of this meter are missing");
             (self.say)(&what);
             results.warn("", what, self.keeper)?;
         }

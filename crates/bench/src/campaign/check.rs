@@ -25,7 +25,8 @@ impl Campaign {
         ensure(self.trial_seconds.is_none_or(seconds), why)?;
         ensure(self.repetitions != Some(0), "repetitions: must be at least 1")?;
         let soak = self.soak;
-        let why = "soak: each must be at least 0.01, and seconds must be from each to 86400";
+        let why =
+            "soak: the key each must be at least 0.01, and the key seconds must be from that value to 86400";
         ensure(seconds(soak.each) && soak.seconds >= soak.each && seconds(soak.seconds), why)?;
         let share = |s: &f64| *s > 0.0 && *s <= 1.0;
         ensure(share(&soak.share), "soak: share of the throughput must be above 0 and at most 1")?;

@@ -154,7 +154,7 @@ fn faults_name_their_place_and_valid_values() {
         ("['linux']", "[\n'linux',\n{ kind = 'linux',\n mode = 'tuned' }]".into(), "line 4: router 2 (linux): name: already"),
         ("['linux']", "[]".into(), "line 2: duts: at least one router"),
         ("name = 'a'\n", with("latency-at = [1.1]"), "latency-at: needs shares"),
-        ("name = 'a'\n", with("soak = { seconds = 1, each = 2 }"), "soak: each"),
+        ("name = 'a'\n", with("soak = { seconds = 1, each = 2 }"), "soak: the key each"),
         ("name = 'a'\n", with("soak = { share = 0 }"), "soak: share"),
     ];
     for (from, to, why) in cases {

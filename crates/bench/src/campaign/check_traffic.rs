@@ -39,7 +39,7 @@ impl Campaign {
     /// Checks that the links carry all frames.
     ///
     /// # Errors
-    /// Returns the place of the first frame that is too long, and the reason.
+    /// Returns the place of the first frame that is too long, and an error text.
     pub(super) fn check_links(&self, traffic: &Traffic) -> Result<(), (String, String)> {
         let Some(most) = self.testbed.kind.most_bytes() else { return Ok(()) };
         for (f, flow) in traffic.flows.iter().enumerate() {
@@ -57,10 +57,11 @@ impl Campaign {
         Ok(())
     }
 
-    /// Checks that the routers accept the frames of a test: those that the tester configures have no VLAN interfaces.
+    /// Checks that the routers accept the frames of a test. Routers that the tester configures have no VLAN interfaces and accept no tagged
+    /// frames.
     ///
     /// # Errors
-    /// Returns the first router that does not accept them, and the remedy.
+    /// Returns the first router that does not accept the frames, and the remedy.
     pub(super) fn check_vlans(&self, test: &Test) -> Result<(), Fault> {
         let traffic = self.traffic(&test.traffic, USUAL);
         let tagged =

@@ -11,12 +11,11 @@ use crate::trial::{Failure, Outcome, Request};
 pub(super) struct Sessions {
     /// Connection table, large enough for every procedure of the campaign.
     pub table: Table,
-    /// Number of connections that trials use, the first ones of the table.
+    /// Number of connections that trials use: the first entries of the table.
     pub connections: u64,
     /// True if both sides send in trials.
     pub bidirectional: bool,
-    /// Rate at which connections are established before a trial, in connections per second: the fastest that has
-    /// worked.
+    /// Rate at which connections are established before a trial, in connections per second: the highest that has worked.
     pub rate_fps: f64,
 }
 
@@ -86,7 +85,7 @@ impl Phases for Recorded<'_> {
         trial.map(|t| t.outcome).ok_or_else(|| Failure("internal error: no trial".into()))
     }
 
-    /// Deletes the router's connections. Does nothing if the router tracks none.
+    /// Deletes the router's connections. Does nothing if the router tracks none, or the tester cannot delete them.
     fn forget(&mut self) -> Result<(), Failure> {
         self.dut.and_then(|dut| dut.forget_sessions()).unwrap_or(Ok(()))
     }

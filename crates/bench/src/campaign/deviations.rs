@@ -22,7 +22,7 @@ impl Campaign {
         let mut differs = |source, what: String| all.push(Deviation { source, of: Part::All, what });
         differs(
             "RFC 2544 section 23 a and b",
-            "neighbour discovery and warm-up run before the first trial of a traffic and size, not before each trial".into(),
+            "neighbor discovery and warm-up run once, before the first trial of each traffic and frame size, not before each trial".into(),
         );
         if has(Procedure::Latency) {
             let source = "RFC 2544 section 26.2, RFC 8219 section 7.2";
@@ -53,8 +53,8 @@ impl Campaign {
         all
     }
 
-    /// Returns the deviation for `cases` (traffic and size as text) in which the tester is slower than the link. `None` if there are none,
-    /// or no procedure is affected.
+    /// Returns the deviation for `cases`, the texts of traffic and frame size with which the tester is slower than the link. `None` if
+    /// `cases` is empty, or no procedure is affected.
     pub(super) fn slower_than_the_link(&self, cases: &[String]) -> Option<Deviation> {
         let parts = [
             (Procedure::LossRate, "the largest load of the frame loss rate"),
@@ -67,7 +67,9 @@ impl Campaign {
             return None;
         }
         let (what, with) = (concerned.join(", "), cases.join("; "));
-        let what = format!("the tester cannot fill the link: its own maximum limits {what} with {with}");
+        let what = format!(
+            "the tester cannot fill the link: the tester's own maximum rate limits {what} with {with}"
+        );
         Some(Deviation { source: "RFC 2544 sections 26.3 to 26.5", of: Part::All, what })
     }
 }
@@ -86,8 +88,8 @@ mod tests {
 
     #[test]
     fn deviations_are_listed_for_the_procedures_of_a_campaign() {
-        let once = "RFC 2544 section 23 a and b: neighbour discovery and warm-up run before the first trial of a traffic and size, \
-                    not before each trial";
+        let once = "RFC 2544 section 23 a and b: neighbor discovery and warm-up run once, before the first trial of each traffic and \
+                    frame size, not before each trial";
         assert_eq!(told("strict", "'throughput', 'loss-rate', 'back-to-back', 'recovery'", ""), [once]);
         let latency = told("strict", "'throughput', 'latency'", "latency-at = [0.07, 0.9]");
         let at = "RFC 2544 section 26.2, RFC 8219 section 7.2: latency is measured at 7 %, 90 % of the throughput, not at the full throughput";
@@ -128,7 +130,7 @@ mod tests {
             Campaign::parse(&text(procedures)).unwrap().slower_than_the_link(cases).map(|d| d.to_string())
         };
         let slow = ["rfc2544, 64 bytes".to_owned()];
-        let expected = "RFC 2544 sections 26.3 to 26.5: the tester cannot fill the link: its own maximum limits the largest load of the \
+        let expected = "RFC 2544 sections 26.3 to 26.5: the tester cannot fill the link: the tester's own maximum rate limits the largest load of the \
                         frame loss rate, the rate of bursts with rfc2544, 64 bytes";
         assert_eq!(told("'throughput', 'loss-rate', 'back-to-back'", &slow).as_deref(), Some(expected));
         assert_eq!((told("'throughput', 'loss-rate'", &[]), told("'throughput'", &slow)), (None, None));

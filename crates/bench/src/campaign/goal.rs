@@ -22,7 +22,7 @@ pub struct GoalSpec {
     pub initial_seconds: Seconds,
     /// Full trial duration; a shorter trial counts for less.
     pub final_seconds: Seconds,
-    /// Total trial time that decides about a load.
+    /// Total time of the trials that are needed to decide about a load.
     pub sum_seconds: Seconds,
 }
 
@@ -42,7 +42,7 @@ impl Default for GoalSpec {
 }
 
 impl GoalSpec {
-    /// Converts it to the goal of the search.
+    /// Returns the goal as the search uses it.
     pub fn goal(&self) -> Goal {
         Goal {
             name: self.name.clone(),

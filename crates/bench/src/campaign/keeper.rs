@@ -17,7 +17,7 @@ pub trait Keeper {
     /// Stores a trial.
     ///
     /// # Errors
-    /// Returns an error if it cannot be stored.
+    /// Returns an error if the trial cannot be stored.
     fn trial(&self, trial: &Trial) -> Result<(), Failure>;
 
     /// Stores the conditions of the results: those of the testbed, and deviations from the RFCs.
@@ -26,14 +26,14 @@ pub trait Keeper {
     /// As [`trial`](Self::trial).
     fn conditions(&self, conditions: &[String]) -> Result<(), Failure>;
 
-    /// Stores a cell's data from before its first procedure.
+    /// Stores the data of a cell that are known before its first procedure.
     ///
     /// # Errors
     /// As [`trial`](Self::trial).
     fn cell(&self, cell: &Cell) -> Result<(), Failure>;
 
-    /// Stores a router's description of itself. If it differs from the one before an interruption, the old results belong to another
-    /// router: they are deleted. Returns the number of deleted results.
+    /// Stores a router's description of itself. If it differs from the description before an interruption, the stored results belong to
+    /// another router and are deleted. Returns the number of deleted results.
     ///
     /// # Errors
     /// As [`trial`](Self::trial).
@@ -45,13 +45,13 @@ pub trait Keeper {
     /// As [`trial`](Self::trial).
     fn measurement(&self, key: &Key, measurement: &Measurement) -> Result<(), Failure>;
 
-    /// Stores why something could not be measured.
+    /// Stores the reason of a failed measurement.
     ///
     /// # Errors
     /// As [`trial`](Self::trial).
     fn failure(&self, why: &str) -> Result<(), Failure>;
 
-    /// Stores a caveat about a router's results, or about all results if `dut` is empty. It is deleted with the router's results.
+    /// Stores a caveat about a router's results, or about all results if `dut` is empty. A caveat is deleted with the router's results.
     ///
     /// # Errors
     /// As [`trial`](Self::trial).

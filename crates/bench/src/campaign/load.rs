@@ -32,7 +32,7 @@ const UNITS: [(&str, bool, f64); 7] = [
 ];
 
 impl Load {
-    /// Converts it to frames per second of `size` bytes, on a link that carries `link_fps` of them.
+    /// Returns the load in frames per second, for frames of `size` bytes on a link with a maximum rate of `link_fps`.
     pub fn fps(self, size: usize, link_fps: f64) -> f64 {
         match self {
             Load::Percent(percent) => percent / 100.0 * link_fps,
@@ -41,7 +41,7 @@ impl Load {
         }
     }
 
-    /// Parses a load; `None` if the text is no load, or not above 0.
+    /// Parses a load. `None` if the text is no load, or the load is not above 0.
     fn parse(text: &str) -> Option<Load> {
         let positive = |number: &str| number.trim().parse::<f64>().ok().filter(|n| *n > 0.0 && n.is_finite());
         if let Some(percent) = text.strip_suffix('%') {
@@ -61,15 +61,15 @@ impl Campaign {
         most.is_none_or(|most| load.fps(size, most) <= most * (1.0 + 1e-9))
     }
 
-    /// Checks that the links carry each load with at least one traffic and size.
+    /// Checks that the links can carry each load, at least with one traffic and size of the campaign.
     ///
     /// # Errors
-    /// Returns the first load that they do not carry, and the remedy.
+    /// Returns the first load that the links cannot carry, and the remedy.
     pub(super) fn check_loads(&self) -> Result<(), Fault> {
         for (n, load) in self.loads.iter().enumerate() {
             if !self.cells().any(|(_, size)| self.carries(*load, size)) {
                 let gbit = self.testbed.gbit.unwrap_or_default();
-                let why = "more than the links carry with any traffic and size";
+                let why = "more than the links can carry, whatever the traffic and the frame size";
                 return Err(Fault(format!(
                     "loads {}: {load} is {why} (testbed, gbit = {gbit}): remove it",
                     n + 1
@@ -79,11 +79,12 @@ impl Campaign {
         Ok(())
     }
 
-    /// Returns a text about the loads that exceed the links' rate as frames of `size` bytes; `None` if there are none.
+    /// Returns a text that lists the loads above the links' rate for frames of `size` bytes; `None` if there is no such load.
     pub(super) fn left_out(&self, size: usize) -> Option<String> {
         let all = self.loads.iter().filter(|load| !self.carries(**load, size));
         let all: Vec<_> = all.map(Load::to_string).collect();
-        (!all.is_empty()).then(|| format!("loads: {}: skipped, more than the links carry", all.join(", ")))
+        (!all.is_empty())
+            .then(|| format!("loads: {}: skipped, because the links cannot carry them", all.join(", ")))
     }
 }
 
@@ -182,11 +183,11 @@ mod tests {
         let said =
             |loads: &str| Ok(on(loads, bed)?.check_loads().map_or_else(|e| e.0, |()| "nothing".into()));
         assert_eq!(said("'100 %', '10 Gbit/s', '812743 fps', '14.88 Mfps'")?, "nothing");
-        let why = "loads 2: 10.1 Gbit/s is more than the links carry with any traffic and size (testbed, gbit = 10): remove it";
+        let why = "loads 2: 10.1 Gbit/s is more than the links can carry, whatever the traffic and the frame size (testbed, gbit = 10): remove it";
         assert_eq!(said("'1 %', '10.1 Gbit/s'")?, why);
         assert!(said("'15 Mfps'")?.starts_with("loads 1: 15 Mfps is more"));
         let some = on("'1 %', '1 Mfps', '14 Mfps'", bed)?;
-        let why = "loads: 1 Mfps, 14 Mfps: skipped, more than the links carry";
+        let why = "loads: 1 Mfps, 14 Mfps: skipped, because the links cannot carry them";
         assert_eq!((some.left_out(64), some.left_out(1518).as_deref()), (None, Some(why)));
         // Virtual links have no rate.
         let any = on("'40 Gbit/s'", "")?;

@@ -111,7 +111,7 @@ fn million() -> u32 {
     1_000_000
 }
 
-/// True for the default, which is omitted from JSON: campaigns stored before this key existed stay equal.
+/// True for the default, which JSON omits, so that a campaign stored before this key existed still equals its file.
 fn is_million(n: &u32) -> bool {
     *n == million()
 }
@@ -156,10 +156,10 @@ impl Test {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Times {
-    /// A first look: the procedures of RFC 2544 with times of seconds.
+    /// Short times and few repetitions, for a first look: the procedures of RFC 2544 with trials of a few seconds.
     #[default]
     Quick,
-    /// The times and repetitions that the RFCs demand: hours.
+    /// The times and repetitions that the RFCs demand. A campaign takes hours.
     Strict,
 }
 
@@ -220,8 +220,8 @@ impl Campaign {
         Ok(campaign)
     }
 
-    /// Returns the traffic with this name. The campaign's own traffic comes before the built-in ones. Frames without a size of their own
-    /// get `size` bytes. `None` if the name is unknown.
+    /// Returns the traffic with this name: one of the campaign's own, else a built-in one. Frames without a size of their own get `size`
+    /// bytes. `None` if the name is unknown.
     pub fn traffic(&self, name: &str, size: usize) -> Option<Traffic> {
         match self.traffics.iter().find(|t| t.name == name) {
             Some(own) => Some(own.sized(size)),

@@ -1,5 +1,5 @@
-//! Campaigns that repeat a paper's tables. They need hardware such as the authors'; [`miniature`](Campaign::miniature) turns one into a
-//! run of minutes on a laptop.
+//! Campaigns that repeat a paper's tables. They need hardware such as the authors'; [`miniature`](Campaign::miniature) turns such a
+//! campaign into one that takes minutes on a laptop.
 
 use super::{Campaign, Fault, Times, WaitsSpec};
 
@@ -8,7 +8,7 @@ use super::{Campaign, Fault, Times, WaitsSpec};
 pub struct Paper {
     /// Name for `--paper`.
     pub name: &'static str,
-    /// The paper's tables and figures that it repeats.
+    /// Tables and figures of the paper that the campaign repeats.
     pub what: &'static str,
     /// The campaign's TOML text.
     pub text: &'static str,
@@ -26,7 +26,7 @@ papers! {
     "kosak-lencse-2025-ip4": "tables I, III, V, VI, IX: IPv4 over cores",
     "kosak-lencse-2025-ip6": "tables II, IV, VII, VIII, X: IPv6 over cores",
     "okelmann-2019-routes": "tables 6.1 (routing), 6.2, figures 6.3 to 6.5: throughput over routes",
-    "okelmann-2019-latency": "figures 6.6, 6.7: latency over load, one route and 255,000",
+    "okelmann-2019-latency": "figures 6.6, 6.7: latency over load, with 1 and with 255,000 routes",
     "slavik-2025-one-way": "tables 2.3 to 2.6: loss, latency, energy at 1 to 40 Gbit/s",
     "slavik-2025-both-ways": "tables 2.7 to 2.10: the same in both directions",
     "slavik-2025-nat": "tables 2.11 to 2.14: the same with translated addresses",
@@ -46,7 +46,7 @@ impl Paper {
 }
 
 impl Campaign {
-    /// Returns the same campaign with the quick profile, without its own times and repetitions.
+    /// Returns this campaign with the quick profile, instead of its own profile, times and repetitions.
     pub fn miniature(self) -> Campaign {
         Campaign {
             profile: Times::Quick,

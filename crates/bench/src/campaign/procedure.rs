@@ -24,7 +24,7 @@ pub enum Procedure {
     NdrPdr,
     /// RFC 2285 section 3.6.2.
     MaximumReceiveRate,
-    /// Loss and delays at given loads, as in the theses.
+    /// Loss and delays at the loads that the campaign lists.
     Loads,
     /// Loss at one load over a long time.
     Soak,
@@ -50,7 +50,7 @@ impl Procedure {
         (Procedure::BackToBack, "the longest burst without frame loss (RFC 2544 section 26.4, RFC 9004)"),
         (Procedure::NdrPdr, "non-drop and partial-drop rate by MLRsearch (RFC 9971)"),
         (Procedure::MaximumReceiveRate, "frames received at the highest load (RFC 2285 section 3.6.2)"),
-        (Procedure::Loads, "loss and delays at given loads, as in the theses"),
+        (Procedure::Loads, "loss and delays at given loads (as in Slavík 2025)"),
         (Procedure::Soak, "frame loss at one load over a long time"),
         (Procedure::Recovery, "recovery time after overload (RFC 2544 section 26.5)"),
         (Procedure::Reset, "outage of a router's restart (RFC 6201)"),

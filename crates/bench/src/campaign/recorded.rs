@@ -32,7 +32,7 @@ pub(super) struct Recorded<'a> {
     pub key: Key,
     /// Connections that trials use, if any.
     pub sessions: Option<Sessions>,
-    /// Names of the flows of a direction.
+    /// Names of the flows, which are the same in each direction.
     pub flows: Vec<String>,
     /// Current procedure.
     pub procedure: Procedure,
@@ -52,19 +52,19 @@ pub(super) struct Recorded<'a> {
     pub disorder: Disorder,
 }
 
-/// Load of the tester in the trials of a procedure, compared with its maximum rate later.
+/// Load of the tester in the trials of a procedure, to compare it later with the tester's maximum rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Strain {
     /// Largest load offered, in frames per second.
     pub most_fps: f64,
     /// True if the tester's ports refused frames.
     pub refused: bool,
-    /// Lowest load with loss, and true if the tester's ports had refused some of its frames.
+    /// Lowest load with loss, and true if the tester's ports refused some frames of this load.
     least_lossy: Option<(f64, bool)>,
 }
 
 impl Strain {
-    /// True if the lowest load with loss was not fully sent.
+    /// True if the tester did not send all frames of the lowest load with loss.
     pub fn is_bound(&self) -> bool {
         self.least_lossy.is_some_and(|(_, refused)| refused)
     }
@@ -83,7 +83,7 @@ impl Recorded<'_> {
     /// Runs trials without a gap between them (RFC 2544 section 26.5 changes the load in this way).
     ///
     /// # Errors
-    /// Returns an error if there is no outcome, a trial cannot be stored, or the campaign must stop.
+    /// Returns an error if a trial has no outcome or cannot be stored, or if the campaign must stop.
     pub fn steps(&mut self, requests: &[Request]) -> Result<Vec<Trial>, Failure> {
         // The warm-up runs before connections are established.
         if self.procedure != Procedure::WarmUp {
@@ -92,7 +92,7 @@ impl Recorded<'_> {
         self.watched(requests, |_, _| ())
     }
 
-    /// Runs trials of the engine's current traffic. `came` gets each received frame.
+    /// Runs trials with the engine's current traffic, without establishing connections. Calls `came` for each received frame.
     ///
     /// # Errors
     /// As [`steps`](Self::steps).
@@ -166,7 +166,7 @@ impl Recorded<'_> {
         Work { frames, bytes: bytes.round() as u64 }
     }
 
-    /// Returns the meters' readings, with the figures for the delivered traffic if that is known.
+    /// Returns the meters' readings. If `work`, the delivered traffic, is known, adds the figures for it.
     fn metered(&self, measured: &[Measured], work: Option<Work>) -> Vec<Metered> {
         let all = measured.iter().enumerate().map(|(n, m)| {
             let idle = self.idle.get(n).and_then(|idle| idle.reading.as_ref().ok());
@@ -200,7 +200,8 @@ impl Recorded<'_> {
         all
     }
 
-    /// Returns the delays of all time-stamped frames. A lost frame counts with the trial's time plus the wait for late frames.
+    /// Returns the delays of all time-stamped frames. A lost frame counts as if its delay were the trial's time plus the wait for late
+    /// frames. `None` if no time-stamped frame arrived.
     fn delays(report: &Report) -> Result<Option<Delays>, Failure> {
         let stamped = || report.directions.iter().flatten().filter(|f| f.delays.frames() > 0);
         let Some(first) = stamped().next() else { return Ok(None) };

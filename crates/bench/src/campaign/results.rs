@@ -23,7 +23,7 @@ use super::procedure::Procedure;
 use super::provenance::Provenance;
 use super::trial::{Flow, Trial};
 
-/// Results of a campaign, complete or so far.
+/// Results of a campaign: all of them, or those found so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
     /// The campaign.
@@ -36,7 +36,7 @@ pub struct Results {
     pub conditions: Vec<String>,
     /// Routers that were measured.
     pub duts: Vec<Facts>,
-    /// One for each router, traffic and size.
+    /// One cell for each router, test and frame size.
     pub cells: Vec<Cell>,
     /// Caveats about results, such as a router that was not stopped, or a missing meter.
     #[serde(default)]
@@ -55,7 +55,7 @@ impl Results {
 /// Key of a cell: a router, a traffic, a frame size and the options of the test.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
-    /// The router's name in the campaign; empty for the tester itself, over a cable.
+    /// The router's name in the campaign; empty for the tester's self-test over a cable.
     pub dut: String,
     /// The traffic's name.
     pub traffic: String,
@@ -69,13 +69,13 @@ pub struct Key {
     /// Number of connections; 0 for none.
     #[serde(default)]
     pub sessions: u32,
-    /// Number of flows; 0 for the traffic's own.
+    /// Number of flows; 0 for the traffic's own flows.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub flows: u32,
 }
 
 impl Key {
-    /// Returns the traffic's name with the numbers of routes, sessions and flows that are set.
+    /// Returns the traffic's name, with the numbers of routes, sessions and flows that are not 0.
     pub fn label(&self) -> String {
         let all = [(self.routes, "route"), (self.sessions, "session"), (self.flows, "flow")];
         let ending = |n| if n == 1 { "" } else { "s" };
@@ -107,7 +107,7 @@ impl Cell {
         self.measurements.iter().find(|m| m.found.procedure() == procedure)
     }
 
-    /// Returns the throughput to quote, in frames per second per direction: the median of the repetitions.
+    /// Returns the throughput to quote, in frames per second per direction: the median of the repetitions. `None` without a result.
     pub fn throughput_fps(&self) -> Option<f64> {
         match &self.found(Procedure::Throughput)?.found {
             Found::Throughput(searches) => median_throughput(searches),
@@ -124,12 +124,12 @@ impl Cell {
     }
 }
 
-/// Returns the median of the searches with a result; `None` if no search has one.
+/// Returns the median throughput of the searches with a result, in frames per second; `None` if no search has a result.
 pub fn median_throughput(searches: &[ThroughputResult]) -> Option<f64> {
     crate::stats::Runs::new(&throughputs(searches)).ok().map(|runs| runs.median())
 }
 
-/// Returns the median of the searches for a connection rate; `None` if no search has a result.
+/// Returns the median of the connection rates that were found, in connections per second; `None` if no search has a result.
 pub fn median_rate(all: &[RateResult]) -> Option<f64> {
     median_throughput(&all.iter().map(|found| found.search.clone()).collect::<Vec<_>>())
 }
@@ -146,7 +146,8 @@ pub fn throughputs(searches: &[ThroughputResult]) -> Vec<f64> {
 pub struct Measurement {
     /// The result itself.
     pub found: Found,
-    /// True if the tester may have set the limit: the result exceeds 90 % of the tester's maximum rate, or rests on invalid trials.
+    /// True if the tester may have set the limit: the result (or the largest load, if the result is no rate) exceeds 90 % of the tester's
+    /// maximum rate, the tester's ports refused frames, or the result relies on invalid trials.
     pub limited_by_tester: bool,
     /// Invalid trials that were repeated; the result does not include them.
     #[serde(default)]
@@ -194,7 +195,7 @@ impl Disorder {
     }
 }
 
-/// Result of a procedure, by procedure.
+/// Result of a procedure, with a variant for each procedure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "procedure", content = "result", rename_all = "kebab-case")]
 pub enum Found {
@@ -257,8 +258,8 @@ pub struct DelaysAt {
     pub name: String,
     /// Frames per second in each direction.
     pub load_fps: f64,
-    /// True if the tester may have caused the loss: the load exceeds 90 % of its maximum rate, or its ports refused frames. `None` in old
-    /// results, which have only [`Measurement::limited_by_tester`] for all loads.
+    /// True if the tester may have caused the loss: the load exceeds 90 % of the tester's maximum rate, or the tester's ports refused
+    /// frames. `None` in old results, which have only [`Measurement::limited_by_tester`] for all loads together.
     #[serde(default)]
     pub limited_by_tester: Option<bool>,
     /// One trial for each repetition.
@@ -277,7 +278,7 @@ pub struct DelayRun {
 }
 
 impl DelayRun {
-    /// Returns why the trial is invalid; empty if it is valid.
+    /// Returns the reasons why the trial is invalid; empty if it is valid.
     pub fn invalid(&self) -> &[Invalid] {
         &self.outcome.invalid
     }
@@ -286,21 +287,21 @@ impl DelayRun {
 /// The delays of the frames of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delays {
-    /// Figures of RFC 8219; each lost frame counts with a penalty delay.
+    /// Figures of RFC 8219, in which each lost frame counts with a penalty delay.
     pub figures: LatencyFigures,
     /// Delay differences of successive frames, if they were recorded.
     pub ipdv: Option<IpdvFigures>,
-    /// Histogram of the received frames, in rising order: a bin's largest delay in nanoseconds, and its number of frames. Bins are 0.1 %
-    /// wide.
+    /// Histogram of the received frames, in rising order of delay: for each bin its largest delay in nanoseconds, and its number of frames.
+    /// A bin is 0.1 % of its delay wide.
     pub bins: Vec<(u64, u64)>,
 }
 
 /// Processor time and energy of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Time covered in seconds, waits included.
+    /// Measured time in seconds, including the waits.
     pub seconds: f64,
-    /// Mean number of busy processors on the whole machine, the tester's included.
+    /// Mean number of busy processors on the whole machine, including the tester's.
     pub busy: Option<f64>,
     /// Mean number of processors that the router used.
     pub dut_busy: Option<f64>,
@@ -313,11 +314,11 @@ pub struct Usage {
 pub struct Metered {
     /// The meter's name.
     pub meter: String,
-    /// Quantity that it measures; processor time is not energy.
+    /// Quantity that the meter measures; processor time is not energy.
     pub kind: energy::Kind,
-    /// The reading, or why there is none.
+    /// The reading, or an error if there is none.
     pub reading: Result<energy::Reading, energy::Fault>,
-    /// The papers' figures for the traffic delivered in the trial.
+    /// Figures that the papers derive from the reading and the traffic delivered in the trial.
     pub figures: Option<energy::Results>,
 }
 
@@ -326,7 +327,7 @@ pub struct Metered {
 pub struct Recovery {
     /// Overload in frames per second per direction.
     pub overload_fps: f64,
-    /// Half the overload, at which the router recovers.
+    /// Half the overload, in frames per second per direction; the router recovers at this load.
     pub relief_fps: f64,
     /// Seconds from the halving of the load to the last lost frame; `None` if frames were lost to the end.
     pub seconds: Option<f64>,
@@ -339,17 +340,17 @@ pub struct Recovery {
 pub struct Teardown {
     /// Attempt that filled the table.
     pub filled: Attempt,
-    /// Run time of the deleting command in seconds.
+    /// Run time of the command that deletes all connections, in seconds.
     pub seconds: f64,
     /// Run time of the same command with an empty table, in seconds.
     pub empty_seconds: f64,
-    /// Connections that the router still counts; `None` if it has no count.
+    /// Number of connections that the router still reports; `None` if it reports no number.
     pub left: Option<u64>,
 }
 
 impl Teardown {
-    /// Returns the deletion rate in connections per second, without the command's own run time. `None` if the full
-    /// table took no longer than the empty one.
+    /// Returns the deletion rate in connections per second, from the run time less the run time with an empty table. `None` if the command
+    /// took no longer with the full table.
     pub fn per_second(&self) -> Option<f64> {
         let seconds = self.seconds - self.empty_seconds;
         (seconds > 0.0).then(|| self.filled.connections as f64 / seconds)

@@ -99,7 +99,8 @@ pub fn run(
             setup.cell(case, bed, &mut *router.dut, &mut left, &mut results)?;
         }
         if let Err(e) = router.dut.end() {
-            let why = "it may still run, and may have forwarded frames for later routers";
+            let why =
+                "it may still run, and may have forwarded frames during the measurements of later routers";
             // A caveat of all results: those of other routers stay when this router's are dropped.
             results.warn("", format!("{name}: {e}: {why}"), keeper)?;
         }
@@ -112,7 +113,7 @@ fn deviates(deviation: &Deviation) -> String {
     format!("Deviation from {deviation}.")
 }
 
-/// Returns the results document as it is before any measurement.
+/// Returns a results document without any measurements.
 pub fn head(campaign: &Campaign) -> Results {
     Results {
         conditions: campaign.deviations().iter().map(deviates).collect(),
@@ -127,14 +128,15 @@ pub fn head(campaign: &Campaign) -> Results {
 }
 
 impl Results {
-    /// Records and stores a failure.
+    /// Adds a failure to the results, and stores it with `keeper`.
     pub(super) fn fail(&mut self, why: String, keeper: &dyn Keeper) -> Result<(), Failure> {
         keeper.failure(&why)?;
         self.failures.push(why);
         Ok(())
     }
 
-    /// Records and stores a caveat once, about a router's results, or about all results if `dut` is empty.
+    /// Adds a caveat to the results, unless it is there already, and stores it with `keeper`. The caveat is about a router's results, or
+    /// about all results if `dut` is empty.
     pub(super) fn warn(&mut self, dut: &str, what: String, keeper: &dyn Keeper) -> Result<(), Failure> {
         keeper.caveat(dut, &what)?;
         if !self.caveats.contains(&what) {
@@ -144,7 +146,7 @@ impl Results {
     }
 }
 
-/// Progress of a campaign in procedures.
+/// Progress of a campaign, counted in procedures.
 pub(super) struct Left {
     begun: Instant,
     done: usize,
@@ -164,7 +166,7 @@ impl Left {
     }
 }
 
-/// Formats the time left, in whole minutes from ten minutes on.
+/// Formats the time left. Times of ten minutes or more are in whole minutes.
 pub(super) fn time_left(time: Duration) -> String {
     let rounded = match time.as_secs() {
         s @ 0..600 => s,

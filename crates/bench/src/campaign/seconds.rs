@@ -35,7 +35,7 @@ pub struct WaitsSpec {
     /// Wait for the router to become stable before the next trial.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restabilise: Option<Seconds>,
-    /// Wait once for each traffic and size, after the warm-up.
+    /// Wait after the warm-up, which runs once for each traffic and size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after_learning: Option<Seconds>,
 }

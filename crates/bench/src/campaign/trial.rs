@@ -19,14 +19,14 @@ pub struct Trial {
     pub at: String,
     /// Outcome of all flows together.
     pub outcome: Outcome,
-    /// Outcome of each flow, direction by direction.
+    /// Outcome of each flow; those of the first direction come first.
     pub flows: Vec<Flow>,
     /// Frames that arrived on the wrong port.
     pub astray: u64,
     /// Received frames that do not belong to this trial.
     pub foreign: u64,
-    /// Of the foreign frames, ARP and Neighbor Discovery requests for hosts behind each port, which the tester
-    /// answered.
+    /// Number of the foreign frames at each port that were ARP or Neighbor Discovery requests for hosts
+    /// behind that port. The tester answered them.
     #[serde(default)]
     pub asked: Vec<u64>,
     /// Delays of the time-stamped frames of all flows.
@@ -38,7 +38,7 @@ pub struct Trial {
 /// Outcome of a flow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
-    /// Number of its direction, from 0 on.
+    /// Number of the flow's direction, from 0 on.
     pub direction: usize,
     /// Name in the traffic's description.
     pub name: String,
@@ -46,7 +46,7 @@ pub struct Flow {
     pub intended: u64,
     /// Frames that the port accepted.
     pub sent: u64,
-    /// Frames that the port refused because its ring was full.
+    /// Frames that the port refused because its send ring was full.
     pub refused: u64,
     /// Frames that were not made because the tester had no free buffer.
     pub unmade: u64,
@@ -56,14 +56,16 @@ pub struct Flow {
     pub duplicated: u64,
     /// Frames that arrived after one that was sent later (RFC 4737 section 3.3).
     pub reordered: u64,
-    /// Largest number of frames that were overdue at the same time.
+    /// Largest number of frames that were overdue at one time.
     pub lag: u64,
     /// Peak sending rate over at most 10 ms or 256 frames, as a multiple of the intended rate.
     pub fastest: f64,
-    /// Sending time as a multiple of the intended time.
+    /// Actual sending time as a multiple of the intended time.
     pub late: f64,
-    /// Scheduled sending time of the last lost frame, in seconds from the start.
+    /// Scheduled sending time of the last lost frame, in seconds from the start; `None` if no frame was lost,
+    /// or frames are not numbered.
     pub last_lost: Option<f64>,
-    /// Scheduled sending time of the last received frame, in seconds from the start.
+    /// Scheduled sending time of the last received frame, in seconds from the start; `None` if no frame was
+    /// received, or frames are not numbered.
     pub last_received: Option<f64>,
 }

@@ -188,14 +188,14 @@ fn init(paper: Option<&str>, file: Option<&Path>) -> Result<(), Failure> {
     new.write_all(text.as_bytes()).map_err(named)
 }
 
-/// Prints the traffic of a capture, and reports its differences from the capture on standard error.
+/// Prints the traffic made from a capture. Reports on standard error how the traffic differs from the capture.
 fn traffic(capture: &Path, name: Option<&str>, keep: Keep) -> Result<(), Failure> {
     let of_file = || capture.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let name = name.map(str::to_owned).or_else(of_file).unwrap_or_default();
     let Captured { traffic, frames, longer, left_out } =
         captured(capture, &name, keep).map_err(|e| Failure(e.to_string()))?;
     if !left_out.is_empty() {
-        tell(&format!("skipped of {frames} frames: {}\n", told(&left_out)));
+        tell(&format!("of {frames} frames, these were skipped: {}\n", told(&left_out)));
     }
     if longer > 0 {
         tell(&format!("{longer} of {frames} frames were enlarged to make room for the tester's mark\n"));

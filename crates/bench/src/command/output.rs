@@ -1,4 +1,4 @@
-//! Output files for results. Bad choices of file are reported before any measurement.
+//! Output files for results. An unsuitable file is reported before any measurement.
 
 use std::fs::{File, Metadata};
 use std::io::{Read as _, Write as _};
@@ -18,10 +18,11 @@ pub struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    /// Opens the file. `read` are the other files of the command, which must not be overwritten. All of them exist by now.
+    /// Opens the file. `read` are the other files of the command, which must not be overwritten and must exist already.
     ///
     /// # Errors
-    /// Returns an error if the file is one of those, a store, the target of standard output, or not writable.
+    /// Returns an error if the file is one of `read`, is a store, cannot be written, or if standard output or standard error is redirected
+    /// to it.
     pub fn new(path: &'a Path, read: &[&Path]) -> Result<Output<'a>, Failure> {
         let fault =
             |why: &str| Failure(format!("{}: {why}: choose another file for the results", path.display()));
@@ -46,7 +47,7 @@ impl<'a> Output<'a> {
     /// Replaces the contents of the file with `text`.
     ///
     /// # Errors
-    /// Returns an error if writing fails; the old contents may be lost then.
+    /// Returns an error if the file was replaced or cannot be written. After a failed write the old contents may be lost.
     pub fn write(mut self, text: &str) -> Result<(), Failure> {
         let named = |what: &dyn std::fmt::Display| Failure(format!("{}: {what}", self.path.display()));
         let own = identity(self.file.metadata());
@@ -58,7 +59,8 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Returns the device and inode that identify a regular file. `None` for terminals, pipes and the like, which may be used several times.
+/// Returns the device and inode number that identify a regular file. `None` for terminals, pipes and other files that a command may use
+/// several times.
 fn identity(of: std::io::Result<Metadata>) -> Option<(u64, u64)> {
     of.ok().filter(Metadata::is_file).map(|m| (m.dev(), m.ino()))
 }

@@ -1,4 +1,4 @@
-//! `volley bench run`: runs a campaign from its file to its report, and stores results on the way.
+//! `volley bench run`: reads a campaign, runs it, stores each result at once, and writes the report.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::campaign::Results;
 use crate::search::profile::Profile;
 
-/// Returns all differences as text, the base first.
+/// Returns all differences as text. Each difference states the base first.
 pub(super) fn differences(base: &Results, new: &Results) -> Vec<String> {
     let mut all = base.provenance.differences(&new.provenance);
     all.extend(profiles(&base.profile, &new.profile));
@@ -26,7 +26,8 @@ pub(super) fn differences(base: &Results, new: &Results) -> Vec<String> {
     all
 }
 
-/// Returns the parts of the profile that differ. Frame sizes are left out, since the rows show them.
+/// Returns the parts of the profile that differ. Leaves out frame sizes, since the rows of the comparison
+/// show them.
 fn profiles(base: &Profile, new: &Profile) -> Vec<String> {
     let parts = |profile| match serde_json::to_value(profile) {
         Ok(Value::Object(parts)) => parts,

@@ -36,7 +36,7 @@ impl Figure {
         Figure { name: name.into(), unit, runs: Vec::new(), left_out: 0, terms, limited: true }
     }
 
-    /// Sets a value for each repetition, `None` for one without a valid value.
+    /// Sets the value of each repetition; `None` is a repetition without a valid value.
     fn of(mut self, values: impl IntoIterator<Item = Option<f64>>) -> Figure {
         let all: Vec<_> = values.into_iter().collect();
         self.runs = all.iter().copied().flatten().collect();
@@ -96,7 +96,7 @@ pub(super) fn figures(measurement: &Measurement, profile: &Profile) -> Vec<Figur
     all
 }
 
-/// Returns the relative resolution of searches.
+/// Returns the relative resolution of the profile's searches, 0 if the resolution is absolute.
 fn share(profile: &Profile) -> f64 {
     if let Resolution::Relative(share) = profile.resolution { share } else { 0.0 }
 }
@@ -108,7 +108,7 @@ fn established(all: &[RateResult], profile: &Profile) -> Figure {
     Figure { runs, left_out, ..Figure::new("establishment rate", "cps", high(share(profile))) }
 }
 
-/// Returns the value of each valid trial, `None` for invalid ones.
+/// Returns the value of each trial, `None` for invalid trials.
 fn valid<'a>(
     runs: &'a [DelayRun],
     value: impl Fn(&DelayRun) -> Option<f64> + 'a,
@@ -116,7 +116,7 @@ fn valid<'a>(
     runs.iter().map(move |run| if run.outcome.is_valid() { value(run) } else { None })
 }
 
-/// Returns a figure of each trial's delays, in microseconds.
+/// Returns the figure `what` of each trial's delays, in microseconds.
 fn delay(at: &DelaysAt, what: &str, ns: fn(&LatencyFigures) -> f64) -> Figure {
     let us = move |run: &DelayRun| run.delays.as_ref().map(|d| ns(&d.figures) / 1e3);
     Figure::new(format!("{what} at {}", at.name), "µs", low(Effect::Ratio, BIN)).of(valid(&at.runs, us))
@@ -150,7 +150,7 @@ fn delays(at: &DelaysAt) -> Vec<Figure> {
     all
 }
 
-/// Returns the packets per watt-hour of each energy meter, with the resolution of the meter's steps.
+/// Returns the packets per watt-hour of each energy meter, with a resolution that follows from the step of the meter.
 fn energy(at: &DelaysAt) -> Vec<Figure> {
     let meters = at.runs.first().map_or(&[][..], |run| &run.usage.meters).iter().enumerate();
     let metered = meters.filter(|(_, meter)| meter.kind == energy::Kind::Energy);
@@ -200,7 +200,8 @@ fn soaked(result: &FixedResult) -> Figure {
     Figure::new("loss of each interval", "%", low(Effect::Difference, 0.0)).of(trials.map(share))
 }
 
-/// Returns the outage in seconds. If frames were lost to the end, it is the whole time of the last trial. `None` if a trial was invalid.
+/// Returns the outage in seconds. If frames were lost to the end, the outage is the whole time of the last trial. `None` if a trial was
+/// invalid.
 fn outage(seconds: Option<f64>, trials: &[Outcome]) -> Option<f64> {
     let watched = trials.last().filter(|_| trials.iter().all(Outcome::is_valid))?;
     Some(seconds.unwrap_or(watched.request.duration.as_secs_f64()))

@@ -15,7 +15,7 @@ pub(super) fn write(comparison: &Comparison) -> String {
 fn all(out: &mut String, c: &Comparison) -> std::fmt::Result {
     let [base, new] = &c.campaigns;
     writeln!(out, "# {base} and {new}, better or worse\n")?;
-    list(out, "Other conditions (base, and new)", &c.conditions)?;
+    list(out, "Differences of the conditions (base, and new)", &c.conditions)?;
     writeln!(
         out,
         "| router | traffic | bytes | figure | base | new | effect | interval | |\n|---|---|--:|---|--:|--:|--:|--:|---|"
@@ -29,8 +29,8 @@ fn all(out: &mut String, c: &Comparison) -> std::fmt::Result {
          {all:.0} % together, {each:.3} % each.\n",
         c.judged
     )?;
-    list(out, "Only in the base", &c.only_base)?;
-    list(out, "Only in the new one", &c.only_new)?;
+    list(out, "Only in the base campaign", &c.only_base)?;
+    list(out, "Only in the new campaign", &c.only_new)?;
     let said = match (c.has(Verdict::Worse), c.has(Verdict::Better)) {
         (true, true) => "Some figures are worse beyond the noise, and some are better.",
         (true, false) => "Some figures are worse beyond the noise.",
@@ -93,7 +93,8 @@ fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Formats a number with four significant digits, or all digits before the point.
+/// Formats a number with four significant digits, or with all digits before the decimal point if those are
+/// more.
 fn number(value: f64) -> String {
     if value == 0.0 {
         return "0".into();

@@ -1,11 +1,11 @@
 //! Compares the results of two campaigns, figure by figure.
 //!
 //! A figure that both campaigns have (same router name, traffic, size, directions and procedure) is compared by the medians of its
-//! repetitions. It is better or worse if the whole bootstrap interval of the effect lies beyond the resolution of the measurement. With too
-//! few repetitions for an interval there is no verdict.
+//! repetitions. The figure is better or worse if the whole bootstrap interval of the effect lies beyond the resolution of the measurement.
+//! With too few repetitions for an interval there is no verdict.
 //!
-//! Of many figures some differ by chance, so the confidence level applies to all verdicts together (Bonferroni): each of n figures is
-//! judged at 1 − (1 − level) / n. That needs more repetitions: 6 for one figure at 95 %, 11 for 40.
+//! If many figures are compared, some differ by chance, so the confidence level applies to all verdicts together (Bonferroni): each of n
+//! figures is judged at 1 − (1 − level) / n. A higher level needs more repetitions: 6 for one figure at 95 %, 11 for 40 figures.
 
 mod conditions;
 mod figures;
@@ -25,9 +25,9 @@ pub struct Comparison {
     pub campaigns: [String; 2],
     /// Differences in machine, profile, routers and conditions.
     pub conditions: Vec<String>,
-    /// One row for each figure that both have.
+    /// One row for each figure that both campaigns have.
     pub rows: Vec<Row>,
-    /// Number of judged figures, which share the confidence level.
+    /// Number of judged figures. The confidence level applies to all of them together.
     pub judged: usize,
     /// Bootstrap parameters for each figure.
     pub bootstrap: Bootstrap,
@@ -60,9 +60,9 @@ pub struct Row {
 /// A figure's repetitions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Side {
-    /// Median of the runs; `None` if there are none.
+    /// Median of the runs; `None` if there are no runs.
     pub median: Option<f64>,
-    /// Values of the valid repetitions, in order.
+    /// Values of the valid repetitions, in the order of measurement.
     pub runs: Vec<f64>,
     /// Number of repetitions that were invalid or had no result.
     pub left_out: usize,
@@ -81,14 +81,14 @@ pub enum Judgement {
         /// Repetitions needed.
         needed: usize,
     },
-    /// The worse side was limited by the tester, so its router may be better than measured.
+    /// The tester limited the worse side, whose router may be better than measured.
     LimitedByTester(stats::Comparison),
-    /// The figures cannot be compared, with the reason.
+    /// The figures cannot be compared; the text is the reason.
     Unfit(String),
 }
 
-/// Compares two campaigns. The level of `bootstrap` applies to all figures together: it is raised for each figure, along with the number of
-/// resamples.
+/// Compares two campaigns. The confidence level of `bootstrap` applies to all figures together: each figure gets a higher level, and more
+/// resamples for it.
 pub fn compare(base: &Results, new: &Results, bootstrap: &Bootstrap) -> Comparison {
     let pairs = pairs(base, new);
     let enough = fewest_runs(bootstrap.level);
@@ -122,7 +122,7 @@ impl Comparison {
     }
 }
 
-/// Returns the parameters for each of `n` figures: a raised level, and enough resamples for ten to lie beyond either end of the interval.
+/// Returns the parameters for each of `n` figures: a higher level, and so many resamples that ten lie beyond either end of the interval.
 fn for_each_of(all: &Bootstrap, n: usize) -> Bootstrap {
     let n = n.max(1) as f64;
     let beyond = (1.0 - all.level) / n;
@@ -137,7 +137,7 @@ struct Pair<'a> {
     new: Figure,
 }
 
-/// Returns the figures that both have, in the order of the base.
+/// Returns the figures that both campaigns have, in the order of the base.
 fn pairs<'a>(base: &'a Results, new: &Results) -> Vec<Pair<'a>> {
     let mut pairs = Vec::new();
     for (cell, old) in measurements(base) {
@@ -182,7 +182,7 @@ fn only(one: &Results, other: &Results) -> Vec<String> {
 }
 
 impl Pair<'_> {
-    /// Repetitions of the smaller set.
+    /// Returns the number of repetitions of the smaller set.
     fn fewest(&self) -> usize {
         self.base.runs.len().min(self.new.runs.len())
     }
@@ -213,8 +213,8 @@ impl Pair<'_> {
         }
     }
 
-    /// Returns the terms with the coarser resolution of both. If a run is 0, a ratio is meaningless: the difference is used instead, with a
-    /// resolution scaled by the greater median.
+    /// Returns the terms for the comparison of the runs, with the coarser of the two resolutions. If a run is 0, a ratio is meaningless:
+    /// the terms then use the difference, with the resolution multiplied by the greater median.
     fn terms(&self, base: &Runs, new: &Runs) -> Terms {
         let Terms { wanted, effect, resolution } = self.base.terms;
         let resolution = resolution.max(self.new.terms.resolution);

@@ -1,4 +1,4 @@
-//! Clock of a router's cores, set through the kernel's frequency bounds (its `Documentation/admin-guide/pm/cpufreq.rst`).
+//! Clock of a router's cores, set through the kernel's frequency bounds (Linux, `Documentation/admin-guide/pm/cpufreq.rst`).
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -36,7 +36,8 @@ pub fn check(duts: &[Spec], bed: &testbed::Spec, cpus: &Path) -> Result<(), Stri
     Ok(())
 }
 
-/// A clock set on cores for the lifetime of this value. The old bounds return when the tester ends, even if it is killed.
+/// A clock that is set on cores for the lifetime of this value. The cores get their old bounds back when the value is dropped, or when the
+/// tester ends, even if it is killed.
 pub struct Clock {
     shell: Option<Shell>,
     /// Old bounds of the cores.
@@ -46,10 +47,10 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Sets the clock of these cores.
+    /// Sets the clock of these cores to `mhz`. `cpus` is the sysfs directory of the processors.
     ///
     /// # Errors
-    /// Returns an error if the kernel refuses, or sets another clock.
+    /// Returns an error if the kernel refuses the clock, or sets another one.
     pub fn set(mhz: u32, cores: &[usize], cpus: &Path) -> Result<Clock, Failure> {
         let mut clock = Clock { shell: None, before: Vec::new(), lines: Vec::new() };
         // Declared after `clock`, so that on an error the shell is dropped first and undoes the settings.
@@ -92,13 +93,13 @@ impl Drop for Clock {
 /// Lower and upper bound of a clock, in kHz.
 type Bounds = (u64, u64);
 
-/// True if bounds are within 1 % of the wanted ones, to allow for the processor's steps.
+/// True if bounds are within 1 % of the wanted ones. The processor sets clocks only in steps.
 fn near(now: Bounds, wanted: Bounds) -> bool {
     let near = |now: u64, wanted: u64| now.abs_diff(wanted) * 100 <= wanted;
     near(now.0, wanted.0) && near(now.1, wanted.1)
 }
 
-/// Returns the bounds once they are as wanted, or after [`SETTLE`]. The kernel applies new bounds asynchronously.
+/// Returns the bounds as soon as they are near the wanted ones, or after [`SETTLE`]. The kernel applies new bounds asynchronously.
 ///
 /// # Errors
 /// Returns an error if the bounds cannot be read.
@@ -141,7 +142,8 @@ impl Core {
         Ok((self.number(LOW)?, self.number(HIGH)?))
     }
 
-    /// Returns a line of shell that sets both bounds. It never raises the lower above the upper bound, which the kernel would refuse.
+    /// Returns a line of shell that sets both bounds. At no time does the line set the lower bound above the upper one, which the kernel
+    /// would refuse.
     fn set(&self, (low, high): Bounds) -> Result<String, Failure> {
         let (least, place) = (self.number(LEAST)?, self.1.display());
         let set = |khz: u64, name: &str| format!("echo {khz} > '{place}/{name}'");

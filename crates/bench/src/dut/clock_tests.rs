@@ -1,7 +1,7 @@
 use super::*;
 use crate::dut::Kind;
 
-/// A machine whose cores support 800 to 3200 MHz and are bound to 1000 to 3000 MHz.
+/// A machine whose cores support 800 to 3200 MHz and have the bounds 1000 and 3000 MHz.
 fn machine(cores: usize, more: &[(&str, &str)]) -> std::io::Result<tempfile::TempDir> {
     let cpus = tempfile::tempdir()?;
     for n in 0..cores {

@@ -7,13 +7,13 @@ use super::{Dut, Facts, Spec, cores};
 use crate::testbed::{Bed, Kind, lab};
 use crate::trial::Failure;
 
-/// Text printed after a `start` that ended successfully without staying in the foreground.
+/// Text that is printed when a `start` that does not stay in the foreground has ended successfully.
 const STARTED: &str = "volley-bench: started";
 
 /// A router started by commands.
 pub struct Shell {
     facts: Facts,
-    /// Parent of all started processes, which end with it.
+    /// Parent of all processes that the commands start. They end when the parent ends.
     process: Running,
     place: Place,
     restart: Option<String>,
@@ -27,7 +27,7 @@ pub struct Shell {
 #[derive(Clone)]
 struct Place {
     variables: Vec<(String, String)>,
-    /// Cores of programs that run there.
+    /// Cores on which the commands run.
     cores: Vec<usize>,
     namespace: bool,
 }
@@ -109,7 +109,8 @@ impl Place {
         command
     }
 
-    /// Runs a line of shell and returns its output. It runs in the PID namespace that process `of` made, if given.
+    /// Runs a line of shell and returns the output of the line. The line runs in the PID namespace that process `of` created, if `of` is
+    /// given.
     fn run(&self, line: &str, of: Option<u32>) -> Result<String, Failure> {
         let mut command = self.command();
         if let Some(of) = of {
@@ -167,7 +168,8 @@ impl Dut for Shell {
         Some(Box::new(move || place.run(&line, Some(of)).map(drop).map_err(failed)))
     }
 
-    /// Runs `stop` once. If the started process has ended, its PID namespace is gone, but its effects elsewhere may remain.
+    /// Runs `stop` once. If the started process has ended, `stop` runs without the process's PID namespace, since other effects of the
+    /// router may remain.
     fn end(&mut self) -> Result<(), Failure> {
         let Some(stop) = self.stop.take() else { return Ok(()) };
         let of = self.process.is_running().then(|| self.process.id());

@@ -50,7 +50,8 @@ pub fn write(bed: &Bed, name: &str, text: &str) -> Result<String, Failure> {
     Ok(path.display().to_string())
 }
 
-/// Returns a command that runs a program in the router's namespace, on these cores only: it must keep off the tester's core.
+/// Returns a command that runs a program in the router's namespace, on the cores `of` only, so that the program does not use the tester's
+/// core.
 pub fn on_cores(bed: &Bed, of: &[usize]) -> std::process::Command {
     let mut command = bed.command();
     command.args(["taskset", "--cpu-list", &cores::list(of)]);
@@ -60,13 +61,13 @@ pub fn on_cores(bed: &Bed, of: &[usize]) -> std::process::Command {
 /// Checks that a program is installed.
 ///
 /// # Errors
-/// Returns an error with the packages that provide it, if it is missing.
+/// Returns an error with the packages that provide the program, if the program is missing.
 pub fn installed(name: &str, packages: &str) -> Result<(), Failure> {
     let there = said_by(program("sh").args(["-c", &format!("command -v {name}")]), name);
     there.map(drop).map_err(|_| Failure(format!("program {name} not found: install the packages {packages}")))
 }
 
-/// Returns the commands that add or remove (`verb`) routes to networks.
+/// Returns the commands that add or remove routes to networks; `verb` is "add" or "del".
 pub(super) fn routes(networks: &[Networks], bed: &Bed, verb: &str) -> Vec<String> {
     let line = |n: &Networks| {
         let (first, host) = (n.iter().next()?, n.host(bed));

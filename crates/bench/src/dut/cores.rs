@@ -8,7 +8,7 @@ use crate::trial::Failure;
 /// Checks that the testbed has enough cores for each router's workers.
 ///
 /// # Errors
-/// Returns the first router that needs more, and the remedy.
+/// Returns the first router that needs more cores, and the remedy.
 pub fn check(duts: &[Spec], bed: &testbed::Spec) -> Result<(), String> {
     let (_, all) = testbed::cores_of(bed).map_err(|e| e.0)?;
     for (n, dut) in duts.iter().enumerate() {
@@ -41,8 +41,8 @@ pub fn list(cores: &[usize]) -> String {
     cores.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Returns the busy time of these cores so far in seconds, of all programs and interrupts. `None` without cores or without the kernel's
-/// figures.
+/// Returns how long these cores have been busy since the machine started, in seconds, with all programs and interrupts. `None` if there are
+/// no cores, or the kernel does not report the time.
 pub fn seconds(cores: &[usize]) -> Option<f64> {
     if cores.is_empty() {
         return None;
@@ -50,7 +50,7 @@ pub fn seconds(cores: &[usize]) -> Option<f64> {
     busy(&std::fs::read_to_string("/proc/stat").ok()?, cores)
 }
 
-/// Describes the method of [`seconds`]; empty without cores.
+/// Describes the method of [`seconds`] for reports; empty without cores.
 pub fn how(cores: &[usize]) -> String {
     if cores.is_empty() {
         return String::new();

@@ -8,7 +8,7 @@ use super::{Dut, Facts, Mode, Networks, Spec, commands, cores, queues};
 use crate::testbed::{Bed, Kind, Link, check_router_ports};
 use crate::trial::Failure;
 
-/// Settings of a dedicated router. The report lists those that cannot be set, as in a namespace.
+/// Kernel settings of a dedicated router. Some cannot be set in a namespace; the report lists these.
 const TUNED: [(&str, &str); 9] = [
     // More packets in a softirq run and in the backlog.
     ("net.core.netdev_budget", "1200"),
@@ -19,7 +19,7 @@ const TUNED: [(&str, &str); 9] = [
     ("net.ipv4.conf.all.rp_filter", "0"),
     ("net.ipv4.conf.default.rp_filter", "0"),
     ("net.ipv4.conf.all.send_redirects", "0"),
-    // Room for more neighbours than a host has.
+    // Room for more neighbors than a host has.
     ("net.ipv4.neigh.default.gc_thresh3", "65536"),
     ("net.ipv6.neigh.default.gc_thresh3", "65536"),
 ];
@@ -32,11 +32,11 @@ pub struct Linux {
     facts: Facts,
     shell: Shell,
     interfaces: Vec<String>,
-    /// Cores on which it forwards; empty for another machine.
+    /// Cores on which the kernel forwards; empty if the router is another machine.
     cores: Vec<usize>,
-    /// True if it has routes to networks of a campaign.
+    /// True if the campaign has added routes to the router's namespace.
     has_networks: bool,
-    /// True if it tracks connections and a test uses them.
+    /// True if the kernel tracks connections and a test uses connections.
     has_sessions: bool,
 }
 
@@ -149,7 +149,8 @@ fn tune(shell: &mut Shell, device: &str) {
     }
 }
 
-/// Returns the current receive and send values from the output of `ethtool`, as its arguments. Skips the maximums, which may precede them.
+/// Returns the current receive and send values in the output of `ethtool`, as arguments that set them again. Skips the maximums, which may
+/// precede the current values.
 fn both_ways(said: &str) -> Option<String> {
     let now = said.split_once("Current hardware settings:").map_or(said, |(_, now)| now);
     let of = |name: &str| {
@@ -159,7 +160,7 @@ fn both_ways(said: &str) -> Option<String> {
     Some(format!("rx {} tx {}", of("RX:")?, of("TX:")?))
 }
 
-/// Enables threaded NAPI on a port, and pins the threads to the cores if they are on this machine.
+/// Enables threaded NAPI on a port. Pins the port's NAPI threads to the cores `on` if the port is a veth.
 fn thread(shell: &mut Shell, device: &str, on: &[usize], kind: Kind) -> Result<(), Failure> {
     // NAPI polls a veth only with GRO.
     if kind == Kind::Veth {
@@ -192,8 +193,8 @@ fn masquerade(shell: &mut Shell, device: &str) -> Result<(), Failure> {
     shell.set(&rule, "").map_err(why)
 }
 
-/// Raises the timeouts of UDP connections so that they outlive a trial, as RFC 9693 section 4.4 demands. By default they expire after 30 s
-/// without packets.
+/// Raises the timeouts of UDP connections so that connections outlive a trial, as RFC 9693 section 4.4 demands. By default a connection
+/// expires after 30 s without packets.
 fn track(shell: &mut Shell) -> Result<(), Failure> {
     let why = |e: Failure| Failure(format!("sessions need conntrack (package conntrack): {e}"));
     shell.run(FORGET).map_err(why)?;
@@ -259,7 +260,7 @@ impl Dut for Linux {
         self.has_sessions.then(|| self.shell.run(FORGET).map(drop))
     }
 
-    /// Returns the connections of the namespace, or of the other machine.
+    /// Returns the number of connections in the namespace, or on the other machine.
     fn sessions(&self) -> Option<u64> {
         let count = || self.shell.run("sysctl -n net.netfilter.nf_conntrack_count").ok()?.trim().parse().ok();
         if self.has_sessions { count() } else { None }
@@ -303,7 +304,7 @@ mod tests {
         assert_eq!(both_ways(""), None);
     }
 
-    /// Ports without rings or pause frames are left alone; others get their old values back.
+    /// Ports without rings or pause frames are not changed; other ports get their old values back.
     #[test]
     fn a_tuned_port_is_restored_after_the_router() -> Result<(), Failure> {
         let dir = tempfile::tempdir().map_err(|e| Failure(e.to_string()))?;

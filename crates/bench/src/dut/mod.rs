@@ -34,7 +34,8 @@ pub trait Dut {
     /// Returns the router's name, version and setup.
     fn facts(&self) -> &Facts;
 
-    /// Returns the router's processor time so far in seconds, measured as its [facts](Facts::processor_time) describe. `None` if unknown.
+    /// Returns the processor time that the router has used so far, in seconds; its [facts](Facts::processor_time) describe how it is
+    /// measured. `None` if unknown.
     fn cpu_seconds(&self) -> Option<f64> {
         None
     }
@@ -44,14 +45,14 @@ pub trait Dut {
         &[]
     }
 
-    /// Returns the router's current processes, whose processor time is measured thread by thread. Empty for a router in the kernel, or with
-    /// unknown processes.
+    /// Returns the router's current processes, whose processor time is measured thread by thread. Empty if the router is the kernel, or its
+    /// processes are unknown.
     fn processes(&self) -> Vec<u32> {
         Vec::new()
     }
 
-    /// Returns a function that restarts the router, called on another thread during a trial. The function returns when the router has been
-    /// told to forward again. `None` if the tester cannot restart it.
+    /// Returns a function that restarts the router. It is called on another thread during a trial, and returns when the router has been
+    /// told to forward again. `None` if the tester cannot restart the router.
     fn restarter(&self) -> Option<Box<dyn FnOnce() -> Result<(), Failure> + Send>> {
         None
     }
@@ -68,7 +69,7 @@ pub trait Dut {
         }
     }
 
-    /// Deletes all connections that the router tracks. `None` if it tracks none, or the tester cannot delete them.
+    /// Deletes all connections that the router tracks. `None` if the router tracks none, or the tester cannot delete them.
     fn forget_sessions(&self) -> Option<Result<(), Failure>> {
         None
     }
@@ -78,10 +79,10 @@ pub trait Dut {
         None
     }
 
-    /// Runs the fallible part of ending the router; dropping it does the rest.
+    /// Does the part of stopping the router that can fail; dropping the router does the rest.
     ///
     /// # Errors
-    /// Returns an error if this fails: the router may still run.
+    /// Returns an error if this part fails: the router may still run.
     fn end(&mut self) -> Result<(), Failure> {
         Ok(())
     }
@@ -106,12 +107,12 @@ pub struct Networks {
     pub which: Which,
 }
 
-/// Choice of networks behind a link.
+/// Which of the networks behind a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     /// The first n of [`networks`].
     First(u32),
-    /// The destination of frames with fixed addresses.
+    /// A single network: the destination of frames with fixed addresses.
     Own(IpNet),
 }
 
@@ -146,7 +147,7 @@ pub struct Facts {
     pub version: String,
     /// Setup, line by line.
     pub configuration: Vec<String>,
-    /// Method by which its processor time is measured; empty if it is not measured.
+    /// Method that measures the router's processor time; empty if it is not measured.
     #[serde(default)]
     pub processor_time: String,
 }
@@ -161,7 +162,7 @@ pub fn check_clocks(duts: &[Spec], bed: &testbed::Spec) -> Result<(), String> {
 
 /// A router that was started.
 pub struct Started {
-    /// The router, which ends before its cores get their old clock back.
+    /// The router, which ends before the old clock of its cores is restored.
     pub dut: Box<dyn Dut>,
     /// Description of the router and of its cores' clock, for reports.
     pub facts: Facts,
@@ -171,8 +172,8 @@ pub struct Started {
 /// Starts a router on its cores with its clock, and makes it forward between the links.
 ///
 /// # Errors
-/// Returns an error if the testbed has too few cores, the cores do not support the clock, or the router does not start. The last one
-/// includes the router's output.
+/// Returns an error if the testbed has too few cores, the cores do not support the clock, or the router does not start. In the last case
+/// the error includes the router's output.
 pub fn start(spec: &Spec, bed: &mut Bed) -> Result<Started, Failure> {
     bed.bridged = spec.is_bridge();
     let cores = cores::of(spec, bed.kind(), &bed.cores)?;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::trial::Failure;
 
-/// Maximum times for a program to start and to end.
+/// Maximum time for a program to start, and maximum time for a program to end.
 pub const START: Duration = Duration::from_secs(20);
 const END: Duration = Duration::from_secs(5);
 
@@ -50,7 +50,7 @@ pub struct Running {
     command: Command,
     child: Child,
     log: PathBuf,
-    /// Processor time of earlier processes, before restarts, in seconds.
+    /// Processor time of the processes before the last restart, in seconds.
     before: f64,
 }
 
@@ -58,7 +58,7 @@ impl Running {
     /// Starts a program; its output goes to the file `log`.
     ///
     /// # Errors
-    /// Returns an error if it cannot be started.
+    /// Returns an error if the program cannot be started.
     pub fn start(mut command: Command, log: PathBuf) -> Result<Running, Failure> {
         let failed = |e: std::io::Error| Failure(format!("{}: {e}", log.display()));
         let file = fs::File::create(&log).map_err(failed)?;
@@ -73,7 +73,7 @@ impl Running {
     /// Ends the program and starts it again.
     ///
     /// # Errors
-    /// Returns an error if it cannot be started.
+    /// Returns an error if the program cannot be started.
     pub fn restart(&mut self) -> Result<(), Failure> {
         self.before = self.cpu_seconds().unwrap_or(self.before);
         self.end();
@@ -140,7 +140,7 @@ impl Running {
         all[all.len().saturating_sub(lines)..].join("\n")
     }
 
-    /// Returns the processor time so far, in seconds.
+    /// Returns the processor time so far, in seconds, including that of processes before a restart.
     pub fn cpu_seconds(&self) -> Option<f64> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
         Some(self.before + crate::host::Task::parse(&stat)?.seconds())
@@ -159,7 +159,7 @@ impl Running {
         self.kill();
     }
 
-    /// Ends it at once.
+    /// Kills the process and waits for its end.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

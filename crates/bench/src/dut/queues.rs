@@ -7,11 +7,12 @@ use infra::cpu::parse_list;
 use super::shell::Shell;
 use crate::trial::Failure;
 
-/// Restricts the work for these ports to `workers` cores of the shell's machine and returns these cores. Each port gets as many queues, and
-/// each queue's interrupts get their own core. The shell undoes all of it. The machine's files are below `root`.
+/// Restricts the work for these ports to `workers` cores of the shell's machine and returns these cores. Each port gets `workers` queues,
+/// and the interrupts of each queue get a core of their own. The shell undoes these settings at its end. The machine's files are below
+/// `root`.
 ///
 /// # Errors
-/// Returns an error if the machine has too few cores or a port too few queues, or the kernel refuses a setting.
+/// Returns an error if the machine has too few cores, if a port has too few queues, or if the kernel refuses a setting.
 pub fn spread(
     shell: &mut Shell,
     ports: [&str; 2],
@@ -64,7 +65,7 @@ impl Machine<'_> {
         format!("{}/proc/irq/{irq}/smp_affinity_list", self.root)
     }
 
-    /// Returns the cores to use: those near the port first, and only the first thread of each.
+    /// Returns the cores to use: those near the port first, and only the first hardware thread of each core.
     fn cores(&self, shell: &Shell, port: &str) -> Result<Vec<usize>, Failure> {
         let (root, workers) = (self.root, self.workers);
         let list = |file: String| shell.run(&format!("cat {file}")).map(|text| parse_list(text.trim()));
@@ -84,7 +85,7 @@ impl Machine<'_> {
         Ok(cores)
     }
 
-    /// Returns the interrupts of a port, each with its queue number, if it belongs to a queue.
+    /// Returns the interrupts of a port. An interrupt of a queue has the queue's number.
     fn interrupts(&self, shell: &Shell, port: &str) -> Result<BTreeMap<u32, Option<usize>>, Failure> {
         let root = self.root;
         // A device on another bus, such as virtio, has them at its parent.
@@ -139,7 +140,7 @@ fn queue(name: &str, port: &str) -> Option<usize> {
     name[name.trim_end_matches(|c: char| c.is_ascii_digit()).len()..].parse().ok()
 }
 
-/// Returns the current and the wanted queues as arguments of `ethtool -L`, from the output of `ethtool -l`.
+/// Returns the current and the wanted numbers of queues as arguments of `ethtool -L`, from the output of `ethtool -l`.
 fn channels(said: &str, wanted: usize) -> Option<(String, String)> {
     let (_, now) = said.split_once("Current hardware settings:")?;
     let of = |name: &str| {

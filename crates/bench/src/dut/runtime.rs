@@ -1,4 +1,4 @@
-//! Time of the router's nodes as Volley and VPP show it, and the share of lookups in it (Okelmann 2019, section 6.3.4).
+//! Clocks spent in each node as Volley and VPP show them, and the share of lookup nodes in all clocks (Okelmann 2019, section 6.3.4).
 
 /// CLI command that shows the time of each node.
 pub const RUNTIME: &str = "show runtime";
@@ -21,8 +21,8 @@ pub fn clocks(runtime: &str) -> Vec<(String, String)> {
     if all > 0.0 { vec![counter(LOOKUPS, lookups), counter(NODES, all)] } else { Vec::new() }
 }
 
-/// Parses a line into a node and its clocks. The columns are `Name State Calls Vectors Suspends Clocks Vectors/Call`, with clocks per
-/// vector, and a state of one or two words.
+/// Parses a line into the name of a node and its clocks. The columns are `Name State Calls Vectors Suspends Clocks Vectors/Call`. `Clocks`
+/// is clocks per vector, and the state has one or two words.
 fn node(line: &str) -> Option<(&str, f64)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [name, _, .., calls, vectors, suspends, clocks, a_call] = words[..] else { return None };
@@ -32,7 +32,8 @@ fn node(line: &str) -> Option<(&str, f64)> {
     Some((name, number(vectors)? * number(clocks)?))
 }
 
-/// Returns the share of lookups in the nodes' time, from 0 to below 1, from a router's counters. `None` if the counters are missing.
+/// Returns the share of lookup nodes in the clocks of all nodes, from 0 to below 1, given a router's counters. `None` if the counters are
+/// missing.
 pub fn lookup_share(counters: &[(String, String)]) -> Option<f64> {
     let value = |wanted: &str| counters.iter().find(|(name, _)| name == wanted)?.1.parse::<u64>().ok();
     let (lookups, all) = (value(LOOKUPS)? as f64, value(NODES)? as f64);

@@ -12,12 +12,12 @@ use crate::trial::Failure;
 /// Guard script: reads lines until its input ends for any reason, then runs them in reverse order.
 const GUARD: &str =
     r#"undo=; while IFS= read -r line; do undo="$line; $undo"; done; eval "$undo" >/dev/null 2>&1"#;
-/// Adds the directories of `ip` and `sysctl`, which an ordinary user's `PATH` lacks.
+/// Line of shell that adds the directories of `ip` and `sysctl`, which an ordinary user's `PATH` lacks.
 const SBIN: &str = r#"PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"; export PATH; "#;
 /// Maximum time for undoing all settings.
 const UNDO: Duration = Duration::from_secs(10);
 
-/// A shell in a router's namespace, on this machine or on another one. It undoes all settings when the tester ends, even if it is killed.
+/// A shell in a router's namespace, on this machine or on another one. All settings are undone when the tester ends, even if it is killed.
 pub struct Shell {
     /// Command and arguments that precede a line of shell.
     words: Vec<String>,
@@ -42,7 +42,7 @@ impl Shell {
         }
     }
 
-    /// Opens a shell on this machine, for settings that exist only outside namespaces.
+    /// Opens a shell on this machine outside all namespaces, for settings that exist only there.
     ///
     /// # Errors
     /// Returns an error if the shell cannot be started.
@@ -86,7 +86,7 @@ impl Shell {
         said(program(&self.words[0]).args(&self.words[1..]).arg(format!("{sbin}{line}")), line)
     }
 
-    /// Runs a line and registers the line `undo`, if it is not empty.
+    /// Runs a line of shell. Registers the line `undo` to run at the end, if it is not empty.
     ///
     /// # Errors
     /// Returns an error with the line's output if it fails.
@@ -124,7 +124,7 @@ impl Shell {
         }
     }
 
-    /// Sets a kernel parameter and registers its old value.
+    /// Sets a kernel parameter. Registers a line that sets the old value again.
     ///
     /// # Errors
     /// Returns an error if the parameter does not exist or cannot be set.

@@ -24,10 +24,10 @@ pub struct Table {
     /// Name in reports; the kind's name by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Number of the testbed's cores that it uses; one by default.
+    /// Number of the testbed's cores that the router uses; one by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
-    /// Clock of its cores in MHz; unchanged by default.
+    /// Clock of the router's cores in MHz; unchanged by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_mhz: Option<u32>,
     /// Setup of the router.
@@ -51,7 +51,7 @@ pub struct Table {
     /// `command`: runs after the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configure: Option<String>,
-    /// `command`: restarts the router, and ends when it has been told to forward again.
+    /// `command`: restarts the router, and ends when the router has been told to forward again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<String>,
     /// `command`: runs before the router is ended.
@@ -258,22 +258,23 @@ impl Spec {
         format!("router {} ({}): {why}", n + 1, self.name())
     }
 
-    /// Returns the number of cores that it uses.
+    /// Returns the number of cores that the router uses.
     pub fn workers(&self) -> usize {
         self.workers.unwrap_or(1)
     }
 
-    /// Returns the number of cores on a testbed. `None` on another machine, unless the campaign sets it.
+    /// Returns the number of cores that the router uses on this kind of testbed. `None` if the router is
+    /// another machine and the campaign does not set the number.
     pub fn workers_on(&self, bed: testbed::Kind) -> Option<usize> {
         self.workers.or((bed != testbed::Kind::Physical).then_some(1))
     }
 
-    /// True if it forwards frames without routing, by their Ethernet addresses or regardless of them.
+    /// True if the router forwards frames without routing, by their Ethernet addresses or regardless of them.
     pub fn is_bridge(&self) -> bool {
         self.kind == Kind::Testpmd || self.bridge == Some(true)
     }
 
-    /// True if the tester can restart it in a trial.
+    /// True if the tester can restart the router in a trial.
     pub fn can_restart(&self) -> bool {
         self.kind == Kind::Volley || self.restart.is_some()
     }
@@ -281,7 +282,7 @@ impl Spec {
     /// Checks that the testbed supports this router with these keys.
     ///
     /// # Errors
-    /// Returns the first fault: its key and the remedy.
+    /// Returns the first faulty key and the remedy.
     fn check(&self, bed: &testbed::Spec) -> Result<(), String> {
         let kind = self.kind;
         if let Some(key) = self.written().find(|key| !kind.keys().contains(key)) {
@@ -367,7 +368,7 @@ impl Spec {
     }
 }
 
-/// Checks the routers of a campaign and its testbed.
+/// Checks the routers and the testbed of a campaign.
 ///
 /// # Errors
 /// Returns the first fault.

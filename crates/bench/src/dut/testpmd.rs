@@ -22,7 +22,8 @@ impl Testpmd {
     /// Starts testpmd, forwarding on these cores.
     ///
     /// # Errors
-    /// Returns an error if the program is missing, or does not start, with its output.
+    /// Returns an error if the program is missing, or does not start. In the second case the error includes
+    /// the program's output.
     pub fn start(spec: &Spec, bed: &Bed, on: &[usize]) -> Result<Testpmd, Failure> {
         commands::installed(NAME, "Debian's dpdk-dev and librte-net-memif23")?;
         let words = words(spec.mode, &bed.links, on);

@@ -13,7 +13,7 @@ use crate::testbed::{Bed, Kind, lab};
 use crate::trial::Failure;
 use crate::version::with_build;
 
-/// Text that it prints when it is ready to forward.
+/// Text that Volley prints when it is ready to forward.
 const READY: &str = "volley: ready";
 
 /// Names and values of counters.
@@ -42,10 +42,10 @@ pub struct Volley {
 }
 
 impl Volley {
-    /// Starts Volley with one worker for each core. Without a driver in the campaign, it takes the fastest that works here.
+    /// Starts Volley with one worker for each core. Without a driver in the campaign, uses the fastest driver that works on this machine.
     ///
     /// # Errors
-    /// Returns an error with its output if it does not start.
+    /// Returns an error with Volley's output if Volley does not start.
     pub fn start(spec: &Spec, bed: &Bed, on: &[usize]) -> Result<Volley, Failure> {
         let fastest = match (spec.driver, bed.kind()) {
             (Some(driver), _) => return Volley::start_with(driver, spec, bed, on),
@@ -131,7 +131,7 @@ impl Dut for Volley {
         old.iter().chain(&new).try_for_each(|line| self.ask(line).map(drop))
     }
 
-    /// Returns its nonzero interface counters, drops by node and reason, and the clocks of its nodes.
+    /// Returns the router's nonzero interface counters, its drops by node and reason, and the clocks of its nodes.
     fn counters(&self) -> Vec<(String, String)> {
         let said = |words: &str, read: fn(&str) -> serde_json::Result<Counters>| {
             let read = |text: String| read(&text).map_err(|e| Failure(format!("{words}: {e}")));

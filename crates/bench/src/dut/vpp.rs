@@ -20,7 +20,7 @@ impl Vpp {
     /// Starts VPP with one worker for each core. Its main thread gets the next core, if the testbed has one.
     ///
     /// # Errors
-    /// Returns an error if the program is missing, or does not start, with its output.
+    /// Returns an error if the program is missing, or does not start. In the second case the error includes the program's output.
     pub fn start(spec: &Spec, bed: &Bed, on: &[usize]) -> Result<Vpp, Failure> {
         for name in ["vpp", "vppctl"] {
             commands::installed(name, "FD.io's vpp and vpp-plugin-core")?;
@@ -47,11 +47,11 @@ impl Vpp {
     }
 }
 
-/// Returns the main thread's core: the next one after the workers' cores, since it cannot share theirs. `None` if the
-/// testbed has only one core: then the main thread forwards.
+/// Returns the main thread's core: the next one after the workers' cores, since the main thread cannot share a core with a worker. `None`
+/// if the testbed has only one core; the main thread then forwards.
 ///
 /// # Errors
-/// Returns an error if several workers leave no core for it.
+/// Returns an error if there are several workers and no core is left for the main thread.
 pub(super) fn main_core(all: &[usize], on: &[usize]) -> Result<Option<usize>, Failure> {
     let main = all.get(on.len()).copied();
     if main.is_none() && on.len() > 1 {

@@ -8,7 +8,7 @@ use super::counter::{Counters, Unit};
 use super::power::Power;
 use crate::program;
 
-/// Maximum time of a program for a reading.
+/// Maximum time that a program may take for a reading.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Upper limit for the power of a router, in watts.
 const MOST_WATTS: f64 = 100_000.0;
@@ -32,10 +32,10 @@ pub(super) struct Shell {
 }
 
 impl Shell {
-    /// Runs the command once to check it, and to find the resolution of its figure.
+    /// Runs the command once, to check it and to find the resolution of the figure that it prints.
     ///
     /// # Errors
-    /// Returns an error if it prints no figure.
+    /// Returns an error if the command prints no figure.
     pub fn open(line: &str) -> Result<Shell, Fault> {
         let text = Shell::ask(line)?;
         figure(line, &text)?;
@@ -106,7 +106,7 @@ impl Ipmi {
     }
 }
 
-/// Parses the watts in `Instantaneous power reading:   220 Watts`, unless the output reports that measuring is off.
+/// Parses the watts in `Instantaneous power reading:   220 Watts`. `None` if the output reports that the measurement is off.
 fn dcmi(text: &str) -> Option<f64> {
     let after = |label: &str| text.lines().find_map(|l| l.trim().strip_prefix(label)).map(str::trim);
     if after("Power reading state is:").is_some_and(|state| state != "activated") {

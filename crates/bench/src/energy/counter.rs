@@ -6,37 +6,39 @@ use std::time::{Duration, Instant};
 use super::sampler::{Sample, Sampler};
 use super::{Energy, Fault, Meter, Part, Reading, Resolution, not_begun};
 
-/// A counter of a meter.
+/// One counter of a meter.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Unit {
     pub name: String,
-    /// Joules of one step.
+    /// Energy of one count, in joules.
     pub joules: f64,
     /// Smallest visible change, in joules.
     pub step: f64,
-    /// Number of values before it wraps around to 0.
+    /// Number of values of the counter, after which it wraps around to 0.
     pub values: u128,
-    /// True if it is added to the sum.
+    /// True if the counter is added to the meter's sum.
     pub counted: bool,
 }
 
-/// A source of counters, always in the same order.
+/// A source of counters. Descriptions and values have the same order.
 pub(super) trait Counters: Send + 'static {
     /// Returns the counters' descriptions.
     fn units(&self) -> &[Unit];
     /// Returns the current values.
     fn read(&mut self) -> Result<Vec<u64>, Fault>;
-    /// Returns an upper limit for the power of one counter, in watts. It distinguishes a wraparound from a reset.
+    /// Returns an upper limit for the power of one counter, in watts. An increase that exceeds this power is a reset of the counter, not a
+    /// wraparound.
     fn most_watts(&self) -> f64;
 }
 
-/// Returns the increase of a counter with `values` values between two readings, if it wrapped around at most once.
+/// Returns the increase of a counter between two readings, if it wrapped around at most once. `values` is the number of values of the
+/// counter.
 pub(super) fn added(before: u64, now: u64, values: u128) -> u128 {
     let (before, now) = (u128::from(before), u128::from(now));
     if now >= before { now - before } else { (now + values).saturating_sub(before) }
 }
 
-/// Returns the shortest time in which a counter can wrap around, in seconds.
+/// Returns the shortest time in which one of the counters can wrap around, in seconds.
 fn longest_gap(units: &[Unit], most_watts: f64) -> f64 {
     units.iter().map(|u| u.values as f64 * u.joules / most_watts).fold(f64::INFINITY, f64::min)
 }
@@ -82,7 +84,7 @@ impl<C: Counters> Sample for Sum<C> {
     }
 }
 
-/// Adds the counters' increase in a time of `gap` seconds.
+/// Adds the increase of each counter in `gap` seconds to its sum. `most` is the upper limit for the power of a counter, in watts.
 fn add(
     sums: &mut [u128],
     units: &[Unit],
@@ -154,7 +156,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The oracle is a counter that never wraps; the meter sees only its remainder.
+        /// The reference is a counter that never wraps around; the meter sees only the remainder of its value.
         #[test]
         fn wraparounds_do_not_change_the_sum(
             values in 2u64..1 << 40,

@@ -16,11 +16,11 @@ use crate::host::{TICKS, Task, Times};
 pub struct CpuReading {
     /// Seconds from the first reading to the last.
     pub seconds: f64,
-    /// Processor time: two processors busy for a second give two seconds.
+    /// Processor time in seconds: two processors busy for a second give two seconds.
     pub total: f64,
-    /// Scope of the total.
+    /// What the total covers.
     pub whose: Whose,
-    /// Time of each core, of all programs.
+    /// Time of each core: that of all programs and of interrupts, and the time stolen by the host.
     pub cores: Vec<CoreTime>,
     /// Time of the router's threads that still ran at the end. Threads that ended earlier are only in the total.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -30,13 +30,13 @@ pub struct CpuReading {
     pub cgroup: Option<GroupTime>,
 }
 
-/// Scope of a total.
+/// What a total covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Whose {
     /// All work on the listed cores, of any program.
     Cores,
-    /// The router's processes, without the kernel's work for them in interrupts.
+    /// The router's processes, without the time that the kernel works for them in interrupts.
     Processes,
     /// The control group.
     Cgroup,
@@ -50,7 +50,7 @@ pub struct CoreTime {
     pub core: usize,
     /// Programs.
     pub user: f64,
-    /// The kernel on behalf of programs.
+    /// The kernel, on behalf of programs.
     pub system: f64,
     /// Interrupts.
     pub irq: f64,
@@ -70,7 +70,7 @@ pub struct ThreadTime {
     pub name: String,
     /// User time.
     pub user: f64,
-    /// The kernel on its behalf.
+    /// The kernel, on behalf of the thread.
     pub system: f64,
 }
 
@@ -82,7 +82,7 @@ pub struct GroupTime {
     pub total: f64,
     /// Programs.
     pub user: f64,
-    /// The kernel on their behalf.
+    /// The kernel, on behalf of the group's programs.
     pub system: f64,
 }
 
@@ -95,10 +95,10 @@ pub(super) struct Cpu {
     before: Option<Snapshot>,
 }
 
-/// A process or thread ID, which may be reused, and its start time.
+/// A process or thread ID, and its start time, since the kernel may reuse the ID.
 type Id = (u32, u64);
 
-/// All counts at one time.
+/// All counters at one time.
 struct Snapshot {
     at: Instant,
     cores: BTreeMap<usize, Times>,
@@ -108,10 +108,10 @@ struct Snapshot {
 }
 
 impl Cpu {
-    /// Opens a meter of these cores, these processes, and this control group's directory.
+    /// Opens a meter for these cores, these processes, and the control group with this directory.
     ///
     /// # Errors
-    /// Returns an error if one of them does not exist.
+    /// Returns an error if a core, a process or the group does not exist.
     pub fn open(cores: &[usize], processes: &[u32], cgroup: Option<&Path>) -> Result<Cpu, Fault> {
         let (cores, processes) = (cores.to_vec(), processes.to_vec());
         let cgroup = cgroup.map(Path::to_path_buf);
@@ -172,7 +172,7 @@ fn task_of(dir: &Path) -> Result<Task, Fault> {
     task(&dir.join("stat"))
 }
 
-/// Returns the microseconds of a control group: total, user and system (Linux, Documentation/admin-guide/cgroup-v2.rst).
+/// Returns the processor time of a control group in microseconds: total, user and system (Linux, Documentation/admin-guide/cgroup-v2.rst).
 fn group(dir: &Path) -> Result<[u64; 3], Fault> {
     let file = dir.join("cpu.stat");
     let text = text(&file)?;

@@ -14,7 +14,7 @@ fn read(meter: &mut Cpu) -> CpuReading {
     }
 }
 
-/// Returns a task's line with its times and its start.
+/// Returns the line in which the kernel describes a task: user and system time in ticks, and start time.
 fn line(id: u32, name: &str, user: u64, system: u64, started: u64) -> String {
     format!("{id} ({name}) S 1 1 1 0 -1 0 0 0 0 0 {user} {system} 0 0 20 0 1 0 {started} 0 0\n")
 }
@@ -25,7 +25,8 @@ fn put(dir: &Path, file: &str, text: &str) {
     fs::write(file, text).unwrap();
 }
 
-/// Returns a meter and its tree before the trial: cores 0 and 1, process 7 with threads 7 and 8, and a control group.
+/// Returns a meter and the tree of files that it reads, as they are before the trial: cores 0 and 1, process 7 with threads 7 and 8, and a
+/// control group.
 fn tree() -> (tempfile::TempDir, Cpu) {
     let dir = tempfile::tempdir().unwrap();
     put(dir.path(), "stat", "cpu  0 0 0 0 0 0 0 0\ncpu0 10 0 10 50 0 1 2 3\ncpu1 5 0 5 5 0 5 5 5\n");

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{Fault, Kind, Meter, Reading, Spec};
 
-/// Reading of one meter for a trial, or why it has none.
+/// Reading of one meter for a trial, or an error if there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Measured {
     /// The meter's name.
     pub meter: String,
-    /// Quantity that it measures.
+    /// Quantity that the meter measures.
     pub kind: Kind,
     /// Reading. A failed meter does not invalidate the trial.
     pub reading: Result<Reading, Fault>,
@@ -27,16 +27,16 @@ struct One {
     number: usize,
     name: String,
     kind: Kind,
-    /// The meter, or why it is not available.
+    /// The meter, or an error if it is not available.
     meter: Result<Box<dyn Meter>, Fault>,
-    /// Result of its start.
+    /// Result of starting the meter.
     begun: Result<(), Fault>,
 }
 
 impl Meters {
-    /// Opens all meters; if the campaign has none, a meter of the router's processor time. `cores` and `processes` are
-    /// those of the router. Without `cores`, leaves out `cpu` meters that name neither cores nor a control group. An
-    /// unavailable meter has no readings.
+    /// Opens all meters. If the campaign has none, opens a meter of the router's processor time. `cores` and `processes` are those of the
+    /// router. Leaves out `cpu` meters that name neither cores nor a control group if `cores` is empty. An unavailable meter has no
+    /// readings.
     pub fn open(specs: &[Spec], cores: &[usize], processes: &[u32]) -> Meters {
         let specs = if specs.is_empty() { &[Spec::CPU] } else { specs };
         let here = specs.iter().enumerate().filter(|(_, spec)| **spec != Spec::CPU || !cores.is_empty());
@@ -57,7 +57,7 @@ impl Meters {
         self.0.iter().filter_map(why)
     }
 
-    /// Sets the router's processes, which change when it is restarted.
+    /// Sets the router's processes, which change when the router is restarted.
     pub fn watch(&mut self, processes: &[u32]) {
         self.0.iter_mut().filter_map(|one| one.meter.as_mut().ok()).for_each(|meter| meter.watch(processes));
     }
@@ -69,7 +69,7 @@ impl Meters {
         }
     }
 
-    /// Ends all meters, right after the trial, and returns their readings in the order of the campaign.
+    /// Ends all meters, right after a trial, and returns their readings in the order of the campaign.
     pub fn end(&mut self) -> Vec<Measured> {
         let measure = |one: &mut One| {
             let begun = std::mem::replace(&mut one.begun, Ok(()));
@@ -79,7 +79,7 @@ impl Meters {
         self.0.iter_mut().map(measure).collect()
     }
 
-    /// Returns the readings of a time without traffic.
+    /// Measures for `time` without traffic and returns the readings.
     pub fn idle(&mut self, time: Duration) -> Vec<Measured> {
         self.begin();
         std::thread::sleep(time);

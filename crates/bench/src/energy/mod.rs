@@ -1,8 +1,8 @@
-//! Energy of a router if there is a meter, and processor time if there is none.
+//! Energy of a router if there is an energy meter, and processor time if there is none.
 //!
-//! A campaign describes each meter with a [`Spec`], and [`Meters`] reads all of them around a trial. Energy counters give the difference of
-//! two readings. Powers are sampled at a fixed interval and integrated. Processor time is never shown as energy. [`Results`] has the
-//! papers' figures.
+//! A campaign describes each meter with a [`Spec`], and [`Meters`] reads all of them around a trial. The energy is the difference of two
+//! readings of an energy counter, or the integral of a power that is sampled at a fixed interval. Processor time is never shown as energy.
+//! [`Results`] has the papers' figures.
 
 mod command;
 mod counter;
@@ -52,13 +52,13 @@ pub enum Resolution {
 pub struct Energy {
     /// Seconds from the first reading to the last.
     pub seconds: f64,
-    /// Joules in that time.
+    /// Energy in that time, in joules.
     pub joules: f64,
     /// Resolution of the meter.
     pub resolution: Resolution,
     /// Number of readings, first and last included.
     pub readings: u64,
-    /// Longest time between two readings, in seconds; changes of a power within it are not seen.
+    /// Longest time between two readings, in seconds. Changes of power between two readings are not seen.
     pub longest_gap: f64,
     /// Energy of each part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -69,11 +69,11 @@ pub struct Energy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Part {
-    /// Name, with the part that includes it as a prefix.
+    /// Name. If another part includes this part, the name starts with that part.
     pub name: String,
     /// Joules.
     pub joules: f64,
-    /// True if the part is added to the sum; otherwise another part already includes it.
+    /// True if the part is added to the sum. False if another part already includes it.
     pub counted: bool,
 }
 
@@ -87,7 +87,7 @@ pub enum Reading {
     CpuTime(CpuReading),
 }
 
-/// A meter, read before and after a trial.
+/// A meter that measures from the start to the end of a trial.
 pub trait Meter: Send {
     /// Returns the resolution.
     fn resolution(&self) -> Resolution;
@@ -101,10 +101,10 @@ pub trait Meter: Send {
     /// Returns an error if the meter cannot be read.
     fn begin(&mut self) -> Result<(), Fault>;
 
-    /// Ends the measurement started by [`begin`](Self::begin).
+    /// Ends the measurement that [`begin`](Self::begin) started and returns the reading.
     ///
     /// # Errors
-    /// Returns an error if the meter cannot be read, failed in between, or was not started.
+    /// Returns an error if the meter cannot be read, failed during the measurement, or was not started.
     fn end(&mut self) -> Result<Reading, Fault>;
 }
 
@@ -120,7 +120,7 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Returns the error of an end without a start.
+/// Returns the error for ending a measurement that was not started.
 fn not_begun() -> Fault {
     Fault("the meter was not started, or its start failed".into())
 }

@@ -46,7 +46,7 @@ impl<P: Power> Sample for Samples<P> {
     }
 }
 
-/// Integrates a power over its samples (time in seconds, power in watts) and returns joules.
+/// Integrates a power over its samples (time in seconds, power in watts). Returns the energy in joules.
 fn trapezoid(samples: &[(f64, f64)]) -> f64 {
     samples.windows(2).map(|w| (w[1].0 - w[0].0) * (w[0].1 + w[1].1) / 2.0).sum()
 }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The integral is exact for a linear power, however it is sampled.
+        /// The integral is exact for a power that changes linearly, whatever the times of the samples.
         #[test]
         fn a_linear_power_is_integrated_exactly(
             at_zero in 0.0f64..500.0, slope in -1.0f64..5.0, gaps in prop::collection::vec(0.001f64..10.0, 1..40),
@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    /// A power of 10, 20, 30 … W, which fails on demand.
+    /// A power of 10, 20, 30 … W, which cannot be read above a maximum.
     struct Rising(f64, f64);
 
     impl Power for Rising {

@@ -13,7 +13,7 @@ use super::counter::{Counters, Unit};
 /// Sysfs directory of the domains.
 pub(super) const ROOT: &str = "/sys/class/powercap";
 
-/// Upper limit for the power of a package or memory, in watts; distinguishes a wraparound from a fault.
+/// Upper limit for the power of a package or memory, in watts. An increase that exceeds this power is a fault, not a wraparound.
 const MOST_WATTS: f64 = 1000.0;
 
 /// The domains of a machine.
@@ -26,7 +26,7 @@ impl Rapl {
     /// Opens all domains below the directory.
     ///
     /// # Errors
-    /// Returns an error if there are none, or one cannot be read.
+    /// Returns an error if there is no domain that counts, or a domain cannot be read.
     pub fn open(root: &Path) -> Result<Rapl, Fault> {
         let missing = |why: String| {
             Fault(format!(
@@ -55,7 +55,7 @@ impl Rapl {
             rapl.files.push(dir.join("energy_uj"));
         }
         if !rapl.units.iter().any(|u| u.counted) {
-            return Err(missing("no intel-rapl:* domain has a package".into()));
+            return Err(missing("no intel-rapl:* domain measures a processor package".into()));
         }
         rapl.read()?;
         Ok(rapl)
@@ -142,7 +142,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let said = |root: &Path| Rapl::open(root).map_or_else(|f| f.to_string(), |_| "nothing".into());
         assert!(said(&root.path().join("powercap")).contains("powercap: No such file"));
-        assert!(said(root.path()).contains("no intel-rapl:* domain has a package"));
+        assert!(said(root.path()).contains("no intel-rapl:* domain measures a processor package"));
         domain(root.path(), "intel-rapl:0", "package-0", 5);
         fs::write(root.path().join("intel-rapl:0/energy_uj"), "many").unwrap();
         assert!(said(root.path()).contains("energy_uj: \"many\" is not a number"));

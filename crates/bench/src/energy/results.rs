@@ -11,21 +11,21 @@ use crate::stats::efficiency;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Work {
-    /// Frames that were delivered; lost ones do not count.
+    /// Frames that were delivered, without lost frames.
     pub frames: u64,
-    /// Bytes of these frames, with frame check sequence.
+    /// Bytes of the delivered frames, with frame check sequence.
     pub bytes: u64,
 }
 
-/// Figures derived from a reading. A figure is missing if nothing was delivered, or the meter's resolution is too coarse.
+/// Figures derived from a reading. A figure is missing if no frame was delivered, or the meter's resolution is too coarse.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum Results {
     /// Figures of an energy meter.
     Energy {
-        /// Watt-hours from the first reading to the last, idle power included.
+        /// Energy in watt-hours from the first reading to the last, including idle power.
         watt_hours: f64,
-        /// Possible error by the meter's resolution, as a share of the energy.
+        /// Possible error due to the meter's resolution, as a share of the energy.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         step_share: Option<f64>,
         /// Average power in watts.
@@ -55,7 +55,7 @@ pub enum Results {
 }
 
 impl Results {
-    /// Computes the figures from the reading of a trial and the same meter's reading without traffic.
+    /// Computes the figures from `reading`, the reading of a trial, and `idle`, the reading of the same meter without traffic.
     pub fn of(reading: &Reading, idle: Option<&Reading>, work: Work) -> Results {
         match reading {
             Reading::Energy(energy) => {
@@ -130,7 +130,7 @@ mod tests {
 
     const WORK: Work = Work { frames: 60_000_000, bytes: 3_840_000_000 };
 
-    /// Two minutes of the thesis: 5 Wh idle, and 6 Wh for half a million frames per second.
+    /// Two minutes from the thesis: 5 Wh without traffic, and 6 Wh with half a million frames per second.
     #[test]
     fn the_figures_of_the_thesis_are_reproduced() {
         let results = Results::of(&energy(120.0, 21_600.0), Some(&energy(120.0, 18_000.0)), WORK);

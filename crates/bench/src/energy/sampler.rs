@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Fault;
 
-/// A source of readings that stores them.
+/// A source that takes and stores readings.
 pub(super) trait Sample: Send + 'static {
     /// Takes one reading.
     fn sample(&mut self) -> Result<(), Fault>;
@@ -39,7 +39,7 @@ impl<S: Sample> Sampler<S> {
         Ok(Sampler { stop, thread })
     }
 
-    /// Takes the last reading and returns the source.
+    /// Stops the thread, takes a last reading, and returns the source.
     ///
     /// # Errors
     /// Returns the error of the first failed reading.

@@ -10,22 +10,23 @@ use super::counter::{Counters, Unit};
 
 /// Raritan's PDU2-MIB: `measurementsOutletSensorValue`, by unit, outlet and sensor.
 const OUTLET_VALUE: [u64; 13] = [1, 3, 6, 1, 4, 1, 13742, 6, 5, 4, 3, 1, 4];
-/// `outletSensorDecimalDigits`, with the same index: the value is divided by 10 to this power.
+/// `outletSensorDecimalDigits`, with the same index: the number of decimal digits. The energy is the value divided by 10 to the power of
+/// this number.
 const OUTLET_DIGITS: [u64; 13] = [1, 3, 6, 1, 4, 1, 13742, 6, 3, 5, 4, 1, 7];
 /// `activeEnergy` of SensorTypeEnumeration, in watt-hours.
 const ACTIVE_ENERGY: u64 = 8;
 /// Upper limit for the power of an outlet or a rack, in watts.
 const MOST_WATTS: f64 = 100_000.0;
-/// Timeout of a request, and number of tries, since datagrams get lost.
+/// Timeout of a request, and number of tries for a request, since datagrams get lost.
 const PATIENCE: Duration = Duration::from_secs(1);
 const TRIES: usize = 3;
 
 /// Object to read.
 #[derive(Clone, Debug)]
 pub(super) enum What {
-    /// An outlet of a Raritan PX, and the number of its unit among linked ones.
+    /// An outlet of a Raritan PX. `pdu` is the number of its unit among linked units.
     Outlet { pdu: u32, outlet: u32 },
-    /// Any counter, with the joules of one step.
+    /// Any counter. `joules` is the energy of one count.
     Object { oid: Vec<u64>, joules: f64 },
 }
 
@@ -73,7 +74,7 @@ impl Snmp {
         Ok(snmp)
     }
 
-    /// Reads a value; also returns the number of values before its type wraps around to 0.
+    /// Reads a value. Also returns the number of values of its type, after which it wraps around to 0.
     fn get(&mut self, oid: &[u64]) -> Result<(u64, u128), Fault> {
         let shown: Vec<_> = oid.iter().map(u64::to_string).collect();
         let failed =
@@ -104,8 +105,8 @@ impl Snmp {
 
 use What::{Object, Outlet};
 
-/// Returns a value, and its type's number of values. Gauges and integers do not wrap around (RFC 2578, section 7.1): a smaller value means
-/// a reset.
+/// Returns a value, and the number of values of its type. Gauges and integers do not wrap around (RFC 2578, section 7.1), so a smaller
+/// value means a reset.
 fn number(value: &Value<'_>) -> Option<(u64, u128)> {
     match *value {
         Value::Counter32(v) => Some((v.into(), 1 << 32)),

@@ -12,7 +12,7 @@ use super::*;
 use crate::energy::counter::Counting;
 use crate::energy::{Meter, Reading, Resolution};
 
-/// An agent on a free port of the loopback; it ends when this is dropped.
+/// An agent on a free port of the loopback interface. Dropping this value ends the agent.
 struct Agent {
     child: Child,
     dir: tempfile::TempDir,
@@ -26,8 +26,8 @@ impl Drop for Agent {
     }
 }
 
-/// Script for the objects below 1.3.6.1.4.1.13742: one file each, with type and value. It keeps running and is called for each request
-/// (snmpd.conf(5), `pass_persist`), while `pass` caches values for 30 seconds.
+/// Script for the objects below 1.3.6.1.4.1.13742, each in a file with its type and value. The agent starts the script once and asks it for
+/// each request (snmpd.conf(5), `pass_persist`), while a `pass` script's values are cached for 30 seconds.
 const PASS: &str = r#"while read -r what; do
     case $what in
     PING) echo PONG ;;
@@ -75,8 +75,8 @@ impl Agent {
         Some(agent)
     }
 
-    /// Waits until the agent uses its script: on a busy machine it first reports that the object does not exist. Times out for an object
-    /// that is not a counter.
+    /// Waits until the agent uses its script, since on a busy machine it first reports that the object does not exist. Times out for an
+    /// object that is not a counter.
     fn settle(&self, oid: &str) {
         let oid: Vec<u64> = oid.split('.').filter_map(|part| part.parse().ok()).collect();
         let end = Instant::now() + Duration::from_secs(3);

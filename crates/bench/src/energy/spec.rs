@@ -29,13 +29,13 @@ pub enum Spec {
         /// Outlet of a Raritan PX3, from 1 on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         outlet: Option<u32>,
-        /// Unit among those that share the address, from 1 on.
+        /// Number of the unit among those that share the address, from 1 on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pdu: Option<u32>,
         /// Object identifier to read instead of an outlet.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         oid: Option<String>,
-        /// Joules of one step of the object.
+        /// Energy of one count of the object, in joules.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         joules_per_unit: Option<f64>,
     },
@@ -48,14 +48,14 @@ pub enum Spec {
         #[serde(default = "second")]
         interval_seconds: f64,
     },
-    /// A shell command that prints the joules so far, or the power.
+    /// A shell command that prints the energy so far in joules, or the power in watts.
     Command {
         /// The line of shell.
         command: String,
-        /// True if it prints watts, not joules.
+        /// True if the command prints watts, not joules.
         #[serde(default)]
         watts: bool,
-        /// Seconds between samples of watts.
+        /// Seconds between two samples of the power.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         interval_seconds: Option<f64>,
     },
@@ -85,7 +85,7 @@ impl Spec {
     /// Checks the keys without reading the meter.
     ///
     /// # Errors
-    /// Returns the faulty key and the remedy.
+    /// Returns the first faulty key and the remedy.
     pub fn check(&self) -> Result<(), Fault> {
         let fault = |text: &str| Err(Fault(text.into()));
         match self {
@@ -126,12 +126,12 @@ impl Spec {
         }
     }
 
-    /// Returns the quantity that it measures.
+    /// Returns the quantity that the meter measures.
     pub fn kind(&self) -> Kind {
         if matches!(self, Spec::Cpu { .. }) { Kind::CpuTime } else { Kind::Energy }
     }
 
-    /// True if it is read over the network.
+    /// True if the meter is read over the network.
     pub fn is_remote(&self) -> bool {
         match self {
             Spec::Snmp { .. } => true,
@@ -178,7 +178,8 @@ impl Spec {
         }
     }
 
-    /// Opens the meter and reads it once. `cores` and `processes` are the router's, for processor time.
+    /// Opens the meter and reads it once. `cores` and `processes` are those of the router, for meters of
+    /// processor time.
     ///
     /// # Errors
     /// Returns an error with the cause if the meter is not available.

@@ -22,7 +22,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Returns the reply to a frame, if it asks for one of the hosts.
+    /// Returns the reply to a frame that asks for one of the hosts; `None` for other frames.
     pub fn answer(&self, frame: &[u8]) -> Option<Vec<u8>> {
         let word = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?));
         let asker = Mac(*frame.get(6..)?.first_chunk()?);

@@ -1,4 +1,4 @@
-//! Runs trials: senders keep a schedule, receivers account for every frame.
+//! Runs trials: senders send frames by a schedule, and receivers count every frame.
 
 pub mod host;
 pub mod receiver;

@@ -1,4 +1,4 @@
-//! Accounts for received frames.
+//! Counts received frames for each stream.
 
 use buf::Frame;
 
@@ -15,28 +15,29 @@ pub struct Receiver {
     streams: Vec<Account>,
     /// Frames of this trial received on the wrong port.
     pub astray: u64,
-    /// Frames that do not belong to this trial: without a mark, of another trial, or with a number that was never sent.
+    /// Frames that do not belong to this trial: frames without a mark, frames of another trial, and frames with a number that was never
+    /// sent.
     pub foreign: u64,
-    /// Of the foreign frames, answered requests for hosts behind each port; the caller counts them.
+    /// Number of the foreign frames at each port that were answered requests for hosts. The caller counts them.
     pub asked: Vec<u64>,
 }
 
-/// Account of one stream.
+/// Counts and delays of one stream.
 pub struct Account {
-    /// Port that should receive its frames.
+    /// Port that should receive the stream's frames.
     to: usize,
     mode: Mode,
     /// Nanoseconds per tick.
     ns_per_tick: f64,
-    /// One bit for each frame: set once it was received.
+    /// One bit for each frame, set when the frame was received.
     seen: Box<[u64]>,
-    /// Next sequence number if nothing is reordered.
+    /// Sequence number of the next frame if no frame is reordered.
     expected: u64,
     /// Counts so far.
     pub tally: Tally,
     /// Delays of the received frames.
     pub delays: DelayHistogram,
-    /// Delay differences of successive frames, if they are recorded. A reordered frame counts as lost.
+    /// Delay differences of successive frames, if they are recorded. A reordered frame counts as a lost one.
     pub ipdv: Option<IpdvHistogram>,
 }
 
@@ -54,13 +55,14 @@ pub struct Tally {
 }
 
 impl Receiver {
-    /// Creates a receiver for these streams, numbered from 0 on, and this number of ports.
+    /// Creates a receiver for these streams, which are numbered from 0 on, and for this number of ports. `signature` marks the frames of
+    /// the trial.
     pub fn new(signature: u32, streams: Vec<Account>, ports: usize) -> Receiver {
         Receiver { signature, streams, astray: 0, foreign: 0, asked: vec![0; ports] }
     }
 
-    /// Accounts for the frames received on `port` at `now` (ticks). `came` gets the trial's frames with their stamps, `other` all frames of
-    /// other origin.
+    /// Counts the frames received on `port` at `now` (in ticks). Calls `came` with each frame of the trial and its stamp, and `other` with
+    /// each frame that has no stamp of the trial.
     #[inline]
     pub fn take(
         &mut self,
@@ -101,8 +103,8 @@ impl Receiver {
 }
 
 impl Account {
-    /// Creates the account of a stream of `frames` frames that port `to` should receive, with `hz` ticks a second. Lost frames count with a
-    /// delay of `penalty_ns`.
+    /// Creates the account of a stream of `frames` frames that port `to` should receive; `hz` is the number of ticks per second. A lost
+    /// frame counts as if its delay were `penalty_ns`.
     ///
     /// # Errors
     /// Returns an error if the histogram cannot be created.
@@ -120,7 +122,7 @@ impl Account {
         })
     }
 
-    /// Accounts for a frame received at `now`. Returns false if the stream has no such frame.
+    /// Counts a frame received at `now` (in ticks). Returns false if the stream has no such frame.
     #[inline(always)]
     fn take(&mut self, stamp: Stamp, now: u64) -> bool {
         if self.mode == Mode::Flood {
@@ -148,7 +150,7 @@ impl Account {
         true
     }
 
-    /// Records the delay of a frame after `missing` frames that did not arrive.
+    /// Records the delay of a frame, and that `missing` frames before it did not arrive.
     #[inline(never)]
     fn differ(&mut self, missing: u64, delay: u64) {
         let Some(ipdv) = &mut self.ipdv else { return };
@@ -158,12 +160,12 @@ impl Account {
         }
     }
 
-    /// Returns the highest received sequence number, if frames are numbered.
+    /// Returns the highest received sequence number; `None` if no frame has been received, or frames are not numbered.
     pub fn last_received(&self) -> Option<u64> {
         self.expected.checked_sub(1)
     }
 
-    /// Returns the last missing frame among the first `sent`, if any is missing and frames are numbered.
+    /// Returns the last missing frame among the first `sent` frames. `None` if no frame is missing, or frames are not numbered.
     pub fn last_missing(&self, sent: u64) -> Option<u64> {
         let sent = sent.min(self.seen.len() as u64 * 64);
         (0..sent)

@@ -1,4 +1,4 @@
-//! Runs a trial: one thread sends and receives in all directions, by the clock.
+//! Runs a trial: one thread sends frames at their scheduled times and receives frames, in all directions.
 
 use std::time::Duration;
 
@@ -22,19 +22,20 @@ pub const BURST: usize = 64;
 /// Seconds from a trial's start to its first frame, in which the polling loop warms the caches.
 const AHEAD: f64 = 0.001;
 
-/// A mix of frames with its own rate and counts.
+/// A mix of frames that has its own rate and is counted separately.
 #[derive(Clone, Debug)]
 pub struct Flow {
     /// Templates of the mix.
     pub templates: Vec<Template>,
     /// Rate.
     pub rate: Rate,
-    /// Marking of its frames.
+    /// Marking of the flow's frames.
     pub mode: Mode,
 }
 
 impl Flow {
-    /// Returns the mean frame size in bytes, with frame check sequence: weighted, with the middle of a range of sizes.
+    /// Returns the mean frame size in bytes, with frame check sequence: the weighted mean of the templates, where a range of sizes counts
+    /// with its middle.
     pub fn mean_bytes(&self) -> f64 {
         let middle = |t: &Template| (t.size.start() + t.size.end()) as f64 / 2.0 + 4.0;
         let weights: f64 = self.templates.iter().map(|t| f64::from(t.weight)).sum();
@@ -48,7 +49,7 @@ impl Flow {
 pub enum Rate {
     /// Share of the trial's load. The shares of a direction usually add up to 1.
     Share(f64),
-    /// Fixed frames per second, regardless of the load, such as for a stream that measures latency.
+    /// Fixed rate in frames per second, whatever the load, such as for a stream that measures latency.
     Fixed(f64),
 }
 
@@ -67,11 +68,11 @@ pub struct Port {
     pub tx: Box<dyn TxQueue>,
     /// Queue that receives frames.
     pub rx: Box<dyn RxQueue>,
-    /// Simulated hosts that answer on this port; `None` if no router resolves hosts there.
+    /// Simulated hosts that answer on this port; `None` if no router resolves hosts on this port.
     pub hosts: Option<Hosts>,
 }
 
-/// A direction of traffic: from one port through the router to another.
+/// A direction of traffic: from one port through the router to another port.
 #[derive(Clone, Debug)]
 pub struct Direction {
     /// Number of the sending port.
@@ -87,7 +88,7 @@ pub struct Direction {
 pub struct Limits {
     /// Maximum sending time, as a multiple of the trial's duration.
     pub late: f64,
-    /// Maximum number of frames overdue at the same time.
+    /// Maximum number of frames that are overdue at one time.
     pub lag: u64,
     /// Maximum sending rate over 10 ms or 256 frames, as a multiple of the intended rate.
     pub burst: f64,
@@ -96,8 +97,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Limits for hardware ports with a smallest ring of `ring` frames. `late` is siitperf's tolerance. A lag of up to
-    /// half the ring does not show on the wire.
+    /// Returns the limits for hardware ports. `ring` is the size of the smallest ring in frames: a lag of up to half the ring does not show
+    /// on the wire. `late` is siitperf's tolerance.
     pub fn strict(ring: u64) -> Limits {
         Limits { late: 1.00001, lag: ring / 2, burst: 1.05, stolen: 0.001 }
     }
@@ -108,13 +109,13 @@ impl Limits {
 
 /// Report on a trial.
 pub struct Report {
-    /// Report on each flow, by direction.
+    /// Reports on the flows of each direction.
     pub directions: Vec<Vec<FlowReport>>,
     /// Frames received on the wrong port.
     pub astray: u64,
     /// Received frames that do not belong to this trial.
     pub foreign: u64,
-    /// Of the foreign frames, requests for hosts behind each port, which the tester answered.
+    /// Number of the foreign frames at each port that were requests for hosts behind that port. The tester answered them.
     pub asked: Vec<u64>,
 }
 
@@ -124,7 +125,7 @@ pub struct FlowReport {
     pub intended: u64,
     /// Frames that the port accepted.
     pub sent: u64,
-    /// Frames that the port refused because its ring was full, as on a saturated wire.
+    /// Frames that the port refused because its send ring was full, as on a saturated wire.
     pub refused: u64,
     /// Frames that were not made because the tester had no free buffer.
     pub unmade: u64,
@@ -138,11 +139,11 @@ pub struct FlowReport {
     pub last_lost: Option<f64>,
     /// Scheduled sending time of the last received frame, in seconds from the start; `None` for a flood.
     pub last_received: Option<f64>,
-    /// Largest number of frames overdue at the same time.
+    /// Largest number of frames that were overdue at one time.
     pub lag: u64,
     /// Peak sending rate over 10 ms or 256 frames, as a multiple of the intended rate.
     pub fastest: f64,
-    /// Sending time as a multiple of the intended time.
+    /// Actual sending time as a multiple of the intended time.
     pub late: f64,
 }
 
@@ -170,12 +171,12 @@ struct Sending {
     refused: u64,
     /// Frames that were not made because the tester had no free buffer.
     unmade: u64,
-    /// Sending time of the last frame, in ticks.
+    /// Time at which the last frame so far was sent, in ticks.
     last: u64,
 }
 
 impl Engine {
-    /// Creates an engine with these ports and with buffers of `pool`. All randomness derives from `seed`.
+    /// Creates an engine with these ports and with buffers of `pool`. All random values derive from `seed`.
     pub fn new(
         ports: Vec<Port>,
         directions: Vec<Direction>,
@@ -197,7 +198,7 @@ impl Engine {
         }
     }
 
-    /// Sets whether delay differences of successive frames of a flow are recorded (RFC 8219 section 7.3.2).
+    /// Sets whether the engine records delay differences of successive frames of a flow (RFC 8219 section 7.3.2).
     pub fn record_ipdv(&mut self, on: bool) {
         self.ipdv = on;
     }
@@ -207,7 +208,7 @@ impl Engine {
         &self.directions
     }
 
-    /// Replaces the traffic from the next trial on.
+    /// Sets the traffic of the following trials.
     pub fn set_directions(&mut self, directions: Vec<Direction>) {
         self.directions = directions;
     }
@@ -221,8 +222,8 @@ impl Engine {
         steps.pop().ok_or_else(|| Failure("internal error: a trial without steps".into()))
     }
 
-    /// Runs trials without a gap between them, each with its own account. A fault of the machine or of the tester's ports invalidates all
-    /// of them.
+    /// Runs trials without a gap between them, each with its own counts. A fault of the machine or of the tester's ports invalidates all of
+    /// these trials.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -230,7 +231,7 @@ impl Engine {
         self.run_watched(requests, |_, _| ())
     }
 
-    /// Like [`run_steps`](Self::run_steps); `came` gets each of the trial's received frames with its stamp.
+    /// Like [`run_steps`](Self::run_steps); also calls `came` with each received frame of the trials, and its stamp.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -304,7 +305,8 @@ impl Engine {
         Ok(steps)
     }
 
-    /// Returns faults since `since` that are not the router's: those of the machine and of the tester's ports.
+    /// Returns the faults of the machine and of the tester's ports, which are not the router's. Processor time that the host stole counts
+    /// from `since` on.
     fn faults(&mut self, since: Option<Times>) -> Vec<Invalid> {
         let mut invalid: Vec<_> = host::clock_fault().map(Invalid::Clock).into_iter().collect();
         if let (Some(before), Some(after)) = (since, Times::now())
@@ -320,8 +322,8 @@ impl Engine {
         invalid
     }
 
-    /// Adds the flows of all directions, `offset` ticks after the start, with their accounts. A lost frame counts with a delay of
-    /// `penalty`.
+    /// Adds the flows of all directions and their accounts. The flows start `offset` ticks after the start of the first trial. A lost frame
+    /// counts as if its delay were `penalty`.
     fn prepare(
         &self,
         request: Request,
@@ -407,7 +409,7 @@ fn receive(
 }
 
 impl Port {
-    /// Sends a frame outside the trial.
+    /// Sends a frame that does not belong to the trial.
     #[cold]
     pub(crate) fn answer(&mut self, bytes: &[u8], frame: &mut Frame, cache: &mut Cache) {
         if frame.alloc(cache, 1) == 1 {
@@ -422,7 +424,7 @@ impl Port {
 }
 
 impl Sending {
-    /// Returns the flow delayed by `ticks`.
+    /// Returns the flow, to be sent `ticks` later.
     fn later(self, ticks: u64) -> Sending {
         Sending { schedule: self.schedule.later(ticks), last: self.last + ticks, ..self }
     }
@@ -446,7 +448,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Returns the report on the flow; `ended` is the end of sending in ticks.
+    /// Returns the report on the flow. `came` is the account of its received frames, and `ended` is the time in ticks when sending ended.
     fn report(self, came: Account, ended: u64) -> FlowReport {
         let (taken, end) = (self.schedule.taken(), self.schedule.end());
         // A sender that did not finish was busy until the end.
@@ -470,7 +472,7 @@ impl Sending {
 }
 
 impl FlowReport {
-    /// Returns the reasons that make the trial invalid.
+    /// Returns the reasons why the trial is invalid.
     fn faults(&self, limits: &Limits) -> impl Iterator<Item = Invalid> {
         [
             (self.late > limits.late).then_some(Invalid::Late(self.late)),

@@ -62,7 +62,7 @@ impl RxQueue for Silent {
     }
 }
 
-/// A link that treats the n-th frame as the closure decides.
+/// A link on which a closure decides what happens to the n-th frame.
 struct Link<F> {
     out: Box<dyn TxQueue>,
     treat: F,
@@ -70,7 +70,7 @@ struct Link<F> {
     late: Option<Held>,
 }
 
-/// Fate of a frame.
+/// What the link does with a frame.
 enum Fate {
     Pass,
     Drop,
@@ -260,7 +260,7 @@ fn loads_may_be_slow_and_bursts_short() -> Result<(), Box<dyn std::error::Error>
     Ok(())
 }
 
-/// The tester detects a simulated router's actions in real time, frame by frame.
+/// In real time, the tester's figures equal what a simulated router did with each frame.
 #[test]
 fn measured_figures_equal_those_of_a_simulated_router() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(8192)?;

@@ -1,12 +1,12 @@
 //! Schedule of the frames of a stream.
 //!
 //! Frame `i` is due `i / rate` after the start, regardless of the frames before it. So errors do not add up, and a delay in the middle does
-//! not move the end of the trial. Delays and the speed of catching up are recorded: a trial with unwanted bursts characterises the tester,
-//! not the router.
+//! not move the end of the trial. The schedule records how late frames are and how fast the sender catches up, since a trial with unwanted
+//! bursts measures the tester, not the router.
 
 /// Minimum time in seconds over which the rate is checked for bursts.
 const WINDOW: f64 = 0.01;
-/// Minimum number of frames over which the rate is checked: of few frames, one more is a large share.
+/// Minimum number of frames over which the rate is checked for bursts, since one frame more is a large share of a few frames.
 const WINDOW_FRAMES: f64 = 256.0;
 
 /// The schedule of one stream.
@@ -15,9 +15,9 @@ pub struct Schedule {
     /// Frames per tick.
     rate: f64,
     frames: u64,
-    /// Frames taken so far.
+    /// Number of frames that the sender has taken so far.
     taken: u64,
-    /// Largest number of frames that were overdue at the same time.
+    /// Largest number of frames that were overdue at one time.
     lag: u64,
     window: Window,
 }
@@ -41,13 +41,13 @@ impl Schedule {
         Schedule { start, rate, frames, taken: 0, lag: 0, window }
     }
 
-    /// Returns the schedule delayed by `ticks`. Call this before the first frame is taken.
+    /// Returns the schedule delayed by `ticks`. Call this before taking the first frame.
     pub fn later(self, ticks: u64) -> Schedule {
         let start = self.start + ticks;
         Schedule { start, window: Window { began: start, ..self.window }, ..self }
     }
 
-    /// Returns the number of frames to send now, at most `most`.
+    /// Takes the frames that are due at `now` (in ticks), at most `most`, and returns their number.
     #[inline(always)]
     pub fn due(&mut self, now: u64, most: usize) -> usize {
         let Some(since) = now.checked_sub(self.start) else { return 0 };
@@ -89,12 +89,12 @@ impl Schedule {
         self.start + (self.frames.saturating_sub(1) as f64 / self.rate) as u64
     }
 
-    /// Returns the largest number of frames that were overdue at the same time.
+    /// Returns the largest number of frames that were overdue at one time.
     pub fn lag(&self) -> u64 {
         self.lag
     }
 
-    /// Returns the sender's peak rate over 10 ms or 256 frames, as a multiple of the intended rate.
+    /// Returns the peak sending rate over 10 ms or 256 frames, as a multiple of the intended rate.
     pub fn fastest(&self) -> f64 {
         self.window.fastest
     }

@@ -7,7 +7,7 @@ use infra::hash::mix64;
 
 use super::stamp::{LEN, Place, Stamp};
 
-/// Total size in bytes of the frames that a flood repeats: some 65,000 of the shortest.
+/// Total size in bytes of the frames that a flood repeats: some 65,000 frames of the minimum size.
 const FLOOD: usize = 4 << 20;
 
 /// Maximum length in frames of a mix's pattern.
@@ -16,9 +16,9 @@ pub(crate) const TURNS: u64 = 4096;
 /// Marking of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Each frame carries its number and time: loss, order and delay are known frame by frame.
+    /// Each frame carries its number and sending time, so that loss, order and delay are known for each frame.
     Stamped,
-    /// 4 MiB of frames are made once and sent repeatedly. They are only counted, which is faster.
+    /// 4 MiB of frames are made once and sent repeatedly. Received frames are only counted, which is faster.
     Flood,
 }
 
@@ -53,11 +53,12 @@ struct Kind {
 }
 
 impl Sender {
-    /// Creates a sender for one direction, marked as `stream` of the trial with this signature. Each template needs at least 18 bytes of
-    /// payload after a UDP, TCP or echo header, which the stamp overwrites.
+    /// Creates a sender for one direction. Its frames carry `signature`, which identifies the trial, and `stream`. Each template needs at
+    /// least 18 bytes of payload after a UDP, TCP or echo header; the stamp overwrites these bytes.
     ///
     /// # Errors
-    /// Returns an error that names the template if it is invalid or too short, or if the weights have no short pattern.
+    /// Returns an error that names the template if a template is invalid or too short. Also returns an error if the pattern of the weights
+    /// would be too long.
     pub fn new(
         templates: &[Template],
         mode: Mode,
@@ -103,7 +104,7 @@ impl Sender {
 }
 
 impl Mix {
-    /// Generates the next frame and returns its length and the place of its mark.
+    /// Generates the next frame. Returns the frame's length and the place of its stamp.
     #[inline(always)]
     fn make(&mut self, room: &mut [u8]) -> (usize, Place) {
         let kind = self.order.get(self.turn).copied().unwrap_or_default();
@@ -156,7 +157,7 @@ impl Kind {
         let shortest = template.bytes.get(..*template.size.start()).unwrap_or(&template.bytes);
         let place = Place::find(shortest).ok_or_else(|| {
             StreamError(format!(
-                "a frame of {} bytes has no room for the tester's mark: {LEN} bytes after a UDP, TCP or echo header",
+                "a frame of {} bytes has no room for the tester's mark, which needs {LEN} bytes after a UDP, TCP or echo header",
                 template.size.start()
             ))
         })?;
@@ -176,7 +177,7 @@ impl Kind {
     }
 }
 
-/// Returns the template for each position of the pattern: in proportion to the weights, in pseudorandom order.
+/// Returns the index of the template for each position of the pattern: in proportion to the weights, in pseudorandom order.
 fn order(templates: &[Template], seed: u64) -> Result<Box<[u16]>, StreamError> {
     let divisor = templates.iter().fold(0, |all, t| gcd(all, t.weight)).max(1);
     let total: u64 = templates.iter().map(|t| u64::from(t.weight / divisor)).sum();

@@ -22,7 +22,7 @@ const CUT: u64 = (1 << 48) - 1;
 pub struct Stamp {
     /// Signature of the trial.
     pub signature: u32,
-    /// Stream; each has its own sequence numbers.
+    /// Number of the stream; each stream has its own sequence numbers.
     pub stream: u16,
     /// Number in the stream, from 0 on; 48 bits.
     pub sequence: u64,
@@ -30,7 +30,7 @@ pub struct Stamp {
     pub ticks: u64,
 }
 
-/// Position of a frame's stamp and of the checksum that covers it.
+/// Position of a frame's stamp, and of the checksum that covers the stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Offset of the transport payload in bytes from the start of the frame; always even.
@@ -40,8 +40,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// Finds the stamp of a tester's frame, even if a router changed the frame: after Ethernet with any VLAN tags, IPv4 or IPv6, and UDP,
-    /// TCP or an echo header. `None` for other frames and frames that are too short.
+    /// Finds the stamp of a tester's frame, even if a router changed the frame. The stamp is after Ethernet with any VLAN tags, IPv4 or
+    /// IPv6, and a UDP, TCP or echo header. `None` for other frames and frames that are too short.
     #[inline]
     pub fn find(frame: &[u8]) -> Option<Place> {
         let word = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?));
@@ -66,7 +66,7 @@ impl Place {
 }
 
 impl Stamp {
-    /// Returns the stamp as register-sized numbers. If it were assembled in memory, the checksum would have to wait for the stores.
+    /// Returns the stamp as register-sized numbers. If the stamp were assembled in memory, the checksum would have to wait for the stores.
     #[inline(always)]
     fn words(self) -> (u64, u64, u16) {
         let sequence = self.sequence & CUT;
@@ -74,7 +74,7 @@ impl Stamp {
         (first, sequence << 32 | (self.ticks & CUT) >> 16, self.ticks as u16)
     }
 
-    /// Writes the stamp into a frame with zeros at its place, and updates the checksum.
+    /// Writes the stamp into a frame that has zeros in its place, and updates the frame's checksum.
     #[inline(always)]
     pub fn write(self, frame: &mut [u8], place: Place) {
         let (first, second, third) = self.words();
@@ -91,7 +91,7 @@ impl Stamp {
         *field = new.to_be_bytes();
     }
 
-    /// Reads a stamp. Any 18 bytes parse as one; only the signature identifies it.
+    /// Reads a stamp. Any 18 bytes parse as a stamp; only the signature tells whether the tester wrote it.
     #[inline(always)]
     pub fn read(frame: &[u8], place: Place) -> Option<Stamp> {
         let bytes: &[u8; LEN] = frame.get(place.at..)?.first_chunk()?;

@@ -1,4 +1,4 @@
-//! Largest tables that fit a cache: the marks in the plots of table sizes (Okelmann 2019, sections 6.3.1 and 6.3.2).
+//! Largest tables that fit each cache of a processor. Plots over the table size mark them (Okelmann 2019, sections 6.3.1 and 6.3.2).
 
 use serde::{Deserialize, Serialize};
 

@@ -11,9 +11,9 @@ use crate::stats::Error;
 pub struct ClockModel {
     /// Share of the throughput that is proportional to the clock; 0.9 in the thesis. The rest is constant.
     pub share: f64,
-    /// The highest clock, in the unit of x.
+    /// The highest clock, in the unit of the points' x.
     pub max_clock: f64,
-    /// The throughput at the highest clock, in the unit of y.
+    /// The throughput at the highest clock, in the unit of the points' y.
     pub max_throughput: f64,
 }
 
@@ -24,15 +24,15 @@ impl ClockModel {
     /// Fits the share and the highest throughput to points of (clock, throughput).
     ///
     /// # Errors
-    /// Returns an error if there are fewer than two different clocks, or a clock is not above 0. Also if the fitted throughput at the
-    /// highest clock is not above 0.
+    /// Returns an error if there are fewer than two different clocks, if a clock is not above 0, or if the fitted throughput at the highest
+    /// clock is not above 0.
     pub fn fit(points: &[Point]) -> Result<Fit<Self>, Error> {
         let line = least_squares::line(points)?;
         check_x(points, "a clock", "above 0", |clock| clock > 0.0)?;
         let max_clock = points.iter().fold(0.0, |max: f64, (clock, _)| max.max(*clock));
         let max_throughput = line.slope * max_clock + line.intercept;
         if max_throughput <= 0.0 {
-            return Err(Error::Undetermined("there is no throughput at the highest clock"));
+            return Err(Error::Undetermined("the fitted throughput at the highest clock is not above 0"));
         }
         let share = line.slope * max_clock / max_throughput;
         Fit::of(Self { share, max_clock, max_throughput }, points)

@@ -5,23 +5,23 @@ use serde::{Deserialize, Serialize};
 use super::{Curve, Fit, Point, Quality, check_x, least_squares};
 use crate::stats::{Error, check_positive};
 
-/// f(w) = w · w_t until the line is full: each worker on its own physical core adds the same throughput.
+/// f(w) = w · w_t until the link is full: each worker on its own physical core adds the same throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CoreModel {
-    /// Throughput of one worker (w_t), in the unit of y.
+    /// Throughput of one worker (w_t), in the unit of the points' y.
     pub per_worker: f64,
-    /// Maximum throughput of line, card or tester, in the unit of y; `None` if no such limit was near.
+    /// Maximum throughput of link, card or tester, in the unit of the points' y; `None` if no such limit was near.
     pub ceiling: Option<f64>,
 }
 
 impl CoreModel {
-    /// Fits the throughput of a worker to points of (workers, throughput), under a known ceiling. No point is excluded for being at the
-    /// ceiling: the fit determines which ones are. Between two measured numbers of workers the sum of squares is a parabola, so trying the
-    /// minimum of each interval finds the global minimum.
+    /// Fits the throughput of a worker to points of (workers, throughput). `ceiling` is the maximum throughput, if there is one. The fit
+    /// uses all points, and determines which of them are at the ceiling. Between two measured numbers of workers the sum of squares is a
+    /// parabola, so trying the minimum of each interval finds the global minimum.
     ///
     /// # Errors
-    /// Returns an error if there are no points, or a number of workers or the ceiling is not above 0. Also if the best fit has every point
-    /// at the ceiling, which leaves the throughput of a worker undetermined.
+    /// Returns an error if there are no points, if a number of workers or the ceiling is not above 0, or if the best fit has every point at
+    /// the ceiling, so that the throughput of a worker is undetermined.
     pub fn fit(points: &[Point], ceiling: Option<f64>) -> Result<Fit<Self>, Error> {
         let free = least_squares::slope_through_origin(points)?;
         check_x(points, "a number of workers", "above 0", |workers| workers > 0.0)?;

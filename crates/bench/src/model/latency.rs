@@ -7,17 +7,17 @@ use crate::stats::{Error, check_positive};
 
 /// l(t) = 59 − 62 · (1 − t / t_max)^(t_max / (8 t)) microseconds, for loads t between 0 and t_max.
 ///
-/// With the thesis' parameters, the latency is 4.7 µs at 10 % of the load, 6.9 at half, 14.0 at 90 % and 24.3 at 99 %. It ends at 59 µs,
-/// while the thesis measured about 600 µs with full queues: the model does not apply from t_max on.
+/// With the thesis' parameters, the latency is 4.7 µs at 10 % of the load, 6.9 at half, 14.0 at 90 % and 24.3 at 99 %. The curve ends at 59
+/// µs, while the thesis measured about 600 µs with full queues: the model does not apply from t_max on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencyModel {
-    /// Latency at the end of the curve; 59 µs in the thesis.
+    /// Latency at the end of the curve, in microseconds; 59 in the thesis.
     pub end_us: f64,
-    /// Factor of the falling term that is subtracted from `end_us`; 62 µs in the thesis.
+    /// Factor of the falling term that is subtracted from `end_us`, in microseconds; 62 in the thesis.
     pub span_us: f64,
     /// Bend: the larger, the later the curve rises; 8 in the thesis.
     pub bend: f64,
-    /// Highest load without loss (t_max), in the unit of x.
+    /// Highest load without loss (t_max), in the unit of the points' x.
     pub max_load: f64,
 }
 
@@ -27,18 +27,19 @@ const BENDS: std::ops::RangeInclusive<f64> = 0.05..=500.0;
 const TRIED: u32 = 400;
 
 impl LatencyModel {
-    /// Returns the thesis' curve for VPP, with another highest load.
+    /// Returns the thesis' curve for VPP with this highest load instead of the thesis' own.
     pub const fn of_vpp(max_load: f64) -> Self {
         Self { end_us: 59.0, span_us: 62.0, bend: 8.0, max_load }
     }
 
-    /// Fits the three parameters to points of (load, average latency in microseconds) under a known highest load.
+    /// Fits `end_us`, `span_us` and `bend` to points of (load, average latency in microseconds). `max_load` is the highest load without
+    /// loss.
     ///
-    /// For a given bend the rest is a straight line. So bends from 0.05 to 500 are tried, each with its best line, and the best one is
-    /// refined.
+    /// For a given bend, `end_us` and `span_us` are those of a straight line. So the fit tries bends from 0.05 to 500, each with its best
+    /// line, and refines the best one.
     ///
     /// # Errors
-    /// Returns an error if there are fewer than four points, or a load is not between 0 and the highest.
+    /// Returns an error if there are fewer than four points, or a load is not between 0 and `max_load`.
     pub fn fit(points: &[Point], max_load: f64) -> Result<Fit<Self>, Error> {
         least_squares::check(points, 4)?;
         check_positive("the highest load", max_load)?;
@@ -59,7 +60,7 @@ impl LatencyModel {
 }
 
 impl Curve for LatencyModel {
-    /// Returns the latency in microseconds. Outside the range it keeps the value at the end of the range.
+    /// Returns the latency in microseconds. A load out of range has the latency of the nearest end of the range.
     fn at(&self, load: f64) -> f64 {
         self.end_us - self.span_us * falling(load / self.max_load, self.bend)
     }

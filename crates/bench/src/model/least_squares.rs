@@ -11,10 +11,10 @@ pub struct Line {
     pub intercept: f64,
 }
 
-/// Checks points and returns their number.
+/// Checks points and returns their number, which must be at least `needed`.
 ///
 /// # Errors
-/// Returns an error if there are fewer than `needed`, or a value is not finite.
+/// Returns an error if there are fewer than `needed` points, or a value is not finite.
 pub fn check(points: &[Point], needed: usize) -> Result<usize, Error> {
     for (index, (x, y)) in points.iter().enumerate() {
         if let Some(value) = [*x, *y].into_iter().find(|value| !is_usable(*value)) {
@@ -27,8 +27,8 @@ pub fn check(points: &[Point], needed: usize) -> Result<usize, Error> {
     Ok(points.len())
 }
 
-/// Returns the line with the least squares. It multiplies differences from the means, because products of the values
-/// themselves would lose digits by cancellation.
+/// Returns the line with the least squares. The formulas multiply differences from the means, because products of the values themselves
+/// would lose digits by cancellation.
 ///
 /// # Errors
 /// Returns an error if there are fewer than two points, or all have the same x.

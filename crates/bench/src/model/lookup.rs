@@ -11,7 +11,7 @@ use crate::stats::Error;
 /// time with a single route, so a fitted t_max is somewhat higher: the throughput if lookups cost nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LookupModel {
-    /// Throughput without lookups, in the unit of y.
+    /// Throughput without lookups, in the unit of the points' y.
     pub max_throughput: f64,
 }
 

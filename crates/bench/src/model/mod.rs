@@ -1,7 +1,7 @@
-//! The four performance models of Okelmann 2019 (chapter 6), and the cache marks of its plots of table sizes.
+//! The four performance models of Okelmann 2019 (chapter 6), and the table sizes that fit each cache, which its plots mark.
 //!
-//! Each model is a [`Curve`] in the thesis' form. It can be [fitted](Fit) to measured points by least squares. With the
-//! thesis' parameters, it can be [compared](Quality::of) with them. In both cases the error is part of the result.
+//! Each model is a [`Curve`] in the thesis' form. A model can be [fitted](Fit) to measured points by least squares. A model with the
+//! thesis' parameters can be [compared](Quality::of) with measured points. In both cases the error is part of the result.
 
 pub mod cache;
 pub mod clock;
@@ -20,7 +20,7 @@ pub trait Curve {
     fn at(&self, x: f64) -> f64;
 }
 
-/// A measured point: x is what was varied, y what was measured.
+/// A measured point: (x, y), where x was varied and y was measured.
 pub type Point = (f64, f64);
 
 /// A model fitted to points.
@@ -35,7 +35,7 @@ pub struct Fit<M> {
 /// Error of a model for the points.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quality {
-    /// Measured minus modelled for each point, in the order given and the unit of y.
+    /// Measured less computed value of each point, in the order of the points and the unit of y.
     pub residuals: Vec<f64>,
     /// Root mean square of the residuals, in the unit of y.
     pub root_mean_square: f64,
@@ -73,7 +73,7 @@ impl<M: Curve> Fit<M> {
 /// Checks that all x satisfy `may`.
 ///
 /// # Errors
-/// Returns [`Error::Invalid`] for the first x that does not.
+/// Returns [`Error::Invalid`] for the first x that does not satisfy `may`.
 fn check_x(
     points: &[Point],
     what: &'static str,

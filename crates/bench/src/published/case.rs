@@ -1,4 +1,4 @@
-//! Published cases: the setup and the figures.
+//! A published case: the setup and its figures.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +22,8 @@ pub enum Paper {
     /// University in Prague, 2025. Results of fixed loads over 120 s; the mean of 20 runs.
     #[serde(rename = "slavik-2025")]
     Slavik2025,
-    /// Drafts of the same thesis, with energy readings summed over 30 runs of five minutes. The unit they call watts is neither power nor
-    /// watt-hours, so these figures compare only with each other.
+    /// Drafts of the same thesis, with energy readings summed over 30 runs of five minutes. The drafts call the unit watts, but the sums
+    /// are neither power nor watt-hours, so these figures are comparable only with each other.
     #[serde(rename = "slavik-2025-draft")]
     Slavik2025Draft,
 }
@@ -48,7 +48,7 @@ pub enum Path {
     Ip4,
     /// Forwards IPv6.
     Ip6,
-    /// Forwards IPv4 and translates the source.
+    /// Forwards IPv4 and translates the source address.
     Ip4Nat,
     /// Connects two interfaces on layer 2.
     L2Xconnect,
@@ -89,13 +89,13 @@ pub struct Case {
     pub table: String,
     /// Processor; `None` if the paper does not name it.
     pub machine: Option<String>,
-    /// Clock of the processor in MHz: fixed, or else nominal.
+    /// Clock of the processor in MHz: the fixed clock, or the nominal one if the clock was not fixed.
     pub clock_mhz: Option<u32>,
     /// Measured system.
     pub system: String,
     /// VPP's workers without its main thread, or Linux's cores.
     pub cores: u32,
-    /// Placement of the cores; `None` if it was not varied.
+    /// Placement of the cores; `None` if the placement was not varied.
     pub placement: Option<String>,
     /// Operation on packets.
     pub path: Path,
@@ -119,16 +119,16 @@ impl Case {
         self.figures.get(&metric).map(|figure| figure.value)
     }
 
-    /// Returns the packets per second forwarded in all directions together. `None` for tables of fixed loads: the
-    /// thesis does not define whether its Gbit/s include the line's overhead.
+    /// Returns the packets per second forwarded in all directions together. `None` for tables of fixed loads, since the thesis does not
+    /// define whether its Gbit/s include the overhead on the wire.
     pub fn forwarded_pps(&self) -> Option<f64> {
         let directions = f64::from(self.traffic.directions());
         let each_way = self.value(Metric::MedianFps).map(|fps| fps * directions);
         each_way.or_else(|| self.value(Metric::ThroughputMpps).map(|mpps| mpps * 1e6))
     }
 
-    /// Returns the clocks of all cores per forwarded packet, which allows comparing machines with different clocks and cores. `None` if
-    /// throughput or clock is unknown.
+    /// Returns the clocks that all cores together spend per forwarded packet, which is comparable between machines with different clocks
+    /// and numbers of cores. `None` if throughput or clock is unknown.
     pub fn clocks_per_packet(&self) -> Option<f64> {
         Some(f64::from(self.clock_mhz?) * 1e6 * f64::from(self.cores) / self.forwarded_pps()?)
     }

@@ -4,12 +4,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A figure with its number of printed digits.
+/// A figure, and the number of digits with which it was printed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// Value.
     pub value: f64,
-    /// Digits after the point.
+    /// Digits after the decimal point.
     pub decimals: usize,
 }
 
@@ -25,7 +25,7 @@ impl Figure {
         value.is_finite().then_some(Self { value, decimals: decimals.map_or(0, str::len) })
     }
 
-    /// Formats another value with as many digits, for comparison with this figure.
+    /// Formats a value with as many decimals as this figure, for comparison with it.
     pub fn print_like(&self, value: f64) -> String {
         format!("{value:.*}", self.decimals)
     }
@@ -39,7 +39,7 @@ impl fmt::Display for Figure {
 
 macro_rules! metrics {
     ($($(#[$doc:meta])+ $name:ident = $column:literal),+ $(,)?) => {
-        /// Quantity of a figure. Each is a column of the file, with the unit in its name.
+        /// Quantity of a figure. Each quantity is a column of the file, whose name contains the unit.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Metric {
             $($(#[$doc])+ #[serde(rename = $column)] $name),+
@@ -62,7 +62,8 @@ macro_rules! metrics {
 metrics! {
     /// Maximum packets received, in millions per second.
     ThroughputMpps = "throughput_mpps",
-    /// Throughput in percent of the table's highest: at the highest clock (6.1), or of the fastest system (6.2).
+    /// Throughput in percent of the highest one in the table: that at the highest clock (table 6.1), or that
+    /// of the fastest system (table 6.2).
     RelativePercent = "relative_percent",
     /// Median of the runs, in frames per second per direction.
     MedianFps = "median_fps",

@@ -118,7 +118,7 @@ impl Row<'_> {
         })
     }
 
-    /// Returns a field, unless it is empty. Every key has a column, as checked before.
+    /// Returns a field, unless it is empty. The header was checked before, so every key has a column.
     fn field(&self, column: &str) -> Option<&str> {
         let index = self.names.iter().position(|name| name == column)?;
         self.record.get(index).filter(|field| !field.is_empty())

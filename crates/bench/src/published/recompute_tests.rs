@@ -6,7 +6,7 @@ use crate::model::Point;
 use crate::model::clock::ClockModel;
 use crate::stats::{dispersion_percent, scaling::scaling};
 
-/// A figure that does not follow from the others of its table: table, setup, printed value, computed value.
+/// A printed figure that differs from the one computed from its table's other figures: table, setup, printed value, computed value.
 type Disagreement = (String, String, String, String);
 
 fn case_name(case: &Case) -> String {
@@ -23,7 +23,7 @@ fn value(case: &Case, metric: Metric) -> f64 {
     case.value(metric).unwrap()
 }
 
-/// Compares a printed figure with a computed value, in the digits printed.
+/// Compares a printed figure with a computed value, rounded to the printed digits. `None` if they are equal.
 fn disagreement(case: &Case, metric: Metric, computed: f64) -> Option<Disagreement> {
     let printed = case.figures[&metric];
     let computed = printed.print_like(computed);
@@ -31,7 +31,7 @@ fn disagreement(case: &Case, metric: Metric, computed: f64) -> Option<Disagreeme
     differs.then(|| (case.table.clone(), case_name(case), printed.to_string(), computed))
 }
 
-/// Each listed disagreement has its reason next to it.
+/// Checks that the found disagreements are the listed ones. The last field of a listed disagreement is its reason.
 fn assert_listed(found: &[Disagreement], listed: &[(&str, &str, &str, &str, &str)]) {
     let found: Vec<_> = found.iter().map(|(t, case, p, c)| [t.as_str(), case, p, c]).collect();
     let listed: Vec<_> = listed.iter().map(|(t, case, p, c, _reason)| [*t, *case, *p, *c]).collect();

@@ -15,7 +15,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
     [ratios(results), scale(results)].into_iter().flatten().collect()
 }
 
-/// Returns the cells that have throughputs, each with its throughputs.
+/// Returns the cells with throughputs, each with the throughputs of its repetitions.
 pub fn measured(results: &Results) -> Vec<(&Cell, Runs)> {
     let of = |(cell, m): (_, &Measurement)| match &m.found {
         Found::Throughput(searches) => Some((cell, runs(throughputs(searches))?)),
@@ -29,7 +29,8 @@ pub(super) fn is_limited(cell: &Cell) -> bool {
     cell.found(Procedure::Throughput).is_some_and(|m| m.limited_by_tester)
 }
 
-/// Formats a ratio whose sides the tester may have limited. One limited side makes it a bound (≥ or ≤); two make it [`NONE`].
+/// Formats a ratio. `limited` has true for each side that the tester may have limited. With one such side the ratio is a bound (≥ or ≤);
+/// with two it is [`NONE`].
 pub(super) fn bounded(ratio: Option<f64>, digits: usize, limited: [bool; 2]) -> String {
     let written = maybe(ratio, digits);
     match (ratio, limited) {
@@ -68,10 +69,10 @@ fn ratios(results: &Results) -> Option<Section> {
     let text = "The median throughput of a router divided by that of another, with the same traffic and frame size. Above 1, the first one \
                 is faster. The interval is by bootstrap and needs six runs of each router, all above 0. If the tester may have limited one \
                 router, the ratio is a bound (≥, ≤); if it may have limited both, there is no ratio.";
-    some("Routers beside each other".into(), text, table)
+    some("Comparison of routers".into(), text, table)
 }
 
-/// The property in which otherwise equal routers differ.
+/// The property in which routers of a group differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
     /// The number of cores.
@@ -81,7 +82,7 @@ pub enum Over {
 }
 
 impl Over {
-    /// Splits a spec into the value of this property, if known, and the rest of the router.
+    /// Splits a spec into the value of this property, and the router without the property. `None` if the value is unknown.
     fn apart(self, spec: &Spec, bed: testbed::Kind) -> Option<(u32, Router)> {
         let all = Router { name: None, ..spec.clone().into() };
         match self {
@@ -94,15 +95,15 @@ impl Over {
     }
 }
 
-/// A router in a group of [`Scaled`] ones.
+/// A router of a [`Scaled`] group.
 pub struct ScaledPoint {
     /// The router's name.
     pub dut: String,
-    /// Its value of the property in which the group differs.
+    /// The router's value of the property in which the group's routers differ.
     pub value: u32,
-    /// Its median throughput, in frames per second.
+    /// The router's median throughput, in frames per second.
     pub fps: f64,
-    /// The minimum and maximum of its runs, if there are several.
+    /// The minimum and maximum of the router's runs, if there are several.
     pub range: Option<(f64, f64)>,
     /// True if the tester may have limited the throughput.
     pub limited: bool,
@@ -112,7 +113,7 @@ pub struct ScaledPoint {
 pub struct Scaled {
     /// Traffic and frame size; the router's name is empty.
     pub key: Key,
-    /// The routers, each with its value of the property.
+    /// The group's routers, each with its value of the property.
     pub points: Vec<ScaledPoint>,
     /// The properties that all routers of the group share.
     router: Router,

@@ -12,7 +12,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
     let of = [
         (Procedure::Latency, "RFC 8219 section 7.2"),
         (Procedure::Variation, "RFC 8219 section 7.3"),
-        (Procedure::Loads, "as in the theses"),
+        (Procedure::Loads, "as in Slavík 2025"),
     ];
     of.into_iter()
         .flat_map(|(procedure, source)| [table(results, procedure, source), ipdv(results, procedure)])
@@ -31,7 +31,7 @@ pub fn loads(results: &Results, procedure: Procedure) -> impl Iterator<Item = (&
     })
 }
 
-/// Returns the 99th percentile by nearest rank, in nanoseconds, over all frames. Lost frames count with their penalty.
+/// Returns the 99th percentile of the delays of all frames, by nearest rank, in nanoseconds. Lost frames count with their penalty delay.
 pub fn p99_ns(delays: &Delays) -> f64 {
     let rank = (u128::from(delays.figures.frames) * 99).div_ceil(100);
     let mut below = 0u128;
@@ -42,7 +42,7 @@ pub fn p99_ns(delays: &Delays) -> f64 {
     at.map_or(delays.figures.lost.penalty_ns, |(delay, _)| *delay) as f64
 }
 
-/// Returns the median over all runs at a load of a figure, in the figure's unit.
+/// Returns the median of a figure over all runs at a load, in the unit of the figure.
 pub fn over_runs(at: &DelaysAt, figure: fn(&Delays) -> f64) -> Option<f64> {
     median(at.runs.iter().filter_map(|run| run.delays.as_ref()).map(figure))
 }

@@ -63,7 +63,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
     all
 }
 
-/// Notes virtual links in the caption of a results table, because tables are also read without the conditions.
+/// Adds virtual links to the caption of a results table, because people also read tables without the conditions.
 fn mark_virtual(block: &mut Block) {
     if let Block::Table(table) = block
         && table.columns.first().is_some_and(|column| column.head == KEY[0])
@@ -72,7 +72,7 @@ fn mark_virtual(block: &mut Block) {
     }
 }
 
-/// Returns all cells. Cells with the same traffic and frame size follow each other, so that routers stand beside each other.
+/// Returns all cells. Cells with the same traffic and frame size follow each other, so that tables show their routers one below the other.
 pub fn cells(results: &Results) -> Vec<&Cell> {
     let same = |a: &Key, b: &Key| Key { dut: a.dut.clone(), ..b.clone() } == *a;
     let mut all: Vec<&Cell> = results.cells.iter().collect();
@@ -96,12 +96,12 @@ pub fn router<'a>(results: &'a Results, name: &str) -> Option<&'a Spec> {
 /// The first columns of a results table: traffic, bytes, router.
 pub const KEY: [&str; 3] = ["traffic", "bytes#", "router"];
 
-/// Returns the column heads of a results table.
+/// Returns the column heads of a results table: [`KEY`], then `own`.
 pub fn heads<'a>(own: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
     KEY.into_iter().chain(own.iter().copied())
 }
 
-/// Returns the cells of a row in a results table.
+/// Returns the fields of a row in a results table: those of [`KEY`], then `own`.
 pub fn keyed(key: &Key, own: impl IntoIterator<Item = String>) -> impl Iterator<Item = String> {
     [traffic(key), key.size.to_string(), key.dut.clone()].into_iter().chain(own)
 }

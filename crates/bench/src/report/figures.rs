@@ -174,7 +174,7 @@ pub fn of_delays(results: &Results, procedure: Procedure) -> Vec<Block> {
 /// Approximate number of points drawn of a distribution. More would not be visible.
 const STEPS: u128 = 300;
 
-/// Returns the share of frames (y, in percent) that took at most a delay (x, in microseconds).
+/// Returns the distribution of the delays at a load: the share of frames (y, in percent) whose delay is at most x, in microseconds.
 fn distribution(at: &DelaysAt) -> Vec<Dot> {
     let of = at.runs.iter().filter_map(|run| run.delays.as_ref());
     let mut bins: Vec<(u64, u64)> = of.flat_map(|d| d.bins.iter().copied()).collect();

@@ -23,7 +23,7 @@ use crate::stats::ipdv::IpdvFigures;
 use crate::stats::latency::{LatencyFigures, Lost};
 use crate::trial::{Invalid, Outcome, Request};
 
-/// A cycle of given numbers.
+/// Given numbers, which repeat when all were used.
 pub struct Numbers<'a> {
     all: &'a [f64],
     next: usize,

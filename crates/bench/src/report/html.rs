@@ -10,7 +10,7 @@ use crate::campaign::Results;
 /// Returns the results as an HTML page, with tables and plots. All text from the results is escaped.
 ///
 /// # Errors
-/// If a plot cannot be drawn.
+/// Returns an error if a plot cannot be drawn.
 pub fn html(results: &Results) -> Result<String, CannotDraw> {
     let sections = sections(results);
     let bodies = sections.iter().enumerate().map(section).collect::<Result<Vec<_>, _>>()?;

@@ -34,8 +34,8 @@ fn curve(results: &Results) -> Option<Section> {
             result(&mut table, &cell.key, m.limited_by_tester, own);
         }
     }
-    let text = "Lost frames, as a share of the intended ones. Starts at the largest load and goes down until two successive loads have no \
-                loss. One trial at each load.";
+    let text = "Lost frames, as a share of the intended ones. The load starts at the maximum and is lowered until two successive loads \
+                have no loss, with one trial at each load.";
     some(title(Procedure::LossRate, "section 26.3"), text, table).map(|s| s.with(figures::loss(results)))
 }
 
@@ -111,7 +111,8 @@ fn maximum(results: &Results) -> Option<Section> {
             result(&mut table, &cell.key, m.limited_by_tester, own);
         }
     }
-    let text = "The rate received while the tester sends as fast as it can. Figures are of valid trials only; the others are counted.";
+    let text = "The rate received while the tester sends as fast as it can. Figures are of valid trials only; invalid trials are only \
+                counted.";
     some(title(Procedure::MaximumReceiveRate, "RFC 2285 section 3.6.2"), text, table)
 }
 

@@ -24,17 +24,18 @@ pub struct Metering<'a> {
 }
 
 impl Metering<'_> {
-    /// Returns the median of a figure over the runs that have it.
+    /// Returns the median of a figure over the runs that have this figure.
     pub fn of(&self, figure: fn(&energy::Results) -> Option<f64>) -> Option<f64> {
         median(self.runs.iter().filter_map(|m| figure(m.figures.as_ref()?)))
     }
 
-    /// Returns the median of a value of the readings, over the runs that have it.
+    /// Returns the median of a value of the readings, over the runs that have this value.
     fn read(&self, figure: fn(&Reading) -> Option<f64>) -> Option<f64> {
         median(self.runs.iter().filter_map(|m| figure(m.reading.as_ref().ok()?)))
     }
 
-    /// Returns a row of a table: load, figures, number of runs, runs without a reading, and why the first of those has none.
+    /// Returns a row of a table: load, figures, number of runs, number of runs without a reading, and the first reason for a missing
+    /// reading.
     fn row(&self, figures: impl IntoIterator<Item = String>) -> impl Iterator<Item = String> {
         let load = [self.procedure.name().to_owned(), self.at.name.clone(), kilo(self.at.load_fps)];
         let faults: Vec<String> =
@@ -131,12 +132,12 @@ pub fn times(results: &Results) -> Option<Section> {
         ]));
     }
     let text = "Processor time, not energy. The first three columns cover the router's programs or its control group, or the router's \
-                cores if it has neither. The other columns cover all metered cores, including other programs there. In steps of 10 ms. \
-                Medians of the runs, including the trials' waits.";
+                cores if it has neither. The other columns cover all metered cores, including other programs there. The resolution is 10 \
+                ms. Medians of the runs, including the trials' waits.";
     some("Processor time by meters".into(), text, table)
 }
 
-/// Returns the time of one kind, summed over all cores of a reading.
+/// Returns the time that `time` selects, summed over all cores of a reading.
 fn cores(of: &Reading, time: fn(&energy::CoreTime) -> f64) -> Option<f64> {
     match of {
         Reading::CpuTime(cpu) => Some(cpu.cores.iter().map(time).sum()),

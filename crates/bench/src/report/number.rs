@@ -5,7 +5,8 @@ use crate::stats::{Bootstrap, Runs, Summary};
 /// Placeholder for a missing number.
 pub const NONE: &str = "–";
 
-/// Formats with `digits` decimals; from 1e12 on with an exponent. [`NONE`] if not finite.
+/// Formats a number with `digits` decimals, and from 1e12 on with an exponent. [`NONE`] if the number is not
+/// finite.
 pub fn number(value: f64, digits: usize) -> String {
     match value.abs() {
         size if !size.is_finite() => NONE.into(),
@@ -57,7 +58,7 @@ pub fn interval(runs: &Runs) -> Option<(f64, f64)> {
     Bootstrap::default().median(runs).ok().map(|i| (i.low, i.high))
 }
 
-/// Formats an interval; `write` formats each end in its unit.
+/// Formats an interval. `write` formats a value in its unit.
 pub fn range(ends: Option<(f64, f64)>, write: impl Fn(f64) -> String) -> String {
     ends.map_or_else(|| NONE.into(), |(low, high)| format!("{} to {}", write(low), write(high)))
 }

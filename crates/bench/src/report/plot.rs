@@ -73,7 +73,7 @@ impl Axis {
         Axis { label: label.into(), logarithmic: ends.0 > 0.0 && ends.1 > MUCH * ends.0 }
     }
 
-    /// True if a value can be drawn. Measured values are never as large as 1e15, so larger ones are not drawn.
+    /// True if a value can be drawn on this axis. Measured values are never as large as 1e15, so larger ones are not drawn.
     fn has(&self, value: f64) -> bool {
         value.is_finite() && value.abs() < 1e15 && (!self.logarithmic || value > 1e-9)
     }

@@ -40,8 +40,8 @@ fn path(router: &Spec, key: &Key) -> Option<Path> {
 /// Tables with fewer routes count as small.
 const FEW: u64 = 1000;
 
-/// True if two tables have a similar size: both small, or the larger less than twice the smaller. A paper that gives no
-/// size counts as small.
+/// True if two tables have a similar size: both small, or the larger one less than twice as large as the smaller. A published table of
+/// unknown size counts as small.
 fn as_large(published: Option<u64>, measured: u64) -> bool {
     let published = published.unwrap_or(0);
     let (least, most) = (published.min(measured), published.max(measured));

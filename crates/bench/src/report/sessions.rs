@@ -109,11 +109,11 @@ fn teardown(results: &Results) -> Option<Section> {
         }
     }
     let text = "The duration of the command that deletes the whole table. Its duration on an empty table is overhead, and is subtracted \
-                for the rate. If only the overhead is measurable, there is no rate, and the test needs more sessions.";
+                for the rate. If the duration is not longer than the overhead, no rate is given, and the test needs more sessions.";
     some(title(Procedure::SessionTeardown, "RFC 9693 section 4.8"), text, table)
 }
 
-/// Returns why searches ended without a result, each reason once.
+/// Returns the reasons why searches ended without a result, each reason once.
 fn remarks<'a>(ended: impl Iterator<Item = &'a Ended>, what: &str) -> String {
     let mut all: Vec<String> = Vec::new();
     for end in ended {

@@ -34,8 +34,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
     ]
 }
 
-/// Returns a router's number of cores, with a note if the number is only declared in the campaign and the tester does
-/// not assign the cores.
+/// Returns a router's number of cores, with a note if the campaign only declares the number and the tester does not assign the cores.
 fn workers(spec: &Spec, bed: testbed::Kind) -> String {
     match spec.workers_on(bed) {
         Some(n) if spec.kind == Kind::Command && bed == testbed::Kind::Physical => {
@@ -46,7 +45,8 @@ fn workers(spec: &Spec, bed: testbed::Kind) -> String {
     }
 }
 
-/// Returns the sections with disorder, router configurations and counters, invalid trials, and failed measurements.
+/// Returns the sections with duplicated, reordered and misdirected frames, router configurations and counters, invalid trials, and failed
+/// measurements.
 pub fn notes(results: &Results) -> Vec<Section> {
     let mut counters =
         Table::new("Counters of the routers", KEY.into_iter().chain(["procedure", "counters"]));

@@ -44,7 +44,7 @@ impl std::error::Error for CannotDraw {}
 /// Draws the plot as an `svg` element.
 ///
 /// # Errors
-/// If the drawing library fails.
+/// Returns an error if the drawing library fails.
 pub fn draw(plot: &Plot) -> Result<String, CannotDraw> {
     let dots = || plot.series.iter().flat_map(|s| &s.points);
     let (x, x_log) = (ends(&plot.x, dots().map(|d| d.x)), plot.x.logarithmic);
@@ -58,8 +58,8 @@ pub fn draw(plot: &Plot) -> Result<String, CannotDraw> {
     }
 }
 
-/// Returns the range of an axis. A logarithmic axis extends to the enclosing powers of ten, so that it always has
-/// labels. A linear axis includes 0, and has a margin.
+/// Returns the range of an axis for these values. A logarithmic axis extends to the enclosing powers of ten, so that it always has labels.
+/// A linear axis includes 0, and has a margin.
 fn ends(axis: &Axis, values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
     match axis.logarithmic {
@@ -189,7 +189,7 @@ const MARKERS: [&[(i32, i32)]; 4] = [
 
 type Marker<P, DB> = ComposedElement<P, DB, Polygon<(i32, i32)>, PathElement<(i32, i32)>>;
 
-/// Makes a marker: its shape depends on the series, and it is hollow for published results.
+/// Makes a marker. Its shape depends on `at`, the index of the series. Markers of published results are hollow.
 fn marker<P, DB: DrawingBackend>(point: P, at: usize, series: &Series) -> Marker<P, DB> {
     let outline = MARKERS[at % MARKERS.len()].to_vec();
     let inside = if series.kind == Kind::Published { WHITE } else { color(at) };
@@ -198,7 +198,7 @@ fn marker<P, DB: DrawingBackend>(point: P, at: usize, series: &Series) -> Marker
         + PathElement::new(outline, line(at))
 }
 
-/// Formats a number at an axis.
+/// Formats a number for the labels of an axis.
 fn tick(value: f64) -> String {
     match value.abs() {
         0.0 => "0".into(),

@@ -40,7 +40,7 @@ impl Count {
         }
     }
 
-    /// Returns the key with this number set to 0, for comparing keys that may differ in it.
+    /// Returns the key with this number set to 0, to compare keys regardless of this number.
     pub fn any(self, key: &Key) -> Key {
         let key = key.clone();
         match self {
@@ -50,7 +50,8 @@ impl Count {
         }
     }
 
-    /// Returns the throughputs that were measured with several values of this number, the others being equal.
+    /// Returns the cells with a throughput that were measured with several values of this number and have
+    /// otherwise equal keys. Each cell has the throughputs of its repetitions.
     pub fn swept(self, results: &Results) -> Vec<(&Cell, Runs)> {
         // Without a set number, the number of flows is unknown: most traffic has random ports (RFC 4814).
         let counts = |cell: &Cell| self != Count::Flows || cell.key.flows > 0;
@@ -63,11 +64,11 @@ impl Count {
         all.iter().filter(|(cell, _)| several(&cell.key)).map(|(cell, runs)| (*cell, runs.clone())).collect()
     }
 
-    /// Returns the explanation of this number.
+    /// Returns the report's explanation of this number.
     fn text(self) -> &'static str {
         match self {
             Count::Routes => {
-                "0 routes means only the few networks of the traffic itself; that point is not in the plot."
+                "0 routes means that the router has only the routes of the traffic's own few networks; that point is not in the plot."
             }
             Count::Sessions => {
                 "0 sessions means that no session is established before the traffic; that point is not in the plot."

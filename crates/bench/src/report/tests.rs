@@ -10,7 +10,7 @@ use super::fixture::{results, router};
 use super::{html, markdown};
 use crate::campaign::{Found, Key, Results};
 
-/// Counts the bars of a line of a Markdown table that are not escaped.
+/// Counts the bars in a line of a Markdown table, except escaped bars.
 fn cells(line: &str) -> usize {
     line.replace("\\\\", "").replace("\\|", "").matches('|').count()
 }
@@ -116,7 +116,7 @@ fn every_procedure_has_its_section() {
         "Routers",
         "Provenance",
         "Throughput (RFC 2544-like section 26.1)",
-        "Routers beside each other",
+        "Comparison of routers",
         "Throughput over workers",
         "Latency (RFC 8219",
         "Delay variation (RFC 8219",
@@ -161,7 +161,7 @@ fn throughput_over_workers_compares_equal_routers() {
     all.cells[2].measurements[0].limited_by_tester = true;
     assert!(scaled(&all).contains("| volley-2 † |"), "{}", scaled(&all));
     assert!(scaled(&all).contains("≥ 0.9000 | ≥ 1.8000 |"), "{}", scaled(&all));
-    let ratios = || rows(&markdown(&all), "Routers beside each other").join("\n");
+    let ratios = || rows(&markdown(&all), "Comparison of routers").join("\n");
     assert!(ratios().contains("| volley-2 † | volley-1 | ≥ 1.800 | – |"), "{}", ratios());
     all.cells[2].measurements[0].limited_by_tester = false;
     all.cells[0].measurements[0].limited_by_tester = true;
@@ -442,7 +442,7 @@ fn repeated_trials_are_counted() {
     assert!(!said(&all, "| soak | 2 |"));
 }
 
-/// Returns the rows of a section whose traffic begins with `rfc2544`.
+/// Returns the table rows whose traffic begins with `rfc2544`, from the section with the heading `head`.
 fn rows(text: &str, head: &str) -> Vec<String> {
     let section = text.split(&format!("\n## {head}")).nth(1).and_then(|rest| rest.split("\n## ").next());
     let rows = section.unwrap_or_default().lines().filter(|l| l.starts_with("| rfc2544"));

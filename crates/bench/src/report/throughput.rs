@@ -117,7 +117,7 @@ pub fn some(head: String, text: &str, table: Table) -> Option<Section> {
     (!table.rows().is_empty()).then(|| Section::table(head, text, table))
 }
 
-/// Returns why searches ended without a result, each reason once.
+/// Returns the reasons why searches ended without a result, each reason once.
 pub fn remarks<'a>(ended: impl IntoIterator<Item = &'a Ended>) -> String {
     let mut all: Vec<String> = Vec::new();
     for end in ended {

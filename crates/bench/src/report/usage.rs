@@ -17,7 +17,8 @@ pub fn sections(results: &Results) -> Vec<Section> {
 /// Procedures whose results include processor time and meter readings.
 pub const PROCEDURES: [Procedure; 3] = [Procedure::Latency, Procedure::Variation, Procedure::Loads];
 
-/// Returns the frames received per second of the router's processor time, median of the runs; `None` if its time is unknown.
+/// Returns the frames received per second of the router's processor time, as the median of the runs. `None` if the processor time is
+/// unknown.
 pub fn frames_per_second_of_processor(at: &DelaysAt) -> Option<f64> {
     median(at.runs.iter().filter_map(|run| {
         let seconds = run.usage.dut_busy? * run.usage.seconds;

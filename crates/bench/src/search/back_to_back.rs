@@ -1,7 +1,7 @@
 //! Back-to-back frames: the longest burst with minimum gaps and without loss (RFC 2544 section 26.4, updated by RFC 9004).
 //!
-//! It measures the buffer in front of the router's bottleneck, so it only makes sense for frame sizes whose throughput is below the link's
-//! maximum. Each repetition is a whole bisection of the burst's length.
+//! The search measures the buffer in front of the router's bottleneck, so it only makes sense for frame sizes whose throughput is below the
+//! link's maximum. Each repetition is a whole bisection of the burst's length.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,13 +15,14 @@ pub struct BackToBack {
     pub max_fps: f64,
     /// The throughput measured before, in frames per second.
     pub throughput_fps: f64,
-    /// The longest burst to try, in frames, for example 30 s of them. If the router passes it, the search finds no limit.
+    /// The longest burst to try, in frames, for example all frames that the link carries in 30 s. If the router forwards this burst without
+    /// loss, the search finds no limit.
     pub longest: u64,
     /// Resolution of the bounds, in frames.
     pub resolution: u64,
     /// Repetitions of the search: at least 50 in RFC 2544.
     pub repetitions: u32,
-    /// Retries of a burst with loss; it passes if one of them is without loss. 0: no retry.
+    /// Number of retries of a burst with loss. The burst passes if one of the retries is without loss.
     pub verifications: u32,
 }
 
@@ -30,8 +31,8 @@ pub struct BackToBack {
 pub struct BackToBackResult {
     /// The parameters.
     pub asked: BackToBack,
-    /// How the search ended. `AllForwarded`: the throughput is the link's maximum, or the longest burst passed in some repetition; there is
-    /// no buffer time then. `NothingForwarded`: in some repetition not even a burst of one frame passed.
+    /// How the search ended. `AllForwarded`: the throughput is the link's maximum, or the longest burst passed in some repetition, so there
+    /// is no buffer time. `NothingForwarded`: in some repetition not even a burst of one frame passed.
     pub ended: Ended,
     /// The longest burst without loss of each completed repetition, in frames.
     pub bursts: Vec<u64>,
@@ -44,7 +45,7 @@ pub struct BackToBackResult {
 /// Statistics of the bursts, in frames, and the buffer times of RFC 9004 section 6.4, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BurstSummary {
-    /// Average length, as reported by RFC 2544.
+    /// Mean length, which RFC 2544 requires in the report.
     pub mean: f64,
     /// The shortest burst.
     pub min: u64,
@@ -63,7 +64,7 @@ pub fn implied_buffer_seconds(mean_frames: f64, max_fps: f64) -> f64 {
     mean_frames / max_fps
 }
 
-/// Returns the buffer time, corrected for the frames that the router forwarded while the burst arrived. It is implied − implied · (measured
+/// Returns the buffer time, corrected for the frames that the router forwarded while the burst arrived: implied − implied · (measured
 /// throughput / maximum theoretical frame rate) (RFC 9004 section 6.4).
 pub fn corrected_buffer_seconds(mean_frames: f64, throughput_fps: f64, max_fps: f64) -> f64 {
     let implied = implied_buffer_seconds(mean_frames, max_fps);
@@ -74,7 +75,7 @@ impl BackToBack {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// If a parameter is invalid; names the first one.
+    /// Returns an error that names the first invalid parameter.
     pub fn check(&self) -> Result<(), BadInput> {
         BadInput::unless_rate(self.max_fps, "max_fps")?;
         let sensible = self.throughput_fps >= 0.0 && self.throughput_fps.is_finite();
@@ -88,7 +89,7 @@ impl BackToBack {
         BadInput::unless(self.repetitions >= 1, "repetitions", "must be at least 1")
     }
 
-    /// Returns the maximum number of trials: in each repetition both ends and the halvings between, each with its retries.
+    /// Returns the maximum number of trials. Each repetition tries both ends and the halvings between them, each of these with all retries.
     pub fn trials_at_most(&self) -> u32 {
         let halvings = (self.longest as f64 / self.resolution as f64).max(1.0).log2().ceil() as u32;
         (halvings + 3).saturating_mul(self.repetitions).saturating_mul(self.verifications.saturating_add(1))
@@ -97,7 +98,7 @@ impl BackToBack {
     /// Runs the search.
     ///
     /// # Errors
-    /// If the parameters are invalid. Whatever the router does is a result, not an error.
+    /// Returns an error if a parameter is invalid. Whatever the router does is a result, not an error.
     pub fn search(
         &self,
         measure: &mut dyn Measure,

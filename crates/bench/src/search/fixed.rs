@@ -13,7 +13,7 @@ use crate::trial::{Measure, Outcome, Request};
 pub enum Rate {
     /// Frames per second in each direction.
     Fps(f64),
-    /// A share of the largest load, 0.1 for 10 %.
+    /// A share of the largest load; 0.1 is 10 %.
     Share(f64),
 }
 
@@ -47,7 +47,7 @@ pub struct FixedPoint {
     pub load_fps: f64,
     /// Loss in all valid trials together, as a share of the intended frames; `None` without valid trials.
     pub loss_ratio: Option<f64>,
-    /// The forwarding rate of each valid trial, in frames per second and direction.
+    /// The forwarding rate of each valid trial, in frames per second in each direction.
     pub forwarding_fps: Vec<f64>,
     /// The mean of `forwarding_fps`; `None` without valid trials.
     pub mean_fps: Option<f64>,
@@ -60,7 +60,7 @@ pub struct FixedPoint {
 pub struct FixedResult {
     /// The parameters.
     pub asked: Fixed,
-    /// How it ended: `Found` if all trials were run, whatever their loss.
+    /// How the procedure ended: `Found` if all trials were run, whatever their loss.
     pub ended: Ended,
     /// A point for each load that was tried.
     pub points: Vec<FixedPoint>,
@@ -75,10 +75,10 @@ impl Fixed {
         Fixed { max_fps, rates: vec![Rate::Share(1.0)], duration, repetitions }
     }
 
-    /// Returns a soak: one load for `total`, as consecutive trials of `interval`, whose outcomes give the loss over time. There is no load
-    /// during the testbed's waits between trials, so an interval should be long in comparison.
+    /// Returns a soak: one load for `total`, as consecutive trials of `interval`, whose outcomes give the loss over time. The testbed's
+    /// waits between trials have no load, so an interval should be much longer than a wait.
     ///
-    /// It measures the loss of a load. Unlike PLRsearch, it does not search for the load with a given loss.
+    /// A soak measures the loss of a load. Unlike PLRsearch, it does not search for the load with a given loss.
     pub fn soak(load_fps: f64, total: Duration, interval: Duration) -> Self {
         let intervals = total.as_nanos().checked_div(interval.as_nanos()).unwrap_or(0);
         let repetitions = u32::try_from(intervals).unwrap_or(u32::MAX);
@@ -88,7 +88,7 @@ impl Fixed {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// If a parameter is invalid; names the first one.
+    /// Returns an error that names the first invalid parameter.
     pub fn check(&self) -> Result<(), BadInput> {
         BadInput::unless_rate(self.max_fps, "max_fps")?;
         BadInput::unless(!self.rates.is_empty(), "rates", "must not be empty")?;
@@ -115,7 +115,7 @@ impl Fixed {
     /// Runs the trials.
     ///
     /// # Errors
-    /// If the parameters are invalid. Whatever the router does is a result, not an error.
+    /// Returns an error if a parameter is invalid. Whatever the router does is a result, not an error.
     pub fn run(
         &self,
         measure: &mut dyn Measure,

@@ -1,6 +1,7 @@
 //! Frame loss rate: the share of lost frames at each load (RFC 2544 section 26.3).
 //!
-//! Goes from the largest load down, in steps of at most 10 % of it, until two successive trials have no loss.
+//! The procedure starts at the largest load and goes down, in steps of at most 10 % of the largest load, until two successive trials have
+//! no loss.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::run::{BadInput, Ended, Limits, Progress, Run, Tally, shown_loss};
 use crate::trial::{Measure, Outcome, Request};
 
-/// Successive trials without loss that end the procedure (RFC 2544).
+/// Number of successive trials without loss that end the procedure (RFC 2544).
 const CLEAN: u32 = 2;
 
 /// Parameters of the procedure.
@@ -26,9 +27,9 @@ pub struct LossRate {
 /// The loss at a load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LossPoint {
-    /// The load, as a share of the largest.
+    /// The load, as a share of the largest load.
     pub share: f64,
-    /// Lost frames as a share of the intended ones: (in − out)/in. Also set for an invalid trial; see its outcome.
+    /// Lost frames as a share of the intended frames: (in − out)/in. Also set for an invalid trial, which `outcome` tells.
     pub loss_ratio: f64,
     /// The trial.
     pub outcome: Outcome,
@@ -39,7 +40,7 @@ pub struct LossPoint {
 pub struct LossRateResult {
     /// The parameters.
     pub asked: LossRate,
-    /// How it ended: `NothingForwarded` if no two successive trials down to the smallest load were without loss.
+    /// How the procedure ended: `NothingForwarded` if no two successive trials down to the smallest load were without loss.
     pub ended: Ended,
     /// The points, from the largest load down.
     pub points: Vec<LossPoint>,
@@ -51,7 +52,7 @@ impl LossRate {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// If a parameter is invalid; names the first one.
+    /// Returns an error that names the first invalid parameter.
     pub fn check(&self) -> Result<(), BadInput> {
         BadInput::unless_rate(self.max_fps, "max_fps")?;
         // The smallest step gives a thousand trials, enough for any curve.
@@ -60,7 +61,7 @@ impl LossRate {
         BadInput::unless_frames(self.max_fps * self.step, self.duration, "duration")
     }
 
-    /// Returns the maximum number of trials: all loads above 0.
+    /// Returns the maximum number of trials: one for each load above 0.
     pub fn trials_at_most(&self) -> u32 {
         // A division such as 0.3/0.1 can have a rounding error. Without the slack, the last load could be one: just above 0.
         (1.0 / self.step - 1e-9).ceil() as u32
@@ -69,7 +70,7 @@ impl LossRate {
     /// Runs the trials.
     ///
     /// # Errors
-    /// If the parameters are invalid. Whatever the router does is a result, not an error.
+    /// Returns an error if a parameter is invalid. Whatever the router does is a result, not an error.
     pub fn search(
         &self,
         measure: &mut dyn Measure,

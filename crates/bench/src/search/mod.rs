@@ -1,9 +1,9 @@
 //! Searches: the choice of trials, and the results derived from them.
 //!
-//! A search accesses a router only through [`Measure`](crate::trial::Measure): no clock, no thread, no file. Its parameters are checked
-//! first ([`BadInput`] names the field). The number of trials is bounded in advance. It reports its [`Progress`] after each trial. The
-//! result states how the search [`Ended`] and keeps everything found until then, also after a failure. To stop a search, let the `Measure`
-//! return a failure.
+//! A search accesses a router only through [`Measure`](crate::trial::Measure), and uses no clock, thread or file. It first checks its
+//! parameters ([`BadInput`] names the invalid one). The number of trials is bounded in advance. After each trial the search reports its
+//! [`Progress`]. The result states how the search [`Ended`] and keeps everything found until then, also after a failure. To stop a search,
+//! let the `Measure` return a failure.
 //!
 //! | procedure | source |
 //! |---|---|
@@ -16,9 +16,9 @@
 //!
 //! Durations, repetitions and resolutions are data: a [`profile`].
 //!
-//! A trial is invalid if the tester, not the router, may have caused its result. [`Valid`] repeats it. A trial that
-//! is still invalid after the repeats counts as failed in every search, because it does not show that the router
-//! forwards the load. A throughput can therefore be too low, and is marked then, but never too high.
+//! A trial is invalid if the tester, not the router, may have caused its result. [`Valid`] repeats invalid trials. A trial that is still
+//! invalid after the repeats counts as failed in every search, because it does not show that the router forwards the load. A measured
+//! throughput can therefore be too low, which is marked, but never too high.
 
 pub mod back_to_back;
 pub mod fixed;

@@ -16,13 +16,13 @@ pub const ETHERNET_SIZES: [u32; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
 /// The waits around a trial (RFC 2544 section 23).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Waits {
-    /// After the routing update is sent to the router (a).
+    /// Wait after the routing update is sent to the router (step a).
     pub after_routes: Duration,
-    /// After the learning frames are sent (b).
+    /// Wait after the learning frames are sent (step b).
     pub after_learning: Duration,
-    /// For frames still in flight after the last one was sent (d).
+    /// Wait for frames that are still in flight after the last frame was sent (step d).
     pub residual: Duration,
-    /// For the router to become stable before the next trial (e).
+    /// Wait for the router to become stable before the next trial (step e).
     pub restabilise: Duration,
 }
 
@@ -38,7 +38,7 @@ impl Waits {
 pub struct LatencyProfile {
     /// Sending time of the stream.
     pub duration: Duration,
-    /// Trials whose average (RFC 2544) or median (RFC 8219) is reported.
+    /// Number of trials. Reports show their average (RFC 2544) or median (RFC 8219).
     pub repetitions: u32,
 }
 
@@ -49,9 +49,9 @@ pub struct BackToBackProfile {
     pub longest: Duration,
     /// Resolution of a burst's bounds, in frames.
     pub resolution: u64,
-    /// Searches whose average is reported.
+    /// Number of searches. Reports show their average.
     pub repetitions: u32,
-    /// Retries of a burst with loss: binary search with loss verification, as recommended by RFC 9004.
+    /// Number of retries of a burst with loss: binary search with loss verification, as recommended by RFC 9004.
     pub verifications: u32,
 }
 
@@ -60,16 +60,16 @@ pub struct BackToBackProfile {
 pub struct RecoveryProfile {
     /// Sending time of the overload.
     pub overload: Duration,
-    /// Sending time of a trial with a restart. The restart is after a fifth of it. A router that is not back by the end counts as never
-    /// back.
+    /// Sending time of a trial with a restart; the router is restarted after a fifth of this time. A router that does not forward again
+    /// before the end counts as never back.
     #[serde(default = "RecoveryProfile::reset")]
     pub reset: Duration,
-    /// Trials whose average is reported.
+    /// Number of trials whose average is reported.
     pub repetitions: u32,
 }
 
 impl RecoveryProfile {
-    /// The fixed value of profiles written before the field existed.
+    /// Returns the value of `reset` for profiles that lack the field, because they were written before it existed: 5 s.
     fn reset() -> Duration {
         s(5.0)
     }
@@ -84,13 +84,13 @@ pub struct Profile {
     pub frame_bytes: Vec<u32>,
     /// The waits of each trial.
     pub waits: Waits,
-    /// Repeats of an invalid trial, at most.
+    /// Maximum number of repeats of an invalid trial.
     pub invalid_repeats: u32,
     /// Sending time of throughput and frame loss rate trials.
     pub duration: Duration,
     /// Resolution of the throughput's bounds.
     pub resolution: Resolution,
-    /// Throughput searches; their median and spread are reported. The RFC does not ask for repetitions.
+    /// Number of throughput searches; the median and the spread of their results are reported. The RFC does not ask for repetitions.
     pub repetitions: u32,
     /// Step of the frame loss rate, as a share of the largest load.
     pub loss_step: f64,
@@ -132,7 +132,7 @@ pub enum Part {
 pub struct Deviation {
     /// The RFC and its section.
     pub source: &'static str,
-    /// The procedures that it affects.
+    /// The procedures that the deviation affects.
     pub of: Part,
     /// The difference, in words.
     pub what: String,
@@ -220,12 +220,13 @@ impl Profile {
         Throughput { min_fps, max_fps, start: Start::Maximum, step, resolution, duration }
     }
 
-    /// Returns the frame loss rate procedure from a load down, in frames per second.
+    /// Returns the frame loss rate procedure, which starts at `max_fps` frames per second and steps down.
     pub fn loss_rate(&self, max_fps: f64) -> LossRate {
         LossRate { max_fps, step: self.loss_step, duration: self.duration }
     }
 
-    /// Returns the back-to-back search for a link that carries `max_fps`, with the throughput measured before.
+    /// Returns the back-to-back search for a link that carries `max_fps` and a router whose measured throughput is `throughput_fps`, both
+    /// in frames per second.
     pub fn back_to_back(&self, max_fps: f64, throughput_fps: f64) -> BackToBack {
         let BackToBackProfile { longest, resolution, repetitions, verifications, .. } = self.back_to_back;
         let longest = (max_fps * longest.as_secs_f64()) as u64;

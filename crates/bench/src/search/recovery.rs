@@ -15,7 +15,7 @@ pub fn relief_fps(overload_fps: f64) -> f64 {
 }
 
 /// Returns the system recovery time, B − A (RFC 2544 section 26.5). A is `reduced_at`, when the load was halved. B is when the last lost
-/// frame was sent; a lost frame has no other time. Zero without a loss after A.
+/// frame was sent, because a lost frame has no time of arrival. Returns zero if no frame was lost after A.
 pub fn recovery_time(reduced_at: Duration, last_lost_at: Option<Duration>) -> Duration {
     last_lost_at.map_or(Duration::ZERO, |last| last.saturating_sub(reduced_at))
 }

@@ -12,7 +12,7 @@ use crate::trial::{Measure, Outcome, Request};
 pub struct BadInput {
     /// The parameter's field.
     pub field: &'static str,
-    /// The condition that it violates; follows the field's name in messages.
+    /// The condition that the parameter violates; messages put it after the name of the field.
     pub why: String,
 }
 
@@ -39,7 +39,7 @@ impl BadInput {
         BadInput::unless(fps.is_finite() && fps > 0.0, field, format_args!("must be above 0, is {fps}"))
     }
 
-    /// Returns an error unless a trial at `fps` for `duration` sends a frame.
+    /// Returns an error unless a trial at `fps` for `duration` sends at least one frame.
     pub(crate) fn unless_frames(fps: f64, duration: Duration, field: &'static str) -> Result<(), BadInput> {
         BadInput::unless(!duration.is_zero(), field, "must be above 0")?;
         let frames = Request { load_fps: fps, duration }.frames();
@@ -76,7 +76,8 @@ pub enum Ended {
 pub struct Limits {
     /// Maximum number of trials.
     pub trials: u32,
-    /// Maximum time of all trials ([`Outcome::took`]). No trial starts after it.
+    /// Maximum total time of the trials (sum of [`Outcome::took`]). Once it is spent, no further trial
+    /// starts.
     pub time: Option<Duration>,
 }
 
@@ -87,7 +88,7 @@ pub struct Tally {
     pub trials: u32,
     /// Trials that stayed invalid after all repeats.
     pub invalid: u32,
-    /// Time of all trials.
+    /// Total time of all trials.
     pub spent: Duration,
 }
 
@@ -96,11 +97,12 @@ pub struct Tally {
 pub struct Progress<'a> {
     /// Trials and time spent so far.
     pub tally: Tally,
-    /// The goal that the trial was for; empty in a search with only one.
+    /// The goal that the trial was for; empty in a search that has only one goal.
     pub goal: &'a str,
-    /// Remaining trials: the maximum, or an estimate if the number depends on their results (MLRsearch).
+    /// Number of remaining trials: the maximum, or an estimate if the number depends on their results
+    /// (MLRsearch).
     pub trials_left: u32,
-    /// Time of the remaining trials, if they wait as long as this one did.
+    /// Estimated time of the remaining trials, if their waits are as long as those of this trial.
     pub time_left: Duration,
     /// Lower bound of the result before the trial, in frames per second (in a burst search: in frames).
     pub lower: Option<f64>,

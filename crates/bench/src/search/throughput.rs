@@ -1,7 +1,7 @@
 //! Throughput: the largest load without loss (RFC 2544 section 26.1, RFC 1242 section 3.17).
 //!
-//! Bisects between a load that was forwarded and one that was not, until their distance is within the resolution. A frame that could not be
-//! sent counts as lost.
+//! Bisects between a load that was forwarded and a load that was not, until the two are within the resolution of each other. A frame that
+//! could not be sent counts as lost.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::trial::{Measure, Outcome, Request};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Start {
-    /// The largest load: a router as fast as the link needs only one trial.
+    /// The largest load: if the router is as fast as the link, one trial is enough.
     Maximum,
     /// The middle between the bounds, as in siitperf.
     Middle,
@@ -64,7 +64,7 @@ impl Resolution {
         BadInput::unless(
             holds,
             "resolution",
-            format_args!("must be above 0 (a share also below 1), is {what}"),
+            format_args!("must be above 0 (and below 1 if it is a share), is {what}"),
         )
     }
 }
@@ -72,7 +72,7 @@ impl Resolution {
 /// Parameters of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
-    /// The smallest load, in frames per second in each direction. A throughput below it counts as none.
+    /// The smallest load, in frames per second in each direction. A router that cannot forward it has no throughput.
     pub min_fps: f64,
     /// The largest load, in the same unit: the link's or the tester's maximum.
     pub max_fps: f64,

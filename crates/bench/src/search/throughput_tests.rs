@@ -174,7 +174,8 @@ proptest! {
         prop_assert!(lower <= capacity * 1.005 + frame && upper >= capacity * 0.995 - frame);
     }
 
-    /// After a spike, the search continues below that load, as in RFC 2544: the throughput is then too low, but never too high.
+    /// After a random loss at some load, the search continues below that load, as in RFC 2544: the throughput is then too low, but never
+    /// too high.
     #[test]
     fn a_search_with_noise_ends(asked in any_search(), log_capacity in 3.0f64..7.5, seed: u64) {
         let capacity = 10f64.powf(log_capacity);

@@ -2,8 +2,8 @@
 
 use crate::trial::{Failure, Measure, Outcome, Request};
 
-/// A `Measure` that repeats invalid trials of another one, up to a limit, and counts the repeats. A trial that is still invalid after the
-/// last repeat is returned, with its reasons in [`Outcome::invalid`].
+/// A `Measure` that repeats invalid trials of another `Measure`, up to a limit, and counts the repeats. A trial that is still invalid after
+/// the last repeat is returned, with its reasons in [`Outcome::invalid`].
 ///
 /// To wrap a borrowed `Measure`, use a closure: `Valid::new(|request| measure.measure(request), 3)`.
 #[derive(Clone, Debug)]
@@ -34,10 +34,10 @@ impl<M> Valid<M> {
         &mut self.inner
     }
 
-    /// Runs a group of trials, and repeats the whole group while it is invalid, like a single trial.
+    /// Runs a group of trials with `run`. Repeats the whole group while its result is not valid, up to the limit for a single trial.
     ///
     /// # Errors
-    /// The first failure; it is not repeated.
+    /// If `run` fails; a failed group is not repeated.
     pub fn until<T>(
         &mut self,
         is_valid: impl Fn(&T) -> bool,

@@ -79,14 +79,14 @@ pub trait Phases {
     /// Empties the router's connection table.
     ///
     /// # Errors
-    /// If the router cannot empty it.
+    /// If the router cannot empty the table.
     fn forget(&mut self) -> Result<(), Failure>;
 
     /// Returns the router's own count of connections, if it has one.
     fn counted(&self) -> Option<u64>;
 }
 
-/// Tries to establish the first `connections` of a table, and verifies that they exist (RFC 9693 sections 4.5 and 4.6).
+/// Tries to establish the first `connections` connections of a table, and verifies that they exist (RFC 9693 sections 4.5 and 4.6).
 ///
 /// # Errors
 /// If a phase has no outcome, or the router's table cannot be emptied.

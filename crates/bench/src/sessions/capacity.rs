@@ -1,10 +1,10 @@
 //! Connection tracking table capacity: RFC 9693 section 4.9.
 //!
-//! The search doubles the number of connections until the router does not hold them all, and bisects from there. A
-//! first number that is too large is bisected as well. A number that fails is tried again at half the rate, because a
-//! router may slow down as its table fills. Also, a random loss does not mean that the table is full. The RFC instead
-//! searches for the maximum rate of each number. If that rate is much lower than before, the number is too large. This
-//! search finds the same result with fewer attempts.
+//! The search doubles the number of connections until the router does not hold them all, and bisects from there. If even the first number
+//! is too large, it bisects below that number. A number that fails is tried again at half the rate, because a router may slow down as its
+//! table fills, and because a random loss does not mean that the table is full. The RFC instead searches for the maximum rate of each
+//! number of connections. A number is too large if its maximum rate is much lower than that of smaller numbers. This search finds the same
+//! result with fewer attempts.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use super::attempt::{Attempt, Establish};
 use crate::search::throughput::Resolution;
 use crate::search::{BadInput, Ended};
 
-/// Share of the rate for the last attempt. A number that fails even there is too large (the RFC's unacceptable drop).
+/// A number of connections that fails even at this share of the rate is too large (the RFC's unacceptable drop).
 const SLOWEST: f64 = 0.5;
 
 /// Parameters of the search.
@@ -26,7 +26,7 @@ pub struct Capacity {
     pub rate_fps: f64,
     /// The maximum distance of the bounds at the end of the search, in connections.
     pub resolution: Resolution,
-    /// Further repeats of an invalid attempt at half the rate.
+    /// Maximum number of further attempts if the attempt at half the rate is invalid. Each one again halves the rate.
     pub repeats: u32,
 }
 
@@ -39,7 +39,7 @@ pub struct CapacityResult {
     pub ended: Ended,
     /// The largest number of connections that the router held; `None` if it held none of the numbers tried.
     pub connections: Option<u64>,
-    /// The smallest number that it did not hold; `None` if there is none.
+    /// The smallest number of connections that the router did not hold; `None` if there is none.
     pub upper: Option<u64>,
     /// True if `upper` is from an invalid attempt.
     pub upper_unproved: bool,

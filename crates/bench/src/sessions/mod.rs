@@ -6,10 +6,10 @@
 //!                      ◀──────────────────────────          ◀──────────────────────────
 //! ```
 //!
-//! In the first phase the initiator sends one frame on each connection, each with another four-tuple. The responder
-//! learns the four-tuples with which the frames leave the router. In the second phase the responder sends a frame back
-//! on each connection. A frame that reaches the initiator proves that the router has the connection. The
-//! [`engine`](crate::engine) makes and counts the frames as in any trial; the four-tuples are lists in templates.
+//! In the first phase the initiator sends one frame on each connection; each connection has a different four-tuple. The responder learns
+//! the four-tuples with which the frames leave the router. In the second phase the responder sends a frame back on each connection. A frame
+//! that reaches the initiator proves that the router has the connection. The [`engine`](crate::engine) makes and counts the frames as in
+//! any trial; the four-tuples are lists in templates.
 
 mod attempt;
 pub mod capacity;

@@ -1,7 +1,7 @@
 //! The maximum connection establishment rate (RFC 9693 section 4.5), validated according to section 4.6.
 //!
-//! The search is that of a throughput (RFC 2544 section 26.1), with a number of connections instead of a duration. A rate passes if all
-//! connections exist at the end.
+//! The search is the same as for throughput (RFC 2544 section 26.1), but an attempt has a number of connections instead of a duration. A
+//! rate passes if all connections exist at the end.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ use crate::trial::{Failure, Measure, Outcome, Request};
 pub struct RateResult {
     /// Number of connections in each attempt.
     pub connections: u64,
-    /// The search. Its throughput is the rate, in connections per second.
+    /// The result of the search. Its throughput is the rate, in connections per second.
     pub search: ThroughputResult,
     /// All attempts, in order, including repeated invalid ones.
     pub attempts: Vec<Attempt>,
@@ -28,8 +28,8 @@ impl RateResult {
     }
 }
 
-/// Searches for the largest rate at which `connections` are established. The bounds in `asked` are connections per
-/// second; its duration is ignored. An invalid attempt is repeated up to `repeats` times.
+/// Searches for the largest rate at which `connections` connections are established. The bounds in `asked` are in connections per second;
+/// the duration in `asked` is ignored. An invalid attempt is repeated up to `repeats` times.
 ///
 /// # Errors
 /// If the parameters are invalid. Whatever the router does is a result, not an error.
@@ -48,7 +48,7 @@ pub fn search(
     Ok(RateResult { connections, search, attempts: attempts.all })
 }
 
-/// Runs attempts as trials at a load.
+/// Runs each trial of a search as an attempt, with the trial's load as its rate.
 struct Attempts<'a> {
     establish: &'a mut dyn Establish,
     connections: u64,

@@ -9,7 +9,7 @@ use crate::engine::run::{Direction, Flow};
 use crate::engine::sender::Mode;
 use crate::trial::Failure;
 
-/// The initiator's four-tuples, and the ones that the responder learned from frames through the router.
+/// The four-tuples of the initiator's frames, and those that the responder learned from the frames that came through the router.
 pub struct Table {
     /// The initiator's four-tuples, in the order of sending.
     initiator: Vec<Tuple>,
@@ -20,11 +20,11 @@ pub struct Table {
 }
 
 impl Table {
-    /// Makes a table for `connections`, with the frames of these two directions. Each direction must be one flow of one
-    /// kind of frame: UDP, stamped.
+    /// Makes a table of `connections` connections, with the initiator's frames from `forth` and the responder's from `back`. Each of the
+    /// two must be one flow of one kind of frame: UDP, stamped.
     ///
     /// # Errors
-    /// If a direction has other flows or frames.
+    /// If `forth` or `back` has other flows or frames.
     pub fn new(forth: &[Flow], back: &[Flow], connections: u32, seed: u64) -> Result<Table, Failure> {
         let templates = [template(forth)?, template(back)?];
         let of = Tuple::of(&templates[0].bytes).ok_or_else(kind)?;
@@ -39,7 +39,8 @@ impl Table {
         self.initiator.len() as u64
     }
 
-    /// Returns the initiator's direction for the first phase, with the first `connections`. Discards all learned four-tuples.
+    /// Returns the [`Direction`] from the initiator for the first phase, with the first `connections` connections. Discards all learned
+    /// four-tuples.
     ///
     /// # Errors
     /// If the frame cannot carry the four-tuples.
@@ -49,7 +50,7 @@ impl Table {
         self.forth(connections)
     }
 
-    /// Returns the initiator's direction, with the first `connections`.
+    /// Returns the [`Direction`] from the initiator, with the first `connections` connections.
     ///
     /// # Errors
     /// If the frame cannot carry the four-tuples.
@@ -57,19 +58,19 @@ impl Table {
         direction(0, &self.templates[0], self.some(connections))
     }
 
-    /// Records the translated four-tuple of the frame with this number.
+    /// Records the translated four-tuple in `frame`, the frame with this sequence number, which the responder received.
     pub fn learn(&mut self, number: u64, frame: &[u8]) {
         if let Some(entry) = self.responder.get_mut(number as usize) {
             *entry = Tuple::of(frame);
         }
     }
 
-    /// Returns the number of distinct connections that the responder has learned.
+    /// Returns the number of distinct four-tuples that the responder has learned.
     pub fn learned(&self) -> u64 {
         self.responder.iter().flatten().collect::<HashSet<_>>().len() as u64
     }
 
-    /// Returns the responder's direction, with all learned connections in the initiator's order.
+    /// Returns the [`Direction`] from the responder, with all learned connections in the initiator's order.
     ///
     /// # Errors
     /// If some connections have not been learned, or the frame cannot carry the four-tuples.
@@ -79,7 +80,7 @@ impl Table {
         direction(1, &self.templates[1], &answers.filter(|all| !all.is_empty()).ok_or_else(missing)?)
     }
 
-    /// True if the frame with this number came back on its own connection.
+    /// True if `frame`, which the initiator received with this sequence number, belongs to the connection of that number.
     pub fn came_back(&self, number: u64, frame: &[u8]) -> bool {
         let of = self.initiator.get(number as usize).map(|t| t.answer());
         of.is_some() && of == Tuple::of(frame)

@@ -56,8 +56,8 @@ proptest! {
         prop_assert!(found.search.outcomes.iter().all(|o| o.intended == connections));
     }
 
-    /// The search finds the table's size: with a table that refuses the newest or evicts the oldest, and at a rate that the router only
-    /// partly sustains.
+    /// The search finds the table's size: whether a full table refuses the newest connection or evicts the oldest, and even at a rate that
+    /// the router only partly sustains.
     #[test]
     fn the_size_of_a_table_is_found(size in 1usize..2_000, evict: bool, slow: bool, seed: u64) {
         let full = if evict { Full::Evict } else { Full::Refuse };
@@ -115,7 +115,7 @@ fn a_failure_ends_the_search_and_invalid_input_is_named() {
     assert!(none.is_err_and(|e| e.field == "sessions"));
 }
 
-/// One side of a simulated router in real time: forwarded frames leave through a cable.
+/// One side of a simulated router in real time: frames that the router forwards leave through a cable.
 struct Side {
     nat: Arc<Mutex<Nat>>,
     cable: Box<dyn TxQueue>,

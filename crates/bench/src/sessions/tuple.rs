@@ -14,7 +14,7 @@ const DESTINATIONS: u16 = 1;
 /// Maximum number of connections in a test. The tester keeps about 300 bytes for each.
 pub const MOST: u32 = 1 << 22;
 
-/// The four-tuple of a connection, as in frames of one direction.
+/// The four-tuple of a connection, as seen in the frames of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tuple {
     /// Source address.
@@ -27,7 +27,7 @@ pub struct Tuple {
     pub destination_port: u16,
 }
 
-/// Position of the four-tuple in a UDP frame, in bytes from its start.
+/// Position of the four-tuple in a UDP frame; offsets are from the start of the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     /// Offset of the source address; the destination address follows.
@@ -58,7 +58,7 @@ impl Place {
 }
 
 impl Tuple {
-    /// Returns the four-tuple of a frame; `None` if it is not UDP.
+    /// Returns the four-tuple of a frame; `None` if the frame is not UDP.
     pub fn of(frame: &[u8]) -> Option<Tuple> {
         let Place { addresses, len, ports } = Place::find(frame)?;
         let ip = |at: usize| -> Option<IpAddr> {
@@ -105,8 +105,8 @@ impl Tuple {
     }
 }
 
-/// Returns `count` different four-tuples between the ends of `of`, at most [`MOST`], in pseudorandom order (RFC 9693 section 4.1). Source
-/// ports are those of RFC 4814; there are only as many destination ports as needed.
+/// Returns `count` different four-tuples, at most [`MOST`], with the source and destination address of `of`, in pseudorandom order (RFC
+/// 9693 section 4.1). Source ports are those of RFC 4814; there are only as many destination ports as needed.
 pub fn tuples(of: Tuple, count: u32, seed: u64) -> Vec<Tuple> {
     let (first, each) = SOURCES;
     let tuple = |n: u32| Tuple {
@@ -122,8 +122,8 @@ pub fn tuples(of: Tuple, count: u32, seed: u64) -> Vec<Tuple> {
     all
 }
 
-/// Returns the template with a cycle of four-tuples, and no other variable fields. `None` if it is not UDP, or has another address family
-/// than the four-tuples.
+/// Returns the template with a cycle of four-tuples, and no other variable fields. `None` if the template is not UDP, or if its address
+/// family is not that of the four-tuples.
 pub fn with(template: &Template, tuples: &[Tuple]) -> Option<Template> {
     let place = Place::find(&template.bytes)?;
     if tuples
@@ -241,7 +241,7 @@ mod tests {
             let different: HashSet<_> = all.iter().collect();
             prop_assert_eq!((all.len(), different.len()), (count as usize, count as usize));
             prop_assert!(all.iter().all(|t| t.source_port >= 1024 && (1..=4).contains(&t.destination_port)));
-            // Consecutive four-tuples are rarely neighbours: the order is pseudorandom.
+            // Consecutive four-tuples are rarely neighbors: the order is pseudorandom.
             let rising = all.windows(2).filter(|t| t[0].source_port.wrapping_add(1) == t[1].source_port).count();
             prop_assert!(rising <= 8 + all.len() / 100, "{rising} of {count}");
         }

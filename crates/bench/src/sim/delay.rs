@@ -9,12 +9,12 @@ pub enum Delay {
     Fixed(u64),
     /// Uniformly distributed between both values. Frames stay in order: a frame that would overtake waits.
     Jittered(u64, u64),
-    /// A fixed part plus the waiting time of an M/D/1 queue (Poisson arrivals, one server, `service_ns` per frame) at the current load. It
-    /// grows without bound as the load approaches the capacity. Frames stay in order.
+    /// A fixed part plus the waiting time of an M/D/1 queue (Poisson arrivals, one server, `service_ns` per frame) at the current load. The
+    /// waiting time grows without bound as the load approaches the capacity. Frames stay in order.
     Queue {
         /// Delay of a frame without service and waiting time.
         fixed_ns: u64,
-        /// Service time of a frame: 1/capacity.
+        /// Service time of a frame, in nanoseconds: 1/capacity.
         service_ns: f64,
     },
 }
@@ -22,7 +22,7 @@ pub enum Delay {
 impl Delay {
     /// Returns the mean delay at a load, in nanoseconds; `None` for a queue at or above its capacity.
     ///
-    /// M/D/1 (Pollaczek–Khinchine): the mean wait is ρ·s/(2·(1−ρ)) for a service time s and a utilisation ρ.
+    /// M/D/1 (Pollaczek–Khinchine): the mean wait is ρ·s/(2·(1−ρ)) for a service time s and a utilization ρ.
     pub fn mean_ns(&self, load_fps: f64) -> Option<f64> {
         match *self {
             Delay::Fixed(ns) => Some(ns as f64),

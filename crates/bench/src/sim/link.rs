@@ -1,4 +1,5 @@
-//! A simulated router in real time, between two of the tester's ports. Measured results can be compared with the truth.
+//! A simulated router in real time, between two of the tester's ports. Its exact counts and delays are known, and can be compared with the
+//! measured results.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -11,8 +12,8 @@ use infra::clock::{Clock, tsc};
 use super::path::reordered;
 use super::{Arrival, Path, Truth};
 
-/// Makes one direction of a link through a path. Frames leave at the times set by the path, unless it drops them. The number of frames in
-/// flight is not limited.
+/// Makes one direction of a link through a simulated router. `path` determines when each frame leaves, and which frames are dropped. The
+/// number of frames in flight is not limited.
 pub fn link(path: Path) -> (Box<dyn TxQueue>, Box<dyn RxQueue>, Watched) {
     let state = State {
         path,
@@ -26,16 +27,17 @@ pub fn link(path: Path) -> (Box<dyn TxQueue>, Box<dyn RxQueue>, Watched) {
     (Box::new(Entrance(shared.clone())), Box::new(Exit(shared.clone())), Watched(shared))
 }
 
-/// Access to the truth about a link.
+/// Gives the exact counts and delays of a link's frames.
 pub struct Watched(Shared);
 
 impl Watched {
-    /// Returns the truth about individual frames.
+    /// Returns the exact counts and delays of the link's frames so far.
     pub fn truth(&self) -> Truth {
         self.0.lock().path.truth()
     }
 
-    /// Returns the number of frames that left after one sent later (RFC 4737 section 3.3). Copies of frames that already left do not count.
+    /// Returns the number of frames that left after a frame that was sent later (RFC 4737 section 3.3). Copies of frames that already left
+    /// do not count.
     pub fn reordered(&self) -> u64 {
         let mut seen = HashSet::new();
         let arrivals = self.0.lock().arrivals.clone();
@@ -59,7 +61,7 @@ struct State {
     waiting: BinaryHeap<Reverse<Waiting>>,
     /// Frames sent.
     frames: u64,
-    /// Frames put into the heap.
+    /// Number of frames that were put into the heap.
     order: u64,
     arrivals: Vec<Arrival>,
 }

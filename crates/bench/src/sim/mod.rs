@@ -1,8 +1,8 @@
 //! Simulated routers in virtual time, for tests of searches and of a trial's accounting.
 //!
 //! A [`Router`] computes the outcome of a whole trial, so that a search of hundreds of hours takes microseconds. A [`Path`] passes frames
-//! one by one, and records the truth about them. Both use seeds, so runs are repeatable. A [`link()`] passes real frames through a path in
-//! real time. A [`Nat`] keeps a table of connections, frame by frame.
+//! one by one, and records their exact counts and delays. Both use seeds, so runs are repeatable. A [`link()`] passes real frames through a
+//! path in real time. A [`Nat`] keeps a table of connections, frame by frame.
 
 mod delay;
 mod link;

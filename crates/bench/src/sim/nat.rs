@@ -1,4 +1,4 @@
-//! A simulated router with address translation, frame by frame in virtual time: simple, slow, and fully known.
+//! A simulated router with address translation, frame by frame in virtual time: simple and slow, with a state that tests can check.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
@@ -22,7 +22,7 @@ pub enum Full {
 pub struct Nat {
     capacity: usize,
     full: Full,
-    /// Time to establish a connection.
+    /// Time to establish a connection, in nanoseconds.
     service_ns: f64,
     queue: f64,
     free_at_ns: f64,
@@ -87,7 +87,8 @@ impl Nat {
         self.free_at_ns = 0.0;
     }
 
-    /// Translates a frame of the initiator; `None` if it is dropped. Frames must be passed in the order of their times.
+    /// Translates a frame that the initiator sends at `now_ns`; `None` if the frame is dropped. Frames must be passed in the order of their
+    /// times.
     pub fn out(&mut self, now_ns: u64, of: Tuple) -> Option<Tuple> {
         if let Some(known) = self.inside.get(&of) {
             return Some(*known);
@@ -116,7 +117,7 @@ impl Nat {
         Some(translated)
     }
 
-    /// Translates a frame of the responder; `None` (dropped) without a connection.
+    /// Translates a frame of the responder; `None` (dropped) if it belongs to no connection.
     pub fn back(&self, of: Tuple) -> Option<Tuple> {
         self.answers.get(&of).copied()
     }

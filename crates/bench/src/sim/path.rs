@@ -1,6 +1,7 @@
 //! A simulated router that passes frames one by one: numbers and times in, numbers and times out.
 //!
-//! Its [`Truth`] is the reference for a trial's counts of loss, duplication and reordering, and for its delays.
+//! Its [`Truth`] has the exact counts of loss, duplication and reordering, and the exact delays. The measurements of a trial are compared
+//! with them.
 
 use super::delay::Delays;
 use super::{Delay, Random};
@@ -15,7 +16,7 @@ pub struct Arrival {
     pub seq: u64,
 }
 
-/// The truth about the frames.
+/// The exact counts and delays of the frames that entered a [`Path`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
     /// Frames that entered the router.
@@ -35,10 +36,10 @@ pub struct Truth {
     pub delay_sum_ns: u64,
 }
 
-/// The frames that leave for one that enters: none, the frame, or the frame and a copy.
+/// What leaves the router for one frame that enters it: nothing, the frame, or the frame and a copy.
 pub type Frames = std::iter::Flatten<std::array::IntoIter<Option<Arrival>, 2>>;
 
-/// A simulated router, frame by frame. By default it has infinite speed and does not change anything.
+/// A simulated router, frame by frame. By default it has infinite speed and changes nothing.
 #[derive(Clone, Debug)]
 pub struct Path {
     service_ns: f64,
@@ -101,14 +102,15 @@ impl Path {
         self
     }
 
-    /// Returns the truth so far.
+    /// Returns the exact counts and delays so far.
     pub fn truth(&self) -> Truth {
         self.truth
     }
 
-    /// Passes a frame that is sent at `sent_ns`. Frames must be passed in the order of their times.
+    /// Passes frame number `seq`, which is sent at `sent_ns`. Frames must be passed in the order of their times.
     ///
-    /// With held-back frames, the results are not in the order of arrival. Sort them by `arrived_ns` (stable), or use [`Path::pass_all`].
+    /// If frames are held back, successive calls do not return arrivals in order. Sort them by `arrived_ns` (stable), or use
+    /// [`Path::pass_all`].
     pub fn pass(&mut self, sent_ns: u64, seq: u64) -> Frames {
         self.truth.sent += 1;
         let Some(served_ns) = self.serve(sent_ns).filter(|_| !self.random.happens(self.loss)) else {
@@ -140,7 +142,7 @@ impl Path {
         arrivals
     }
 
-    /// Returns when the frame has been served; `None` if the queue is full.
+    /// Returns the time at which the frame has been served, in nanoseconds; `None` if the queue is full.
     fn serve(&mut self, sent_ns: u64) -> Option<u64> {
         let start_ns = self.free_at_ns.max(sent_ns as f64);
         let waiting = (start_ns - sent_ns as f64) / self.service_ns.max(f64::MIN_POSITIVE);
@@ -174,7 +176,8 @@ pub fn reordered(arrivals: &[Arrival]) -> u64 {
     late
 }
 
-/// Runs trials frame by frame, at even intervals. Slow compared to [`Router`](super::Router), whose arithmetic it verifies.
+/// Runs trials frame by frame, at even intervals. This is slow compared to [`Router`](super::Router), but verifies the computations of
+/// `Router`.
 impl Measure for Path {
     fn measure(&mut self, request: Request) -> Result<Outcome, Failure> {
         // Each trial starts with empty queues at time 0.

@@ -48,7 +48,7 @@ impl Router {
         self
     }
 
-    /// Loses this share of the frames at any load.
+    /// Loses this share of the frames, at any load.
     pub fn loss(mut self, ratio: f64) -> Self {
         self.loss_ratio = ratio;
         self
@@ -67,7 +67,8 @@ impl Router {
         self
     }
 
-    /// Loses this share of the frames above `fps`, already below the capacity: one of several queues is full.
+    /// Loses the share `ratio` of the frames that exceed the rate `fps`, even below the capacity. Simulates a router in which one of
+    /// several queues is full.
     pub fn knee(mut self, fps: f64, ratio: f64) -> Self {
         self.knee = Some((fps, ratio));
         self
@@ -85,7 +86,7 @@ impl Router {
         self
     }
 
-    /// Limits the tester's sending rate without notice: the remaining frames stay unsent.
+    /// Limits the tester's sending rate without notice: frames above `fps` stay unsent.
     pub fn sender(mut self, fps: f64) -> Self {
         self.sender_fps = fps;
         self

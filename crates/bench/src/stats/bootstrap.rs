@@ -66,7 +66,7 @@ impl Bootstrap {
         Ok(self.interval(runs.median(), (0..self.resamples).map(|_| draws.median(&mut generator))))
     }
 
-    /// Returns the ratio of two medians, new / base, with its confidence interval. The sets must be independent.
+    /// Returns the ratio of two medians, new / base, with its confidence interval. The two sets must be independent of each other.
     ///
     /// # Errors
     /// As [`Bootstrap::median`] for either set, or if a run is not above 0: drawn ratios can then be undefined.
@@ -77,7 +77,7 @@ impl Bootstrap {
         Ok(self.of_both(new, base, |new, base| new / base))
     }
 
-    /// Returns the difference of two medians, new − base, with its confidence interval, in the unit of the runs. It may be 0 or negative.
+    /// Returns the difference of two medians, new − base, with its confidence interval, in the unit of the runs. Runs may be 0 or negative.
     ///
     /// # Errors
     /// As [`Bootstrap::median`] for either set.

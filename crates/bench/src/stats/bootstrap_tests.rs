@@ -12,8 +12,8 @@ fn drawn_plainly(set: &Runs, mut generator: Pcg64, sets: u32) -> Vec<f64> {
     (0..sets).map(|_| runs(&(0..set.len()).map(&mut one).collect::<Vec<_>>()).median()).collect()
 }
 
-/// Returns the exact probability that the median of a drawn set of an odd number of runs is among the `k` smallest. That is the case if at
-/// least half of the `n` draws are among them (Maritz and Jarrett 1978).
+/// Returns the exact probability that the median of a drawn set is among the `k` smallest of the `n` runs; `n` is odd. That is the case if
+/// more than half of the `n` draws are among these `k` runs (Maritz and Jarrett 1978).
 fn exact_probability(n: usize, k: usize) -> f64 {
     let p = k as f64 / n as f64;
     let mut term = (1.0 - p).powi(n as i32);

@@ -69,7 +69,7 @@ const LARGEST: f64 = 1e150;
 /// Checks that all values are finite.
 ///
 /// # Errors
-/// [`Error::NotFinite`] for the first value that is not.
+/// [`Error::NotFinite`] for the first value that is not finite.
 pub(crate) fn check_finite(values: impl IntoIterator<Item = f64>) -> Result<(), Error> {
     match values.into_iter().enumerate().find(|(_, value)| !is_usable(*value)) {
         Some((index, value)) => Err(Error::NotFinite(index, value)),
@@ -80,7 +80,7 @@ pub(crate) fn check_finite(values: impl IntoIterator<Item = f64>) -> Result<(), 
 /// Checks that a value is finite and above 0.
 ///
 /// # Errors
-/// [`Error::Invalid`] with the value's name if it is not.
+/// [`Error::Invalid`] with the value's name if the value is not finite or not above 0.
 pub(crate) fn check_positive(what: &'static str, value: f64) -> Result<f64, Error> {
     if is_usable(value) && value > 0.0 {
         return Ok(value);

@@ -1,7 +1,7 @@
 //! Inter-packet delay variation, IPDV (RFC 8219, section 7.3.2; RFC 5481, section 4.1).
 //!
-//! IPDV(i) = D(i) − D(i−1), with its sign: negative if a frame was faster than the one before. A lost frame has no delay, so neither the
-//! lost frame nor the next one has an IPDV. Their number is part of the result.
+//! IPDV(i) = D(i) − D(i−1), with its sign: negative if a frame was faster than the frame before. A lost frame has no delay, so neither the
+//! lost frame nor the next one has an IPDV. The result includes the number of frames without an IPDV.
 
 use serde::{Deserialize, Serialize};
 
@@ -67,8 +67,8 @@ pub fn of_delays(delays_ns: &[Option<u64>]) -> Result<IpdvFigures, Error> {
     })
 }
 
-/// Counts the IPDV of a stream of any length, in two histograms for negative and other values. The middle values that
-/// determine the median may be up to a thousandth too far from 0.
+/// Counts the IPDV of a stream of any length, in one histogram for negative values and one for all others. The middle values that determine
+/// the median may be up to a thousandth too far from 0.
 #[derive(Clone, Debug)]
 pub struct IpdvHistogram {
     steps: Steps,

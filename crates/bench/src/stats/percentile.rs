@@ -27,7 +27,7 @@ impl Percentile {
         if parts >= 1 && parts <= 1_000_000 { Some(Self(parts)) } else { None }
     }
 
-    /// Returns its rank among `values` values, from 1; `None` if there are none.
+    /// Returns the rank of the percentile among `values` values, from 1; `None` if there are no values.
     pub const fn rank(self, values: u64) -> Option<u64> {
         if values == 0 {
             return None;
@@ -80,7 +80,7 @@ mod tests {
     }
 
     proptest! {
-        /// The definition applied literally, trying every rank.
+        /// Applies the definition literally: tries every rank.
         #[test]
         fn the_rank_is_the_first_that_covers_the_share(parts in 1u32..=1_000_000, values in 1u64..3000) {
             let covers = |rank: &u64| u128::from(*rank) * 1_000_000 >= u128::from(parts) * u128::from(values);

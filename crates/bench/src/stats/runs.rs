@@ -13,7 +13,7 @@ impl Runs {
     /// Takes the results in any order.
     ///
     /// # Errors
-    /// If there are none, or one is not a finite number.
+    /// If there are no results, or a result is not a finite number.
     pub fn new(results: &[f64]) -> Result<Self, Error> {
         check_finite(results.iter().copied())?;
         if results.is_empty() {
@@ -27,8 +27,8 @@ impl Runs {
     /// Takes results of which some may be missing, for example because a run failed.
     ///
     /// # Errors
-    /// As [`Runs::new`], or if one is missing: a summary of the remaining runs would look like one of all runs. The
-    /// caller decides whether to repeat the run, and records the repeat.
+    /// As [`Runs::new`], or if a result is missing: a summary of the remaining runs would look like a summary of all runs. The caller
+    /// decides whether to repeat the run, and records the repeat.
     pub fn complete(results: &[Option<f64>]) -> Result<Self, Error> {
         match results.iter().position(Option::is_none) {
             Some(index) => Err(Error::Missing(index)),

@@ -11,16 +11,17 @@ pub struct Scaling {
     pub cores: u32,
     /// The performance of these cores, in the given unit: usually frames per second, the median of the runs.
     pub performance: f64,
-    /// The relative scale-up S(n) = P(n) / P(1) / n, at best 1; `None` if one core was not measured.
+    /// The relative scale-up S(n) = P(n) / P(1) / n, at best 1; `None` if there is no measurement with 1
+    /// core.
     pub scale_up: Option<f64>,
-    /// P(n) / P(n/2), at best 2; `None` if half as many cores were not measured.
+    /// P(n) / P(n/2), at best 2; `None` if there is no measurement with n/2 cores.
     pub ratio_to_half: Option<f64>,
 }
 
 /// Computes the scaling from measurements of (cores, performance); returns it in ascending order of cores.
 ///
 /// # Errors
-/// If there are none, a number of cores is 0 or occurs twice, or a performance is not above 0.
+/// If there are no measurements, a number of cores is 0 or occurs twice, or a performance is not above 0.
 pub fn scaling(measured: &[(u32, f64)]) -> Result<Vec<Scaling>, Error> {
     if measured.is_empty() {
         return Err(Error::Empty);

@@ -7,7 +7,8 @@ use crate::trial::Failure;
 
 /// SQLite application ID of the tester's stores: "Voll".
 const APPLICATION: i32 = 0x566f_6c6c;
-/// The statements that upgrade the tables from the version before. New documents that older files lack also need a new version.
+/// For each version of the file format: the statements that upgrade the tables from the version before. New documents that older files lack
+/// also need a new version.
 const TABLES: [&str; 2] = [include_str!("schema.sql"), include_str!("schema-2.sql")];
 const VERSION: i32 = TABLES.len() as i32;
 

@@ -1,7 +1,7 @@
 //! The store: results of campaigns, trial by trial, in one SQLite file.
 //!
 //! A file holds any number of campaigns. Each trial and each result is a separate transaction, and is on disk before the next trial begins.
-//! However the tester ends, everything measured before is stored. The store uses a rollback journal instead of a write-ahead log. It is
+//! Whatever ends the tester, all earlier measurements are stored. The store uses a rollback journal instead of a write-ahead log. It is
 //! therefore a single file that can be copied, and that is readable on a full disk.
 
 mod error;
@@ -43,7 +43,7 @@ impl Store {
     /// Opens an existing store.
     ///
     /// # Errors
-    /// Same as [`open`](Self::open), and if the file does not exist.
+    /// As [`open`](Self::open), or if the file does not exist.
     pub fn existing(path: &Path) -> Result<Store, Failure> {
         // SQLite reports the same error for all files that it cannot open.
         std::fs::metadata(path).map_err(|e| Failure(format!("{}: {e}", path.display())))?;

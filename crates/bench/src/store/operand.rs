@@ -41,7 +41,7 @@ pub fn open(operand: &Path) -> Result<(Store, i64), Failure> {
     Ok((store, id))
 }
 
-/// Splits an operand into file and the part after the last #. A file whose name contains the # takes precedence.
+/// Splits an operand into the file and the part after the last #. An operand that is the name of an existing file is not split.
 fn split(operand: &Path) -> (&Path, Option<&str>) {
     let cut = operand.to_str().filter(|_| !operand.exists()).and_then(|text| text.rsplit_once('#'));
     cut.map_or((operand, None), |(path, which)| (Path::new(path), Some(which)))

@@ -10,17 +10,17 @@ use crate::trial::Failure;
 /// A campaign in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Number in the store.
+    /// Number of the campaign in the store.
     pub id: i64,
     /// Name.
     pub name: String,
     /// Start time: RFC 3339, UTC.
     pub begun: String,
-    /// End time; `None` if it was interrupted or is still running.
+    /// End time; `None` if the campaign was interrupted or is still running.
     pub finished: Option<String>,
 }
 
-/// The condition that a report adds for an unfinished campaign.
+/// The text that a report adds to the conditions of an unfinished campaign.
 const UNFINISHED: &str = "The campaign is not finished: missing results have not been measured yet.";
 
 impl Store {
@@ -34,11 +34,11 @@ impl Store {
         })
     }
 
-    /// Returns the number of the campaign with this number or name (the last one with the name), or of the last
-    /// campaign of all.
+    /// Returns the number of the campaign whose number or name is `which`. If several have this name, the last one counts. If `which` is
+    /// `None`, returns the number of the last campaign.
     ///
     /// # Errors
-    /// If there is none; the error lists the existing campaigns.
+    /// If there is no such campaign; the error lists the existing campaigns.
     pub fn find(&self, which: Option<&str>) -> Result<i64, Failure> {
         let all = self.campaigns()?;
         let number = which.and_then(|w| w.parse().ok());
@@ -106,8 +106,8 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the cells sorted by router as in the campaign; for each router by the order in which its traffic was first tried. Procedures
-    /// are in the campaign's order. A resumed campaign thus has the order of an uninterrupted one.
+    /// Returns the cells in order: routers as in the campaign, and for each router the traffic in the order in which it was first tried.
+    /// The procedures of a cell are in the campaign's order. A resumed campaign thus has the same order as an uninterrupted one.
     fn cells(&self, id: i64, campaign: &Campaign) -> Result<Vec<Cell>, Failure> {
         let heads = self.texts("SELECT head FROM cell WHERE campaign = ? ORDER BY rowid", [id])?;
         let mut cells = Vec::new();

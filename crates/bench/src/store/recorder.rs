@@ -13,13 +13,13 @@ use crate::campaign::{Cell, Keeper, Key, Measurement, Procedure, Results, Trial}
 use crate::dut::Facts;
 use crate::trial::Failure;
 
-/// A campaign's keeper that writes to a store. Each record is on disk when the call returns.
+/// A [`Keeper`] that writes a campaign's records to a store. Each record is on disk when the call returns.
 pub struct Recorder<'a> {
     store: &'a Store,
     id: i64,
     /// Results from before an interruption.
     known: RefCell<HashMap<(Key, Procedure), Measurement>>,
-    /// The first write error. Results after it are lost, so the campaign is incomplete.
+    /// The first write error. Results after this error are lost, so the campaign is incomplete.
     lost: OnceCell<Failure>,
 }
 
@@ -48,7 +48,7 @@ impl Store {
     /// Existing results keep their caveats.
     ///
     /// # Errors
-    /// If another tester is running the campaign, it was begun under other conditions (its results would mix both), or
+    /// If another tester is running the campaign, if the campaign was begun under other conditions (its results would mix both), or if
     /// reading or writing fails.
     pub fn resume(&self, head: &Results) -> Result<Option<Recorder<'_>>, Failure> {
         format::upgrade(self)?;
@@ -116,7 +116,7 @@ impl<'a> Recorder<'a> {
         self.transaction(|connection| connection.execute(sql, row)).map(drop)
     }
 
-    /// Runs a transaction. After a failure all later ones fail, even smaller ones that might fit on the disk.
+    /// Runs a transaction. After one has failed, all later ones fail, even smaller ones that might fit on the disk.
     fn transaction<T>(&self, act: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Failure> {
         if let Some(why) = self.lost.get() {
             return Err(why.clone());
@@ -200,7 +200,7 @@ impl Keeper for Recorder<'_> {
     }
 }
 
-/// Serializes a document as JSON, and checks that parsing gives the same document. JSON has no infinity and no NaN.
+/// Serializes `value` as JSON, and checks that parsing the JSON gives the same value: JSON has no infinity and no NaN.
 pub(super) fn document<T: Serialize + DeserializeOwned + PartialEq>(value: &T) -> Result<String, Failure> {
     let unfit = |why: String| Failure(format!("internal error: cannot store a record: {why}"));
     let text = serde_json::to_string(value).map_err(|e| unfit(e.to_string()))?;

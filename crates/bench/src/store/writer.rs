@@ -7,14 +7,14 @@ pub(super) fn this() -> Option<String> {
     identity(&std::process::id().to_string())
 }
 
-/// True if the process with this identity (from [`this`]) still runs. False after a restart of the machine, and for another process with
-/// the same number.
+/// True if the process with this identity (from [`this`]) still runs. False after a restart of the machine, and if another process has the
+/// same PID.
 pub(super) fn is_alive(writer: &str) -> bool {
     let pid = writer.split(' ').next().unwrap_or_default();
     identity(pid).is_some_and(|now| now == writer)
 }
 
-/// Returns number, start time and boot ID of a running process.
+/// Returns PID, start time and boot ID of a running process.
 fn identity(pid: &str) -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -6,7 +6,7 @@ use super::{Bed, Driver, Kind, lab, veth};
 const IN_MEMORY: &str = "The limits of the tester itself were measured over an in-memory cable, so the cost of its ports is not included.";
 
 impl Bed {
-    /// Returns how the testbed is set up, and what its numbers do and do not show. Reports put this next to their tables.
+    /// Returns sentences about how the testbed is set up, and what its numbers do and do not show. Reports put them next to their tables.
     pub fn conditions(&self) -> Vec<String> {
         let list = |cores: &[usize]| cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
         let of = format!(
@@ -23,7 +23,7 @@ impl Bed {
                         .to_owned(),
                 );
                 if self.spec.driver == Some(Driver::AfXdp) {
-                    all.push("The tester uses its ends through AF_XDP.".into());
+                    all.push("The tester accesses its ends of the links through AF_XDP.".into());
                 }
                 all.push(of);
                 all.extend(self.kernels());
@@ -65,7 +65,8 @@ impl Bed {
         all
     }
 
-    /// Returns the conditions of a router that uses the kernel's ends of the links: cores (RPS) and offloads.
+    /// Returns sentences about the router's ends of the links, for a router that uses the kernel's interfaces: the cores (RPS) and the
+    /// offloads.
     fn kernels(&self) -> impl Iterator<Item = String> {
         let cores = match self.rps {
             Some(true) => {

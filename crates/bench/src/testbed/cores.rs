@@ -3,8 +3,8 @@
 use super::{Kind, Spec};
 use crate::trial::Failure;
 
-/// Returns whether the kernel processes frames to the router on the router's cores (RPS). `None` if that is not permitted, which is only an
-/// error if the campaign requires it.
+/// Returns true if the kernel processes frames to the router on the router's cores (RPS). `told` is the result of setting RPS. If that was
+/// not permitted, returns `None`, or an error if the campaign requires RPS.
 pub(super) fn rps(spec: &Spec, told: Result<(), Failure>) -> Result<Option<bool>, Failure> {
     match (spec.rps, told) {
         (asked, Ok(())) => Ok(Some(asked != Some(false))),
@@ -16,7 +16,7 @@ pub(super) fn rps(spec: &Spec, told: Result<(), Failure>) -> Result<Option<bool>
 /// Returns the tester's core and the routers' cores on this machine.
 ///
 /// # Errors
-/// If there are too few, or the campaign names cores that are not online.
+/// If the machine has too few cores, or the campaign names cores that are not online.
 pub fn cores_of(spec: &Spec) -> Result<(usize, Vec<usize>), Failure> {
     cores(spec, &infra::cpu::online_cores())
 }

@@ -69,7 +69,7 @@ fn path() -> String {
 /// Runs a command that must succeed, and returns its output.
 ///
 /// # Errors
-/// If it cannot be started or fails, with its error output.
+/// If the command cannot be started, or fails; the error includes its error output.
 pub fn run(words: &[impl AsRef<OsStr>]) -> Result<String, Failure> {
     let Some((program, arguments)) = words.split_first() else { return Err(Failure("no command".into())) };
     let said = || words.iter().map(|w| w.as_ref().to_string_lossy()).collect::<Vec<_>>().join(" ");
@@ -87,7 +87,7 @@ pub fn said_by(command: &mut Command, name: &str) -> Result<String, Failure> {
 /// Runs a command that may hang, such as a user's program or a router's client. Otherwise like [`said_by`].
 ///
 /// # Errors
-/// Same as [`said_by`], and if it exceeds [`PATIENCE`]; it is killed then.
+/// As [`said_by`], or if the command takes longer than [`PATIENCE`]; the command is then killed.
 pub fn said_in_time(command: &mut Command, name: &str) -> Result<String, Failure> {
     said(crate::program::output(command, PATIENCE), name)
 }

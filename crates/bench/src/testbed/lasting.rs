@@ -49,7 +49,7 @@ impl Near for Lasting {
     }
 }
 
-/// A queue that outlives a trial. One thread at a time uses it, and locks it once per burst.
+/// A queue that outlives a trial. One thread at a time uses the queue, and locks it once per burst.
 pub(super) struct Both<Q: ?Sized>(Arc<Mutex<Box<Q>>>);
 
 impl<Q: ?Sized> Clone for Both<Q> {

@@ -22,11 +22,12 @@ pub struct Link {
     pub tester: String,
     /// Its Ethernet address.
     pub tester_mac: Mac,
-    /// The router's interface, by the router's name for it. For memif, the socket on which the tester listens, for interface 0.
+    /// The name of the router's interface, as the router calls it. For memif: the path of the socket on which the tester listens; the
+    /// interface ID is 0.
     pub router: String,
     /// Its Ethernet address.
     pub router_mac: Mac,
-    /// The router's address with the link's network, and the network behind the tester's host.
+    /// In IPv4: the router's address with the prefix length of the link, and the network behind the tester's host.
     pub ipv4: (IpNet, IpNet),
     /// The same for IPv6.
     pub ipv6: (IpNet, IpNet),
@@ -48,7 +49,7 @@ impl Link {
         }
     }
 
-    /// Returns the tester's hosts on the link, for IPv4 and IPv6: the next hops to the networks behind them.
+    /// Returns the tester's hosts on the link, for IPv4 and IPv6. They are the next hops to the networks behind them.
     pub fn hosts(&self) -> [IpAddr; 2] {
         [self.ipv4.0, self.ipv6.0].map(|net| match net.addr() {
             IpAddr::V4(a) => Ipv4Addr::from_bits(a.to_bits() + 1).into(),
@@ -77,7 +78,7 @@ pub(crate) fn links() -> [Link; 2] {
     [0, 1].map(Link::new)
 }
 
-/// Connects the two tester's ends with each other, without a router.
+/// Connects the tester's two ends with each other, without a router.
 pub(super) fn crossed(links: &mut [Link; 2]) {
     let [a, b] = links;
     // Frames to a router's address must reach the other end.

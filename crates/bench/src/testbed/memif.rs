@@ -28,7 +28,7 @@ pub(super) struct Memif {
 }
 
 impl Memif {
-    /// Listens on a socket in the directory for each link, and stores the socket's path in the link.
+    /// Listens on one socket in `directory` for each link, and stores the socket's path in the link.
     ///
     /// # Errors
     /// If a socket cannot be opened.

@@ -73,7 +73,7 @@ impl Bed {
     /// Makes the links. The tester's buffers come from the pool.
     ///
     /// # Errors
-    /// If a command fails, the machine needs one of the physical ports, or there are too few cores. Names the failed command.
+    /// If a command fails, the machine needs one of the physical ports, or there are too few cores. The error names the failed command.
     pub fn new(spec: &Spec, pool: &Pool) -> Result<Bed, Failure> {
         let mut links = link::links();
         let (tester_core, cores) = cores_of(spec)?;
@@ -132,8 +132,8 @@ impl Bed {
         }
     }
 
-    /// Returns a cable between two of the tester's ports, for the self-test. For physical ports and taps it is in memory: the tester cannot
-    /// recable ports, and the other end of a tap is the kernel.
+    /// Returns a cable between two of the tester's ports, for the self-test. For physical ports and taps the cable is in memory: the tester
+    /// cannot recable ports, and the other end of a tap is the kernel.
     ///
     /// # Errors
     /// If a command fails.
@@ -201,7 +201,7 @@ impl Bed {
     /// Waits until a router is connected at the other ends.
     ///
     /// # Errors
-    /// If none connects in time.
+    /// If no router connects in time.
     pub fn wait(&mut self) -> Result<(), Failure> {
         let begin = Instant::now();
         while !self.near.is_connected() {
@@ -257,7 +257,7 @@ impl Bed {
     }
 }
 
-/// Checks that this machine has the testbed's cores and ports, and does not need the ports itself. Changes nothing.
+/// Checks that this machine has the testbed's cores and ports, and does not need the ports for anything else. Changes nothing.
 ///
 /// # Errors
 /// If a core or port is missing, or the machine needs a port.
@@ -298,7 +298,8 @@ pub fn check_router_ports(
     })
 }
 
-/// Stores the physical ports' properties in the links, if the machine does not need the ports. Returns true if all are hardware.
+/// Stores the names and Ethernet addresses of the physical ports in the links, if the machine does not need the ports for anything else.
+/// Returns true if all ports are hardware.
 fn take(spec: &Spec, links: &mut [Link; 2]) -> Result<bool, Failure> {
     let none = || Failure("testbed: kind = \"physical\" needs ports".into());
     let ports = spec.ports.as_ref().ok_or_else(none)?;

@@ -18,7 +18,7 @@ pub(super) trait Near {
     /// Opens the ends, after closing those of the previous trial.
     ///
     /// # Errors
-    /// If one cannot be opened.
+    /// If an end cannot be opened.
     fn open(&mut self, links: &[Link; 2], pool: &Pool) -> Result<Vec<Port>, Failure>;
 
     /// True if the other ends are connected.

@@ -44,7 +44,7 @@ impl Records {
     }
 }
 
-/// A file to which successive ports write.
+/// A file for the frames that one port sends or receives. The ports of all trials write to it.
 #[derive(Clone)]
 struct Record(Arc<Mutex<Begun>>);
 
@@ -52,7 +52,7 @@ struct Begun {
     file: Box<dyn TxQueue>,
     copies: Frame,
     bytes: Vec<u8>,
-    /// Remaining frames. 0 after a failed write, so that the file has no gap.
+    /// Number of frames that can still be recorded; 0 after a failed write, so that the file has no gap.
     left: u64,
 }
 
@@ -63,7 +63,7 @@ impl Record {
 }
 
 impl Begun {
-    /// Copies the frames from index `from` on.
+    /// Copies the packets of `frame` from index `from` on, until the limit of recorded frames is reached.
     fn copy(&mut self, frame: &mut Frame, from: usize, cache: &mut Cache) {
         for packet in frame.packets().skip(from) {
             if self.copies.len() as u64 >= self.left {
@@ -152,7 +152,8 @@ mod tests {
     use super::*;
     use crate::cable::cable;
 
-    /// Returns the lengths of the frames in a file. The file's header has 24 bytes, that of each frame 16; its third word is the length.
+    /// Returns the lengths of the frames in a file. The file's header has 24 bytes. Each frame follows a header of 16 bytes, whose third
+    /// 32-bit word is the length.
     fn lengths(file: &Path) -> Vec<u32> {
         let bytes = std::fs::read(file).unwrap_or_default();
         let (mut at, mut all) = (24, Vec::new());

@@ -13,7 +13,7 @@ use crate::trial::link::Link;
 pub struct Spec {
     /// Kind of the links.
     pub kind: Kind,
-    /// Cores that routers may use; by default all except the tester's.
+    /// Cores that routers may use; by default all except the tester's core.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<Vec<usize>>,
     /// Core on which the tester polls; by default the last one.
@@ -85,7 +85,7 @@ impl Kind {
         ),
         (
             Kind::Tap,
-            "like veth, but with taps: one system call for each frame, and the router has the kernel's interfaces",
+            "like veth, but with taps: the tester makes one system call for each frame, and the router uses the kernel's interfaces",
         ),
         (Kind::Memif, "shared memory with a program on this machine"),
         (Kind::Physical, "two ports of this machine, cabled to a router on another machine"),
@@ -154,7 +154,7 @@ impl Spec {
     /// Returns the router's Ethernet addresses, if given.
     ///
     /// # Errors
-    /// If one is invalid, or both are equal.
+    /// If an address is invalid, or both are equal.
     pub fn macs(&self) -> Result<Option<[Mac; 2]>, String> {
         let Some([a, b]) = &self.router_macs else { return Ok(None) };
         let mac = |text: &String| text.parse::<Mac>().map_err(|e| format!("router-macs: {text:?}: {e}"));

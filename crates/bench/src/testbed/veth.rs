@@ -13,7 +13,7 @@ pub const NAMESPACE: &str = "dut";
 /// Makes the links to the router's namespace.
 ///
 /// # Errors
-/// If a command fails, with that command.
+/// If a command fails; the error names the command.
 pub(super) fn make(links: &[Link; 2]) -> Result<(), Failure> {
     silence()?;
     for Link { tester, tester_mac, router, router_mac, .. } in links {
@@ -30,7 +30,7 @@ pub(super) fn make(links: &[Link; 2]) -> Result<(), Failure> {
 /// Makes the router's namespace.
 ///
 /// # Errors
-/// If a command fails, with that command.
+/// If a command fails; the error names the command.
 pub(super) fn namespace() -> Result<(), Failure> {
     sh(&format!("ip netns add {NAMESPACE}"))?;
     for key in ["accept_dad=0", "accept_ra=0", "router_solicitations=0"] {
@@ -39,7 +39,7 @@ pub(super) fn namespace() -> Result<(), Failure> {
     sh(&format!("ip -n {NAMESPACE} link set lo up")).map(drop)
 }
 
-/// Keeps the tester's side silent: no addresses, and no IPv6 of the kernel.
+/// Disables IPv6 in the tester's namespace, so that the kernel itself sends nothing on the tester's ends of the links.
 fn silence() -> Result<(), Failure> {
     sh("sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1").map(drop)
 }
@@ -72,7 +72,7 @@ pub(super) struct Cable {
 }
 
 impl Cable {
-    /// Makes it for this driver, and stores the names of its ends in the links.
+    /// Makes the virtual link for this driver, and stores the names of both ends in the links.
     pub fn make(links: &mut [Link; 2], driver: Driver) -> Result<Cable, Failure> {
         silence()?;
         for (n, link) in links.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Detects ports that the machine needs, above all for remote access. The tester does not use those.
+//! Detects ports that the machine needs, above all for remote access. The tester does not use such ports.
 //!
 //! The kernel's state is collected first, and then judged by a pure function.
 
@@ -13,10 +13,10 @@ use crate::trial::Failure;
 /// The default port of sshd.
 const SSH: u16 = 22;
 
-/// How this machine is reached, and what it uses its ports for.
+/// How users log in to this machine, and what its ports are used for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
-    /// Its interfaces, as shown by `ip -json address show`.
+    /// The machine's interfaces, as shown by `ip -json address show`.
     interfaces: Vec<Value>,
     /// Remote logins.
     sessions: Vec<Session>,
@@ -31,7 +31,7 @@ pub(super) struct Known {
 /// A remote login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Session {
-    /// This machine's address, and its interface if given (RFC 4007 section 11).
+    /// This machine's address; `zone` is its interface, if given (RFC 4007 section 11).
     local: IpAddr,
     zone: Option<String>,
     remote: IpAddr,
@@ -68,10 +68,10 @@ impl Known {
         Ok(Known { interfaces, sessions, defaults, answers, pppoe: of_pppoe(&read("/proc/net/pppoe")?) })
     }
 
-    /// Checks that neither this port nor an interface above it carries remote access, a default route or PPPoE.
+    /// Checks that neither the port `name` nor an interface above it carries remote access, a default route or PPPoE.
     ///
     /// # Errors
-    /// If one of them does or may, with the reason.
+    /// The reason, if the port or an interface above it does, or may do so.
     pub fn spare(&self, name: &str) -> Result<(), String> {
         let port = self.interfaces.iter().find(|i| is_called(i, name)).ok_or("no such interface")?;
         for of in self.with_those_above(port) {
@@ -103,7 +103,8 @@ impl Known {
         Err(format!("{why}: name another port"))
     }
 
-    /// Returns an interface, the interfaces it belongs to (bridge, bond), those on it (VLANs, macvlans), and so on recursively.
+    /// Returns an interface, and all interfaces above it: those it belongs to (bridge, bond), those on top of it (VLANs, macvlans), and so
+    /// on recursively.
     fn with_those_above<'a>(&'a self, port: &'a Value) -> Vec<&'a Value> {
         let mut all = vec![port];
         let mut next = 0;
@@ -118,7 +119,8 @@ impl Known {
         all
     }
 
-    /// Returns the Ethernet address of a port that the machine does not need; otherwise why it does. `above` are the interfaces on it.
+    /// Returns the Ethernet address of the port `name`, or the reason why the machine needs the port. `above` has the names of the
+    /// interfaces above the port.
     pub fn judge(&self, name: &str, above: &[String]) -> Result<Mac, String> {
         let port = self.interfaces.iter().find(|i| i["ifname"] == name).ok_or("no such interface")?;
         self.spare(name)?;
@@ -140,7 +142,8 @@ impl Known {
         port["address"].as_str().and_then(|mac| mac.parse().ok()).ok_or_else(|| "not an Ethernet port".into())
     }
 
-    /// Returns a PPP interface through which the machine is reached, and whose port is unknown because a program runs it, not the kernel.
+    /// Returns a PPP interface through which the machine is reached and whose port is unknown, because PPP runs in a program instead of the
+    /// kernel.
     fn unknown_ppp(&self) -> Option<&str> {
         let is_way = |interface: &&Value| {
             let named = self.defaults.iter().chain(&self.answers).any(|name| interface["ifname"] == **name);
@@ -163,7 +166,7 @@ impl Session {
     }
 }
 
-/// True if an interface has this name or alternative name.
+/// True if an interface has `name` as its name or as an alternative name.
 fn is_called(interface: &Value, name: &str) -> bool {
     let others = interface["altnames"].as_array().into_iter().flatten();
     others.chain([&interface["ifname"]]).any(|one| *one == *name)

@@ -18,14 +18,14 @@ use crate::engine::sender::TURNS;
 pub struct Keep {
     /// Addresses and ports. Otherwise addresses are the testbed's, and ports are random (RFC 4814 section 4.5).
     pub addresses: bool,
-    /// VLAN tags. Otherwise frames have no tag, and are shorter by its length.
+    /// VLAN tags. Otherwise frames have no tag, and are shorter by the length of the tag.
     pub vlans: bool,
 }
 
-/// Traffic made from a capture, with counts of what differs.
+/// Traffic made from a capture, with the numbers of frames that were changed or left out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Captured {
-    /// One flow, with one kind of frame for all frames that are alike.
+    /// One flow, with one kind of frame for each group of frames that are alike.
     pub traffic: Traffic,
     /// Number of frames in the file.
     pub frames: u64,
@@ -96,7 +96,7 @@ pub fn captured(path: &Path, name: &str, keep: Keep) -> Result<Captured, Fault> 
     Ok(Captured { traffic, frames, longer, left_out })
 }
 
-/// Formats reasons with their numbers.
+/// Formats the reasons for leaving out frames, each with its number of frames.
 pub fn told(left_out: &BTreeMap<&'static str, u64>) -> String {
     let all: Vec<_> = left_out.iter().map(|(why, frames)| format!("{frames} {why}")).collect();
     if all.is_empty() { "it is empty".into() } else { all.join(", ") }

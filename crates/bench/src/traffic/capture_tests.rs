@@ -147,7 +147,8 @@ fn invalid_captures_are_refused_by_name() {
 }
 
 proptest! {
-    /// The turns add up to the size of a mix, and each differs by less than one from its share of the capture.
+    /// The numbers of frames add up to the size of a mix, and each differs by less than one from its share of
+    /// the capture.
     #[test]
     fn weights_of_a_mix_follow_the_capture(counts in prop::collection::vec(prop_oneof![1u64..10, 1u64..1 << 40], 1..500)) {
         let turns = turns(&counts);

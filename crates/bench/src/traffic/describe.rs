@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::build::Fault;
 
-/// The traffic in one direction; the other direction has the same with the ends exchanged.
+/// The traffic in one direction. The other direction has the same traffic, with source and destination exchanged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Traffic {
@@ -76,14 +76,14 @@ pub struct Flow {
     /// The rate.
     #[serde(default)]
     pub load: Load,
-    /// The marking of its frames.
+    /// How the flow's frames are marked.
     #[serde(default)]
     pub mark: Mark,
     /// The kinds of frames, at least one.
     pub frames: Vec<Kind>,
 }
 
-/// The rate of a flow.
+/// The rate of a flow of traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Load {
@@ -99,7 +99,7 @@ impl Default for Load {
     }
 }
 
-/// The marking of frames.
+/// How frames are marked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mark {
@@ -117,7 +117,7 @@ pub struct Kind {
     /// Size in bytes with the frame check sequence, as in the RFCs; 0 for the test's size.
     #[serde(default)]
     pub size: usize,
-    /// Frequency relative to the flow's other kinds.
+    /// Frequency relative to the flow's other kinds of frames.
     #[serde(default = "once")]
     pub weight: u32,
     /// The network layer.
@@ -128,10 +128,10 @@ pub struct Kind {
     /// VLAN number, 1 to 4094.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<u16>,
-    /// Source address; by default the direction's.
+    /// Source address; by default that of the direction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<IpAddr>,
-    /// Destination address; by default the direction's.
+    /// Destination address; by default that of the direction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<IpAddr>,
     /// The source port.
@@ -206,10 +206,10 @@ pub enum Protocol {
 pub struct Vary {
     /// The field.
     pub field: Field,
-    /// The order of its values.
+    /// The order of the field's values.
     #[serde(default)]
     pub how: How,
-    /// Minimum. For addresses, an offset added to the kind's own address.
+    /// Minimum value. For addresses, an offset added to the kind's own address.
     #[serde(default)]
     pub min: u64,
     /// Maximum, likewise.

@@ -6,11 +6,11 @@ use crate::engine::run::Flow;
 use crate::sessions::{Tuple, tuples, with};
 
 impl Traffic {
-    /// Returns the traffic's flows with `count` four-tuples, cyclically in pseudorandom order; nothing else varies. They use the same
-    /// addresses, source ports of RFC 4814, and as few destination ports as possible.
+    /// Returns the traffic's flows with `count` four-tuples, cyclically in pseudorandom order; nothing else varies. All four-tuples have
+    /// the same addresses, source ports of RFC 4814, and as few destination ports as possible.
     ///
     /// # Errors
-    /// Same as [`flows`](Self::flows). Also if there are several kinds of frames (which would multiply the flows), the kind is not UDP, or
+    /// As [`flows`](Self::flows). Also if there are several kinds of frames (which would multiply the flows), the kind is not UDP, or
     /// fields other than the ports vary.
     pub fn in_flows(&self, ends: &Ends, count: u32) -> Result<Vec<Flow>, Fault> {
         let ports = [Field::SourcePort, Field::DestinationPort];
@@ -28,8 +28,12 @@ impl Traffic {
         for template in flows.iter_mut().flat_map(|flow| &mut flow.templates) {
             let tuple = Tuple::of(&template.bytes);
             let made = tuple.and_then(|of| with(template, &tuples(of, count, self.seed)));
-            *template =
-                made.ok_or_else(|| Fault("flows differ in their UDP ports: use UDP traffic".into()))?;
+            *template = made.ok_or_else(|| {
+                Fault(
+                    "the flows would differ in their UDP ports, but this traffic has none: use UDP traffic"
+                        .into(),
+                )
+            })?;
         }
         Ok(flows)
     }

@@ -22,7 +22,7 @@ fn first(family: Family, reverse: bool) -> IpAddr {
     }
 }
 
-/// Returns the first `count` networks of a family behind the link at which a direction ends, at most [`MOST`].
+/// Returns the first `count` networks of `family`, at most [`MOST`], behind the link at which a direction ends.
 pub fn networks(family: Family, reverse: bool, count: u32) -> impl Iterator<Item = IpNet> {
     let first = first(family, reverse);
     (0..count.min(MOST)).map(move |n| match first {
@@ -34,8 +34,8 @@ pub fn networks(family: Family, reverse: bool, count: u32) -> impl Iterator<Item
 }
 
 impl Traffic {
-    /// Returns the traffic with destinations in the first `count` networks, cyclically in pseudorandom order. Frames with their own
-    /// destination keep it.
+    /// Returns the traffic with destinations in the first `count` networks, cyclically in pseudorandom order. Frames that have a
+    /// destination of their own in the description keep it.
     pub fn to_networks(&self, count: u32) -> Traffic {
         let mut spread = self.clone();
         let kinds = spread.flows.iter_mut().flat_map(|flow: &mut Flow| &mut flow.frames);
@@ -43,7 +43,7 @@ impl Traffic {
         spread
     }
 
-    /// Returns the address families of its frames.
+    /// Returns the address families of the traffic's frames.
     pub fn families(&self) -> Vec<Family> {
         let kinds = self.flows.iter().flat_map(|flow| &flow.frames).map(|kind| kind.family);
         let mut families = Vec::new();
@@ -57,8 +57,8 @@ impl Traffic {
 }
 
 impl Traffic {
-    /// Returns the networks of frames with their own addresses, behind the link at which a direction ends. For each kind of frame it is the
-    /// smallest network with all its addresses. Each network is listed once.
+    /// Returns the networks behind the link at which a direction ends, for frames whose addresses are given in the description. For each
+    /// kind of frame it is the smallest network with all its addresses. Each network is listed once.
     pub fn own_networks(&self, reverse: bool) -> Vec<IpNet> {
         let kinds = self.flows.iter().flat_map(|flow| &flow.frames);
         let mut all: Vec<IpNet> = kinds.filter_map(|kind| kind.own_network(reverse)).collect();
@@ -69,8 +69,8 @@ impl Traffic {
 }
 
 impl Kind {
-    /// Returns the network of the kind's own destination (in the return direction, its source), including all
-    /// addresses it varies over.
+    /// Returns the network of the kind's own destination (in the return direction, of its own source), including all addresses over which
+    /// it varies.
     fn own_network(&self, reverse: bool) -> Option<IpNet> {
         let own = if reverse { self.source } else { self.destination }?;
         let varies = |fields: [Field; 2]| self.vary.iter().filter(move |v| fields.contains(&v.field));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     proptest! {
-        /// Each frame goes to one of the networks, and the first `count` frames reach each network once.
+        /// Each frame goes to one of the networks, and the first `count` frames reach each network exactly once.
         #[test]
         fn each_network_is_sent_to_once(count in 1u32..300, v6: bool, reverse: bool) {
             let (name, size, at, family) =

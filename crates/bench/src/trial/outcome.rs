@@ -52,7 +52,7 @@ impl Outcome {
         self.intended.saturating_sub(self.received)
     }
 
-    /// Returns lost frames as a share of the intended ones, 0 to 1. It is 1 for a trial without frames, which proves nothing.
+    /// Returns the share of lost frames in the intended frames, 0 to 1. It is 1 for a trial without frames, which proves nothing.
     pub fn loss_ratio(&self) -> f64 {
         if self.intended == 0 { 1.0 } else { self.lost() as f64 / self.intended as f64 }
     }
@@ -62,7 +62,7 @@ impl Outcome {
         self.request.load_fps * (1.0 - self.loss_ratio())
     }
 
-    /// True if the trial is valid: no reason is recorded against it.
+    /// True if the trial is valid: there is no reason why it is invalid.
     pub fn is_valid(&self) -> bool {
         self.invalid.is_empty()
     }
@@ -113,7 +113,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Runs trials: a testbed, or a simulated router.
+/// Runs trials; implemented by a testbed and by a simulated router.
 pub trait Measure {
     /// Runs a trial.
     ///

@@ -9,8 +9,8 @@ use crate::record::{Record, Snapshot};
 
 /// A packet outside of a frame: in a queue, on its way between threads, or newly made.
 ///
-/// It is put back into a frame ([`Frame::push`](crate::Frame::push)) or freed ([`Held::free`]). If it is dropped as a value
-/// instead, its buffers are freed too, but it is counted as lost: packets must end with a reason.
+/// A `Held` is put back into a frame ([`Frame::push`](crate::Frame::push)) or freed ([`Held::free`]). If it is dropped instead, its buffers
+/// are freed too, but the packet is counted as lost: a packet must never end without a reason.
 pub struct Held(MaybeUninit<Record>);
 
 // A record is plain integers, and every thread can access its buffer's memory.
@@ -59,7 +59,7 @@ impl Held {
         cache.free(self.into_record());
     }
 
-    /// Frees the buffers from a thread without a cache.
+    /// Frees the packet's buffers, from a thread without a cache.
     pub fn discard(self) {
         pool::free_far(&self.into_record(), false);
     }

@@ -1,4 +1,4 @@
-//! One packet: the cursor over its record and the bytes of its buffers, and its owner outside of a frame.
+//! One packet: [`Packet`] is the cursor over its record and the bytes of its buffers, [`Held`] is its owner outside of a frame.
 
 mod held;
 
@@ -110,8 +110,8 @@ impl<'a> Packet<'a> {
         if size_of::<T>() <= self.len() { Some(self.peek()) } else { None }
     }
 
-    /// Returns a header at the current offset without a length check. After the end of a short packet these
-    /// are other bytes of its own buffer, never another packet's. For nodes after a length check.
+    /// Returns a header at the current offset without a length check, for nodes that have checked the length. After the end of a short
+    /// packet, the header's bytes are other bytes of the packet's own buffer, never another packet's.
     #[inline(always)]
     pub fn peek<T: Header>(&mut self) -> &mut T {
         self.peek_at(0)
@@ -142,7 +142,7 @@ impl<'a> Packet<'a> {
         unsafe { std::slice::from_raw_parts_mut(self.ptr(self.record.off as usize), self.len()) }
     }
 
-    /// The buffer's room from the current offset on, whatever the length. For drivers that fill it.
+    /// The buffer's room from the current offset on, independent of the packet's length. For drivers, which fill it.
     #[inline(always)]
     pub fn room_mut(&mut self) -> &mut [u8] {
         let off = self.record.off as usize;
@@ -245,7 +245,7 @@ impl<'a> Packet<'a> {
         self.move_to(self.record.l3.saturating_sub(u16::from(self.record.l2_len)));
     }
 
-    /// Moves the start to the network header. A packet without a marked one is unchanged.
+    /// Moves the start to the network header. A packet without a marked network header is unchanged.
     pub fn rewind_to_l3(&mut self) {
         self.move_to(self.record.l3);
     }
@@ -315,7 +315,7 @@ impl<'a> Packet<'a> {
         self.record.flags.any(Flags::FEATURES).then(|| unsafe { *self.ptr(FEATURE).cast() })
     }
 
-    /// Copies the feature fields of `from` to this packet, which is a piece of it or was made for it.
+    /// Copies the feature fields of `from` to this packet: for example, this packet is a piece of `from`.
     pub fn copy_features(&mut self, from: &Packet<'_>) {
         self.record.flags = (self.record.flags & !Flags::FEATURES) | (from.record.flags & Flags::FEATURES);
         if self.record.flags.any(Flags::FEATURES) {
@@ -336,7 +336,7 @@ impl<'a> Packet<'a> {
         unsafe { &mut *self.ptr(FEATURE).cast() }
     }
 
-    /// Returns the packet's metadata, without ownership.
+    /// Returns a copy of the packet's metadata, without ownership.
     pub fn snapshot(&self) -> Snapshot {
         self.record.snapshot()
     }
@@ -367,7 +367,7 @@ impl<'a> Packet<'a> {
         }))
     }
 
-    /// True if the packet matches a filter, from its current start.
+    /// True if the packet matches a filter. The filter's offset 0 is the packet's current offset.
     pub fn matches(&self, filter: &Program) -> bool {
         filter.matches(self.bytes(), self.total_len() as u32, |at| {
             let mut at = at;
@@ -432,14 +432,13 @@ impl<'a> Packet<'a> {
         true
     }
 
-    /// Appends another packet: its buffers are chained, not copied. Only the bytes missing from the first 128
-    /// bytes, which must be contiguous in the first buffer, are copied. The other packet's record is
-    /// forgotten.
+    /// Appends the packet `other`: its buffers are chained, not copied. Only if this packet has fewer than 128 bytes in its first buffer
+    /// are the missing ones copied there, because the first 128 bytes must be contiguous. The record of `other` is not used any more.
     ///
-    /// Linking walks this packet's own segments, so join many pieces from the last to the first.
+    /// This walks the segments of this packet, so join many pieces from the last to the first.
     ///
     /// # Errors
-    /// Returns `other`, without a change, if another packet shares the later segments of either.
+    /// Returns `other`, without a change, if another packet shares segments after the first, of this packet or of `other`.
     pub fn append(&mut self, mut other: Held, cache: &mut Cache) -> Result<(), Held> {
         if !(self.owns_tail() && other.packet().owns_tail()) {
             return Err(other);
@@ -476,7 +475,8 @@ impl<'a> Packet<'a> {
         shares.load(Ordering::Acquire) == 1
     }
 
-    /// Cuts the last segments to their valid length, in an unshared tail. Returns the last one's buffer.
+    /// Limits the segments after the first to the length of the tail, and frees those beyond it. No other packet may share them. Returns
+    /// the buffer of the last remaining segment.
     fn trim_tail(&mut self, cache: &mut Cache) -> u32 {
         let mut last = self.record.buf;
         if !self.record.flags.any(Flags::CHAINED) {
@@ -503,7 +503,8 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Moves bytes of an unshared tail to the first segment until it has 128, and frees empty segments.
+    /// Moves bytes from later segments to the first until it has 128 bytes, and frees segments that become empty. No other packet may share
+    /// the later segments.
     fn gather(&mut self, cache: &mut Cache) {
         while self.len() < PEEK && self.record.flags.any(Flags::CHAINED) {
             let (next, left) = (self.link().next, self.link().tail_len);
@@ -562,8 +563,8 @@ impl<'a> Packet<'a> {
         self.record.len = len as u16;
     }
 
-    /// Returns a second packet with the same bytes and the same record: the head (with its link header and
-    /// feature bytes) is copied, the tail shared. `None` if no buffer is free.
+    /// Returns a second packet with the same bytes and metadata: the first segment (with its link header and feature bytes) is copied, and
+    /// both packets share all later segments. `None` if no buffer is free.
     pub fn duplicate(&self, cache: &mut Cache) -> Option<Held> {
         let record = cache.take()?;
         let copy = Record { buf: record.buf, ..*self.record };
@@ -593,6 +594,6 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// A plain header for [`Packet::head`] and [`Packet::peek`]: any bytes are valid, no alignment.
+/// A plain header for [`Packet::head`] and [`Packet::peek`]: any bytes are valid, and it needs no alignment.
 pub trait Header: FromBytes + IntoBytes + KnownLayout + Unaligned + Immutable {}
 impl<T: FromBytes + IntoBytes + KnownLayout + Unaligned + Immutable> Header for T {}

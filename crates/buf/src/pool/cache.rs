@@ -1,4 +1,4 @@
-//! Each thread's cache of buffers, and the tally of its packets.
+//! Each thread's cache of buffers, and the count of its packets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::{BATCH, CACHE, Pool, debug_mark, fresh, lock, walk_tail};
 use crate::record::{Flags, Record};
 
-/// Number of window buffers to look for in a cache at once.
+/// Number of window buffers for which a cache is searched at once.
 const SOME: usize = 32;
 
 /// One thread's stack of free buffers.
 pub struct Cache {
     pool: Pool,
     stack: Vec<u32>,
-    /// Number of buffer shortages in the pool's caches that this one has handled, including its own.
+    /// Number of buffer shortages of the pool's caches to which this cache has responded, including its own.
     answered: usize,
     fill: Arc<AtomicUsize>,
     tally: Tally,
@@ -23,17 +23,17 @@ pub struct Cache {
 /// check after each node that no packet is lost.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Tally {
-    /// Packets made (a packet of several buffers is one).
+    /// Packets made. A packet of several buffers counts once.
     pub made: u64,
     /// Packets freed or appended to others.
     pub freed: u64,
-    /// Packets stored outside of frames, minus those taken back: see [`Cache::note_kept`].
+    /// Packets stored outside of frames, minus those put back into frames: see [`Cache::note_kept`].
     pub kept: i64,
 }
 
 impl Tally {
-    /// Returns the packets made, freed and kept since `before`. A negative number of kept packets is modulo
-    /// 2^64.
+    /// Returns the numbers of packets made, freed and kept since `before`. A negative number of kept packets
+    /// is returned modulo 2^64.
     #[inline(always)]
     pub fn since(self, before: Tally) -> [u64; 3] {
         let kept = self.kept.wrapping_sub(before.kept) as u64;
@@ -53,7 +53,7 @@ impl Cache {
         }
     }
 
-    /// The pool behind this cache.
+    /// The pool that this cache gets its buffers from.
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
@@ -63,23 +63,24 @@ impl Cache {
         self.tally
     }
 
-    /// Records that this many more packets (fewer, if negative) are outside of this worker's frames: in a
+    /// Records that `change` more packets (fewer, if negative) are outside of this worker's frames: in a
     /// queue that a node keeps from one call to the next, in a device's ring, or with another thread.
     ///
-    /// Code that stores packets there, or takes them out, must call this. The graph counts it, and debug
-    /// builds check after each node that all packets are accounted for.
+    /// Code that stores packets outside of frames, or takes them back, must call this. The graph includes the
+    /// number in its accounting: debug builds check after each node that no packet is missing.
     #[inline(always)]
     pub fn note_kept(&mut self, change: isize) {
         self.tally.kept += change as i64;
     }
 
-    /// Records that a packet has become part of another one.
+    /// Records that a packet has become part of another packet.
     #[inline(always)]
     pub(crate) fn note_merged(&mut self) {
         self.tally.freed += 1;
     }
 
-    /// Takes the head of a new packet; `None` (and counted) if the pool is empty.
+    /// Takes a buffer as the head of a new packet. Returns `None`, and counts a refused allocation, if the
+    /// pool is empty.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Record> {
         let record = self.take_segment();
@@ -87,7 +88,8 @@ impl Cache {
         record
     }
 
-    /// Takes one buffer; `None` (and counted) if the pool is empty.
+    /// Takes a buffer as a segment of a packet. Returns `None`, and counts a refused allocation, if the pool
+    /// is empty.
     #[inline]
     pub(crate) fn take_segment(&mut self) -> Option<Record> {
         if self.stack.is_empty() {
@@ -101,8 +103,8 @@ impl Cache {
         Some(fresh(index))
     }
 
-    /// Ensures that `n` ≤ [`BATCH`] buffers are in the cache, if the pool has them. Returns how many there
-    /// are.
+    /// Ensures that `n` ≤ [`BATCH`] buffers are in the cache, if the pool has them. Returns `n`, or the
+    /// number of buffers in the cache if that is smaller.
     #[inline]
     pub(crate) fn prepare(&mut self, n: usize) -> usize {
         if self.stack.len() < n {
@@ -122,8 +124,8 @@ impl Cache {
         self.stack.len() >= n
     }
 
-    /// Takes the heads of up to `n` ≤ [`BATCH`] new packets, until none is left or `wanted` refuses one.
-    /// Returns the number.
+    /// Takes the heads of up to `n` ≤ [`BATCH`] new packets, until no buffer is left or `wanted` returns
+    /// false for one. Returns the number of heads taken.
     #[inline]
     pub(crate) fn take_while(&mut self, n: usize, mut wanted: impl FnMut(u32) -> bool) -> usize {
         let n = self.prepare(n);
@@ -161,8 +163,8 @@ impl Cache {
         self.fill.store(self.stack.len(), Ordering::Relaxed);
     }
 
-    /// Moves half of the buffers, except `keep`, to the depot if another cache was short of buffers since the
-    /// last call. Called once per turn, not per packet.
+    /// If another cache was short of buffers since the last call, moves half of the buffers beyond `keep` to
+    /// the depot. Called once per turn, not per packet.
     #[inline]
     pub fn share(&mut self, keep: usize) {
         let shortages = self.pool.0.shortages.0.load(Ordering::Relaxed);
@@ -183,7 +185,7 @@ impl Cache {
         self.publish();
     }
 
-    /// Asks the other caches to [share](Self::share).
+    /// Asks the other caches to [share](Self::share) their buffers.
     fn ask(&mut self) {
         self.pool.0.shortages.0.fetch_add(1, Ordering::Relaxed);
         // This cache must not return what it just received.
@@ -204,9 +206,9 @@ impl Cache {
         }
     }
 
-    /// Moves window buffers to the top of the cache's stack, for a device. If a search of the cache finds none,
-    /// exchanges other buffers for window buffers of the depot. Returns false (and counts it) if none is free.
-    /// Finds many buffers at once, so that it is called rarely.
+    /// Moves window buffers to the top of the cache's stack, for a device. If the cache has none, exchanges
+    /// some of its buffers for window buffers of the depot. If the depot has none either, returns false and
+    /// counts a refused allocation. Moves many buffers at once, so that it is called rarely.
     #[cold]
     #[inline(never)]
     pub(crate) fn surface(&mut self) -> bool {
@@ -256,10 +258,11 @@ impl Cache {
         }
     }
 
-    /// Frees `n` packets with their records at `records`, but not their tails.
+    /// Frees the heads of `n` packets, whose records are at `records`, but not their later segments.
     ///
     /// # Safety
-    /// `records[..n]` are valid, and the caller forgets them: their buffers belong to the pool after this.
+    /// `records[..n]` are valid, and the caller does not use them again: their buffers belong to the pool
+    /// after this.
     pub(crate) unsafe fn free_plain(&mut self, records: *const Record, n: usize) {
         for i in 0..n {
             // SAFETY: the caller guarantees the first n records.

@@ -7,9 +7,9 @@
 //! pool would cost a cache miss per packet.
 //!
 //! The caches of idle threads can hold every free buffer of a small pool. So a cache that is short of buffers
-//! asks, and each of the others moves half of its buffers to the depot in its next turn ([`Cache::share`]). A
-//! thread that keeps asking empties the caches of idle threads within nine of their turns, because a cache
-//! holds fewer than 2^9 buffers.
+//! asks the others, and each of these moves half of its buffers to the depot in its next turn
+//! ([`Cache::share`]). A thread that keeps asking empties the caches of idle threads within nine of their
+//! turns, because a cache holds fewer than 2^9 buffers.
 
 mod cache;
 
@@ -34,9 +34,9 @@ pub const BATCH: usize = 256;
 /// Maximum number of buffers in a cache.
 const CACHE: usize = 2 * BATCH;
 
-/// Number of times that a cache was short of buffers. Each thread reads it once per turn, and it is written
-/// only when buffers have run out. So it is on a separate pair of cache lines, apart from data written more
-/// often.
+/// Number of times that a cache was short of buffers. Each thread reads the number once per turn, but it is
+/// written only when buffers have run out. So it is on its own pair of cache lines, apart from data written
+/// more often.
 #[derive(Default)]
 #[repr(align(128))]
 struct Shortages(AtomicUsize);
@@ -45,10 +45,11 @@ struct Shortages(AtomicUsize);
 /// may outlive its pool.
 static POOLS: Mutex<BTreeMap<u32, Weak<Shared>>> = Mutex::new(BTreeMap::new());
 static NEXT: AtomicU32 = AtomicU32::new(1);
-/// Number of packets dropped as values instead of with a reason.
+/// Number of packets that were dropped as values and so ended without a reason.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// Number of packets that ended without a reason since the start: a bug if it is not 0 while the router runs.
+/// Returns the number of packets that ended without a reason since the process started: a bug if it is not 0
+/// while the router runs.
 pub fn lost() -> u64 {
     LOST.load(Ordering::Relaxed)
 }
@@ -77,7 +78,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Returns a new counter in a list, and removes counters without owners from it.
+/// Adds a new counter to `list` and returns it. Removes counters without owners from `list`.
 fn counter(list: &Mutex<Vec<Weak<AtomicUsize>>>) -> Arc<AtomicUsize> {
     let new = Arc::new(AtomicUsize::new(0));
     let mut list = lock(list);
@@ -94,18 +95,18 @@ fn sum(list: &Mutex<Vec<Weak<AtomicUsize>>>) -> usize {
 #[derive(Clone)]
 pub struct Pool(Arc<Shared>);
 
-/// A group of buffers in the same memory.
+/// A group of buffers in the same part of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Number of buffers.
     pub total: usize,
-    /// Number of them in the depot.
+    /// Number of these buffers in the depot.
     pub free: usize,
-    /// The worst page size of their memory.
+    /// The page size of their memory; the worst one if there are several.
     pub page: PageSize,
 }
 
-/// The numbers of `show buffers`.
+/// The numbers shown by `show buffers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolStats {
     /// Number of buffers.
@@ -156,8 +157,8 @@ impl Pool {
         Ok(Pool(shared))
     }
 
-    /// Adds `buffers` buffers while packets pass. It takes time in proportion to the memory, so call it on a
-    /// thread without other work. Workers only wait while the list of free added buffers is copied.
+    /// Adds `buffers` buffers while packets pass. This takes time in proportion to the added memory, so call
+    /// it on a thread without other work. Workers only wait while the list of free added buffers is copied.
     ///
     /// # Errors
     /// If memory or address space is not available; the pool is unchanged then.
@@ -198,15 +199,15 @@ impl Pool {
         self.0.window
     }
 
-    /// Returns the memory of the [`window`](Pool::window) as a file that others can map, beginning with its
-    /// first byte.
+    /// Returns the memory of the [`window`](Pool::window) as a file that other processes can map. The file
+    /// begins with the window's first byte.
     ///
     /// # Errors
     /// If the process has no descriptor left.
     pub fn file(&self) -> io::Result<OwnedFd> {
         let regions = lock(&self.0.regions);
         let file = regions.first().and_then(|r| r.segment.fd.as_ref());
-        file.ok_or_else(|| io::Error::other("the buffers are in no file"))?.try_clone()
+        file.ok_or_else(|| io::Error::other("the buffers are not backed by a file"))?.try_clone()
     }
 
     /// Number of buffers.
@@ -214,7 +215,7 @@ impl Pool {
         self.0.total.load(Ordering::Relaxed)
     }
 
-    /// Fill of the pool. Exact while no packet moves.
+    /// Returns how many buffers are where. The numbers are exact while no packet moves.
     pub fn stats(&self) -> PoolStats {
         let s = &*self.0;
         // Added buffers are counted before they are visible here.
@@ -280,7 +281,8 @@ pub(crate) fn fresh(index: u32) -> Record {
     }
 }
 
-/// Releases a chain's share of the segments after its head. Passes those that no other chain shares to `each`.
+/// Releases the share of the chain that begins at `head` in its later segments. Passes each segment that no
+/// other chain shares to `each`.
 fn walk_tail(head: u32, mut each: impl FnMut(u32)) {
     // SAFETY: the caller owns the head; `next` was written by `fill_chained` with indexes of the pool.
     let mut next = unsafe { arena::link(head) }.next;
@@ -301,7 +303,7 @@ fn walk_tail(head: u32, mut each: impl FnMut(u32)) {
     }
 }
 
-/// Frees a record without a cache: it finds its pool by number.
+/// Frees the buffers of a record without a cache. Each buffer has the number of its pool.
 #[cold]
 pub(crate) fn free_far(record: &Record, lost: bool) {
     if lost {
@@ -325,7 +327,7 @@ pub(crate) fn free_far(record: &Record, lost: bool) {
     }
 }
 
-/// Debug builds track whether a buffer is allocated, and panic at a second free.
+/// Debug builds track whether a buffer is allocated, and panic if it is freed twice.
 #[inline(always)]
 fn debug_mark(index: u32, out: bool) {
     if cfg!(debug_assertions) {

@@ -1,4 +1,4 @@
-//! Frames, compared with a plain list of packets, and their facts with the packets themselves.
+//! Compares frames with a plain list of packets, and the facts of frames with their packets.
 
 use proptest::prelude::*;
 
@@ -43,7 +43,8 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The packets of a frame, by a number in `fwd` that does not change here.
+/// Returns the numbers that identify the packets of a frame. Each is in the packet's `fwd`, which the
+/// operations here do not change.
 fn ids(frame: &mut Frame) -> Vec<u32> {
     frame.packets().map(|p| p.fwd()).collect()
 }

@@ -1,4 +1,4 @@
-//! A device's report is accepted only for a buffer that the device has.
+//! Tests that a device's report is accepted only for a buffer that is lent to the device.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,8 @@ use crate::layout::{DATA_ROOM, STRIDE};
 use crate::pool::BATCH;
 use crate::{Cache, Frame, Held, Lent, Pool};
 
-/// Lends one packet, which has at least one byte, or returns it.
+/// Lends the buffer of one packet, and returns its offset in the window. An empty packet first gets one byte.
+/// Returns the packet if it cannot be lent.
 fn lend(lent: &mut Lent, mut held: Held) -> Result<usize, Held> {
     if held.snapshot().len == 0 {
         held.packet().set_len(1);
@@ -25,7 +26,7 @@ enum Op {
     Lend,
     /// The device returns one of its buffers.
     Back(usize),
-    /// The device reports any offset.
+    /// The device reports an arbitrary offset.
     Babble(usize),
 }
 
@@ -91,7 +92,7 @@ fn chained_and_foreign_packets_are_not_lent() {
     assert!(lent.is_empty());
 }
 
-/// An operation on some of the buffers by one of two threads.
+/// An operation of one of two threads, on a number of buffers.
 #[derive(Clone, Copy, Debug)]
 enum Many {
     Take,
@@ -114,7 +115,7 @@ fn many() -> impl Strategy<Value = (Many, usize, usize)> {
     (what, 0..2usize, prop_oneof![1..20usize, 1..2 * BATCH])
 }
 
-/// Number of allocated buffers of the window.
+/// Returns the number of allocated buffers of the window.
 fn inside(packets: &[Held], lent: &Lent, pool: &Pool) -> usize {
     let window = pool.window();
     lent.len() + packets.iter().filter(|p| window.place(p.snapshot().buffer).is_some()).count()
@@ -123,7 +124,8 @@ fn inside(packets: &[Held], lent: &Lent, pool: &Pool) -> usize {
 proptest! {
     #![proptest_config(super::cases(60))]
 
-    /// Whatever is added to the pool, a device gets buffers of the window as long as any are free.
+    /// Whatever buffers are added to the pool, a device gets buffers of the window as long as any of these
+    /// are free.
     #[test]
     fn a_device_never_starves_while_buffers_of_the_window_are_free(ops in prop::collection::vec(many(), 1..super::steps(80))) {
         const FIRST: usize = 3 * BATCH;
@@ -186,7 +188,7 @@ proptest! {
     }
 }
 
-/// Other packets leave the window's buffers to devices.
+/// Packets that are not lent get added buffers first, so that window buffers are left for devices.
 #[test]
 fn packets_use_added_buffers_first_and_return_lendable_ones() {
     let pool = Pool::new(2 * BATCH).unwrap();

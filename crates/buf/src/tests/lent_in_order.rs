@@ -1,4 +1,4 @@
-//! Buffers lent in order are returned in order, compared with a plain queue.
+//! Compares buffers that are lent and returned in order with a plain queue.
 
 use std::collections::VecDeque;
 
@@ -8,8 +8,7 @@ use super::packet_of;
 use crate::layout::{DATA, DATA_ROOM, STRIDE};
 use crate::{Frame, Lent, LentInOrder, Pool};
 
-/// Packets of a frame: one that can be lent, with this many bytes; an empty one, one of two buffers, and one
-/// of another pool.
+/// A packet of a frame: one that can be lent, with this many bytes; an empty one; one of two buffers; one of another pool.
 #[derive(Clone, Debug)]
 enum Kind {
     Good(usize),
@@ -20,11 +19,11 @@ enum Kind {
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// Lend these packets to a device with room for this many.
+    /// Lends these packets to a device that has room for this many.
     Front(Vec<Kind>, usize),
     New(usize),
-    /// Receive up to the first number of buffers, into a frame with the second number of other packets. The third is
-    /// the number of buffers in which the device has received a packet.
+    /// Receives, given in this order: the maximum number of buffers, the number of other packets in the frame, and the number of buffers in
+    /// which the device has received a packet.
     Receive(usize, usize, usize),
     Back(usize),
     Free(usize),

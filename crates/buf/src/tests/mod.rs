@@ -12,13 +12,13 @@ use proptest::prelude::ProptestConfig;
 
 use crate::{Cache, Held};
 
-/// The number of cases of a property; few under miri, which takes a second for a millisecond of normal
-/// execution.
+/// Returns the configuration for `n` cases of a property; few under miri, which takes a second for a
+/// millisecond of normal execution.
 fn cases(n: u32) -> ProptestConfig {
     ProptestConfig::with_cases(if cfg!(miri) { 2 } else { n })
 }
 
-/// The maximum number of steps of a case; few under miri.
+/// Returns the maximum number of steps of a case: `n`, or few under miri.
 fn steps(n: usize) -> usize {
     if cfg!(miri) { 2 + n / 20 } else { n }
 }

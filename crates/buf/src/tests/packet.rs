@@ -1,4 +1,5 @@
-//! The cursor, compared with a model: a buffer is an array of bytes with two moving ends.
+//! Compares the cursor with a model: a buffer is an array of bytes, and the packet has a start and an end in
+//! it that move.
 
 use proptest::prelude::*;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -22,7 +23,8 @@ enum Op {
     RewindL2,
     RewindL3,
     Duplicate,
-    /// Another packet of this many bytes, with its start moved and its end cut by this many.
+    /// Appends another packet, given in this order: its length in bytes, the number of bytes cut from its
+    /// start, and the number of bytes cut from its end.
     Append(usize, usize, usize),
 }
 
@@ -63,7 +65,7 @@ struct Model {
     start: usize,
     end: usize,
     tail: Vec<u8>,
-    /// True if a copy shares the tail.
+    /// True if a copy of the packet shares the tail.
     shared: bool,
     /// Network and link header.
     mark: Option<(usize, usize)>,

@@ -22,11 +22,11 @@ enum Op {
     Truncate(usize, usize),
     /// Frees one of the packets into the cache with this number.
     Free(usize, bool),
-    /// Frees one without a cache.
+    /// Frees one of the packets without a cache.
     Discard(usize),
-    /// Drops one as a value.
+    /// Drops one of the packets as a value.
     Lose(usize),
-    /// Gives one to another thread, which frees it.
+    /// Gives one of the packets to another thread, which frees it.
     Send(usize),
     Grow,
 }
@@ -64,14 +64,14 @@ fn segments(len: usize) -> usize {
     len.saturating_sub(1) / DATA_ROOM
 }
 
-/// Number of buffers of a pool that two caches can nearly exhaust. The same as in other tests: each size
-/// takes separate address space, which is scarce under miri.
+/// Number of buffers of a pool that two caches can nearly exhaust. Other tests use the same number, because
+/// pools of each size take address space of their own, which is scarce under miri.
 const SHARED: usize = 1024;
 
 proptest! {
     #![proptest_config(super::cases(60))]
 
-    /// A cache that keeps asking gets the free buffers of the others, except those that they keep.
+    /// A cache that keeps asking gets the free buffers of the other caches, except those that these keep.
     #[test]
     fn caches_share_when_another_is_short(
         // For each cache: what it keeps, and its share of the freed packets.

@@ -18,13 +18,13 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::time::{self, Instant};
 
-/// If this many threads hang, only root's clients are accepted.
+/// If this many threads hang while they close clients' sockets, only root's clients are accepted.
 const MOST_HANGING: usize = 64;
 /// Number of rejected clients that one thread closes.
 const AT_ONCE: usize = 64;
 /// Maximum number of clients that wait, unread, while too many threads hang.
 const MOST_PARKED: usize = 256;
-/// Pause in accepting clients after the system had no resources for one.
+/// Pause in accepting clients after the system had no resources for a client.
 pub(super) const RECOVERY: Duration = Duration::from_millis(100);
 /// Interval between attempts to start a thread that closes sockets.
 const RETRY: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ enum Arrived {
 }
 
 impl Arrived {
-    /// Finds the peer's user or address.
+    /// Determines the client's user or address.
     fn known(self, names: &mut Names) -> io::Result<Stranger> {
         Ok(match self {
             Arrived::Unix(stream) => {
@@ -87,11 +87,11 @@ async fn from_root(listener: Option<&UnixListener>) -> io::Result<Arrived> {
     }
 }
 
-/// A client without a session. The main thread may neither read from its socket nor close it. If this is dropped, a
-/// UNIX socket stays open until the process ends.
+/// A client without a session. The main thread may neither read from the client's socket nor close it. If a `Stranger` is dropped, its UNIX
+/// socket stays open until the process ends.
 pub(super) struct Stranger {
     pub(super) peer: Peer,
-    /// The process, if the kernel reports it.
+    /// The client's process ID, if the kernel reports it.
     pub(super) pid: Option<i32>,
     pub(super) entrance: Entrance,
     socket: Accepted,
@@ -107,15 +107,15 @@ impl Stranger {
         self.peer.uid() == Some(ROOT)
     }
 
-    /// Closes its socket. Only for sockets without passed files, where this cannot hang.
+    /// Closes the client's socket. Only for sockets on which the kernel refuses passed files: closing such a socket cannot hang.
     fn close(self) {
         if let Accepted::Unix(client) = self.socket {
             drop(Unclosed::into_inner(client));
         }
     }
 
-    /// Rejects a TCP client with a message. Returns the socket of a UNIX client for a thread to close, because closing
-    /// it may hang.
+    /// Rejects a TCP client with a message. For a UNIX client, sends nothing and returns its socket. A thread must close it, because
+    /// closing may hang.
     fn send_away(self, words: &[u8]) -> Option<Unclosed> {
         match self.socket {
             Accepted::Unix(client) => Some(client),
@@ -140,16 +140,16 @@ pub(super) struct Door {
     acceptor: Acceptor,
     /// Root's own socket.
     for_root: Option<UnixListener>,
-    /// True if only root can use that socket, because the router runs as root.
+    /// True if only root can use `for_root`, because the router runs as root.
     only_root: bool,
     relays: Relays,
-    /// Time of the next attempt to close the sockets left without a thread.
+    /// Time of the next attempt to close the sockets for which no thread could be started.
     left_at: Instant,
     names: Names,
     pace: Pace<Stranger>,
     /// Clients that wait until fewer threads hang.
     parked: VecDeque<Stranger>,
-    /// Clients rejected by the rate limit, and the arrival time of the first one.
+    /// The sockets of clients rejected by the rate limit, and the arrival time of the first of these clients.
     turned: Vec<Unclosed>,
     turned_at: Instant,
     /// The message to the clients rejected by the rate limit.
@@ -178,7 +178,7 @@ impl Door {
         })
     }
 
-    /// Waits for the next client to serve, given the number of sessions. Cancelling the wait loses no client.
+    /// Waits for the next client to serve. `sessions` is the current number of sessions. Cancelling the wait loses no client.
     ///
     /// # Errors
     /// If the system cannot accept another connection.
@@ -241,7 +241,7 @@ impl Door {
         }
     }
 
-    /// Returns the stream of a client to be served: its relay, or its own TCP socket.
+    /// Returns the stream of a client to be served: a relay to its UNIX socket, or its own TCP socket.
     ///
     /// # Errors
     /// If the system has no descriptor or thread left.
@@ -249,7 +249,7 @@ impl Door {
         stranger.stream(&self.relays)
     }
 
-    /// Closes the sockets left without a thread.
+    /// Closes the sockets for which no thread could be started before.
     pub(super) fn close_left(&self) {
         self.relays.close_left();
     }
@@ -299,7 +299,7 @@ mod tests {
     use crate::cli::listen::roots;
     use std::os::unix::net::UnixStream as Client;
 
-    /// Returns a waiting client of another user, and its other end.
+    /// Returns a client of a non-root user that waits, and the client's end of the connection.
     fn waiting() -> (Stranger, Client) {
         let (accepted, client) = Client::pair().unwrap();
         let peer = Names::default().peer(4001);
@@ -307,7 +307,7 @@ mod tests {
         (Stranger { peer, pid: None, entrance: Entrance::Socket, socket }, client)
     }
 
-    /// A client's socket left without a thread is closed later, even if no other client arrives.
+    /// A client's socket for which no thread could be started is closed later, even if no other client arrives.
     #[test]
     fn client_left_without_a_thread_is_closed_later() {
         use std::io::Read;
@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(said, "too many");
     }
 
-    /// Root can connect while threads hang, even on a kernel that cannot refuse files.
+    /// Root can connect while threads hang, even if the kernel cannot refuse files passed by clients.
     #[test]
     fn root_can_connect_while_threads_hang() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

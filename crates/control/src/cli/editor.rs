@@ -19,7 +19,7 @@ const HISTORY: usize = 5000;
 const MENU: &str = "completion";
 const HELP: &str = "?";
 
-/// The connection. It is reopened after a loss.
+/// The connection to the router. After a failure it is opened again.
 struct Session {
     socket: PathBuf,
     connection: Option<Connection>,

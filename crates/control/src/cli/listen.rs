@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// Maximum length of a socket's path in bytes (`sun_path` of unix(7), less the terminating zero).
 const LONGEST: usize = 107;
-/// How long to wait for the lock of an instance that does not answer, and how often to try it.
+/// How long to wait for the lock of an instance that does not answer, and the interval between attempts to take the lock.
 const PATIENCE: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_millis(50);
 
@@ -26,11 +26,12 @@ const STEP: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Listener {
     pub(super) socket: Socket,
-    /// The socket for root alone, beside a UNIX socket.
+    /// The socket for root alone, if there is one: it is beside a UNIX socket.
     pub(super) for_root: Option<UnixListener>,
     /// True if clients cannot pass files, so that closing their sockets never hangs.
     pub(super) refuses_files: bool,
-    /// Dropped with the listener, root's first. Then another instance can take the locks.
+    /// The paths of the sockets with their locks, that of root's socket first. They are dropped with the listener. Then another instance
+    /// can take the locks.
     _places: Vec<Place>,
 }
 
@@ -42,13 +43,11 @@ pub(super) enum Socket {
 }
 
 impl Listener {
-    /// Listens on a UNIX socket that only the owner and the group can use (mode 0660); `group` sets the group. Beside
-    /// it there is one for root alone ([`roots`]), so that other users cannot lock root out. Replaces the sockets of
-    /// an instance that has ended.
+    /// Listens on a UNIX socket that only the owner and the group can use (mode 0660); `group` sets the group. A second socket beside it is
+    /// for root alone ([`roots`]), so that other users cannot lock root out. Replaces the sockets of an instance that has ended.
     ///
     /// # Errors
-    /// If the directory does not exist, another instance listens there, the path exists and is not a socket, or the
-    /// system refuses.
+    /// If the directory does not exist, another instance listens on the socket, the path exists and is not a socket, or the system refuses.
     pub fn unix(path: &Path, group: Option<u32>) -> Result<Listener, CliError> {
         let fault = |error: io::Error| CliError::new(format!("cannot listen on {}: {error}", path.display()));
         if let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty() && !d.exists()) {
@@ -114,15 +113,14 @@ impl Listener {
     }
 }
 
-/// Returns the path of the socket for root alone, beside this socket.
+/// Returns the path of the socket for root alone, beside the socket at `path`.
 pub(crate) fn roots(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".root");
     name.into()
 }
 
-/// Listens on a socket with this mode and group. It gets its name only after these are set, so nobody can connect
-/// before.
+/// Listens on a socket with this mode and group. The socket gets its name only after mode and group are set, so nobody can connect before.
 fn bind(path: &Path, mode: u32, group: Option<u32>) -> io::Result<UnixListener> {
     let hidden = drivers::Hidden::beside(path)?;
     let inside = hidden.inside();
@@ -137,7 +135,7 @@ fn bind(path: &Path, mode: u32, group: Option<u32>) -> io::Result<UnixListener> 
     Ok(drivers::closed_first(listener.into()).into())
 }
 
-/// True if a process listens there, even if its backlog is full. Does not wait.
+/// True if a process listens on the socket at `path`, even if its backlog is full. Does not wait.
 fn somebody_listens(path: &Path) -> bool {
     let Ok(address) = UnixAddr::new(path) else { return false };
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
@@ -145,8 +143,8 @@ fn somebody_listens(path: &Path) -> bool {
     socket.is_ok_and(|s| matches!(connect(s.as_raw_fd(), &address), Ok(()) | Err(Errno::EAGAIN)))
 }
 
-/// The exclusive right to a path. The lock file stays when the socket is removed: removing it could take the lock from
-/// an instance that has just opened it.
+/// The path of a socket, and the lock that gives this instance the exclusive right to it. When the socket is removed, the lock file stays:
+/// another instance may have just opened it, and would then lock a removed file.
 #[derive(Debug)]
 struct Place {
     path: PathBuf,
@@ -158,8 +156,8 @@ impl Place {
         Place::claim_within(path, PATIENCE)
     }
 
-    /// Claims the path. A killed instance keeps its lock until its memory is freed, and its socket accepts connections
-    /// until then. So this waits for the lock, unless the other instance answers.
+    /// Takes the lock of a socket's path. A killed instance keeps its lock until its memory is freed, and its socket accepts connections
+    /// until then. So this waits up to `patience` for the lock, unless the other instance answers.
     fn claim_within(path: &Path, patience: Duration) -> Result<Place, CliError> {
         let mut lock_path = path.as_os_str().to_owned();
         lock_path.push(".lock");
@@ -203,8 +201,8 @@ impl Place {
     }
 }
 
-/// Sends a hello to the instance at `path`. The channel gets a message when it answers, and is closed if it ends or
-/// does not exist. Runs on its own thread, because an unresponsive instance may not even accept a connection.
+/// Sends a hello to the instance at `path`. The returned channel gets a message when the instance answers, and is closed if the instance
+/// ends or does not exist. A separate thread sends the hello, because an unresponsive instance may not even accept a connection.
 fn greet(path: &Path) -> Receiver<()> {
     let (send, answer) = channel();
     let path = path.to_owned();
@@ -253,7 +251,7 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, symlink};
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// The directory's owner replaces the new socket by a link again and again.
+    /// `bind` runs while the directory's owner replaces the new socket by a link again and again.
     #[test]
     fn bind_never_changes_the_mode_of_another_file() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! The lock file beside a socket. Only one router can lock it.
 //!
-//! Every user who can open a file can lock it. So only the owner can open a lock file (mode 0600). A user who opened
-//! it before it had this mode may still hold its lock; then a new file replaces it.
+//! Every user who can open a file can lock it. So only the owner can open a lock file (mode 0600). A user who opened the file before it had
+//! this mode may still hold its lock; then a new file replaces the old one.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -25,7 +25,7 @@ pub(super) struct Lock {
 /// A process that holds a lock.
 pub(super) struct Holder {
     pid: u32,
-    /// Its name and real user; `None` if it has ended, and the file is still open in another process.
+    /// Name and real user of the process; `None` if the process has ended, and the file is still open in another process.
     process: Option<(String, Uid)>,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for Holder {
 }
 
 impl Holder {
-    /// True if this process is not a router: routers run as root, or as the user of the current process.
+    /// True if the process is not a router: routers run as root, or as the user of the calling process.
     fn is_stranger(&self) -> bool {
         self.process.as_ref().is_none_or(|(_, user)| !user.is_root() && *user != Uid::current())
     }
@@ -60,7 +60,7 @@ impl Lock {
         &self.path
     }
 
-    /// Tries to take the lock, without waiting. Returns true if this process holds it.
+    /// Tries to take the lock, without waiting. Returns true if this process now has the lock.
     ///
     /// # Errors
     /// If the system refuses.
@@ -76,7 +76,7 @@ impl Lock {
         }
     }
 
-    /// Makes the process close the file before others when it ends ([`drivers::closed_first`]).
+    /// Makes the kernel close this file before the process's other files when the process ends ([`drivers::closed_first`]).
     pub fn closed_first(self) -> Lock {
         Lock { file: drivers::closed_first(self.file.into()).into(), ..self }
     }
@@ -90,8 +90,8 @@ impl Lock {
         pids.into_iter().map(|pid| Holder { pid, process: process(pid) }).collect()
     }
 
-    /// Removes the lock file if only strangers hold its lock, so that a new one can be created. Returns true if there
-    /// may be a new one.
+    /// If only processes that are not routers hold the lock, removes the lock file, so that a new one can be created. Returns true if the
+    /// caller should try again to take the lock.
     fn take_from_strangers(&self) -> io::Result<bool> {
         let are_strangers =
             |holders: &[Holder]| !holders.is_empty() && holders.iter().all(Holder::is_stranger);
@@ -126,7 +126,7 @@ fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// True if this path leads to this file.
+/// True if `path` is a name of `file`.
 fn names(path: &Path, file: &File) -> io::Result<bool> {
     let found = match path.symlink_metadata() {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -136,8 +136,8 @@ fn names(path: &Path, file: &File) -> io::Result<bool> {
     Ok((found.dev(), found.ino()) == (file.dev(), file.ino()))
 }
 
-/// Returns the processes that have locked a file, from the text of `/proc/locks` (proc_locks(5)). A process in an
-/// invisible namespace is missing there, or has the number 0.
+/// Returns the IDs of the processes that have locked a file, from the text of `/proc/locks` (proc_locks(5)). Processes in a PID namespace
+/// that is invisible here are left out: they are missing in the text, or have the ID 0.
 fn holders(locks: &str, (major, minor): (u64, u64), inode: u64) -> Vec<u32> {
     let file = format!("{major:02x}:{minor:02x}:{inode}");
     let pid = |line: &str| {

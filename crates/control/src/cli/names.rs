@@ -1,8 +1,7 @@
-//! Names of the users of UNIX sockets' clients.
+//! Names of the users whose clients connect to a UNIX socket.
 //!
-//! The kernel reports the number of the user (`SO_PEERCRED`, unix(7)). The name is only shown to people later, so a
-//! thread of its own looks it up. It reads `/etc/passwd` and asks no directory service: that may be reachable only
-//! through this router.
+//! The kernel reports the user ID of a client (`SO_PEERCRED`, unix(7)). The user's name is needed only later, for display, so a separate
+//! thread looks it up. The thread reads `/etc/passwd` and asks no directory service, which may be reachable only through this router.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +11,7 @@ use model::origin::Peer;
 
 use crate::files;
 
-/// Maximum number of users remembered.
+/// Maximum number of users whose names are remembered.
 const MOST: usize = 256;
 /// The file with the names.
 const FILE: &str = "/etc/passwd";
@@ -22,8 +21,8 @@ const FILE: &str = "/etc/passwd";
 pub(super) struct Names(BTreeMap<u32, Arc<OnceLock<Option<String>>>>);
 
 impl Names {
-    /// Returns the user with this number. Starts a lookup, unless the name is known or is being looked up. The lookup
-    /// for a user without a name is repeated.
+    /// Returns the user with the ID `user`. Starts a lookup of the user's name, unless the name is known or is being looked up. If no name
+    /// was found before, looks it up again.
     pub(super) fn peer(&mut self, user: u32) -> Peer {
         if let Some(name) = self.0.get(&user).filter(|name| !matches!(name.get(), Some(None))) {
             return Peer::User(user, Arc::clone(name));

@@ -3,10 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Connections of a user accepted in a burst.
+/// Number of connections of a user that are accepted in a burst.
 const BURST: u32 = 64;
-/// Time between two connections after the burst: 400 per second. Each connection costs a thread. The kernel creates
-/// threads under a lock that workers need too: 11,000 connections per second delayed packets by up to 0.9 s.
+/// Time between two connections of a user after the burst: 400 per second. Each connection costs a thread. The kernel creates threads under
+/// a lock that workers need too: 11,000 connections per second delayed packets by up to 0.9 s.
 const EVERY: Duration = Duration::from_micros(2500);
 
 /// Maximum number of waiting clients of one user.
@@ -30,14 +30,14 @@ struct User<C> {
     waiting: VecDeque<C>,
 }
 
-/// The decision on a new client.
+/// What happens to a new client.
 #[derive(Debug, PartialEq)]
 pub(super) enum Come<C> {
-    /// It is accepted now.
+    /// The client is accepted now.
     In(C),
-    /// It waits until [`Pace::next`] returns it.
+    /// The client waits until [`Pace::next`] returns it.
     Waits,
-    /// It is rejected: the queue is full.
+    /// The client is rejected: the queue is full.
     Away(C),
 }
 
@@ -63,7 +63,7 @@ impl<C> User<C> {
 }
 
 impl<C> Pace<C> {
-    /// Handles a user's new client.
+    /// Accepts, queues or rejects a new client of a user.
     pub(super) fn come(&mut self, user: Option<u32>, client: C, now: Instant) -> Come<C> {
         if self.users.len() >= USERS && !self.users.contains_key(&user) {
             self.users.retain(|_, user| user.full > now || !user.waiting.is_empty());
@@ -84,7 +84,7 @@ impl<C> Pace<C> {
         Come::Waits
     }
 
-    /// Returns when the next waiting client is accepted.
+    /// Returns when the next waiting client is accepted; `None` if no client waits.
     pub(super) fn due(&self) -> Option<Instant> {
         if self.waiting == 0 {
             return None;
@@ -92,7 +92,7 @@ impl<C> Pace<C> {
         self.users.values().filter(|user| !user.waiting.is_empty()).filter_map(User::due).min()
     }
 
-    /// Returns a waiting client that is accepted now.
+    /// Removes a client that has waited long enough at the time `now` from the queue, and returns it; `None` if there is no such client.
     pub(super) fn next(&mut self, now: Instant) -> Option<C> {
         let waiting = self.users.values_mut().filter(|user| !user.waiting.is_empty() && user.is_due(now));
         let user = waiting.min_by_key(|user| user.full)?;

@@ -12,20 +12,20 @@
 //! < {"completion":{"from":5,"candidates":[{"text":"version","help":"…","placeholder":false}]}}
 //! ```
 //!
-//! Each request has one answer: any number of `out` and `data`, then one of the others. The line of a `data` is
-//! followed by as many bytes as it says, which need not be text. Only requests with `"binary":true` get `data`.
+//! Each request has one answer: any number of `out` and `data`, then one message of another kind. After the line of a `data` follow as many
+//! bytes as the line says, which need not be text. Only requests with `"binary":true` get `data`.
 //!
-//! Requests are answered in order, also those sent before the client shut down its side. A command ends early if its
-//! client has closed the connection: when sending to it fails, or when the client's side is shut down and the command
-//! has had no output for ten seconds. `closed` may arrive instead of any answer, or before a request. Then the request
-//! was not started, and the server closes the connection.
+//! Requests are answered in order, also those sent before the client shut down its side of the connection. A command ends early if its
+//! client has closed the connection: when sending to the client fails, or when the client's side is shut down and the command has had no
+//! output for ten seconds. `closed` may arrive instead of any answer, or before a request. Then the request was not started, and the server
+//! closes the connection.
 //!
-//! If the first byte is not that of a request (`{` or `"`), the client counts as a person with `nc` or `telnet`. Then
-//! there is a prompt, each line is a command, and answers are plain text. `quit` closes the connection. Lines sent
-//! before the client shuts down its side are still answered.
+//! If the first byte is not that of a request (`{` or `"`), the server takes the client for a person with `nc` or `telnet`. Then there is a
+//! prompt, each line is a command, and answers are plain text. `quit` closes the connection. Lines sent before the client shuts down its
+//! side of the connection are still answered.
 //!
-//! The prompt is also shown to a client that sends nothing for two seconds. If its first request arrives later, it is
-//! answered as a program, after the line with the prompt. So programs send `hello` as soon as they are connected.
+//! The prompt is also shown to a client that sends nothing for two seconds. If the client sends a request after that, it gets the same
+//! answer as a program, after the line with the prompt. So programs send `hello` as soon as they are connected.
 
 use std::borrow::Cow;
 
@@ -35,8 +35,7 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum length in bytes of a request, for clients that may change the configuration.
 pub(super) const LONGEST_REQUEST: usize = 256 << 10;
-/// Maximum length in bytes of a request, for read-only clients. Such clients may be many and hostile, and no `show`
-/// is longer.
+/// Maximum length in bytes of a request, for read-only clients. Such clients may be many and hostile, and no `show` command is longer.
 pub(super) const LONGEST_READ: usize = 8 << 10;
 
 /// A message from the client.
@@ -84,7 +83,7 @@ pub(super) enum Reply {
     Completion(Completion),
     /// The command was carried out.
     Done,
-    /// The command failed, at the start or halfway: the reason, in one or more lines.
+    /// The command failed, at the start or halfway. The text is the reason, in one or more lines.
     Failed(String),
     /// The server closes the connection, for this reason. The request was not started.
     Closed(String),

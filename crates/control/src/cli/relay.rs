@@ -1,11 +1,10 @@
-//! Keeps clients' sockets away from the main thread.
+//! Reads and closes clients' sockets in separate threads instead of the main thread.
 //!
-//! A client may pass files with its data. The kernel closes unclaimed files when a thread reads from the socket or
-//! closes it. That close can block forever: on a socket that lingers, or a file of a FUSE server that never answers. So
-//! each client's socket belongs to a thread of its own, which may hang. It relays bytes to and from a socket pair of
-//! the router.
+//! A client may pass open files with its data. The kernel closes unclaimed files when a thread reads from the socket or closes it. Closing
+//! such a file can block forever: for example a socket that lingers, or a file of a FUSE server that never answers. So each client's socket
+//! belongs to a separate thread, which may hang. The thread relays bytes between this socket and a socket pair of the router.
 //!
-//! Since Linux 6.16 the kernel can refuse such files (`SO_PASSRIGHTS`). Older kernels are common.
+//! Since Linux 6.16 the kernel can refuse passed files (`SO_PASSRIGHTS`). Older kernels are common.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -23,7 +22,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 const ROOM: usize = 16 << 10;
 /// Size of a socket's send buffer, in bytes: the kernel charges it to the router until the client reads.
 const SEND_BUFFER: usize = 32 << 10;
-/// After the session has ended: how long a client may read nothing before the rest of its output is discarded.
+/// After the session has ended, the rest of its output is discarded if the client reads nothing for this long.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Stack size of a thread, in bytes.
 const STACK: usize = 128 << 10;
@@ -45,9 +44,9 @@ pub(super) struct Relays {
 #[derive(Default)]
 struct Counts {
     all: AtomicUsize,
-    /// Threads whose session has ended, and which wait for the client to read.
+    /// Number of threads whose session has ended, and which wait for the client to read the rest of the output.
     finishing: AtomicUsize,
-    /// Sockets without a session that a thread has to close, each with a last message.
+    /// Clients' sockets that have no session and that a thread has to close, each with a last message for the client.
     left: Mutex<Vec<(Unclosed, Arc<[u8]>)>>,
 }
 
@@ -79,7 +78,7 @@ impl Drop for Entered {
 }
 
 impl Relays {
-    /// Returns empty counts for the clients of a listener. `refuses_files` is true if the kernel refuses files on it.
+    /// Returns empty counts for the clients of a listener. `refuses_files` is true if the kernel refuses files passed by these clients.
     pub(super) fn new(refuses_files: bool) -> Relays {
         Relays { refuses_files, ..Relays::default() }
     }
@@ -96,18 +95,18 @@ impl Relays {
         self.counts.all.load(Ordering::Acquire)
     }
 
-    /// Returns the number of hanging threads, given the number of sessions.
+    /// Returns the number of hanging threads: those that neither serve one of the `sessions` sessions nor wait for a client to read.
     pub(super) fn hanging(&self, sessions: usize) -> usize {
         let finishing = self.counts.finishing.load(Ordering::Acquire);
         self.counts.all.load(Ordering::Acquire).saturating_sub(sessions + finishing)
     }
 
-    /// Starts a thread that relays between the client's socket and a new socket, and returns the new one. The new
-    /// socket does not block. Without a thread or descriptors, returns the client's own socket if the kernel refuses
-    /// files on it.
+    /// Starts a thread that relays between the client's socket and a new socket pair. Returns the router's end of the pair, which is
+    /// non-blocking. If no thread or descriptor is left, returns the client's own socket instead, provided that the kernel refuses files
+    /// passed on it.
     ///
     /// # Errors
-    /// If no descriptor or thread is left, and the client may pass files. A later thread closes the client's socket.
+    /// If no descriptor or thread is left, and the client may pass files. Another thread then closes the client's socket later.
     pub(super) fn stand_in(&self, client: Unclosed) -> io::Result<UnixStream> {
         self.stand_in_by(client, UnixStream::pair)
     }
@@ -158,8 +157,8 @@ impl Relays {
         }
     }
 
-    /// Sends a message to clients and closes their sockets. A thread does this, because closing may hang, unless the
-    /// kernel refuses files. If no thread can be started, the next one closes them.
+    /// Sends a message to clients and closes their sockets. A thread does this, because closing may hang; if the kernel refuses passed
+    /// files, no thread is needed. If no thread can be started, the next thread that is started closes the sockets.
     pub(super) fn close(&self, clients: Vec<Unclosed>, words: &Arc<[u8]>) {
         if self.refuses_files {
             clients.into_iter().for_each(|client| send_off(client, words));
@@ -204,8 +203,8 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name("volley_cli".into()).stack_size(STACK).spawn(work).map(|_| ())
 }
 
-/// Relays bytes until both directions have ended. If the session closes its socket first, passes on the rest of its
-/// output. Allocates nothing: each thread that allocates gets a heap of half a MiB.
+/// Relays bytes until both directions have ended. If the session closes its socket first, the rest of its output is still passed on to the
+/// client. Allocates nothing, because each thread that allocates gets a heap of half a MiB.
 fn relay(client: &UnixStream, router: &UnixStream, counts: &Arc<Counts>, [inwards, outwards]: &mut [Way; 2]) {
     // A socket that has hung up is no longer polled: poll would return at once, every time.
     let (mut client_is_there, mut router_is_there) = (true, true);
@@ -263,7 +262,7 @@ fn relay(client: &UnixStream, router: &UnixStream, counts: &Arc<Counts>, [inward
 /// One direction of the relay.
 struct Way {
     bytes: Vec<u8>,
-    /// Number of bytes already written.
+    /// Number of bytes of `bytes` that have been written.
     written: usize,
     state: State,
 }
@@ -272,9 +271,9 @@ struct Way {
 enum State {
     #[default]
     Open,
-    /// All input has been read.
+    /// All input has been read, but perhaps not yet passed on.
     Read,
-    /// The end has been passed on to the reader.
+    /// All input has been passed on to the reader, and so has its end.
     Ended,
     /// The reader has closed its socket.
     Broken,
@@ -308,7 +307,7 @@ impl Way {
         self.bytes.clear();
     }
 
-    /// Relays as much as possible without blocking. Returns the number of bytes.
+    /// Relays as much as possible without blocking. Returns the number of bytes passed on.
     fn pass(&mut self, mut from: &UnixStream, mut to: &UnixStream) -> usize {
         let mut passed = 0;
         loop {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 use tokio::time::{self, Instant};
 
-/// Time between two log messages on the same event.
+/// Minimum time between two log messages on the same event.
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// An event that any client can cause at will. The first one is logged at once. Later ones are counted and logged
@@ -11,7 +11,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 pub(super) struct Repeated {
     times: u64,
     silent_until: Option<Instant>,
-    /// Logs the number of events.
+    /// Writes the log message; its argument is the number of events.
     words: fn(u64),
 }
 
@@ -38,7 +38,7 @@ impl Repeated {
     }
 }
 
-/// Waits until a moment; forever if it is `None`.
+/// Waits until `moment`; forever if it is `None`.
 pub(super) async fn until(moment: Option<std::time::Instant>) {
     match moment {
         Some(moment) => time::sleep_until(moment.into()).await,

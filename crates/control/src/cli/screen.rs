@@ -8,11 +8,12 @@ use super::client::{Connection, Failure};
 
 /// The pager if `PAGER` is not set.
 const PAGER: &str = "less";
-/// Options for `less`, set in its environment: quit if the text fits on one screen, keep it on the screen.
+/// Options for `less`, set in its environment: quit if the text fits on one screen (F), show colors (R), and leave the text on the screen
+/// (X).
 const LESS: &str = "FRX";
 /// Default interval of `| watch`, in seconds.
 const EVERY: f64 = 2.0;
-/// How often an interrupt is checked for while waiting.
+/// Interval between checks for an interrupt while waiting.
 const LOOK: Duration = Duration::from_millis(50);
 /// Moves the cursor to the top left corner and erases the screen.
 const ERASE: &str = "\x1b[H\x1b[J";

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 pub(super) const LONGEST: usize = 64 << 10;
 /// Maximum depth of nested `exec` commands.
 const DEEPEST: u8 = 8;
-/// Duration of a slice, after which others get their turn.
+/// Duration of a slice of a job, after which the main thread does its other work.
 const SLICE: Duration = Duration::from_micros(500);
 /// Commands in one batch of a file, and maximum number of batches that wait for the main thread.
 const BATCH: usize = 64;
@@ -25,8 +25,8 @@ const BATCHES: usize = 16;
 /// How often the main thread checks for more commands.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// A reader of commands, one per line. A line continues on the next one after a `\` at its end, and while a `{` is
-/// open. So does a VPP comment, `comment { … }`.
+/// A reader of commands, one per line. A command continues on the next line if its line ends with a `\`, or while a `{` is open. So does a
+/// VPP comment, `comment { … }`.
 pub(super) struct Commands<R> {
     input: R,
     line: usize,
@@ -34,13 +34,13 @@ pub(super) struct Commands<R> {
     ended: bool,
 }
 
-/// A command and its place in the file.
+/// A command, and where it is in the file.
 #[derive(Debug, PartialEq)]
 pub(super) struct Command {
     pub(super) text: String,
-    /// The line in which it begins.
+    /// The number of the command's first line, from 1.
     pub(super) line: usize,
-    /// The offset of each of its lines in the text, in bytes.
+    /// For each line of the command: the offset of its text in `text`, in bytes.
     parts: Vec<usize>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Command {
 #[derive(Debug, PartialEq)]
 pub(super) struct Unread {
     pub(super) line: usize,
-    /// Counted in characters from 1.
+    /// Column in the line, in characters from 1.
     pub(super) column: usize,
     pub(super) error: CliError,
 }
@@ -58,10 +58,10 @@ impl<R: BufRead> Commands<R> {
         Commands { input, line: 0, ended: false }
     }
 
-    /// Returns the next command; `None` at the end. After an error it continues after the faulty lines.
+    /// Returns the next command; `None` at the end of the input. The call after an error continues after the faulty lines.
     ///
     /// # Errors
-    /// If lines cannot be read, with their place.
+    /// If lines cannot be read. The error has their place in the file.
     pub(super) fn next(&mut self) -> Result<Option<Command>, Unread> {
         let (mut command, mut parts) = (String::new(), Vec::new());
         let mut begin = 0;
@@ -141,7 +141,7 @@ impl<R: BufRead> Commands<R> {
 }
 
 impl Command {
-    /// Returns the line and column of a byte of the text. Columns count characters from 1.
+    /// Returns the line and column of the byte at `at` of the command's text. Columns count characters from 1.
     fn place(&self, at: usize) -> (usize, usize) {
         let line = self.parts.partition_point(|part| *part <= at).saturating_sub(1);
         let part = self.parts.get(line).copied().unwrap_or(0);
@@ -155,8 +155,8 @@ fn depth(word: &str) -> i64 {
     word.chars().map(|c| i64::from(c == '{') - i64::from(c == '}')).sum()
 }
 
-/// A message from the thread that reads a file: commands and faults, at last the end (`None`); or why the file cannot
-/// be opened.
+/// A message from the thread that reads a file. It has commands and faults, and a `None` at the end of the file; or the reason why the file
+/// cannot be opened.
 type Batch = io::Result<Vec<Result<Option<Command>, Unread>>>;
 
 /// Reads the file to its end, or until the receiver is dropped.
@@ -182,15 +182,15 @@ fn read(path: &Path, to: &SyncSender<Batch>) {
 
 /// A command file that is being run. A thread reads it.
 ///
-/// This process can read files that its clients cannot. So a client is always shown the place of a fault, but not
-/// always its line. The line is shown if it is a command, or if an earlier line was one and this line begins like one.
+/// This process can read files that its clients cannot. So a client is always told the place of a fault, but the text of the faulty line is
+/// not always shown. It is shown if the line is a command, or if an earlier line was a command and this line begins like one.
 pub(super) struct Script<C> {
     registry: Rc<Registry<C>>,
     batches: Receiver<Batch>,
     waiting: VecDeque<Result<Option<Command>, Unread>>,
     path: PathBuf,
     call: Call,
-    /// The client's `exec` command.
+    /// The arguments of the client's `exec` command; `None` for a file that the router runs at its start.
     args: Option<Args>,
     /// The long command in progress, and its job.
     job: Option<(Command, Box<dyn Job<C>>)>,
@@ -256,7 +256,7 @@ impl<C: Values + 'static> Script<C> {
     /// Returns the next command.
     ///
     /// # Errors
-    /// If there is no command yet, or none is left. The error is the job's next step.
+    /// What the job does next, if there is no command yet, no command is left, or reading failed.
     fn next(&mut self) -> Result<Command, Step> {
         loop {
             match self.waiting.pop_front() {
@@ -317,8 +317,8 @@ impl<C: Values + 'static> Job<C> for Script<C> {
     }
 }
 
-/// Returns all syntax errors in a text with commands. Messages call the text `file`; `values` knows the configured
-/// names. Does not run the commands, and does not check whether they would succeed.
+/// Returns all syntax errors in a text with commands. `file` is the name of the text in messages; `values` knows the configured names. Does
+/// not run the commands, and does not check whether they would succeed.
 pub fn check_commands<C: Values + 'static>(
     registry: &Registry<C>,
     values: &dyn Values,
@@ -347,7 +347,7 @@ pub fn check_commands<C: Values + 'static>(
 /// arrives.
 ///
 /// # Errors
-/// The first failed command's, with file and line. The commands before it stay in effect.
+/// The error of the first failed command, with file and line. The commands before that one stay in effect.
 pub async fn run_file<C: Values + 'static>(
     registry: &Rc<Registry<C>>,
     cx: &RefCell<C>,

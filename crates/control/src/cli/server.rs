@@ -1,11 +1,11 @@
 //! Serves the command line to many clients on one thread (the protocol is described in `protocol.rs`).
 //!
-//! A command, or a slice of a long one, runs while the state is borrowed, and does not wait. So everything else on the
-//! thread gets its turn between slices, and a client that does not read delays only itself.
+//! A command, or a slice of a long one, runs while the state is borrowed, and does not wait. So all other tasks of the thread get their
+//! turn between slices, and a client that does not read delays only itself.
 //!
-//! There is room for [`CLIENTS`] clients, and for some more of root's. Root has a socket of its own, so other users
-//! cannot lock root out. If all places are taken, a new client replaces one that never sent a whole line. If there is
-//! none, it replaces the client that has been idle longest, if that is long enough. Otherwise the new client is
+//! There is room for [`CLIENTS`] clients, and for some additional clients of root. Root has a separate socket, so other users cannot lock
+//! root out. If all places are taken, a new client replaces a client that never sent a whole line. If there is no such client, it replaces
+//! the client that has been idle longest, but only if that one has been idle for at least [`Service::idle`]. Otherwise the new client is
 //! rejected.
 
 use super::door::{Door, RECOVERY, Stranger};
@@ -38,9 +38,9 @@ pub struct Service {
     pub idle: Duration,
     /// True to refuse commands that change anything.
     pub read_only: bool,
-    /// Places for root's clients when all others are taken.
+    /// Additional places for root's clients, used when all others are taken.
     pub for_root: usize,
-    /// The turn shared by clients of non-root users, over all listeners.
+    /// The turn and the memory shared by clients of non-root users, over all listeners.
     pub turns: Turns,
     /// The list of connected clients, over all listeners.
     pub sessions: Sessions,
@@ -67,7 +67,7 @@ struct House<C> {
     prompt: Rc<str>,
     let_go: LetGo,
     no_room: String,
-    /// The clients' seats. A session drops its reference to its seat at its end.
+    /// The [`Seat`] of each client. A session drops its reference to its client's seat when it ends.
     seats: Vec<Rc<Seat>>,
     clients: JoinSet<io::Result<()>>,
     /// Sessions that reject a client.
@@ -111,7 +111,7 @@ impl<C: Values + 'static> House<C> {
     /// Starts a client's session, or rejects it if there is no room.
     ///
     /// # Errors
-    /// If the system has no descriptor or thread left for it.
+    /// If the system has no descriptor or thread left for the client.
     fn let_in(&mut self, stranger: Stranger, door: &Door) -> io::Result<()> {
         let is_root = stranger.is_root();
         let client = Client {
@@ -146,7 +146,7 @@ impl<C: Values + 'static> House<C> {
     }
 }
 
-/// Serves clients until dropped; that ends their commands. Runs on a `LocalSet` of a runtime with one thread.
+/// Serves clients until the future is dropped, which also ends their commands. Runs on a `LocalSet` of a runtime with one thread.
 ///
 /// Each slice borrows `cx`, so no other task may hold a borrow of it while waiting.
 ///
@@ -199,8 +199,7 @@ enum Room {
     None,
 }
 
-/// Finds a place, by disconnecting an idle client if need be. Root's clients are disconnected only if the
-/// place is `for_root`.
+/// Finds a place for a new client. If all are taken, disconnects an idle client; a client of root only if the place is `for_root`.
 fn make_room(seats: &[Rc<Seat>], places: usize, for_root: bool, idle: Duration) -> Room {
     if seats.iter().filter(|seat| !seat.is_leaving()).count() < places {
         return Room::Free;

@@ -17,32 +17,32 @@ use tokio::time::{self, Instant};
 
 /// The user ID of root.
 pub(super) const ROOT: u32 = 0;
-/// Bytes of a completion's candidate in a reply, besides its text and its help.
+/// Bytes that a completion candidate takes in a reply, in addition to its text and its help.
 const OF_CANDIDATE: usize = 64;
 /// Maximum text in one reply, in bytes.
 const CHUNK: usize = 32 << 10;
-/// Bytes by which the buffer of requests grows.
+/// Number of bytes by which the buffer of requests grows at a time.
 const PIECE: usize = 4 << 10;
-/// Time without input after which a client counts as a person and is shown the prompt.
+/// Time without input after which the server takes a client for a person and shows it the prompt.
 const GREETING: Duration = Duration::from_secs(2);
-/// How long a command without output runs on after its client has shut down its side. The client may wait for the
+/// How long a command without output continues after its client has shut down its side of the connection. The client may wait for the
 /// answer, or be gone.
 const LINGER: Duration = Duration::from_secs(10);
-/// How long a rejected client has to read the reason.
+/// Time limit for a rejected client to read why it is rejected.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// A connection of either kind.
+/// A connection to a client, over a UNIX or a TCP socket.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Stream for T {}
 
-/// The state of a client, for choosing the one to disconnect.
+/// The state of a client, from which the server chooses the client to disconnect when it needs room.
 pub(super) struct Seat {
     state: Cell<State>,
     /// When the client last sent a request, or read a part of a reply.
     last: Cell<Instant>,
     /// True after the first whole request.
     spoken: Cell<bool>,
-    /// True for a client of root.
+    /// True if the client's user is root.
     is_root: bool,
     leave: Notify,
 }
@@ -50,7 +50,7 @@ pub(super) struct Seat {
 /// The messages to a client that is disconnected to make room.
 #[derive(Clone)]
 pub(super) struct LetGo {
-    /// For a client that was idle for long.
+    /// For a client that has been idle for long.
     pub(super) idle: String,
     /// For a client that never sent a request.
     pub(super) silent: String,
@@ -64,7 +64,7 @@ pub(super) enum State {
     Told,
     /// The client's command runs.
     Served,
-    /// The client is being disconnected; true if it can be sent the reason, because no reply is unfinished.
+    /// The client is being disconnected. The value is true if no reply is unfinished, so that the client can be sent the reason.
     Leaving(bool),
 }
 
@@ -79,7 +79,7 @@ impl Seat {
         })
     }
 
-    /// Returns since when the client is idle; `None` while its command runs, or if it is being disconnected.
+    /// Returns the time since which the client has been idle; `None` while its command runs, or if the client is being disconnected.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         matches!(self.state.get(), State::Asked | State::Told).then(|| self.last.get())
     }
@@ -107,7 +107,7 @@ impl Seat {
         self.leave.notify_one();
     }
 
-    /// Waits until the running command has had no output for this time.
+    /// Waits until the running command has had no output for `time`.
     async fn quiet(&self, time: Duration) {
         loop {
             let due = self.last.get() + time;
@@ -134,7 +134,7 @@ impl Seat {
     }
 }
 
-/// The form of a client's input (see `protocol.rs`).
+/// Which of two formats a client's input has (see `protocol.rs`).
 #[derive(Clone, Copy, PartialEq)]
 enum Speech {
     Requests,
@@ -169,7 +169,7 @@ impl<C: Values + 'static> Session<C> {
         Session { requests, replies, registry, cx, share, client }
     }
 
-    /// Returns a call of this client.
+    /// Returns a [`Call`] with the client's name and its read-only flag. The other fields have their defaults.
     fn call(&self) -> Call {
         Call { read_only: self.client.read_only, peer: self.client.peer.clone(), ..Call::default() }
     }
@@ -198,7 +198,7 @@ impl<C: Values + 'static> Session<C> {
         }
     }
 
-    /// Rejects the client, with the reason.
+    /// Rejects the client, and sends it the reason `why`.
     pub(super) async fn turn_away(mut self, why: String) -> io::Result<()> {
         let speech = time::timeout(GREETING, self.requests.speech()).await;
         self.replies.speech = speech.unwrap_or(Ok(Speech::Lines))?;
@@ -421,7 +421,7 @@ impl Replies {
     }
 }
 
-/// The input from the client. The buffer holds at most one request of the longest kind.
+/// The input from the client. The buffer holds at most `longest` bytes.
 struct Requests {
     input: ReadHalf<Box<dyn Stream>>,
     buffer: Vec<u8>,
@@ -429,7 +429,7 @@ struct Requests {
     taken: usize,
     /// End of the part already searched for a line feed.
     searched: usize,
-    /// The longest request, in bytes.
+    /// Maximum length of a request, in bytes.
     longest: usize,
 }
 
@@ -445,7 +445,7 @@ impl Requests {
         })
     }
 
-    /// Returns the next line; `None` at the end. The last line needs no line feed.
+    /// Returns the next line; `None` at the end of the input. The last line may lack a line feed.
     async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
             let rest = self.buffer.get(self.searched..).unwrap_or_default();
@@ -464,14 +464,16 @@ impl Requests {
         }
     }
 
-    /// Takes the bytes before `end`. [`more`](Self::more) removes them from the buffer, because it may hold many lines.
+    /// Returns the bytes from `taken` to `end`. [`more`](Self::more) later removes them from the buffer, at once for all lines that it
+    /// holds.
     fn take(&mut self, end: usize) -> Vec<u8> {
         let line = self.buffer.get(self.taken..end).unwrap_or_default().to_vec();
         (self.taken, self.searched) = (end, end);
         line
     }
 
-    /// Waits until the client is gone, or seems to be. Buffers its input meanwhile.
+    /// Waits until reading from the client fails, or until the client has closed the connection or shut down its sending side, and the
+    /// command has had no output for [`LINGER`]. Stores the client's input meanwhile; if the buffer becomes full, waits forever.
     async fn gone(&mut self, seat: &Seat) {
         while self.buffer.len() - self.taken < self.longest {
             match self.more().await {
@@ -485,7 +487,7 @@ impl Requests {
         future::pending().await
     }
 
-    /// Reads more input. Returns false at the end. Cancelling it loses nothing.
+    /// Reads more input. Returns false at the end of the input. No input is lost if the future is dropped.
     async fn more(&mut self) -> io::Result<bool> {
         self.buffer.drain(..self.taken);
         self.searched -= self.taken;

@@ -1,7 +1,7 @@
 //! The list of connected clients, for `show cli-sessions`.
 //!
-//! The sessions write it, and a command reads it: all on the main thread. It has an entry per session, so the
-//! servers' limits on clients bound the list, too.
+//! The sessions write the list, and a command reads it, all on the main thread. The list has one entry per session, so the servers' limits
+//! on clients also limit its size.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,9 +38,9 @@ impl Entrance {
 pub struct Client {
     /// Where it connected.
     pub entrance: Entrance,
-    /// True if it may only read.
+    /// True if the client may only read.
     pub read_only: bool,
-    /// Its user or address.
+    /// The client's user or address.
     pub peer: Peer,
     /// The process that connected. Another process may use the connection now.
     pub pid: Option<i32>,
@@ -53,13 +53,13 @@ pub struct Connected {
     pub client: Client,
     /// When it connected.
     pub since: SystemTime,
-    /// The same, on the monotonic clock.
+    /// When the client connected, on the monotonic clock.
     pub begun: Instant,
-    /// The command that runs or waits for its turn, cut to the length that the journal stores, and when it arrived.
+    /// The text of the command that runs or waits for its turn, cut to the length that the journal stores; and when the command arrived.
     pub running: Option<(Arc<str>, Instant)>,
 }
 
-/// The connected clients of all listeners. Clones are the same list.
+/// The connected clients of all listeners. All clones refer to the same list.
 #[derive(Clone, Debug, Default)]
 pub struct Sessions(Arc<Mutex<List>>);
 
@@ -71,7 +71,7 @@ struct List {
 }
 
 impl Sessions {
-    /// Adds a client, until the returned entry is dropped.
+    /// Adds a client to the list. Dropping the returned entry removes the client.
     pub(super) fn enter(&self, client: Client) -> Guest {
         let mut list = self.list();
         list.last += 1;
@@ -105,7 +105,7 @@ pub(super) struct Guest {
 }
 
 impl Guest {
-    /// Shows this command as running, until the returned value is dropped.
+    /// Shows `line` as the client's running command, until the returned value is dropped.
     pub(super) fn runs(&self, line: &str) -> Running {
         let line = Origin::new(FrontEnd::Cli, Peer::Own, line).line;
         self.sessions.set_running(self.number, Some((line, Instant::now())));

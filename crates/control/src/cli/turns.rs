@@ -1,5 +1,5 @@
-//! Fair shares of the main thread and of memory: all non-root clients together have one turn in each of the main thread's
-//! rounds, and a budget of memory for output that they have not read.
+//! Fair shares of the main thread and of memory. All non-root clients together have one turn in each of the main thread's rounds, and one
+//! memory budget for their commands and the output that they have not read.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -17,10 +17,10 @@ use super::session::Seat;
 const MOST_UNREAD: u32 = 16 << 10;
 /// Memory in bytes up to which a command needs no reservation.
 const SMALL: usize = 64 << 10;
-/// How long a client may read nothing when others need its memory.
+/// Time after which a client that reads none of its output is disconnected, if another client needs memory.
 const STALLED: Duration = Duration::from_secs(5);
 
-/// The turn and the memory shared by all non-root clients. Clones share the same.
+/// The turn and the memory that all non-root clients share. All clones refer to the same turn and memory.
 #[derive(Clone, Debug)]
 pub struct Turns {
     turn: Arc<Semaphore>,
@@ -38,8 +38,8 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Disconnects a client that holds memory: the one that has read nothing for the longest time, if that is [`STALLED`]
-    /// or longer.
+    /// Disconnects the client that has read nothing for the longest time, among the clients with reserved memory. Does nothing if that time
+    /// is shorter than [`STALLED`].
     fn let_go(&self, now: Instant) {
         let mut holders = self.holders.borrow_mut();
         holders.retain(|seat| seat.strong_count() > 0);
@@ -52,11 +52,11 @@ impl Turns {
     }
 }
 
-/// One client's access to its turns.
+/// One client's access to the turn and the memory; `None` for a client of root, which needs neither.
 pub(super) struct Share(Option<Turns>);
 
 impl Share {
-    /// Returns a client's share. Root's clients do not share the turn.
+    /// Returns a client's access. A client of root neither waits for the turn nor reserves memory.
     pub(super) fn of(turns: &Turns, is_root: bool) -> Share {
         Share((!is_root).then(|| turns.clone()))
     }
@@ -79,7 +79,7 @@ impl Share {
     }
 }
 
-/// Memory reserved for a command: for output until the client has read it, and for the rest of the command.
+/// Memory reserved for a command: for its output until the client has read it, and for what the command itself keeps.
 pub(super) struct Hold {
     /// `None` for root, whose memory is not limited.
     turns: Option<Turns>,
@@ -91,7 +91,7 @@ impl Hold {
     /// Changes the reservation to this many bytes.
     ///
     /// # Errors
-    /// If the other non-root clients hold too much. A client among them that does not read is disconnected then, so that a
+    /// If the other non-root clients hold too much memory. The call then disconnects one of them that does not read its output, so that a
     /// later attempt may succeed.
     pub(super) fn set(&mut self, bytes: usize) -> Result<(), CliError> {
         let Some(turns) = &self.turns else { return Ok(()) };

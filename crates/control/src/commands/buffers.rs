@@ -1,7 +1,7 @@
 //! Adding packet buffers while the router forwards.
 //!
-//! The kernel needs a while for hundreds of megabytes, so a thread adds the buffers. Only its command waits for it. The
-//! thread completes its work even if the client disconnects.
+//! The kernel takes some time to allocate hundreds of megabytes, so a thread adds the buffers. Only the command that started the thread
+//! waits for it. The thread completes its work even if the client disconnects.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
@@ -25,12 +25,12 @@ pub fn register(r: &mut Registry<Context>) {
     );
 }
 
-/// The turn to add buffers, which one thread at a time can have.
+/// The permission to add buffers, which at most one thread holds.
 #[derive(Default)]
 pub(super) struct Growing(Weak<()>);
 
 impl Growing {
-    /// Returns the turn, which lasts until it is dropped; `None` while another thread has it.
+    /// Returns the permission, which ends when the returned value is dropped; `None` while another thread holds it.
     fn begin(&mut self) -> Option<Arc<()>> {
         let alone = Arc::new(());
         (self.0.strong_count() == 0).then(|| self.0 = Arc::downgrade(&alone)).map(|()| alone)
@@ -88,7 +88,7 @@ fn refused(total: usize, e: &io::Error) -> String {
     format!("cannot allocate {total} buffers: {e}")
 }
 
-/// Waits for the thread.
+/// The job that waits for the thread that adds buffers.
 struct Adding {
     args: Args,
     total: usize,

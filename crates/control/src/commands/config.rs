@@ -44,8 +44,8 @@ pub fn register(r: &mut Registry<Context>) {
     });
     r.add(
         "config apply <file:path> [dry-run] [confirm <time:word>] [generation <expected:u64>]",
-        "Replace the configuration by that of a YAML file, all or nothing. \"dry-run\" only shows what would change. \
-         \"confirm\" rolls the change back after a number of minutes (or seconds, as in \"90s\") without \"config confirm\". \
+        "Replace the configuration by that of a YAML file, all or nothing. \"dry-run\" only shows what would change. With \"confirm\", \
+         the change is rolled back unless \"config confirm\" follows within this number of minutes (or seconds, as in \"90s\"). \
          \"generation\" refuses the file unless the configuration has this generation.",
         apply,
     );
@@ -73,7 +73,7 @@ pub fn register(r: &mut Registry<Context>) {
 pub struct Unconfirmed {
     /// The generation to roll back to.
     pub(super) generation: u64,
-    /// True if the router starts from the file of this configuration.
+    /// True if the configuration comes from the file that the router starts from.
     pub(super) start: bool,
     /// The time of the rollback, or of the next attempt.
     deadline: Instant,
@@ -92,7 +92,7 @@ pub(super) struct Failed {
 }
 
 impl Unconfirmed {
-    /// Returns a configuration that rolls back to this generation after this time.
+    /// Returns an unconfirmed configuration that is to be rolled back to `generation` after `time`.
     pub(super) fn new(generation: u64, time: Duration, start: bool) -> Unconfirmed {
         Unconfirmed { generation, start, deadline: Instant::now() + time, expired: false, failed: None }
     }
@@ -257,8 +257,8 @@ fn apply(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     Ok(Output::job(ForClient::new(Whole::file(path, terms, c)?, c)))
 }
 
-/// Reads a configuration file. The router can read files that its client cannot, so errors show no content of other
-/// files.
+/// Reads a configuration file. The router can read files that its client cannot, so no error shows the content of a file that is not a
+/// configuration.
 ///
 /// # Errors
 /// If the file cannot be read, or is not a configuration.
@@ -303,16 +303,17 @@ fn save(c: &mut Context, a: &Args) -> Result<Output, CliError> {
 /// The format of the file.
 enum Form {
     Yaml(Writer),
-    /// The last object written, and whether indices are written.
+    /// The key of the last object written, and whether the commands include the indices of interfaces.
     Commands(Option<Key>, bool),
 }
 
 enum Saving {
     /// The save waits until other long changes have ended.
     Waiting(Form),
-    /// The text is collected. No other change is made meanwhile.
+    /// The configuration is appended to `text`. No other change is made meanwhile.
     Writing { form: Form, text: String, _turn: Turn },
-    /// A thread writes the file, which may take long. It returns whether the router starts from this file.
+    /// A thread writes the file, which may take long. The text is the name of the format. The thread returns true if the router starts from
+    /// this file.
     Storing(&'static str, Option<JoinHandle<io::Result<bool>>>),
 }
 
@@ -405,10 +406,11 @@ pub fn is_yaml(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "yaml" || e == "yml")
 }
 
-/// Prefix and suffix of files being written.
+/// Prefix and suffix of the name of a file that is being written.
 const BEGUN: (&str, &str) = (".volley-save-", ".tmp");
 
-/// Removes the unlocked files that killed saves have left in a folder. Returns the removed files.
+/// Removes the files that interrupted saves have left in a folder, and returns their paths. A running save locks its file, so its file
+/// stays.
 fn remove_left_behind(folder: &Path) -> Vec<PathBuf> {
     let mut gone = Vec::new();
     let begun = |name: &OsStr| name.to_str().is_some_and(|n| n.starts_with(BEGUN.0) && n.ends_with(BEGUN.1));
@@ -423,8 +425,8 @@ fn remove_left_behind(folder: &Path) -> Vec<PathBuf> {
     gone
 }
 
-/// Replaces a file atomically: it has the old text or the new one, even after a crash or on a full disk. Removes
-/// the files that killed saves have left, and returns them.
+/// Replaces a file atomically: even after a crash or on a full disk, the file has either the old text or the new one. Also removes the
+/// files that interrupted saves have left in the same folder, and returns their paths.
 fn write_whole(path: &Path, text: &str) -> std::io::Result<Vec<PathBuf>> {
     // Replaces the target of a link, not the link.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());

@@ -1,9 +1,8 @@
 //! `filter "EXPRESSION"` in commands: selects packets by an expression of tcpdump, see pcap-filter(7).
 //!
-//! libpcap compiles the expressions. It may ask name servers about host names and wait for them, so it runs on a
-//! thread of its own. The command continues when the thread has a program, or fails. A long expression takes a core
-//! for seconds and tens of megabytes, even after its command has given up. Therefore few expressions are compiled
-//! at once.
+//! libpcap compiles the expressions. It may ask name servers for the addresses of hosts and wait for the answers, so it runs on its own
+//! thread. The command continues when the thread has returned a program or an error. To compile a long expression takes seconds of a core
+//! and tens of megabytes, even after the command has timed out. Therefore few expressions are compiled at once.
 
 use std::sync::mpsc::{self, TryRecvError};
 use std::sync::{Mutex, PoisonError};
@@ -17,7 +16,7 @@ use super::later::later;
 use super::{Context, Output};
 use crate::cli::{Args, CliError};
 
-/// Maximum length of an expression in bytes. libpcap's recursion is as deep as an expression is long.
+/// Maximum length of an expression in bytes. libpcap's recursion can be as deep as the expression is long.
 const LONGEST: usize = 4096;
 /// Maximum length of a read-only client's expression in bytes.
 const LONGEST_OF_READER: usize = 1024;
@@ -27,7 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const AT_ONCE: usize = 4;
 /// Length in bytes above which an expression is compiled only if enough memory is free.
 const LONG: usize = 256;
-/// Returns the bytes of memory for an expression of this length. 1,022 bytes took 4 MiB, 2,048 took 16, and 4,073 took 60.
+/// Returns the bytes of memory that count for compiling an expression of `len` bytes. Measured: 1,022 bytes took 4 MiB, 2,048 took 16 MiB,
+/// and 4,073 took 60 MiB.
 fn memory(len: usize) -> u64 {
     5 * (len as u64).pow(2)
 }
@@ -35,7 +35,7 @@ fn memory(len: usize) -> u64 {
 /// The expressions being compiled: their number, and the bytes of memory for them.
 static COMPILING: Mutex<(usize, u64)> = Mutex::new((0, 0));
 
-/// The right to compile one of [`AT_ONCE`] expressions, with its bytes of memory.
+/// The permission to compile one expression. At most [`AT_ONCE`] exist. The number is the bytes of memory that count for the expression.
 struct Place(u64);
 
 impl Place {
@@ -215,7 +215,7 @@ mod tests {
             ("tcp prot 80", "syntax error"),
             ("host 10.0.0.256", "invalid IPv4 address"),
             ("port http and icmp[", "syntax error"),
-            ("inbound", "beside a packet"),
+            ("inbound", "packet metadata"),
             ("a\0b", "internal null"),
             // A program with a possible loop, which the kernel refuses too.
             ("ip6 protochain 6", "leads out of the program"),

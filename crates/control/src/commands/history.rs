@@ -13,7 +13,7 @@ use crate::intent::{Edit, Entry, HIDDEN, Journal, Note, Noted};
 use crate::journal::{self, Found, Keeper};
 use model::origin::Origin;
 
-/// Number of objects above which another thread frees them.
+/// If a change that the journal forgets has more objects than this, another thread frees them.
 const MUCH: usize = 1000;
 
 /// Declares the commands.
@@ -42,7 +42,7 @@ pub fn register(r: &mut Registry<Context>) {
 }
 
 impl Context {
-    /// Adds a change of these objects to the journal, after it was made.
+    /// Adds a change to the journal after it was made. `edits` are the changed objects.
     pub(super) fn note(&mut self, origin: Origin, edits: Vec<Edit>) {
         let note = journal::note(origin, edits, |key| self.store.get(key));
         self.remember(|journal| journal.note(note));
@@ -68,7 +68,7 @@ impl Context {
         }
     }
 
-    /// Continues the journal of earlier runs of the router. The keeper writes further entries.
+    /// Continues the journal of earlier runs of the router, which was `found` on disk. `keeper` writes further entries.
     pub(crate) fn go_on_with(&mut self, keeper: Keeper, found: Found) {
         if found.unread > 0 {
             tracing::warn!(
@@ -87,16 +87,15 @@ impl Context {
         self.origin = origin;
     }
 
-    /// Ends the start: the journal gets one entry for it, which cannot be rolled back. `known` is the newest earlier
-    /// change in effect.
+    /// Ends the start, and adds one entry for it to the journal, which cannot be rolled back. `known` is the number of the newest earlier
+    /// change that is in effect.
     pub(crate) fn end_start(&mut self, origin: Origin, known: u64) {
         self.starting = false;
         let note = Note::start(origin, self.store.tree().len() as u64);
         self.remember(|journal| Some(journal.note_start(known, note)));
     }
 
-    /// Searches for the newest change of an earlier run that is in effect, on a thread of its own. Later changes
-    /// were not saved.
+    /// Starts a thread that searches for the newest change of an earlier run that is in effect. The changes after it were not saved.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -120,7 +119,7 @@ fn rollback(c: &mut Context, a: &Args, dry_run: bool) -> Result<Output, CliError
     let Some(last) = last else {
         let message = match c.journal.can_be_taken_back() {
             0 => "no change to roll back (show config history)".into(),
-            there => format!("the last 1 to {there} changes can be rolled back (show config history)"),
+            there => format!("the number of changes to roll back must be 1 to {there} (show config history)"),
         };
         return Err(a.fault("n", message));
     };
@@ -130,7 +129,7 @@ fn rollback(c: &mut Context, a: &Args, dry_run: bool) -> Result<Output, CliError
 /// An entry of the journal, as shown.
 #[derive(Serialize)]
 struct Past {
-    /// The number for `config rollback` that rolls back this change and all later ones; none if it is not in effect.
+    /// The number with which `config rollback` undoes this change and all later ones; none if this change is not in effect.
     back: Option<usize>,
     generation: u64,
     kind: &'static str,
@@ -205,7 +204,7 @@ struct History {
     last: Option<u64>,
     /// Maximum number of further entries.
     left: usize,
-    /// The newest entry of an earlier run that was shown.
+    /// The number of the newest shown entry that an earlier run of the router made.
     earlier: Option<u64>,
     table: Table,
 }
@@ -274,7 +273,7 @@ struct Shown {
     /// The lines before the details.
     head: Vec<String>,
     detail: Detail<crate::system::System>,
-    /// The next object, or the next byte of a written change.
+    /// Index of the next object, or offset of the next byte of a written change.
     next: usize,
 }
 

@@ -59,7 +59,7 @@ const TWO: &str = "interfaces:\n  pg0: { addresses: [ 10.0.0.1/24 ] }\n  pg1: {}
 enum Happens {
     /// A command, which may be refused.
     Said(String),
-    /// Rolls back the last n + 1 changes, for this n.
+    /// Rolls back as many changes as this number says, plus one.
     Back(usize),
     Restart,
 }

@@ -15,7 +15,7 @@ use crate::cli::{Args, CliError, Registry};
 use crate::intent::{Addresses, Change, Family, FeatureOn, Interface, Key, Unnumbered, VLANS};
 use crate::system::{Backed, Spec};
 
-/// Number of dependents up to which a removal is done at once: it takes about a millisecond.
+/// Maximum number of dependents that are removed together with an interface at once, in about a millisecond. A job removes more.
 const MANY: usize = 1000;
 
 /// Declares the commands.
@@ -49,7 +49,7 @@ fn made(r: &mut Registry<Context>) {
     r.add(
         "create sub-interfaces <interface:interface> <id:u32> {dot1q <vlan:u16> | dot1ad <service:u16>} inner-dot1q any \
          [exact-match] [index <index:u32>]",
-        "Make a sub-interface for packets with two VLAN tags, of which the inner one has any VLAN. It only receives.",
+        "Make a sub-interface for packets with two VLAN tags, whatever the VLAN of the inner tag. It only receives.",
         |c, a| {
             let outer_service = a.has("dot1ad");
             let tag = if outer_service { "service" } else { "vlan" };
@@ -138,7 +138,7 @@ fn of_the_network_layer(r: &mut Registry<Context>) {
     }
     r.add(
         "enable ip6 interface <interface:interface>",
-        "Enable IPv6 on an interface, with its link-local address, even if it has no other.",
+        "Enable IPv6 on an interface, with its link-local address, even if the interface has no other IPv6 address.",
         |c, a| change(c, a, "interface", |i| i.ip6 = true),
     );
     r.add(
@@ -185,7 +185,8 @@ fn done(c: &mut Context, changes: Vec<Change>) -> Done {
     Ok(Output::none())
 }
 
-/// Creates an interface. Reports its name, and the warning of its device. Errors refer to the argument or word `about`.
+/// Creates an interface. The output is its name, and the warning of its device, if there is one. Errors refer to the argument or word
+/// `about`.
 pub(super) fn create(c: &mut Context, a: &Args, about: &str, key: Key, mut interface: Interface) -> Done {
     interface.index = a.get::<u32>("index");
     let Some(name) = Interface::name_in(&key) else { return Err(CliError::new("not an interface")) };
@@ -257,7 +258,7 @@ fn create_tagged(c: &mut Context, a: &Args) -> Done {
     create_sub(c, a, about, tags.into())
 }
 
-/// Creates a sub-interface. Errors about its match refer to the argument or word `of_match`.
+/// Creates a sub-interface for the packets that `takes` matches. Errors about `takes` refer to the argument or word `of_match`.
 fn create_sub(c: &mut Context, a: &Args, of_match: &str, takes: Match) -> Done {
     let (parent, id) = (a.need::<String>("interface")?, a.need::<u32>("id")?);
     let over = c.system.router.interface_named(&parent);
@@ -281,7 +282,9 @@ fn create_range(c: &mut Context, a: &Args) -> Done {
         let name = format!("{parent}.{vlan}");
         let key = Interface::sub_key(&name);
         if c.store.get(&key).is_some() {
-            return Err(a.fault("ids", format!("there is an interface {name} already; none was made")));
+            return Err(
+                a.fault("ids", format!("there is an interface {name} already; no interface was made"))
+            );
         }
         let tags = Tags { outer_service: false, outer: vlan, inner: None };
         let spec = Spec::Sub { parent: parent.clone(), id: vlan.into(), takes: tags.into() };
@@ -372,8 +375,8 @@ fn switch_feature(c: &mut Context, a: &Args) -> Done {
     done(c, changes.into_iter().collect()).map_err(|e| a.about("feature", e))
 }
 
-/// Removes an interface with all dependents: sub-interfaces, features, addresses, neighbors, routes by its name.
-/// Refuses an interface of another kind, tested by `is_kind`: its name was probably a mistake.
+/// Removes an interface with all dependents: sub-interfaces, features, addresses, neighbors, and routes that name the interface. Refuses an
+/// interface for which `is_kind` is false: the operator probably mistyped the name. Errors refer to the argument or word `place`.
 pub(super) fn delete(
     c: &mut Context,
     a: &Args,

@@ -11,7 +11,7 @@ fn cli() -> Cli {
     cli
 }
 
-/// Runs duplicate address detection, `from` seconds from now.
+/// Runs duplicate address detection for 5 seconds, which begin `from` seconds from now.
 fn settle(cli: &mut Cli, from: u64) {
     let now = cli.context.now();
     for second in from..from + 5 {

@@ -18,7 +18,8 @@ type Then<T> = Box<dyn FnOnce(&mut Context, &Args, T) -> Result<Output, CliError
 /// Returns the thread's result; `None` while the thread works.
 type Look<T> = Box<dyn FnMut(&Args) -> Option<Result<T, CliError>>>;
 
-/// A command that waits for a result, then runs `then` and the job of its output.
+/// A command that waits for a result, passes it to `then`, and runs the job that `then` outputs, if there is
+/// one.
 struct Later<T> {
     args: Args,
     look: Look<T>,

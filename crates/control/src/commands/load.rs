@@ -30,7 +30,7 @@ const BATCH: usize = 256;
 const BATCHES: usize = 64;
 /// Maximum length of a line in bytes.
 const LONGEST: u64 = 8192;
-/// Maximum number of faults reported with their lines.
+/// Maximum number of faults reported with their line numbers.
 const TOLD: usize = 10;
 /// Keywords that may follow a next hop, apart from those in [`Via::WORDS`].
 const FURTHER: [&str; 3] = ["table", "weight", "via"];
@@ -41,20 +41,21 @@ const LOOK: Duration = Duration::from_millis(1);
 pub fn register(r: &mut Registry<Context>) {
     r.add(
         "ip route load <file:path> [table <table:table>] [{via <next-hop:ip> [<interface:interface>] [weight <weight:1..255>]}...] [{strict | --strict}]",
-        "Add the routes of a file. A line has the arguments of \"ip route add\"; with \"via\" in the command, only its prefix \
-         counts. Invalid lines are reported and skipped. With \"strict\" the first one cancels the load, and nothing is added.",
+        "Add the routes of a file. Each line has the arguments of \"ip route add\"; if this command has \"via\", only the prefix of each \
+         line is used. Invalid lines are reported and skipped. With \"strict\", the first invalid line cancels the load, and nothing is \
+         added.",
         load,
     );
 }
 
 /// A line of the file.
 struct Line {
-    /// Its number, from 1.
+    /// The line number, from 1.
     number: u64,
     said: Result<Said, Fault>,
 }
 
-/// The fault of a line.
+/// What is wrong with a line.
 struct Fault {
     why: String,
     /// True if the line looks like it begins with a prefix.
@@ -75,8 +76,8 @@ struct Batch {
     read: (u64, u64),
 }
 
-/// Parses a line. `via` has the paths of all routes; if it is empty, each line must have its own. `None` for an
-/// empty line or a comment.
+/// Parses a line. `via` has the paths given in the command, which all routes get; if it is empty, each line must have its own paths.
+/// Returns `None` for an empty line or a comment.
 fn parse(line: &str, via: &[Branch]) -> Option<Result<Said, Fault>> {
     let line = line.split('#').next().unwrap_or_default();
     let mut words = line.split_whitespace().peekable();
@@ -221,16 +222,15 @@ struct Load {
     strict: bool,
     batches: Receiver<io::Result<Batch>>,
     lines: VecDeque<Line>,
-    /// Bytes read so far, and the size of the file; zeros before it is opened.
+    /// Bytes read so far, and the size of the file; both are 0 until the first batch arrives.
     read: (u64, u64),
     /// True if there are no more batches.
     ended: bool,
-    /// True if a line was a route. The router can read files that its client cannot, so before that no content is
-    /// shown.
+    /// True once a line was a route. Until then no content of the file is shown, because the router can read files that its client cannot.
     familiar: bool,
     added: u64,
     faults: u64,
-    /// The changes made so far; `None` once they are too many for the journal.
+    /// The changes made so far; `None` once there are too many changes for the journal.
     before: Option<BTreeMap<Key, Edit>>,
     /// The user and the command.
     origin: Origin,
@@ -238,7 +238,7 @@ struct Load {
     failed: Option<CliError>,
     /// Why the file could not be read to its end.
     broken: Option<io::Error>,
-    /// Keeps changes of the whole configuration waiting.
+    /// While this exists, changes of the whole configuration wait.
     _beside: Rc<()>,
 }
 
@@ -271,7 +271,7 @@ impl Load {
         self.faults += 1;
         if self.strict {
             let taken_back = if self.added > 0 {
-                format!(" (after {}, which were rolled back)", self.added)
+                format!(" (routes added before it and rolled back: {})", self.added)
             } else {
                 String::new()
             };
@@ -301,7 +301,7 @@ impl Load {
             Err(Fault { why, prefix }) if self.familiar && prefix => self.fault(number, &why, out),
             Err(_) => self.fault(
                 number,
-                &"not a route: the line does not begin with a prefix, or no route precedes it",
+                &"not a route: the line does not begin with a prefix, or no line before it is a route",
                 out,
             ),
         }
@@ -494,7 +494,8 @@ mod tests {
         for word in ["strict", "--strict"] {
             let said = load(&mut cli, &text, word).unwrap_err();
             assert!(
-                said.contains("/routes:1000: ") && said.contains("after 999, which were rolled back"),
+                said.contains("/routes:1000: ")
+                    && said.contains("(routes added before it and rolled back: 999)"),
                 "{said}"
             );
             assert_eq!(routes(&mut cli), ["20.0.0.0/24 via 10.0.0.9"]);
@@ -514,7 +515,10 @@ mod tests {
             ("20.0.0.0/24 via 10.0.0.2 weight 0", "not a number from 1 to 255"),
             ("20.0.0.0/24 via 10.0.0.2 pg0 pg1", "unexpected \"pg1\""),
             ("20.0.0.0/24 via drop via drop", "via drop: the same path is given twice"),
-            ("20.0.0.0/24 via 10.0.0.2 drop", "via drop: a path that is no next hop or interface must be"),
+            (
+                "20.0.0.0/24 via 10.0.0.2 drop",
+                "via drop: a path that is neither a next hop nor an interface must be",
+            ),
             ("20.0.0.0/24 via drop weight 2", "unexpected \"weight\""),
             ("20.0.0.0/24 via 10.0.0.2 weight", "the arguments of \"weight\" are incomplete"),
             ("20.0.0.0/24 via 10.0.0.2 weight 2 via 10.0.0.2", "via 10.0.0.2: the same path is given twice"),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::Context;
 use crate::cli::{CliError, Job, Step};
 
-/// Duration of a slice, which other commands wait for.
+/// Maximum duration of a slice. Other commands wait so long.
 pub(super) const SLICE: Duration = Duration::from_millis(1);
 
 /// Jobs without clients that must still run to their end.
@@ -39,12 +39,12 @@ impl Turn {
 #[derive(Default)]
 pub(super) struct Changes {
     turn: Weak<Running>,
-    /// Held by changes that run object by object, beside others.
+    /// Each running change that works object by object holds a clone. Other changes can be made between its slices.
     beside: Rc<()>,
 }
 
 impl Changes {
-    /// Returns the turn; `None` if another change has it, or runs object by object.
+    /// Returns the turn for the change named `what`; `None` while another change has the turn, or works object by object.
     pub fn turn(&mut self, what: &'static str) -> Option<Turn> {
         if self.turn.strong_count() > 0 || Rc::strong_count(&self.beside) > 1 {
             return None;
@@ -54,7 +54,7 @@ impl Changes {
         Some(Turn(running))
     }
 
-    /// Returns a token for a change that runs object by object. Nobody gets the turn until it is dropped.
+    /// Returns a token for a change that works object by object. While the token exists, nobody gets the turn.
     pub fn beside(&self) -> Rc<()> {
         Rc::clone(&self.beside)
     }
@@ -76,7 +76,7 @@ pub(super) trait Unfinished: Job<Context> {
     fn cut_off(&mut self) -> bool;
 }
 
-/// A job for a client. If the client disconnects, the rest of the job runs without it.
+/// A job for a client. If the client disconnects, the job continues if [`Unfinished::cut_off`] returns true.
 pub(super) struct ForClient<J: Unfinished + 'static> {
     job: Option<J>,
     abandoned: Abandoned,
@@ -136,7 +136,7 @@ impl Context {
         !self.abandoned.borrow().is_empty()
     }
 
-    /// Finishes abandoned jobs before another change, except those that wait.
+    /// Runs the abandoned jobs to their end, so that another change can be made. Jobs that wait are not completed.
     pub(super) fn finish_abandoned(&mut self) {
         while self.tidy() == Some(Duration::ZERO) {}
     }

@@ -64,7 +64,7 @@ pub struct Context {
     pub startup_config: Option<PathBuf>,
     /// The router and its devices.
     pub system: System,
-    /// The origin of the running command. A job keeps its own.
+    /// The origin of the running command. A job has a copy of the origin of its command.
     pub origin: Origin,
     /// The operator's configuration.
     pub store: Store,
@@ -92,9 +92,9 @@ pub struct Context {
     start_is_stale: bool,
     /// The filter of "show trace".
     trace_filter: Option<Rc<trace::Filter>>,
-    /// The rest of jobs whose clients disconnected.
+    /// The jobs whose clients have disconnected, and which must still run to their end.
     pub abandoned: Abandoned,
-    /// The text of startup.conf, or of the arguments in its place.
+    /// The text of startup.conf, or the command-line arguments given instead of it.
     pub startup: String,
     /// When this instance started.
     pub started: Instant,
@@ -154,7 +154,8 @@ impl Context {
         self.unconfirmed.is_some()
     }
 
-    /// Gives every device back to the kernel.
+    /// Prepares the end of the process: tells hosts that the router is no longer a default router, gives every device back to the kernel,
+    /// and waits until the journal is written.
     pub fn shut_down(&mut self) {
         // All at once: waiting for the workers takes as long for many interfaces as for one.
         let all: Vec<u32> = self.system.router.interfaces().map(|i| i.index).collect();
@@ -189,13 +190,13 @@ impl Context {
         Ok(())
     }
 
-    /// Returns a warning that the change is rolled back too if the configuration awaiting confirmation is rolled back.
-    /// `None` if no configuration awaits confirmation.
+    /// Returns a warning for a change that is made while a configuration awaits confirmation: a rollback of that configuration undoes this
+    /// change, too. `None` if no configuration awaits confirmation.
     fn goes_back_too(&self) -> Option<String> {
         let left = self.unconfirmed.as_ref()?.left();
         Some(format!(
-            "! the applied configuration awaits confirmation: without config confirm, this change is rolled back with it in \
-             {left} s\n"
+            "! the applied configuration awaits confirmation: without config confirm, both it and this change are rolled back in {left} \
+             s\n"
         ))
     }
 
@@ -320,7 +321,7 @@ impl Values for Context {
     }
 }
 
-/// Returns the names of a kind that are the same in every router.
+/// Returns all names of a kind whose names are the same in every router; empty for other kinds.
 fn constant(kind: &str) -> Vec<String> {
     match kind {
         "log-class" => classes().iter().map(|class| class.name.to_string()).collect(),
@@ -329,8 +330,8 @@ fn constant(kind: &str) -> Vec<String> {
     }
 }
 
-/// The names for commands that are checked without a running router. It accepts every possible name of an interface or
-/// object.
+/// The names that commands can use when they are checked without a running router. Every possible name of an interface or object is
+/// accepted.
 pub struct Names {
     nodes: Vec<String>,
     punt_reasons: Vec<String>,
@@ -338,7 +339,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Returns the names of a router with the same nodes and punt reasons, and the objects of this catalog.
+    /// Returns the names for a router with the same nodes and punt reasons as `router`, and with the objects of this catalog.
     pub fn of(router: &Router, catalog: Arc<Catalog>) -> Names {
         let graph = router.graph();
         Names {
@@ -398,11 +399,12 @@ pub(crate) fn own() -> Registry<Context> {
 /// The longest interval of a command, in seconds.
 const LONGEST_INTERVAL: f64 = 3600.0;
 
-/// Returns an argument as an interval: seconds such as 0.2, at least `least`. The default is one second.
+/// Returns the argument `name` as an interval. Its value is in seconds, such as 0.2, and must be at least `least`. The default is one
+/// second.
 fn interval(args: &Args, name: &str, least: f64) -> Result<Duration, CliError> {
     let Some(word) = args.get::<String>(name) else { return Ok(Duration::from_secs(1)) };
     let seconds = word.parse::<f64>().ok().filter(|s| (least..=LONGEST_INTERVAL).contains(s));
-    let fault = || args.fault(name, format!("an interval is {least} to {LONGEST_INTERVAL} seconds"));
+    let fault = || args.fault(name, format!("an interval must be {least} to {LONGEST_INTERVAL} seconds"));
     seconds.map(Duration::from_secs_f64).ok_or_else(fault)
 }
 

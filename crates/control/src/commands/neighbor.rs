@@ -26,7 +26,7 @@ pub fn register(r: &mut Registry<Context>) {
     family::<Ipv6Addr>(r);
 }
 
-/// Declares the commands of a family.
+/// Declares the commands of an address family.
 fn family<A: OfFamily>(r: &mut Registry<Context>) {
     let noun = A::FAMILY.noun();
     for words in [format!("clear {noun} neighbors"), format!("{noun} neighbor flush")] {

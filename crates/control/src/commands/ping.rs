@@ -12,7 +12,8 @@ use crate::cli::{Args, CliError, Job, Registry, Step};
 
 /// Nanoseconds to wait for the last reply.
 const PATIENCE: u64 = 1_000_000_000;
-/// Maximum number of pings at once by read-only clients. The router has room for more, for other clients.
+/// Maximum number of simultaneous pings by read-only clients. The router can run more, so that the other
+/// clients can ping, too.
 const READERS: usize = 16;
 /// The polling interval for replies.
 const LOOK: Duration = Duration::from_millis(2);
@@ -20,9 +21,9 @@ const LOOK: Duration = Duration::from_millis(2);
 /// A running ping.
 pub struct Pinging {
     id: u16,
-    /// Expires when its job is dropped.
+    /// Refers to the token in the ping's job, which exists until the job is dropped.
     token: Weak<()>,
-    /// True if its client is read-only.
+    /// True if the client is read-only.
     reader: bool,
 }
 
@@ -44,7 +45,7 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let interval = interval(a, "seconds", 0.0)?;
     let count = a.get::<u32>("n").unwrap_or(5);
     if !(1..=u32::from(u16::MAX)).contains(&count) {
-        return Err(a.fault("n", format!("a ping has 1 to {} requests", u16::MAX)));
+        return Err(a.fault("n", format!("the number of requests must be 1 to {}", u16::MAX)));
     }
     // Stop the pings of disconnected clients: their jobs were dropped, and their tokens with them.
     let (gone, alive): (Vec<Pinging>, _) =
@@ -80,13 +81,13 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
 struct Ping {
     id: u16,
     destination: IpAddr,
-    /// Marks the job as alive.
+    /// While this token exists, the router knows that the job still runs.
     _token: Rc<()>,
     count: u32,
     interval: u64,
     sent: u32,
     received: u32,
-    /// When the next request is due.
+    /// When the next request is due, in nanoseconds of the monotonic clock.
     next: u64,
     /// Sequence number and round-trip time in milliseconds of each reply, for the JSON object at the end.
     rtt: Option<Vec<(u16, f64)>>,

@@ -1,8 +1,7 @@
-//! Rates of interfaces. Once a second the main thread samples their counters, some interfaces at a time, without the
-//! workers. A rate is the difference between the oldest stored sample and now.
+//! Rates of interfaces. Once a second the main thread samples the counters of all interfaces, some interfaces at a time. The workers do
+//! nothing for this. A rate is the increase of a counter since the oldest stored sample, divided by the time since then.
 //!
-//! A new interface has a rate, too: it did not exist when the last complete round of samples began, so its counters
-//! were 0 then.
+//! A new interface has a rate, too: it did not exist when the last complete round of samples began, so its counters were 0 at that time.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -18,15 +17,15 @@ use super::Context;
 
 /// The interval between samples.
 const EVERY: Duration = Duration::from_secs(1);
-/// Stored samples of each interface. A rate covers 4 to 5 seconds.
+/// Number of stored samples of each interface. A rate covers 4 to 5 seconds.
 const LOOKS: usize = 5;
 /// Number of interfaces sampled before other tasks get their turn.
 const PAGE: usize = 64;
 
-/// The counters of an interface at a time.
+/// The counters of an interface at one point in time.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// Nanoseconds of the monotonic clock.
+    /// The time of the sample, in nanoseconds of the monotonic clock.
     at: u64,
     totals: InterfaceTotals,
 }
@@ -71,7 +70,8 @@ impl Rate {
         })
     }
 
-    /// Returns whole numbers per second: packets and bits received, packets and bits sent, drops.
+    /// Returns the rates rounded to whole numbers per second, in this order: packets received, bits received, packets sent, bits sent,
+    /// drops.
     pub fn whole(&self) -> [u64; 5] {
         [
             self.rx_packets_per_second,
@@ -95,9 +95,10 @@ struct Track {
 pub struct Rates {
     /// The samples of each interface, by index.
     tracks: BTreeMap<u32, Track>,
-    /// When the last complete round of samples began. An interface without samples since did not exist then.
+    /// When the last complete round of samples began, in nanoseconds of the monotonic clock. An interface without a sample since then did
+    /// not exist at that time.
     complete: u64,
-    /// When the current round began.
+    /// When the current round began, in nanoseconds of the monotonic clock.
     begun: u64,
 }
 
@@ -107,20 +108,20 @@ impl Rates {
         Rates { tracks: BTreeMap::new(), complete: now, begun: now }
     }
 
-    /// Returns the rates of an interface; `None` if it was created right now.
+    /// Returns the rates of an interface; `None` if no time has passed since its oldest sample.
     pub fn of(&self, router: &Router, i: &InterfaceInfo, now: u64) -> Option<Rate> {
         let track = self.tracks.get(&i.index).filter(|track| track.serial == i.serial);
         let first = track.and_then(|track| track.samples.front().copied());
         Rate::between(&first.unwrap_or(self.unseen()), &Sample::take(router, i, now))
     }
 
-    /// Returns the first sample of an interface that did not exist in the last complete round.
+    /// Returns the first sample of an interface that did not exist in the last complete round: all counters are 0.
     fn unseen(&self) -> Sample {
         Sample { at: self.complete, totals: InterfaceTotals::default() }
     }
 
-    /// Samples the next interfaces from this index on; 0 begins a round. Returns the index to continue from; `None`
-    /// at the end of the round.
+    /// Samples the next [`PAGE`] interfaces, from the index `first` on; 0 begins a round. Returns the index to continue from; `None` at the
+    /// end of the round.
     fn look(&mut self, router: &Router, now: u64, first: u32) -> Option<u32> {
         if first == 0 {
             self.begun = now;
@@ -147,7 +148,7 @@ impl Rates {
     }
 }
 
-/// Samples all interfaces once a second, forever. No task may hold a borrow of the context while waiting.
+/// Samples all interfaces once a second, forever. No task may keep `context` borrowed while it waits.
 pub async fn sample(context: Rc<RefCell<Context>>) {
     let mut looks = interval(EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -180,7 +181,7 @@ mod tests {
         }
     }
 
-    /// More interfaces than a page: each has its own rate.
+    /// There are more interfaces than [`PAGE`], and each has its own rate.
     #[test]
     fn rates_cover_the_last_five_seconds() {
         let mut router = Router::build(|_, _, _| Ok(()), &Sizes { buffers: 64, workers: 1 }).unwrap().router;

@@ -99,7 +99,7 @@ fn via(a: &Args) -> Option<Via> {
     Via::WORDS.into_iter().find(|(word, _)| a.has(word)).map(|(_, via)| via)
 }
 
-/// Returns the argument or keyword with a path's target.
+/// Returns the name of the argument, or the keyword, that gives the target of a path.
 fn place(via: &Via) -> &'static str {
     match via {
         Via::NextHop(..) => "next-hop",
@@ -109,7 +109,7 @@ fn place(via: &Via) -> &'static str {
     }
 }
 
-/// Returns the paths of a command, and the words of each. Also for "ip route load".
+/// Returns the paths of a command, and the words of each path. `ip route load` uses it, too.
 ///
 /// # Errors
 /// If one route cannot have these paths.
@@ -145,7 +145,7 @@ fn has_defaults(c: &Context, words: &Args, table: u32) -> Result<(), CliError> {
     }
 }
 
-/// Returns the refusal of a route, marked at the word at fault.
+/// Returns the error `e`, which refused a route, with a mark at the word at fault.
 fn about(
     e: CliError,
     c: &Context,
@@ -161,7 +161,7 @@ fn about(
     about_path(e, a, misfit.and_then(|n| Some((branches.get(n)?, rounds.get(n)?))))
 }
 
-/// Returns the error marked at a path of the command, or at its prefix.
+/// Returns the error `e` with a mark at this path of the command; without a path, at the command's prefix.
 fn about_path(e: CliError, a: &Args, path: Option<(&Branch, &Args)>) -> CliError {
     match path {
         Some((branch, words)) => words.about(place(&branch.via), e),
@@ -169,7 +169,8 @@ fn about_path(e: CliError, a: &Args, path: Option<(&Branch, &Args)>) -> CliError
     }
 }
 
-/// Returns the refusal of a removal, marked at the path that an existing route does not have, or at the prefix.
+/// Returns the error `e`, which refused a removal, with a mark at the first path that the existing route does not have, or otherwise at the
+/// prefix.
 fn about_missing(
     e: CliError,
     c: &Context,
@@ -182,7 +183,7 @@ fn about_missing(
     about_path(e, a, branches.iter().zip(rounds).find(|(branch, _)| there.is_some() && !has(&branch.via)))
 }
 
-/// Returns the prefix in this argument. Host bits are refused: a mistyped address or length would be another route.
+/// Returns the prefix in the argument `name`. Refuses set host bits: the operator has probably mistyped the address or the length.
 pub(super) fn exact(a: &Args, name: &str) -> Result<IpPrefix, CliError> {
     let said: Address = a.need(name)?;
     let meant = said.network();
@@ -257,9 +258,10 @@ struct Work {
     branches: Vec<Branch>,
     deed: Deed,
     done: u32,
-    /// Number of routes that had other paths before.
+    /// Number of routes that existed with other paths before the change.
     had_others: u32,
-    /// The changed routes before the change, in runs: a number of prefixes, and their route if there was one.
+    /// The routes as they were before the change, run-length encoded: the number of consecutive prefixes, and the route that each of them
+    /// had, if any.
     before: Vec<(u32, Option<Route>)>,
     /// The user and the command.
     origin: Origin,
@@ -289,10 +291,10 @@ impl Work {
         c.change(vec![Change { key, value: route.map(Value::from) }])
     }
 
-    /// Returns the route after the change.
+    /// Returns what the change makes of the route `before`; `None` if no route remains.
     ///
     /// # Errors
-    /// If the route does not have a path to remove.
+    /// If a path is to be removed that the route does not have.
     fn after(&self, before: Option<&Route>, key: &Key) -> Result<Option<Route>, CliError> {
         match (self.deed, before) {
             (Deed::Remove, Some(there)) if !self.branches.is_empty() => {
@@ -357,12 +359,12 @@ impl Work {
         c.note(self.origin.clone(), edits);
     }
 
-    /// True if this change turned the route from `was` into `now`.
+    /// True if this change made `now` out of `was`, so that no other command has changed the route since.
     fn made(&self, key: &Key, was: Option<&Route>, now: Option<&Route>) -> bool {
         self.after(was, key).is_ok_and(|after| after.as_ref() == now)
     }
 
-    /// Rolls back the last changed route. A route that another command has changed since stays.
+    /// Rolls back the last changed route. If another command has changed the route since, it stays.
     fn one_back(&mut self, c: &mut Context) {
         let Some((run, before)) = self.before.last_mut() else { return };
         let before = before.clone();
@@ -390,8 +392,10 @@ impl Job<Context> for Work {
             for _ in 0..BATCH {
                 if self.failed.is_none() && self.done < self.of {
                     if let Err(e) = self.one(c) {
-                        let what =
-                            format!("{e} (after {} of {}, which were rolled back)", self.done, self.of);
+                        let what = format!(
+                            "{e} (routes added before it and rolled back: {} of {})",
+                            self.done, self.of
+                        );
                         self.failed = Some(CliError::new(what));
                     }
                 } else if self.failed.is_some() && self.done > 0 {

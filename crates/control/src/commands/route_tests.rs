@@ -280,7 +280,10 @@ fn a_failed_count_of_routes_is_rolled_back() {
         ("ip route del 20.0.250.0/24 count 20 via 10.0.0.2", "goes via drop"),
     ] {
         let error = cli.run(line).unwrap_err().to_string();
-        assert!(error.contains(why) && error.ends_with("which were rolled back)"), "{error}");
+        assert!(
+            error.contains(why) && error.contains("(routes added before it and rolled back: "),
+            "{error}"
+        );
         assert_eq!(cli.ok("show config"), before, "{line}");
     }
     // A route that another command has changed since stays.

@@ -46,7 +46,7 @@ mod tests {
         assert_eq!(cli.ok("wait 0.02"), "");
         assert!(begun.elapsed() >= Duration::from_millis(20));
         for (line, place) in [("wait 3601", "3601"), ("wait -1", "-1"), ("wait long", "long")] {
-            assert!(cli.refused(line, place).contains("an interval is 0 to 3600 seconds"));
+            assert!(cli.refused(line, place).contains("an interval must be 0 to 3600 seconds"));
         }
         assert!(cli.run("wait").is_err() && cli.run("set terminal").is_err());
         assert_eq!(cli.ok("set terminal pager off"), "");

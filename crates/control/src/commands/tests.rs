@@ -324,7 +324,7 @@ fn queues_and_adjacencies_are_shown() {
 fn ping_sends_at_most_65535_requests() {
     let mut cli = Cli::new();
     let message = cli.refused("ping 10.0.0.2 repeat 0", "0");
-    assert!(message.contains("a ping has 1 to 65535 requests"), "{message}");
+    assert!(message.contains("the number of requests must be 1 to 65535"), "{message}");
     cli.refused("ping 10.0.0.2 repeat 65536", "65536");
 }
 

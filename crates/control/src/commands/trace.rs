@@ -72,7 +72,7 @@ impl fmt::Display for Filter {
     }
 }
 
-/// Sets the filter. All traced packets are kept: another filter shows other ones.
+/// Sets the filter. It deletes no traced packets, so another filter can show others.
 fn filter(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     c.trace_filter = match (a.get::<String>("included"), a.get::<String>("excluded")) {
         (None, None) => None,
@@ -106,17 +106,18 @@ struct Packet {
     steps: Vec<Step>,
 }
 
-/// Traced packets. It first gathers the places of their entries, then shows the entries that still exist.
+/// The rows of `show trace`. The first calls gather the places of the trace entries. Later calls show the
+/// entries that still exist.
 struct Packets {
     /// Maximum number of packets still to show.
     left: u32,
     shown: u32,
     filter: Option<Rc<Filter>>,
-    /// The log being gathered from, and the number of its places gathered so far.
+    /// Index of the log that is being read, and the number of places gathered from it so far.
     log: usize,
     gathered: usize,
     places: Merge<Place>,
-    /// The time when the monotonic clock was 0.
+    /// The system time at which the monotonic clock was 0.
     zero: SystemTime,
 }
 
@@ -129,7 +130,7 @@ fn name(router: &Router, index: u32) -> Option<String> {
 }
 
 impl Packets {
-    /// Returns the next packet; `None` if it was cleared meanwhile.
+    /// Returns the next packet; `None` if there is none, or if the packet was cleared meanwhile.
     fn packet(&mut self, router: &Router) -> Option<Packet> {
         let tracer = router.graph().tracer();
         let first = self.places.next()?;

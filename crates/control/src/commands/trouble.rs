@@ -9,15 +9,15 @@ use net::router::Router;
 use super::Context;
 use crate::journal::Keeper;
 
-/// Number of checks in a row without a turn of a worker, after which it counts as hanging. A sleeping worker takes a
-/// turn ten times per second.
+/// If a worker has taken no turn at this number of successive checks, it counts as hanging. A sleeping worker takes a turn ten times per
+/// second.
 const HANGS: u32 = 2;
-/// Number of checks in a row without a new shortage after which it is over.
+/// If this number of successive checks finds no new failure, the shortage is over.
 const OVER: u32 = 10;
 
 /// A resource that can run short.
 struct Scarce {
-    /// The message while the count grows: the problem, and the remedy.
+    /// The text for the log: the problem, and the remedy.
     what: &'static str,
     /// Returns the number of times that the resource was short.
     count: fn(&Router) -> u64,
@@ -58,14 +58,14 @@ const SCARCE: [Scarce; 6] = [
     },
 ];
 
-/// The state of one of [`SCARCE`].
+/// The state of the checks of one resource of [`SCARCE`].
 #[derive(Clone, Copy, Default)]
 struct Shortage {
     /// The count at the last check.
     last: u64,
     /// The count before the current shortage, if there is one.
     began: Option<u64>,
-    /// Checks since the count grew.
+    /// Number of checks since the count last grew.
     quiet: u32,
 }
 
@@ -73,7 +73,7 @@ struct Shortage {
 #[derive(Debug, PartialEq, Eq)]
 enum News {
     Begins,
-    /// The number of failures during the shortage.
+    /// The shortage is over. The number is the count of failures during the shortage.
     Ends(u64),
 }
 
@@ -100,7 +100,7 @@ impl Shortage {
 #[derive(Default)]
 pub struct Trouble {
     shortages: [Shortage; SCARCE.len()],
-    /// Number of checks in a row at which some worker had taken no turn.
+    /// Number of successive checks at which some worker had taken no turn.
     still: u32,
 }
 
@@ -134,7 +134,7 @@ impl Context {
             match shortage.look((scarce.count)(router)) {
                 Some(News::Begins) => tracing::warn!(event = "full", "{}", scarce.what),
                 Some(News::Ends(n)) => {
-                    tracing::info!(event = "full", "ended after {n} times: {}", scarce.what);
+                    tracing::info!(event = "full", "this has ended after {n} occurrences: {}", scarce.what);
                 }
                 None => {}
             }
@@ -143,7 +143,8 @@ impl Context {
 }
 
 impl Context {
-    /// Returns descriptions of all deviations from the operator's configuration while packets are forwarded.
+    /// Returns a text for each way in which the router deviates from the operator's configuration, although it forwards packets; for
+    /// example, an interface without a device.
     pub fn degraded(&self) -> Vec<String> {
         let absent = self.system.router.interfaces().filter(|i| i.is_absent());
         let mut all: Vec<_> = absent.map(|i| format!("{} has no device", i.name)).collect();

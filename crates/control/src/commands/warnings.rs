@@ -1,4 +1,4 @@
-//! Warnings about a plan that no single object can give.
+//! Warnings about a plan that a look at a single object cannot give.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -11,8 +11,8 @@ use crate::intent::{Addresses, Branch, Interface, Key, Plan, Route, Via, View, i
 /// Maximum number of next hops listed; the others are counted.
 const MOST: usize = 10;
 
-/// Returns a warning, one line, for each unreachable next hop of a new route's paths: no connected network and no other
-/// route covers it.
+/// Returns one line of warning for each unreachable next hop in `paths`, the paths of a new route to `prefix`. A next hop is unreachable if
+/// no connected network and no other route covers it.
 pub(super) fn unreachable_paths(view: &View<'_>, table: u32, prefix: IpPrefix, paths: &[Branch]) -> String {
     let covered = |ip: IpAddr| {
         let most = IpPrefix::host(ip).len();
@@ -36,7 +36,7 @@ fn unreachable(table: u32, ip: IpAddr, prefix: IpPrefix) -> String {
     )
 }
 
-/// Returns the same warnings for all new routes of a plan.
+/// Returns the warnings of [`unreachable_paths`] for all new routes of a plan, but lists at most [`MOST`] next hops.
 pub(super) fn unreachable_next_hops(plan: &Plan) -> String {
     let mut hops: BTreeMap<(u32, IpAddr), IpPrefix> = BTreeMap::new();
     for edit in &plan.edits {

@@ -56,7 +56,7 @@ pub fn register(r: &mut Registry<Context>) {
     r.add("show handoff", "Show the distribution of flows over the workers.", |c, _| Ok(show(c)));
 }
 
-/// Returns the output of a change: `what`, and how long queues were paused for it, if they were.
+/// Returns the output of a change: `what`, and for how long the change paused receive queues, if it did.
 fn stood(c: &mut Context, what: &str) -> Output {
     match c.system.router.stood_still() {
         Duration::ZERO if what.is_empty() => Output::none(),
@@ -68,7 +68,8 @@ fn stood(c: &mut Context, what: &str) -> Output {
     }
 }
 
-/// Returns the numbers of an argument in the notation of startup.conf, such as `2-4,7`; `None` without it.
+/// Returns the numbers of an argument in the notation of startup.conf, such as `2-4,7`; `None` if the argument is missing. The numbers must
+/// be less than `below`.
 fn numbers(a: &Args, name: &str, below: usize) -> Result<Option<Vec<usize>>, CliError> {
     let Some(word) = a.get::<String>(name) else { return Ok(None) };
     let range = |part: &str| -> Option<Range<usize>> {
@@ -134,8 +135,8 @@ fn usable(a: &Args, name: &str, core: usize) -> Result<(), CliError> {
     there.contains(&core).then_some(()).ok_or_else(|| a.fault(name, not_there(core, there)))
 }
 
-/// Returns a hint how to set the same in startup.conf. It is empty if startup.conf cannot express it, because a worker
-/// shares the main thread's core.
+/// Returns a hint how to set these workers in startup.conf. The hint is empty if startup.conf cannot express them, because a worker shares
+/// the main thread's core.
 fn for_longer(cores: &[Option<usize>], main: Option<usize>) -> String {
     if main.is_some() && cores.contains(&main) {
         return String::new();
@@ -159,8 +160,8 @@ fn set_core(c: &mut Context, a: &Args) -> Done {
     Ok(Output::none())
 }
 
-/// Changes the settings of an interface's receive queues. Reports settings for a queue or worker that does not exist.
-/// They are no error: the queue or worker may exist later.
+/// Changes the settings of an interface's receive queues. The output says if they name a queue or worker that does not exist. This is no
+/// error, because the queue or worker may exist later.
 fn attend(c: &mut Context, a: &Args, f: impl FnOnce(&mut Interface)) -> Done {
     // Earlier pauses are not this command's.
     let _ = c.system.router.stood_still();
@@ -223,7 +224,7 @@ fn set_shards(c: &mut Context, a: &Args) -> Done {
 
 #[derive(Serialize)]
 struct Shown {
-    /// True if the operator has assigned shards: then the router moves none.
+    /// True if the operator has assigned shards. The router then moves no shards by itself.
     chosen: bool,
     workers: Vec<Share>,
     interfaces: Vec<Spread>,

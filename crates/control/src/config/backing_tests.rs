@@ -21,7 +21,7 @@ use crate::features::{declared, declared_without};
 use crate::intent::{Interface, Refused, Store, can_be_name, refuse};
 use crate::testing::{Cli, system};
 
-/// A pipe that leads nowhere, and its largest packet.
+/// A pipe that leads nowhere; `most` is the size of its largest packet in bytes.
 #[derive(Clone, Debug, PartialEq)]
 struct Pipe {
     most: u16,

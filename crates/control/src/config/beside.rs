@@ -17,9 +17,9 @@ type Placed = (At, Key, Value);
 pub(super) struct Beside {
     /// The field.
     pub name: &'static str,
-    /// Its values, for the reference.
+    /// The valid values of the field, for the reference documentation.
     values: &'static str,
-    /// Its help, for the reference.
+    /// The help text of the field, for the reference documentation.
     help: &'static str,
     /// Reads the objects of the interface with this name, each with its place.
     pub read: fn(&mut Reader, &str, &Node) -> Vec<Placed>,
@@ -28,7 +28,7 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Returns the reference of the field.
+    /// Returns the field's row of the reference documentation.
     pub(super) fn row(&self) -> Row {
         Row {
             name: self.name.into(),

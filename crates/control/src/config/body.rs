@@ -88,7 +88,8 @@ pub(super) fn body() -> &'static Schema<Interface> {
     &SCHEMA
 }
 
-/// Returns the reference of the other fields of an interface: separate objects, and options of its type.
+/// Returns the rows of the reference documentation for the other fields of an interface: separate objects,
+/// and options of its type.
 pub(super) fn elsewhere(catalog: &Catalog) -> Vec<Row> {
     fn row(name: &str, values: &str, help: impl Into<Cow<'static, str>>) -> Row {
         Row { name: name.into(), values: values.into(), usual: String::new(), help: help.into() }
@@ -141,7 +142,7 @@ pub(crate) fn address(text: &str) -> Result<Address, String> {
     }
 }
 
-/// A text in quotes; an empty one means no description.
+/// A text in quotes. An empty text means no description.
 pub(crate) struct Description;
 
 impl Form for Description {

@@ -105,7 +105,7 @@ impl Encapsulation {
             (Vlan::One(outer), Some(Vlan::Any)) => Ok(Match::AnyInner { outer_service, outer }),
             (Vlan::Any, None) => Ok(Match::AnyOuter { outer_service }),
             (Vlan::Any, Some(_)) => {
-                Err(Bad::new("inner-dot1q", "an inner tag needs one outer VLAN instead of \"any\""))
+                Err(Bad::new("inner-dot1q", "an inner tag needs a number as the outer VLAN, not \"any\""))
             }
         }
     }
@@ -134,14 +134,14 @@ pub(super) fn encapsulation() -> &'static Schema<Encapsulation> {
                 optional(VlanOrAny),
                 |e| e.inner,
                 |e, vlan| e.inner = vlan,
-                "The VLAN of the inner tag. It needs one outer VLAN.",
+                "The VLAN of the inner tag. The outer VLAN must then be a number, not `any`.",
             )
             .field(
                 "untagged",
                 truth(),
                 |e| e.untagged,
                 |e, untagged| e.untagged = untagged,
-                "Matches packets without a tag, instead of the device's own interface.",
+                "Matches packets without a tag, which the device's own interface then no longer receives.",
             )
             .field(
                 "default",

@@ -54,9 +54,9 @@ interfaces:
         ("{ pcap: { rx: /a, rate: 0 } }", "4294967295"),
         ("{ pcap: { rx: /a, loop: 0 } }", "4294967295"),
         ("{ pcap: { rx: /a, loop: never } }", "never"),
-        ("{ pcap: { rx: /a, rate: 5, full-speed: true } }", "not both"),
+        ("{ pcap: { rx: /a, rate: 5, full-speed: true } }", "leave out rate or full-speed"),
         ("{ pcap: { tx: /a, loop: 5 } }", "need a file to replay"),
-        ("{ pcap: { rx: /a, max: 5 } }", "max limits a recording"),
+        ("{ pcap: { rx: /a, max: 5 } }", "max needs a file to record"),
         ("{ pcap: { rx: /a, speed: 5 } }", "speed"),
     ] {
         let all = faults(&format!("interfaces:\n  pcap0: {body}\n"));

@@ -161,7 +161,8 @@ fn path() -> &'static Schema<Path> {
                 optional(text("an interface's name", &["host-eth0"])),
                 |p| p.interface.clone(),
                 |p, name| p.interface = name,
-                "The interface of the next hop; a link-local one needs it. Alone: the destinations are on this interface's link.",
+                "The interface of the next hop; required if the next hop is link-local. Without `via`, the destinations are directly on \
+                 this interface's link.",
             )
             .field(
                 "lookup-in-table",
@@ -207,7 +208,7 @@ fn route() -> &'static Schema<Said> {
                 "Up to 64 paths that share the flows, each with the fields of a path. A route with a single path has these fields itself.",
             )
             .check(|r| match &r.paths {
-                Some(paths) if paths.is_empty() => Err(Bad::new("paths", "a route needs a path")),
+                Some(paths) if paths.is_empty() => Err(Bad::new("paths", "a route needs at least one path")),
                 _ => Ok(()),
             })
     });
@@ -245,7 +246,7 @@ pub(super) fn write(t: &mut Text<'_>, table: u32, prefix: IpPrefix, of: &Route) 
     }
 }
 
-/// Returns the reference of VRFs, of routes and of paths.
+/// Returns the rows of the reference documentation for VRFs, for routes, and for paths.
 pub(super) fn rows() -> [Vec<model::schema::Row>; 3] {
     [Table::schema().rows("NUMBER."), route().rows(""), path().rows("")]
 }

@@ -27,7 +27,7 @@ pub(super) fn write(t: &mut Text<'_>, tree: &Tree, catalog: &Catalog) {
     catalog.entries().iter().for_each(|entry| (entry.write)(t, tree));
 }
 
-/// Returns the reference of the section.
+/// Returns the rows of the reference documentation for the section.
 pub(super) fn rows(catalog: &Catalog) -> Vec<Row> {
     catalog.entries().iter().flat_map(|entry| entry.rows.clone()).collect()
 }

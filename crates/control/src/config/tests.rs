@@ -292,10 +292,10 @@ fn unsupported_sections_and_fields_are_reported() {
 #[test]
 fn invalid_combinations_are_refused() {
     let sub = |body: &str| format!("interfaces:\n  pg0:\n    mtu: 1500\n    sub-interfaces:\n{body}");
-    wrong(&sub("      7: { mtu: 1600 }\n"), &[("5:7", "carries it, only 1500")]);
+    wrong(&sub("      7: { mtu: 1600 }\n"), &[("5:7", "carries it, has only 1500")]);
     wrong(
         &sub("      7: { mtu: 1400 }\n      8: { mtu: 1450, encapsulation: { dot1q: 7, inner-dot1q: 8 } }\n"),
-        &[("6:7", "the sub-interface of VLAN 7, which carries it, only 1400")],
+        &[("6:7", "the sub-interface of VLAN 7, which carries it, has only 1400")],
     );
     wrong(&sub("      5000: {}\n"), &[("5:7", "needs an \"encapsulation\"")]);
     wrong(
@@ -305,7 +305,7 @@ fn invalid_combinations_are_refused() {
     for (fields, place, why) in [
         ("default: true, dot1q: 5", "5:38", "cannot be combined"),
         ("untagged: true, default: true", "5:39", "cannot be combined"),
-        ("dot1q: any, inner-dot1q: 5", "5:54", "needs one outer VLAN"),
+        ("dot1q: any, inner-dot1q: 5", "5:54", "needs a number as the outer VLAN"),
         ("dot1q: all", "5:36", "1 to 4094"),
     ] {
         wrong(&sub(&format!("      5: {{ encapsulation: {{ {fields} }} }}\n")), &[(place, why)]);

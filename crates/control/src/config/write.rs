@@ -23,16 +23,16 @@ pub fn write(tree: &Tree, catalog: &Arc<Catalog>) -> String {
 /// The sections of the file, in order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Section {
-    /// A feature's section that comes first, by its index in the catalog.
+    /// A feature's section that is written before all others. The number is its index in the catalog.
     First(usize),
-    /// A section of interfaces of one type, by its index in the catalog.
+    /// A section for interfaces of one type. The number is the type's index in the catalog.
     Made(usize),
     Interfaces,
     Loopbacks,
     Tables,
     Routes,
     Settings,
-    /// Another section of a feature, by its index in the catalog.
+    /// Any other section of a feature. The number is its index in the catalog.
     Feature(usize),
     End,
 }
@@ -46,14 +46,14 @@ impl Default for Section {
 /// Maximum number of objects visited for a page.
 const PAGE: usize = 64;
 
-/// Writes a tree page by page. It keeps its position, but not the tree. If the tree changes between two pages, the text
-/// mixes both states.
+/// Writes a tree page by page. Between pages, the writer keeps its position, but not the tree. If the tree changes between two pages, the
+/// text mixes both states.
 #[derive(Default)]
 pub struct Writer {
     section: Section,
     /// The last object written in the section; `None` at its beginning.
     last: Option<Key>,
-    /// The last sub-interface written of the last interface, if not all have been.
+    /// The last written sub-interface of the interface `last`; `None` unless some of its sub-interfaces are still to be written.
     last_sub: Option<Key>,
     /// True if the section's heading has been written.
     headed: bool,
@@ -68,12 +68,12 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Returns a writer at the beginning of this tree, with its features' sections.
+    /// Returns a writer at the beginning of this tree. `catalog` has the sections of the features.
     pub fn new(tree: &Tree, catalog: &Arc<Catalog>) -> Writer {
         Writer { indices: !in_order(tree), catalog: Arc::clone(catalog), ..Writer::default() }
     }
 
-    /// Writes the index of every interface, even if they are in order.
+    /// Writes the index of every interface, even if the router would assign the same indices without this.
     pub fn with_indices(self) -> Writer {
         Writer { indices: true, ..self }
     }
@@ -144,7 +144,7 @@ impl Writer {
         self.section != Section::End
     }
 
-    /// Returns the next objects from the current position on, or from `first`.
+    /// Returns the next objects to write: those after the last written object, or from `first` on if none was written in the section.
     fn rest<'t>(&self, tree: &'t Tree, first: Key) -> impl Iterator<Item = (&'t Key, &'t Value)> + use<'t> {
         let from = self.last.clone().map_or(Bound::Included(first), Bound::Excluded);
         tree.range((from, Bound::Unbounded)).take(PAGE)
@@ -165,7 +165,7 @@ impl Writer {
         }
     }
 
-    /// Writes the devices of this section. Returns true if there may be more.
+    /// Writes the next devices of a section, each with `one`. Returns true if there may be more.
     fn devices(
         &mut self,
         tree: &Tree,
@@ -189,7 +189,7 @@ impl Writer {
         more
     }
 
-    /// Writes the section of a type of interfaces, if it has one.
+    /// Writes the next interfaces of a type, if the type has its own section. Returns true if there may be more.
     fn made(&mut self, tree: &Tree, t: &mut Text<'_>, kind: &feature::Interfaces<System>) -> bool {
         let Some(section) = kind.section else { return false };
         self.devices(tree, t, section, |t, name, i| {
@@ -291,7 +291,7 @@ fn write_body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, up: bool
     BEHIND_SETTINGS.iter().for_each(|beside| (beside.write)(t, tree, name));
 }
 
-/// Writes a sub-interface. `usual` is the state of its device.
+/// Writes a sub-interface. `usual` is the default of `up`: the administrative state of its device.
 fn sub_interface(t: &mut Text<'_>, tree: &Tree, name: &str, id: u32, i: &Interface, usual: bool) {
     let Spec::Sub { takes, .. } = &i.spec else { return };
     t.object(&id.to_string(), |t| {

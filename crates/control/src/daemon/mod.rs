@@ -45,7 +45,7 @@ use doors::{Doors, where_listening};
 use stop::Stop;
 use turns::{Bell, turns, watch};
 
-/// Polling interval of the start for results of other threads.
+/// The interval at which the start polls for results of other threads.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// The reason that the router did not start, or ended with an error.
@@ -73,7 +73,7 @@ fn failed(what: impl fmt::Display) -> DaemonError {
 /// configuration ends the start before the router forwards a packet.
 ///
 /// # Errors
-/// The fault, for the operator.
+/// Returns the fault as a text for the operator.
 pub fn run(startup: &Startup, features: &[&Feature], log: Arc<Log>) -> Result<(), DaemonError> {
     for warning in &startup.warnings {
         tracing::warn!("{warning}");
@@ -179,7 +179,7 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     Ok(())
 }
 
-/// Waits for a keeper's findings from earlier runs.
+/// Waits until the keeper has read the entries of earlier runs, and returns them. `asked` is when the keeper was started.
 async fn found(keeper: &Keeper, asked: std::time::Instant) -> Found {
     loop {
         match keeper.found(asked) {
@@ -189,7 +189,7 @@ async fn found(keeper: &Keeper, asked: std::time::Instant) -> Found {
     }
 }
 
-/// Places the threads, and pins this one.
+/// Chooses the cores of all threads, and pins this thread to its core.
 fn place(startup: &Startup, log: &Log) -> Result<Placement, DaemonError> {
     let placement = startup.cpu.place(infra::cpu::own_cores());
     let placement = placement.map_err(|(at, e)| failed(startup.about(at, format_args!("cpu: {e}"))))?;
@@ -243,8 +243,8 @@ fn router(
     Ok(router)
 }
 
-/// Fills a pool on a thread of its own: this may take long, and a signal must be able to end the router meanwhile. The
-/// thread then ends with the process.
+/// Allocates the buffers on a separate thread: this may take long, and a signal must be able to end the router meanwhile. The end of the
+/// process also ends the thread.
 async fn buffers(startup: &Startup) -> Result<Pool, DaemonError> {
     let number = startup.buffers.per_numa;
     let (done, filled) = oneshot::channel();
@@ -284,8 +284,8 @@ fn schedule(startup: &Startup) -> Result<Option<Schedule>, DaemonError> {
     })
 }
 
-/// Offers the CLI on standard input, on a thread of its own, which is an ordinary client. The receiver gets a message
-/// when the operator leaves it.
+/// Starts a thread that offers the CLI on standard input. The thread is an ordinary client of the router's CLI. The receiver gets a message
+/// when the operator leaves the CLI.
 fn console(startup: &Startup, address: Option<SocketAddr>) -> Result<oneshot::Receiver<()>, DaemonError> {
     let (done, left) = oneshot::channel();
     let socket = match (&startup.unix.cli_listen, address) {

@@ -10,9 +10,10 @@ use crate::startup::Startup;
 /// The signals that end the router.
 pub(super) struct Stop {
     signals: [(Signal, &'static str); 3],
-    /// True if the second signal ends the router.
+    /// True if SIGINT ends the router.
     interrupts: bool,
-    /// True if the third signal ends the router. It is also used to make programs read their configuration again.
+    /// True if SIGHUP ends the router. This signal is also used to make programs read their configuration
+    /// again.
     hangs_up: bool,
 }
 

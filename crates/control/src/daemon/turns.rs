@@ -1,4 +1,4 @@
-//! The router's turns: when a worker wakes the main thread, when a timer expires, when the kernel reports a changed
+//! The main thread's turns for the router. It takes a turn when a worker wakes it, when a timer expires, when the kernel reports a changed
 //! link, and once a second to check the devices.
 
 use std::cell::RefCell;
@@ -35,8 +35,8 @@ impl Bell {
         Ok(())
     }
 
-    /// Waits for an event of a file that must not be read. It returns only for events after the call, so the caller
-    /// must handle everything before the next call.
+    /// Waits for an event of a file that must not be read. Each event is reported once, so the caller must handle all events before the
+    /// next call.
     async fn stirred(&self) -> io::Result<()> {
         self.0.readable().await?;
         let _ = self.0.try_io(|| Err::<(), _>(io::ErrorKind::WouldBlock.into()));

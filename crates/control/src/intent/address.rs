@@ -65,7 +65,7 @@ impl Object<System> for Addresses {
         (!stay.is_empty()).then_some(Addresses(stay))
     }
 
-    /// Reports the addresses and networks in the interface's VRF.
+    /// Reports the interface's addresses and networks, with the interface's VRF, for the indexes.
     fn facts(&self, interface: &String, get: Get<'_>, to: &mut dyn FnMut(Fact)) {
         let Some(table) = index::interface(interface, get).map(|i| i.table) else { return };
         for a in &self.0 {
@@ -77,9 +77,8 @@ impl Object<System> for Addresses {
     }
 }
 
-/// Checks the addresses of an interface. Connected networks of a VRF must not overlap, unless they are link-local. No
-/// route may have an own address as next hop. Each static neighbor on the interface must still have a valid host
-/// address.
+/// Checks the addresses of an interface. Connected networks of a VRF must not overlap, unless they are link-local. None of the addresses
+/// may be the next hop of a route. Each static neighbor on the interface must still have a valid host address.
 fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Result<(), Refused> {
     let on = view.must_have_interface(interface)?;
     let table = on.table;
@@ -146,8 +145,8 @@ pub fn is_link_local(address: IpAddr) -> bool {
     Address::new(address, u8::MAX).is_link_local()
 }
 
-/// Returns the addresses that stay when a list changes: the old addresses without the removed ones, up to the first
-/// that has another position in the new list.
+/// Returns the addresses that stay when the list changes from `old` to `new`: the old addresses without the removed ones, up to the first
+/// that has another position in `new`.
 fn staying(old: &[Address], new: &[Address]) -> Vec<Address> {
     let mut stay: Vec<Address> = old.iter().copied().filter(|a| new.contains(a)).collect();
     let in_place = stay.iter().zip(new).take_while(|(a, b)| a == b).count();

@@ -27,7 +27,7 @@ pub(super) fn validate(a: &Advertisement) -> Result<(), Refused> {
     bad.map_or(Ok(()), |(prefix, why)| refuse(format!("{prefix}: {why}")))
 }
 
-/// Returns the words of a command with these settings of a prefix.
+/// Returns the words of the command that makes these settings of a prefix.
 fn prefix_words(prefix: Prefix6, advice: &PrefixAdvice) -> String {
     let usual = PrefixAdvice::default();
     let mut words = format!("prefix {prefix}");

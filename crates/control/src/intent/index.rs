@@ -1,4 +1,5 @@
-//! Indexes of objects, besides their keys.
+//! Indexes to find objects by something other than their keys. The comment of each index lists the objects that it finds, and the fields of
+//! an index entry.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -30,7 +31,7 @@ pub(super) const TABLE_NAMES: &str = "table-name";
 /// Unnumbered interfaces: the lender of the addresses, the borrower.
 pub(super) const BORROWERS: &str = "borrower";
 
-/// Returns the place of a sub-interface in the index.
+/// Returns the entry of a sub-interface in the index `TAGGED`.
 pub(super) fn tagged_as(parent: &str, takes: Match, name: &str) -> Fact {
     Fact::new(TAGGED, (parent, takes.to_string(), name))
 }
@@ -65,7 +66,7 @@ pub(crate) fn is_connected(view: &View<'_>, table: u32, network: IpPrefix) -> bo
     view.found::<String>(NETWORKS, Tuple::of(&(table, network))).next().is_some()
 }
 
-/// Returns another interface of the VRF with an overlapping network.
+/// Returns an interface of the VRF, other than `but`, with a network that overlaps `network`.
 pub(super) fn overlapping(view: &View<'_>, table: u32, network: IpPrefix, but: &str) -> Option<String> {
     let wider = (0..network.len()).flat_map(|len| {
         let wider = IpPrefix::new(network.address(), len);
@@ -90,12 +91,12 @@ pub(super) fn tables_named(view: &View<'_>, name: &str) -> impl Iterator<Item = 
     view.found(TABLE_NAMES, Tuple::of(name))
 }
 
-/// Returns the interfaces that use the addresses of this one.
+/// Returns the interfaces that use the addresses of `lender`.
 pub(super) fn borrowers(view: &View<'_>, lender: &str) -> impl Iterator<Item = String> {
     view.found(BORROWERS, Tuple::of(lender))
 }
 
-/// Returns the interface or sub-interface with this name, from the objects of `get`.
+/// Returns the interface or sub-interface with this name. `get` returns the object with a key.
 pub(super) fn interface<'t>(name: &str, get: impl Fn(&Key) -> Option<&'t Value>) -> Option<&'t Interface> {
     let value = get(&Interface::key(name)).or_else(|| get(&Interface::sub_key(name)))?;
     value.get::<Interface>()
@@ -130,7 +131,8 @@ impl Find for Store {
     }
 }
 
-/// Sets the index of each wanted interface without one: its index in `now`, or else the lowest free one, in order.
+/// Sets the index of each interface in `wanted` that has none: to its index in `now`, or else to the lowest free index, in the order of
+/// `wanted`.
 pub(super) fn number(now: &Snapshot, mut wanted: Vec<(String, &mut Interface)>) {
     // Their present indices. Such an index is free if its interface wants another one.
     let mut own = BTreeSet::new();

@@ -20,7 +20,8 @@ use crate::system::{Abilities, Catalog, Spec, System};
 /// The valid VLAN IDs (IEEE 802.1Q-2022 table 9-2 reserves 0 and 4095).
 pub const VLANS: RangeInclusive<u16> = 1..=4094;
 
-/// Returns the match of a sub-interface without an explicit one: its number is the VLAN. `None` if it cannot be one.
+/// Returns the match of a sub-interface without an explicit match: the VLAN with the sub-interface's number. `None` if the number is not a
+/// valid VLAN.
 pub fn numbered(id: u32) -> Option<Match> {
     let outer = u16::try_from(id).ok().filter(|vlan| VLANS.contains(vlan))?;
     Some(Tags { outer_service: false, outer, inner: None }.into())
@@ -50,7 +51,7 @@ pub struct Interface {
     pub attached: Attached,
     /// True to enable IPv6 even without a configured IPv6 address.
     pub ip6: bool,
-    /// True to answer for hosts behind other interfaces (proxy ARP).
+    /// True to answer ARP requests for hosts behind other interfaces (proxy ARP).
     pub proxy: bool,
     /// The router advertisements to hosts on its link, if any.
     pub advertisement: Option<Box<Advertisement>>,
@@ -103,7 +104,7 @@ impl Interface {
 }
 
 impl Kind for Interface {
-    /// True for a sub-interface, and the name.
+    /// Whether the interface is a sub-interface, and its name.
     type Key = (bool, String);
     const NAME: &'static str = "interface";
     const PHASE: u16 = 100;
@@ -134,7 +135,7 @@ impl Object<System> for Interface {
                 return refuse("the description is empty: leave it out");
             }
             if text.chars().count() > LONGEST || text.contains(char::is_control) {
-                return refuse(format!("a description is one line of at most {LONGEST} characters"));
+                return refuse(format!("a description must be one line of at most {LONGEST} characters"));
             }
         }
         super::receive::validate(self)?;
@@ -281,7 +282,7 @@ impl Object<System> for Interface {
         }
     }
 
-    /// Returns the key of its addresses, because their facts contain its VRF.
+    /// Returns the key of the interface's addresses, because their index entries contain the interface's VRF.
     fn touches((_, name): &Self::Key) -> Option<Key> {
         Some(Addresses::key(name))
     }
@@ -298,18 +299,18 @@ impl Object<System> for Interface {
 }
 
 impl Interface {
-    /// Checks that packets can be sent on the interface: that their tags are known.
+    /// Checks that packets can be sent on the interface: the tags of its packets must be known.
     pub(super) fn can_send(&self, name: &str) -> Result<(), Refused> {
         match self.spec {
             Spec::Sub { takes, .. } if !takes.sends() => refuse(format!(
-                "{name} only receives: it takes packets with different VLAN tags ({takes}), and no tag to send is known"
+                "{name} only receives: it takes packets with different VLAN tags ({takes}), so the router cannot know which tags to send"
             )),
             _ => Ok(()),
         }
     }
 
-    /// Checks that the MTU is large enough for IPv6, if IPv6 is enabled (`is_to`). Only the interface's own setting is
-    /// known here, not the MTU of its device.
+    /// Checks that the MTU is large enough for IPv6, if IPv6 is to be enabled (`is_to`). Only the interface's own setting is known here,
+    /// not the MTU of its device.
     pub(super) fn can_speak_ip6(&self, name: &str, is_to: bool) -> Result<(), Refused> {
         match self.mtu.filter(|mtu| is_to && *mtu < ipv6::MIN_MTU) {
             Some(mtu) => {

@@ -58,7 +58,7 @@ pub type Store = store::Store<System>;
 pub type View<'s> = object::View<'s, System>;
 /// The steps from one tree to another.
 pub type Plan = store::Plan<System>;
-/// A plan in progress.
+/// A plan that is being executed.
 pub type Making = store::Making<System>;
 /// The most recent changes.
 pub type Journal = store::Journal<System>;
@@ -74,7 +74,7 @@ pub type Noted = store::Noted<System>;
 pub type Detail = store::Detail<System>;
 /// The changes to roll back to reach an earlier tree.
 pub type Way = store::Way<System>;
-/// Returns any object of a tree.
+/// A function that returns the object with a key.
 type Get<'t> = object::Get<'t, System>;
 
 impl object::World for System {

@@ -74,7 +74,8 @@ impl Object<System> for Neighbor {
     }
 }
 
-/// Checks that a neighbor's address is neither the router's own nor the first or last one of its network.
+/// Checks that a neighbor's address `ip` is neither `own`, an address of the router, nor the first or last
+/// address of the network of `own`.
 pub(super) fn apart(own: Address, ip: IpAddr, interface: &str) -> Result<(), Refused> {
     let network = own.network();
     if own.address == ip {

@@ -37,10 +37,10 @@ pub(super) fn name_of(n: u16) -> String {
     ["pg0", "pg1", "pg2", "loop0", "pg0.5", "pg0.6", "pg1.5"][usize::from(n)].into()
 }
 
-/// Numbers of interfaces that are not sub-interfaces.
+/// The numbers that stand for interfaces other than sub-interfaces.
 pub(super) const DEVICES: std::ops::Range<u16> = 0..4;
 
-/// Numbers of all interfaces.
+/// The numbers that stand for interfaces, including sub-interfaces.
 pub(super) const ALL: std::ops::Range<u16> = 0..7;
 
 pub(super) fn mac() -> impl Strategy<Value = Mac> {
@@ -303,7 +303,7 @@ pub(crate) fn tree_of_any_objects() -> impl Strategy<Value = Tree> {
     })
 }
 
-/// True if a tree with these roles has all that an object needs, except VRFs.
+/// True if `roles`, the roles of the objects in a tree, contain all that an object needs, except VRFs.
 pub(super) fn has_all(key: &Key, value: &Value, roles: &BTreeSet<Need>) -> bool {
     !value.needs_any(key, |need| !need.is(&objects::TABLE) && !roles.contains(need))
 }

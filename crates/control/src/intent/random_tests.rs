@@ -1,5 +1,5 @@
-//! Tests with random configurations of all object types on the router's own graph. Shown commands give the same
-//! configuration again, earlier configurations have no influence, and a failure at any step leaves no trace.
+//! Tests with random configurations of all object types on the router's own graph. Shown commands give the same configuration again,
+//! earlier configurations have no influence, and after a failure at any step nothing has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -134,7 +134,7 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Vec<Op>>> {
     (begin, then).prop_map(move |(begin, then)| tables.iter().cloned().chain(begin).chain(then).collect())
 }
 
-/// Returns a router after these steps. Checks that refused steps leave no trace.
+/// Returns a router after these steps. Checks that refused steps change nothing.
 fn walked(steps: Vec<Vec<Op>>) -> Result<(System, Store), TestCaseError> {
     let (mut s, mut store) = (system(), Store::default());
     for step in steps {
@@ -201,7 +201,8 @@ fn fresh(wanted: &Tree) -> Result<(System, Store), TestCaseError> {
     Ok((s, store))
 }
 
-/// Returns the fault of an interface with too small an MTU for IPv6, given its addresses and its `ip6` setting.
+/// Returns the error text for an interface that uses IPv6 with an MTU below 1280; `None` for other interfaces. An interface uses IPv6 if
+/// `list` has an IPv6 address, or if `is_on`.
 fn too_narrow(name: &str, interface: &Interface, list: &[Address], is_on: bool) -> Option<String> {
     let speaks = is_on || list.iter().any(|a| a.address.is_ipv6());
     let mtu = interface.mtu.filter(|mtu| *mtu < 1280 && speaks)?;
@@ -260,7 +261,8 @@ fn plain_faults_of_addresses(interface: &str, list: &[Address], tree: &Tree) -> 
     faults
 }
 
-/// Returns all possible faults of an object whose validation searches for other objects; `None` for other types.
+/// Returns all faults that validation can report for an object if it searches for other objects, found here by visiting all objects; `None`
+/// for types whose validation does not search.
 fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
     let host_end = |i: &Interface| {
         let tap = i.spec.get::<tap::Config>().filter(|c| c.host_namespace.is_none())?;
@@ -335,7 +337,7 @@ fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
     }
 }
 
-/// True for messages of validation that depend on other objects.
+/// True if the message of a refusal is about other objects, too.
 fn is_about_others(said: &str) -> bool {
     [
         "has the address",
@@ -353,7 +355,7 @@ fn is_about_others(said: &str) -> bool {
     .any(|part| said.contains(part))
 }
 
-/// Generates objects as [`object`] does, and taps and ports of the host that may conflict.
+/// Generates objects as [`object`] does, and also taps, capture devices and Linux interfaces that may conflict.
 fn object_or_port() -> impl Strategy<Value = (Key, Value)> {
     let port = (0u8..3, 0u8..6, 0u32..2).prop_map(|(n, kind, table)| {
         // A VLAN of a port. Below, kind 5 is a Linux interface with the name of such a VLAN.
@@ -459,7 +461,8 @@ proptest! {
         prop_assert_eq!(state(&mut again.system), state(&mut s));
     }
 
-    /// Applying the difference between two configurations, and back, gives the same state as a new router has.
+    /// Applying the difference between two configurations, and then the difference back, gives each time the same state as in a new router
+    /// with that configuration.
     #[test]
     fn difference_leads_to_the_other_configuration(a in steps(60), b in steps(60)) {
         let (mut s, mut store) = walked(a)?;

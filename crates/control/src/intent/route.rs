@@ -37,7 +37,7 @@ pub enum Via {
 }
 
 impl fmt::Display for Via {
-    /// Writes it in the form of the command that adds the route.
+    /// Writes the target in the form of the command that adds the route.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Via::NextHop(ip, None) => write!(f, "via {ip}"),
@@ -60,7 +60,7 @@ impl Via {
         ("prohibit", Via::Prohibit),
     ];
 
-    /// Returns its word, if it is one of [`WORDS`](Via::WORDS).
+    /// Returns the word of the target, if it is one of [`WORDS`](Via::WORDS).
     pub fn word(&self) -> Option<&'static str> {
         Via::WORDS.iter().find(|(_, via)| via == self).map(|(word, _)| *word)
     }
@@ -70,7 +70,7 @@ impl Via {
         Via::WORDS.into_iter().find(|(of, _)| *of == word).map(|(_, via)| via)
     }
 
-    /// Returns its interface, if it has one.
+    /// Returns the interface of the target, if the target has one.
     pub(super) fn interface(&self) -> Option<&String> {
         match self {
             Via::NextHop(_, Some(i)) | Via::Attached(i) => Some(i),
@@ -78,7 +78,7 @@ impl Via {
         }
     }
 
-    /// True if it can share a route's flows with other paths.
+    /// True if a path with this target can share a route's flows with other paths.
     pub fn shares(&self) -> bool {
         matches!(self, Via::NextHop(..) | Via::Attached(_))
     }
@@ -89,7 +89,7 @@ impl Via {
 pub struct Branch {
     /// The target.
     pub via: Via,
-    /// Its share of flows relative to the other paths, 1 to 255.
+    /// The share of flows relative to the other paths, 1 to 255.
     pub weight: u8,
 }
 
@@ -114,10 +114,10 @@ impl From<Via> for Route {
 }
 
 impl Branch {
-    /// Checks that a route with these valid paths may have this one too.
+    /// Checks that a route with the valid paths `others` may also have this path.
     ///
     /// # Errors
-    /// If not, with the reason.
+    /// Returns the reason why the route may not have this path.
     pub fn may_join(&self, others: &[Branch]) -> Result<(), BadPaths> {
         match others {
             [] => Ok(()),
@@ -130,7 +130,7 @@ impl Branch {
 }
 
 impl Route {
-    /// Returns a route with these distinct paths; `None` without any.
+    /// Returns a route with these distinct paths; `None` if there are no paths.
     pub fn new(mut paths: Vec<Branch>) -> Option<Route> {
         match &mut paths[..] {
             [] => None,
@@ -143,7 +143,7 @@ impl Route {
         }
     }
 
-    /// Returns its paths with their weights.
+    /// Returns the paths of the route with their weights.
     pub fn paths(&self) -> impl Iterator<Item = (&Via, u8)> {
         let (one, weighted) = match &self.paths {
             Paths::One(via) => (Some((via, 1)), &[][..]),
@@ -174,13 +174,13 @@ impl Route {
         })
     }
 
-    /// Returns the route without this path: `Some(None)` if no path is left; `None` if it does not have the path.
+    /// Returns the route without this path: `Some(None)` if no path is left; `None` if the route does not have the path.
     pub fn without(&self, via: &Via) -> Option<Option<Route>> {
         let has = self.paths().any(|(other, _)| other == via);
         has.then(|| Route::new(self.branches().filter(|b| b.via != *via).collect()))
     }
 
-    /// Returns the index of the first path that is invalid by itself in a route of `table` for `prefix`.
+    /// Returns the index of the first path that is invalid in a route of the VRF `table` for `prefix`, whatever the other paths are.
     pub fn misfit(branches: &[Branch], table: u32, prefix: IpPrefix, view: &View<'_>) -> Option<usize> {
         branches.iter().position(|branch| branch.via.validate(table, prefix, view).is_err())
     }
@@ -261,7 +261,7 @@ impl Object<System> for Route {
 }
 
 impl fmt::Display for Branch {
-    /// Writes it in the form of the command that adds the path.
+    /// Writes the path in the form of the command that adds it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.weight {
             1 => write!(f, "{}", self.via),
@@ -271,7 +271,7 @@ impl fmt::Display for Branch {
 }
 
 impl fmt::Display for Route {
-    /// Writes all its paths.
+    /// Writes all paths of the route.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let paths: Vec<String> = self.branches().map(|branch| branch.to_string()).collect();
         f.write_str(&paths.join(" and "))
@@ -320,7 +320,7 @@ impl Via {
         }
     }
 
-    /// Returns the interface with the next hop as its own address, if there is one.
+    /// Returns the interface that has the next hop as one of its own addresses, if there is one.
     fn own_next_hop(&self, table: u32, view: &View<'_>) -> Option<String> {
         let Via::NextHop(ip, by) = self else { return None };
         let mut owners = index::owners(view, hop_table(by.as_deref(), table, view), *ip);
@@ -343,7 +343,7 @@ impl Via {
     }
 }
 
-/// Returns the VRF of a next hop: that of the route's interface if it has one, otherwise the route's own (`table`).
+/// Returns the VRF of a next hop: that of the interface `by` if it is given, otherwise `table`, the VRF of the route.
 fn hop_table(by: Option<&str>, table: u32, view: &View<'_>) -> u32 {
     by.and_then(|i| view.interface(i)).map_or(table, |i| i.table)
 }
@@ -354,7 +354,8 @@ fn is_no_host(ip: IpAddr) -> bool {
     broadcast || ip.is_unspecified() || ip.is_multicast() || matches!(ip, IpAddr::V6(ip) if ip.is_loopback())
 }
 
-/// Returns the prefix of a route whose next hop is this address of an interface in this VRF, if there is one.
+/// Returns the prefix of a route whose next hop is `address`, if there is such a route. `address` is an address of `interface`, which is in
+/// the VRF `table`.
 pub(super) fn leading_to(address: IpAddr, interface: &str, table: u32, view: &View<'_>) -> Option<IpPrefix> {
     let leads = |by: Option<&str>, t| match is_link_local(address) {
         true => by == Some(interface),

@@ -75,7 +75,7 @@ impl Object<System> for Table {
 /// Checks that a VRF exists.
 ///
 /// # Errors
-/// If it does not.
+/// If the VRF does not exist.
 pub(super) fn must_have(table: u32, view: &View<'_>) -> Result<(), Refused> {
     if table == 0 || view.get(&Table::key(table)).is_some() {
         return Ok(());

@@ -19,7 +19,7 @@ pub(crate) fn system() -> System {
     testing::system(testing::FEATURES, &Sizes { buffers: 64, workers: 1 }, false)
 }
 
-/// Returns the same router with its worker running on a thread.
+/// Returns a router as `system` does, but with its worker running on a thread.
 pub(crate) fn running() -> System {
     testing::system(testing::FEATURES, &Sizes { buffers: 64, workers: 1 }, true)
 }
@@ -171,7 +171,7 @@ fn failed_transaction_is_rolled_back() {
     assert_eq!(state(&mut s), before);
 }
 
-/// If a device refuses a setting after others have been applied, these are rolled back.
+/// If a device refuses one setting after other settings have been applied, those settings are rolled back.
 #[test]
 fn interface_settings_are_applied_all_or_none() {
     let (mut s, mut store) = (system(), Store::default());

@@ -14,7 +14,7 @@ use crate::system::{Abilities, System};
 pub struct Unnumbered(pub String);
 
 impl Kind for Unnumbered {
-    /// The name of the borrowing interface.
+    /// The name of the unnumbered interface.
     type Key = String;
     const NAME: &'static str = "unnumbered";
     const PHASE: u16 = 120;
@@ -30,7 +30,7 @@ impl Unnumbered {
         Key::with::<Unnumbered>(interface)
     }
 
-    /// Returns the interface whose addresses this one uses.
+    /// Returns the interface whose addresses the unnumbered interface uses.
     pub(super) fn lender<'v>(interface: &str, view: &'v View<'_>) -> Option<&'v str> {
         let value = view.get(&Unnumbered::key(interface))?;
         value.get::<Unnumbered>().map(|unnumbered| unnumbered.0.as_str())
@@ -89,7 +89,8 @@ impl Object<System> for Unnumbered {
     }
 }
 
-/// Checks that an interface may be in this VRF: borrowers and lenders of addresses must be in the same one.
+/// Checks that an interface may be in this VRF: an unnumbered interface and the interface whose addresses it
+/// uses must be in the same VRF.
 pub(super) fn may_be_in(interface: &str, table: u32, view: &View<'_>) -> Result<(), Refused> {
     let apart = |other: &str| view.interface(other).is_some_and(|o| o.table != table);
     let lender = Unnumbered::lender(interface, view).filter(|lender| apart(lender));

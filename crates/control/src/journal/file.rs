@@ -17,7 +17,7 @@ use crate::process;
 
 /// The name of the file in its directory.
 const NAME: &str = "journal";
-/// Name prefix of the temporary files that replace it.
+/// Name prefix of the temporary files that replace the journal.
 const UNFINISHED: &str = ".journal-";
 /// The header.
 const HEAD: &str = "volley journal 1\n";
@@ -61,7 +61,7 @@ pub struct Found {
 }
 
 impl Kept {
-    /// Opens the file in a directory. Creates both if need be.
+    /// Opens the file in a directory. Creates the directory and the file if they do not exist.
     ///
     /// # Errors
     /// If the system refuses, another router has locked the file, or it is not a journal of this user.
@@ -127,7 +127,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Checks that the path still leads to the file. Otherwise its lines would not be found again.
+    /// Checks that the path still leads to the open file. Otherwise the next run would not find the lines written to it.
     fn is_in_place(&self) -> io::Result<()> {
         let ours = self.file.metadata()?;
         match self.path.symlink_metadata() {
@@ -140,8 +140,8 @@ impl Kept {
         }
     }
 
-    /// Replaces the file by one with the newest lines. Never reads by name: the directory's owner may have changed what
-    /// the names lead to.
+    /// Replaces the file by one with the newest lines. Reads only the open file, never a file by its name: the directory's owner may have
+    /// changed what the names lead to.
     fn replace(&mut self) -> io::Result<()> {
         let size = self.file.metadata()?.len().min(self.sizes.foreign);
         let mut old = vec![0; size as usize];
@@ -185,7 +185,7 @@ fn refused<T>(why: &str) -> io::Result<T> {
     Err(io::Error::other(why))
 }
 
-/// Takes the lock. Waits a while, because a killed router holds it until its memory is freed.
+/// Locks the file. Waits up to [`PATIENCE`], because a killed router holds the lock until the kernel has freed its memory.
 fn lock(file: &File) -> io::Result<()> {
     let end = Instant::now() + PATIENCE;
     while let Err(e) = file.try_lock() {
@@ -198,7 +198,7 @@ fn lock(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Appends to a file of length `at`. After a failure it cuts the file to this length again.
+/// Appends to a file of length `at`. After a failure, cuts the file to this length again.
 fn append(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
     let written = file.write_all_at(bytes, at).and_then(|()| file.sync_data());
     if written.is_err() {

@@ -39,7 +39,7 @@ pub struct Keeper {
     entries: Option<SyncSender<Entry>>,
     found: Receiver<Found>,
     ended: Receiver<()>,
-    /// The trouble last logged.
+    /// The last logged message about changes that are not written.
     told: Option<String>,
 }
 
@@ -95,7 +95,7 @@ impl Keeper {
         }
     }
 
-    /// Returns a message on the trouble, if any: the file, the reason, and the number of lost changes.
+    /// Returns a message if changes are not written or were lost: the file, the reason, and the number of lost changes.
     pub fn trouble(&self) -> Option<String> {
         let status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let path = self.path.display();
@@ -109,13 +109,13 @@ impl Keeper {
         }
     }
 
-    /// Returns the trouble if changes cannot be written now.
+    /// Returns the message of [`trouble`](Keeper::trouble), but only while changes cannot be written.
     pub fn fails(&self) -> Option<String> {
         let now = self.status.lock().unwrap_or_else(PoisonError::into_inner).trouble.is_some();
         self.trouble().filter(|_| now)
     }
 
-    /// Logs the trouble if it has changed.
+    /// Logs the message of [`trouble`](Keeper::trouble) if it differs from the last logged one.
     pub fn look(&mut self) {
         let trouble = self.trouble();
         if trouble != self.told {
@@ -176,7 +176,7 @@ impl Writer {
         }
     }
 
-    /// Opens the file. Reports an error by the status.
+    /// Opens the file, and returns its contents. Stores an error in the status, and returns `None`.
     fn open(&mut self) -> Option<Found> {
         match Kept::open(&self.directory, Sizes::default()) {
             Ok((kept, found)) => {

@@ -25,7 +25,7 @@ pub fn note<'t>(origin: Origin, edits: Vec<Edit>, get: impl Fn(&Key) -> Option<&
     Note::new(origin, edits, hosts)
 }
 
-/// Returns the unchanged interfaces that contain changed objects in the file format, and their parent interfaces.
+/// Returns the unchanged interfaces under which the file format lists changed objects, and the parents of these interfaces.
 fn hosts<'t>(edits: &[Edit], get: impl Fn(&Key) -> Option<&'t Value>) -> Vec<(Key, Value)> {
     let mut names = Vec::new();
     // Routes are skipped: there may be very many, and no interface contains them.
@@ -60,8 +60,8 @@ fn interfaces(key: &Key, value: &Value, names: &mut Vec<String>) {
     });
 }
 
-/// Returns the difference of a changed object for operators: the removed and the added commands. `numbered`: include
-/// the index of a new interface, because the operator set it.
+/// Returns the difference of a changed object for operators: the removed and the added commands. If `numbered`, a new interface is shown
+/// with its index, because the operator set it.
 pub fn difference(key: &Key, old: Option<&Value>, new: Option<&Value>, numbered: bool) -> String {
     let index = |value: Option<&Value>| value?.get::<Interface>()?.index;
     let (was, is) = (index(old), index(new));
@@ -106,7 +106,9 @@ fn write(edits: &Edits<crate::system::System>, catalog: &Arc<Catalog>) -> Writte
 pub fn read(written: &Written, catalog: &Catalog) -> Result<Vec<Edit>, Refused> {
     let part = |text: &str| {
         let part = config::read_part(text, catalog);
-        part.map_err(|fault| Refused(format!("this version of the router cannot read its record: {fault}")))
+        part.map_err(|fault| {
+            Refused(format!("this version of the router cannot read the record of this change: {fault}"))
+        })
     };
     let (mut before, after) = (part(&written.before)?, part(&written.after)?);
     let mut edits = Vec::new();

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-/// The interval in which messages are limited.
+/// The duration of the interval for which messages are counted.
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The state of a logging statement.
@@ -42,8 +42,8 @@ impl Place {
         may
     }
 
-    /// Returns the suppressed messages once `silence` is over since the first message; then the statement may log
-    /// again.
+    /// Returns the suppressed messages, and lets the statement log again, if `silence` has passed since the interval began; otherwise
+    /// `None`.
     pub fn over(&mut self, now: Instant, silence: Duration) -> Option<Suppressed> {
         let time = now.duration_since(self.start);
         if self.suppressed == 0 || time < silence.max(SECOND) {

@@ -1,11 +1,11 @@
 //! The log: messages of `tracing` in classes, each with levels that can be changed at run time.
 //!
-//! A message may go to memory, for `show logging`, and to an output: standard error, the journal or a file. Each
-//! class has a level for both. A message with a field `event` also goes into the event log, whatever the levels are.
+//! A message may go to memory, for `show logging`, and to an output: standard error, the systemd journal, or a file. Each class has a level
+//! for both. A message with a field `event` also goes into the event log, whatever the levels are.
 //!
-//! Nearly all messages come from the main thread, and none is logged for each packet. A thread of its own writes
-//! them. Each logging statement may write a number of messages per second ([`limit`]). Further ones are counted, and
-//! the count is logged when the statement is quiet again. So peers can fill neither disk nor memory.
+//! Nearly all messages come from the main thread, and none is logged for each packet. A separate thread writes them. Each logging statement
+//! may log a limited number of messages per second ([`limit`]). Further messages are counted, and the count is logged when the statement is
+//! quiet again. So peers can fill neither disk nor memory.
 
 mod class;
 mod layer;
@@ -45,7 +45,7 @@ pub const VARIABLE: &str = "VOLLEY_LOG";
 /// Maximum number of messages that can be kept in memory.
 pub const MOST_MESSAGES: usize = 65_536;
 
-/// Events kept in memory.
+/// Number of events kept in memory.
 const EVENTS: usize = 4096;
 /// Maximum length of a text that is kept or written, in bytes.
 const LONGEST: usize = 2048;
@@ -68,7 +68,7 @@ pub struct Settings {
     pub size: usize,
     /// Seconds for which a logging statement is silent after it exceeded its limit.
     pub unthrottle_time: u32,
-    /// The settings of classes without their own.
+    /// The settings of classes that have no settings of their own.
     pub default: Wanted,
     /// Classes by name.
     pub classes: BTreeMap<&'static str, ClassSettings>,
@@ -125,7 +125,7 @@ pub fn class_name(name: &str) -> Option<&'static str> {
 /// The reason that logging could not start.
 #[derive(Debug)]
 pub enum LogError {
-    /// The variable is invalid.
+    /// The environment variable [`VARIABLE`] is invalid.
     Filter {
         /// Its text.
         text: String,
@@ -217,9 +217,8 @@ struct Speaker {
     last: String,
 }
 
-/// Starts the log of the process. It appends to `file`, or writes to standard error. Colors appear on a terminal
-/// only. The journal gets priorities instead of times, because it adds times itself. [`VARIABLE`] overrides
-/// `settings`.
+/// Starts the log of the process. It appends to `file`, or writes to standard error. Colors appear on a terminal only. The systemd journal
+/// gets priorities instead of times, because it adds times itself. [`VARIABLE`] overrides `settings`.
 ///
 /// # Errors
 /// If the variable is invalid, the file cannot be opened, or the log is already set up.
@@ -254,7 +253,7 @@ impl Log {
         })
     }
 
-    /// Returns a log without output, for a router that is not a process.
+    /// Returns a log without output, for a router that runs in another program, such as a test.
     pub fn silent() -> Arc<Log> {
         Log::new(&Settings::default(), Out::nowhere())
     }
@@ -264,7 +263,7 @@ impl Log {
         self.said.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Returns the settings of classes without their own.
+    /// Returns the settings of classes that have no settings of their own.
     pub fn default(&self) -> Wanted {
         self.default
     }
@@ -296,7 +295,7 @@ impl Log {
         self.unthrottle_time.store(seconds, Relaxed);
     }
 
-    /// Returns the use of the memory for messages.
+    /// Returns the number of messages in memory, its room, and the number of messages that newer ones replaced.
     pub fn lines_usage(&self) -> Usage {
         self.said().lines.usage()
     }
@@ -321,7 +320,7 @@ impl Log {
         self.said().lines.clear();
     }
 
-    /// Returns the use of the memory for events.
+    /// Returns the number of events in memory, its room, and the number of events that newer ones replaced.
     pub fn events_usage(&self) -> Usage {
         self.said().events.usage()
     }
@@ -346,7 +345,7 @@ impl Log {
         self.out.unwritten()
     }
 
-    /// Pins the thread that writes to a core.
+    /// Pins the writing thread to a core.
     pub fn pin(&self, core: usize) {
         self.out.pin(core);
     }
@@ -382,7 +381,7 @@ impl Log {
         out.into_iter().for_each(|line| self.out.write(line));
     }
 
-    /// Receives a message, unless its statement exceeds its limit.
+    /// Handles a message. If its logging statement exceeds the limit, the message is only counted.
     fn hear(&self, at: &'static Metadata<'static>, kind: Option<String>, text: String, now: Instant) {
         let limit = self.bounds[class::of(at.target())].get().rate_limit;
         let text = tidy(text);
@@ -401,7 +400,7 @@ impl Log {
         out.into_iter().for_each(|line| self.out.write(line));
     }
 
-    /// Adds a message to memory and output, by the levels of its class, and to the event log if it has a `kind`.
+    /// Adds a message to memory and to the output, if the levels of its class allow it. Adds it to the event log if it has a `kind`.
     fn remember(
         &self,
         lines: &mut Ring<Line>,
@@ -427,7 +426,7 @@ impl Log {
     }
 }
 
-/// Truncates a long text, escapes control characters, and indents its further lines.
+/// Truncates a long text, escapes control characters, and indents all lines but the first.
 fn tidy(text: String) -> String {
     let mut text = text;
     if text.len() > LONGEST {

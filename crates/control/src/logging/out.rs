@@ -1,5 +1,5 @@
-//! The output of the log: standard error, which may be a terminal or the journal, or a file. A thread of its own
-//! writes to it, so that a slow reader or disk blocks no other thread.
+//! The output of the log: standard error, which may be a terminal or the systemd journal, or a file. A thread of its own writes to it, so
+//! that a slow reader or disk blocks no other thread.
 
 use std::{
     env,
@@ -22,18 +22,18 @@ use crate::files;
 
 /// Maximum number of messages that wait to be written.
 const WAITING: usize = 4096;
-/// Time that the end of the program waits for its last messages.
+/// How long the end of the program waits until the last messages are written.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Interval of attempts to queue the end.
+/// Interval of attempts to queue the last request while the queue is full.
 const STEP: Duration = Duration::from_millis(1);
-/// Shortest interval of warnings about lost messages.
+/// Minimum time between two warnings about lost messages.
 const LOSSES: Duration = Duration::from_secs(1);
 
 /// The queue of an output.
 pub(super) struct Out {
     /// `None` if there is no output.
     writer: Option<SyncSender<Said>>,
-    /// Messages for which the queue had no room, or which the output did not take.
+    /// Number of messages that did not fit into the queue, or that could not be written.
     unwritten: Arc<AtomicU64>,
 }
 
@@ -42,7 +42,7 @@ enum Said {
     Line(Line),
     /// Pins the thread to this core.
     Pin(usize),
-    /// Answers when everything before is written.
+    /// Asks for an answer when all earlier messages are written.
     End(Sender<()>),
 }
 
@@ -52,8 +52,7 @@ impl Out {
         Out { writer: None, unwritten: Arc::default() }
     }
 
-    /// Returns an output. Its thread has no other file open, so that a thread that hangs keeps no socket of a killed
-    /// router open.
+    /// Returns an output to `sink`. Its thread has no other file open: a thread that hangs then keeps no socket of a killed router open.
     pub(super) fn to(sink: Sink) -> Result<Out, LogError> {
         let (writer, said) = sync_channel(WAITING);
         let unwritten = Arc::<AtomicU64>::default();
@@ -161,12 +160,12 @@ pub(super) struct Sink {
 enum Form {
     /// With times; with colors on a terminal.
     Timed { colors: bool },
-    /// The journal adds times, and reads a priority before each line (sd-daemon(3)).
+    /// The systemd journal adds times, and reads a priority before each line (sd-daemon(3)).
     Journal,
 }
 
 impl Sink {
-    /// Returns standard error, in the format for a terminal, the journal, or a file.
+    /// Returns standard error as a sink, in the format for a terminal, the systemd journal, or a file.
     pub(super) fn stderr() -> Result<Sink, LogError> {
         let colors = io::stderr().is_terminal();
         let form = if stderr_is_journal() { Form::Journal } else { Form::Timed { colors } };
@@ -222,7 +221,7 @@ fn plain(line: &Line, colors: bool) -> String {
     }
 }
 
-/// Returns the message with its priority before each line, because each is a message to the journal.
+/// Returns the message with its priority before each line, because the systemd journal takes each line as a message.
 fn for_journal(line: &Line) -> String {
     let Line { level, class, text, .. } = line;
     let priority = level.priority();
@@ -230,7 +229,8 @@ fn for_journal(line: &Line) -> String {
     format!("<{priority}>{class}: {text}\n")
 }
 
-/// True if standard error is the journal: the service manager reports its device and inode.
+/// True if standard error is the systemd journal: the service manager gives the device and inode of the journal's stream in
+/// `JOURNAL_STREAM`.
 fn stderr_is_journal() -> bool {
     let stderr = fs::metadata("/proc/self/fd/2");
     env::var("JOURNAL_STREAM").is_ok_and(|stream| stderr.is_ok_and(|stderr| is_stream(&stderr, &stream)))

@@ -1,8 +1,8 @@
-//! A buffer of the last items, each with a number.
+//! A buffer of the newest items, each with a number.
 
 use std::collections::VecDeque;
 
-/// Keeps a number of last items; a new item replaces the oldest.
+/// Keeps the newest items, up to a maximum number. A new item then replaces the oldest.
 #[derive(Debug)]
 pub struct Ring<T> {
     items: VecDeque<T>,
@@ -55,7 +55,7 @@ impl<T> Ring<T> {
         self.first + self.items.len().saturating_sub(n) as u64
     }
 
-    /// Returns the use of the ring.
+    /// Returns the number of items, the room for items, and the number of replaced items.
     pub fn usage(&self) -> Usage {
         Usage { entries: self.items.len(), size: self.size, lost: self.lost }
     }

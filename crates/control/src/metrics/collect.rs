@@ -1,4 +1,4 @@
-//! The main thread's part: it collects samples on request, in slices.
+//! The main thread's part of the metrics: it collects samples on request, in slices.
 
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -22,14 +22,14 @@ use crate::intent::{Find, OfFamily};
 
 /// Time limit of a slice, before other work gets its turn.
 const SLICE: Duration = Duration::from_micros(500);
-/// Interval of checks for samples that no client reads any more.
+/// The interval at which samples that no client reads any more are freed.
 const LET_GO: Duration = Duration::from_millis(200);
-/// Interfaces, or VRFs, of a step: a small part of a slice.
+/// Maximum number of interfaces or VRFs in a step, which takes a small part of a slice.
 const PAGE: usize = 32;
 
-/// Answers requests until all senders are gone. All clients that wait when a collection begins share its result.
-/// After it, the main thread does other work for as long as the collection took. So at least half of its time is the
-/// router's, whatever the number and rate of requests.
+/// Answers requests until all senders are gone. All clients that wait when a collection begins share its result. After a collection, the
+/// next one begins only after as much time as the collection took. So at least half of the main thread's time is left for the router,
+/// whatever the number and rate of requests.
 ///
 /// Each slice borrows the context, so no task may hold a borrow of it while waiting.
 pub async fn answer(context: Rc<RefCell<Context>>, mut asked: mpsc::Receiver<Ask>) {
@@ -65,8 +65,8 @@ pub async fn answer(context: Rc<RefCell<Context>>, mut asked: mpsc::Receiver<Ask
     }
 }
 
-/// Samples that clients may still read. They are freed here: memory freed by another thread than the one that
-/// allocated it stays with the process, and may then be missing for the next samples.
+/// Samples that clients may still read. The main thread frees them, because memory that another thread than the allocating one frees stays
+/// with the process, and may then be missing for the next samples.
 #[derive(Default)]
 struct Given(Vec<Samples>);
 
@@ -94,13 +94,13 @@ enum Next {
     Interfaces(u32),
     /// The workers from this one on.
     Workers(usize),
-    /// The remaining VRFs, in reverse order.
+    /// The remaining VRFs, in reverse order: the number of each, and its index in the data plane.
     Tables(Vec<(u32, u16)>),
     /// Metrics of features that do not belong to interfaces: the next feature, and its cursor.
     Features(usize, u32),
 }
 
-/// A collection in progress. It is a cursor, because the router changes between slices.
+/// A collection in progress. Between slices, it refers to the router only by indices, because the router can change.
 pub(crate) struct Collection {
     lines: Lines,
     next: Next,
@@ -213,7 +213,7 @@ impl Collection {
         }
     }
 
-    /// Adds the metrics of a VRF's table of one family.
+    /// Adds the metrics of a VRF's routing table for one address family.
     fn table<A: OfFamily>(&mut self, router: &Router, fib: u16, name: &str) {
         let (labels, routes) = ([A::FAMILY.word(), name], router.routes::<A>());
         self.lines.add(Id::FibRoutes, &labels, routes.count(fib));
@@ -275,7 +275,7 @@ impl Collection {
     }
 }
 
-/// Adds the neighbors of a family.
+/// Adds the metrics of the neighbor table of an address family.
 fn neighbors<A: OfFamily>(out: &mut Lines, router: &Router) {
     for (state, n) in router.neighbors_by_state::<A>() {
         out.add(Id::Neighbors, &[A::FAMILY.word(), state], n);

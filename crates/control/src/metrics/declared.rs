@@ -26,7 +26,7 @@ macro_rules! metrics {
 
 metrics! {
     BuildInfo: Info "volley_build_info" ["version", "cpu_level"]
-        "The version of the router, and the CPU level that its kernels were chosen for.";
+        "The version of the router, and the CPU level for which its packet-processing code was chosen.";
     StartTime: Gauge "volley_start_time_seconds" []
         "Start time of the router, in seconds since 1970 (UTC).";
     ConfigGeneration: Gauge "volley_config_generation" []
@@ -84,7 +84,8 @@ metrics! {
     DropPackets: Counter "volley_drop_packets_total" ["node", "reason"]
         "Dropped packets, by reason and by the node (or main-thread) that dropped them.";
     NodeEvents: Counter "volley_node_events_total" ["node", "reason"]
-        "Events other than drops, by node: valid packets without use, error reports that were not sent, and input from devices that was not a packet.";
+        "Events other than drops, by node: valid packets that the node ignored, error reports that were not sent, and input from devices \
+         that was not a packet.";
     PuntPackets: Counter "volley_punt_packets_total" ["reason"]
         "Packets that nodes passed to the main thread.";
     PuntPoliced: Counter "volley_punt_policed_packets_total" ["reason"]

@@ -1,14 +1,13 @@
 //! The HTTP server, on a thread of its own: clients cost the main thread only the collection of samples.
 //!
-//! A connection serves one request, for at most [`LONGEST`]. At most [`PLACES`] connections exist at once. When all
-//! are taken, a client of the network with the most connections is disconnected to make room. It is the one without
-//! progress for the longest time. If none stalls, it is the one that has been reading for the longest time. So clients
-//! of other networks keep their places, whatever the number and rate of new ones.
+//! A connection serves one request, for at most [`LONGEST`]. At most [`PLACES`] connections exist at once. When all are taken, a client is
+//! disconnected to make room, out of the clients of the network with the most connections: the client without progress for the longest time
+//! or, if none stalls, the client that has been reading for the longest time. So clients of other networks stay connected, whatever the
+//! number and rate of new clients.
 //!
-//! The metrics of a large router have many megabytes. Clients that ask while samples are collected share those of the
-//! next round. Samples of at most [`GENERATIONS`] moments are in memory. While that many are being read, or memory is
-//! short, new clients get the newest ones. When these are older than [`SLOW`], the readers of the oldest ones are
-//! disconnected.
+//! The metrics of a large router have many megabytes. Clients that ask while samples are collected share the samples of the next
+//! collection. Samples of at most [`GENERATIONS`] collections are in memory. While clients read that many, or memory is short, new clients
+//! get the newest samples. When the newest samples are older than [`SLOW`], the clients that read the oldest samples are disconnected.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -41,7 +40,7 @@ use super::text::{Collected, Format, Samples};
 
 /// Maximum number of clients served at once.
 pub(super) const PLACES: usize = 128;
-/// Maximum number of moments whose samples clients read at the same time.
+/// Maximum number of collections whose samples clients read at the same time.
 const GENERATIONS: usize = 4;
 /// Maximum time for which the same samples are handed out. Also the time for which a client may read without being
 /// disconnected.
@@ -50,7 +49,7 @@ const SLOW: Duration = Duration::from_secs(1);
 const STALLED: Duration = Duration::from_millis(20);
 /// Time that a new client waits for room.
 const WAIT: Duration = Duration::from_millis(400);
-/// Bytes of an answer that the kernel buffers for a client; its default is megabytes.
+/// Bytes of an answer that the kernel buffers for a client. The kernel's default is megabytes.
 const UNREAD: usize = 256 << 10;
 /// Size in bytes from which metrics are served only if there is memory for them.
 const LARGE: u64 = 1 << 20;
@@ -60,9 +59,9 @@ const SILENCE: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(10);
 /// Maximum size of a request in bytes.
 const REQUEST: usize = 16 << 10;
-/// Pause in accepting clients after the system had no resources for one.
+/// Pause before the next client is accepted, after the system had no resources to accept one.
 const RECOVERY: Duration = Duration::from_millis(100);
-/// Time without a sign of life after which a thread counts as stuck. Sleeping workers wake ten times per second.
+/// A thread that does not answer, or finishes no turn, for this time counts as stuck. Sleeping workers wake ten times per second.
 const UNHEARD: Duration = Duration::from_secs(2);
 /// Polling interval while waiting for workers or for room.
 const LOOK: Duration = Duration::from_millis(10);
@@ -71,7 +70,7 @@ const LOOK: Duration = Duration::from_millis(10);
 pub enum Ask {
     /// Asks for all samples.
     Samples(oneshot::Sender<Samples>),
-    /// Asks whether the main thread runs, and for the limitations of the router.
+    /// Asks whether the main thread runs. The answer lists the problems with which the router still forwards.
     Alive(oneshot::Sender<Vec<String>>),
 }
 
@@ -80,14 +79,14 @@ pub enum Ask {
 pub struct Health {
     /// The graph's statistics, with the turns of the workers.
     pub stats: Stats,
-    /// Knows the existing workers.
+    /// The rings between the workers, which list the existing workers.
     pub workers: Exchange,
 }
 
 /// Listens on an address.
 ///
 /// # Errors
-/// If it is in use, or does not belong to this host.
+/// If the address is in use, or does not belong to this host.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
@@ -121,11 +120,11 @@ struct State {
     from: IpAddr,
     /// Time of its last progress: its arrival, its answer, or its last read of the answer.
     moved: Cell<Instant>,
-    /// True while it waits for its answer.
+    /// True while the client waits for its answer.
     waits: Cell<bool>,
     /// Time of its answer.
     answered: Cell<Option<Instant>>,
-    /// The samples that it reads.
+    /// The samples that the client reads.
     reads: RefCell<Weak<Collected>>,
 }
 
@@ -140,12 +139,12 @@ impl State {
         }
     }
 
-    /// Returns the time since its last progress; zero while it waits for the router.
+    /// Returns the time since the client's last progress; zero while the client waits for the router.
     fn stands_still(&self) -> Duration {
         if self.waits.get() { Duration::ZERO } else { self.moved.get().elapsed() }
     }
 
-    /// Returns the time for which it has been reading.
+    /// Returns the time for which the client has been reading its answer.
     fn reads_for(&self) -> Duration {
         self.answered.get().map_or(Duration::ZERO, |answered| answered.elapsed())
     }
@@ -213,8 +212,8 @@ impl Clients {
         true
     }
 
-    /// Returns the newest samples if there must be no new ones yet, because too many moments are being read. If the
-    /// newest ones are old, disconnects the readers of the oldest, and returns `None`.
+    /// Returns the newest samples if clients already read too many collections for a new one. If the newest samples are older than
+    /// [`SLOW`], disconnects the readers of the oldest, and returns `None`.
     fn old_samples(&self) -> Option<Samples> {
         let mut generations = self.generations.borrow_mut();
         generations.retain(|generation| generation.samples.strong_count() > 0);
@@ -231,7 +230,7 @@ impl Clients {
         None
     }
 
-    /// Returns samples for a new request. It may share them with others.
+    /// Returns samples for a new request. Other requests may get the same samples.
     async fn samples(&self, main: &mpsc::Sender<Ask>) -> Result<Samples, String> {
         if let Some(samples) = self.old_samples() {
             return Ok(samples);
@@ -423,7 +422,7 @@ impl Health {
         (silent.into_iter().chain(workers).collect(), main.unwrap_or_default())
     }
 
-    /// Returns the workers that make no turns.
+    /// Returns the workers that finish no turn within [`UNHEARD`].
     async fn stuck(&self) -> Vec<usize> {
         let turns = |worker| self.stats.worker_totals(worker).turns;
         let mut unheard: Vec<(usize, u64)> =

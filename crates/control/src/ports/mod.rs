@@ -45,8 +45,8 @@ fn check_linux_name(name: &str) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Refuses a Linux interface that is already a port of the router by another driver. Refuses the host's end of the
-/// router's own taps, too: packets would loop.
+/// Refuses a Linux interface that another driver already uses: the router then has an interface with the name `other`. Also refuses the
+/// host's end of one of the router's own taps, because packets would loop.
 fn taken_once(host_interface: &str, other: &str, view: &View<'_>) -> Result<(), Refused> {
     // Sub-interfaces do not count: `xdp-eth0.5` may be one of xdp-eth0.
     if view.get(&Interface::key(other)).is_some() {
@@ -58,8 +58,8 @@ fn taken_once(host_interface: &str, other: &str, view: &View<'_>) -> Result<(), 
     }
 }
 
-/// Returns a check of interface names: this prefix, then the name of a Linux interface. It returns `None` for other
-/// names.
+/// Returns a check of interface names. A name must be `prefix` and the name of a Linux interface. The check returns `None` for names
+/// without the prefix.
 fn is_linux(prefix: &'static str) -> impl Fn(&str) -> Option<Result<(), Refused>> + Send + Sync {
     move |name| {
         let name = name.strip_prefix(prefix).filter(|name| !name.is_empty())?;

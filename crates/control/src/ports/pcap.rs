@@ -120,12 +120,11 @@ impl Files {
             Files { rx: None, .. } if replayed => {
                 Err(Bad::new("", "rate, full-speed and loop need a file to replay: \"rx\""))
             }
-            Files { rate: Some(_), full: true, .. } => {
-                Err(Bad::new("", "a file is replayed at a rate or at full speed, not both"))
-            }
-            Files { tx: None, max: Some(_), .. } => {
-                Err(Bad::new("", "max limits a recording: name its file with \"tx\""))
-            }
+            Files { rate: Some(_), full: true, .. } => Err(Bad::new(
+                "",
+                "a file cannot be replayed both at a rate and at full speed: leave out rate or full-speed",
+            )),
+            Files { tx: None, max: Some(_), .. } => Err(Bad::new("", "max needs a file to record: \"tx\"")),
             Files { rx: None, tx: None, .. } => {
                 Err(Bad::new("", "no file is given: use \"rx\" to replay one, \"tx\" to record one, or both"))
             }
@@ -314,7 +313,7 @@ fn create(c: &mut Context, a: &Args) -> Done {
     if let Some(file) = a.get::<PathBuf>("tx") {
         config.record = Some(Record { file, most: a.get::<u64>("most").unwrap_or(PACKETS) });
     } else if a.has("max") {
-        return Err(a.fault("max", "max limits a recording: name its file with tx FILE"));
+        return Err(a.fault("max", "max needs a file to record: tx FILE"));
     }
     if config.replay.is_none() && config.record.is_none() {
         return Err(

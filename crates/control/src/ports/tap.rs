@@ -27,7 +27,7 @@ use crate::system::{Abilities, System};
 /// Prefix of the interface names, before the number.
 const PREFIX: &str = "tap";
 
-/// The fields of a tap and its host's end.
+/// The fields of a tap and of its end in the host.
 #[derive(Clone, Debug, PartialEq)]
 struct Tap {
     config: Config,

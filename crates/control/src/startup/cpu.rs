@@ -9,7 +9,7 @@ pub enum Workers {
     /// One worker, because nothing is set.
     #[default]
     Default,
-    /// This many; 0 counts as 1, because the main thread never forwards packets.
+    /// This number of workers; 0 counts as 1, because the main thread never forwards packets.
     Count(usize),
     /// One worker on each of these cores.
     Cores(Vec<usize>),
@@ -24,7 +24,7 @@ pub struct Cpu {
     pub workers: Workers,
     /// Number of cores to skip, from the lowest one.
     pub skip_cores: usize,
-    /// The kernel's scheduling policy of the workers; `None` for the process's.
+    /// The kernel's scheduling policy of the workers; `None` leaves them the policy of the process.
     pub policy: Option<Policy>,
     /// The workers' priority, for real-time policies only.
     pub priority: Option<u8>,
@@ -44,8 +44,7 @@ impl Cpu {
     /// to a core.
     ///
     /// # Errors
-    /// If a named core is not usable, or there are too few. Returns the parameters at fault, and a message for the
-    /// operator.
+    /// If a named core is not usable, or there are too few cores. Returns the parameters at fault, and a message for the operator.
     pub fn place(&self, usable: &[usize]) -> Result<Placement, (&'static [&'static str], String)> {
         if *self == Self::default() {
             return Ok(Placement { main: None, workers: vec![None] });

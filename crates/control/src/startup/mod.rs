@@ -43,11 +43,11 @@ use std::{
 pub struct Unix {
     /// True to offer the CLI on standard input and output, too. The router ends when the operator leaves it.
     pub interactive: bool,
-    /// True to read whole lines there, without editing.
+    /// True if the CLI on standard input reads whole lines, without editing.
     pub cli_line_mode: bool,
     /// The log file; `None` for standard error.
     pub log: Option<PathBuf>,
-    /// A file of CLI commands to run at the start.
+    /// The file with the configuration for the start: CLI commands, or YAML.
     pub startup_config: Option<PathBuf>,
     /// The socket of the CLI.
     pub cli_listen: Listen,
@@ -67,7 +67,7 @@ pub struct Unix {
     pub pidfile: Option<PathBuf>,
     /// Directory of sockets and the pidfile, if their paths are relative.
     pub runtime_dir: PathBuf,
-    /// Directory of the journal; `None` if it does not outlive the router.
+    /// Directory of the journal; `None` if the journal does not outlive the router.
     pub state_dir: Option<PathBuf>,
     /// True if a core dump includes all mapped memory.
     pub full_coredump: bool,
@@ -137,7 +137,7 @@ pub struct Startup {
     pub logging: logging::Settings,
     /// The wanted plugins.
     pub plugins: Plugins,
-    /// The last place of each parameter, by its name in the table. Used for faults that are found later.
+    /// The place where each parameter was last given, by its name in the table. Used for faults that are found later.
     pub places: BTreeMap<&'static str, Place>,
     /// The whole text.
     pub text: String,
@@ -198,7 +198,7 @@ impl Startup {
         Ok(Self { text: words.join(" "), ..Self::build(tokens, faults)? })
     }
 
-    /// Returns a message with the place of a parameter, if it was given. The first one given of `parameters` counts.
+    /// Returns a message with the place of the first of `parameters` that was given; without a place if none was given.
     pub fn about(&self, parameters: &[&str], message: impl fmt::Display) -> String {
         match parameters.iter().find_map(|name| self.places.get(name)) {
             Some(place) => format!("{place}: {message}"),

@@ -1,5 +1,5 @@
-//! Every section and parameter that VPP's configuration reference has for the sections used here, in one table: the
-//! values, the effect, and how to read them. A test checks `docs/reference/startup-conf.md` against it.
+//! The sections that Volley uses, with every parameter that VPP's configuration reference has for them, in one table: the values, the
+//! effect, and how to read them. A test checks `docs/reference/startup-conf.md` against it.
 
 use super::{
     Startup, Workers,
@@ -64,7 +64,7 @@ impl Parameter {
         self.name.split(" | ")
     }
 
-    /// Returns the spelling at `cursor`, if there is one.
+    /// Returns the spelling of the name that is next at `cursor`, if one is.
     pub fn next_name(&self, cursor: &Cursor<'_>) -> Option<&'static str> {
         self.names().find(|name| cursor.starts_with(name))
     }
@@ -252,7 +252,7 @@ const CPU: &[Parameter] = &[
         Ok(())
     })
     .default("none")
-    .help("The same as a hexadecimal mask."),
+    .help("The cores of the workers, as a hexadecimal mask."),
     Parameter::sets("workers", "<n>", |s, c| {
         s.cpu.workers = Workers::Count(c.number(0..=LAST_CORE)?);
         Ok(())
@@ -302,9 +302,9 @@ const BUFFERS: &[Parameter] = &[
     })
     .default("16384")
     .help(
-        "Number of packet buffers in all, 2624 bytes each. The router does not start if the machine, or its control group, has \
-         less memory. `set buffers` adds buffers while the router forwards, except for AF_XDP and trusted memif: they use only \
-         the buffers of the start.",
+        "Number of packet buffers in all, 2624 bytes each. The router does not start if the machine, or its control group, has less \
+         memory. `set buffers` adds buffers while the router forwards, but AF_XDP and trusted memif use only the buffers allocated at the \
+          start.",
     ),
     Parameter::ignored("default data-size", "<n>", |_, c| c.number(1..=65_536).map(|_| ()))
         .help("A buffer always holds 2112 bytes; longer packets take several."),
@@ -394,8 +394,8 @@ const LOGGING: &[Parameter] = &[
     })
     .repeats()
     .help(
-        "The same for one class of messages. `rate-limit` is the number of messages a second for each logging statement, 50 by \
-         default. `show logging configuration` lists the classes.",
+        "The levels and the rate limit of one class of messages. `rate-limit` is the number of messages a second for each logging \
+         statement, 50 by default. `show logging configuration` lists the classes.",
     ),
     Parameter::ignored("add-to-elog", "", |_, _| Ok(()))
         .help("Events are always in the event log (`show event-logger`)."),

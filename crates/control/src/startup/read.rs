@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Skips what are probably values: everything up to a parameter, or a word similar to one.
+/// Skips the values of an unknown parameter: probably everything up to the next parameter, or to a word similar to one.
 fn skip_values(parameters: &[Parameter], cursor: &mut Cursor<'_>) {
     let names = || parameters.iter().flat_map(Parameter::names);
     while let Some(item) = cursor.first() {

@@ -4,7 +4,7 @@ use super::parameters::{Effect, Parameter, SECTIONS};
 use super::unused;
 use std::fmt::Write;
 
-/// A parameter in references.
+/// A parameter in the reference documentation.
 pub struct Entry {
     /// Its section.
     pub section: &'static str,

@@ -349,8 +349,8 @@ fn logging_classes_are_read() {
     let [warning] = startup.warnings.as_slice() else { panic!("{:?}", startup.warnings) };
     assert!(warning.contains("VPP's log class 'linux-cp/if' is not used"), "{warning}");
     assert_eq!(
-        faults("logging { class neighbour { level info } }"),
-        "f:1:17: unknown log class 'neighbour': did you mean 'neighbor'?; usage: class <name> { [level <level>] \
+        faults("logging { class neighbr { level info } }"),
+        "f:1:17: unknown log class 'neighbr': did you mean 'neighbor'?; usage: class <name> { [level <level>] \
          [syslog-level <level>] [rate-limit <n>] }\n"
     );
     assert!(

@@ -417,7 +417,7 @@ fn device(block: &Block, faults: &mut Vec<Fault>) {
     read("dpdk { dev }", DPDK_DEVICE, Cursor::new(&block.items, &block.close), faults);
 }
 
-/// Returns a parameter in the notation of references.
+/// Returns a parameter in the notation of the documentation.
 fn usage(parameter: &str) -> String {
     parameter.replace("<>", "<value>").replace("{}", "{ … }")
 }

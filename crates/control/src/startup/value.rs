@@ -9,7 +9,7 @@ use std::{
     path::PathBuf,
 };
 
-/// The highest core number, from the size of the kernel's usual set.
+/// The highest core number: the kernel's usual set of cores has 1,024 bits.
 pub const LAST_CORE: usize = 1023;
 
 /// The socket of the CLI.
@@ -26,7 +26,7 @@ pub enum Listen {
 pub enum Group {
     /// By number.
     Id(u32),
-    /// By name, which the machine need not know.
+    /// A group by its name. The machine need not have a group with this name.
     Name(String),
 }
 
@@ -54,8 +54,8 @@ impl Group {
     }
 }
 
-/// A position in a body. Each method reads a value, if it fits. Otherwise it leaves the value, and returns a fault
-/// with what it expected.
+/// A position in a body. Each method that reads a value takes it if it is valid. Otherwise the method leaves the value, and returns a fault
+/// that says what was expected.
 pub struct Cursor<'a> {
     items: &'a [Item],
     end: &'a Place,
@@ -87,7 +87,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// True if the next words are those of `name`, which may have several.
+    /// True if the next words are those of `name`, which may have several words.
     pub fn starts_with(&self, name: &str) -> bool {
         let mut items = self.items.iter();
         name.split(' ').all(|part| matches!(items.next(), Some(Item::Word(word)) if word.text == part))

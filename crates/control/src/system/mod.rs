@@ -22,15 +22,15 @@ pub type Catalog = net::feature::Catalog<System>;
 /// The options of an interface, of any type.
 pub type Backed = net::feature::Backed<System>;
 
-/// The handling of a new interface whose device cannot be opened.
+/// What to do with a new interface whose device cannot be opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Absence {
     /// The interface is refused: its name may be mistyped.
     #[default]
     Refused,
-    /// It waits if this machine does not have the device now. For the start, which brings up all other interfaces.
+    /// The interface waits if this machine does not have the device now. This is for the start, which must bring up all other interfaces.
     Missing,
-    /// It waits for its device, whatever the error. For rollbacks, which must not fail because of it.
+    /// The interface waits for its device, whatever the error. This is for rollbacks, which must not fail because of a device.
     Any,
 }
 
@@ -41,7 +41,8 @@ struct Gap {
     how: &'static str,
     /// The beginning of the interruption.
     since: Instant,
-    /// Its duration: until the link was up again or, if the interface was set down, until the device was open.
+    /// How long the interruption took: until the link was up again or, if the interface was set down, until the device was open. `None`
+    /// while the interruption lasts.
     took: Option<Duration>,
 }
 
@@ -63,14 +64,14 @@ pub struct System {
     pub router: Router,
     /// The router's abilities, for callers that do not have the router.
     pub abilities: Arc<Abilities>,
-    /// Results of other threads for interfaces to be made, by name, with the backing they are for. A rollback may
-    /// make an interface with the same name and another backing.
+    /// Results that other threads have prepared for new interfaces, by name, each with the options that it is for. A rollback may create an
+    /// interface with the same name and other options.
     pub prepared: BTreeMap<String, (Backed, Prepared)>,
     /// The handling of interfaces whose devices cannot be opened.
     pub absence: Absence,
-    /// Returns the interfaces to the kernel if this process cannot.
+    /// The processes that return the interfaces to the kernel if this process cannot.
     guardian: Guardian,
-    /// The specs to open devices again, by interface.
+    /// The specs by interface name, with which devices are opened again.
     specs: BTreeMap<String, Spec>,
     /// The interfaces that this transaction deleted, as they were before.
     deleted: BTreeMap<String, Deleted>,
@@ -108,14 +109,14 @@ impl System {
         }
     }
 
-    /// Begins a transaction: forgets what earlier ones deleted.
+    /// Begins a transaction: clears the deleted interfaces and the interruptions that were recorded for the last transaction.
     pub(crate) fn begin_changes(&mut self) {
         self.deleted.clear();
         self.gaps.clear();
     }
 
-    /// Ends a transaction, successful or not. Interfaces that it deleted and recreated were interrupted until now,
-    /// with everything on them.
+    /// Ends a transaction, successful or not. Records an interruption for each interface that the transaction deleted and created again, if
+    /// the interface was usable before.
     pub(crate) fn end_changes(&mut self) {
         let again = |name: &str| {
             self.router.interface_named(name).is_some() && !self.gaps.iter().any(|gap| gap.name == name)
@@ -130,9 +131,9 @@ impl System {
         self.look_at_gaps();
     }
 
-    /// Makes an interface with this index, down and without settings. If its device cannot be opened, the interface
-    /// waits for it, as far as [`absence`](System::absence) allows. An interface that this transaction
-    /// [deleted](System::delete) can always be recreated as it was.
+    /// Creates an interface with this index, down and without settings. If its device cannot be opened, the interface waits for the device,
+    /// as far as [`absence`](System::absence) allows. An interface that this transaction [deleted](System::delete) can always be created
+    /// again as it was.
     pub(crate) fn create(&mut self, name: &str, spec: &Spec, index: Option<u32>) -> Result<(), Refused> {
         self.router.prefer_index(index);
         match spec {
@@ -150,7 +151,7 @@ impl System {
         Ok(())
     }
 
-    /// Makes an interface with this backing.
+    /// Creates an interface with these options.
     fn make(&mut self, name: &str, backed: &Backed) -> Result<(), Refused> {
         if self.router.interface_named(name).is_some() {
             return refuse(format!("there is an interface {name} already"));
@@ -195,9 +196,9 @@ impl System {
         Ok(())
     }
 
-    /// Opens the device of an interface with another spec. The interface keeps its settings. It has no device between
-    /// the release of the old one and the opening of the new one, because most devices cannot be opened twice. If the
-    /// device cannot be opened, [`create`](System::create) describes the result.
+    /// Opens the device of an interface with another spec. The interface keeps its settings. The old device is released before the new one
+    /// is opened, because most devices cannot be opened twice. If the new device cannot be opened, the interface may wait for it, as in
+    /// [`create`](System::create).
     ///
     /// # Errors
     /// If the new device cannot be opened. The interface then has the old device again, if that can be opened.
@@ -233,8 +234,8 @@ impl System {
         Ok(())
     }
 
-    /// Records that the device of an interface was reopened, and that its traffic was interrupted `since` then, if it
-    /// had any.
+    /// Records that traffic was interrupted, because the device of an interface was reopened. `since` is the beginning of the interruption;
+    /// `None` if the interface had no traffic.
     fn note_gap(&mut self, name: &str, since: Option<Instant>) {
         let Some(since) = since else { return };
         self.gaps.retain(|gap| gap.name != name);
@@ -282,8 +283,8 @@ impl System {
         self.gaps.iter().map(line).collect()
     }
 
-    /// Sets the MTU in bytes; `None` restores the initial one. A sub-interface has its configured MTU as far as its
-    /// device allows, so it follows changes of the device.
+    /// Sets the MTU of an interface in bytes; `None` restores the initial one. A sub-interface gets its configured MTU, but at most that of
+    /// its device. So a change of a device's MTU may change the MTUs of its sub-interfaces.
     pub(crate) fn set_mtu(&mut self, name: &str, mtu: Option<u16>) -> Result<(), Refused> {
         let index = self.index(name)?;
         let info = self.router.interface(index)?;
@@ -359,7 +360,7 @@ impl System {
         self.look_at_gaps();
     }
 
-    /// Opens the devices that have returned.
+    /// Opens the devices of waiting interfaces, if the devices can be opened now.
     pub fn reopen_devices(&mut self) {
         let absent = self.router.interfaces().filter(|i| i.is_absent());
         let absent: Vec<(u32, String, bool)> =
@@ -381,8 +382,8 @@ impl System {
         }
     }
 
-    /// Attaches the device that an interface waited for. If the interface never had one, the device's values become
-    /// its defaults.
+    /// Attaches the device that an interface waited for. If the interface never had a device (`never_seen`), the device's Ethernet address
+    /// and MTU become the interface's defaults.
     fn attach(&mut self, index: u32, name: &str, device: Device, never_seen: bool) -> Result<(), Refused> {
         if never_seen {
             self.router.set_initial(index, Mac(device.mac), device.mtu)?;
@@ -391,7 +392,7 @@ impl System {
         Ok(self.router.attach_device(index, device)?)
     }
 
-    /// Takes the result prepared for the interface with this name, if it is for this backing.
+    /// Takes the result that was prepared for the interface `name`, if it was prepared for these options.
     fn prepared_of(&mut self, name: &str, backed: &Backed) -> Prepared {
         match self.prepared.entry(name.to_string()) {
             Entry::Occupied(of) if of.get().0 == *backed => of.remove().1,

@@ -29,12 +29,12 @@ impl Spec {
         Spec::Backed(Backed::by(backing))
     }
 
-    /// Returns the options if they are of this type.
+    /// Returns the options if their type is `T`.
     pub fn get<T: Backing<System>>(&self) -> Option<&T> {
         self.backed()?.get()
     }
 
-    /// Returns the options, unless it is a loopback or a sub-interface.
+    /// Returns the options; `None` for a loopback or a sub-interface.
     pub fn backed(&self) -> Option<&Backed> {
         match self {
             Spec::Backed(backed) => Some(backed),

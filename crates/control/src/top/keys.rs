@@ -1,4 +1,4 @@
-//! Keys of the operator, also while the router has not answered yet.
+//! Keys of the operator, including those typed before the router has answered.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ const MOST: usize = 256;
 pub struct Keys(RefCell<VecDeque<KeyEvent>>);
 
 impl Keys {
-    /// Returns the next key within this time.
+    /// Waits for the next key for at most this time, and returns it; `None` if there was none.
     ///
     /// # Errors
     /// If the terminal cannot be read.

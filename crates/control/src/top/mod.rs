@@ -1,7 +1,6 @@
 //! `volley top`: interfaces, workers, nodes and drops of a running router, live in a terminal.
 //!
-//! A client of the CLI like any other: it asks for `show … --json` once per interval, so read-only users can watch,
-//! too.
+//! This is an ordinary client of the CLI: it asks for `show … --json` once per interval, so read-only users can watch, too.
 
 mod keys;
 mod page;

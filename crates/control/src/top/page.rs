@@ -27,7 +27,7 @@ pub struct Column {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     Text(String),
-    /// A number, with a suffix for thousands and its unit.
+    /// A number, shown with a suffix for thousands.
     Number(f64),
     /// A share of 1, shown in percent.
     Share(f64),
@@ -54,7 +54,7 @@ impl Page {
         }
     }
 
-    /// Returns the columns. The first one names a row.
+    /// Returns the columns. The first column has the name of the row.
     pub fn columns(self) -> &'static [Column] {
         match self {
             Page::Interfaces => {
@@ -166,7 +166,8 @@ fn interfaces(now: &Sample) -> Vec<Row> {
     now.interfaces.iter().map(row).collect()
 }
 
-/// Returns the work of a node between two samples.
+/// Returns the work of a node between two samples: calls, packets, timed packets, and the clocks for the
+/// timed packets.
 fn did(now: Totals, before: Totals) -> [f64; 4] {
     [
         growth(now.calls, before.calls),

@@ -187,7 +187,8 @@ impl Screen {
         self.arrange();
     }
 
-    /// Sorts by the column `by` places further right.
+    /// Sorts by the column that is `by` places to the right of the current one. The first column follows the
+    /// last.
     fn sort(&mut self, by: usize) {
         let columns = self.page().columns().len();
         let sort = &mut self.sorts[self.page];
@@ -231,7 +232,7 @@ impl Screen {
         frame.render_widget(Line::raw(foot_line), foot);
     }
 
-    /// Returns the sums, which every page shows.
+    /// Returns the first line of the screen: sums, which every page shows.
     fn head(&self) -> Line<'static> {
         let Some(now) = &self.now else { return Line::raw("volley top") };
         let sum = |of: fn(&Rates) -> f64| -> f64 {

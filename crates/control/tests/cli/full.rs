@@ -1,4 +1,4 @@
-//! A server with as many clients as it accepts.
+//! Tests of a server that has its maximum number of clients.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;

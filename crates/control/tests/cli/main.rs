@@ -1,4 +1,4 @@
-//! The command line over real sockets: a toy router, and clients of all kinds.
+//! Tests of the command line over real sockets, with a toy server and different clients.
 
 mod full;
 mod hostile;
@@ -403,7 +403,7 @@ fn tcp_is_served() {
     server.join().unwrap();
 }
 
-/// Returns the server's answers to these lines until it closes the connection. The client sends nothing after them.
+/// Sends `lines` and then nothing more. Returns everything that the server sends until it closes the connection.
 fn typed(server: &Server, lines: &str) -> String {
     let mut stream = UnixStream::connect(server.socket()).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();

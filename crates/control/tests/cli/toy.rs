@@ -1,4 +1,4 @@
-//! A server of toy commands, and its clients.
+//! A server with commands for tests, and its clients.
 
 use control::cli::client::{ClientOptions, Connection, Failure, run_with};
 use control::cli::{CliError, Job, Listener, Output, PAGE, Registry, Rows, Service, Step, Values, serve};

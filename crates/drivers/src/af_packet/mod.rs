@@ -1,14 +1,13 @@
 //! `af_packet`: a kernel network interface over packet sockets (`packet(7)`).
 //!
-//! Packets are received through a ring shared with the kernel (`ring.rs`) and sent by `sendmmsg` (`tx.rs`). Both
-//! directions carry a virtio header, which keeps GSO packets and partial checksums as they are. So the host at the
-//! other end of a veth pair can hand over up to 64 KiB at once.
+//! Packets are received through a ring shared with the kernel (`ring.rs`) and sent by `sendmmsg` (`tx.rs`). In both directions each packet
+//! has a virtio header, so GSO packets stay unsegmented and partial checksums stay partial. The host at the other end of a veth pair can
+//! therefore send packets of up to 64 KiB.
 //!
-//! While the device is open, the kernel's stack receives nothing from the interface, unless it is
-//! [`shared`](Config::shared). The kernel undoes all settings when the sockets are closed, so a killed process leaves
-//! nothing behind. There are two exceptions, which the [guardian](crate::guardian) restores: an interface that was
-//! down, and a raised MTU. The interface's Ethernet address never changes; the interface is in promiscuous mode
-//! instead.
+//! While the device is open, the kernel's stack receives nothing from the interface, unless [`shared`](Config::shared) is set. The kernel
+//! undoes most settings when the sockets are closed, even if the process is killed. The [guardian](crate::guardian) restores the two other
+//! settings: the up state of an interface that was down, and a raised MTU. The interface's Ethernet address never changes; the interface is
+//! in promiscuous mode instead.
 
 mod open;
 mod ring;
@@ -43,7 +42,7 @@ pub enum Mode {
 pub struct Config {
     /// Name of the interface, in the calling thread's network namespace.
     pub name: String,
-    /// Queues in each direction, at least 1. Flows are spread over the receive queues.
+    /// Number of queues in each direction, at least 1. Flows are spread over the receive queues.
     pub queues: usize,
     /// Capacity of a receive ring in packets.
     pub rx_ring: usize,
@@ -72,13 +71,13 @@ impl Config {
     }
 }
 
-/// Use of the interface by the kernel's stack.
+/// Whether the kernel's stack also receives packets from the interface.
 enum Stack {
     KeptOut {
         _claim: Claim,
     },
     Shared,
-    /// The kernel's stack could not be kept off the interface, for this reason.
+    /// The kernel's stack receives packets too, because this error prevented the claim of the interface.
     Hears(io::Error),
 }
 

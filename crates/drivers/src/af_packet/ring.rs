@@ -1,9 +1,9 @@
 //! Receive rings of packet sockets (`PACKET_RX_RING`), in the two useful versions.
 //!
-//! * [`FrameRing`] (TPACKET_V2): frames of one size, handed over one at a time. A single packet is visible after some
-//!   microseconds. GSO packets larger than a frame arrive through the socket, see [`Place::Aside`].
-//! * [`BlockRing`] (TPACKET_V3): packets of any size packed into blocks. The kernel hands over a block when it is
-//!   full or after a millisecond. Fewer status words to read under load, but a single packet waits.
+//! * [`FrameRing`] (TPACKET_V2): frames of one size, each for one packet. A single packet is visible after some microseconds. GSO packets
+//!   larger than a frame arrive through the socket, see [`Place::Aside`].
+//! * [`BlockRing`] (TPACKET_V3): packets of any size packed into blocks. User space gets a block when the block is full or after a
+//!   millisecond. Under load there are fewer status words to read, but a single packet waits.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -24,9 +24,9 @@ const FRAME_HEADERS: usize = 96;
 const LINK_HEADERS: usize = 22;
 /// Bytes of a block in a [`BlockRing`]: room for a 64 KiB packet and the kernel's headers.
 const BLOCK: usize = 2 * PAGE;
-/// Minimum number of blocks in a ring. The kernel closes a block after [`BLOCK_MS`] even if it holds a single packet,
-/// and drops packets when all blocks are closed. So even 32 packets can fill a ring of 32 blocks. A worker may pause
-/// for this many milliseconds before the ring drops packets for which a ring of frames would have room.
+/// Minimum number of blocks in a ring. The kernel closes a block after [`BLOCK_MS`] even if it holds a single packet, and drops packets
+/// when all blocks are closed. So even 32 packets can fill a ring of 32 blocks. With this minimum, a worker may pause for 32 ms before the
+/// ring drops packets for which a [`FrameRing`] would have room.
 const LEAST_BLOCKS: usize = 32;
 /// Milliseconds for which a block stays open for more packets, the shortest timeout that the kernel supports.
 const BLOCK_MS: u32 = 1;
@@ -38,7 +38,7 @@ pub(super) enum Place {
     Here,
     /// In the socket, because it was too large for the ring. The next read from the socket returns it.
     Aside,
-    /// Truncated, or its location is invalid.
+    /// The packet is truncated, or its location is invalid.
     Cut,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Slot<'a> {
 
 /// Packet metadata common to both ring versions.
 struct Said {
-    /// Offsets in the ring: the packet's header, and the end of its frame or block.
+    /// Offset of the packet's header in the ring (`at`), and offset of the end of its frame or block (`end`).
     at: usize,
     end: usize,
     mac: usize,
@@ -163,7 +163,7 @@ impl FrameRing {
 pub(super) struct BlockRing {
     memory: Mapping,
     blocks: usize,
-    /// The block being read, its unread packets, and the offset of the next one.
+    /// The block being read, the number of its unread packets, and the offset of the next packet.
     block: usize,
     left: usize,
     next: usize,
@@ -173,7 +173,7 @@ pub(super) struct BlockRing {
 const BLOCK_HEADER: usize = 8;
 
 impl BlockRing {
-    /// Returns a ring with the memory of a [`FrameRing`] of `packets` frames, but at least [`LEAST_BLOCKS`].
+    /// Returns a ring with as much memory as a [`FrameRing`] of `packets` frames needs, but with at least [`LEAST_BLOCKS`] blocks.
     pub(super) fn new(socket: BorrowedFd<'_>, packets: usize, mtu: usize) -> io::Result<BlockRing> {
         let bytes = packets * (FRAME_HEADERS + LINK_HEADERS + mtu);
         let blocks = bytes.div_ceil(BLOCK).max(LEAST_BLOCKS);
@@ -268,7 +268,7 @@ impl Ring {
         }
     }
 
-    /// Returns the packet's place to the kernel.
+    /// Marks the packet as read, so that the kernel can reuse its memory in the ring.
     #[inline]
     pub(super) fn release(&mut self) {
         match self {

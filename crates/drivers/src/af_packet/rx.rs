@@ -10,7 +10,8 @@ use crate::kernel::netdev::Netdev;
 use crate::kernel::scratch::{self, Scratch};
 use crate::kernel::sys;
 
-/// Empty polls before the queue reads the socket error. A pending error makes the socket readable until it is read.
+/// Number of consecutive empty polls after which the queue reads the socket's error. A pending error makes the socket readable until the
+/// error is read.
 const ASK: u32 = 64;
 
 pub(super) struct PacketRx {

@@ -1,7 +1,7 @@
 //! The transmit queue: one `sendmmsg` per frame, which reads packets from their buffers.
 //!
-//! A transmit ring (`PACKET_TX_RING`) needs a copy into the ring, and another where the packet leaves the namespace.
-//! Over veth it sent 0.45–0.54 million packets per second, `sendmmsg` 0.53–0.77 million.
+//! A transmit ring (`PACKET_TX_RING`) needs a copy into the ring, and a second copy when the packet leaves the namespace. Over veth, the
+//! ring sent 0.45–0.54 million packets per second, and `sendmmsg` 0.53–0.77 million.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -48,8 +48,8 @@ impl TxQueue for PacketTx {
 }
 
 impl PacketTx {
-    /// Returns why nothing is sent. The kernel reports a full queue and a lost carrier alike. The flags may lag
-    /// behind a lost carrier, but other queries might block.
+    /// Returns why the kernel refuses to send. The kernel reports a full queue and a lost carrier alike, so this function reads the
+    /// interface's flags. They may show a lost carrier late, but other queries might block.
     #[cold]
     fn why(&self) -> Unsent {
         match self.dev.flags() {

@@ -5,9 +5,8 @@
 //! receives nothing from the interface. The kernel undoes all settings when the sockets are closed, as for
 //! [`af_packet`](crate::af_packet).
 //!
-//! There is no virtio header. If the sender left the checksum to the interface, the packet arrives with a wrong
-//! checksum. A Linux host at the other end of a veth pair does that, unless `ethtool -K IF tx off` is set there. The
-//! driver warns about such interfaces.
+//! There is no virtio header. If the sender leaves the checksum to its network interface, the packet arrives with a wrong checksum. A Linux
+//! host at the other end of a veth pair does so, unless `ethtool -K IF tx off` is set there. The driver warns about such interfaces.
 //!
 //! Zero copy (`XDP_ZEROCOPY`) is implemented but untested: no driver on the development machines supports it.
 
@@ -34,7 +33,7 @@ use crate::kernel::sys;
 use crate::port::Port;
 use program::Program;
 
-/// Largest network packet in bytes: with its Ethernet header and two VLAN tags it fits in one buffer.
+/// Largest MTU in bytes. A packet of this size fits in one buffer together with its Ethernet header and two VLAN tags.
 pub const MAX_MTU: u16 = (buf::layout::DATA_ROOM - 22) as u16;
 
 /// Bits of a descriptor's address that hold the buffer's offset. The bits above hold the packet's offset in the
@@ -140,7 +139,7 @@ impl DeviceControl for Control {
     fn set_mtu(&mut self, mtu: u16) -> io::Result<()> {
         if mtu > MAX_MTU {
             return Err(io::Error::other(format!(
-                "the MTU of an AF_XDP interface is at most {MAX_MTU} bytes"
+                "the MTU of an AF_XDP interface must be at most {MAX_MTU} bytes"
             )));
         }
         self.port.set_mtu(mtu)

@@ -21,7 +21,7 @@ use crate::port::{self, OpenError, Port};
 
 /// Name of the input node that polls these devices.
 pub(crate) const INPUT_NODE: &str = "af-xdp-input";
-/// Bytes of a buffer that the kernel may use, from the start of its headroom.
+/// Number of bytes in a buffer that the kernel may use, counted from the start of the headroom.
 const CHUNK: u32 = (HEADROOM + DATA_ROOM) as u32;
 /// Packets that the kernel sends per system call, if the kernel supports the option (`XDP_MAX_TX_SKB_BUDGET`, Linux
 /// 6.17).
@@ -122,7 +122,7 @@ fn attach(config: &Config, dev: &Netdev, queues: u32) -> Result<Program, OpenErr
     })
 }
 
-/// Returns the failed step and what to do about it.
+/// Returns an error text: what failed, and what the operator can do about it.
 fn explain(e: &io::Error, config: &Config) -> &'static str {
     match (e.raw_os_error(), config.copying) {
         (Some(libc::EOPNOTSUPP), Copying::Never) => {

@@ -29,7 +29,7 @@ const RX_QUEUE_INDEX: u16 = 16;
 /// Attachment point of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attach {
-    /// In the driver, before the kernel allocates a packet.
+    /// In the driver, before the kernel allocates an `sk_buff`.
     Native,
     /// After the driver: supported everywhere, but slower.
     Generic,

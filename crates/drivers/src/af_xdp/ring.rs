@@ -1,7 +1,7 @@
 //! The four rings of an AF_XDP socket. Each has a single producer and a single consumer, one of which is the kernel.
 //!
-//! * fill: buffers for packets to receive. Receive: received packets.
-//! * transmit: packets to send. Completion: buffers of sent packets.
+//! * fill: empty buffers for packets to receive, from the router. Receive: received packets, from the kernel.
+//! * transmit: packets to send, from the router. Completion: buffers of sent packets, from the kernel.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -22,7 +22,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Returns the socket option that creates the ring, and its mapping offset.
+    /// Returns the socket option that creates the ring, and the offset at which the ring is mapped.
     fn names(self) -> (c_int, off_t) {
         match self {
             Kind::Receive => (libc::XDP_RX_RING, libc::XDP_PGOFF_RX_RING),
@@ -52,7 +52,7 @@ pub(super) struct Ring<T> {
     flags: usize,
     slots: usize,
     size: u32,
-    /// The router's index: entries put or taken so far, whether or not the kernel can see that yet.
+    /// The router's index: number of entries that the router has put or taken so far, including those not yet published to the kernel.
     ours: u32,
     /// The kernel's index, as last read.
     theirs: u32,
@@ -116,7 +116,7 @@ impl<T: Plain> Ring<T> {
         free(self).min(wanted)
     }
 
-    /// Puts one entry. Requires [`room`](Self::room).
+    /// Puts one entry into the ring. [`room`](Self::room) must have returned that there is a free slot.
     #[inline]
     pub(super) fn put(&mut self, value: T) {
         // SAFETY: nothing of this mapping is ever borrowed but its words, which are elsewhere.

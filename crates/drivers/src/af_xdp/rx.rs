@@ -12,7 +12,7 @@ use super::{PLACE, Socket};
 use crate::kernel::netdev::Netdev;
 use crate::kernel::sys;
 
-/// Empty polls before the queue checks that the interface still exists.
+/// Number of consecutive empty polls after which the queue checks that the interface still exists.
 const ASK: u32 = 1024;
 
 pub(super) struct XdpRx {
@@ -22,7 +22,7 @@ pub(super) struct XdpRx {
     pub(super) dev: Arc<Netdev>,
     pub(super) name: String,
     pub(super) idle: u32,
-    /// The kernel's counter at the last read.
+    /// The kernel's number of missed packets when it was last read.
     pub(super) missed: u64,
     pub(super) unusable: u64,
     /// Buffers lent to the kernel; `None` once the queue is dropped.
@@ -50,7 +50,7 @@ impl XdpRx {
         Some(held)
     }
 
-    /// Lends the kernel buffers for packets to receive, as many as the fill ring has room for.
+    /// Lends empty buffers to the kernel, as many as the fill ring has room for.
     #[inline]
     fn replenish(&mut self, cache: &mut Cache) {
         let Some(lent) = &mut self.lent else { return };

@@ -53,9 +53,9 @@ fn copied(packet: &Packet<'_>, lent: &Lent, cache: &mut Cache) -> Result<Held, U
     Ok(copy)
 }
 
-/// Puts copies of packets at the front of the frame into the ring, at most `room`, and stops at a packet that can
-/// itself be lent. Packets need a copy if they have several buffers, or a buffer added to the pool after the kernel
-/// mapped it. Returns the number of copies.
+/// Copies packets from the front of the frame, and puts the copies into the ring, at most `room`. Stops at the first packet that can be
+/// lent without a copy. A packet needs a copy if it has several buffers, or a buffer that was added to the pool after the kernel mapped the
+/// pool. Returns the number of copies.
 ///
 /// # Errors
 /// If the next packet could not be copied.

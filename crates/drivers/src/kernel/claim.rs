@@ -1,9 +1,8 @@
 //! Keeps received packets of a port away from the kernel's stack, so that the stack does not answer them.
 //!
-//! An nftables chain at the port's ingress drops everything; packet sockets get their copy earlier. The chain's table
-//! is owned by the netlink socket that created it. The kernel removes the table when the socket is closed, even if
-//! the process is killed. A claim needs only `CAP_NET_ADMIN` in the namespace, so it also works in a user namespace.
-//! `nft list ruleset` shows it.
+//! An nftables chain at the port's ingress drops everything; packet sockets get their copy earlier. The chain's table is owned by the
+//! netlink socket that created it. The kernel removes the table when the socket is closed, even if the process is killed. A claim needs
+//! only `CAP_NET_ADMIN` in the namespace, so it also works in a user namespace. `nft list ruleset` shows the table.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,7 +23,7 @@ const NFTA_CHAIN_TYPE: u16 = 7;
 const NFTA_HOOK_HOOKNUM: u16 = 1;
 const NFTA_HOOK_PRIORITY: u16 = 2;
 const NFTA_HOOK_DEV: u16 = 3;
-/// The kernel removes the table with its socket, and no other socket can change it.
+/// The kernel removes the table when the socket that created it is closed, and no other socket can change the table.
 const NFT_TABLE_F_OWNER: u32 = 2;
 const NF_DROP: u32 = 0;
 /// Sequence number of the message that creates the table.
@@ -32,7 +31,7 @@ const TABLE: u32 = 2;
 /// Runs before any hook that an operator is likely to add.
 const PRIORITY: i32 = -500;
 
-/// A claim of an interface: while it lives, the kernel's stack receives nothing from the interface.
+/// An interface claimed for the router: while this exists, the kernel's stack receives nothing from the interface.
 pub(crate) struct Claim {
     _owner: OwnedFd,
 }

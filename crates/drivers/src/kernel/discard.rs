@@ -12,7 +12,7 @@ use super::sys;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Starts the thread if it is not running. It shares the caller's file descriptor table.
+/// Starts the thread if it is not running. The thread shares the caller's file descriptor table.
 pub(super) fn begin() -> Option<&'static Sender<Work>> {
     static THREAD: OnceLock<Option<Sender<Work>>> = OnceLock::new();
     let start = || {

@@ -21,7 +21,7 @@ impl Hidden {
     /// Creates a hidden directory next to `path`.
     ///
     /// # Errors
-    /// If it cannot be created, or another user has replaced it.
+    /// If the directory cannot be created, or another user has replaced it.
     pub fn beside(path: &Path) -> io::Result<Hidden> {
         // A killed router may have left its directory behind.
         for n in 0..NAMES {
@@ -43,7 +43,7 @@ impl Hidden {
         Err(io::Error::other("too many .volley-* directories left by killed routers: remove them"))
     }
 
-    /// Returns a path in the directory that stays valid if parent directories are renamed or replaced. Only the
+    /// Returns the path of a socket in the directory. The path stays valid if parent directories are renamed or replaced, but only the
     /// calling thread can use it.
     pub fn inside(&self) -> PathBuf {
         format!("/proc/thread-self/fd/{}/socket", self.directory.as_raw_fd()).into()

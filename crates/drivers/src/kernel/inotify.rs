@@ -9,7 +9,7 @@ use super::sys;
 
 /// An event of a watched file.
 pub(crate) enum Event {
-    /// The file of this watch is gone: no process has it open, or mapped, or a path to it.
+    /// The file of this watch is gone: no process has it open or mapped, and no path leads to it.
     Gone(i32),
     /// A process has written to the file of this watch, or removed pages from it.
     Changed(i32),
@@ -43,8 +43,9 @@ impl Watches {
         self.watch(file, libc::IN_DELETE_SELF)
     }
 
-    /// Watches for the first change of an open file by a system call; stores through mappings are none. Nobody can fill the
-    /// queue of events, so an event is lost only without memory for it. An instance with such watches has no others. Returns the number of the watch.
+    /// Watches for the first change that a system call makes to an open file; writes through a mapping are not reported. Nobody can fill
+    /// the queue of events, so an event is lost only if the kernel has no memory for it. An instance with such watches must have no other
+    /// watches. Returns the number of the watch.
     ///
     /// # Errors
     /// The kernel's error.

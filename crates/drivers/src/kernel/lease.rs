@@ -54,7 +54,7 @@ fn set(file: BorrowedFd<'_>, kind: i32) -> io::Result<()> {
     sys::check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) } as isize).map(|_| ())
 }
 
-/// Blocks the signal of leases in this thread.
+/// Blocks, in this thread, the signal that the kernel sends when another process opens a leased file.
 fn block_signal() -> io::Result<()> {
     // SAFETY: zeros are a valid set, and the calls fill and read it.
     let error = unsafe {

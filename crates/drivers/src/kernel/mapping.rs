@@ -43,7 +43,8 @@ impl Mapping {
         word.is_aligned().then(|| unsafe { AtomicU32::from_ptr(word) })
     }
 
-    /// Returns a copy of a header. The kernel may be writing it, if it owns that part: any bits are a valid `T`.
+    /// Returns a copy of the header at offset `at`. If the kernel owns that part of the ring, it may write
+    /// the header at the same time: any bits are a valid `T`.
     #[inline]
     pub(crate) fn read<T: Plain>(&self, at: usize) -> Option<T> {
         let from = self.at(at, size_of::<T>())?.cast::<T>();
@@ -63,7 +64,7 @@ impl Mapping {
         }
     }
 
-    /// Returns the bytes at a place.
+    /// Returns the `len` bytes at offset `at`.
     ///
     /// # Safety
     /// The kernel has given this part of the ring to user space, and does not get it back while the bytes are

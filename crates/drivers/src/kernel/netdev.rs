@@ -9,8 +9,8 @@ use libc::{c_char, c_int, c_short, c_ulong, ifreq};
 
 use super::sys;
 
-/// A network interface. It is identified by its index, so it survives renaming, and a new interface of the same name
-/// is not mistaken for it.
+/// A network interface, identified by its index. So a renamed interface is still found, and a new interface with its old name is not
+/// mistaken for it.
 pub(crate) struct Netdev {
     /// A socket of the interface's namespace.
     socket: OwnedFd,
@@ -229,7 +229,8 @@ pub(crate) fn carries_default_route(name: &str) -> bool {
     default_in_ip4(&table("route"), name) || default_in_ip6(&table("ipv6_route"), name)
 }
 
-/// Searches `/proc/net/route`: interface, destination, gateway, flags, …, mask at 7.
+/// Searches `/proc/net/route` for a default route through interface `name`. The fields are interface, destination, gateway, flags, …, and
+/// mask at index 7.
 fn default_in_ip4(table: &str, name: &str) -> bool {
     table
         .lines()
@@ -237,8 +238,8 @@ fn default_in_ip4(table: &str, name: &str) -> bool {
         .any(|w| matches!(w[..], [interface, "00000000", _, _, _, _, _, "00000000", ..] if interface == name))
 }
 
-/// Searches `/proc/net/ipv6_route`: destination, prefix length, …, flags at 8, interface. Ignores reject routes
-/// (`RTF_REJECT`).
+/// Searches `/proc/net/ipv6_route` for a default route through interface `name`, other than a reject route (`RTF_REJECT`). The fields are
+/// destination, prefix length, …, flags at index 8, and interface.
 fn default_in_ip6(table: &str, name: &str) -> bool {
     const RTF_REJECT: u32 = 0x200;
     table.lines().map(|l| l.split_whitespace().collect::<Vec<_>>()).any(|w| {

@@ -74,7 +74,7 @@ impl Scratch {
     }
 }
 
-/// Returns the auxiliary data of a packet socket, the only control message.
+/// Returns the auxiliary data of a packet socket, if it is the first control message in `control`.
 fn auxiliary(control: &[u64; 8], len: usize) -> Option<libc::tpacket_auxdata> {
     const LEN: usize = CONTROL + size_of::<libc::tpacket_auxdata>();
     const { assert!(LEN <= 64) };
@@ -95,9 +95,8 @@ pub(crate) fn tag(status: u32, tpid: u16, tci: u16) -> Option<[u8; 4]> {
     valid(libc::TP_STATUS_VLAN_VALID).then_some([a, b, c, d])
 }
 
-/// Fills the last packet of a frame, new and empty, with these bytes. Inserts the tag after the Ethernet addresses
-/// and sets the flags from the header. Returns `false`, and frees the packet, if buffers run out or the header
-/// contradicts the packet.
+/// Fills the last packet of a frame, which must be new and empty, with these bytes. Inserts the tag after the Ethernet addresses and sets
+/// the flags from the header. Returns `false`, and frees the packet, if buffers run out or the header contradicts the packet.
 #[must_use]
 #[inline]
 pub(crate) fn fill_last(

@@ -15,15 +15,15 @@ pub(crate) fn check(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// Lowers the priority of this thread, because its kernel work for untrusted peers may take long. On a busy core it
-/// gets a tenth of a worker's time: enough to release kernel locks soon.
+/// Lowers the priority of this thread, because its kernel work for untrusted peers may take long. On a busy core the thread gets a tenth of
+/// a worker's time: enough to release kernel locks soon.
 pub(crate) fn give_way_to_workers() {
     const NICE: c_int = 10;
     // SAFETY: no memory is involved. 0 is the calling thread, and every process may lower its priority.
     let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
 }
 
-/// Opens a socket that other programs do not inherit. The protocol of packet sockets is in network byte order.
+/// Opens a socket that other programs do not inherit. For packet sockets, `protocol` is in network byte order.
 pub(crate) fn socket(domain: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
     socket_of_strangers(domain, kind, protocol).map(apart::above)
 }
@@ -45,7 +45,7 @@ pub(crate) fn memory_file(name: &CStr) -> io::Result<OwnedFd> {
 /// Plain data exchanged with the kernel: integers without padding, for which every bit pattern is valid.
 ///
 /// # Safety
-/// The implementer guarantees these properties.
+/// The implementer of this trait guarantees that the type has these properties.
 pub(crate) unsafe trait Plain: Copy {}
 // SAFETY: integers.
 unsafe impl Plain for c_int {}
@@ -147,7 +147,7 @@ pub(crate) unsafe fn bind<T>(fd: BorrowedFd<'_>, address: &T) -> io::Result<()> 
 /// Calls `ioctl` with a pointer argument.
 ///
 /// # Safety
-/// `argument` is what `request` takes, and what it points to lives through the call.
+/// `argument` is a valid argument of `request`, and the memory that it points to lives through the call.
 pub(crate) unsafe fn ioctl<T>(fd: BorrowedFd<'_>, request: c_ulong, argument: *mut T) -> io::Result<()> {
     // SAFETY: guaranteed by the caller.
     let r = unsafe { libc::ioctl(fd.as_raw_fd(), request as _, argument) };
@@ -170,9 +170,9 @@ pub(crate) fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
     check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } as isize).map(|_| ())
 }
 
-/// Detaches a child process between `fork` and `exec`. The child gets its own session and ignores termination
-/// signals. SIGABRT is among them, because a service manager's watchdog sends it to all processes of a service. Only
-/// the first three files stay open. Makes system calls only, as required between `fork` and `exec`.
+/// Detaches a child process between `fork` and `exec`. The child gets its own session and ignores termination signals. SIGABRT is among
+/// them, because a service manager's watchdog sends it to all processes of a service. Only standard input, output and error stay open. This
+/// function makes only system calls, as required between `fork` and `exec`.
 pub(crate) fn apart() -> io::Result<()> {
     // SAFETY: no memory is involved except the signal dispositions. Only `exec` closes files, and none of their owners
     // is left then.

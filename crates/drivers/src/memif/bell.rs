@@ -1,8 +1,8 @@
 //! An event descriptor shared with a peer.
 //!
-//! Closing its last copy may block forever (see `kernel::apart`). So the connection's thread, which may hang, keeps a
-//! copy until all others are closed. A thread (`kernel::discard`) closes the other copies too, because each close may
-//! take milliseconds: all event descriptors of a machine share one inode, and a peer may hold very many locks on it.
+//! Closing the last copy of the descriptor may block forever (see `kernel::apart`). So the connection's thread, which may hang, keeps a
+//! copy until all others are closed. The other copies are closed on a separate thread too (`kernel::discard`), because each close may take
+//! milliseconds: all event descriptors of a machine share one inode, and a peer may hold very many locks on that inode.
 
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

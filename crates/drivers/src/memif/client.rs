@@ -1,5 +1,5 @@
-//! The client's state machine of an interface. It looks for the server, offers its memory, and starts again when the
-//! connection is lost. It does no I/O: events and the time go in, actions come out.
+//! The state machine of an interface in the client role. It connects to the server, offers its memory, and starts again when the connection
+//! is lost. It does no I/O: its input is events and the time, and its output is actions.
 //!
 //! ```text
 //!                  ┌──────────────────── 1 s ─────────────────────┐
@@ -9,9 +9,9 @@
 //!     └─Down── any
 //! ```
 //!
-//! While offering, it sends one message at a time and waits for the server's acknowledgement. VPP 26.06 needs that: it
-//! reads only one message each time a message arrives, so messages sent together may stay unread. A server that does
-//! not acknowledge gets all remaining messages after 250 ms.
+//! In the state `Offering`, the client sends one message at a time and waits for the server's acknowledgement. VPP 26.06 needs that: it
+//! reads only one message each time a message arrives, so messages sent together may stay unread. If an acknowledgement is missing after
+//! 250 ms, the client sends all remaining messages.
 
 use super::message::{AddRing, Init, Message, SECRET_LEN, VERSION};
 use super::server::or_no_reason;
@@ -31,7 +31,7 @@ pub(super) struct Wish {
     pub(super) secret: Option<[u8; SECRET_LEN]>,
     /// Name of the interface, sent to the peer.
     pub(super) name: String,
-    /// The largest number of rings in each direction, with ring and buffer sizes.
+    /// The largest layout to offer: number of rings in each direction, ring size and buffer size.
     pub(super) layout: Layout,
 }
 
@@ -40,9 +40,9 @@ pub(super) struct Wish {
 pub(super) enum Event {
     /// The interface was set up or down.
     Admin(bool),
-    /// A message, or the number of an unknown type.
+    /// A message, or its type number if the type is unknown.
     Message(Result<Message, u16>),
-    /// The memory for [`Action::Make`] is ready: the size in bytes of each region.
+    /// The memory for [`Action::Make`] is ready. The numbers are the sizes of its regions in bytes.
     Made(Vec<u64>),
     /// The server closed the connection, or the connection failed.
     Closed(String),
@@ -51,7 +51,7 @@ pub(super) enum Event {
     End(String),
 }
 
-/// An action to carry out, in order. If one fails, the actions after it are skipped.
+/// An action for the caller. The caller carries actions out in order; if one fails, it skips the actions after it.
 #[derive(Debug, PartialEq)]
 pub(super) enum Action {
     /// Connect; report [`Event::Closed`] if that fails.
@@ -60,7 +60,7 @@ pub(super) enum Action {
     Make(Layout),
     /// Send a message. Messages about regions and rings carry their files.
     Send(Message),
-    /// Let packets pass. The strings are the peer's names of its program and interface.
+    /// Start to pass packets. The strings are the names that the peer has sent: of its program, and of its interface.
     Attach(String, String),
     /// Close the connection and drop the memory, for this reason.
     Close(String),
@@ -107,7 +107,7 @@ impl Client {
         }
     }
 
-    /// Handles the time that [`poll_timeout`](Client::poll_timeout) returned.
+    /// Acts on a timeout that is due. Call this at the time that [`poll_timeout`](Client::poll_timeout) returned.
     pub(super) fn timeout(&mut self, now: u64) -> Vec<Action> {
         match self.poll_timeout() {
             Some(due) if due <= now => {}
@@ -161,7 +161,7 @@ impl Client {
                     let version = |v: u16| format!("{}.{}", v >> 8, v & 0xff);
                     let (min, max) = (version(hello.min_version), version(hello.max_version));
                     return Err(format!(
-                        "the server supports protocol versions {min} to {max}, this router 2.0"
+                        "the server supports protocol versions {min} to {max}, but this router supports only 2.0"
                     ));
                 }
                 let own = self.wish.layout;
@@ -185,7 +185,7 @@ impl Client {
                 self.state = State::Up;
                 Ok(vec![Action::Attach(peer, interface)])
             }
-            _ => Err(format!("{kind} out of order")),
+            _ => Err(format!("{kind} arrived out of order")),
         }
     }
 
@@ -194,7 +194,7 @@ impl Client {
         vec![Action::Connect]
     }
 
-    /// Starts the offer to the server.
+    /// Prepares all messages of the offer. Returns the action that sends the first of them.
     fn offer(&mut self, now: u64, layout: Layout, sizes: &[u64]) -> Vec<Action> {
         let Wish { id, secret, name, .. } = &self.wish;
         let (id, secret) = (*id, secret.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Memory of former connections that peers may still use.
+//! Memory of ended connections that peers may still use.
 //!
 //! The kernel charges a page of a shared file to the process that first touched it, until no process uses the page.
 //! So a peer that keeps the memory of ended connections and reconnects repeatedly would fill this router's memory.
@@ -6,9 +6,9 @@
 //! each file shows whether the memory is freed when the thread closes its own copy. The watch itself keeps nothing
 //! allocated.
 //!
-//! Until memory that this router has created is sealed, the peer can remove its pages: they are free then, although nobody
-//! has reserved what the router takes in their place; or they are in use elsewhere, which no later look at the file shows.
-//! A second watch reports the first such change.
+//! The peer can remove pages from memory that this router has created, until the memory is sealed. Either the removed pages are freed: then
+//! the router allocates pages in their place that nobody has reserved. Or they are still in use elsewhere, which no later check of the file
+//! shows. A second watch reports the first such change.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,13 +21,13 @@ use super::SECOND;
 use super::release::{Release, State};
 use crate::kernel::inotify::{Event, Watches};
 
-/// Most former connections of a server's interface whose memory may be in use: this router frees its part on another
-/// thread, and a client may connect again at once.
+/// Maximum number of ended connections of a server's interface whose memory may still be in use. More than 1 is needed because this router
+/// frees its part on another thread, and a client may connect again at once.
 pub(super) const OF_SERVER: usize = 4;
-/// The same of a client's interface, which connects again after a second: the memory is released by then.
+/// The same limit for a client's interface. The client connects again only after a second, when the memory is released.
 pub(super) const OF_CLIENT: usize = 1;
-/// Nanoseconds for which a file may exist after the proof: this router's other threads still unmap or fill it if the
-/// connection has ended early.
+/// Nanoseconds for which a file may still exist after the proof. If the connection has ended early, other threads of this router are still
+/// unmapping or filling the memory.
 const GRACE: u64 = 2 * SECOND;
 /// Nanoseconds for which memory counts as used if its state is unknown.
 const UNKNOWN: u64 = 3600 * SECOND;
@@ -35,26 +35,26 @@ const UNKNOWN: u64 = 3600 * SECOND;
 /// An interface: its socket and its ID.
 type Interface = (u32, u32);
 
-/// A connection, present or former.
+/// A connection, open or ended.
 #[derive(Debug)]
 struct Connection {
     interface: Interface,
     release: Arc<Release>,
-    /// Memory that the kernel may charge to this router.
+    /// Promises for memory that the kernel may charge to this router.
     promises: Vec<Arc<Promise>>,
     /// True if the peer can keep pages in use although the proof succeeds.
     doubtful: bool,
-    /// True if a process has written to created memory by a system call, or removed pages from it.
+    /// True if a process has used a system call to write to memory created by this router, or to remove pages from it.
     changed: bool,
-    /// Since when the file should be gone, in nanoseconds.
+    /// Time of the release in nanoseconds: from then on the files should no longer exist.
     released_at: Option<u64>,
-    /// Until when it counts although nothing shows any use of its memory, in nanoseconds.
+    /// Time in nanoseconds until which the connection counts as using memory although nothing shows such a use; `None` if the state of the
+    /// memory is known.
     unknown_until: Option<u64>,
 }
 
-/// Promises for an interface's memory that are kept after its release, until a time in nanoseconds. A peer may still
-/// use some of its pages ([`release`](super::release)). If memory limits are invisible, the free memory does not show
-/// that.
+/// Promises for an interface's memory that are kept after its release until the time `until`, in nanoseconds. A peer may still use some of
+/// the pages ([`release`](super::release)). If the process cannot see its memory limits, the free memory does not show that.
 #[derive(Debug)]
 struct Aftermath {
     interface: Interface,
@@ -75,18 +75,18 @@ impl Connection {
     }
 }
 
-/// The memory of all connections.
+/// The memory of all connections, open and ended.
 #[derive(Debug, Default)]
 pub(super) struct Former {
-    /// The inotify instance, if one could be created.
+    /// The inotify instance that reports files that are gone, if the kernel provided one.
     inotify: Option<Watches>,
     /// The connections by number.
     connections: BTreeMap<u64, Connection>,
-    /// The connections of the files that exist, by watch descriptor.
+    /// Numbers of the connections of the files that still exist, by watch descriptor of `inotify`.
     watches: BTreeMap<i32, u64>,
-    /// The inotify instance for changes of created memory, if one could be created.
+    /// The inotify instance that reports changes of memory created by this router, if the kernel provided one.
     changes: Option<Watches>,
-    /// The connections whose created memory has not changed, by watch descriptor of `changes`.
+    /// Numbers of the connections whose memory, created by this router, has not changed. The keys are watch descriptors of `changes`.
     unchanged: BTreeMap<i32, u64>,
     aftermath: Vec<Aftermath>,
     /// The number of the last connection.
@@ -94,7 +94,7 @@ pub(super) struct Former {
 }
 
 impl Former {
-    /// Returns an empty set. It gets its inotify instances now: other processes of this user may take all of them later.
+    /// Returns an empty set. The inotify instances are created now, because other processes of this user may take all of them later.
     pub(super) fn new() -> Former {
         Former { inotify: Watches::new().ok(), changes: Watches::new().ok(), ..Former::default() }
     }
@@ -102,8 +102,8 @@ impl Former {
     /// Watches the files of a new connection of an interface. Returns the connection's number in this set.
     ///
     /// # Errors
-    /// If more than `most` former connections may still use memory, a file is that of a former connection, or a file
-    /// cannot be watched. No new watch is left then.
+    /// If more than `most` ended connections of the interface may still use memory, one of the files belongs to an earlier connection, or a
+    /// file cannot be watched. The new watches are then removed.
     pub(super) fn begin(
         &mut self,
         interface: Interface,
@@ -143,7 +143,7 @@ impl Former {
         Ok(number)
     }
 
-    /// Watches for changes of memory that this router has created and filled, before the peer gets its file.
+    /// Watches for changes of memory that this router has created and filled. Call this before the peer gets the file.
     ///
     /// # Errors
     /// If the file cannot be watched.
@@ -153,13 +153,13 @@ impl Former {
         Ok(())
     }
 
-    /// True if a process has changed created memory by a system call so far.
+    /// True if a process has used a system call to change the memory that this router created for the connection.
     pub(super) fn is_changed(&mut self, number: u64) -> bool {
         self.read_changes();
         self.connections.get(&number).is_some_and(|c| c.changed)
     }
 
-    /// Checks the number of an interface's former connections whose memory may be in use.
+    /// Checks the number of an interface's ended connections whose memory may still be in use.
     ///
     /// # Errors
     /// If the number is more than `most`.
@@ -169,7 +169,7 @@ impl Former {
         match (all, unknown) {
             _ if all <= most => Ok(()),
             (_, 0) => Err(format!(
-                "the peer still uses the memory of {all} former connections: waiting until it releases it"
+                "the peer still uses the memory of {all} former connections: waiting until the peer releases this memory"
             )),
             _ => Err(format!(
                 "peers may secretly use the memory of {unknown} former connections: waiting for at most {} minutes, or until the interface is set down and up",
@@ -187,7 +187,7 @@ impl Former {
         }
     }
 
-    /// Forgets a connection: the kernel charges its memory to the peer alone.
+    /// Removes a connection and its watches, because the kernel charges its memory to the peer alone.
     pub(super) fn forget(&mut self, number: u64) {
         self.unwatch(number);
         if let Some(connection) = self.connections.remove(&number) {
@@ -195,8 +195,8 @@ impl Former {
         }
     }
 
-    /// Forgets an interface's connections with memory in an unknown state, and its promises kept after a release: the
-    /// operator takes the risk.
+    /// Removes the interface's connections whose memory is in an unknown state, and the promises kept after a release: the operator takes
+    /// the risk.
     pub(super) fn forgive(&mut self, interface: Interface) {
         let forgiven = |c: &Connection| c.interface == interface && c.unknown_until.is_some();
         let numbers: Vec<u64> =
@@ -231,7 +231,7 @@ impl Former {
         unknown.chain(self.aftermath.iter().map(|a| a.until)).map(|until| until.max(now + SECOND)).min()
     }
 
-    /// Forgets the connections whose memory is released. Returns the interfaces with newly unknown memory.
+    /// Removes the connections whose memory is released. Returns the interfaces of connections whose memory has just become unknown.
     pub(super) fn look(&mut self, now: u64) -> Vec<Interface> {
         // The threads close the memory before they report, so the watches are read after the reports.
         let states: Vec<(u64, State)> =
@@ -279,7 +279,7 @@ impl Former {
         });
     }
 
-    /// Marks the connections whose created memory has changed.
+    /// Marks the connections whose memory, created by this router, has changed.
     fn read_changes(&mut self) {
         let mut events = Vec::new();
         self.changes.iter().for_each(|changes| changes.read(|event| events.push(event)));
@@ -400,7 +400,7 @@ mod tests {
         }
     }
 
-    /// It could move the pages into sockets first, or have the router take others that nobody has reserved.
+    /// The peer could move the pages into sockets first, or make the router allocate other pages that nobody has reserved.
     #[test]
     fn a_peer_that_removes_pages_of_created_memory_is_found() {
         let removes = [libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, 0];

@@ -1,8 +1,8 @@
-//! Rings whose packets stay in the router's own buffers, for a trusted peer: the pool's memory is a region, and
-//! nothing is copied.
+//! Rings whose packets stay in the router's own buffers, for a trusted peer: the pool's memory is shared as a region, and nothing is
+//! copied.
 //!
-//! Buffers that the peer has are lent ([`LentInOrder`]). This side records each slot's buffer, so no descriptor that
-//! the peer writes can give a buffer two owners. The peer is trusted not to write into the other buffers of the pool.
+//! Buffers given to the peer are lent ([`LentInOrder`]). This side records each slot's buffer, so no descriptor that the peer writes can
+//! give a buffer two owners. The peer is trusted not to write into the other buffers of the pool.
 
 use buf::layout::{DATA, DATA_ROOM};
 use buf::{Cache, FRAME_SIZE, Frame, Held, LentInOrder, Packet, Pool, Unsent};
@@ -15,7 +15,7 @@ use super::tx::Stop;
 /// Index of the region with the pool's memory.
 pub(super) const REGION: u16 = 1;
 
-/// Buffers of one ring lent to the peer, for consecutive slots; the oldest comes back first.
+/// The buffers of one ring that are lent to the peer, in consecutive slots. The oldest buffer is returned first.
 pub(super) struct Lending(LentInOrder);
 
 impl Lending {
@@ -77,8 +77,8 @@ impl Lending {
         judged
     }
 
-    /// Returns the whole packet that begins in slot `used`. Its parts are joined from last to first, so the cost is
-    /// linear in their number.
+    /// Returns the packet of several parts that begins in slot `used`, or `None` if it is unusable. Moves `used` to the slot after the
+    /// packet. The parts are joined from last to first, so the cost is linear in their number.
     #[cold]
     #[inline(never)]
     fn parts(&mut self, ring: &Ring, used: &mut u16, available: u16, cache: &mut Cache) -> Option<Held> {
@@ -108,7 +108,7 @@ impl Lending {
         whole
     }
 
-    /// Offers the peer empty buffers for all slots without one.
+    /// Gives the peer an empty buffer for each slot without one.
     fn replenish(&mut self, ring: &mut Ring, cache: &mut Cache) {
         let first = ring.given();
         let mut given = 0;
@@ -123,8 +123,7 @@ impl Lending {
         }
     }
 
-    /// Lends the peer packets from the front of the frame. Returns the number of slots used, and why the rest was not
-    /// sent.
+    /// Lends packets from the front of the frame to the peer. Returns the number of slots used, and the reason if packets are left.
     pub(super) fn send(
         &mut self,
         ring: &mut Ring,

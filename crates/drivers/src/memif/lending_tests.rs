@@ -73,7 +73,7 @@ impl Peer {
         }
     }
 
-    /// Sets the peer's index of a ring to `behind` slots before the router's.
+    /// Sets the peer's index in the ring to `behind` slots before the router's index.
     fn move_tail(&self, direction: Direction, behind: u16) {
         let head = self.word(direction, HEAD).load(Ordering::Acquire);
         self.word(direction, TAIL).store(head.wrapping_sub(behind), Ordering::Release);
@@ -106,14 +106,15 @@ fn nothing_is_lost(link: Link, held: Vec<Frame>, mut cache: Cache, pool: &Pool) 
 enum Op {
     /// The peer writes the descriptors from this slot on.
     Describe(u16, Vec<[u16; 3]>),
-    /// The peer moves its index of the ring to the router (true), or from the router.
+    /// The peer sets its index in the ring to the router (true), or in the ring from the router (false), to
+    /// this many slots before the router's index.
     Move(bool, u16),
     /// The peer writes anywhere into a ring.
     Write(bool, usize, u16),
     /// The peer writes into a buffer.
     Data(usize, usize, u8),
     Poll,
-    /// The router sends the packets that it received first, or packets of these lengths.
+    /// The router sends the packets that it received first (`Forward`), or packets of these lengths (`Send`).
     Forward,
     Send(Vec<usize>),
     /// The router frees the packets that it received first.
@@ -258,7 +259,7 @@ fn a_peer_that_writes_concurrently_cannot_duplicate_a_buffer() {
     nothing_is_lost(Link { rx, tx, peer }, Vec::new(), cache, &pool);
 }
 
-/// The limit bounds the time that one packet takes in a poll.
+/// This limit bounds the time that the parts of one packet take in a poll.
 #[test]
 #[cfg(not(miri))]
 fn the_number_of_parts_of_a_packet_is_limited() {

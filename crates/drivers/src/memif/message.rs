@@ -1,7 +1,6 @@
 //! Messages of the control channel: 128 bytes each, in native byte order, with unused bytes zero.
 //!
-//! The layout is that of protocol version 2.0, packed: a type of 16 bits, then the fields in the order of the types
-//! here.
+//! The layout is that of protocol version 2.0: a type of 16 bits, and then the fields in the order of the structs below, without padding.
 
 use std::fmt;
 
@@ -15,7 +14,7 @@ pub const SECRET_LEN: usize = 24;
 const NAME_LEN: usize = 32;
 /// Length of a disconnection reason in bytes.
 const REASON_LEN: usize = 96;
-/// Flag of a ring by which the client sends packets.
+/// Flag of a ring in which the client sends packets to the server.
 const TO_SERVER: u16 = 1;
 
 /// Direction of the packets in a ring.
@@ -27,7 +26,7 @@ pub enum Direction {
     ToClient,
 }
 
-/// The server's capabilities, its first message.
+/// The server's first message, which states its capabilities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) name: String,
@@ -86,9 +85,9 @@ pub(super) enum Message {
         size: u64,
     },
     AddRing(AddRing),
-    /// The client has sent everything; with the name of its interface.
+    /// The client has sent its whole offer. The text is the name of the client's interface.
     Connect(String),
-    /// The server has sent everything; with the name of its interface.
+    /// The server has accepted the offer. The text is the name of the server's interface.
     Connected(String),
     Disconnect {
         code: u32,
@@ -114,7 +113,7 @@ impl Message {
     /// Parses a message.
     ///
     /// # Errors
-    /// Returns the type if it is unknown.
+    /// Returns the message type if it is unknown.
     pub(super) fn parse(bytes: &[u8; LEN]) -> Result<Message, u16> {
         let mut r = Reader(bytes);
         Ok(match r.u16() {
@@ -205,7 +204,8 @@ impl Message {
     }
 }
 
-/// Reads fields from the front. All fields together are shorter than a message; bytes beyond its end read as zeros.
+/// Reads the fields of a message in order. All fields together are shorter than a message; bytes beyond the end of the message read as
+/// zeros.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -233,8 +233,8 @@ impl Reader<'_> {
         u64::from_ne_bytes(self.array())
     }
 
-    /// Reads text up to the first zero byte. It comes from an untrusted peer and ends in logs and on terminals, so
-    /// control characters are replaced.
+    /// Reads text up to the first zero byte. The text comes from an untrusted peer and may appear in logs and on terminals, so control
+    /// characters are replaced.
     fn text(&mut self, len: usize) -> String {
         let (field, rest) = self.0.split_at(len.min(self.0.len()));
         self.0 = rest;

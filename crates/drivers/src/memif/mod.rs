@@ -1,8 +1,8 @@
 //! `memif`: packets over shared memory, to another program on this machine.
 //!
-//! Two programs connect over a UNIX socket. The *server* ("master") listens. The *client* ("slave") brings the
-//! memory, the rings in it, and event descriptors by which each side wakes the other. Then packets pass without
-//! system calls. The protocol is version 2.0, as in VPP, DPDK (`net_memif`) and libmemif.
+//! Two programs connect over a UNIX socket. The *server* ("master") listens. The *client* ("slave") provides the memory, the rings in it,
+//! and event descriptors by which each side wakes the other. Then packets pass without system calls. The protocol is version 2.0, as in
+//! VPP, DPDK (`net_memif`) and libmemif.
 //!
 //! * The control channel: `message.rs` has the messages; `server.rs` and `client.rs` the state machines, without I/O;
 //!   `channel/` the sockets. `sockets/` ([`Sockets`]) drives them on the main thread.
@@ -11,10 +11,9 @@
 //!   `signal.rs` wakes peers.
 //! * `tester.rs` ([`Tester`]) is a load generator.
 //!
-//! The peer is untrusted. Everything it writes is copied out once, checked, and used from the copy. After an error of
-//! the peer, the router ends the connection or drops the packet. A [`trusted`](Config::trusted) peer may bring memory
-//! that it can take away again, which would kill this process. Or it shares the router's own memory, and nothing is
-//! copied.
+//! The peer is untrusted. The router copies everything that the peer writes once, checks the copy, and uses only the copy. After an error
+//! of the peer, the router ends the connection or drops the packet. A [`trusted`](Config::trusted) client may provide memory that it can
+//! remove again, which would kill this process. With a trusted server, the router shares its own buffers, and packets are not copied.
 
 mod bell;
 mod channel;
@@ -66,16 +65,16 @@ const MAX_QUEUES: usize = 64;
 /// Allowed buffer sizes of a client in bytes.
 const BUFFER_SIZES: std::ops::RangeInclusive<u32> = 64..=65_536;
 
-/// The side of a connection.
+/// Role of one side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The server ("master"), which listens.
     Server,
-    /// The client ("slave"), which connects and brings the memory.
+    /// The client ("slave"), which connects and provides the memory.
     Client,
 }
 
-/// The secret that a client must know, 1 to 24 bytes. Its `Debug` output hides it, because that may end in a log.
+/// The secret that a client must know, 1 to 24 bytes. The `Debug` output hides the text, because the output may be logged.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -121,7 +120,7 @@ pub struct Config {
     pub id: u32,
     /// Role of this side.
     pub role: Role,
-    /// Number of receive queues. A server's client may have another number of rings; they are spread over the queues.
+    /// Number of receive queues. A server's client may have another number of rings; the rings are spread over the queues.
     pub rx_queues: usize,
     /// Number of transmit queues.
     pub tx_queues: usize,
@@ -131,8 +130,8 @@ pub struct Config {
     pub buffer_size: u32,
     /// The secret that a client must know.
     pub secret: Option<Secret>,
-    /// True if the peer is trusted. A server's trusted peer may bring memory that it can take away again, which would
-    /// kill this process. A client's trusted peer can write to all buffers of the router, and packets are not copied.
+    /// True if the peer is trusted. A trusted client may provide memory that it can remove again, which would kill this process. A trusted
+    /// server can write to all buffers of the router, and packets are not copied.
     pub trusted: bool,
 }
 
@@ -160,7 +159,7 @@ impl Config {
     /// Checks the configuration.
     ///
     /// # Errors
-    /// Returns which setting is invalid.
+    /// Returns an error text that names the invalid setting.
     pub fn check(&self) -> Result<(), String> {
         let queues = 1..=MAX_QUEUES;
         if !queues.contains(&self.rx_queues) || !queues.contains(&self.tx_queues) {
@@ -208,7 +207,7 @@ impl Config {
     }
 }
 
-/// Layout of a client's memory: all rings, those to the server first, then their buffers in the same order.
+/// Layout of a client's memory: all rings, those to the server first, and then the buffers of the rings in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
     to_server: u16,

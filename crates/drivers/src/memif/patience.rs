@@ -1,9 +1,9 @@
 //! Limits the time that a worker waits for a peer's memory.
 //!
-//! A peer can punch holes into its memory (`fallocate(2)`). The kernel fills a hole when it is read or written. While
-//! the kernel punches a hole, threads that touch the hole sleep: 0.1 s per GiB. So the time of slow turns with a page
-//! fault and a sleep counts against the peer. Turns that are slow only because the worker was not scheduled do not
-//! count.
+//! A peer can punch holes into its memory (`fallocate(2)`). The kernel fills a hole when it is read or written. While the kernel punches a
+//! hole, threads that touch the hole sleep: 0.1 s per GiB. So the router measures each turn, that is, each time that a worker uses the
+//! memory. The time of a slow turn with a page fault and a sleep counts against the peer. A turn that is slow only because the worker was
+//! not scheduled does not count.
 
 use std::cell::Cell;
 use std::sync::Mutex;
@@ -20,7 +20,7 @@ pub(super) type Ticks = u64;
 const SLOW: Ticks = 1_000_000;
 /// Limit of the accumulated ticks of slow turns.
 const MOST: Ticks = 1 << 29;
-/// One tick is forgiven for each of this many ticks that pass.
+/// The accumulated ticks decrease by one each time this many ticks pass.
 const FORGOTTEN: u64 = 100;
 
 /// Waits of this thread since it started.
@@ -50,8 +50,8 @@ thread_local! {
     static WAITS: Cell<Waits> = const { Cell::new(Waits { pages: 0, sleeps: 0 }) };
 }
 
-/// Accumulates the time that an interface's queues have waited for its peers' memory. It outlives a connection: a
-/// peer that reconnects does not get a new allowance.
+/// Accumulates the time that an interface's queues have waited for its peers' memory. The total is kept when a connection ends, so a peer
+/// that reconnects does not get a new allowance.
 #[derive(Default)]
 pub(super) struct Patience(Mutex<Debt>);
 
@@ -64,8 +64,8 @@ pub(super) struct Debt {
 }
 
 impl Patience {
-    /// Examines a turn that began at `since` and used the peer's memory, and starts the next turn. Returns true if
-    /// the turn was slow.
+    /// Examines a turn that began at `since` and used the peer's memory. Sets `since` to the current time, for the next turn. Returns true
+    /// if the turn was slow.
     ///
     /// # Errors
     /// If the turns have waited too long in total.
@@ -89,7 +89,7 @@ impl Patience {
 }
 
 impl Debt {
-    /// Forgives one unit per `forgotten` units since the last call, and adds `spent`, capped at `most / 4`. Returns
+    /// Decreases the total by one unit per `forgotten` units of time since the last call, and adds `spent`, but at most `most / 4`. Returns
     /// `false` if the total is then more than `most`.
     pub(super) fn add(&mut self, now: u64, spent: u64, most: u64, forgotten: u64) -> bool {
         let forgiven = now.saturating_sub(self.at) / forgotten;
@@ -105,7 +105,8 @@ impl Debt {
 mod tests {
     use super::*;
 
-    /// Returns how many of `turns` turns exceed the limit. Each takes `ticks` ticks, with `between` ticks before it.
+    /// Returns how many of `turns` turns exceed the limit. Each turn takes `ticks` ticks and begins `between` ticks after the end of the
+    /// previous turn.
     fn judged(debt: &mut Debt, turns: u64, ticks: Ticks, between: Ticks) -> usize {
         let turn = |debt: &mut Debt| debt.add(debt.at + between + ticks, ticks, MOST, FORGOTTEN);
         (0..turns).filter(|_| !turn(debt)).count()

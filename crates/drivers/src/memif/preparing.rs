@@ -1,9 +1,8 @@
-//! Prepares shared memory on a separate thread before packets pass: a malicious peer can make this block.
+//! Prepares shared memory on a separate thread before packets pass, because a malicious peer can make the preparation block.
 //!
-//! A thread that maps, seals or touches memory sleeps while another process removes pages from it
-//! (`FALLOC_FL_PUNCH_HOLE`). A peer can make that last forever, with a thread of lowest priority on busy cores. So
-//! this thread seals the memory against hole punching (`F_SEAL_FUTURE_WRITE`) before the router's other threads touch
-//! the memory.
+//! A thread that maps, seals or touches memory sleeps while another process removes pages from it (`FALLOC_FL_PUNCH_HOLE`). A peer can make
+//! that sleep last forever, by removing pages with a thread of lowest priority on busy cores. So the separate thread seals the memory
+//! against hole punching (`F_SEAL_FUTURE_WRITE`) before the router's other threads touch the memory.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,7 +24,7 @@ pub(super) struct Preparing<T> {
 }
 
 impl<T: Send + 'static> Preparing<T> {
-    /// Runs `work` with copies of `files` on a thread of `crew`, which then rings `bell`.
+    /// Runs `work` with copies of `files` on a thread of `crew`. The thread rings `bell` when `work` has ended.
     ///
     /// # Errors
     /// If the thread cannot be created.
@@ -51,7 +50,7 @@ impl<T: Send + 'static> Preparing<T> {
         Ok(Preparing { result, until: now + PATIENCE })
     }
 
-    /// Returns the result, if it is there or the deadline has passed.
+    /// Returns the result if the thread has finished, or an error if the deadline has passed.
     pub(super) fn poll(&self, now: u64) -> Option<Result<T, String>> {
         match self.result.try_recv() {
             Ok(result) => Some(result),

@@ -109,7 +109,7 @@ fn a_client_and_a_server_agree() {
     assert_eq!(c.poll_timeout(), None);
 }
 
-/// Returns why a server refuses this request for an interface in state `listed`.
+/// Returns the reason that a server gives when it refuses this request for an interface in state `listed`.
 fn refusal(init: Init, listed: Option<Listed>) -> String {
     let (mut s, _) = Server::<()>::new(0);
     let actions = s.handle(server::Event::Message(Ok(Message::Init(init)), None), |_| listed.clone());
@@ -129,7 +129,10 @@ fn a_refused_client_gets_the_reason() {
         f(&mut init);
         refusal(init, Some(listed()))
     };
-    assert_eq!(other(|i| i.version = 0x0301), "the client uses protocol version 3.1, this router 2.0");
+    assert_eq!(
+        other(|i| i.version = 0x0301),
+        "the client uses protocol version 3.1, but this router uses 2.0"
+    );
     assert_eq!(other(|i| i.secret[0] = b'S'), "the secret for interface id 3 is wrong");
     assert_eq!(other(|i| i.secret = [0; SECRET_LEN]), "the secret for interface id 3 is wrong");
     assert_eq!(other(|i| i.mode = 1), "interface id 3 uses Ethernet mode, not mode 1");
@@ -150,7 +153,7 @@ fn a_server_of_another_version_is_refused() {
     let Some(server::Action::Send(Message::Hello(hello))) = hello.into_iter().next() else { panic!() };
     let hello = Hello { min_version: 0x0201, max_version: 0x0300, ..hello };
     let actions = c.handle(0, client::Event::Message(Ok(Message::Hello(hello))));
-    let why = "the server supports protocol versions 2.1 to 3.0, this router 2.0";
+    let why = "the server supports protocol versions 2.1 to 3.0, but this router supports only 2.0";
     assert_eq!(actions.last(), Some(&client::Action::Close(why.into())));
 }
 

@@ -1,12 +1,11 @@
 //! Memory shared with a peer.
 //!
-//! The peer can write to it at any time, so nothing in it is ever borrowed. Bytes are copied in and out through raw
-//! pointers. Descriptors are copied out once, checked, and used from the copy.
+//! The peer can write to a mapping at any time, so the only Rust references to it are to atomic words in the ring headers (flags, head and
+//! tail). All other bytes are copied in and out through raw pointers. Descriptors are copied out once, checked, and used from the copy.
 //!
-//! Memory must not vanish under a mapping: SIGBUS would kill the process. So an untrusted peer must bring files that
-//! cannot shrink (`F_SEAL_SHRINK`). They must have ordinary pages, whose holes the kernel fills; it may fail to fill
-//! holes in huge pages. A worker must not wait while a peer takes pages away, so the files are sealed against that,
-//! too (`preparing.rs`).
+//! Mapped memory must not vanish: SIGBUS would kill the process. So the files of an untrusted peer must be sealed against shrinking
+//! (`F_SEAL_SHRINK`). They must have ordinary pages, because the kernel may fail to fill holes in huge pages. A worker must not wait while
+//! a peer removes pages, so the router seals the files against page removal, too (`preparing.rs`).
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -39,7 +38,7 @@ pub(super) fn is_memory(file: BorrowedFd<'_>) -> bool {
     seals(file).is_some()
 }
 
-/// Adds seals to a file. Waits while another process removes pages from it: the kernel serialises both.
+/// Adds seals to a file. Waits while another process removes pages from the file, because the kernel serializes the two operations.
 fn add_seals(file: BorrowedFd<'_>, seals: i32) -> io::Result<()> {
     // SAFETY: no memory is involved.
     sys::check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } as isize).map(|_| ())
@@ -57,8 +56,8 @@ pub(super) fn seal(file: BorrowedFd<'_>) -> Result<(), String> {
     }
 }
 
-/// Returns how many of the first `len` bytes of a sealed file have no pages. The seals keep the peer from removing pages.
-/// Allocated bytes are no measure: they include pages beyond the end of the file, which the kernel cannot always free.
+/// Returns how many of the first `len` bytes of a sealed file have no pages. The seals keep the peer from removing pages. The number of
+/// allocated bytes does not show this: it includes pages beyond the end of the file, which the kernel cannot always free.
 fn holes(file: BorrowedFd<'_>, len: u64) -> io::Result<u64> {
     // The peer's own file has a place to read from, and a lock on it.
     let own = again(file)?;
@@ -101,8 +100,8 @@ pub(super) fn seal_unused(file: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-/// Opens memory a second time, for reading and writing. The peer may have a lease on the file; this call does not wait for
-/// it.
+/// Opens memory a second time, for reading and writing. If the peer has a lease on the file, this call fails instead of waiting for the end
+/// of the lease.
 pub(super) fn again(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     // A thread may have a table of its own: `/proc/self` would name files of another table.
     let path = format!("/proc/thread-self/fd/{}", file.as_raw_fd());
@@ -129,11 +128,11 @@ pub(super) fn fill(file: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Seals memory that this process has created and [filled](fill), after the server has mapped it, and checks that no page
-/// is missing.
+/// Seals memory that this process has created and [filled](fill), and checks that no page is missing. Call this after the server has mapped
+/// the memory.
 ///
 /// # Errors
-/// As [`seal`]; or if pages are missing. The event of their removal may still be on its way.
+/// As for [`seal`], and if pages are missing. The inotify event of their removal may arrive later.
 pub(super) fn seal_filled(file: BorrowedFd<'_>) -> Result<(), String> {
     seal(file)?;
     let missing = sizes(file).and_then(|(size, _)| holes(file, size));
@@ -222,8 +221,9 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Creates zeroed memory for sharing. Its size is sealed. Returns a second open file of the memory, if it can be
-    /// opened: the kernel ignores the one from `memfd_create(2)` when it checks for other open files before a lease.
+    /// Creates zeroed memory for sharing, with a sealed size. Returns a mapping and a second open file of the memory. The second file is
+    /// needed because the kernel ignores the one from `memfd_create(2)` when it checks for other open files before a lease. If it cannot be
+    /// opened, a copy of the first file is returned.
     pub(super) fn create(name: &CStr, len: usize) -> io::Result<(Region, OwnedFd)> {
         // SAFETY: the name is a string that ends with a zero.
         let fd = sys::check(unsafe {
@@ -244,7 +244,7 @@ impl Region {
     /// malicious peer can make this block.
     ///
     /// # Errors
-    /// Returns what is wrong with the file, for the operators of both sides.
+    /// Returns an error text for the operators of both sides: what is wrong with the file.
     pub(super) fn of_peer(file: BorrowedFd<'_>, len: u64, trusted: bool) -> Result<Region, String> {
         let unknown = |e: io::Error| format!("its properties cannot be read: {e}");
         // SAFETY: zeros are a valid record, and the kernel fills it.
@@ -263,7 +263,9 @@ impl Region {
                 Err(format!("{why}; only a peer of a \"trusted\" interface may bring such memory"))
             };
             if len > MOST {
-                return Err(format!("it has {len} bytes; an untrusted peer may provide {MOST} bytes"));
+                return Err(format!(
+                    "it has {len} bytes; an untrusted peer may provide at most {MOST} bytes"
+                ));
             }
             if seals & libc::F_SEAL_SHRINK == 0 {
                 return refused("it is not sealed against shrinking (F_SEAL_SHRINK)");
@@ -316,7 +318,8 @@ impl Region {
         })
     }
 
-    /// Writes a byte of every page. The contents must be zeros, and no peer may have them.
+    /// Writes a zero to every page, so that the kernel allocates all pages. The contents must be zeros, and no peer may have the memory
+    /// yet.
     pub(super) fn touch(&self) {
         for at in (0..self.len).step_by(SMALL) {
             // SAFETY: the address is within the mapping, and nobody else uses it.
@@ -375,7 +378,7 @@ mod heap {
     }
 
     impl Region {
-        /// Returns the same memory twice, for both sides.
+        /// Returns two regions with the same memory, one for each side.
         pub(in crate::memif) fn pair(len: usize) -> [Region; 2] {
             let layout = Layout::from_size_align(len, 4096).unwrap();
             // SAFETY: a test's memory has a length.
@@ -399,7 +402,7 @@ impl Region {
         self.holes.as_ref().map_or(0, |holes| holes.bytes())
     }
 
-    /// Returns the same memory twice, for both sides.
+    /// Returns two mappings of the same memory, one for each side.
     pub(super) fn pair(len: usize) -> [Region; 2] {
         let (own, file) = Region::create(c"test", len).unwrap();
         let peers = Region::of_peer(file.as_fd(), len as u64, false).unwrap();

@@ -5,23 +5,23 @@
 //! reports when such pages are free.
 //!
 //! So the connection's thread keeps the memory after the connection until the kernel confirms, in this order:
-//! - No process has the peer's file. The thread locks that file (`flock(2)`), and keeps only a second open file of the same
-//!   memory. The lock ends with the last copy of the peer's file.
-//! - No process has another open file of memory that this router has created. The kernel refuses a write lease
-//!   (`fcntl(2)`, `F_SETLEASE`) while one exists. Open files from `memfd_create(2)` itself do not count, so the peer gets
-//!   one from `open(2)` ([`region::again`]).
+//! - No process has the peer's file. The thread locks that file (`flock(2)`), closes it, and keeps a second open file of the same memory.
+//!   The lock ends when the last copy of the peer's file is closed.
+//! - No process has another open file of memory that this router has created. The kernel refuses a write lease (`fcntl(2)`, `F_SETLEASE`)
+//!   while such a file is open. This check ignores open files from `memfd_create(2)`, so the peer gets one from `open(2)`
+//!   ([`region::again`]).
 //! - No page is in use. The kernel refuses `F_SEAL_WRITE` while one is.
-//! - Nobody has tried to open that memory since: the lease is intact. The kernel would let an attempt succeed after 45 s.
-//! - That memory vanishes when the thread closes it. Otherwise a process has a path to it (`O_PATH`), and could open it after
-//!   the lease has ended. The thread's own inotify watch shows it.
+//! - Nobody has tried to open memory created by this router since the lease was taken. The kernel would let such an attempt succeed after
+//!   45 s.
+//! - Memory created by this router vanishes when the thread closes it, which the thread's own inotify watch reports. Otherwise a process
+//!   has a path to the memory (`O_PATH`), and could open it after the lease has ended.
 //!
-//! Memory that a client has created is not leased. The lease check does not count the client's file from
-//! `memfd_create(2)`, and a client that is a Volley router waits for the release of the same memory. A client can
-//! undo the lock or open its file a second time. If the memory still exists after this thread has closed it, the watch
-//! of [`former.rs`](super::former) shows that. But `F_SEAL_WRITE` checks each page only once, at its start, and then
-//! waits up to 0.2 s for pages in use. A client can keep one page in use, take other pages during the wait, and close
-//! its file. Then the memory counts as released, and those pages stay charged to this router. The free memory limits
-//! their number: beyond it, a [`Promise`](infra::mem::Promise) is refused.
+//! Memory that a client has created is not leased, for two reasons: the lease check ignores the client's file from `memfd_create(2)`, and a
+//! client that is a Volley router waits for the release of the same memory. A client can undo the lock or open its file a second time. If
+//! the memory then still exists after this thread has closed it, the watch of [`former.rs`](super::former) shows that. But `F_SEAL_WRITE`
+//! checks each page only once, at its start, and then waits up to 0.2 s for pages in use. A client can keep one page in use, take other
+//! pages during the wait, and close its file. Then the memory counts as released, and those pages stay charged to this router. The amount
+//! of free memory limits their number: beyond it, a [`Promise`](infra::mem::Promise) is refused.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -37,13 +37,13 @@ use crate::kernel::{lease, sys};
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Knowledge about the memory of a connection.
+/// State of the proof for the memory of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
-    /// The peer never had memory for which this process pays.
+    /// No proof is needed: the kernel does not charge the memory to this process, or nobody waits for the proof any more.
     #[default]
     Unwatched,
-    /// The peer may have it.
+    /// The peer may still use the memory.
     Held,
     /// No page is in use, and this process has closed the memory.
     Released,
@@ -59,12 +59,12 @@ pub(super) struct Release {
 }
 
 impl Release {
-    /// Returns the state. The connection's thread has closed its copies before it reports [`State::Released`].
+    /// Returns the state. When it is [`State::Released`], the connection's thread has already closed its copies of the files.
     pub(super) fn state(&self) -> State {
         *self.lock()
     }
 
-    /// Demands the proof when the connection has ended.
+    /// Requires the connection's thread to prove the release after the connection has ended.
     pub(super) fn watch(&self) {
         *self.lock() = State::Held;
     }
@@ -79,7 +79,7 @@ impl Release {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Pauses. Returns false if the proof is not needed any more.
+    /// Waits for `time`. Returns false, at once, if the proof is not needed any more.
     fn pause(&self, time: Duration) -> bool {
         let state = self.lock();
         let waited = self.changed.wait_timeout_while(state, time, |state| *state == State::Held);
@@ -87,7 +87,7 @@ impl Release {
     }
 }
 
-/// The end of the connection's thread, which owes the proof.
+/// The obligation of a connection's thread to prove the release. Dropping it without a proof sets the state to [`State::Unknown`].
 #[derive(Debug)]
 pub(super) struct Debt {
     pub(super) release: Arc<Release>,
@@ -96,8 +96,8 @@ pub(super) struct Debt {
 }
 
 impl Debt {
-    /// Waits until no process uses the memory in `files`, which are the thread's copies. Closes them. Returns at once if
-    /// the memory is not watched.
+    /// Waits until no process uses the memory in `files`, which are the thread's copies, and then closes the files. Returns at once if the
+    /// memory is not watched.
     pub(super) fn settle(self, files: Vec<OwnedFd>) {
         if self.release.state() != State::Held {
             return files.into_iter().for_each(std::mem::forget);
@@ -167,8 +167,8 @@ struct Vanishing {
 }
 
 impl Vanishing {
-    /// Watches files, each a different one. Other processes of this user may have taken all inotify instances: then it calls
-    /// `pause` and tries again, and returns `None` if `pause` returns false.
+    /// Watches `files`, which must all be different. If other processes of this user have taken all inotify instances, calls `pause` and
+    /// tries again. Returns `None` if `pause` returns false.
     fn watch(files: &[OwnedFd], pause: impl Fn(Duration) -> bool) -> io::Result<Option<Vanishing>> {
         let watches = loop {
             match Watches::new() {

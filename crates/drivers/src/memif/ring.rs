@@ -1,4 +1,4 @@
-//! A ring in shared memory: its indices and descriptors, from one side.
+//! A ring in shared memory, as one side uses it: its indices and descriptors.
 //!
 //! ```text
 //!     0  cookie (32 bits), flags (16), head (16)        descriptor, 16 bytes:
@@ -6,18 +6,18 @@
 //!   128  descriptors                                      offset in the region (32), metadata (32)
 //! ```
 //!
-//! Only the client writes the head, and only the server the tail, in both directions.
+//! In rings of both directions, only the client writes the head, and only the server writes the tail.
 //!
 //! * Ring to the server: the client moves the head past the slots that it has filled. The server moves the tail past
 //!   the slots that it has read.
 //! * Ring to the client: the client moves the head past the empty buffers that it offers. The server moves the tail
 //!   past the slots that it has filled.
 //!
-//! So in three of these four cases, a side's [`available`](Ring::available) slots reach from its own index (`next`) to
-//! the peer's. A client that sends has the rest of the ring.
+//! So in three of these four cases, the slots that are [`available`](Ring::available) to a side reach from its own index (`next`) to the
+//! peer's index. For a client that sends, the available slots are the rest of the ring.
 //!
-//! A side never reads its own index back from shared memory. It checks the peer's index, which can never make more
-//! slots available than the ring has.
+//! A side never reads its own index back from shared memory. It checks the peer's index: one that makes more slots available than the ring
+//! has is an error.
 
 use infra::prefetch;
 use std::fmt;
@@ -45,7 +45,7 @@ const MASK_INTERRUPTS: u16 = 1;
 /// Descriptor flag: the packet continues in the next descriptor.
 pub(super) const NEXT: u16 = 1;
 
-/// Misbehaviour of a peer.
+/// Misbehavior of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Fault {
@@ -79,7 +79,7 @@ impl fmt::Display for Fault {
             Fault::SlowBell => {
                 "signals to the peer take milliseconds: too many watchers on its event descriptor"
             }
-            Fault::Holes => "the worker waits for the peer's memory: it has punched holes, or is swapped out",
+            Fault::Holes => "the worker waits for the peer's memory, which has holes or is swapped out",
         })
     }
 }
@@ -89,7 +89,7 @@ impl fmt::Display for Fault {
 enum Buffers {
     /// In this side's own memory, one after the other. The offsets in the shared descriptors are ignored.
     Own { first: usize, stride: usize, size: u32 },
-    /// At the places in the peer's descriptors.
+    /// At the places that the peer has written into its descriptors.
     Peer,
     /// In the router's pool, as recorded by [`Lending`](super::lending::Lending).
     Lent,
@@ -116,7 +116,7 @@ pub(super) struct Place {
 /// Location of a ring in memory.
 #[derive(Clone)]
 pub(super) struct Memory {
-    /// Keeps the memory of `base` and of all places mapped.
+    /// Keeps `base` and the memory of each [`Place`] mapped.
     regions: Arc<[Region]>,
     base: NonNull<u8>,
     size: u16,
@@ -198,8 +198,8 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Creates a client's own ring `number` in the first region, which has this layout. Writes the ring's header and
-    /// descriptors. The peer gets the empty buffers when the ring is [published](Ring::publish).
+    /// Creates a client's own ring `number` in the first region, whose layout is `layout`. Writes the ring's header and descriptors. The
+    /// peer gets the empty buffers when the ring is [published](Ring::publish).
     pub(super) fn own(
         regions: Arc<[Region]>,
         layout: &Layout,
@@ -223,7 +223,7 @@ impl Ring {
         Some(ring)
     }
 
-    /// Creates a ring as [`own`](Ring::own) does, whose buffers are lent one by one.
+    /// Creates a ring as [`own`](Ring::own) does, but for buffers of the router's pool, which are lent one by one.
     pub(super) fn lending(
         regions: Arc<[Region]>,
         layout: &Layout,
@@ -247,7 +247,7 @@ impl Ring {
     /// Opens a server's side of a ring that a client created.
     ///
     /// # Errors
-    /// Returns what is wrong with the ring.
+    /// Returns an error text: what is wrong with the ring.
     pub(super) fn of_peer(
         regions: Arc<[Region]>,
         (region, offset, log2_size): (u16, u32, u8),
@@ -281,7 +281,7 @@ impl Ring {
         }
     }
 
-    /// Returns the number of slots to work on.
+    /// Returns the number of slots that this side can process now.
     ///
     /// # Errors
     /// If the peer's index is invalid.
@@ -305,7 +305,7 @@ impl Ring {
         self.memory.will_write(self.next, n.into());
     }
 
-    /// Marks the work on the first `n` available slots as done.
+    /// Finishes the work on the first `n` available slots, and publishes this side's index.
     #[inline]
     pub(super) fn advance(&mut self, n: u16) {
         if n == 0 {
@@ -342,26 +342,26 @@ impl Ring {
         self.memory.size
     }
 
-    /// Returns the slot `i` after the next one.
+    /// Returns the number of slot `next + i`.
     #[inline(always)]
     pub(super) fn slot(&self, i: u16) -> u16 {
         self.next.wrapping_add(i)
     }
 
-    /// Returns the number of slots whose buffers the peer has: slots after the next one for receiving, before it for
-    /// sending.
+    /// Returns the number of slots whose buffers the peer has. In a receive ring, these slots begin at `next`; in a send ring, they end
+    /// before `next`.
     #[inline(always)]
     pub(super) fn given(&self) -> u16 {
         self.given
     }
 
-    /// Offers the peer the empty buffers of `n` more slots, which were [described](Ring::describe).
+    /// Offers the peer the empty buffers of `n` more slots. Their descriptors must have been [written](Ring::describe).
     pub(super) fn give(&mut self, n: u16) {
         self.given += n;
         self.publish();
     }
 
-    /// Takes back the oldest `n` offered slots, which the peer has read.
+    /// Takes back the oldest `n` slots that the peer has. The peer must have read them.
     #[inline(always)]
     pub(super) fn take_back(&mut self, n: u16) {
         self.given -= n;
@@ -379,14 +379,14 @@ impl Ring {
         }
     }
 
-    /// Returns the flags and length that the peer wrote for the slot `i` after the next one.
+    /// Returns the flags and length that the peer wrote for slot `next + i`.
     #[inline(always)]
     pub(super) fn flags_and_len(&self, i: u16) -> (u16, u32) {
         let d = self.descriptor(i);
         (d.flags, d.len)
     }
 
-    /// Returns a copy of the descriptor of the slot `i` after the next one.
+    /// Returns a copy of the descriptor of slot `next + i`.
     #[inline(always)]
     fn descriptor(&self, i: u16) -> Descriptor {
         self.memory.descriptor(self.next.wrapping_add(i))
@@ -408,8 +408,8 @@ impl Ring {
         }
     }
 
-    /// Reads as many slots as `found` has entries, from the next one on. Returns true if each has a packet in one
-    /// piece of at most `most` bytes. Only then does `found` hold their addresses and lengths.
+    /// Reads the descriptors from the next slot on, one for each entry of `found`, and stores the addresses and lengths there. Returns true
+    /// if each slot has a packet in one piece of at most `most` bytes. If it returns false, the contents of `found` are invalid.
     #[inline]
     pub(super) fn gather(&self, most: usize, found: &mut [(NonNull<u8>, u32)]) -> bool {
         let (next, mut plain) = (self.next, true);
@@ -446,16 +446,15 @@ impl Ring {
         plain
     }
 
-    /// Returns the flags, length and address of the packet received in the slot `i` after the next one. The address
-    /// is `None` if it is invalid.
+    /// Returns the flags, length and address of the packet received in slot `next + i`. The address is `None` if it is invalid.
     #[inline(always)]
     pub(super) fn received(&self, i: u16) -> (u16, u32, Option<NonNull<u8>>) {
         let d = self.descriptor(i);
         (d.flags, d.len, self.resolve(self.next.wrapping_add(i), d))
     }
 
-    /// Clears the flags of the slot `i` after the next one, in a server's ring. DPDK's client before version 26.03
-    /// leaves the `NEXT` flag of an old packet set when the slot's new packet ends there.
+    /// Clears the flags of slot `next + i`, in a server's ring. DPDK's client before version 26.03 leaves the `NEXT` flag of an old packet
+    /// set when the slot's new packet ends there.
     #[inline(always)]
     pub(super) fn clear_flags(&mut self, i: u16) {
         if self.role == Role::Server {
@@ -465,10 +464,10 @@ impl Ring {
         }
     }
 
-    /// Appends the locations of the empty buffers in these slots, counted from the next slot.
+    /// Appends the locations of the empty buffers in `slots`, which are counted from the next slot.
     ///
     /// # Errors
-    /// If the peer offered an invalid buffer; buffers before it may have been appended.
+    /// If the peer offered an invalid buffer. New entries of `places` are then invalid.
     #[inline]
     pub(super) fn empty(&self, slots: Range<u16>, places: &mut Vec<Place>) -> Result<(), Fault> {
         let next = self.next;
@@ -504,8 +503,8 @@ impl Ring {
         }
     }
 
-    /// Writes the descriptor of the slot `i` after the next one, whose buffer at a place from [`empty`](Ring::empty)
-    /// is filled.
+    /// Writes the descriptor of slot `next + i` after its buffer was filled. `place` is the buffer's place from [`empty`](Ring::empty),
+    /// with the flags and length of the packet.
     #[inline(always)]
     pub(super) fn filled(&mut self, i: u16, place: Place) {
         let low = u64::from(place.flags) | u64::from(place.region) << 16 | u64::from(place.len) << 32;
@@ -553,7 +552,7 @@ impl Ring {
     }
 }
 
-/// Finds the addresses in descriptors. It caches the last region.
+/// Finds the memory addresses that descriptors refer to. Caches the last region.
 struct Finder<'a> {
     regions: &'a [Region],
     number: u16,

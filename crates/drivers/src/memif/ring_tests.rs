@@ -354,8 +354,8 @@ fn a_client_that_never_clears_the_next_flag_works() {
     }
 }
 
-/// Returns a ring of the largest size to a server, and closures for its peer: one writes flags and length of a slot,
-/// one moves the head.
+/// Returns a server's receive ring of the largest size, and two closures for the peer: the first writes the flags and length of a slot, the
+/// second moves the head.
 #[cfg(not(miri))]
 fn largest() -> (RxRing, impl Fn(u16, u16, u32), impl Fn(u16)) {
     let layout = layout(14, 64);

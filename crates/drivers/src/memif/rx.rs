@@ -22,11 +22,11 @@ pub(super) const LARGEST: usize = 65_535 + 22;
 pub(super) const LONGEST: usize = LARGEST.div_ceil(*BUFFER_SIZES.start() as usize);
 /// Cost of reading a descriptor, in copied bytes.
 const DESCRIPTOR_COST: usize = 256;
-/// Unusable descriptors, minus usable ones, after which the peer is disconnected.
+/// Number of unusable descriptors, minus the number of usable ones, above which the peer is disconnected.
 const MOST_RUBBISH: usize = 65_536;
 
-/// Limit of a poll for packets that are unusable or take several descriptors. The frame size limits packets that fit
-/// into one buffer. Another packet may have 64 KiB, or never end, and a worker has other ports too.
+/// Limits the work of a poll on packets that are unusable or take several descriptors. The frame size limits the work on packets that fit
+/// into one buffer. But other packets may have 64 KiB, or never end, and a worker must also poll its other ports.
 #[derive(Debug)]
 pub(super) struct Budget {
     /// Remaining budget, in copied bytes.
@@ -66,7 +66,7 @@ impl Rubbish {
     /// Counts descriptors of an unusable packet.
     ///
     /// # Errors
-    /// If there are too many.
+    /// If there are too many unusable descriptors.
     pub(super) fn bad(&mut self, descriptors: usize) -> Result<(), Fault> {
         self.0 += descriptors;
         if self.0 > MOST_RUBBISH { Err(Fault::Rubbish) } else { Ok(()) }
@@ -78,12 +78,12 @@ pub(super) struct RxRing {
     pub(super) ring: Ring,
     /// The router's buffers lent to the peer, if packets are not copied.
     pub(super) lending: Option<Lending>,
-    /// True if the peer has broken the ring: it is no longer read.
+    /// True if the peer has broken the ring. The ring is then no longer read.
     broken: bool,
     /// True if the peer is asked for signals.
     wants_signals: bool,
     rubbish: Rubbish,
-    /// Result of a call: the packets of a frame, or the parts of one packet.
+    /// Addresses and lengths that a call has found: of the packets for a frame, or of the parts of one packet.
     found: Box<[(NonNull<u8>, u32)]>,
     /// Copy of a packet in several descriptors, or larger than a buffer.
     whole: Vec<u8>,
@@ -148,7 +148,8 @@ impl RxRing {
         Ok(())
     }
 
-    /// Calls `seen` for each part in the ring. Returns the number of complete packets.
+    /// Copies each part of the packets in the ring, calls `seen` with the copy, and advances the ring. Returns the number of complete
+    /// packets.
     pub(super) fn look(&mut self, mut seen: impl FnMut(&[u8])) -> Result<usize, Fault> {
         let n = usize::from(self.ring.available()?).min(FRAME_SIZE);
         let plain = self.ring.gather(LARGEST, &mut self.found[..n]);
@@ -219,8 +220,8 @@ impl RxRing {
         judged
     }
 
-    /// Copies the packet that begins in slot `from` into `whole`. Returns its number of descriptors, and whether it
-    /// is usable; an unusable packet is not copied.
+    /// Copies the packet that begins in slot `from` into `whole`. Returns the packet's number of descriptors, and true if the packet is
+    /// usable; an unusable packet is not copied.
     fn gather(&mut self, from: u16, available: u16, budget: &mut Budget) -> (u16, bool) {
         self.whole.clear();
         let (mut parts, mut total, mut ended, mut usable) = (0, 0, false, true);

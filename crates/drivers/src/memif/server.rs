@@ -1,5 +1,5 @@
-//! The server's state machine of one connection: checks the client's request, and collects its regions and rings. It
-//! does no I/O: events and the time go in, actions come out.
+//! The server's state machine of one connection. It checks the client's request, and collects the client's regions and rings. It does no
+//! I/O: its input is events and the time, and its output is actions.
 //!
 //! ```text
 //!   accepted ──HELLO sent──▶ Greeting ──INIT──▶ Collecting ──CONNECT──▶ Up
@@ -14,7 +14,7 @@ use super::{MAX_LOG2_RING, NAME, SECOND};
 const PATIENCE: u64 = 5 * SECOND;
 /// Maximum number of regions of a client.
 const MAX_REGIONS: usize = 16;
-/// Maximum number of regions of a trusted client, whose buffers may be in many.
+/// Maximum number of regions of a trusted client, whose buffers may be in many regions.
 const MAX_REGIONS_TRUSTED: usize = 256;
 /// Maximum number of rings of a client in each direction.
 const MAX_RINGS: usize = 64;
@@ -24,9 +24,9 @@ const MAX_RINGS: usize = 64;
 pub(super) struct Listed {
     /// True if the interface is set up.
     pub(super) up: bool,
-    /// True while the interface is blocked, because its last client broke its rings.
+    /// True while the interface is blocked, because the last client broke the rings.
     pub(super) barred: bool,
-    /// True if another client has it.
+    /// True if another client has the interface.
     pub(super) taken: bool,
     pub(super) secret: Option<[u8; SECRET_LEN]>,
     pub(super) trusted: bool,
@@ -37,7 +37,7 @@ pub(super) struct Listed {
 /// An event for the state machine. `F` is a received file.
 #[derive(Debug)]
 pub(super) enum Event<F> {
-    /// A message, or the number of an unknown type.
+    /// A message, or its type number if the type is unknown; and the message's file, if it has one.
     Message(Result<Message, u16>, Option<F>),
     /// The peer closed the connection.
     Closed,
@@ -46,13 +46,13 @@ pub(super) enum Event<F> {
     End(String),
 }
 
-/// An action to carry out, in order. If one fails, the actions after it are skipped.
+/// An action for the caller. The caller carries actions out in order; if one fails, it skips the actions after it.
 #[derive(Debug, PartialEq)]
 pub(super) enum Action<F> {
     Send(Message),
     /// Assign this interface to the client.
     Claim(u32),
-    /// Map the regions and let packets pass.
+    /// Map the regions and start to pass packets.
     Attach(Plan<F>),
     /// Close the connection, for this reason.
     Close(String),
@@ -61,7 +61,7 @@ pub(super) enum Action<F> {
 /// The regions and rings of a client.
 #[derive(Debug, PartialEq)]
 pub(super) struct Plan<F> {
-    /// The client's names of its program and interface.
+    /// The names that the client has sent: of its program, and of its interface.
     pub(super) peer: String,
     pub(super) peer_interface: String,
     /// Size in bytes and file of each region.
@@ -120,7 +120,7 @@ impl<F> Server<F> {
         matches!(self.state, State::Greeting | State::Collecting { .. }).then_some(self.deadline)
     }
 
-    /// Handles the time that [`poll_timeout`](Server::poll_timeout) returned.
+    /// Acts on a timeout that is due. Call this at the time that [`poll_timeout`](Server::poll_timeout) returned.
     pub(super) fn timeout(&mut self, now: u64) -> Vec<Action<F>> {
         match self.poll_timeout() {
             Some(due) if due <= now => self.end("the client did not complete the connection in time"),
@@ -208,10 +208,10 @@ impl<F> Server<F> {
                 Ok(vec![Action::Attach(plan), Action::Send(Message::Connected(name))])
             }
             (_, Message::AddRegion { .. } | Message::AddRing(_), None) => {
-                Err(format!("{kind} without its file"))
+                Err(format!("{kind} arrived without its file"))
             }
-            (_, _, Some(_)) => Err(format!("{kind} with a file, or out of order")),
-            _ => Err(format!("{kind} out of order")),
+            (_, _, Some(_)) => Err(format!("{kind} arrived with a file, or out of order")),
+            _ => Err(format!("{kind} arrived out of order")),
         }
     }
 
@@ -229,11 +229,11 @@ impl<F> Server<F> {
     }
 }
 
-/// Checks a client's request for an interface. Returns the interface, or why it is refused.
+/// Checks a client's request for an interface. Returns the interface, or the reason of the refusal.
 fn admit(init: &Init, interface: Option<Listed>) -> Result<Listed, String> {
     if init.version != VERSION {
         let (major, minor) = (init.version >> 8, init.version & 0xff);
-        return Err(format!("the client uses protocol version {major}.{minor}, this router 2.0"));
+        return Err(format!("the client uses protocol version {major}.{minor}, but this router uses 2.0"));
     }
     let Some(interface) = interface else {
         return Err(format!("no server interface has id {}", init.id));

@@ -1,4 +1,4 @@
-//! State shared by the main thread and the queues of an interface: its rings, which come and go with the connection.
+//! State shared by the main thread and the queues of an interface. It includes the rings, which exist only during a connection.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
@@ -40,7 +40,7 @@ pub(super) struct Shared {
     fault: AtomicU8,
     pub(super) patience: Patience,
     pace: Arc<Pace>,
-    /// Wakes the main thread to handle one of these changes.
+    /// Wakes the main thread after a change of this state.
     bell: Arc<Doorbell>,
 }
 
@@ -67,7 +67,8 @@ impl Shared {
         })
     }
 
-    /// Returns the port of a transmit queue; `None` while there is no ring.
+    /// Returns the ring that a transmit queue uses; `None` while there are no rings. Queues share a ring if there are more queues than
+    /// rings.
     pub(super) fn tx_port(&self, queue: usize) -> Option<&Mutex<Option<TxRing>>> {
         let rings = self.rings_out.load(Ordering::Acquire);
         self.tx.get(queue.checked_rem(rings)?)
@@ -143,8 +144,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Sets the link up if every ring to the peer has room, or unconditionally if `at_last`. A client may offer
-    /// buffers only when it first polls; packets sent earlier would be lost. Returns true if the link is up.
+    /// Sets the link up if every ring to the peer has room, or unconditionally if `at_last`. Packets sent earlier would be lost, because a
+    /// client may offer buffers only when it first polls. Returns true if the link is up.
     pub(super) fn settle(&self, at_last: bool) -> bool {
         let rings = self.rings_out.load(Ordering::Acquire);
         let has_room = |port: &Mutex<Option<TxRing>>| {
@@ -157,8 +158,8 @@ impl Shared {
         settled
     }
 
-    /// Takes the rings away from the queues. After that, the workers do not use the peer's memory, and the caller's
-    /// thread releases it. Returns the lent buffers, because the peer may still write to them.
+    /// Takes the rings away from the queues. After that, the workers do not use the peer's memory, which is released on the caller's
+    /// thread. Returns the lent buffers, because the peer may still write to them.
     #[must_use]
     pub(super) fn detach(&self) -> Vec<LentInOrder> {
         let mut lent = Vec::new();
@@ -176,7 +177,7 @@ impl Shared {
         lent
     }
 
-    /// Returns all rings: whether each receives, its number, and its memory. Reading them does not block workers.
+    /// Returns for each ring: true if it is a receive ring, its number, and its memory. Reading the memory does not block workers.
     pub(super) fn rings(&self) -> Vec<(bool, usize, Memory)> {
         let mut all = Vec::new();
         for (queue, port) in self.rx.iter().enumerate() {

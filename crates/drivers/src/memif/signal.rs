@@ -1,8 +1,8 @@
 //! Wakes a peer through its event descriptor, without ever blocking.
 //!
-//! An event descriptor is one file with two owners. A peer can set its counter to the limit and clear `O_NONBLOCK`; a
-//! write would then block forever. Checking first leaves a race. The kernel's own signal never blocks: the completion
-//! signal of an asynchronous read (`io_submit(2)`, `IOCB_FLAG_RESFD`). So a signal is an empty read from `/dev/null`.
+//! An event descriptor is one file with two owners. A peer can set its counter to the limit and clear `O_NONBLOCK`; a write would then
+//! block forever. A check before the write would leave a race. But the kernel never blocks when it signals the end of an asynchronous read
+//! (`io_submit(2)`, `IOCB_FLAG_RESFD`). So the router signals a peer by an empty asynchronous read from `/dev/null`.
 
 use std::fs::File;
 use std::io;
@@ -45,16 +45,16 @@ struct Done([u64; 4]);
 const READ: u16 = 0;
 const SIGNALS: u32 = 1;
 
-/// Limit above which a signal is slow. The kernel wakes all watchers of a descriptor before it returns, and a peer
-/// may have a million of them.
+/// Duration above which a signal is slow. The kernel wakes all watchers of a descriptor before it returns, and a peer may have a million of
+/// them.
 const SLOW: Duration = Duration::from_millis(1);
-/// Limit of CPU time above which a connection's first signal is too slow.
+/// CPU time above which a connection's first signal is too slow.
 const TOO_SLOW: Duration = Duration::from_millis(4);
 /// Time after a slow signal during which the CPU time of signals is measured.
 const SUSPICION: Duration = Duration::from_secs(10);
 /// Limit of the accumulated time of slow signals in nanoseconds.
 const MOST: u64 = 200_000_000;
-/// One nanosecond is forgiven for each of this many nanoseconds that pass.
+/// The accumulated time decreases by one nanosecond each time this many nanoseconds pass.
 const FORGOTTEN: u64 = 20;
 
 /// Returns the monotonic time.
@@ -74,15 +74,15 @@ fn time(clock: libc::clockid_t) -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// Runs a connection's first signal. Returns true if it is far too slow.
+/// Runs a connection's first signal. Returns true if the signal uses far too much CPU time.
 pub(super) fn is_slow(signal: impl FnOnce()) -> bool {
     let begun = worked();
     signal();
     worked().saturating_sub(begun) > TOO_SLOW
 }
 
-/// Accumulates the time of slow signals to an interface's peers. It outlives a connection: a peer that reconnects
-/// does not get a new allowance.
+/// Accumulates the time of slow signals to an interface's peers. The total is kept when a connection ends, so a peer that reconnects does
+/// not get a new allowance.
 #[derive(Default)]
 pub(super) struct Pace {
     /// End of the period in which CPU time is measured, in nanoseconds of the monotonic clock.
@@ -123,7 +123,7 @@ impl Pace {
 /// The kernel's handle for signals. It is not a descriptor, so threads with their own descriptor tables can share it.
 pub(super) struct Context(libc::c_ulong);
 
-/// The means to send signals.
+/// The kernel's handle for signals, and `/dev/null`, which they read from.
 pub(super) struct Signals {
     context: Arc<Context>,
     null: File,
@@ -144,7 +144,7 @@ impl Signals {
     /// Wakes the waiters of `bell`.
     ///
     /// # Errors
-    /// `InvalidInput` if it is not an event descriptor.
+    /// `InvalidInput` if `bell` is not an event descriptor.
     pub(super) fn ring(&self, bell: BorrowedFd<'_>) -> io::Result<()> {
         self.context.ring(self.null(), bell)
     }
@@ -220,8 +220,8 @@ impl Drop for Context {
     }
 }
 
-/// A file that workers sleep on in place of a peer's event descriptor, which comes and goes. A peer's signal makes it
-/// readable until [`clear`](Watch::clear). The event descriptor itself is never read: that might block, too.
+/// A file that workers sleep on in place of a peer's event descriptors, which change with each connection. A peer's signal makes this file
+/// readable until [`clear`](Watch::clear). The event descriptors are never read, because a read might block, too.
 pub(super) struct Watch(OwnedFd);
 
 impl Watch {

@@ -10,7 +10,7 @@ use super::ring::Fault;
 use super::shared::{Shared, lock};
 use crate::device::{DeviceControl, Link};
 
-/// A memif interface. The thread that owns it polls its queues.
+/// A memif interface. The thread that owns the tester polls the interface's queues.
 pub struct Tester {
     shared: Arc<Shared>,
     control: Box<dyn DeviceControl>,
@@ -34,8 +34,8 @@ impl Tester {
         self.control.link()
     }
 
-    /// Sends up to `most` packets by queue `queue`, modulo the number of rings, as far as there is room. Returns the
-    /// number sent. Unsent packets stay in the iterator, except one that does not fit.
+    /// Sends up to `most` packets, as many as there is room for, on ring `queue` modulo the number of rings. Returns the number sent.
+    /// Packets that were not sent stay in the iterator, except for one that does not fit into a buffer.
     ///
     /// # Errors
     /// If the router is not connected, or if the next packet is empty or does not fit into one buffer.

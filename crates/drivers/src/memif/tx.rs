@@ -20,11 +20,11 @@ pub(super) struct TxRing {
     pub(super) lending: Option<Lending>,
     signals: Arc<Signals>,
     pace: Arc<Pace>,
-    /// Ticks spent on signals since this was last taken.
+    /// Ticks spent on signals since this counter was last reset.
     signalling: Ticks,
     /// True if the peer has broken the ring: nothing is sent any more.
     broken: bool,
-    /// Empty buffers examined, from the next slot on.
+    /// The empty buffers examined so far, from the next slot on.
     places: Vec<Place>,
 }
 
@@ -63,8 +63,7 @@ impl TxRing {
         }
     }
 
-    /// Sends packets from the front of the frame. Frees copied packets; lends the others to the peer. Returns why the
-    /// rest was not sent.
+    /// Sends packets from the front of the frame: copies and frees them, or lends them to the peer. Returns the reason if packets are left.
     pub(super) fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Stop> {
         let Some(lending) = &mut self.lending else {
             let (sent, outcome) = self.copy(frame);
@@ -78,7 +77,7 @@ impl TxRing {
         outcome
     }
 
-    /// Copies packets from the front of the frame into the ring. Returns the number sent, and why the rest was not.
+    /// Copies packets from the front of the frame into the ring. Returns the number sent, and the reason if packets are left.
     pub(super) fn copy(&mut self, frame: &mut Frame) -> (usize, Result<(), Stop>) {
         let free = match self.ring.available() {
             Ok(free) => free,
@@ -163,7 +162,7 @@ impl TxRing {
         paced
     }
 
-    /// Extends `places` to the first `n` empty buffers, or to as many as there are. Returns its length.
+    /// Extends `places` to the first `n` empty buffers, or to all `free` ones if there are fewer. Returns the length of `places`.
     fn look_at(&mut self, n: usize, free: u16) -> Result<usize, Fault> {
         let (had, n) = (self.places.len() as u16, n.min(usize::from(free)) as u16);
         if had < n {
@@ -172,7 +171,7 @@ impl TxRing {
         Ok(self.places.len())
     }
 
-    /// Copies a packet into as many buffers as it needs, from slot `from` on. Returns their number.
+    /// Copies a packet into as many buffers as it needs, from slot `from` on. Returns the number of buffers.
     #[cold]
     #[inline(never)]
     fn put_parts(&mut self, packet: &Packet<'_>, from: u16, free: u16) -> Result<u16, Stop> {

@@ -44,7 +44,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Returns a device without files, with an Ethernet address derived from `number`.
+    /// Returns the configuration of a device without files, with an Ethernet address derived from `number`.
     pub fn new(number: u16) -> Config {
         let [high, low] = number.to_be_bytes();
         Config { mac: [2, 0xfd, 0, 0, high, low], replay: None, record: None }
@@ -58,7 +58,7 @@ pub struct Replay {
     pub file: PathBuf,
     /// Replay speed.
     pub speed: Speed,
-    /// Number of rounds; `None` repeats until the device is set down.
+    /// Number of times that the file is replayed; `None` repeats it until the device is set down.
     pub rounds: Option<u32>,
 }
 
@@ -94,10 +94,10 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// Reads a replay file into memory. Takes time in proportion to its size.
+/// Reads a replay file into memory. The time that this takes is proportional to the file's size.
 ///
 /// # Errors
-/// If it cannot be read, is larger than [`LARGEST_FILE`], is not an Ethernet capture, or is truncated.
+/// If the file cannot be read, is larger than [`LARGEST_FILE`], is not an Ethernet capture, or is truncated.
 pub fn load(replay: &Replay) -> Result<Recording, OpenError> {
     let file = &replay.file;
     read::read(file).map_err(|why| OpenError(format!("cannot replay {}: {why}", file.display())))
@@ -162,7 +162,7 @@ const MAGIC: [[u8; 4]; 5] = [
     [0x0a, 0x0d, 0x0d, 0x0a],
 ];
 
-/// True if an ordinary file is empty or a capture.
+/// True if the ordinary file at `path` is empty or a capture.
 fn is_capture(path: &Path) -> io::Result<bool> {
     let mut file =
         OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;

@@ -48,7 +48,7 @@ pub struct Seen<'a> {
 /// Reads a file into memory.
 ///
 /// # Errors
-/// Returns why it cannot be replayed.
+/// Returns an error text: why the file cannot be replayed.
 pub(super) fn read(path: &Path) -> Result<Recording, String> {
     let there = fs::metadata(path).map_err(|e| e.to_string())?;
     if there.len() > LARGEST_FILE {
@@ -73,7 +73,7 @@ pub(super) fn read(path: &Path) -> Result<Recording, String> {
 /// Calls `show` for each packet of a file, in order.
 ///
 /// # Errors
-/// Returns why the file, or a packet of it, cannot be read.
+/// Returns an error text: why the file, or a packet of it, cannot be read.
 pub fn each(path: &Path, mut show: impl FnMut(Seen<'_>)) -> Result<(), String> {
     // `O_PATH` does not open the file: opening a pipe would wait for its other end.
     let found = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path);

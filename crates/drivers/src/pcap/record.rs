@@ -62,7 +62,7 @@ impl Recorder {
         Ok(Recorder { shared, most, thread: Some(thread) })
     }
 
-    /// Returns the number of packets taken so far.
+    /// Returns the number of packets accepted so far for the recording.
     pub(super) fn taken(&self) -> u64 {
         self.shared.taken.load(Ordering::Relaxed)
     }
@@ -110,7 +110,7 @@ impl Shared {
 pub(super) struct FileTx {
     recorder: Option<Arc<Recorder>>,
     clock: Clock,
-    /// Offset in nanoseconds from the clock to universal time.
+    /// Nanoseconds to add to the clock's time to get universal time.
     epoch: u64,
 }
 
@@ -157,7 +157,7 @@ impl TxQueue for FileTx {
     }
 }
 
-/// Appends a packet in file format. Returns `false` if there is no room: nothing is allocated here.
+/// Appends a packet in file format. Returns `false` if `to` has no room, because nothing is allocated here.
 fn append(to: &mut Vec<u8>, packet: &Packet<'_>, time: u64) -> bool {
     let len = packet.total_len();
     if to.capacity() - to.len() < 16 + len {

@@ -11,7 +11,8 @@ use super::Speed;
 use super::read::Recording;
 use crate::pace::Pace;
 
-/// Nanoseconds before a packet is due at which the worker is to wake: it wakes up some tens of microseconds late.
+/// A worker is to wake up this many nanoseconds before a packet is due, because it wakes up some tens of
+/// microseconds late.
 const EARLY: u64 = 150_000;
 
 /// A recording and its replay state, shared by the main thread and the queue.

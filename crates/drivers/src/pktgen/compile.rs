@@ -32,7 +32,7 @@ impl Random {
     }
 }
 
-/// A compiled field. `min + more` is the largest value.
+/// A compiled field. With `Value::Random`, `min + more` is the largest value.
 struct Vary {
     at: usize,
     width: usize,
@@ -41,7 +41,7 @@ struct Vary {
     upper: bool,
     /// True if the IPv4 header checksum is updated from this field.
     in_header: bool,
-    /// True if the transport checksum is updated from this field, when it is summed from parts.
+    /// True if the transport checksum is updated from this field, with `Follow::Parts`.
     in_transport: bool,
 }
 
@@ -54,13 +54,13 @@ enum Value {
 
 /// A compiled template.
 struct Mold {
-    /// As long as the longest packet.
+    /// The bytes of the template, as many as the longest packet has.
     bytes: Box<[u8]>,
     least: usize,
     /// The next size, if sizes increase.
     increasing: Option<usize>,
     fields: Box<[Vary]>,
-    /// Sum over the IPv4 header without its checksum and without the fields that update it.
+    /// Sum over the IPv4 header, without its checksum field and without the fields from which the checksum is updated.
     header: Option<Sum>,
     /// Byte range of the IPv4 header checksum.
     header_checksum: Range<usize>,
@@ -71,7 +71,7 @@ struct Mold {
 enum Follow {
     /// Summed over the whole packet: sizes differ, or the checksum covers a field only in part.
     Whole(Transport),
-    /// The constant sum without varying fields, plus those fields.
+    /// Summed from the constant sum without the varying fields, and those fields.
     Parts(Transport, Sum),
 }
 
@@ -137,7 +137,7 @@ impl Transport {
         self.write(out, self.sum(out));
     }
 
-    /// Returns true if the checksum covers the place, `None` if it covers only a part.
+    /// Returns `Some(true)` if the checksum covers `place`, `Some(false)` if it does not, and `None` if it covers only a part.
     fn covers(self, place: &Range<usize>) -> Option<bool> {
         let addresses = self.addresses.map_or(0..0, |(at, len)| at..at + len);
         let within = |all: &Range<usize>| all.start <= place.start && place.end <= all.end;
@@ -190,8 +190,8 @@ impl Maker {
         Ok(Maker { molds: molds.into(), cumulated, random: Random(stream.seed) })
     }
 
-    /// Builds the next packet at the front of `room`, which needs [`DATA_ROOM`] bytes. Returns its length, or 0 if
-    /// there is no room.
+    /// Builds the next packet at the front of `room`, which needs [`DATA_ROOM`] bytes. Returns the packet's length, or 0 if `room` is too
+    /// small.
     #[inline]
     pub fn make(&mut self, room: &mut [u8]) -> usize {
         let chosen = match self.cumulated.last() {

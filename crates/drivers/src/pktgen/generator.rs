@@ -46,7 +46,7 @@ impl fmt::Display for StreamState {
 
 #[derive(Default)]
 struct Shared {
-    /// Number of changes of the lists; a poll compares it without taking the lock.
+    /// Number of changes of the lists. A poll compares it with the last number that it has seen, without taking the lock.
     version: AtomicU64,
     lists: Mutex<Lists>,
 }
@@ -72,7 +72,7 @@ impl Generator {
     /// Adds a stream, disabled.
     ///
     /// # Errors
-    /// If a stream with this name exists, or its description is invalid.
+    /// If a stream with this name exists, or the stream's description is invalid.
     pub fn add(&self, stream: Stream) -> Result<(), StreamError> {
         let maker = Maker::new(&stream)?;
         let mut lists = self.lists();

@@ -1,7 +1,7 @@
 //! A packet generator and a sink inside the process, for benchmarks, tests, and the operator's `packet-generator`.
 //!
-//! [`open`] returns a device. The device receives packets from the [`Stream`]s added to its [`Generator`]. Packets
-//! sent to it end in its [`Sink`], which counts them, and keeps the last ones on request.
+//! [`open`] returns a device. The device receives the packets of the [`Stream`]s added to its [`Generator`]. Packets that the router sends
+//! to the device go to its [`Sink`], which counts them, and keeps the last ones on request.
 //!
 //! A stream is a weighted mix of [`Template`]s: packets in which some [`Field`]s vary. Random numbers come from the
 //! stream's seed, so a run can be repeated.
@@ -37,7 +37,7 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// Returns a locally administered address, an MTU of 9,000 bytes, and a sink that accepts all offloads.
+    /// Returns a configuration with a locally administered Ethernet address, an MTU of 9,000 bytes, and a sink that accepts all offloads.
     fn default() -> Config {
         Config { mac: [2, 0xfe, 0, 0, 0, 1], mtu: 9000, caps: TxCaps { gso: true, csum: true } }
     }

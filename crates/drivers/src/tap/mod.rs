@@ -1,7 +1,7 @@
 //! `tap`: a virtual link between the router and this machine's kernel stack (`/dev/net/tun`).
 //!
-//! The host's end is an ordinary network interface, created and removed with the device. Each system call carries one
-//! packet with a virtio header, which keeps GSO packets and partial checksums as they are in both directions.
+//! The host's end is an ordinary network interface, created and removed with the device. Each system call carries one packet with a virtio
+//! header, so GSO packets stay unsegmented and partial checksums stay partial in both directions.
 
 mod queue;
 
@@ -89,7 +89,7 @@ impl std::error::Error for OpenError {
 /// up](crate::DeviceControl::set_admin).
 ///
 /// # Errors
-/// If the kernel refuses, for missing privileges or a name that is taken. Nothing is left behind then.
+/// If the kernel refuses, for example because of missing privileges or a name that is taken. Nothing is left behind then.
 pub fn open(config: &Config) -> Result<Device, OpenError> {
     let made = match &config.host_namespace {
         None => make(config),

@@ -208,7 +208,7 @@ fn the_kernel_receives_only_from_shared_interfaces() {
 #[test]
 fn a_killed_process_leaves_the_interface_to_the_kernel() {
     const NAME: &str = "af_packet::a_killed_process_leaves_the_interface_to_the_kernel";
-    /// Set in the process that the test kills.
+    /// Environment variable that is set in the process that the test kills.
     const HOLD: &str = "VOLLEY_DRIVERS_HOLD";
     if std::env::var(HOLD).is_ok() {
         let _device = open(Config::new("p"));

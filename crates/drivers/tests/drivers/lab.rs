@@ -1,7 +1,7 @@
 //! Network namespaces for tests over real links.
 //!
-//! A device opens in the namespace of the calling thread, so such a test runs itself again, alone in a process within
-//! new namespaces. The namespaces end with the process.
+//! A device opens in the namespace of the calling thread. So such a test starts itself again, as the only test of a process within new
+//! namespaces. The namespaces end with the process.
 
 use std::io::Write;
 use std::process::{Command, Output};
@@ -11,7 +11,7 @@ use buf::{Cache, Frame, Pool};
 use drivers::Device;
 use testkit::skip::{self, skipped};
 
-/// Set in the process within the namespaces, to the test's name.
+/// Environment variable with the test's name, set in the process within the namespaces.
 const INSIDE: &str = "VOLLEY_DRIVERS_TEST";
 /// Mounts a private `/run`, in which `ip netns` keeps names. IPv6 is disabled, so links are silent until a test
 /// sends.
@@ -46,7 +46,7 @@ pub fn inside(name: &str, body: fn()) {
     }
 }
 
-/// Runs a shell command. Returns whether it succeeded, and its output.
+/// Runs a shell command. Returns true if the command succeeded, and its output.
 pub fn attempt(command: &str) -> (bool, String) {
     let o = Command::new("timeout").args(["20", "sh", "-c", command]).output().unwrap();
     (o.status.success(), String::from_utf8_lossy(&[&o.stdout[..], &o.stderr[..]].concat()).into_owned())
@@ -64,7 +64,7 @@ pub fn veth(a: &str, b: &str) {
     sh(&format!("ip link add {a} type veth peer name {b} && ip link set {a} up && ip link set {b} up"));
 }
 
-/// Creates a host in its own namespace, at the other end of the link `name`: interface `eth0` with this address.
+/// Creates the namespace `host` and a veth link to it: `name` is this end, and `eth0` with this address is the host's end.
 pub fn host(host: &str, name: &str, address: &str) {
     sh(&format!("ip netns add {host} && ip link add {name} type veth peer name eth0 netns {host}"));
     sh(&format!("ip link set {name} up && ip -n {host} addr add {address} dev eth0"));
@@ -105,7 +105,7 @@ pub fn frame(packets: &[Vec<u8>], cache: &mut Cache) -> Frame {
     frame
 }
 
-/// Sends packets by the first queue. Returns the number that the device did not take.
+/// Sends packets on the first queue. Returns the number that the device did not take.
 pub fn send(device: &mut Device, cache: &mut Cache, packets: &[Vec<u8>]) -> usize {
     let mut frame = frame(packets, cache);
     let _ = device.tx[0].send(&mut frame, cache);

@@ -68,7 +68,7 @@ impl Side {
     }
 }
 
-/// Gives both sides turns until `so` returns true.
+/// Calls `turn` of all sides until `so` returns true.
 fn until(sides: &mut [&mut Side], what: &str, mut so: impl FnMut(&[&mut Side]) -> bool) {
     let end = Instant::now() + Duration::from_secs(10);
     while !so(sides) {
@@ -139,7 +139,7 @@ fn packets_of_all_sizes_pass_both_ways() {
     assert_eq!(pool.stats().used, 0);
 }
 
-/// A client that lends its buffers, its server, and the client's pool.
+/// A client that lends its buffers to a server. `pool` is the pool of these buffers.
 struct Lender {
     sides: [Side; 2],
     server: Device,
@@ -200,7 +200,8 @@ fn a_trusted_client_lends_its_own_buffers() {
     assert_eq!((pool.stats().used, pool.stats().lost, there.stats().used), (0, 0, 0));
 }
 
-/// The rest period starts with the next turn, even after a long idle time. An example is a change of the ring size.
+/// The time before returned buffers are reused starts with the next turn, even after a long idle time. In this test the device is reopened
+/// with another ring size.
 #[test]
 fn buffers_rest_after_a_reopen_between_turns() {
     let Lender { mut sides, server: _server, mut client, pool, _place } = lender("reopen", 64);
@@ -441,7 +442,7 @@ fn a_worker_that_sleeps_is_woken() {
     }
 }
 
-/// Returns a socket of an untrusted client.
+/// Connects to `path` as an untrusted client. Returns the socket.
 fn stranger(path: &Path) -> Option<OwnedFd> {
     // SAFETY: plain system calls; the descriptor is new, and zeros are a valid address.
     unsafe {

@@ -11,7 +11,7 @@ use crate::destination::{Destination, FILE_HEADER, PACKET_HEADER};
 use crate::request::{Request, Scope};
 use crate::rings::{Captured, Point, Rings};
 
-/// Copies taken from the workers in one turn of the main thread.
+/// Approximate maximum number of copies taken from the workers in one turn of the main thread.
 const A_TURN: usize = 256;
 /// Interval for taking copies from the workers for a file, in nanoseconds: each ring has room for 1,024 copies.
 const TURN_NS: u64 = 500_000;
@@ -21,7 +21,7 @@ pub(crate) struct Captures {
     pub(crate) rings: Rings,
     /// The running capture.
     pub(crate) running: Option<Capture>,
-    /// The result of the last one.
+    /// The result of the last capture that ended.
     pub(crate) last: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl Captures {
 }
 
 impl Drop for Captures {
-    /// When the router ends, completes the file with all copies.
+    /// Ends the running capture when the router ends: writes all waiting copies, and completes the file.
     fn drop(&mut self) {
         if let Some(capture) = self.running.take() {
             capture.finish(&self.rings);
@@ -58,19 +58,19 @@ pub(crate) struct Capture {
 
 /// The progress of a capture.
 pub(crate) struct Progress {
-    /// Packets taken so far.
+    /// Number of packets captured so far.
     pub(crate) packets: u64,
     /// The capture ends after this many packets.
     pub(crate) most: u64,
-    /// The size of these packets as a file, with its header, in bytes.
+    /// Size in bytes that a file with these packets has, including the file header.
     pub(crate) bytes: u64,
-    /// The capture ends before its packets, as a file, exceed this size.
+    /// The capture ends before a file with its packets would exceed this size in bytes.
     pub(crate) most_bytes: u64,
-    /// True if it has ended.
+    /// True if the capture has reached a limit.
     pub(crate) complete: bool,
-    /// Copies lost before it began.
+    /// Number of copies lost before the capture began.
     lost_before: u64,
-    /// Offset from the monotonic clock to universal time.
+    /// Nanoseconds to add to the time of the monotonic clock to get universal time.
     epoch: u64,
 }
 
@@ -88,8 +88,8 @@ impl Progress {
         }
     }
 
-    /// Passes up to about [`A_TURN`] packets to `each`, with universal time in nanoseconds, within the
-    /// capture's limits. Returns the number of copies taken.
+    /// Passes up to about [`A_TURN`] packets to `each`, with the universal time of each in nanoseconds, until
+    /// the capture reaches a limit. Returns the number of copies taken.
     pub(crate) fn take(&mut self, rings: &Rings, mut each: impl FnMut(&Captured, u64)) -> usize {
         rings.take(A_TURN, |captured| {
             let bytes = self.bytes + PACKET_HEADER + captured.bytes().len() as u64;
@@ -109,7 +109,7 @@ impl Progress {
 }
 
 impl Capture {
-    /// Describes the packets so far.
+    /// Returns a text about the packets captured so far.
     pub(crate) fn summary(&self, rings: &Rings) -> String {
         let lost = match self.progress.lost(rings) {
             0 => String::new(),
@@ -118,7 +118,7 @@ impl Capture {
         format!("{} packets {}{lost}", self.progress.packets, self.to.became())
     }
 
-    /// True if packets of this interface are copied.
+    /// True if the capture includes this interface.
     fn has(&self, router: &Router, interface: &InterfaceInfo) -> bool {
         match &self.scope {
             Scope::Any => true,
@@ -128,13 +128,14 @@ impl Capture {
         }
     }
 
-    /// Switches the features on or off, for all of its current interfaces.
+    /// Switches the capture's features on or off, on all current interfaces of the capture.
     fn switch(&self, router: &mut Router, on: bool) {
         let has = router.interfaces().filter(|i| self.has(router, i)).map(|i| i.index);
         switch(router, &self.points, &has.collect::<Vec<u32>>(), on);
     }
 
-    /// Does the regular work. Returns true if the capture has ended.
+    /// Writes copies to the file, if the destination is a file. Returns true if the capture must end: it has
+    /// reached a limit, the file cannot be continued, or the client has disconnected.
     fn turn(&mut self, rings: &Rings) -> bool {
         match &mut self.to {
             Destination::File(sink) => {
@@ -173,7 +174,8 @@ fn switch(router: &mut Router, points: &[Point], interfaces: &[u32], on: bool) {
     }
 }
 
-/// Makes sure that no capture runs. The capture of a read-only client ends if another client wants one.
+/// Makes sure that no capture runs. The running capture of a read-only client is ended if the caller is not
+/// read-only.
 ///
 /// # Errors
 /// Fails if a capture runs.

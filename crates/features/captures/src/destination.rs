@@ -27,7 +27,7 @@ pub(crate) enum Destination {
 }
 
 impl Destination {
-    /// Describes where the packets went.
+    /// Returns words for what was done with the packets.
     pub(crate) fn became(&self) -> String {
         match self {
             Destination::File(sink) => format!("written to {}", sink.path().display()),
@@ -35,7 +35,7 @@ impl Destination {
         }
     }
 
-    /// Completes the file, if it is one. Returns remarks about its end.
+    /// Completes the file, if the destination is a file. Returns a remark if the file is incomplete or ended early.
     pub(crate) fn finish(self) -> String {
         match self {
             Destination::File(sink) => sink.finish(),
@@ -47,12 +47,12 @@ impl Destination {
 /// The client that receives the packets.
 pub(crate) struct Client {
     there: Weak<()>,
-    /// True for a read-only client: its capture gives way to those of other clients.
+    /// True for a read-only client. Its capture ends when a client that is not read-only begins one.
     pub(crate) yields: bool,
 }
 
 impl Client {
-    /// Returns the client that lives as long as this reference; `yields` for a read-only one.
+    /// Returns a client that counts as connected while `there` exists. `yields` is true for a read-only client.
     pub(crate) fn of(there: &Arc<()>, yields: bool) -> Client {
         Client { there: Arc::downgrade(there), yields }
     }
@@ -62,7 +62,7 @@ impl Client {
         self.there.strong_count() > 0
     }
 
-    /// True if it is the client of this reference.
+    /// True if this client was made with the reference `there`.
     pub(crate) fn is(&self, there: &Arc<()>) -> bool {
         self.there.as_ptr() == Arc::as_ptr(there)
     }
@@ -76,7 +76,7 @@ pub(crate) struct Sink {
     disk: File,
     /// Percentage of the file system to leave free, if given.
     leave_free: Option<u32>,
-    /// Why the file ends before it reaches its size.
+    /// Why the file system is too full to continue the file.
     too_full: Option<String>,
     failed: Option<String>,
 }
@@ -120,7 +120,7 @@ impl Sink {
         self.failed.is_some() || self.too_full.is_some()
     }
 
-    /// Completes the file. Returns remarks about its end.
+    /// Completes the file. Returns a remark if the file is incomplete or ended early.
     pub(crate) fn finish(self) -> String {
         // Dropping the writer would hide a failure to write the last bytes.
         let flushed = self.file.into_writer().into_inner();
@@ -141,8 +141,8 @@ pub(crate) fn has_room(path: &Path, leave_free: Option<u32>) -> io::Result<()> {
     disk.and_then(|disk| too_full(&disk, leave_free)).map_or(Ok(()), |why| Err(io::Error::other(why)))
 }
 
-/// Returns why the file system is too full to write more, or `None` if it is not. `leave_free` is the percentage to
-/// leave free; without it, [`LEAVE_FREE`] applies.
+/// Returns an error text if the file system is too full to write more. `leave_free` is the percentage to leave free; without it,
+/// [`LEAVE_FREE`] applies.
 fn too_full(disk: &Statvfs, leave_free: Option<u32>) -> Option<String> {
     let bytes = |blocks| u128::from(blocks) * u128::from(disk.fragment_size());
     let (free, all) = (bytes(disk.blocks_available()), bytes(disk.blocks()));

@@ -7,13 +7,13 @@ use net::router::Router;
 use crate::capture::Captures;
 use crate::rings::Point;
 
-/// Copies the packets at the features, wherever these are on.
+/// Copies packets at all three points, on all interfaces where the features are on.
 pub(crate) const EXERCISE: Exercise = Exercise { begin, look };
 
 /// Bytes kept of each packet.
 const KEPT: usize = 256;
 
-/// Copies at all points, wherever the features are on.
+/// Begins a capture at all points. It includes all interfaces where the features are on.
 fn begin(router: &mut Router, filter: Option<Program>) {
     if let Ok(captures) = Captures::of(router) {
         captures.rings.begin(&Point::ALL, KEPT, filter);

@@ -1,4 +1,4 @@
-//! `pcap trace`: packets into a file.
+//! `pcap trace`: captures packets into a file.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -102,7 +102,7 @@ struct Status {
     file: Option<String>,
     packets: u64,
     max_packets: Option<u64>,
-    /// The size of the file, or of a file with these packets.
+    /// Size in bytes of the file, or, if a client gets the packets, of a file with the same packets.
     bytes: u64,
     max_bytes: Option<u64>,
     lost: u64,

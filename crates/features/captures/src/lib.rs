@@ -2,9 +2,9 @@
 //! capture`).
 //!
 //! Three features copy received (`device-input`), transmitted (`interface-output`) and dropped packets
-//! (`drop`) into a ring of each worker; the main thread takes them from there ([`rings`]). They are enabled
-//! only on the interfaces of a running capture, including those made while it runs, and cost nothing
-//! otherwise. A full ring loses copies, never packets.
+//! (`drop`) into rings of each worker; the main thread takes the copies from there ([`rings`]). The features
+//! are enabled only on the interfaces of a running capture, including interfaces made while it runs, and cost
+//! nothing otherwise. If a ring is full, copies are lost, but never packets.
 //!
 //! There is one capture at a time ([`capture`]), whose packets go into a [file](mod@file) or a [`stream`].
 

@@ -9,7 +9,7 @@ use crate::rings::{Copies, Point, Rings};
 
 edges! { pub enum Next { Continue = "next-feature" } }
 
-/// One of the three points.
+/// A type for each of the three points at which packets are copied.
 trait Place: Send + 'static {
     const NAME: &'static str;
     const POINT: Point;

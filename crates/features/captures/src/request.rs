@@ -10,7 +10,7 @@ use crate::rings::{MOST_BYTES, Point};
 pub(crate) struct Request {
     pub(crate) points: Vec<Point>,
     pub(crate) scope: Scope,
-    /// Bytes kept of each packet.
+    /// Maximum number of bytes kept of each packet.
     pub(crate) keep: u32,
     pub(crate) filter: Option<Program>,
 }
@@ -24,9 +24,9 @@ pub(crate) enum Scope {
 }
 
 impl Request {
-    /// Reads the request of a command whose syntax has `[rx] [tx] [drop]`, and arguments `packets`,
-    /// `interface` and `bytes`. Without any of the first three, packets are captured at `usual`; without the
-    /// last one, `bytes` of each are kept.
+    /// Reads the request of a command whose syntax has the words `[rx] [tx] [drop]`, and the arguments
+    /// `packets`, `interface` and `bytes`. Without any of the three words, packets are captured at the points
+    /// `usual`. Without the argument `bytes`, the parameter `bytes` applies.
     pub(crate) fn of<C: App>(
         c: &C,
         a: &Args,
@@ -42,10 +42,12 @@ impl Request {
         }
         let keep = a.get::<u32>("bytes").unwrap_or(bytes);
         if !(32..=MOST_BYTES as u32).contains(&keep) {
-            return Err(a.fault("bytes", format!("out of range: 32 to {MOST_BYTES} bytes of each packet")));
+            return Err(
+                a.fault("bytes", format!("the number of bytes of each packet must be 32 to {MOST_BYTES}"))
+            );
         }
         if a.get::<u32>("packets") == Some(0) {
-            return Err(a.fault("packets", "a capture has at least one packet"));
+            return Err(a.fault("packets", "the number of packets of a capture must be at least 1"));
         }
         Ok(Request { points, scope: scope(c, a)?, keep, filter })
     }

@@ -29,7 +29,7 @@ impl Point {
     /// Every point.
     pub const ALL: [Point; 3] = [Point::Rx, Point::Tx, Point::Drop];
 
-    /// Returns the arc and the feature that copy there.
+    /// Returns the arc of this point, and its feature that copies packets.
     pub fn feature(self) -> (&'static str, &'static str) {
         match self {
             Point::Rx => ("device-input", "pcap-rx"),
@@ -45,7 +45,7 @@ pub struct Captured {
     pub time: u64,
     /// Length of the packet, in bytes.
     pub len: u32,
-    /// The number of its capture.
+    /// Number of the capture that the copy belongs to.
     capture: u64,
     /// The copy's number, counted over all workers.
     order: u64,
@@ -69,7 +69,7 @@ impl Captured {
 pub struct Wanted {
     /// The number of the capture.
     capture: u64,
-    /// Bytes kept of a packet.
+    /// Maximum number of bytes kept of each packet.
     keep: usize,
     /// The filter; without it, all packets.
     filter: Option<Program>,
@@ -83,7 +83,7 @@ struct Shared {
     wanted: Reader<Wanted>,
     copied: AtomicU64,
     lost: AtomicU64,
-    /// Locked when a worker is made, and by the main thread.
+    /// Locked by the main thread, and when a worker is created.
     control: Mutex<Control>,
 }
 
@@ -92,17 +92,17 @@ struct Control {
     rings: Vec<Ring>,
 }
 
-/// The main thread's ends of the two rings in which copies circulate between it and one point of a worker. A
-/// copy is allocated once and overwritten in place.
+/// The main thread's ends of two rings between it and one point of a worker: `filled` brings copies to the
+/// main thread, and `empty` returns them for reuse. A copy is allocated once and overwritten in place.
 struct Ring {
     point: Point,
     filled: Consumer<Box<Captured>>,
     empty: Producer<Box<Captured>>,
-    /// True if its copies have been allocated.
+    /// True if the copies for these rings have been allocated.
     made: bool,
 }
 
-/// A worker's ends of the same rings.
+/// A worker's ends of the two rings of one point.
 pub struct Copies {
     point: Point,
     empty: Consumer<Box<Captured>>,
@@ -111,12 +111,13 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// Returns the packets to copy now.
+    /// Returns which packets are to be copied now.
     pub fn wanted<'g>(&self, guard: &'g Guard) -> &'g Wanted {
         self.shared.wanted.get(guard)
     }
 
-    /// Copies a packet at `now`, if it is wanted. Without an empty copy, the copy is lost and counted.
+    /// Copies a packet, if the filter matches it. `now` is the time of the copy in nanoseconds. If no empty
+    /// copy is left, the packet is not copied, and this is counted.
     pub fn copy(&mut self, now: u64, wanted: &Wanted, p: &mut Packet<'_>) {
         if self.point == Point::Drop {
             // Its node may have moved the packet's start behind the link header.
@@ -151,8 +152,8 @@ impl Rings {
         Rings(Arc::new(Shared { wanted, copied: AtomicU64::new(0), lost: AtomicU64::new(0), control }))
     }
 
-    /// Begins a capture at these points: `keep` bytes, [`MOST_BYTES`] at most, of each packet that matches
-    /// `filter`. The rest of an earlier capture is discarded.
+    /// Begins a capture at these points, which keeps `keep` bytes, but at most [`MOST_BYTES`], of each packet
+    /// that matches `filter`. Waiting copies of an earlier capture are discarded.
     pub fn begin(&self, points: &[Point], keep: usize, filter: Option<Program>) {
         let mut control = self.control();
         let capture = control.wanted.get().capture + 1;
@@ -168,13 +169,13 @@ impl Rings {
         }
     }
 
-    /// Returns the number of copies lost for lack of room, since the start.
+    /// Returns the number of copies lost for lack of room, since the router started.
     pub fn lost(&self) -> u64 {
         self.0.lost.load(Ordering::Relaxed)
     }
 
-    /// Passes up to about `most` copies to `each`, the same number from each worker and point, in the order of
-    /// copying. Returns their number.
+    /// Passes up to about `most` copies to `each`, in the order in which they were made. Takes the same
+    /// number from each worker and point, if they have as many. Returns the number of copies taken.
     pub fn take(&self, most: usize, mut each: impl FnMut(&Captured)) -> usize {
         let mut control = self.control();
         let Control { wanted, rings } = &mut *control;

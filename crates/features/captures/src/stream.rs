@@ -1,4 +1,4 @@
-//! `volley capture`: packets to a client, which writes them to its standard output.
+//! `volley capture`: sends packets to a client, which writes them to its standard output.
 //!
 //! While a slow client's connection is full, the job does not run. The copies stay in the rings of the
 //! workers until the rings are full. Then copies are lost, and counted. No thread waits.
@@ -19,7 +19,7 @@ use crate::destination::{Client, Destination, write, writer};
 use crate::request::Request;
 use crate::rings::{MOST_BYTES, Point};
 
-/// Interval for checking for packets when there were none.
+/// Time until the next check for packets when there were none.
 const LOOK: Duration = Duration::from_millis(1);
 
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {

@@ -1,4 +1,4 @@
-//! Which packets are copied, and at which point.
+//! Tests which packets are copied, and at which point.
 
 use std::net::Ipv4Addr;
 

@@ -1,4 +1,4 @@
-//! The commands of captures.
+//! Tests of the commands of captures.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The operator's side of the feature.
+//! The command `show ip4-count`.
 
 use net::feature::{App, Registrar, Shown, show_counted};
 use serde::Serialize;

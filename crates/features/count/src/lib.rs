@@ -1,5 +1,5 @@
-//! `ip4-count`: counts received IPv4 packets by interface, and shows the cost of a feature with no other
-//! work.
+//! `ip4-count`: counts received IPv4 packets by interface. It also shows the cost of a feature that does
+//! nothing else.
 
 #![forbid(unsafe_code)]
 
@@ -31,7 +31,7 @@ impl<C: App> feature::Feature<C> for Feature {
         install(b, hooks)
     }
 
-    /// `set interface feature` switches it on, and is saved.
+    /// The command `set interface feature` switches the feature on, and is saved with the configuration.
     fn register(&self, r: &mut Registrar<'_, C>) {
         front::register(r);
     }

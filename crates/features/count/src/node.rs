@@ -1,4 +1,4 @@
-//! The feature `ip4-count` of the arc of unicast packets.
+//! The feature `ip4-count` of the arc `ip4-unicast`.
 
 use std::io;
 
@@ -9,7 +9,8 @@ use net::interface::Runs;
 use net::router::Hooks;
 use net::setting::{Setting, Switch};
 
-/// The counters of an interface. It has no setting: the feature is switched by hand.
+/// The counters of an interface. There is no setting: the operator switches the feature on and off with
+/// `set interface feature`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Count;
 
@@ -26,7 +27,7 @@ impl Setting for Count {
 /// Adds the node.
 ///
 /// # Errors
-/// Fails without address space for the setting.
+/// Fails if there is no address space for the setting.
 pub fn install(b: &mut Builder, hooks: &mut Hooks) -> Result<(), GraphError> {
     let counts = hooks.setting::<Count>()?.counts;
     b.frame(move |s| Ip4Count::new(&counts, s.worker));

@@ -1,4 +1,4 @@
-//! Which packets are counted, and for which interface.
+//! Tests which packets are counted, and for which interface.
 
 use std::net::Ipv4Addr;
 

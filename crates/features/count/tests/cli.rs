@@ -1,4 +1,4 @@
-//! Switching the feature on, and saving it.
+//! Tests of switching the feature on, and of saving this.
 
 use control::testing::Cli;
 use count::{Count, Feature};

@@ -2,9 +2,9 @@
 //! This is for paths with a smaller MTU than the hosts know, such as a PPPoE line or a tunnel, whose ICMP
 //! errors are filtered.
 //!
-//! There are two features, for packets received on an interface and for packets sent by it. They process
-//! segments with SYN only, and never raise the option. Without the option, hosts assume 536 bytes, and
-//! nothing is added.
+//! There are two features, for packets received on an interface and for packets sent by it. They change only
+//! segments with the SYN flag, and never raise the option. If the option is missing, nothing is added: hosts
+//! then assume 536 bytes (IPv4) or 1,220 bytes (IPv6).
 
 use std::io;
 use std::marker::PhantomData;
@@ -27,7 +27,7 @@ pub trait Clamped: Packets {
     const IN: &'static str;
     /// The feature of sent packets.
     const OUT: &'static str;
-    /// The family in commands.
+    /// The word for the family in commands.
     const WORD: &'static str;
     /// The increment of the counters for a lowered segment.
     const LOWERED: [u64; 2];
@@ -162,7 +162,7 @@ impl Setting for Clamps {
 /// Adds both nodes of a family.
 ///
 /// # Errors
-/// Fails without address space for the setting.
+/// Fails if there is no address space for the setting.
 pub fn install<A: Clamped>(b: &mut Builder, hooks: &mut Hooks) -> Result<(), GraphError> {
     let limits = hooks.setting::<Clamps>()?;
     let again = limits.clone();

@@ -1,4 +1,4 @@
-//! MSS clamping against rebuilt packets.
+//! Tests of MSS clamping. The expected packets are built anew with the lower MSS.
 
 use proptest::prelude::*;
 use testkit::harness::{Harness, Out};
@@ -11,8 +11,8 @@ const ACK: u8 = 0x10;
 
 /// Makes a family's packets by hand.
 trait ByHand: Clamped {
-    /// Returns a packet with this TCP segment, whose checksum is not set yet. Of `fragment`, the lower 13
-    /// bits are its offset in units of 8 bytes, and the next bit is "more fragments".
+    /// Returns a packet with this TCP segment, and fills in the segment's checksum. The lower 13 bits of
+    /// `fragment` are the fragment offset in units of 8 bytes, and the next bit is "more fragments".
     fn packet(segment: &[u8], fragment: u16) -> Vec<u8>;
 }
 
@@ -72,8 +72,8 @@ fn mss(size: u16) -> [u8; 4] {
     [2, 4, high, low]
 }
 
-/// Both nodes of a family, with a limit for packets received on interface 0 or sent by it, and none for the
-/// other interface.
+/// Returns a graph with both nodes of a family. The MSS is limited in packets received on interface 0 or sent
+/// by it; the other interface has no limit.
 fn harness<A: ByHand>(most: u16) -> (Bench, Harness) {
     limited::<A>(Mss { clamping: Clamping::Both, most })
 }
@@ -101,7 +101,7 @@ fn through(h: &mut Harness, node: &str, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
     out.into_iter().map(|o| o.bytes).collect()
 }
 
-/// A larger MSS becomes the limit, with the right checksum; all other packets stay unchanged.
+/// An MSS above the limit becomes the limit, with the right checksum; all other packets stay unchanged.
 fn only_what_is_too_much_is_lowered<A: ByHand>(packets: &[(u8, usize, Option<u16>, u16)], most: u16) {
     let (_bench, mut h) = harness::<A>(most);
     let list = |pad: usize, size: Option<u16>| {

@@ -1,4 +1,4 @@
-//! The commands of MSS clamping.
+//! Tests of the commands of MSS clamping.
 
 use control::testing::Cli;
 

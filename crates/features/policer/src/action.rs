@@ -9,7 +9,7 @@ pub enum Action {
     Drop,
     /// Pass unchanged.
     Transmit,
-    /// Pass with this DSCP (0 to 63), if it is an IP packet. ECN stays unchanged.
+    /// Set this DSCP (0 to 63), if the packet is an IP packet, and pass it. ECN stays unchanged.
     Mark(u8),
 }
 
@@ -72,7 +72,7 @@ impl Action {
     }
 }
 
-/// As in commands: `mark-and-transmit AF12`.
+/// Writes the action as in commands: `mark-and-transmit AF12`.
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,28 +1,27 @@
 //! Buckets that any number of workers share without locks.
 //!
-//! **State.** A bucket of size B that fills at a rate R is one number Z, the *tokens used*. With V the tokens
-//! that have arrived by now, the bucket holds V − max(Z, V − B). Taking n sets Z to max(Z, V − B) + n, if
-//! that is at most V. This is the virtual scheduling algorithm (GCRA, ITU-T I.371 annex A) in tokens instead
-//! of in time: all numbers are whole, so no sum has an error. Z and V are compared modulo 2^64.
+//! **State.** The state of a bucket of size B that fills at a rate R is one number Z, the *tokens used*. If V tokens have arrived by now,
+//! the bucket holds V − max(Z, V − B) tokens. Taking n tokens sets Z to max(Z, V − B) + n, if that is at most V. This is the virtual
+//! scheduling algorithm (GCRA, ITU-T I.371 annex A) in tokens instead of in time: all numbers are integers, so no sum has a rounding error.
+//! Z and V are compared modulo 2^64.
 //!
-//! **Two buckets.** RFC 2698 and 4115 have two buckets that fill independently: two such numbers. The excess
-//! bucket of RFC 2697 gets the tokens for which the committed bucket has no room: the amount by which max(Z,
-//! V − B) exceeds Z. Its state is the number of its tokens.
+//! **Two buckets.** In RFC 2698 and 4115, two buckets fill independently, so the state is two such numbers. In RFC 2697, the excess bucket
+//! gets the tokens for which the committed bucket has no room: the amount by which max(Z, V − B) exceeds Z. The state of the excess bucket
+//! is the number of its tokens.
 //!
-//! **One step for a vector.** A worker copies the state and polices all packets of its vector for this
-//! policer on the copy, one after the other. It publishes the result by one compare-and-exchange; if another
-//! worker was faster it starts again. So the vectors of all workers have an order, and the results are those
-//! of policing the packets one by one in this order.
+//! **One step for a vector.** A worker copies the state. On the copy, it polices all packets of its vector for this policer, one after the
+//! other. It publishes the result by one compare-and-exchange; if another worker was faster, it starts again. So the vectors of all workers
+//! have an order, and the results are those of policing the packets one by one in this order.
 //!
-//! **Publishing two words.** A state of one bucket is the shared word itself. A state of two lies in a
-//! *cell*. The shared word names the cell, which of the cell's two states is valid, and a version. A worker
-//! writes only its own cell. It writes the state that it did not publish last, so never the valid one. If a
-//! worker reads a state while its owner overwrites it, the word has changed since the reader read it, so the
-//! reader's exchange fails. No two exchanges replace the same word: a version recurs only after 2^48 vectors.
+//! **Publishing two words.** The state of one bucket is the shared word itself. The state of two buckets is stored in a *cell*. The shared
+//! word contains the number of the cell, which of the cell's two states is valid, and a version. A worker writes only its own cell, and
+//! there only the state that it did not publish last, so never the valid one. If a worker reads a state while the cell's owner overwrites
+//! it, the shared word has changed since the reader read it, so the reader's exchange fails. No two exchanges replace the same word: a
+//! version recurs only after 2^48 vectors.
 //!
-//! **Reading without an exchange.** A reader reads the word, the cell, and the word again. A writer has seen
-//! a later word before it stores into the cell, with `Release`. If the reader sees any of these stores, its
-//! `Acquire` fence makes it see a later word, too, and it starts again.
+//! **Reading without an exchange.** A reader reads the word, the cell, and the word again. A writer overwrites a state only after it has
+//! seen a later word, and stores with `Release`. If the reader sees any of these stores, its `Acquire` fence makes it see a later word,
+//! too, and the reader starts again.
 
 use std::hint;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -58,7 +57,7 @@ impl Color {
         }
     }
 
-    /// Returns its word in commands.
+    /// Returns the color's word in commands.
     pub fn word(self) -> &'static str {
         match self {
             Color::Green => "conform",
@@ -68,10 +67,10 @@ impl Color {
     }
 }
 
-/// A packet in a request.
+/// A packet to police.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Item {
-    /// Tokens that it needs: bytes, or packets.
+    /// Number of tokens that the packet needs, in the policer's unit: bytes or packets.
     pub tokens: u32,
     /// The color on arrival. Only a color-aware policer uses it.
     pub came: Color,
@@ -79,20 +78,20 @@ pub struct Item {
     pub color: Color,
 }
 
-/// The tokens used of both buckets. The second is unused by 1r2c, and the number of remaining tokens for RFC
-/// 2697.
+/// State of the committed bucket (`c`) and of the excess bucket (`e`): the tokens used. With 1r2c, `e` is unused. With RFC 2697, `e` is the
+/// number of tokens in the excess bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     c: u64,
     e: u64,
 }
 
-/// A worker's states of a policer with two buckets.
+/// A worker's two states for a policer with two buckets.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Cell {
     states: [[AtomicU64; 2]; 2],
-    /// The index that this worker writes next.
+    /// Index of the state that this worker writes next.
     next: AtomicU64,
 }
 
@@ -113,21 +112,22 @@ impl Cell {
 
 /// The workers' view of a policer: parameters that never change, and shared buckets.
 ///
-/// Guarantees, for any number of workers: packets of all workers together get the colors that they would get
-/// one by one, in some order that keeps each worker's own. In any time T, the tokens of green packets are at
-/// most `cir`·T + `cb` + 1: a token may have been about to arrive. The same holds for yellow packets of RFC
-/// 4115 with `eir` and `eb`, and for green and yellow packets together of RFC 2698.
+/// Guarantees, for any number of workers: the packets of all workers together get the colors that they would get one by one, in an order
+/// that keeps the order of each worker's packets. In any time T, green packets take at most `cir`·T + `cb` + 1 tokens; the 1 is a token
+/// that may have been about to arrive. The same holds with `eir` and `eb` for yellow packets of RFC 4115, and for green and yellow packets
+/// together of RFC 2698.
 ///
 /// Workers' clocks may differ. A worker whose clock is behind by t finds up to rate·t tokens less than there
 /// are, never more.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Policer {
-    /// 1r2c: the tokens used. Otherwise version (48 bits), cell (15 bits) and the cell's state (1 bit).
+    /// With 1r2c, the tokens used. Otherwise the version (48 bits), the number of the cell (15 bits), and the index of the valid state in
+    /// the cell (1 bit).
     word: AtomicU64,
     c: Rate,
     cb: u64,
-    /// One per worker known when the policer was made, and a spare one for all later workers; none for 1r2c.
+    /// One cell for each worker known when the policer was made, and a spare cell for all later workers; none for 1r2c.
     cells: Box<[Cell]>,
     kind: Kind,
     aware: bool,
@@ -153,7 +153,8 @@ fn code(action: Action) -> u8 {
     }
 }
 
-/// Returns the tokens used after the bucket is filled up to now. Overflow is lost.
+/// Returns the tokens used after the bucket is filled with all tokens that have `arrived`. Tokens for which a bucket of size `burst` has no
+/// room are lost.
 #[inline(always)]
 fn filled(used: u64, arrived: u64, burst: u64) -> u64 {
     let full = arrived.wrapping_sub(burst);
@@ -190,8 +191,8 @@ impl Policer {
         policer
     }
 
-    /// As [`new`](Self::new), but the buckets are as full as those of `old` at `now` (nanoseconds of the
-    /// workers' clock), in proportion to their sizes. They are full if the policers differ in kind or unit.
+    /// Like [`new`](Self::new), but fills each bucket to the same fraction of its size as the bucket of `old` at `now` (nanoseconds of the
+    /// workers' clock). The buckets are full if `old` has another kind or unit.
     pub fn instead_of(old: &Policer, params: &Params, workers: usize, now: u64) -> Policer {
         let new = Policer::new(params, workers, now);
         if (old.kind, old.unit) == (new.kind, new.unit) {
@@ -205,7 +206,7 @@ impl Policer {
         new
     }
 
-    /// Sets the tokens of the buckets. The policer must not be shared yet.
+    /// Sets the numbers of tokens in the committed and the excess bucket at `now`. No other thread may use the policer yet.
     fn begin(&self, now: u64, tokens: [u64; 2]) {
         let used = |rate: &Rate, tokens: u64| rate.credit(now).wrapping_sub(tokens);
         let c = used(&self.c, tokens[0]);
@@ -222,7 +223,7 @@ impl Policer {
         }
     }
 
-    /// Returns the tokens in the committed and the excess bucket at `now`.
+    /// Returns the numbers of tokens in the committed and the excess bucket at `now` (nanoseconds of the workers' clock).
     pub fn tokens(&self, now: u64) -> [u64; 2] {
         let state = loop {
             let word = self.word.load(Acquire);
@@ -246,19 +247,19 @@ impl Policer {
         [left(arrived.c, state.c), e]
     }
 
-    /// True if it uses the packets' colors on arrival.
+    /// True if the policer is color-aware: it takes the packets' colors on arrival into account.
     #[inline(always)]
     pub fn is_aware(&self) -> bool {
         self.aware
     }
 
-    /// Returns the unit of its tokens.
+    /// Returns the unit of the policer's rates and bursts.
     #[inline(always)]
     pub fn unit(&self) -> Unit {
         self.unit
     }
 
-    /// Prefetches the data of a policer with two buckets beside its first line.
+    /// Prefetches the data that a policer with two buckets has outside its first cache line.
     #[inline(always)]
     pub(crate) fn prefetch(&self) {
         let word = self.word.load(Relaxed);
@@ -274,11 +275,10 @@ impl Policer {
         self.actions[color as usize]
     }
 
-    /// Takes `tokens` for packets that arrived green and returns true, if all of them conform. Otherwise
-    /// returns false and takes nothing.
+    /// Takes `tokens`, the sum for some packets that all arrived green, and returns true if all of them conform. Otherwise takes nothing
+    /// and returns false.
     ///
-    /// `worker` is the number of the calling worker, used by no other thread; `now` is its clock in
-    /// nanoseconds.
+    /// `worker` is the number of the calling worker; no other thread may use this number. `now` is the worker's clock in nanoseconds.
     #[inline(always)]
     pub fn all(&self, worker: usize, now: u64, tokens: u64) -> bool {
         let arrived = self.arrived(now);
@@ -288,7 +288,7 @@ impl Policer {
         })
     }
 
-    /// Sets the color of each packet, in this order. Arguments as for [`all`](Self::all).
+    /// Polices the packets one after the other, and sets the color of each. `worker` and `now` are as for [`all`](Self::all).
     #[inline]
     pub fn each(&self, worker: usize, now: u64, packets: &mut [Item]) {
         let arrived = self.arrived(now);
@@ -302,7 +302,7 @@ impl Policer {
         });
     }
 
-    /// Returns the tokens that have arrived in either bucket.
+    /// Returns for each bucket how many tokens have arrived by `now`; 0 for an excess bucket without a rate of its own.
     #[inline(always)]
     fn arrived(&self, now: u64) -> State {
         let e = match self.kind {
@@ -312,7 +312,7 @@ impl Policer {
         State { c: self.c.credit(now), e }
     }
 
-    /// Fills the buckets up to now.
+    /// Fills the buckets of `state` with the tokens that have arrived by now: `arrived` is the result of the function of this name.
     #[inline(always)]
     fn fill(&self, state: &mut State, arrived: State) {
         let c = filled(state.c, arrived.c, self.cb);
@@ -327,7 +327,8 @@ impl Policer {
         state.c = c;
     }
 
-    /// Returns the color of a packet and takes its tokens; the buckets must be filled up to now.
+    /// Returns the color of a packet that arrived with the color `came`, and takes its `tokens`. The buckets of `state` must be filled up
+    /// to now.
     #[inline(always)]
     fn color(&self, state: &mut State, arrived: State, tokens: u64, came: Color) -> Color {
         let conforms = came == Color::Green && has(state.c, arrived.c, tokens);
@@ -360,8 +361,8 @@ impl Policer {
         }
     }
 
-    /// Replaces the state by the result of `f`, if `f` returns true; calls it again when another worker was
-    /// faster. Returns its last result.
+    /// Calls `f` with a copy of the state. If `f` returns true, publishes the changed copy; if another worker has published a state in the
+    /// meantime, starts again. Returns the last result of `f`.
     #[inline(always)]
     fn change(&self, worker: usize, mut f: impl FnMut(&mut State) -> bool) -> bool {
         if !self.cells.is_empty() {
@@ -386,8 +387,8 @@ impl Policer {
         if worker < spare { self.change_by(worker, f) } else { self.change_by_spare(spare, f) }
     }
 
-    /// Like [`change`](Self::change), for workers unknown when the policer was made. They use the spare cell one at a
-    /// time.
+    /// Like [`change`](Self::change), for workers that were unknown when the policer was made. They take turns with the cell at index
+    /// `spare`.
     #[cold]
     fn change_by_spare(&self, spare: usize, f: impl FnMut(&mut State) -> bool) -> bool {
         while self.spare.swap(true, Acquire) {

@@ -1,4 +1,4 @@
-//! Buckets against the text of the RFCs, one packet at a time, and from several threads.
+//! Tests that the buckets give the colors of the RFCs' algorithms, and that several threads can share them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -8,14 +8,14 @@ use proptest::prelude::*;
 use super::*;
 
 const SECOND: u64 = 1_000_000_000;
-/// The latest time at which credit is exact for a whole test: nine years.
+/// The latest start of a test in nanoseconds, after about nine years: credit is exact until the end of the test.
 const LATE: u64 = (1 << 58) - (1 << 44);
 
-/// A policer as in the RFCs: token counts, incremented by arriving tokens.
+/// A policer as the RFCs describe it: it counts tokens, and adds the arriving ones to the counts.
 pub(crate) struct Oracle {
     params: Params,
     tc: u128,
-    /// Te of RFC 2697 and 4115, Tp of RFC 2698.
+    /// Tokens in the second bucket: Te in RFC 2697 and RFC 4115, Tp in RFC 2698.
     te: u128,
     last: u64,
 }
@@ -26,7 +26,7 @@ impl Oracle {
         Oracle { params, tc: params.cb.into(), te: params.eb.into(), last: now }
     }
 
-    /// Returns the tokens that arrive from the last time to `now`, at a rate in the unit of the parameters.
+    /// Returns the number of tokens that arrive between the last call of `police` and `now`. `rate` is in the unit of the parameters.
     fn arrive(&self, rate: u64, now: u64) -> u128 {
         let per_second = u128::from(rate) * if self.params.unit == Unit::Kbps { 125 } else { 1 };
         let by = |time: u64| u128::from(time) * per_second / u128::from(SECOND);
@@ -114,7 +114,7 @@ pub(crate) fn params() -> impl Strategy<Value = Params> {
     )
 }
 
-/// Vectors: the time since the previous one, and packets.
+/// Generates vectors: for each, the nanoseconds since the previous vector, and the tokens and color on arrival of its packets.
 fn vectors() -> impl Strategy<Value = Vec<(u64, Vec<(u32, Color)>)>> {
     let gap = prop_oneof![Just(0u64), 0u64..10_000, 0u64..SECOND, 0u64..100 * SECOND];
     let color = prop::sample::select(vec![Color::Green, Color::Green, Color::Yellow, Color::Red]);
@@ -126,7 +126,8 @@ fn items(packets: &[(u32, Color)]) -> Vec<Item> {
     packets.iter().map(|&(tokens, came)| Item { tokens, came, color: Color::Green }).collect()
 }
 
-/// Polices a vector as nodes do: in one request, if all arrived green and conform.
+/// Polices a vector as the nodes do: takes the tokens of all packets at once if the policer ignores their colors on arrival and all of them
+/// conform, otherwise colors each packet.
 fn police(policer: &Policer, worker: usize, now: u64, items: &mut [Item]) {
     let sum = items.iter().map(|i| u64::from(i.tokens)).sum();
     if policer.is_aware() || !policer.all(worker, now, sum) {
@@ -137,7 +138,7 @@ fn police(policer: &Policer, worker: usize, now: u64, items: &mut [Item]) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Vectors of any workers get the same colors as their packets one by one by the RFCs.
+    /// Packets that any workers police in vectors get the colors that the RFCs give them one by one.
     #[test]
     fn colors_agree_with_the_rfcs(
         params in params(), vectors in vectors(), start in 0u64..LATE, workers in prop::collection::vec(0usize..5, 30),
@@ -159,8 +160,8 @@ proptest! {
         }
     }
 
-    /// A clock that runs backwards adds no tokens: green packets take at most the committed burst plus the rate times the
-    /// latest time.
+    /// A clock that runs backwards adds no tokens: green packets take at most the committed burst, plus the tokens that arrive by the
+    /// latest time at the committed rate.
     #[test]
     fn differing_clocks_grant_no_extra_tokens(
         params in params(), steps in prop::collection::vec((0u64..5 * SECOND, 1u32..3000), 1..100),
@@ -177,7 +178,8 @@ proptest! {
         }
     }
 
-    /// A changed policer's buckets are as full as before.
+    /// A change of a policer leaves its buckets as full as before, in proportion to their sizes; if the type or the unit changes, they are
+    /// full.
     #[test]
     fn a_changed_policer_keeps_its_fill_level(params in params(), other in params(), now in 0u64..1 << 50, take in 0u32..5000) {
         let old = Policer::new(&params, 1, 0);
@@ -206,7 +208,7 @@ fn colors(policer: &Policer, packets: &[(u64, u32, Color)]) -> Vec<Color> {
 
 use Color::{Green, Red, Yellow};
 
-/// 8 kbit/s: a byte each millisecond.
+/// A millisecond in nanoseconds: at 8 kbit/s, a byte arrives in this time.
 const MS: u64 = 1_000_000;
 const SLOW: Params = Params {
     kind: Kind::OneRateThreeColors,
@@ -289,7 +291,7 @@ fn pps_policers_count_packets() {
     );
 }
 
-/// The tokens that pass at a rate are right within 0.1 % from 8 kbit/s to 400 Gbit/s.
+/// From 8 kbit/s to 400 Gbit/s, the number of tokens that pass differs by at most 0.1 % from what the rate allows.
 #[test]
 fn rates_are_within_a_thousandth() {
     for (kbps, gap) in [(8, 10 * MS), (64, MS), (10_000, 100_000), (1_000_000, 2000), (400_000_000, 10)] {
@@ -307,7 +309,8 @@ fn rates_are_within_a_thousandth() {
     }
 }
 
-/// Threads that share a policer get no more green tokens than one worker would, and no fewer than arrived.
+/// Checks that threads that share a policer together pass no more tokens than a single worker would, and hardly fewer. Workers below
+/// `known` have their own cells.
 fn race(params: Params, known: usize, threads: usize) {
     const ROUNDS: u64 = 20_000;
     let policer = Policer::new(&params, known, 0);
@@ -377,8 +380,8 @@ fn the_common_case_reads_one_cache_line() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Other workers publish between a worker's read of the state and its exchange, at each of several attempts. Their
-    /// packets then take tokens before the worker's own. No worker ever writes a state that the word names.
+    /// At each of several attempts, other workers publish states between a worker's read of the state and its compare-and-exchange. Their
+    /// packets then take tokens before this worker's packets. No worker ever overwrites the state that the shared word names.
     #[test]
     fn a_worker_overtaken_by_others_retries(
         params in params(), rounds in prop::collection::vec((0usize..4, prop::collection::vec((0usize..4, 1u32..3000), 0..8)), 1..20),

@@ -14,7 +14,7 @@ use crate::object;
 use crate::rate::{Kind, Params, Round, Unit};
 use crate::table::Policers;
 
-/// The parameters of a policer, in any order.
+/// The grammar of a policer's parameters in commands; they may come in any order.
 const PARAMS: &str = "[type {1r2c | 1r3c | 2r3c-2698 | 2r3c-4115 | 2r3c-mef5cf1}] [color-aware] [rate {kbps | pps}] \
     [cir <cir:u64>] [eir <eir:u64>] [cb <cb-size:u64> [{bytes | packets | ms}]] [eb <eb-size:u64> [{bytes | packets | ms}]] \
     [round {closest | up | down}] \
@@ -93,13 +93,13 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     );
 }
 
-/// Returns `e` as an error about a command's policer argument.
+/// Attributes the error `e` to the argument that names the policer in a command.
 fn about(a: &Args, e: CliError) -> CliError {
     a.about(if a.has("index") { "index" } else { "policer" }, e)
 }
 
-/// Returns an error with the interfaces that use a policer, and the command to remove it there; `None` if
-/// there are none.
+/// If interfaces use a policer, returns an error that names the first one and the command that removes the
+/// policer from it; otherwise `None`.
 fn in_use<C: App>(c: &C, name: &str) -> Option<CliError> {
     let (router, index) = (c.router(), c.router().state::<Policers>().ok()?.find(name)?);
     let mut users = router.interfaces_from(0).flat_map(|i| {
@@ -116,14 +116,14 @@ fn in_use<C: App>(c: &C, name: &str) -> Option<CliError> {
     Some(CliError::new(format!("policer {name} is in use, by {interface} {way}{more}: run \"{cure}\" first")))
 }
 
-/// Returns the name of the policer in a command.
+/// Returns the name of the policer that a command gives by its name or index.
 fn named<C: App>(c: &C, a: &Args) -> Result<String, CliError> {
     let Some(index) = a.get::<u32>("index") else { return a.need("policer") };
     let name = c.router().state::<Policers>().ok().and_then(|policers| policers.name(index));
     name.map(str::to_string).ok_or_else(|| a.fault("index", format!("no policer has the index {index}")))
 }
 
-/// Returns the index of the policer in a command.
+/// Returns the index of the policer that a command gives by its name or index.
 pub(crate) fn index<C: App>(c: &C, a: &Args) -> Result<u32, CliError> {
     let name = named(c, a)?;
     let index = c.router().state::<Policers>().ok().and_then(|policers| policers.find(&name));
@@ -145,13 +145,13 @@ fn set<C: App>(c: &mut C, a: &Args, name: &str) -> Result<Output<C>, CliError> {
     Ok(warned(&params, object::USUAL_FRAME))
 }
 
-/// Returns warnings about bursts smaller than a frame of this size.
+/// Returns warnings about bursts smaller than `frame`, the size of a frame in bytes with its link header.
 fn warned<C: App>(params: &Params, frame: u64) -> Output<C> {
     let warnings: Vec<_> = params.too_small_for(frame).map(|why| format!("warning: {why}")).collect();
     if warnings.is_empty() { Output::none() } else { Output::text(warnings.join("\n")) }
 }
 
-/// Reads the parameters of a command.
+/// Returns the policer's parameters that a command gives.
 fn params(a: &Args) -> Result<Params, CliError> {
     let kind = match a.behind("type") {
         Some("2r3c-mef5cf1") => {
@@ -191,7 +191,8 @@ fn params(a: &Args) -> Result<Params, CliError> {
     Ok(params)
 }
 
-/// Returns a burst in tokens of a unit. Milliseconds are converted with `rate`.
+/// Returns the burst `name` (`cb` or `eb`) of a command in bytes or packets, whichever `unit` uses; 0 without
+/// one. A burst in milliseconds is converted with `rate` in packets per second.
 fn burst(a: &Args, name: &str, unit: Unit, rate: u64) -> Result<u64, CliError> {
     let size = format!("{name}-size");
     let Some(burst) = a.get::<u64>(&size) else { return Ok(0) };
@@ -208,7 +209,7 @@ fn burst(a: &Args, name: &str, unit: Unit, rate: u64) -> Result<u64, CliError> {
     }
 }
 
-/// Returns the action for a color.
+/// Returns the action that a command gives in the argument `name`; without it, `usual`.
 fn action(a: &Args, name: &str, usual: Action) -> Result<Action, CliError> {
     Ok(match a.behind(name) {
         None => usual,
@@ -222,7 +223,7 @@ fn action(a: &Args, name: &str, usual: Action) -> Result<Action, CliError> {
     })
 }
 
-/// Sets or removes a policer of an interface.
+/// Sets or removes the policer of an interface, for received or for sent packets.
 fn police<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     let outward = a.has("output");
     let way = if outward { "output" } else { "input" };
@@ -260,10 +261,10 @@ fn police<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     })
 }
 
-/// The time of a slice, before other work gets its turn.
+/// How long a step of the job runs before the main thread does other work.
 const SLICE: Duration = Duration::from_micros(500);
 
-/// Clears counters, in slices: those of a range of policer indexes.
+/// A job that clears the counters of the policers with the indexes `next` to `last`, in steps.
 struct Clear {
     next: u32,
     last: u32,

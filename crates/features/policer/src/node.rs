@@ -1,19 +1,18 @@
-//! The features: `policer-input-…` on the arcs of received packets, `policer-output` on the arc of sent
-//! packets.
+//! The feature nodes: `policer-input-…` on the arcs of received packets, and `policer-output` on the arc of sent packets.
 //!
-//! The usual frame has one interface, and all its packets conform: it is one request of its policer, without
-//! access to the packets. Any other frame is sorted by policers ([`Vector`]).
+//! In most frames all packets have the same interface and conform. The node polices such a frame with one request, without reading the
+//! packets. It sorts the packets of any other frame by policer ([`Vector`]).
 //!
-//! **Bytes.** Incoming packets count with their link header: 14, 18 or 22 bytes by their number of VLAN tags.
-//! Outgoing ones count as the whole Ethernet frame, without the frame check sequence (FCS) in either direction. A
-//! packet that the device has to segment counts as its segments.
+//! **Bytes.** In both directions, a packet counts with its Ethernet header and VLAN tags, but without the frame check sequence (FCS). For a
+//! received packet, these are the bytes of the IP packet and 14, 18 or 22 more, by the number of tags. A packet that the device has to
+//! segment counts as its segments.
 //!
-//! **Order.** Incoming packets are policed after the check of their source, before fragments wait and before any
-//! counter counts them. Outgoing ones are policed last: in the form in which they are sent, and after the interface
-//! has counted them as sent. Packets that the interface's queue refuses are counted as sent, too.
+//! **Order.** Received packets are policed after the check of their source address, before fragments wait for reassembly and before other
+//! features count packets. Sent packets are policed last: in the form in which they are sent, after the interface has counted them. So the
+//! interface's counters of sent packets include those that a policer drops, like those that the interface's queue refuses.
 //!
-//! **Neighbors.** ARP and Neighbor Discovery on the link are policed and counted like all other packets, but
-//! never dropped: an overload in one direction would stop the other one.
+//! **Neighbors.** ARP and Neighbor Discovery packets on the link are policed and counted like all others, but never dropped. Otherwise an
+//! overload in one direction would stop the traffic in the other direction, too.
 
 use std::fmt::Write;
 use std::io;
@@ -36,14 +35,14 @@ use crate::vector::{Load, Vector};
 /// The policers of an interface, by index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policing {
-    /// For received packets: IPv4 and IPv6, unicast and multicast.
+    /// The policer of received IPv4 and IPv6 packets, unicast and multicast.
     pub input: Option<u32>,
-    /// For sent packets: all frames.
+    /// The policer of all sent frames.
     pub output: Option<u32>,
 }
 
 impl Setting for Policing {
-    /// Packets that policers dropped: incoming, outgoing.
+    /// Numbers of received and of sent packets that the interface's policers dropped.
     type Counts = CounterSet<2>;
     const COUNTED: &'static str = "/feature/policer";
 
@@ -57,14 +56,13 @@ impl Setting for Policing {
     }
 }
 
-/// A place where packets are policed.
+/// A place in the graph where packets are policed: a feature on an arc.
 struct Site {
     arc: &'static str,
     feature: &'static str,
     outward: bool,
     trace: TraceFn,
-    /// Returns the offset of the network header in a packet, and whether it is IPv6; `None` for other
-    /// packets.
+    /// Returns the offset of a packet's network header, and whether the packet is IPv6; `None` if it is neither IPv4 nor IPv6.
     network: fn(&Packet<'_>) -> Option<(usize, bool)>,
 }
 
@@ -115,10 +113,10 @@ const SITES: [Site; 5] = [
 /// The name of the feature, in traces.
 const FEATURE: &str = "policer";
 
-/// Adds the nodes and their table to the graph: [`Policers`] is the router's state.
+/// Adds the nodes to the graph, and the table [`Policers`] to the router's state.
 ///
 /// # Errors
-/// Fails without address space for the table, or if the features do not fit together.
+/// Fails if there is no address space for the table, or no room in the packets for the feature's field.
 pub fn install(b: &mut Builder, _: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let settings = hooks.setting::<Policing>()?;
     let shared = hooks.state(Policers::new)?.shared();
@@ -162,7 +160,7 @@ impl From<Color> for Reason {
     }
 }
 
-/// A trace's entry for a packet: the policer's index plus one, and the color.
+/// What a trace records about a packet: the policer's index plus one, and the color.
 struct Seen;
 
 impl Seen {
@@ -176,7 +174,7 @@ impl Seen {
     }
 }
 
-/// Polices the packets of one arc.
+/// The node that polices the packets of one arc.
 pub struct Police<const SITE: usize> {
     settings: SlotReader<Policing>,
     policers: SlotReader<Policer>,
@@ -206,19 +204,19 @@ impl<const SITE: usize> Police<SITE> {
         })
     }
 
-    /// Returns the interface whose policer a packet passes.
+    /// Returns the interface whose policer applies to a packet: the receive interface, or the one that sends the packet.
     #[inline(always)]
     fn interface(p: &Packet<'_>) -> u32 {
         if Self::OUTWARD { p.tx_if() } else { p.rx_if() }
     }
 
-    /// Returns the index of its policer.
+    /// Returns the index of the policer for the direction of this node.
     #[inline(always)]
     fn policer(setting: &Policing) -> Option<u32> {
         if Self::OUTWARD { setting.output } else { setting.input }
     }
 
-    /// Returns the bytes of all packets of a frame, if none is to be segmented.
+    /// Returns the number of bytes for which a frame counts, if no packet is to be segmented.
     #[inline(always)]
     fn bytes(frame: &mut Frame) -> u64 {
         let links: usize =
@@ -226,7 +224,7 @@ impl<const SITE: usize> Police<SITE> {
         (frame.total_len() + links) as u64
     }
 
-    /// Returns the load of a packet for its policer.
+    /// Returns a packet's size for its policer, and its color on arrival.
     #[inline(always)]
     fn load(p: &mut Packet<'_>) -> Load {
         let link = if Self::OUTWARD { 0 } else { usize::from(p.l2_len()) };
@@ -236,7 +234,7 @@ impl<const SITE: usize> Police<SITE> {
         Load { packets, bytes, came: color_of(came) }
     }
 
-    /// Polices each packet of a frame by its policer.
+    /// Polices each packet of a frame with the policer of its own interface, and performs the actions.
     #[inline(never)]
     fn sort(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let Police { settings, policers, counts, dropped, seen, vector, .. } = self;
@@ -313,7 +311,7 @@ impl<const SITE: usize> FrameNode for Police<SITE> {
     }
 }
 
-/// Notes for a trace that all packets of a frame conform.
+/// Records in the traced packets of a frame that they conform to `policer`.
 #[cold]
 fn note(frame: &mut Frame, seen: FeatureField<[u32; 2]>, policer: u32) {
     for mut p in frame.packets().filter(|p| p.flags().any(Flags::TRACED)) {

@@ -1,4 +1,4 @@
-//! The nodes against a model that polices packet by packet.
+//! Tests the nodes against a model that polices packet by packet.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::bucket::tests::{Oracle, params};
 use crate::rate::{Kind, Params};
 use crate::table::Counted;
 
-/// Interfaces 0 to 3 have policers; 1 and 2 share one.
+/// Number of interfaces. Interfaces 0 to 3 have policers, and 1 and 2 share one; interface 4 has none.
 const INTERFACES: u32 = 5;
 
 struct Lab {
@@ -78,7 +78,7 @@ fn packet(site: usize, sent: &Sent) -> Vec<u8> {
     [bytes, ip].concat()
 }
 
-/// Returns the packet rebuilt with another DSCP.
+/// Returns the packet `sent` with another DSCP.
 fn marked(site: usize, sent: &Sent, dscp: u8) -> Vec<u8> {
     packet(site, &Sent { tos: dscp << 2 | sent.tos & 3, ..sent.clone() })
 }
@@ -137,7 +137,7 @@ fn frames() -> impl Strategy<Value = Vec<(u64, Vec<Sent>)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Packets leave, are marked, dropped and counted as if each were policed by itself.
+    /// The packets of a vector pass, are marked, dropped and counted as if each were policed alone.
     #[test]
     fn a_vector_is_policed_like_single_packets(
         site in 0usize..5, all in prop::collection::vec(acting(), 3), frames in frames(),
@@ -286,7 +286,7 @@ fn non_ip_packets_are_policed_but_never_marked() {
     assert_eq!(policers.counted(index)[0].packets, 4);
 }
 
-/// Returns an ICMPv6 packet of the kind, without a checksum.
+/// Returns an ICMPv6 packet of the type `kind` to `to` with the hop limit `hops`, without a checksum.
 fn icmp6(kind: u8, hops: u8, to: Ipv6Addr) -> Vec<u8> {
     let mut bytes =
         PacketBuilder::ipv6(Ipv6Addr::LOCALHOST, to).ttl(hops).udp(1, 2).payload(&[0; 20]).build();
@@ -295,7 +295,8 @@ fn icmp6(kind: u8, hops: u8, to: Ipv6Addr) -> Vec<u8> {
     bytes
 }
 
-/// Returns which of these packets a policer without tokens drops; the router made those with `ours`.
+/// Returns for each packet whether a policer without tokens drops it. A packet's flag is true if the router
+/// itself made it.
 fn dropped_when_empty(site: usize, packets: &[(Vec<u8>, bool)]) -> Vec<bool> {
     let Lab { mut h, mut policers, mut settings, .. } = lab();
     // In bytes, a packet's worth of tokens is less than a packet.
@@ -356,7 +357,7 @@ fn a_setting_enables_the_features_of_its_direction() {
     assert!(on(None, None).is_empty());
 }
 
-/// The features of a router, in `volley`'s order.
+/// Installs the features of a router, in `volley`'s order.
 fn features(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     net::nodes::interface::install(b, t);
     net::nodes::handoff::install(b, t);

@@ -1,4 +1,4 @@
-//! Reading and writing packets for the nodes.
+//! Functions with which the nodes read and change packets.
 
 use buf::{Flags, Packet};
 use wire::checksum::update16;
@@ -8,7 +8,8 @@ use wire::{EthernetHeader, Ipv4Header, Ipv6Header, VlanTag, ethertype, ipv6, nd}
 
 use crate::bucket::Color;
 
-/// Finds the network header of an Ethernet frame with up to two VLAN tags.
+/// Returns the offset of the network header in an Ethernet frame with up to two VLAN tags, and whether the packet is IPv6. `None` if it is
+/// neither IPv4 nor IPv6.
 pub(crate) fn behind_tags(p: &Packet<'_>) -> Option<(usize, bool)> {
     let (kind, rest) = untagged(p)?;
     let at = p.bytes().len() - rest.len();
@@ -19,7 +20,7 @@ pub(crate) fn behind_tags(p: &Packet<'_>) -> Option<(usize, bool)> {
     }
 }
 
-/// Returns the EtherType after the VLAN tags of an Ethernet frame, and the bytes after it.
+/// Returns the EtherType of an Ethernet frame after up to two VLAN tags, and the bytes that follow it.
 #[inline(always)]
 fn untagged<'p>(p: &'p Packet<'_>) -> Option<(u16, &'p [u8])> {
     let (header, mut rest) = EthernetHeader::split(p.bytes())?;
@@ -33,11 +34,10 @@ fn untagged<'p>(p: &'p Packet<'_>) -> Option<(u16, &'p [u8])> {
     Some((kind, rest))
 }
 
-/// True if neighbors on the link need the packet to reach each other: ARP, or Neighbor Discovery (RFC 4861).
-/// Of outgoing packets, only the router's own count; of incoming ones, only those that no router forwards, so
-/// that no other traffic can use this exception.
+/// True if neighbors on the link need the packet to reach each other: ARP, or Neighbor Discovery (RFC 4861). A sent packet (`outward`) must
+/// be the router's own; a received one must be of a kind that no router forwards. So no other traffic can use this exception.
 ///
-/// `network` has the offset of the network header, and whether it is IPv6.
+/// `network` is the offset of the network header, and whether the packet is IPv6; `None` if it is neither IPv4 nor IPv6.
 #[cold]
 pub(crate) fn keeps_neighbors(p: &Packet<'_>, network: Option<(usize, bool)>, outward: bool) -> bool {
     if outward && !p.flags().any(Flags::LOCAL_ORIGIN) {
@@ -50,7 +50,7 @@ pub(crate) fn keeps_neighbors(p: &Packet<'_>, network: Option<(usize, bool)>, ou
     }
 }
 
-/// True if an IPv6 packet is a Neighbor Discovery message. Unless `anywhere`, its destination must have link scope.
+/// True if an IPv6 packet is a Neighbor Discovery message. The destination address must have link scope, unless `anywhere` is set.
 fn is_discovery(bytes: &[u8], anywhere: bool) -> bool {
     let Some((ip, rest)) = Ipv6Header::split(bytes) else { return false };
     let messages = kind::ROUTER_SOLICITATION..=kind::REDIRECT;
@@ -60,8 +60,8 @@ fn is_discovery(bytes: &[u8], anywhere: bool) -> bool {
         && rest.first().is_some_and(|kind| messages.contains(kind))
 }
 
-/// Returns the packets and bytes on the wire of a packet that is still to be segmented, with `bytes` from its
-/// Ethernet header on.
+/// Returns how many packets the device will make of a packet that it has to segment, and their bytes on the wire. `bytes` is the length of
+/// the packet from its Ethernet header on.
 #[cold]
 pub(crate) fn segments(p: &Packet<'_>, bytes: u32) -> (u32, u32) {
     let Some(gso) = p.cold().gso() else { return (1, bytes) };
@@ -87,8 +87,7 @@ pub(crate) fn color_of(dscp: u8) -> Color {
     }
 }
 
-/// Writes the DSCP of a packet whose network header is at offset `at`. ECN stays, and the checksum of IPv4 is
-/// updated.
+/// Sets the DSCP of a packet whose network header is at offset `at`. The ECN bits stay the same, and the IPv4 checksum is updated.
 pub(crate) fn mark(p: &mut Packet<'_>, at: usize, ip6: bool, dscp: u8) {
     if ip6 {
         let h = p.peek_at::<Ipv6Header>(at);

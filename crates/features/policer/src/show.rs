@@ -1,4 +1,4 @@
-//! The state of policers, for operators and for monitoring.
+//! Shows policers to operators, and exports their metrics.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -40,7 +40,8 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     );
 }
 
-/// Adds the samples of a page of policers.
+/// Adds the metrics of a page of policers, beginning with index `first`. Returns the first index of the next
+/// page; `None` at the end.
 fn collect(router: &Router, first: u32, out: &mut Lines) -> Option<u32> {
     let policers = router.state::<Policers>().ok()?;
     let mut last = None;
@@ -77,14 +78,14 @@ fn show<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     Ok(Output::rows(Shown { users: Users::default(), next, last, table }, a.json()))
 }
 
-/// An interface with a policer.
+/// An interface that uses a policer, and the direction.
 #[derive(Clone, Serialize)]
 struct User {
     interface: String,
     direction: &'static str,
 }
 
-/// Packets of one color.
+/// The action for one color, and the numbers of packets and bytes of this color.
 #[derive(Serialize)]
 struct Counted {
     action: String,
@@ -92,7 +93,8 @@ struct Counted {
     bytes: u64,
 }
 
-/// A row for a policer. Rates are in `rate`, bursts and tokens in `tokens`.
+/// A row for a policer. The field `rate` has the unit of the rates, and `tokens` has the unit of bursts and
+/// tokens.
 #[derive(Serialize)]
 struct Row {
     name: String,
@@ -105,7 +107,7 @@ struct Row {
     tokens: &'static str,
     cir: u64,
     eir: u64,
-    /// The rates as used, in tokens.
+    /// The rates in tokens per second.
     cir_tokens_per_second: u64,
     eir_tokens_per_second: u64,
     round: &'static str,
@@ -120,7 +122,7 @@ struct Row {
     used_by: Vec<User>,
 }
 
-/// The interfaces of each policer. They are read first, page by page.
+/// The interfaces that use each policer. They are read before the policers, page by page.
 #[derive(Default)]
 struct Users {
     next: u32,
@@ -129,7 +131,7 @@ struct Users {
 }
 
 impl Users {
-    /// Reads a page of interfaces.
+    /// Reads the next page of interfaces, and adds those that use policers.
     fn look(&mut self, router: &Router) {
         let mut last = None;
         for i in router.interfaces_from(self.next).take(PAGE) {
@@ -147,12 +149,12 @@ impl Users {
     }
 }
 
-/// A range of policer indexes.
+/// The output of `show policer` for the policers with the indexes `next` to `last`.
 struct Shown {
     users: Users,
     next: u32,
     last: u32,
-    /// `None`: each in several lines.
+    /// `None` if each policer is shown in several lines.
     table: Option<Table>,
 }
 
@@ -194,10 +196,10 @@ impl<C: App> Rows<C> for Shown {
     }
 }
 
-/// Maximum number of users in a line of the table.
+/// Maximum number of interfaces in a row of the table.
 const SOME: usize = 4;
 
-/// Lists the interfaces, at most `most` of them.
+/// Returns a list of the interfaces with at most `most` of them, and the number of the others.
 fn users(all: &[User], most: usize) -> String {
     let user = |user: &User| format!("{} {}", user.interface, user.direction);
     let mut words: Vec<String> = all.iter().take(most).map(user).collect();
@@ -207,7 +209,7 @@ fn users(all: &[User], most: usize) -> String {
     words.join(", ")
 }
 
-/// Returns the row of a policer with a name.
+/// Returns the row of the policer at `index`; `None` if it has no name, or does not exist.
 fn row(policers: &Policers, index: u32, now: u64, used_by: Vec<User>) -> Option<Row> {
     let (name, p) = policers.name(index).zip(policers.get(index))?;
     let Params { kind, unit, cir, eir, cb, eb, aware, round, .. } = *p;

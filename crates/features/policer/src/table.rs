@@ -1,4 +1,4 @@
-//! The policers of a router: changed by the main thread, read by workers; and their counters.
+//! The table of a router's policers, which the main thread changes and workers read, and the policers' counters.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,14 +19,13 @@ pub const MAX_POLICERS: u32 = 1 << 16;
 /// The counters of one color.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Packets; one that is still to be segmented counts as its segments.
+    /// Packets. A packet that is still to be segmented counts as its segments.
     pub packets: u64,
-    /// Bytes, as they were policed.
+    /// Bytes that the policer counts: with the link header, without the FCS.
     pub bytes: u64,
 }
 
-/// The main thread's table of policers. A router has one as its state:
-/// [`Router::state`](net::router::Router::state).
+/// The main thread's table of policers. It is a state of the router: [`Router::state`](net::router::Router::state).
 pub struct Policers {
     writer: SlotWriter<Policer>,
     entries: BTreeMap<u32, Entry>,
@@ -39,16 +38,16 @@ pub struct Policers {
 struct Entry {
     params: Params,
     name: Option<String>,
-    /// Counts of earlier policers with this index.
+    /// Totals of the counters at this index when the policer was made: they include earlier policers at this index.
     before: [u64; 6],
 }
 
-/// The nodes' part of the policers. Cheap to clone.
+/// What the nodes use: the policers, and their counters. Cheap to clone.
 #[derive(Clone)]
 pub struct Shared {
     /// The policers by index.
     pub policers: SlotReader<Policer>,
-    /// Packets and bytes by index: green, yellow, red.
+    /// By index: numbers of packets and bytes for green, yellow and red packets.
     pub counts: CounterSet<6>,
     /// Number of workers.
     workers: Arc<AtomicUsize>,
@@ -58,7 +57,7 @@ impl Shared {
     /// Returns the counters for a node of a worker. Policers made from now on have a cell for this worker.
     ///
     /// # Errors
-    /// Fails without address space for them.
+    /// Fails if there is no address space for the counters.
     pub fn lane(&self, worker: usize) -> io::Result<Lane<6>> {
         self.workers.fetch_max(worker + 1, Relaxed);
         self.counts.lane(worker)
@@ -66,10 +65,10 @@ impl Shared {
 }
 
 impl Policers {
-    /// Returns an empty table; workers read it within sections of `domain`.
+    /// Returns an empty table, which workers read within sections of `domain`.
     ///
     /// # Errors
-    /// Fails without address space for it.
+    /// Fails if there is no address space for the table.
     pub fn new(domain: &Domain) -> io::Result<Policers> {
         let (writer, policers) = slots(domain, MAX_POLICERS)?;
         let counts = CounterSet::new("/policer", MAX_POLICERS);
@@ -77,13 +76,13 @@ impl Policers {
         Ok(Policers { writer, entries: BTreeMap::new(), named: BTreeMap::new(), shared })
     }
 
-    /// Returns the nodes' part.
+    /// Returns the part of the table that the nodes use.
     pub fn shared(&self) -> Shared {
         self.shared.clone()
     }
 
-    /// Makes a policer with counters at zero, and buckets that are full at `now` (nanoseconds of the
-    /// monotonic clock). Returns its index, a free one.
+    /// Makes a policer whose counters are zero, and whose buckets are full at `now` (nanoseconds of the monotonic clock). Returns the
+    /// policer's index, which no other policer has.
     ///
     /// # Errors
     /// Fails if the parameters are bad, or if there are [`MAX_POLICERS`] already.
@@ -97,7 +96,7 @@ impl Policers {
     /// Makes a policer as [`add`](Self::add) does, with a name.
     ///
     /// # Errors
-    /// As [`add`](Self::add), and if the name is in use.
+    /// Fails as [`add`](Self::add) does, and if the name is in use.
     pub fn add_named(&mut self, name: &str, params: Params, now: u64) -> Result<u32, RouterError> {
         if self.named.contains_key(name) {
             return Err(RouterError(format!("there is a policer {name} already")));
@@ -130,8 +129,8 @@ impl Policers {
         self.entries.insert(index, Entry { params, name: None, before });
     }
 
-    /// Changes a policer. At `now` (nanoseconds of the monotonic clock) its buckets stay as full as they are,
-    /// in proportion to the bursts; with another type or unit they are full. Counters continue.
+    /// Changes a policer. At `now` (nanoseconds of the monotonic clock), its buckets stay as full as they are, in proportion to the bursts;
+    /// if the type or the unit changes, they are full. The counters continue.
     ///
     /// A vector that a worker is policing at that moment may still use the old buckets.
     ///
@@ -148,7 +147,7 @@ impl Policers {
         Ok(())
     }
 
-    /// Fills the buckets of a policer at `now`. Counters continue.
+    /// Fills the buckets of a policer at `now` (nanoseconds of the monotonic clock). The counters continue.
     ///
     /// # Errors
     /// Fails if there is no such policer.
@@ -159,8 +158,8 @@ impl Policers {
         Ok(())
     }
 
-    /// Removes a policer. Interfaces that still name the index pass all packets. The caller makes sure that there are
-    /// none, because another policer will get the index.
+    /// Removes a policer. Interfaces that still use the index pass all packets. The caller makes sure that no interface uses it, because
+    /// another policer will get the index.
     ///
     /// # Errors
     /// Fails if there is no such policer.
@@ -188,7 +187,7 @@ impl Policers {
         self.entries.get(&index)?.name.as_deref()
     }
 
-    /// Returns the indexes of policers in order, from this one on.
+    /// Returns the indexes of policers in ascending order, from `first` on.
     pub fn from(&self, first: u32) -> impl Iterator<Item = u32> {
         self.entries.range(first..).map(|(index, _)| *index)
     }
@@ -203,23 +202,23 @@ impl Policers {
         self.entries.len()
     }
 
-    /// True if there are none.
+    /// True if there are no policers.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Returns the tokens in the committed and the excess bucket at `now` (nanoseconds of the monotonic
-    /// clock): bytes or packets.
+    /// Returns the numbers of tokens (bytes or packets) in the committed and the excess bucket at `now` (nanoseconds of the monotonic
+    /// clock); `None` if there is no such policer.
     pub fn tokens(&self, index: u32, now: u64) -> Option<[u64; 2]> {
         Some(self.writer.get(index)?.tokens(now))
     }
 
-    /// Returns a policer's counters since it was made or cleared: green, yellow, red.
+    /// Returns a policer's counters of green, yellow and red packets, since the policer was made or its counters were cleared.
     pub fn counted(&self, index: u32) -> [Counted; 3] {
         by_color(self.shared.counts.read(index))
     }
 
-    /// Returns a policer's counters since it was made, even if they were cleared: green, yellow, red.
+    /// Returns a policer's counters of green, yellow and red packets since the policer was made, even if they have been cleared.
     pub fn total(&self, index: u32) -> [Counted; 3] {
         let before = self.entries.get(&index).map(|entry| entry.before).unwrap_or_default();
         let mut all = self.shared.counts.total(index);

@@ -1,4 +1,4 @@
-//! The packets of one vector, sorted by their policers, so that each policer gets one request.
+//! Sorts the packets of one vector by policer, so that each policer gets one request.
 
 use buf::FRAME_SIZE;
 use infra::class_a::SlotView;
@@ -8,19 +8,20 @@ use infra::prefetch;
 use crate::bucket::{Color, Item, Policer, TRANSMIT};
 use crate::rate::Unit;
 
-/// Places for the policers of a vector; policers whose indexes have equal lower 7 bits replace each other.
+/// Number of places for the groups of a vector. Policers whose indexes have equal lower 7 bits replace each
+/// other in a place.
 const PLACES: usize = 128;
-/// Stands for no packet.
+/// Stands for the absence of a packet in a list.
 const NONE: u16 = u16::MAX;
 
-/// The load of a packet for its policer.
+/// A packet's size for its policer, and its color on arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Packets on the wire: more than one if it is still to be cut into segments.
+    /// Number of packets on the wire: more than one if the packet is still to be segmented.
     pub packets: u32,
-    /// Bytes of all these packets.
+    /// Bytes of all packets on the wire.
     pub bytes: u32,
-    /// The color on arrival.
+    /// The packet's color on arrival.
     pub came: Color,
 }
 
@@ -35,12 +36,13 @@ impl Load {
 
 #[derive(Clone, Copy, Default)]
 struct Place {
-    /// The policer's index in the lower half, and the number of the entry's vector in the upper half.
+    /// The policer's index in the lower half, and the number of the vector that wrote the entry in the upper
+    /// half.
     key: u64,
     group: u16,
 }
 
-/// Packets of one policer, in order: a list through [`Vector::next`].
+/// The packets of one policer in their order: a list through [`Vector::next`].
 #[derive(Clone, Copy)]
 struct Group {
     policer: u32,
@@ -48,9 +50,10 @@ struct Group {
     last: u16,
 }
 
-/// A vector of packets on their way through policers. Reused for each vector: memory is allocated once.
+/// The packets of a vector, grouped by policer. It is reused for each vector, so that memory is allocated
+/// once.
 pub struct Vector {
-    /// The number of the vector, in the upper half.
+    /// The number of the current vector, in the upper half of the bits.
     number: u64,
     places: [Place; PLACES],
     groups: Vec<Group>,
@@ -89,13 +92,13 @@ impl Vector {
         self.groups.clear();
     }
 
-    /// Adds a packet without a policer.
+    /// Adds the packet at `i`, which has no policer.
     #[inline(always)]
     pub fn pass(&mut self, i: usize) {
         self.actions[i % FRAME_SIZE] = TRANSMIT;
     }
 
-    /// Adds the packet at `i`, for the policer of this index, and prefetches the policer. Packets are added
+    /// Adds the packet at `i` for the policer at `index`, and prefetches the policer. The caller adds packets
     /// in order, each once.
     #[inline(always)]
     pub fn add(&mut self, i: usize, index: u32, policer: &Policer, load: Load) {
@@ -117,7 +120,7 @@ impl Vector {
         self.groups.push(Group { policer: index, first: i as u16, last: i as u16 });
     }
 
-    /// Polices the packets, and counts. `worker` and `now` as in [`Policer::all`].
+    /// Polices all packets, and counts them. `worker` and `now` are as for [`Policer::all`].
     pub fn police(
         &mut self,
         policers: &SlotView<'_, Policer>,
@@ -182,7 +185,7 @@ impl Vector {
         }
     }
 
-    /// Returns the color of the packet at `i`, if it had a policer.
+    /// Returns the color of the packet at `i`; meaningless for a packet without a policer.
     #[inline(always)]
     pub fn color(&self, i: usize) -> Color {
         self.colors[i % FRAME_SIZE]
@@ -216,7 +219,7 @@ mod tests {
     use crate::table::Policers;
 
     proptest! {
-        /// Policers that share a place each get their own packets in order, and no others.
+        /// If policers share a place, each polices its own packets in order, and no others.
         #[test]
         fn each_packet_passes_its_own_policer(
             vectors in prop::collection::vec(prop::collection::vec((0u32..40, 1u32..200), 1..FRAME_SIZE), 1..4),

@@ -9,14 +9,14 @@ fn cli() -> Cli {
     Cli::with(&[&policer::Feature])
 }
 
-/// Returns the line of `show config` that makes the policer of this name.
+/// Returns the line of `show config` that makes the policer `name`.
 fn dumped(cli: &mut Cli, name: &str) -> String {
     let begin = format!("policer add name {name} ");
     let config = cli.ok("show config");
     config.lines().find(|line| line.starts_with(&begin)).unwrap_or_else(|| panic!("{config}")).to_string()
 }
 
-/// Returns the policer of `show policer` with this name.
+/// Returns the policer `name` as `show policer` shows it.
 fn shown(cli: &mut Cli, name: &str) -> serde_json::Value {
     cli.json(&format!("show policer name {name}"))[0].clone()
 }

@@ -1,4 +1,4 @@
-//! Policers in the configuration file, and histories of changes against a plain model.
+//! Tests policers in the configuration file, and compares sequences of changes with a simple model.
 
 use std::collections::BTreeMap;
 
@@ -137,7 +137,7 @@ fn an_apply_warns_of_too_small_bursts() {
     }
 }
 
-/// Valid parameters, and a few invalid ones.
+/// Generates valid parameters, and a few invalid ones.
 fn params() -> impl Strategy<Value = Params> {
     let action = prop_oneof![Just(Action::Drop), Just(Action::Transmit), (0u8..64).prop_map(Action::Mark)];
     let kind = prop::sample::select(Kind::ALL.to_vec());
@@ -163,14 +163,14 @@ fn key(interface: &str) -> Key {
     if interface.contains('.') { Interface::sub_key(interface) } else { Interface::key(interface) }
 }
 
-/// A change of a transaction.
+/// One change in a transaction.
 #[derive(Clone, Debug)]
 enum One {
     Policer(&'static str, Option<Params>),
     Interface(&'static str, PolicedBy),
 }
 
-/// A transaction, after which all may be rolled back.
+/// A transaction, and whether the router is rolled back after it.
 #[derive(Clone, Debug)]
 struct Turn(Vec<One>, bool);
 
@@ -194,7 +194,7 @@ struct Model {
 }
 
 impl Model {
-    /// Returns the model after a transaction; `None` if it must be refused.
+    /// Returns the model after a transaction; `None` if the router must refuse the transaction.
     fn after(&self, changes: &[One]) -> Option<Model> {
         let mut model = self.clone();
         // Of two changes of one object the last one counts.
@@ -221,7 +221,7 @@ impl Model {
     }
 }
 
-/// Returns the state of the data plane.
+/// Returns the policers of the router and the names of the policers of each interface.
 fn found(cli: &Cli) -> Model {
     let router = &cli.context.system.router;
     let policers: &Policers = router.state().unwrap();

@@ -12,7 +12,7 @@ use crate::rate::{PuntRate, RATES};
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
         "show punt",
-        "Show the packets punted to the main thread, and those above the rate.",
+        "Show the packets punted to the main thread, and those dropped because they exceeded the rate.",
         |c, _| Ok(show(c)),
     );
     r.supports("show punt".into());
@@ -32,7 +32,9 @@ fn set<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     let rate = a.need("rate")?;
     if !RATES.contains(&rate) {
         let (least, most) = RATES.into_inner();
-        return Err(a.fault("rate", format!("the rate of a reason is {least} to {most} packets a second")));
+        return Err(
+            a.fault("rate", format!("the rate of a reason must be {least} to {most} packets a second"))
+        );
     }
     c.transact(vec![Change::set(PuntRate::key(&a.need::<String>("reason")?), PuntRate(rate))])?;
     Ok(Output::none())

@@ -1,5 +1,5 @@
-//! Rates of punted packets: packets per second that each worker lets through to the main thread, by reason. Without
-//! this feature, each reason has the rate that its node declares.
+//! Rates of punted packets: how many packets per second each worker passes to the main thread, by punt reason. Without this feature, each
+//! reason has the rate that its node declares.
 
 #![forbid(unsafe_code)]
 

@@ -8,10 +8,10 @@ use model::schema::Row;
 use net::feature::Entry;
 use net::objects::{Ability, Host};
 
-/// Allowed rates, in packets per second for each worker.
+/// Allowed rates, in packets per second and worker.
 pub const RATES: RangeInclusive<u32> = 1..=10_000_000;
 
-/// Packets per second that each worker lets through to the main thread for a reason.
+/// How many packets per second each worker passes to the main thread for a punt reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PuntRate(pub u32);
 
@@ -27,7 +27,7 @@ impl Kind for PuntRate {
 }
 
 impl PuntRate {
-    /// Returns the key of a reason's rate.
+    /// Returns the configuration's key of the rate of the punt reason `reason`.
     pub fn key(reason: &str) -> Key {
         Key::with::<PuntRate>(reason)
     }
@@ -46,7 +46,7 @@ impl<W: Host> Object<W> for PuntRate {
         }
         if !RATES.contains(&self.0) {
             return refuse(format!(
-                "the rate of a reason is {} to {} packets a second, not {}",
+                "the rate of a reason must be {} to {} packets a second, not {}",
                 RATES.start(),
                 RATES.end(),
                 self.0
@@ -70,14 +70,15 @@ impl<W: Host> Object<W> for PuntRate {
     }
 }
 
-/// Sets the rate of a reason, or resets it to the reason's own rate.
+/// Sets the rate of a punt reason in packets per second; `None` resets it to the reason's default.
 fn set<W: Host>(reason: &str, rate: Option<u32>, world: &mut W) {
     if let Some(info) = world.router().graph().punt_reasons().iter().find(|r| r.name == reason) {
         info.set_rate(rate.unwrap_or(info.default_rate));
     }
 }
 
-/// The rates in the section `settings` of a file: a map by reason.
+/// Returns the entry `punt-rates` in the section `settings` of a configuration file: a map from punt reason
+/// to rate.
 pub(crate) fn entry<W: Host>() -> Entry<W> {
     const NAME: &str = "punt-rates";
     Entry {

@@ -1,4 +1,4 @@
-//! Rates of punted packets: typed, saved and read.
+//! Tests the rates of punted packets as commands, and in saved and loaded files.
 
 use control::config::read;
 use control::testing::Cli;

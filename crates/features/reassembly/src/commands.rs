@@ -12,7 +12,7 @@ use crate::kind::{KindInfo, SECOND};
 use crate::shards::DatagramView;
 use crate::state::Reassembly;
 
-/// Declares the commands of a table, and its limits in the section `settings` of a file.
+/// Declares the commands of a table, and its limits in the section `settings` of a configuration file.
 pub fn register<C: App>(r: &mut Registrar<'_, C>, info: &'static KindInfo) {
     let KindInfo { name, about, .. } = *info;
     r.entry(Entry::one::<Bounds>(

@@ -1,9 +1,9 @@
-//! Reassembly: assigns fragments to datagrams (RFC 791 section 3.2, RFC 815), without packets.
+//! Assigns fragments to datagrams (RFC 791 section 3.2, RFC 815). The code here does not know packets.
 //!
-//! A datagram with overlapping fragments is dropped as a whole, including its later fragments. No honest
-//! sender makes such fragments, and the right one of two bytes is unknown (RFC 5722 requires this for IPv6;
-//! RFC 8900 section 3.7). A second fragment with the same extent is a copy made by the network; only the copy
-//! is dropped.
+//! A datagram with overlapping fragments is dropped as a whole, including fragments that arrive later (RFC
+//! 5722 requires this for IPv6; RFC 8900 section 3.7). No honest sender makes overlapping fragments, and the
+//! router cannot know which of two different bytes is right. A second fragment with the same extent is a copy
+//! made by the network; only the copy is dropped.
 
 use std::hash::Hash;
 
@@ -17,27 +17,28 @@ use crate::waiting::{Fill, Limits, NONE, Span, View, Waiting, Why};
 /// The state of a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Datagram {
-    /// Length of its payload in bytes, once the last fragment has arrived.
+    /// Length of the datagram's payload in bytes, once the last fragment has arrived.
     len: Option<u32>,
     /// Bytes received.
     have: u32,
-    /// The ECN code points of its fragments, one bit each.
+    /// The ECN code points of the received fragments, one bit each.
     ecn: u8,
-    /// The reason if it can no longer become whole: its fragments are dropped for this reason.
+    /// The reason if the datagram can no longer be reassembled. All its fragments are dropped for this
+    /// reason.
     spoilt: Option<Reason>,
 }
 
-/// A datagram with all its fragments.
+/// A datagram of which all fragments have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Whole {
     at: u32,
-    /// Length of its payload, in bytes.
+    /// Length of the datagram's payload, in bytes.
     pub len: u32,
-    /// The ECN code points of its fragments, one bit each.
+    /// The ECN code points of the datagram's fragments, one bit each.
     pub ecn: u8,
 }
 
-/// Datagrams that wait for more fragments, by their keys `K`.
+/// Datagrams that wait for more fragments, by their keys `K`. `T` is a stored fragment.
 pub struct Datagrams<K, T> {
     waiting: Waiting<K, Datagram, T>,
     completed: u64,
@@ -49,8 +50,9 @@ impl<K: Copy + Eq + Hash, T> Datagrams<K, T> {
         Datagrams { waiting: Waiting::new(limits), completed: 0 }
     }
 
-    /// Takes a fragment that arrived at `now`. Passes dropped fragments to `refuse`, this one or others.
-    /// Returns the datagram if it is whole now; its fragments are to be [taken](Self::take).
+    /// Takes a fragment that arrived at `now` (nanoseconds). If this fragment or others are dropped, passes
+    /// them to `refuse`. Returns the datagram if all its fragments have arrived; the caller then calls
+    /// [`take`](Self::take).
     pub fn add(
         &mut self,
         now: u64,
@@ -104,7 +106,7 @@ impl<K: Copy + Eq + Hash, T> Datagrams<K, T> {
         Some(Whole { at, len: whole, ecn: datagram.ecn })
     }
 
-    /// Marks a datagram as lost: drops its fragments, now and later.
+    /// Marks a datagram as lost, for `reason`: drops its waiting fragments now, and others when they arrive.
     fn spoil(&mut self, at: u32, reason: Reason, refuse: &mut impl FnMut(Reason, T)) {
         if let Some(datagram) = self.waiting.state(at) {
             datagram.spoilt = Some(reason);
@@ -112,7 +114,7 @@ impl<K: Copy + Eq + Hash, T> Datagrams<K, T> {
         self.waiting.empty(at, |_, item| refuse(reason, item));
     }
 
-    /// Returns the place in a datagram's list after which a fragment belongs.
+    /// Returns the place after which a fragment belongs in its datagram's list, or why it must be dropped.
     fn place(&mut self, at: u32, fragment: &Fragment) -> Result<u32, Reason> {
         let Span { start, end, .. } = fragment.span;
         let Some(datagram) = self.waiting.state(at).copied() else { return Err(Reason::Displaced) };
@@ -149,19 +151,19 @@ impl<K: Copy + Eq + Hash, T> Datagrams<K, T> {
         Ok(before.map_or(NONE, |b| b.0))
     }
 
-    /// Passes the fragments of a whole datagram to `each`, in order, and forgets it.
+    /// Passes the fragments of a complete datagram to `each` in order, and removes the datagram.
     pub fn take(&mut self, whole: Whole, mut each: impl FnMut(T)) {
         self.completed += 1;
         self.waiting.close(whole.at, |_, item| each(item));
     }
 
-    /// Removes expired datagrams, `most` of them at most. Passes each fragment to `each`, and true for the
-    /// first one of a datagram.
+    /// Removes the datagrams that have expired at `now`, at most `most` of them. Passes their fragments to
+    /// `each`, with true for the first fragment of a datagram.
     pub fn expire(&mut self, now: u64, most: usize, mut each: impl FnMut(bool, T)) {
         self.waiting.expire(now, most, |span, item| each(span.start == 0, item));
     }
 
-    /// Returns when the oldest datagram expires.
+    /// Returns when the oldest datagram expires, in nanoseconds.
     pub fn due(&self) -> Option<u64> {
         self.waiting.due()
     }
@@ -176,7 +178,7 @@ impl<K: Copy + Eq + Hash, T> Datagrams<K, T> {
         self.waiting.fill()
     }
 
-    /// Returns the number of datagrams that became whole.
+    /// Returns the number of datagrams that have been reassembled.
     pub fn completed(&self) -> u64 {
         self.completed
     }
@@ -186,7 +188,7 @@ impl<K: Copy + Eq + Hash, T> Datagrams<K, T> {
         self.waiting.views()
     }
 
-    /// Removes everything; passes all fragments to `each`.
+    /// Removes all datagrams; passes all fragments to `each`.
     pub fn clear(&mut self, each: impl FnMut(T)) {
         self.waiting.clear(each);
     }

@@ -1,4 +1,4 @@
-//! The table against a plain model, with an entry for every byte.
+//! Tests the table against a simple model, which has an entry for every byte.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ fn fragment(start: u32, len: u32, more: bool) -> Fragment {
     Fragment { span: Span { start, end: start + len, buffers: 1 }, more, header: 20, counted: 20, ecn: 0 }
 }
 
-/// The results for fragments, by their numbers.
+/// Datagrams that became complete and fragments that were dropped; fragments are given by their numbers.
 #[derive(Debug, Default, PartialEq)]
 struct Outcome {
     whole: Vec<Vec<usize>>,
@@ -37,7 +37,7 @@ fn add(t: &mut Datagrams<u16, usize>, now: u64, id: u16, f: Fragment, n: usize, 
     }
 }
 
-/// One datagram of the plain model: the owner of each byte, and the end.
+/// One datagram of the simple model: for each byte the number of its fragment, and the datagram's end.
 #[derive(Default)]
 struct Plain {
     bytes: BTreeMap<u32, usize>,
@@ -97,14 +97,14 @@ fn spoil(d: &mut Plain, reason: Reason, n: usize, out: &mut Outcome) {
     out.refused.extend(d.parts.drain(..).map(|p| (reason, p.2)));
 }
 
-/// Fragments of one small datagram, so that they often meet.
+/// Generates fragments of one small datagram, so that they often touch or overlap.
 fn any_fragment() -> impl Strategy<Value = Fragment> {
     let len = prop_oneof![8 => (1u32..4).prop_map(|units| units * 8), 2 => 1u32..24, 1 => Just(0)];
     let start = prop_oneof![20 => 0u32..8, 1 => Just(8191), 1 => Just(8180)];
     (start, len, prop::bool::weighted(0.8)).prop_map(|(start, len, more)| fragment(start * 8, len, more))
 }
 
-/// Returns a datagram of this length in pieces of `piece` times 8 bytes.
+/// Returns the fragments of a datagram of `len` bytes, each with `piece` times 8 bytes.
 fn cut(len: u32, piece: u32) -> Vec<Fragment> {
     let starts = (0..len).step_by(piece as usize * 8);
     starts.map(|at| fragment(at, (len - at).min(piece * 8), at + piece * 8 < len)).collect()
@@ -113,7 +113,7 @@ fn cut(len: u32, piece: u32) -> Vec<Fragment> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// For any fragments in any order, the table and the plain model agree on each.
+    /// For any fragments in any order, the table and the simple model do the same with each fragment.
     #[test]
     fn the_table_agrees_with_a_simple_one(all in prop::collection::vec((0u16..3, any_fragment()), 0..60)) {
         let (mut t, mut plain) = (Datagrams::new(LIMITS), BTreeMap::new());
@@ -128,7 +128,8 @@ proptest! {
         }
     }
 
-    /// A datagram becomes whole when its last fragment arrives, for any order and copies, and not without it.
+    /// In any order of fragments and copies, a datagram is complete as soon as each of its fragments has
+    /// arrived; it never is if one is lost.
     #[test]
     fn a_datagram_becomes_whole_in_any_order(
         len in 17u32..500, piece in 2u32..20, seed: u64, copies in prop::collection::vec(any::<prop::sample::Index>(), 0..9),
@@ -155,7 +156,8 @@ proptest! {
         prop_assert!(out.refused.iter().all(|r| r.0 == Reason::Duplicate));
     }
 
-    /// For any number of fragments and datagrams, no limit is exceeded, and each fragment leaves once.
+    /// For any number of fragments and datagrams, no limit is exceeded, and the table returns each fragment
+    /// exactly once.
     #[test]
     fn no_limit_is_exceeded(
         all in prop::collection::vec((0u16..40, any_fragment(), 1u32..6, 0u64..3), 0..300),

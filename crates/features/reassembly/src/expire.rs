@@ -1,6 +1,6 @@
-//! `ip4-reassembly-expire` and `ip6-reassembly-expire`: drop the fragments of expired datagrams, on a message
-//! of the main thread. A datagram whose first fragment has arrived is reported to its source (RFC 1122
-//! section 3.3.2, RFC 792; RFC 8200 section 4.5).
+//! `ip4-reassembly-expire` and `ip6-reassembly-expire` drop the fragments of expired datagrams when the main
+//! thread sends a message. If the first fragment of such a datagram has arrived, its source gets an ICMP
+//! error (RFC 1122 section 3.3.2, RFC 792; RFC 8200 section 4.5).
 
 use std::sync::Arc;
 
@@ -14,16 +14,17 @@ use crate::family::Fragmented;
 use crate::fragment::Key;
 use crate::shards::Shards;
 
-/// Datagrams of a shard removed at once; the main thread sends another message if there are more.
+/// Maximum number of datagrams of a shard that one message removes; the main thread sends another message if
+/// there are more.
 const MOST: usize = 64;
 
 edges! {
-    /// The edges, with the names of IPv4's nodes; see [`FrameNode::EDGES`].
+    /// The edges. The names are those of the IPv4 nodes; see [`FrameNode::EDGES`].
     pub enum Next { Report = "ip4-icmp-error" }
 }
 reasons! {
     pub enum Reason {
-        Full = "full-timed-out", Warn, "other fragments of its datagram, for this router, did not arrive in time";
+        Full = "full-timed-out", Warn, "the other fragments of a datagram for this router did not arrive in time";
     }
 }
 

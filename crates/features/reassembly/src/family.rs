@@ -1,4 +1,4 @@
-//! The differences between the fragments of IPv4 (RFC 791 section 3.2) and of IPv6 (RFC 8200 section 4.5).
+//! The differences between fragments of IPv4 (RFC 791 section 3.2) and of IPv6 (RFC 8200 section 4.5).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -19,29 +19,29 @@ const PAYLOAD_LEN_AT: u16 = 4;
 /// Offset of the fragment offset in a fragment header.
 const OFFSET_AT: usize = 2;
 
-/// The label of the count of complete datagrams.
+/// The label of the number of complete datagrams.
 const WHOLE: &str = "became whole";
-/// The timeout is between the 15 s of RFC 791 and the 60 s of RFC 1122 section 3.3.2. The largest datagram has
+/// The default limits for IPv4. The timeout is between the 15 s of RFC 791 and the 60 s of RFC 1122 section 3.3.2. The largest datagram has
 /// 119 fragments over links with an MTU of 576 bytes.
 const USUAL4: Limits = Limits { datagrams: 1024, fragments: 128, buffers: 2048, timeout: 30 * SECOND };
-/// The timeout is that of RFC 8200 section 4.5.
+/// The default limits for IPv6. The timeout is that of RFC 8200 section 4.5.
 const USUAL6: Limits = Limits { timeout: 60 * SECOND, ..USUAL4 };
 
-/// A family with reassembly.
+/// An address family whose datagrams can be reassembled.
 pub trait Fragmented: Packets {
-    /// The table of fragments for this router.
+    /// The table of fragments that are addressed to this router.
     const FULL: &'static KindInfo;
 
-    /// Returns the datagram's key and the fragment; `None` if the packet is not a fragment. The packet begins
-    /// with its IP header, and is as long as the header states.
+    /// Returns the key of a fragment's datagram, and the fragment's header fields; `None` if the packet is not a fragment. The packet must
+    /// begin with its IP header, and be as long as the header states.
     fn fragment(p: &mut Packet<'_>) -> Option<(Key<Self>, Fragment)>;
-    /// Turns the headers of a first fragment into those of the whole datagram, with `len` bytes of payload;
-    /// `congested` if one of its fragments had a congestion mark.
+    /// Turns the headers of a first fragment into those of the whole datagram, with `len` bytes of payload. `congested` is true if a
+    /// fragment had the ECN code point "congestion experienced".
     ///
     /// # Errors
     /// Returns the drop reason if the datagram would be too long or a header is malformed.
     fn make_whole(p: &mut Packet<'_>, len: u32, congested: bool) -> Result<(), Reason>;
-    /// Returns the report to the source of an invalid fragment.
+    /// Returns the ICMP error for the source of an invalid fragment; `None` if there is none.
     fn fault(fragment: &Fragment, reason: Reason) -> Option<Cause>;
 }
 
@@ -109,7 +109,7 @@ impl Fragmented for Ipv6Addr {
         Some((key, Fragment { span, more, header, counted, ecn }))
     }
 
-    /// Also removes the fragment header, after copying its "next header" value to the preceding header.
+    /// Also removes the fragment header. The preceding header gets the "next header" value of the fragment header.
     fn make_whole(p: &mut Packet<'_>, len: u32, congested: bool) -> Result<(), Reason> {
         let (piece, named_at) = piece(p.bytes()).ok_or(Reason::Malformed)?;
         let payload = piece.at.saturating_sub(Ipv6Header::LEN) + len as usize;
@@ -126,7 +126,8 @@ impl Fragmented for Ipv6Addr {
         Ok(())
     }
 
-    /// Reports the field that RFC 8200 section 4.5 names; `None` for a fragment without data, for which it names none.
+    /// Returns an ICMP error about the field that RFC 8200 section 4.5 names; `None` for a fragment without data, for which the RFC names
+    /// no field.
     fn fault(fragment: &Fragment, reason: Reason) -> Option<Cause> {
         let at = (fragment.header as usize).saturating_sub(extension::Fragment::LEN) + OFFSET_AT;
         match reason {

@@ -1,4 +1,4 @@
-//! Fragments: the key of their datagram, their part of it, and the reasons for dropping them.
+//! Fragments: the key of their datagram, their place in the datagram, and the reasons for dropping them.
 
 use graph::reasons;
 use net::ip::Ip;
@@ -10,7 +10,8 @@ pub const MOST_FRAGMENTS: usize = 256;
 
 reasons! {
     pub enum Reason {
-        Malformed = "bad-fragment", Error, "an invalid fragment: without data, or not the last one and not a multiple of 8 bytes";
+        Malformed = "bad-fragment", Error, "an invalid fragment: it has no data, or is not the last one and its length is not a multiple \
+                                            of 8 bytes";
         TooLong = "too-long", Error, "the reassembled packet would exceed the largest packet length";
         Overlap = "overlap", Warn, "fragments of one datagram overlap, or disagree about its end: the datagram is dropped";
         Duplicate = "duplicate", Info, "the same fragment arrived twice";
@@ -23,7 +24,8 @@ reasons! {
     }
 }
 
-/// The common values of all fragments of a datagram (RFC 791 section 3.2, RFC 8200 section 4.5), and its VRF.
+/// What all fragments of a datagram have in common: the header fields of RFC 791 section 3.2 or RFC 8200
+/// section 4.5, and the VRF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key<A: Ip> {
     pub src: A::Bits,
@@ -53,20 +55,21 @@ impl<A: Ip> Key<A> {
 /// The header fields of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// The place of its data in the datagram.
+    /// The place of the fragment's data in the datagram, and the number of its buffers.
     pub span: Span,
-    /// True if more fragments follow.
+    /// True if more fragments of the datagram follow.
     pub more: bool,
-    /// Bytes in front of its data.
+    /// Number of bytes in front of the fragment's data.
     pub header: u32,
-    /// The part of these bytes that counts in the length of the datagram.
+    /// The part of `header` that counts in the length of the datagram.
     pub counted: u32,
-    /// Its ECN code point.
+    /// The fragment's ECN code point.
     pub ecn: u8,
 }
 
 impl Fragment {
-    /// True if more fragments follow, but this one ends at an offset where no fragment can begin.
+    /// True for a fragment that is not the last one, but has a length that is not a multiple of 8 bytes: no
+    /// fragment can begin at its end.
     pub fn is_uneven(&self) -> bool {
         self.more && !(self.span.end - self.span.start).is_multiple_of(8)
     }

@@ -1,9 +1,9 @@
-//! `ip4-full-reassembly` and `ip6-full-reassembly`: reassemble datagrams for this router (RFC 791 section
-//! 3.2, RFC 1812 section 4.2.2.8; RFC 8200 section 4.5).
+//! `ip4-full-reassembly` and `ip6-full-reassembly` reassemble datagrams for this router (RFC 791 section 3.2,
+//! RFC 1812 section 4.2.2.8; RFC 8200 section 4.5).
 //!
-//! Fragments arrive from `ip4-local` or `ip6-local`, with all their headers in the first segment, and as long
-//! as the header states. A whole datagram is the chain of its fragments' buffers, with the headers of the
-//! first.
+//! Fragments arrive from `ip4-local` or `ip6-local`. They are as long as their IP header states, and have all
+//! their headers in the first segment. A whole datagram is the chain of its fragments' buffers, with the
+//! headers of the first fragment.
 
 use std::sync::Arc;
 
@@ -15,15 +15,15 @@ use crate::family::Fragmented;
 use crate::fragment::{Key, MOST_FRAGMENTS, Reason};
 use crate::shards::Shards;
 
-/// ECN code points, one bit each: not capable, and "congestion experienced".
+/// ECN code points, one bit each: "not ECN-capable", and "congestion experienced".
 const NOT_ECT: u8 = 1 << 0;
 const CE: u8 = 1 << 3;
 
 edges! {
-    /// The edges, with the names of IPv4's nodes; see [`FrameNode::EDGES`].
+    /// The edges. The names are those of the IPv4 nodes; see [`FrameNode::EDGES`].
     pub enum Next { Lookup = "ip4-lookup", Local = "ip4-local", Report = "ip4-icmp-error" }
 }
-/// The node. `parts` is empty between two packets.
+/// The node. `parts` has the fragments of a whole datagram while they are joined.
 pub struct FullReassembly<A: Fragmented> {
     datagrams: Arc<Shards<Datagrams<Key<A>, Held>>>,
     parts: Vec<Held>,
@@ -34,7 +34,8 @@ impl<A: Fragmented> FullReassembly<A> {
         FullReassembly { datagrams: datagrams.clone(), parts: Vec::with_capacity(MOST_FRAGMENTS) }
     }
 
-    /// Joins the parts, from the last to the first. After an error the remaining parts are in `parts` again.
+    /// Joins the fragments in `parts`, from the last to the first. After an error, `parts` has the fragments
+    /// that are still to be dropped.
     fn join(&mut self, whole: Whole, bufs: &mut Cache) -> Result<Held, Reason> {
         let congested = whole.ecn & CE != 0;
         if congested && whole.ecn & NOT_ECT != 0 {

@@ -1,4 +1,4 @@
-//! The nodes of IPv4: packets that arrive in fragments.
+//! Tests the IPv4 nodes with packets that arrive in fragments.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use net::testing::{Bench, checksum};
 const FULL: &str = Ipv4Addr::FULL.name;
 const EXPIRE: &str = Ipv4Addr::FULL.expire;
 
-/// The nodes of this folder and `ip4-local`, and their shared tables.
+/// Returns a graph with this crate's nodes and `ip4-local`, and their shared tables.
 fn harness() -> (Harness, Bench) {
     let bench = Bench::new();
     let h = bench.harness(|b, t, hooks| {
@@ -33,8 +33,8 @@ fn harness() -> (Harness, Bench) {
 }
 
 proptest! {
-    /// Fragments of any size in any order, in one buffer each or in several, with link headers of any length
-    /// in front, become the datagram again.
+    /// Fragments of any size in any order are reassembled to the datagram, in one buffer each or in several,
+    /// with link headers of any length in front.
     #[test]
     fn fragments_are_reassembled(
         len in 1usize..20_000, piece in 1usize..700, options in 0usize..10, seed: u64, lead in 0usize..40,

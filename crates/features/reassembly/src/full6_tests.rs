@@ -1,4 +1,4 @@
-//! The nodes of IPv6: packets that arrive in fragments.
+//! Tests the IPv6 nodes with packets that arrive in fragments.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const OWN: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 const FULL: &str = Ipv6Addr::FULL.name;
 const EXPIRE: &str = Ipv6Addr::FULL.expire;
 
-/// The nodes of this folder and `ip6-local`, and their shared tables.
+/// Returns a graph with this crate's nodes and `ip6-local`, and their shared tables.
 fn harness() -> (Harness, Bench) {
     let bench = Bench::new();
     let h = bench.harness(|b, t, hooks| {
@@ -38,8 +38,9 @@ fn datagram(len: usize) -> PacketBuilder {
     PacketBuilder::ipv6(HOST, OWN).udp(1000, 53).payload(&payload(len))
 }
 
-/// Returns a packet in fragments of `piece` times 8 bytes, each with the headers up to `front`; `named_at` is
-/// the offset of their "next header" field.
+/// Returns a packet's fragments, each with `piece` times 8 bytes of data behind the packet's first `front`
+/// bytes, which are headers. `named_at` is the offset of the "next header" byte that then announces the
+/// fragment header.
 fn cut_behind(packet: &[u8], (front, named_at): (usize, usize), id: u32, piece: usize) -> Vec<Vec<u8>> {
     let (head, rest) = packet.split_at(front);
     let pieces = rest.chunks(piece * 8).count();
@@ -55,7 +56,8 @@ fn cut_behind(packet: &[u8], (front, named_at): (usize, usize), id: u32, piece: 
     rest.chunks(piece * 8).enumerate().map(one).collect()
 }
 
-/// Does the same for a packet whose headers are all in its first fragment only.
+/// Does the same, but cuts the packet behind its IPv6 header, so that only the first fragment has the
+/// extension headers.
 fn cut(packet: &[u8], piece: usize) -> Vec<Vec<u8>> {
     cut_behind(packet, (40, 6), 77, piece)
 }
@@ -66,8 +68,9 @@ fn causes(out: &[Out]) -> Vec<Cause> {
 }
 
 proptest! {
-    /// Fragments of any size in any order, in one buffer each or in several, with link headers of any length
-    /// in front and extension headers on both sides, become the datagram again.
+    /// Fragments of any size in any order are reassembled to the datagram, in one buffer each or in several,
+    /// with link headers of any length in front, and with extension headers before and after the fragment
+    /// header.
     #[test]
     fn fragments_are_reassembled(
         len in 1usize..20_000, piece in 9usize..700, hops: bool, route: bool, options in 0usize..3, seed: u64,
@@ -87,7 +90,7 @@ proptest! {
         become_whole::<Ipv6Addr>(&mut harness().0, &fragments, &packet, (seed, lead, padding));
     }
 
-    /// For any bytes after the fragment header, each packet is dropped, reported, delivered or looked up.
+    /// Whatever bytes follow the fragment header, each packet is dropped, reported, delivered or looked up.
     #[test]
     fn any_bytes_are_handled(packets in prop::collection::vec((any::<[u8; 4]>(), prop::collection::vec(any::<u8>(), 0..100)), 1..20)) {
         let (mut h, bench) = harness();

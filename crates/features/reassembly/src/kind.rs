@@ -5,17 +5,17 @@ use crate::waiting::Limits;
 /// A second in nanoseconds.
 pub const SECOND: u64 = 1_000_000_000;
 
-/// A table of fragments, for the operator and for the main thread.
+/// A table of fragments, as the operator and the main thread see it.
 #[derive(Debug)]
 pub struct KindInfo {
-    /// The node that keeps fragments in it; its name in commands.
+    /// The name of the node that stores fragments in the table; also the table's name in commands.
     pub name: &'static str,
     /// A description for the help of commands: `the reassembly of ...`.
     pub about: &'static str,
-    /// The label of the count of complete datagrams: `became whole`.
+    /// The label of the number of complete datagrams: `became whole`.
     pub completed: &'static str,
-    /// The default limits of a router with enough buffers.
+    /// The default limits, for a router with enough buffers.
     pub usual: Limits,
-    /// The node that receives the main thread's message about expired datagrams.
+    /// The node to which the main thread sends a message when datagrams have expired.
     pub expire: &'static str,
 }

@@ -1,4 +1,4 @@
-//! Common parts of the tests of all nodes.
+//! Functions for the tests of all nodes.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -13,23 +13,23 @@ use crate::family::Fragmented;
 use crate::kind::KindInfo;
 use crate::state::Reassembly;
 
-/// The receive interface of packets.
+/// The interface that receives the packets.
 pub const IN: u32 = 3;
 /// Source and destination of IPv4 datagrams.
 pub const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
 pub const OWN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-/// Returns bytes without short repetitions.
+/// Returns `len` bytes without short repetitions.
 pub fn payload(len: usize) -> Vec<u8> {
     (0..len).map(|i| ((i * i) >> 3) as u8 ^ i as u8).collect()
 }
 
-/// A UDP datagram of IPv4.
+/// Returns a UDP datagram of IPv4 with `len` bytes of payload.
 pub fn datagram(len: usize) -> PacketBuilder {
     PacketBuilder::ipv4(HOST, OWN).id(77).udp(1000, 53).payload(&payload(len))
 }
 
-/// Returns a packet in fragments of `piece` times 8 bytes of payload.
+/// Returns the fragments of a packet, with `piece` times 8 bytes of payload each.
 pub fn cut(packet: &[u8], piece: usize) -> Vec<Vec<u8>> {
     let header = usize::from(packet[0] & 15) * 4;
     let (head, payload) = packet.split_at(header);
@@ -46,7 +46,7 @@ pub fn cut(packet: &[u8], piece: usize) -> Vec<Vec<u8>> {
     payload.chunks(piece * 8).enumerate().map(one).collect()
 }
 
-/// Expires all waiting datagrams.
+/// Lets all waiting datagrams expire, and removes them.
 pub fn run_out<A: Fragmented>(h: &mut Harness, bench: &Bench) {
     h.advance(Duration::from_secs(60));
     while is_due(h, bench, A::FULL) {
@@ -54,18 +54,18 @@ pub fn run_out<A: Fragmented>(h: &mut Harness, bench: &Bench) {
     }
 }
 
-/// True if some datagram of a table has expired.
+/// True if a datagram of the table `info` has expired.
 pub fn is_due(h: &Harness, bench: &Bench, info: &KindInfo) -> bool {
     bench.state(|all: &mut Reassembly| all.due(h.now()).any(|expire| expire == info.expire))
 }
 
-/// Returns the last node of each packet, and the reason if it was dropped.
+/// Returns the last node of each packet, and the reason if the packet was dropped.
 pub fn ends(out: &[Out]) -> Vec<(&str, Option<&'static str>)> {
     out.iter().map(|o| (o.node.as_str(), o.reason)).collect()
 }
 
-/// Checks that fragments in any order, with a link header of `lead` bytes in front and `padding` behind,
-/// become this packet, which is for UDP.
+/// Checks that fragments in any order are reassembled to `packet`, a UDP packet. Each arrives with a link
+/// header of `lead` bytes in front and `padding` bytes behind.
 pub fn become_whole<A: Packets>(
     h: &mut Harness,
     fragments: &[Vec<u8>],
@@ -85,7 +85,11 @@ pub fn become_whole<A: Packets>(
     });
     assert_eq!(ends(&out), [(A::NODES.lookup, None)]);
     assert_eq!(out[0].bytes, packet);
-    assert_eq!(order[out[0].from.unwrap()], 0, "the first fragment is the one that goes on");
+    assert_eq!(
+        order[out[0].from.unwrap()],
+        0,
+        "the reassembled packet is in the buffer of the first fragment"
+    );
     let r = out[0].record;
     assert_eq!((r.rx_if, r.fib, r.fwd), (IN, 7, 0));
     assert!(usize::from(r.len) >= packet.len().min(128), "headers are together");

@@ -1,5 +1,5 @@
-//! Fragments: reassembly of datagrams for this router (RFC 1812 section 4.2.2.8, RFC 8200 section 4.5), and
-//! shallow virtual reassembly for features that need the ports of every fragment (IPv4).
+//! Fragments: full reassembly of datagrams for this router (RFC 1812 section 4.2.2.8, RFC 8200 section 4.5), and shallow virtual reassembly
+//! for features that need the ports of every fragment (IPv4).
 //!
 //! ```text
 //! ip4-local → ip4-full-reassembly → ip4-lookup (whole datagrams), ip4-local (those to groups)
@@ -8,17 +8,17 @@
 //!                                     → ip4-sv-reassembly-expire
 //! ```
 //!
-//! IPv6 datagrams are reassembled by nodes of the same types, with a 6 in their names; `family.rs` has the
-//! differences. Features that need ports are placed after `ip4-sv-reassembly`, and read [the ports](net::ip::Ports)
-//! of each fragment in a field of the packet. The operator or those features switch it on.
+//! IPv6 datagrams are reassembled by nodes of the same types, with a 6 in their names; `family.rs` has the differences. Features that need
+//! ports are placed after `ip4-sv-reassembly`, and read [the ports](net::ip::Ports) of each fragment in a field of the packet. The operator
+//! or such a feature enables this node.
 //!
-//! All kinds keep their state by VRF, addresses, protocol and identification (`fragment.rs`) in tables shared by all
-//! workers: any worker may receive the fragments of a datagram. A table is split into shards by a hash of the key,
-//! each with a lock that is taken once per fragment (`shards.rs`). `waiting.rs` is the bounded part of all of them,
-//! `datagrams.rs` and `ports.rs` interpret fragments. The main thread's list of the tables is [`Reassembly`].
+//! Both kinds of reassembly store their state by VRF, addresses, protocol and identification (`fragment.rs`) in tables that all workers
+//! share, because any worker may receive the fragments of a datagram. A table is split into shards by a hash of the key; each shard has a
+//! lock, which is taken once per fragment (`shards.rs`). `waiting.rs` stores fragments within the limits, for all tables; `datagrams.rs`
+//! and `ports.rs` interpret the fragments. The main thread's list of the tables is [`Reassembly`].
 //!
-//! Waiting fragments outlive quiescent points. They carry no index into tables of class A: whole datagrams
-//! are looked up again, and fragments that continue on an arc use their receive interface.
+//! Fragments wait across quiescent points. So they keep no index into tables of class A: whole datagrams are looked up again, and fragments
+//! that continue on an arc use their receive interface.
 
 #![forbid(unsafe_code)]
 
@@ -82,7 +82,7 @@ impl<C: App> net::feature::Feature<C> for Feature {
 /// Adds the nodes.
 ///
 /// # Errors
-/// Fails if the main thread can reach no more nodes, or if packets have no room for another field.
+/// Fails if the main thread can send messages to no more nodes, or if packets have no room for another field.
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     install_full::<Ipv4Addr>(b, t, hooks)?;
     install_full::<Ipv6Addr>(b, t, hooks)?;
@@ -91,7 +91,7 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     Ok(())
 }
 
-/// Adds the nodes for forwarded packets.
+/// Adds the nodes of shallow virtual reassembly, for forwarded packets.
 fn install_shallow(b: &mut Builder, hooks: &mut Hooks) -> Result<(), GraphError> {
     let known = state::table(b, hooks, &shallow::INFO, ports::PortsOf::new)?;
     let field = b.feature_field(PORTS, Ports::trace)?;
@@ -102,7 +102,7 @@ fn install_shallow(b: &mut Builder, hooks: &mut Hooks) -> Result<(), GraphError>
     Ok(())
 }
 
-/// Adds the nodes for packets to this router.
+/// Adds the nodes of full reassembly, for packets to this router.
 fn install_full<A: Fragmented>(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let datagrams = state::table(b, hooks, A::FULL, Datagrams::<Key<A>, Held>::new)?;
     let of_node = datagrams.clone();

@@ -1,7 +1,9 @@
-//! Shallow virtual reassembly: assigns the ports of the first fragment to later ones, without packets.
+//! Shallow virtual reassembly: assigns the ports of a datagram's first fragment to the later ones. The code
+//! here does not know packets.
 //!
-//! Fragments before the first one wait for it; later ones continue at once. A datagram is known until it
-//! expires, since its bytes are not counted here.
+//! Fragments that arrive before the first one wait for it; those that arrive after it continue at once. A
+//! datagram stays in the table until it expires: its bytes are not counted, so the table cannot know when it
+//! is complete.
 
 use std::hash::Hash;
 
@@ -15,7 +17,8 @@ use crate::waiting::{Fill, Limits, NONE, Span, View, Waiting, Why};
 
 reasons! {
     pub enum Reason {
-        Malformed = "bad-fragment", Error, "an invalid fragment: without data, or not the last one and not a multiple of 8 bytes, or beyond the longest packet";
+        Malformed = "bad-fragment", Error, "an invalid fragment: it has no data, or it ends beyond the longest packet, or it is not the \
+                                            last one and its length is not a multiple of 8 bytes";
         Tiny = "tiny-fragment", Warn, "the fragment would overwrite the flags of a TCP header (RFC 1858 section 3)";
         Overlap = "overlap", Warn, "another first fragment of the datagram, with different ports";
         TooMany = "too-many-fragments", Warn, "too many fragments of one datagram wait for its first one";
@@ -24,11 +27,11 @@ reasons! {
     }
 }
 
-/// The ports of datagrams whose first fragment has arrived, and the fragments of others that wait for it; by
-/// the keys `K` of datagrams.
+/// For each datagram by its key `K`: its ports if the first fragment has arrived, otherwise the fragments
+/// that wait for the first one.
 pub struct PortsOf<K, T> {
     waiting: Waiting<K, Option<Ports>, T>,
-    /// Datagrams whose first fragment has arrived.
+    /// Number of datagrams whose first fragment has arrived.
     learned: u64,
 }
 
@@ -38,9 +41,9 @@ impl<K: Copy + Eq + Hash, T> PortsOf<K, T> {
         PortsOf { waiting: Waiting::new(limits), learned: 0 }
     }
 
-    /// Takes a first fragment with its ports. Passes it and then the waiting fragments to `each`, with the
-    /// ports. Dropped fragments are passed with a reason: this one (after another first one with different
-    /// ports) or others.
+    /// Takes a first fragment with its `ports`. Passes it to `each` with the ports, and then the fragments
+    /// that waited for it. Fragments that are dropped are passed with a reason: this one, if another first
+    /// fragment had different ports, or those of displaced datagrams.
     pub fn first(
         &mut self,
         now: u64,
@@ -63,7 +66,7 @@ impl<K: Copy + Eq + Hash, T> PortsOf<K, T> {
     }
 
     /// Takes a later fragment. Passes it to `each` with the ports if they are known; otherwise keeps it.
-    /// Dropped fragments are passed with a reason, this one or others.
+    /// Fragments that are dropped, this one or others, are passed with a reason.
     pub fn later(
         &mut self,
         now: u64,
@@ -86,7 +89,8 @@ impl<K: Copy + Eq + Hash, T> PortsOf<K, T> {
         }
     }
 
-    /// Returns the place of a datagram, or its new place; `None` if there may be none.
+    /// Returns the place of a datagram, which is new if the table did not have the datagram; `None` if the
+    /// table may have no datagrams.
     fn at(&mut self, now: u64, key: K, each: &mut impl FnMut(Result<Ports, Reason>, T)) -> Option<u32> {
         if let Some(at) = self.waiting.find(&key) {
             return Some(at);
@@ -94,12 +98,13 @@ impl<K: Copy + Eq + Hash, T> PortsOf<K, T> {
         self.waiting.open(now, key, None, |why, item| each(Err(reason(why)), item))
     }
 
-    /// Removes expired datagrams, `most` of them at most. Passes their waiting fragments to `each`.
+    /// Removes the datagrams that have expired at `now`, at most `most` of them. Passes their waiting
+    /// fragments to `each`.
     pub fn expire(&mut self, now: u64, most: usize, mut each: impl FnMut(T)) {
         self.waiting.expire(now, most, |_, item| each(item));
     }
 
-    /// Returns when the oldest datagram expires.
+    /// Returns when the oldest datagram expires, in nanoseconds.
     pub fn due(&self) -> Option<u64> {
         self.waiting.due()
     }
@@ -109,7 +114,8 @@ impl<K: Copy + Eq + Hash, T> PortsOf<K, T> {
         self.waiting.set_limits(limits);
     }
 
-    /// Returns the number of waiting datagrams, fragments and buffers; datagrams with known ports count, too.
+    /// Returns the number of datagrams, including those with known ports, and the number of waiting fragments
+    /// and their buffers.
     pub fn fill(&self) -> Fill {
         self.waiting.fill()
     }
@@ -124,7 +130,7 @@ impl<K: Copy + Eq + Hash, T> PortsOf<K, T> {
         self.waiting.views()
     }
 
-    /// Removes everything; passes all fragments to `each`.
+    /// Removes all datagrams; passes all fragments to `each`.
     pub fn clear(&mut self, each: impl FnMut(T)) {
         self.waiting.clear(each);
     }

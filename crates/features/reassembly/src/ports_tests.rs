@@ -1,4 +1,4 @@
-//! When fragments pass, against a plain table.
+//! Tests which fragments pass and when, against a simple model.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +17,12 @@ fn ports(n: u16) -> Ports {
     Ports { src: n, dst: n + 1 }
 }
 
-/// The results for fragments: their ports or the drop reason, and their numbers.
+/// What happened to fragments: the ports with which they passed or the reason for dropping them, and their numbers.
 type Outcome = Vec<(Result<Ports, Reason>, usize)>;
 
 proptest! {
-    /// Later fragments that arrive before the first one wait, and then follow it in order; those that arrive after it
-    /// pass at once. In `all`, `Some` is a first fragment.
+    /// Later fragments that arrive before the first one wait, and then follow it in order; those that arrive after the first one pass at
+    /// once. In `all`, `Some` stands for a first fragment.
     #[test]
     fn no_fragment_passes_before_the_first(all in prop::collection::vec((0u16..4, prop::option::of(0u16..2)), 0..60)) {
         let mut t = PortsOf::new(LIMITS);

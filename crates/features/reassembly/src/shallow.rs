@@ -1,9 +1,8 @@
-//! `ip4-sv-reassembly`: holds each fragment until the first one of its datagram, with the ports, has arrived (shallow
-//! virtual reassembly). Features that need ports are placed after it.
+//! `ip4-sv-reassembly` holds each fragment until the first fragment of its datagram, which has the ports, has arrived (shallow virtual
+//! reassembly). Features that need ports are placed after this node.
 //!
-//! Nothing is reassembled: fragments continue one by one, each with the ports in a field of the packet and
-//! the flow hash of the connection, in order with the unfragmented packets. Early fragments wait, bounded in
-//! number and time.
+//! Nothing is reassembled: fragments continue one by one, in order with the unfragmented packets. Each carries the ports in a field of the
+//! packet, and the flow hash of the connection. Fragments that arrive before the first one wait, limited in number and time.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -23,11 +22,11 @@ use crate::ports::{PortsOf, Reason};
 use crate::shards::Shards;
 use crate::waiting::Limits;
 
-/// Fragments of a datagram arrive close together or not at all. There are many more forwarded datagrams than
-/// datagrams to this router.
+/// The default limits. Fragments of a datagram arrive close together or not at all, and many more datagrams are forwarded than are
+/// addressed to this router.
 const USUAL: Limits = Limits { datagrams: 8192, fragments: 128, buffers: 2048, timeout: 3 * SECOND };
 
-/// The table of shallow virtual reassembly.
+/// The table of the fragments in shallow virtual reassembly.
 pub static INFO: KindInfo = KindInfo {
     name: PORTS,
     about: "shallow virtual reassembly (fragments wait for the first one)",
@@ -38,7 +37,7 @@ pub static INFO: KindInfo = KindInfo {
 
 edges! { pub enum Next { Continue = "next-feature" } }
 
-/// The ports of datagrams that arrive in fragments, and their waiting fragments; shared by the nodes.
+/// The table that the nodes share: the ports of datagrams that arrive in fragments, and the waiting fragments.
 pub type Known = Arc<Shards<PortsOf<Key<Ipv4Addr>, Held>>>;
 
 pub struct Ip4SvReassembly {
@@ -52,7 +51,7 @@ impl Ip4SvReassembly {
     }
 }
 
-/// Returns the ports of an unfragmented packet or a first fragment.
+/// Returns the ports of a packet that is unfragmented or a first fragment.
 fn ports(p: &mut Packet<'_>) -> Ports {
     let h = p.peek::<Ipv4Header>();
     let (l4, protocol) = (h.header_len(), h.protocol());
@@ -113,7 +112,8 @@ impl FrameNode for Ip4SvReassembly {
     }
 }
 
-/// Writes a fragment's ports for later features, and the flow hash of the connection's unfragmented packets.
+/// Writes the ports of a fragment into the field that later features read, and gives the fragment the flow hash of the connection's
+/// unfragmented packets.
 fn tell(p: &mut Packet<'_>, field: FeatureField<Ports>, ports: Ports) {
     let h = p.peek::<Ipv4Header>();
     let (src_port, dst_port) = (ports.src, ports.dst);

@@ -1,12 +1,13 @@
-//! `ip4-sv-reassembly-expire`: drops the fragments of expired datagrams that waited for their first one, on a
-//! message of the main thread.
+//! `ip4-sv-reassembly-expire` drops fragments whose datagram has expired before its first fragment arrived,
+//! when the main thread sends a message.
 
 use buf::Frame;
 use graph::{Cx, FrameNode, NoNext, Out, Verdict, reasons};
 
 use crate::shallow::{INFO, Known};
 
-/// Datagrams of a shard removed at once; the main thread sends another message if there are more.
+/// Maximum number of datagrams of a shard that one message removes; the main thread sends another message if
+/// there are more.
 const MOST: usize = 64;
 
 reasons! {

@@ -1,4 +1,4 @@
-//! The nodes: when fragments pass, and the ports that later features read.
+//! Tests the nodes: when fragments pass, and which ports later features read.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::lab::{HOST, IN, OWN, cut, datagram, ends, is_due};
 use crate::shallow::INFO;
 use crate::state::Reassembly;
 
-/// The nodes, switched on for `IN`.
+/// Returns a graph with the nodes, enabled on interface `IN`.
 fn harness() -> (Harness, Bench) {
     let bench = Bench::new();
     let mut h = bench.harness(|b, _, hooks| {
@@ -26,7 +26,7 @@ fn harness() -> (Harness, Bench) {
     (h, bench)
 }
 
-/// A feature that reads ports: it notes those of each packet.
+/// A feature that reads ports: it records those of each packet.
 struct PortReader(FeatureField<Ports>, Arc<Mutex<Vec<(u16, u16)>>>);
 graph::edges! { enum ReaderNext { Continue = "next-feature" } }
 

@@ -11,19 +11,20 @@ use net::ip::Packets;
 use crate::fragment::Key;
 use crate::waiting::{Fill, Limits, View};
 
-/// Locks of a table, each with its share of the limits.
+/// Number of shards of a table. Each has a lock, and its share of the limits.
 const SHARDS: u32 = 4;
 
-/// Current and past contents of a table.
+/// What a table contains now, and how many datagrams it has completed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Current contents.
     pub fill: Fill,
-    /// Datagrams completed since the start, as the [table](crate::kind::KindInfo::completed) defines it.
+    /// Number of datagrams completed since the start; each [table](crate::kind::KindInfo::completed) defines
+    /// which datagrams count.
     pub completed: u64,
 }
 
-/// A datagram in a table: it waits for fragments, or its ports are known and its fragments pass.
+/// A datagram in a table: either it waits for fragments, or its ports are known and its fragments pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatagramView {
     /// VRF.
@@ -32,22 +33,23 @@ pub struct DatagramView {
     pub src: IpAddr,
     /// Destination address.
     pub dst: IpAddr,
-    /// IP protocol, if it is in every fragment: for IPv4.
+    /// IP protocol; `None` for IPv6, where not every fragment states it.
     pub protocol: Option<u8>,
     /// Identification.
     pub id: u32,
-    /// Arrival of its first fragment, in nanoseconds of the monotonic clock.
+    /// Arrival of the fragment that arrived first, in nanoseconds of the monotonic clock.
     pub since: u64,
     /// Waiting fragments.
     pub fragments: u32,
-    /// Buffers of the waiting fragments.
+    /// Number of buffers of the waiting fragments.
     pub buffers: u32,
-    /// Source and destination port, if known.
+    /// Source and destination port; `None` if they are not known or do not matter for the table.
     pub ports: Option<(u16, u16)>,
 }
 
 impl DatagramView {
-    /// Returns the view of a datagram in a table, which may know its ports.
+    /// Converts a table's `view` of a datagram. `ports` are the source and destination port, if the table
+    /// knows them.
     pub fn new<A: Packets, C>(view: &View<Key<A>, C>, ports: Option<(u16, u16)>) -> DatagramView {
         let key = &view.key;
         let address = |scoped| -> IpAddr { A::from_bits(A::unscoped(scoped).0).into() };
@@ -66,23 +68,23 @@ impl DatagramView {
     }
 }
 
-/// The main thread's access to a shard of any kind.
+/// What the main thread can do with a shard, whatever its table.
 pub trait Shard: Send + 'static {
-    /// Sets the shard's share of the limits.
+    /// Sets the limits of this shard.
     fn set_limits(&mut self, limits: Limits);
-    /// Returns current and past contents.
+    /// Returns the shard's current contents, and how many datagrams it has completed.
     fn totals(&self) -> Totals;
     /// Returns the datagrams, the oldest first.
     fn views(&self) -> Vec<DatagramView>;
     /// Returns when the oldest datagram expires, in nanoseconds of the monotonic clock.
     fn due(&self) -> Option<u64>;
-    /// Removes everything; frees all fragments.
+    /// Removes all datagrams; frees all fragments.
     fn clear(&mut self);
 }
 
-/// A table in shards.
+/// A table of fragments that is split into shards.
 pub struct Shards<S: Shard> {
-    /// The secret seed of the hash, so that no sender can choose datagrams that all belong to one shard.
+    /// The secret seed of the hash. Without it, a sender could choose datagrams that all belong to one shard.
     seed: Seeded,
     shards: Vec<Mutex<S>>,
 }
@@ -94,13 +96,13 @@ impl<S: Shard> Shards<S> {
         Shards { seed: Seeded::default(), shards: shards.collect() }
     }
 
-    /// Locks the shard of a datagram.
+    /// Locks the shard that has the datagram `key`.
     pub fn lock(&self, key: &impl Hash) -> MutexGuard<'_, S> {
         let hash = self.seed.hash_one(key);
         lock(&self.shards[bucket((hash >> 32) as u32, SHARDS) as usize])
     }
 
-    /// Locks all shards, one after the other.
+    /// Locks one shard after the other.
     pub fn each(&self) -> impl Iterator<Item = MutexGuard<'_, S>> {
         self.shards.iter().map(lock)
     }
@@ -110,7 +112,7 @@ fn lock<S>(shard: &Mutex<S>) -> MutexGuard<'_, S> {
     shard.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Returns the share of one shard.
+/// Returns the limits of one shard, of the `limits` of the whole table.
 fn share(limits: Limits) -> Limits {
     Limits {
         datagrams: limits.datagrams.div_ceil(SHARDS),
@@ -125,7 +127,7 @@ impl<S: Shard> Drop for Shards<S> {
     }
 }
 
-/// [`Shards`] of any kind.
+/// [`Shards`] of any type.
 pub trait Fragments: Send + Sync {
     fn set_limits(&self, limits: Limits);
     fn totals(&self) -> Totals;

@@ -1,15 +1,15 @@
-//! Datagrams with missing fragments: the state of each, and the waiting fragments, bounded in every
-//! dimension.
+//! Stores datagrams with missing fragments: the state of each datagram, and its waiting fragments. Limits
+//! apply to the number of datagrams, fragments and buffers, and to the time.
 //!
-//! All memory is reserved when the limits are set. A full table evicts its oldest datagram: the newest have
-//! the best chance to become whole, and a flood of fragments cannot keep new datagrams out.
+//! All memory is reserved when the limits are set. A full table evicts its oldest datagram. So the newest
+//! datagrams have the best chance to be completed, and a flood of fragments cannot keep new datagrams out.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use infra::hash::Seeded;
 
-/// No place, no context.
+/// Stands for the absence of a place or a context.
 pub const NONE: u32 = u32::MAX;
 
 /// Limits on waiting datagrams.
@@ -17,22 +17,22 @@ pub const NONE: u32 = u32::MAX;
 pub struct Limits {
     /// Datagrams.
     pub datagrams: u32,
-    /// Fragments of one datagram.
+    /// Maximum number of fragments of one datagram.
     pub fragments: u32,
-    /// Buffers of all waiting fragments.
+    /// Maximum number of buffers of all waiting fragments.
     pub buffers: u32,
-    /// Lifetime of a datagram, in nanoseconds from the arrival of its first fragment.
+    /// Lifetime of a datagram in nanoseconds, from the arrival of the fragment that arrived first.
     pub timeout: u64,
 }
 
-/// The number of waiting items.
+/// How many datagrams, fragments and buffers wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fill {
     /// Datagrams.
     pub datagrams: u32,
-    /// Fragments of all datagrams.
+    /// Number of fragments of all datagrams.
     pub fragments: u32,
-    /// Buffers of these fragments.
+    /// Number of buffers of these fragments.
     pub buffers: u32,
 }
 
@@ -41,33 +41,33 @@ pub struct Fill {
 pub enum Why {
     /// There were too many datagrams.
     Datagrams,
-    /// The fragments had too many buffers.
+    /// The waiting fragments had too many buffers.
     Buffers,
 }
 
-/// The place of a fragment, and its size.
+/// The place of a fragment's data in the datagram, and the number of its buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Its first byte in the datagram's payload.
+    /// Offset of the fragment's first byte in the datagram's payload.
     pub start: u32,
-    /// The first byte after the fragment.
+    /// Offset of the first byte after the fragment.
     pub end: u32,
     /// Number of the fragment's buffers.
     pub buffers: u32,
 }
 
-/// A place for a fragment: in the list of its datagram, or in the list of free places.
+/// Memory for one fragment. It is in the list of the fragment's datagram, or in the list of free places.
 struct Place<T> {
     item: Option<T>,
     span: Span,
     next: u32,
 }
 
-/// A place for a datagram: in the list by age, or free.
+/// A datagram, in the list by age.
 struct Context<K, C> {
     key: K,
     state: C,
-    /// Arrival of its first fragment.
+    /// Arrival of the fragment that arrived first, in nanoseconds.
     since: u64,
     older: u32,
     newer: u32,
@@ -76,20 +76,20 @@ struct Context<K, C> {
     fill: Fill,
 }
 
-/// One datagram, as shown to the operator.
+/// One datagram, as the operator sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct View<K, C> {
     /// The datagram's key.
     pub key: K,
-    /// Arrival of its first fragment, in nanoseconds.
+    /// Arrival of the fragment that arrived first, in nanoseconds.
     pub since: u64,
-    /// The numbers of its waiting fragments and their buffers.
+    /// The numbers of the datagram's waiting fragments and of their buffers.
     pub fill: Fill,
     /// Its state.
     pub state: C,
 }
 
-/// Datagrams by their keys `K`, with a state `C` each, and fragments `T`.
+/// A table of datagrams by their keys `K`, each with a state `C` and its waiting fragments `T`.
 pub struct Waiting<K, C, T> {
     limits: Limits,
     fill: Fill,
@@ -120,8 +120,8 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         waiting
     }
 
-    /// Sets the limits, and reserves the memory for them. Surplus fragments are dropped with the next
-    /// fragment.
+    /// Sets the limits, and reserves the memory for them. When the next fragment arrives, the fragments above
+    /// the new limits are dropped.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
         // Twice as large as needed, so that removals never make it grow.
@@ -138,7 +138,7 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         self.limits
     }
 
-    /// Returns the number of waiting items.
+    /// Returns how many datagrams, fragments and buffers wait.
     pub fn fill(&self) -> Fill {
         self.fill
     }
@@ -158,7 +158,7 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         self.contexts.get_mut(at as usize)?.as_mut()
     }
 
-    /// Returns the place of the datagram with this key.
+    /// Returns the place of the datagram `key`.
     pub fn find(&self, key: &K) -> Option<u32> {
         self.index.get(key).copied()
     }
@@ -173,7 +173,8 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         self.contexts.get(at as usize).and_then(Option::as_ref).map_or(0, |c| c.fill.fragments)
     }
 
-    /// Begins a new datagram; `None` if none is allowed. Evicts the oldest ones while there are too many.
+    /// Adds a new datagram and returns its place; `None` if the limit is 0. While there are too many
+    /// datagrams, evicts the oldest one and passes its fragments to `refuse`.
     pub fn open(&mut self, now: u64, key: K, state: C, mut refuse: impl FnMut(Why, T)) -> Option<u32> {
         while self.fill.datagrams > 0 && self.fill.datagrams >= self.limits.datagrams {
             self.close(self.oldest, |_, item| refuse(Why::Datagrams, item));
@@ -198,11 +199,12 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         Some(at)
     }
 
-    /// Keeps a fragment of the datagram at `at`, after the place `after` in its list (`NONE`: in front of all).
-    /// Evicts the oldest of the other datagrams while there are too many buffers.
+    /// Keeps a fragment of the datagram at `at`, in the datagram's list after the place `after` (`NONE`: in
+    /// front of all). While there are too many buffers, evicts the oldest of the other datagrams and passes
+    /// its fragments to `refuse`.
     ///
     /// # Errors
-    /// Returns the fragment if there is no room even then.
+    /// Returns the fragment if it does not fit even then.
     pub fn keep(
         &mut self,
         at: u32,
@@ -259,7 +261,7 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         Some((tail, self.places.get(tail as usize)?.span))
     }
 
-    /// Returns the places and spans of a datagram's list, in order.
+    /// Returns the places and spans in the list of the datagram at `at`, in order.
     pub fn spans(&self, at: u32) -> impl Iterator<Item = (u32, Span)> {
         let head = self.contexts.get(at as usize).and_then(Option::as_ref).map_or(NONE, |c| c.head);
         let first = self.places.get(head as usize).map(|p| (head, p));
@@ -267,7 +269,8 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
             .map(|(at, p)| (at, p.span))
     }
 
-    /// Passes each fragment of a datagram to `each`, in the order of its list. The datagram stays known.
+    /// Passes each fragment of a datagram to `each`, in the order of the datagram's list. The datagram stays
+    /// in the table.
     pub fn empty(&mut self, at: u32, mut each: impl FnMut(Span, T)) {
         let Some(context) = self.context(at) else { return };
         let mut head = std::mem::replace(&mut context.head, NONE);
@@ -285,7 +288,7 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         }
     }
 
-    /// Does the same as [`empty`](Self::empty), and then forgets the datagram.
+    /// Does the same as [`empty`](Self::empty), and then removes the datagram.
     pub fn close(&mut self, at: u32, each: impl FnMut(Span, T)) {
         self.empty(at, each);
         let Some(context) = self.contexts.get_mut(at as usize).and_then(Option::take) else { return };
@@ -302,13 +305,14 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         self.fill.datagrams -= 1;
     }
 
-    /// Returns when the oldest datagram expires.
+    /// Returns when the oldest datagram expires, in nanoseconds.
     pub fn due(&self) -> Option<u64> {
         let oldest = self.contexts.get(self.oldest as usize)?.as_ref()?;
         Some(oldest.since.saturating_add(self.limits.timeout))
     }
 
-    /// Removes the datagrams expired at `now`, `most` of them at most; passes their fragments to `each`.
+    /// Removes the datagrams that have expired at `now`, at most `most` of them; passes their fragments to
+    /// `each`.
     pub fn expire(&mut self, now: u64, most: usize, mut each: impl FnMut(Span, T)) {
         for _ in 0..most {
             if self.due().is_none_or(|due| due > now) {
@@ -318,7 +322,7 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         }
     }
 
-    /// Removes everything; passes all fragments to `each`.
+    /// Removes all datagrams; passes all fragments to `each`.
     pub fn clear(&mut self, mut each: impl FnMut(T)) {
         while self.oldest != NONE {
             self.close(self.oldest, |_, item| each(item));

@@ -1,4 +1,4 @@
-//! The limits of reassembly as commands, and in a file.
+//! Tests the limits of reassembly in commands and in configuration files.
 
 use control::testing::Cli;
 

@@ -1,12 +1,12 @@
-//! `ip4-redirect`: a feature of the output arc that reports a better first hop to a host (RFC 1812 section
+//! `ip4-redirect` is a feature of the output arc that reports a better first hop to a host (RFC 1812 section
 //! 5.2.7.2).
 //!
-//! The host is on the network of the packet's next hop, and the packet leaves by its receive interface: the
-//! host could have sent it there directly. The packet is forwarded nevertheless, and the host receives a
-//! redirect, within the limits of other reports.
+//! There is a better first hop if the packet leaves by the interface that received it, and the sending host
+//! is on the same network as the packet's next hop: the host could have sent the packet there directly. The
+//! packet is forwarded nevertheless. The host receives a redirect, within the limits for ICMP errors.
 //!
-//! Redirects are for hosts, never for networks, as the RFC requires. Packets with a source route, which must
-//! not cause redirects, do not get here.
+//! A redirect is for a single destination host, never for a network, as the RFC requires. Packets with a
+//! source route, which must not cause redirects, do not get to this node.
 //!
 //! IPv6 redirects (RFC 4861 section 8) are not sent.
 
@@ -28,16 +28,17 @@ use net::ip::Ip;
 use net::router::Hooks;
 use net::setting::{Setting, Switch};
 
-/// The feature, and its arc.
+/// Names of the feature and of its arc.
 pub(crate) const FEATURE: &str = "ip4-redirect";
 pub(crate) const ARC: &str = "ip4-output";
 
-/// Whether hosts behind an interface are redirected to better first hops on its networks.
+/// Whether the router sends redirects to hosts on an interface's link when there is a better first hop on the
+/// same network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Redirects(pub bool);
 
 impl Setting for Redirects {
-    /// Redirects sent, by interface.
+    /// Number of redirects sent, by interface.
     type Counts = CounterSet<1>;
     const COUNTED: &'static str = "/feature/redirect";
 
@@ -49,7 +50,7 @@ impl Setting for Redirects {
 /// Adds the node.
 ///
 /// # Errors
-/// Fails without address space for the setting.
+/// Fails if there is no address space for the setting.
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let (tables, sent) = (t.clone(), hooks.setting::<Redirects>()?.counts);
     b.frame(move |s| Ip4Redirect::new(&tables, &sent, s.worker));
@@ -69,9 +70,9 @@ struct Ip4Redirect {
     interfaces: SlotReader<Interface>,
     adjacencies: SlotReader<Adjacency>,
     reporter: Reporter<Ipv4Addr>,
-    /// The redirects for the packets of a frame.
+    /// The redirects for the packets of the current frame.
     redirects: Vec<Held>,
-    /// Redirects sent, by interface.
+    /// Number of redirects sent, by interface.
     sent: Lane<1>,
 }
 
@@ -86,8 +87,8 @@ impl Ip4Redirect {
         })
     }
 
-    /// Returns the redirect for a packet, which begins with its IPv4 header; `None` if there is no better
-    /// first hop.
+    /// Returns the redirect for a packet, which must begin with its IPv4 header; `None` if there is no better
+    /// first hop. An error says why the redirect was not made.
     fn redirect(&mut self, cx: &mut Cx<'_>, p: &mut Packet<'_>) -> Option<Result<Held, Unreported>> {
         let next_hop = Ipv4Addr::of(self.adjacencies.get(cx.guard, p.fwd())?.next_hop)?;
         let source = p.peek::<Ipv4Header>().src();

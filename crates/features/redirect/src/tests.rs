@@ -1,4 +1,4 @@
-//! `ip4-redirect` on its arc.
+//! Tests `ip4-redirect` on its arc.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -16,15 +16,15 @@ use crate::{Redirects, install};
 
 const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
 const OWN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-/// The better first hop.
+/// The better first hop, a neighbor on the link.
 const BETTER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const FAR: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 
-/// The link of the tests, and another one.
+/// A graph with the node, and two interfaces: `link`, and an `other`.
 struct Lab {
     link: u32,
     other: u32,
-    /// Adjacencies to `BETTER`, to a neighbor on another network of the link, and to the host.
+    /// Adjacencies on `link`: to `BETTER`, to a neighbor on another network of the link, and to the host.
     via: [u32; 3],
     h: Harness,
     bench: Bench,

@@ -1,5 +1,5 @@
-//! Unicast reverse path forwarding (RFC 3704): drops packets whose source is not reachable by their receive
-//! interface.
+//! Unicast reverse path forwarding (RFC 3704): drops packets whose source address is not reachable through
+//! the interface that received them.
 
 #![forbid(unsafe_code)]
 

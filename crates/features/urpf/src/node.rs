@@ -1,15 +1,14 @@
-//! Unicast reverse path forwarding (RFC 3704): features of the unicast arc that check a packet's source
-//! against the FIB.
+//! Unicast reverse path forwarding (RFC 3704): features of the unicast arc that look up the source address of a packet in the FIB.
 //!
-//! `ip4-rx-urpf-strict` and `ip6-rx-urpf-strict` let a packet pass if packets to its source would leave by
-//! its receive interface (section 2.2; with several paths, one of them is enough). The `loose` ones let it
-//! pass if packets to its source would leave by any interface (section 2.4). Both look in the VRF of the
-//! interface, and follow routes into other VRFs. The default route counts like any other. A route that drops
-//! or reports does not count, nor does one to the router itself: no other station sends from there.
+//! `ip4-rx-urpf-strict` and `ip6-rx-urpf-strict` pass a packet if a packet to its source address would leave by the receive interface
+//! (section 2.2); with several paths, one of them is enough. The `loose` features pass a packet if a packet to its source address would
+//! leave by any interface (section 2.4). Both look in the VRF of the receive interface, and follow routes into other VRFs. The default
+//! route counts like any other route. A route does not count if it drops packets, reports them to their source, or leads to the router
+//! itself, because no other station sends from such an address.
 //!
-//! Packets to the router itself are checked, too. A host that has no address yet may ask for one (RFC 2131):
-//! a packet from 0.0.0.0 to the limited broadcast passes, and is never forwarded. So does an IPv6 packet from
-//! the unspecified address or from a link-local one.
+//! Packets to the router itself are checked, too. But a host that has no address yet may ask for one (RFC 2131): a packet from 0.0.0.0 to
+//! the limited broadcast address passes, and is never forwarded. An IPv6 packet from the unspecified address or from a link-local address
+//! passes, too.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -27,11 +26,11 @@ use net::nodes::ip::through_tables;
 use net::router::Hooks;
 use net::setting::{Setting, Switch};
 
-/// A family with source checks.
+/// An address family whose sources can be checked.
 pub trait Checked: Packets {
-    /// The feature for strict mode: it requires a route to the source over the receive interface.
+    /// The feature for strict mode, which requires a route to the source through the receive interface.
     const STRICT: &'static str;
-    /// The feature for loose mode: it requires a route to the source, over any interface.
+    /// The feature for loose mode, which requires a route to the source through any interface.
     const LOOSE: &'static str;
 }
 
@@ -45,15 +44,15 @@ impl Checked for Ipv6Addr {
     const LOOSE: &'static str = "ip6-rx-urpf-loose";
 }
 
-/// The check of the sources of packets received on an interface.
+/// How the source addresses of packets received on an interface are checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// No check.
     #[default]
     Off,
-    /// Strict mode: requires a route to the source over the receive interface.
+    /// Strict mode: requires a route to the source through the receive interface.
     Strict,
-    /// Loose mode: requires a route to the source, over any interface.
+    /// Loose mode: requires a route to the source through any interface.
     Loose,
 }
 
@@ -70,14 +69,14 @@ impl Mode {
         }
     }
 
-    /// True if `feature` is one of the source check features, which a mode enables.
+    /// True if `feature` is one of the features that check sources.
     pub fn has(feature: &str) -> bool {
         let is =
             |mode: Mode| [mode.feature::<Ipv4Addr>(), mode.feature::<Ipv6Addr>()].contains(&Some(feature));
         Mode::ALL.into_iter().any(is)
     }
 
-    /// Returns the feature of the unicast arc for this mode.
+    /// Returns the feature of the unicast arc that checks sources in this mode; `None` if sources are not checked.
     pub(crate) fn feature<A: Checked>(self) -> Option<&'static str> {
         match self {
             Mode::Off => None,
@@ -87,12 +86,12 @@ impl Mode {
     }
 }
 
-/// The source checks of an interface, by family.
+/// The modes of an interface's source checks, by address family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Urpf(pub PerFamily<Mode>);
 
 impl Setting for Urpf {
-    /// Packets that failed the check of their source, by receive interface.
+    /// Number of packets that failed the check of their source, by receive interface.
     type Counts = CounterSet<1>;
     const COUNTED: &'static str = "/feature/urpf";
 
@@ -105,10 +104,10 @@ impl Setting for Urpf {
     }
 }
 
-/// Adds both nodes of a family.
+/// Adds the strict and the loose node of an address family.
 ///
 /// # Errors
-/// Fails without address space for the setting.
+/// Fails if there is no address space for the setting.
 pub fn install<A: Checked>(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let failed = hooks.setting::<Urpf>()?.counts;
     let (tables, counts) = (t.clone(), failed.clone());
@@ -134,11 +133,11 @@ reasons! {
     }
 }
 
-/// The lookup of a frame's sources.
+/// Looks up the source addresses of a frame's packets.
 struct Reverse<A: Packets> {
     tables: Forwarding<A>,
     leaves: Leaves<A>,
-    /// Packets that failed, by receive interface.
+    /// Number of packets that failed the check, by receive interface.
     failed: Lane<1>,
 }
 
@@ -147,7 +146,7 @@ impl<A: Packets> Reverse<A> {
         Ok(Reverse { tables: t.of::<A>().clone(), leaves: Leaves::new(), failed: failed.lane(worker)? })
     }
 
-    /// Looks up all sources at once.
+    /// Looks up the source addresses of all packets at once.
     #[inline(always)]
     fn look_up<'g>(&mut self, guard: &'g Guard, frame: &mut Frame) -> &'g Fibs<A> {
         let fibs = self.tables.fibs.get(guard);
@@ -160,14 +159,14 @@ impl<A: Packets> Reverse<A> {
         fibs
     }
 
-    /// Returns the forwarding object for the source of packet `i`: a word, which may name another VRF.
+    /// Returns the word that the lookup found for the source of packet `i`: an encoded forwarding object, possibly another VRF.
     #[inline(always)]
     fn word(&self, i: usize) -> u64 {
         self.tables.objects.get(self.leaves.get(i).1)
     }
 
-    /// Returns the final objects for the source of packet `i`, after lookups in other VRFs: one for each path, none
-    /// if such a lookup fails.
+    /// Returns the forwarding objects for the source of packet `i` after all lookups in other VRFs: one object for each path, none if a
+    /// lookup fails.
     #[cold]
     fn ends<'g>(
         &self,
@@ -190,7 +189,7 @@ impl<A: Packets> Reverse<A> {
         one.into_iter().chain(ways.unwrap_or_default().iter().map(|word| Object::from_word(*word)))
     }
 
-    /// Drops a packet, unless its sender may have no address yet.
+    /// Drops a packet that fails the check, and returns the verdict; `None` if it must pass, because its sender may have no address yet.
     #[cold]
     fn fail<D>(&mut self, p: &mut Packet<'_>, reason: D) -> Option<Verdict<Next, D>> {
         if A::stays_on_link(p.peek()) {

@@ -1,4 +1,4 @@
-//! Reverse path checks against a plain search of a list of routes.
+//! Tests reverse-path checks against a simple search of a list of routes.
 
 use std::net::Ipv4Addr;
 
@@ -20,10 +20,12 @@ const FAR: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 const INTERFACES: u32 = 3;
 const MODES: [Mode; 2] = [Mode::Strict, Mode::Loose];
 
-/// A route: its VRF, prefix and object. An adjacency is named by its interface.
+/// A route: VRF, prefix and forwarding object. Here, `Object::Adjacency` has the number of an interface
+/// instead of an adjacency.
 type Route = (u16, Prefix4, Object);
 
-/// Both nodes, over these routes, with the VRFs 0 and 2. Two adjacencies lead to each interface.
+/// Returns a graph with the strict and the loose node and VRFs 0 and 2 with these routes. Two adjacencies
+/// lead to each interface.
 fn harness(routes: &[Route]) -> (Bench, Harness) {
     let mut bench = Bench::new();
     bench.writers.ip4.objects.set(0, 0).unwrap();
@@ -51,7 +53,7 @@ fn harness(routes: &[Route]) -> (Bench, Harness) {
     (bench, h)
 }
 
-/// A packet: VRF, receive interface, source.
+/// A packet: VRF, receive interface and source address.
 type From = (u16, u32, Ipv4Addr);
 
 fn packet(src: Ipv4Addr, dst: Ipv4Addr) -> Vec<u8> {
@@ -69,7 +71,7 @@ fn send(h: &mut Harness, mode: Mode, from: &[From], dst: Ipv4Addr) -> Vec<Out> {
     out
 }
 
-/// The drop reason of a packet by a plain search.
+/// Returns the drop reason of a packet, found by a simple search of the routes.
 fn plain(routes: &[Route], mode: Mode, (mut fib, rx, src): From) -> Option<&'static str> {
     for _ in 0..9 {
         let covering = routes.iter().filter(|r| r.0 == fib && r.1.contains(src));

@@ -1,4 +1,4 @@
-//! The commands of reverse path checks.
+//! The commands of reverse-path checks.
 
 use control::testing::Cli;
 

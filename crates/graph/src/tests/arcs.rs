@@ -1,11 +1,12 @@
-//! Feature arcs: enabled features per interface, and their order.
+//! Tests feature arcs: which features are enabled on an interface, and their order.
 
 use super::Rig;
 use super::toys::{COPY, End, Feature, Kept, Spec, Toy, specs};
 use crate::arc::ArcError;
 use crate::{ArcKey, Builder};
 
-/// `source` → `a` —(arc)→ `end`, with the features `one`, `two` and `three` on the arc; `b` enters it too.
+/// `source` → `a` —(arc)→ `end`, with the features `one`, `two` and `three` on the arc. The node `b` enters
+/// the arc, too.
 fn rig(key: ArcKey) -> Rig {
     Rig::new(|b, log| {
         let kept = Kept::default();

@@ -1,4 +1,5 @@
-//! Accounting errors of nodes are detected: debug builds panic at the node, release builds count.
+//! Tests that accounting errors of nodes are detected: debug builds panic at the node, release builds count
+//! lost packets.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -9,7 +10,7 @@ use super::Rig;
 use super::toys::{End, HOLD, Kept, SILENT, STRAY, Spec, Toy, free_kept, specs};
 use crate::{Cx, EdgeId, FrameNode, InputNode, More, NoNext, NoReason, Out, Verdict, WaitSet};
 
-/// Runs a turn; debug builds must panic at `node` with these numbers.
+/// Runs a turn. In debug builds, the turn must panic because of `node`, with the numbers in `sum`.
 fn stops(rig: &mut Rig, node: &str, sum: &str) {
     let turn = catch_unwind(AssertUnwindSafe(|| rig.turn()));
     if cfg!(debug_assertions) {
@@ -65,20 +66,20 @@ fn missing_verdicts_are_detected() {
     assert_eq!((s.used, s.lost), (0, 3));
 }
 
-/// A mistake of a node with the last packet of each frame.
+/// What a node does wrong with the last packet of each frame.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Wrong {
     /// The packet's buffer is never freed.
     Forget,
-    /// The packet is dropped as a value.
+    /// The packet goes out of scope and is lost.
     Scope,
-    /// The packet goes to a queue outside the accounting.
+    /// The packet goes to a queue of which the accounting does not know.
     Hoard,
-    /// A copy of it goes to that queue.
+    /// A copy of the packet goes to the same queue.
     HoardCopy,
-    /// A packet that the test put into that queue appears.
+    /// The node sends a packet that the test put into the queue.
     Appear,
-    /// The packet is reported as kept, but continues.
+    /// The node reports the packet as kept, but sends it on.
     Boast,
 }
 

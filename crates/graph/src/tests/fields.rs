@@ -1,4 +1,4 @@
-//! Feature fields on their path through a graph.
+//! Tests that feature fields stay with their packets on the way through a graph.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use super::toys::{DROP, HOLD, Kept, Spec, Toy};
 use super::{Rig, refused};
 use crate::{Cx, EdgeId, FrameNode, NoNext, NoReason, Out, PUNT, Verdict};
 
-/// Writes the number of each packet into two fields; odd packets have no second field.
+/// Writes the number of each packet into two fields. Only packets with even numbers get the second field.
 struct Write(FeatureField<u32>, FeatureField<[u8; 3]>);
 
 impl FrameNode for Write {
@@ -28,7 +28,7 @@ impl FrameNode for Write {
     }
 }
 
-/// Packets by number, with both fields.
+/// For each packet: its number, and its two fields.
 type Seen = Arc<Mutex<Vec<(u32, u32, [u8; 3])>>>;
 
 struct Read(FeatureField<u32>, FeatureField<[u8; 3]>, Seen);

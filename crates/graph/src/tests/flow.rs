@@ -1,4 +1,4 @@
-//! The paths of packets between nodes.
+//! Tests the paths of packets between nodes.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use super::Rig;
 use super::toys::{CONSUME, COPY, DROP, End, Feature, HOLD, KEEP, Kept, MAKE, Spec, Toy, free_kept, specs};
 use crate::{ArcKey, Builder, Cx, EdgeId, FrameNode, NoNext, NoReason, NodeId, Out, PacketNode, Verdict};
 
-/// `source` → `a`, which leads to `left` (0), `right` (1) and itself (2).
+/// `source` → `a`. The edges of `a` lead to `left` (0), `right` (1) and `a` (2).
 fn forked() -> (Rig, Kept) {
     let kept = Kept::default();
     let rig = Rig::new(|b, log| {
@@ -25,10 +25,10 @@ fn spec(id: u32, bytes: &[u8]) -> Spec {
     Spec { id, bytes: bytes.to_vec(), ..Spec::default() }
 }
 
-/// Addresses of the frames received by a node.
+/// Memory addresses of the frames that a node received.
 type Seen = Arc<Mutex<Vec<usize>>>;
 
-/// A packet node that removes a byte.
+/// A packet node that removes the first byte of each packet.
 struct Shorten;
 crate::edges! { enum ShortenNext { Look = "look" } }
 impl PacketNode for Shorten {
@@ -42,7 +42,8 @@ impl PacketNode for Shorten {
     }
 }
 
-/// A node that records the address and the facts of its frame.
+/// A node that records the memory address of its frame, and checks what the frame knows about all its
+/// packets.
 struct Look(Seen);
 impl FrameNode for Look {
     const NAME: &'static str = "look";
@@ -97,7 +98,7 @@ fn every_cpu_level_splits_frames_alike() {
     }
 }
 
-/// `source` → `a` → `b0` … `b3` → `end`.
+/// `source` → `a` → `b0`, `b1`, `b2` and `b3` → `end`.
 fn diamond(kept: &Kept) -> Rig {
     Rig::new(|b, log| {
         b.edge("source", "a").expect("an edge");
@@ -199,7 +200,8 @@ fn held_packets_continue_and_kept_packets_stay() {
     rig.ends_clean();
 }
 
-/// Doubles each packet that it holds. Other packets leave by a separate edge, are dropped or consumed.
+/// A node that holds some packets, and sends each of these twice. Of the other packets, some leave by another
+/// edge, and some are dropped or consumed.
 struct Double {
     in_order: bool,
 }

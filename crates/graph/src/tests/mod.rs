@@ -1,4 +1,4 @@
-//! The engine with toy nodes.
+//! Tests the worker with simple nodes.
 
 mod arcs;
 mod books;
@@ -21,7 +21,7 @@ use infra::quiesce::{Domain, Participant};
 use crate::{ArcControl, Blueprint, Builder, GraphError, Worker, WorkerPort};
 use toys::{Batches, Log};
 
-/// A built graph with one worker, driven by the test.
+/// A built graph with one worker, whose turns the test runs.
 struct Rig {
     blueprint: Blueprint,
     arcs: ArcControl,
@@ -36,8 +36,8 @@ struct Rig {
 }
 
 impl Rig {
-    /// A graph of the input node `source` and the nodes that `install` adds. `install` also gives `source`
-    /// its edges.
+    /// Returns a graph with the input node `source` and the nodes that `install` adds. `install` also adds
+    /// the edges of `source`.
     fn new(install: impl FnOnce(&mut Builder, &Log)) -> Rig {
         let (mut builder, log, source) = (Builder::new(), Log::default(), Batches::default());
         source.install(&mut builder, "source");
@@ -64,14 +64,14 @@ impl Rig {
         self.blueprint.stats().dropped_for(node, reason).expect("a reason")
     }
 
-    /// Returns the calls and packets of a node.
+    /// Returns how often a node was called, and how many packets it got.
     fn ran(&self, node: &str) -> (u64, u64) {
         let all = self.blueprint.stats().runtime(None);
         let n = all.iter().find(|n| n.name == node).expect("a node");
         (n.calls, n.packets)
     }
 
-    /// Returns the pool's statistics after the worker and all it held are freed.
+    /// Frees the worker with all packets that it held, and returns the pool's statistics.
     fn end(self) -> PoolStats {
         let Rig { worker, port, pool, domain, participant, .. } = self;
         drop((worker, port, participant));
@@ -79,14 +79,14 @@ impl Rig {
         pool.stats()
     }
 
-    /// Checks that no buffer is in use and no packet lost at the end.
+    /// Frees the worker, and checks that no buffer is in use and no packet was lost.
     fn ends_clean(self) {
         let s = self.end();
         assert_eq!((s.used, s.lost), (0, 0));
     }
 }
 
-/// Returns the error of building the graph of `install`.
+/// Returns the error with which the graph that `install` makes cannot be built.
 fn refused(install: impl FnOnce(&mut Builder, &Log) -> Result<(), GraphError>) -> String {
     let mut builder = Builder::new();
     Batches::default().install(&mut builder, "source");

@@ -1,4 +1,4 @@
-//! Errors at the start, and their messages.
+//! Tests errors at the start, and their messages.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! The ends of packets: ignored, dropped, consumed, kept, or with the main thread; and the accounting of all
-//! of them.
+//! Tests how packets end: ignored, dropped, consumed, kept, or with the main thread. Tests that all are
+//! accounted for.
 
 use buf::{Frame, Held, NO_INTERFACE};
 
@@ -9,11 +9,11 @@ use crate::stats::{MAIN_THREAD, NodeBooks};
 use crate::trace::Fate;
 use crate::{Cx, EdgeId, FrameNode, NoNext, Out, PuntReason, Verdict};
 
-/// Follows the first byte of each packet: 0 passes it on, 1 ignores it, 2 drops it, 3 consumes it, 4 doubles
-/// it, 5 keeps it.
+/// Treats each packet by its first byte: 0 passes it on, 1 ignores it, 2 drops it, 3 consumes it, 4 sends it
+/// twice, 5 keeps it.
 struct Sorts {
     kept: Vec<Held>,
-    /// True if packets leave in order.
+    /// True if packets leave in the order of the frame.
     in_order: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Random graphs and packets, compared with a model that follows each packet separately.
+//! Runs random packets through random graphs, and compares the results with a model that follows each packet
+//! separately.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +15,15 @@ use crate::Reasons;
 const TOYS: [&str; 6] = ["t0", "t1", "t2", "t3", "t4", "t5"];
 const ENDS: [&str; 2] = ["e0", "e1"];
 
-/// The edges of each toy, as numbers of nodes: the toys, then the ends.
+/// For each `Toy` node, the numbers of the nodes to which its edges lead. `TOYS` have the lowest numbers,
+/// then `ENDS`.
 type Edges = Vec<Vec<usize>>;
 
 fn name(node: usize) -> &'static str {
     TOYS.iter().chain(&ENDS).copied().nth(node).unwrap_or("?")
 }
 
-/// A byte of a packet. Most bytes are edges, so that packets go some way.
+/// Generates a byte of a packet. Most bytes are edges, so that packets pass several nodes.
 fn step() -> impl Strategy<Value = u8> {
     prop_oneof![
         12 => 0..4u8,
@@ -36,7 +38,7 @@ fn step() -> impl Strategy<Value = u8> {
 
 #[derive(Default, Debug, PartialEq, Eq)]
 struct Count {
-    /// By node and reason.
+    /// Number of dropped packets, by node and reason.
     dropped: BTreeMap<(&'static str, &'static str), u64>,
     /// By end.
     ended: BTreeMap<&'static str, u64>,
@@ -55,7 +57,7 @@ impl Count {
         *self.dropped.entry((name(node), reason)).or_default() += 1;
     }
 
-    /// Follows a packet with these bytes from `node` on.
+    /// Follows a packet with the bytes `bytes` from `node` on.
     fn follow(&mut self, edges: &Edges, node: usize, bytes: &[u8]) {
         if node >= TOYS.len() {
             *self.ended.entry(name(node)).or_default() += 1;
@@ -84,7 +86,8 @@ impl Count {
     }
 }
 
-/// Makes the bytes valid: HOLD, COPY and MAKE are followed by an edge, and at most four packets result.
+/// Makes the bytes of a packet valid: an edge follows each HOLD, COPY and MAKE, and the packet becomes at
+/// most four packets.
 fn sound(mut bytes: Vec<u8>) -> Vec<u8> {
     let (mut named, mut copies) = (false, 0);
     for b in &mut bytes {
@@ -100,7 +103,7 @@ fn sound(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Four different nodes, in any order.
+/// Generates the edges of one node: to four different nodes, in any order.
 fn edges() -> impl Strategy<Value = Vec<usize>> {
     prop::sample::subsequence((0..TOYS.len() + ENDS.len()).collect::<Vec<_>>(), 4).prop_shuffle()
 }

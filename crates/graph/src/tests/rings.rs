@@ -1,4 +1,4 @@
-//! Packets to and from the main thread.
+//! Tests packets to and from the main thread.
 
 use buf::Held;
 
@@ -8,8 +8,8 @@ use crate::{Builder, PUNT, PuntReason};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// `source` → `error-punt`. The first byte of a packet is the number of its punt reason, and is passed as the
-/// forwarding index.
+/// `source` → `classify` → `error-punt`. The first byte of a packet is the number of its punt reason;
+/// `classify` sets it as the forwarding index.
 fn punting(rates: &[u32]) -> Rig {
     struct Classify;
     crate::edges! { enum Next { Punt = "error-punt" } }

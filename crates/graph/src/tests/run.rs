@@ -1,4 +1,4 @@
-//! Workers on their own threads.
+//! Tests workers on their own threads.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::{
 
 const LONG: Duration = Duration::from_secs(10);
 
-/// Packets from the main thread return as punted packets.
+/// A graph that punts all packets from the main thread, so that they return there.
 struct Echo {
     blueprint: Blueprint,
     domain: Domain,
@@ -47,7 +47,7 @@ impl Echo {
         (Runner::start(worker, &port, None).expect("a thread"), port)
     }
 
-    /// Sleeps on the bell until a packet returns.
+    /// Waits for the bell until a packet returns, and returns the packet.
     fn punted(&self, port: &mut WorkerPort) -> Punted {
         let start = Instant::now();
         while start.elapsed() < LONG {
@@ -70,7 +70,7 @@ fn packet(pool: &Pool, id: u32) -> Held {
     held
 }
 
-/// CPU time of the thread with this name, in nanoseconds.
+/// Returns the CPU time of the thread with this name, in nanoseconds.
 fn cpu_time(name: &str) -> u64 {
     for task in std::fs::read_dir("/proc/self/task").expect("tasks").flatten() {
         let read = |file| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
@@ -173,10 +173,10 @@ fn two_workers_share_a_graph() {
     assert_eq!((echo.pool.stats().used, echo.pool.stats().lost), (0, 0));
 }
 
-/// Counts its polls; the test sets its sleep.
+/// An input node that counts its polls, and asks for sleeps of a given length.
 struct Counting {
     polls: Arc<AtomicU64>,
-    /// Nanoseconds until the next poll; `None` for immediately.
+    /// Nanoseconds from one poll to the next; `None` for no sleep.
     nap: Option<u64>,
     now: u64,
 }

@@ -1,4 +1,4 @@
-//! Nodes controlled by the bytes of their packets.
+//! Nodes that are controlled by the bytes of their packets.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,7 +21,7 @@ impl Log {
     pub(super) fn note(&self, node: &'static str, frame: &mut Frame) {
         lock(&self.0).extend(frame.packets().map(|p| (node, p.hash())));
     }
-    /// Returns the packets that passed `node`, in order.
+    /// Returns the numbers of the packets that passed `node`, in order.
     pub(super) fn at(&self, node: &str) -> Vec<u32> {
         lock(&self.0).iter().filter(|(n, _)| *n == node).map(|(_, id)| *id).collect()
     }
@@ -34,7 +34,7 @@ impl Log {
     }
 }
 
-/// A packet to make: its number, its bytes and its interfaces.
+/// A packet to be made: its number, its bytes and its interfaces.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spec {
     pub(super) id: u32,
@@ -43,12 +43,12 @@ pub(super) struct Spec {
     pub(super) tx: u32,
 }
 
-/// `n` packets with these bytes, numbered from 0.
+/// Returns `n` packets with these bytes, numbered from 0.
 pub(super) fn specs(n: u32, bytes: &[u8]) -> Vec<Spec> {
     (0..n).map(|id| Spec { id, bytes: bytes.to_vec(), ..Spec::default() }).collect()
 }
 
-/// The packets for an input node: one batch for each call.
+/// The packets that an input node brings in: one batch in each call.
 #[derive(Clone, Default)]
 pub(super) struct Batches(Arc<Mutex<VecDeque<Vec<Spec>>>>);
 
@@ -93,21 +93,23 @@ impl InputNode for Source {
     }
 }
 
-/// Packets that toys keep until the test takes them.
+/// Packets that `Toy` nodes keep until the test takes them.
 pub(super) type Kept = Arc<Mutex<Vec<Held>>>;
 
-/// First bytes of packets from this value on are commands instead of edges.
+/// A packet whose first byte is lower than this has the number of an edge there. Other first bytes are
+/// commands: this one and the next ones drop the packet.
 pub(super) const DROP: u8 = 200;
 pub(super) const REASONS: u8 = 3;
 /// Hold the packet, then send it on by the edge in the next byte.
 pub(super) const HOLD: u8 = 210;
 /// Hold the packet and keep it.
 pub(super) const KEEP: u8 = 211;
-/// Copy the packet. The copy leaves by the edge in the next byte; the packet follows the byte after that.
+/// Copy the packet. The copy leaves by the edge in the next byte. The packet is then treated by the byte that
+/// follows the edge.
 pub(super) const COPY: u8 = 212;
 pub(super) const CONSUME: u8 = 213;
-/// Make a packet. It leaves by the edge in the next byte, with the bytes after that. The packet itself is
-/// consumed.
+/// Make a new packet. It leaves by the edge in the next byte, and has the bytes that follow the edge. The
+/// packet with the command is consumed.
 pub(super) const MAKE: u8 = 214;
 /// Send the packet by an edge that the node does not have.
 pub(super) const STRAY: u8 = 215;
@@ -123,7 +125,7 @@ crate::reasons! {
 }
 pub(super) const TOY_REASONS: [ToyDrop; REASONS as usize] = [ToyDrop::Empty, ToyDrop::One, ToyDrop::Two];
 
-/// Follows the first byte of each packet and removes it. Its edges are added to the builder.
+/// Treats each packet by its first byte, and removes this byte. `install` adds the edges of the node.
 pub(super) struct Toy {
     name: &'static str,
     log: Log,
@@ -131,7 +133,7 @@ pub(super) struct Toy {
 }
 
 impl Toy {
-    /// Adds a toy with these edges.
+    /// Adds a `Toy` node with these edges.
     pub(super) fn install(
         b: &mut Builder,
         log: &Log,
@@ -199,7 +201,7 @@ impl FrameNode for Toy {
     }
 }
 
-/// Frees the kept packets. Returns their number.
+/// Frees the packets that nodes kept, and returns their number.
 pub(super) fn free_kept(kept: &Kept) -> usize {
     let kept = std::mem::take(&mut *lock(kept));
     let n = kept.len();
@@ -207,7 +209,7 @@ pub(super) fn free_kept(kept: &Kept) -> usize {
     n
 }
 
-/// The end of packets.
+/// A node that frees packets: the end of their paths.
 pub(super) struct End {
     name: &'static str,
     log: Log,

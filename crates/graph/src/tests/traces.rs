@@ -1,4 +1,4 @@
-//! The contents of a trace.
+//! Tests the contents of traces.
 
 use buf::bpf::Program;
 use buf::{Frame, Held};
@@ -24,7 +24,8 @@ fn id(rig: &Rig, name: &str) -> NodeId {
     rig.blueprint.node(name).expect("a node")
 }
 
-/// Node, fate (node or word), length before and after.
+/// A line of a trace: the node, what it did with the packet or the next node, and the packet's length before
+/// and after the node.
 type Line = (&'static str, String, Option<u16>, Option<u16>);
 
 fn lines(rig: &Rig, trace: u32) -> Vec<Line> {
@@ -89,7 +90,7 @@ fn a_trace_shows_each_node_with_the_packet_before_and_after() {
     rig.ends_clean();
 }
 
-/// A filter for packets whose byte 1 is 7.
+/// Returns a filter for packets in which the byte at offset 1 is 7.
 fn sevens() -> Program {
     let lines = ["48 0 0 1", "21 0 1 7", "6 0 0 1", "6 0 0 0"];
     Program::new(&lines.map(|l| l.parse().expect("an instruction"))).expect("a program")

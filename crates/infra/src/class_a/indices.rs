@@ -1,9 +1,9 @@
-//! Allocates the indices of a table. A released index is reused only when no reader can still hold it.
+//! Allocates the indices of a table. A released index is reused only when no reader can still use it.
 
 use crate::quiesce::{Domain, Mark};
 use std::{collections::VecDeque, fmt};
 
-/// A table has no room: all of its indices are in use, or an index is beyond its capacity.
+/// A table has no room: all of its indices are in use, or an index is not below its capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full {
     /// Maximum number of entries of the table.
@@ -21,11 +21,12 @@ impl std::error::Error for Full {}
 pub(crate) struct Indices {
     domain: Domain,
     capacity: u32,
-    /// Indices from here on were never used.
+    /// This index and all higher ones were never used.
     next: u32,
     used: Vec<bool>,
     len: u32,
-    /// Released indices, oldest first; `None` for skipped ones that were never used.
+    /// Free indices, the one released first at the front. `None` stands for an index that was skipped and
+    /// never used.
     released: VecDeque<(Option<Mark>, u32)>,
 }
 
@@ -38,17 +39,18 @@ impl Indices {
         Full { capacity: self.capacity }
     }
 
-    /// One past the highest index ever used.
+    /// Returns the highest index ever used, plus one.
     pub fn end(&self) -> u32 {
         self.next
     }
 
-    /// Number of indices in use.
+    /// Returns the number of indices in use.
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// Takes a free index: one released a grace period ago, or the lowest one that was never used.
+    /// Takes a free index: one that was released at least a grace period ago, otherwise one that was never
+    /// used.
     pub fn take(&mut self) -> Result<u32, Full> {
         if let Some(&(mark, idx)) = self.released.front()
             && mark.is_none_or(|m| self.domain.passed(m))
@@ -62,7 +64,7 @@ impl Indices {
         Ok(idx)
     }
 
-    /// True if this index is free: never used, or released a grace period ago.
+    /// True if the index is free: it was never used, or was released at least a grace period ago.
     pub fn is_free(&self, idx: u32) -> bool {
         let passed = |&(mark, released): &(Option<Mark>, u32)| {
             released == idx && mark.is_none_or(|m| self.domain.passed(m))
@@ -70,7 +72,7 @@ impl Indices {
         (self.next..self.capacity).contains(&idx) || self.released.iter().any(passed)
     }
 
-    /// Takes exactly this index, unless it is in use.
+    /// Takes the index `idx`, which may already be in use.
     pub fn claim(&mut self, idx: u32) -> Result<(), Full> {
         if idx >= self.capacity {
             return Err(self.full());
@@ -93,7 +95,7 @@ impl Indices {
         Ok(())
     }
 
-    /// Releases an index. Call it when readers cannot reach the index's value any more.
+    /// Releases an index. The caller makes sure that readers cannot find the value at this index any more.
     pub fn release(&mut self, idx: u32) {
         if let Some(used) = self.used.get_mut(idx as usize).filter(|used| **used) {
             *used = false;

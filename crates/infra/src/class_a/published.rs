@@ -11,8 +11,8 @@ use crate::{
     },
 };
 
-/// Owns the current value. Even when the last handle is dropped, a reader may still use the value, so it is
-/// retired, not freed.
+/// Owns the current value. A reader may still use the value when the last handle is dropped. So the value is
+/// then retired, not freed.
 struct Shared<T: Send + Sync + 'static> {
     current: AtomicPtr<T>,
     domain: Domain,
@@ -32,14 +32,15 @@ impl<T: Send + Sync + 'static> Drop for Shared<T> {
     }
 }
 
-/// Publishes `value` to the readers of `domain`.
+/// Publishes `value` to the readers of `domain`. Returns the handle that can replace the value, and a handle
+/// for readers.
 pub fn published<T: Send + Sync + 'static>(domain: &Domain, value: T) -> (Writer<T>, Reader<T>) {
     let current = AtomicPtr::new(Box::into_raw(Box::new(value)));
     let reader = Reader { domain: domain.id(), shared: Arc::new(Shared { current, domain: domain.clone() }) };
     (Writer { reader: reader.clone() }, reader)
 }
 
-/// The only handle that can replace the value.
+/// The only handle with which the value can be replaced.
 pub struct Writer<T: Send + Sync + 'static> {
     reader: Reader<T>,
 }
@@ -51,7 +52,7 @@ impl<T: Send + Sync + 'static> Writer<T> {
         unsafe { &*self.reader.shared.current.load(Relaxed) }
     }
 
-    /// Replaces the value. Readers see the new one from now on; the old one is retired.
+    /// Replaces the value: readers see the new value from now on, and the old value is retired.
     pub fn set(&mut self, value: T) {
         let new = Box::into_raw(Box::new(value));
         let shared = &self.reader.shared;
@@ -60,13 +61,13 @@ impl<T: Send + Sync + 'static> Writer<T> {
         shared.retire(old);
     }
 
-    /// Returns another handle for readers.
+    /// Returns a handle for another reader.
     pub fn reader(&self) -> Reader<T> {
         self.reader.clone()
     }
 }
 
-/// A handle to read the value. Cheap to clone.
+/// A handle with which a reader reads the value. Cheap to clone.
 pub struct Reader<T: Send + Sync + 'static> {
     shared: Arc<Shared<T>>,
     domain: u64,
@@ -79,7 +80,7 @@ impl<T: Send + Sync + 'static> Clone for Reader<T> {
 }
 
 impl<T: Send + Sync + 'static> Reader<T> {
-    /// Returns the current value. It stays valid as long as the guard's borrow.
+    /// Returns the current value. The reference stays valid while `guard` is borrowed.
     #[inline(always)]
     pub fn get<'g>(&self, guard: &'g Guard) -> &'g T {
         guard.check(self.domain);

@@ -1,19 +1,19 @@
-//! Contiguous memory for the values of a table.
+//! Memory in which the values of a table are adjacent.
 //!
-//! A heap scatters the values and puts its own words between them. So a vector of packets that needs a
-//! thousand values would fill the cache with unused bytes. Here the values are adjacent.
+//! A heap scatters the values and puts its own words between them. A vector of packets that needs a thousand
+//! values would then fill the cache with unused bytes.
 
 use crate::sync::{Arc, Mutex, lock};
 use std::{mem::MaybeUninit, ptr::NonNull};
 
-/// Bytes of a chunk, the unit by which a slab grows.
+/// Size of a chunk in bytes. A slab grows by chunks.
 const CHUNK: usize = 64 * 1024;
 
-/// Slots for values of `T` that never move. Clones are handles on the same memory.
+/// Slots for values of `T` that never move. All clones use the same memory.
 pub(super) struct Slab<T>(Arc<Mutex<Places<T>>>);
 
 struct Places<T> {
-    /// Free slots, the most recently freed one last.
+    /// Free slots; the one freed last is at the end.
     free: Vec<NonNull<T>>,
     chunks: Vec<NonNull<[MaybeUninit<T>]>>,
 }
@@ -28,7 +28,7 @@ impl<T> Slab<T> {
         Slab(Arc::new(Mutex::new(Places { free: Vec::new(), chunks: Vec::new() })))
     }
 
-    /// Puts a value in a slot, where it stays until it is [adopted](Self::adopt).
+    /// Puts a value into a slot, where it stays until the caller [adopts](Self::adopt) it.
     pub fn insert(&self, value: T) -> NonNull<T> {
         let at = lock(&self.0).take();
         // SAFETY: `take` gives a slot to one caller only, aligned and large enough for a T.
@@ -36,11 +36,11 @@ impl<T> Slab<T> {
         at
     }
 
-    /// Returns the value at `at` as an entry, to be dropped.
+    /// Returns an entry that owns the value at `at`. Dropping the entry drops the value.
     ///
     /// # Safety
-    /// `at` came from [`insert`](Self::insert) of this slab and was not adopted yet, and nothing accesses it
-    /// after the entry is dropped.
+    /// `at` must be from [`insert`](Self::insert) of this slab, and must not be adopted yet. Nothing may
+    /// access it after the entry is dropped.
     pub unsafe fn adopt(&self, at: NonNull<T>) -> Entry<T> {
         Entry { at, slab: Slab(self.0.clone()) }
     }
@@ -71,7 +71,7 @@ impl<T> Drop for Places<T> {
     }
 }
 
-/// A value removed from its table. Dropping the entry drops the value and frees its slot.
+/// A value that was removed from its table. Dropping the entry drops the value and frees the value's slot.
 pub(super) struct Entry<T> {
     at: NonNull<T>,
     slab: Slab<T>,

@@ -17,11 +17,11 @@ use std::{
     ptr::{self, NonNull},
 };
 
-/// Makes a table of up to `capacity` values, which readers of `domain` look up by index. It takes 8 bytes of
-/// address space per index, and memory only for the indices used.
+/// Makes a table of up to `capacity` values, which readers of `domain` look up by index. The table takes 8
+/// bytes of address space per index, and memory only for the indices in use.
 ///
 /// # Errors
-/// If the kernel refuses the address range.
+/// Fails if the kernel refuses the address range.
 pub fn slots<T: Send + Sync + 'static>(
     domain: &Domain,
     capacity: u32,
@@ -31,7 +31,7 @@ pub fn slots<T: Send + Sync + 'static>(
     Ok((SlotWriter { reader: reader.clone(), indices, values: Slab::new(), domain: domain.clone() }, reader))
 }
 
-/// The only handle that can change the table. Dropping it empties the table.
+/// The only handle with which the table can be changed. Dropping it empties the table.
 pub struct SlotWriter<T: Send + Sync + 'static> {
     reader: SlotReader<T>,
     indices: Indices,
@@ -40,31 +40,31 @@ pub struct SlotWriter<T: Send + Sync + 'static> {
 }
 
 impl<T: Send + Sync + 'static> SlotWriter<T> {
-    /// Puts `value` at a free index. An index is reused only after a grace period, so a reader with an old
-    /// index never finds a new value there.
+    /// Puts `value` at a free index, and returns the index. Because an index is reused only after a grace
+    /// period, a reader with an old index never finds a new value there.
     ///
     /// # Errors
-    /// If no index is free.
+    /// Fails if no index is free.
     pub fn insert(&mut self, value: T) -> Result<u32, Full> {
         let idx = self.indices.take()?;
         self.put(idx, Some(value));
         Ok(idx)
     }
 
-    /// Takes a free index without a value, to be [`set`](Self::set) later or released by
-    /// [`remove`](Self::remove).
+    /// Takes a free index and returns it; it has no value. The caller [sets](Self::set) a value later, or
+    /// releases the index with [`remove`](Self::remove).
     ///
     /// # Errors
-    /// If no index is free.
+    /// Fails if no index is free.
     pub fn reserve(&mut self) -> Result<u32, Full> {
         self.indices.take()
     }
 
-    /// Takes exactly this index without a value, like [`reserve`](Self::reserve). Returns whether it was
-    /// free.
+    /// Takes the index `idx` if it is free, without a value, like [`reserve`](Self::reserve). Returns true if
+    /// the index was free.
     ///
     /// # Errors
-    /// If there is no memory for it.
+    /// Fails if there is no memory for the index.
     pub fn claim(&mut self, idx: u32) -> Result<bool, Full> {
         let free = self.indices.is_free(idx);
         if free {
@@ -73,41 +73,42 @@ impl<T: Send + Sync + 'static> SlotWriter<T> {
         Ok(free)
     }
 
-    /// Puts `value` at `idx`, in use or not. A former value is retired.
+    /// Puts `value` at `idx`, whether or not this index is in use. A previous value is retired.
     ///
     /// # Errors
-    /// If `idx` is beyond the capacity.
+    /// Fails if `idx` is not below the capacity.
     pub fn set(&mut self, idx: u32, value: T) -> Result<(), Full> {
         self.indices.claim(idx)?;
         self.put(idx, Some(value));
         Ok(())
     }
 
-    /// Empties and releases `idx`; the value is retired. Returns true if there was one.
+    /// Removes the value at `idx`, and releases the index. The value is retired. Returns true if there was a
+    /// value.
     pub fn remove(&mut self, idx: u32) -> bool {
         let had = self.put(idx, None);
         self.indices.release(idx);
         had
     }
 
-    /// The value at `idx`.
+    /// Returns the value at `idx`, if there is one.
     pub fn get(&self, idx: u32) -> Option<&T> {
         let value = self.reader.slots.get(idx as usize)?.load(Relaxed);
         // SAFETY: null or a value of this table; only methods on &mut self take values out.
         unsafe { value.as_ref() }
     }
 
-    /// All values with their indices, in order of the indices.
+    /// Returns all values with their indices, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.iter_from(0)
     }
 
-    /// The values from index `first` on.
+    /// Returns the values from index `first` on, with their indices, in ascending order.
     pub fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, &T)> {
         (first..self.indices.end()).filter_map(|idx| Some((idx, self.get(idx)?)))
     }
 
-    /// Number of indices in use, reserved ones included.
+    /// Returns the number of indices in use, including those that are only reserved.
     pub fn len(&self) -> usize {
         self.indices.len() as usize
     }
@@ -117,12 +118,12 @@ impl<T: Send + Sync + 'static> SlotWriter<T> {
         self.len() == 0
     }
 
-    /// Returns another handle for readers.
+    /// Returns a handle for another reader.
     pub fn reader(&self) -> SlotReader<T> {
         self.reader.clone()
     }
 
-    /// Publishes or removes a value, and retires the former one. Returns true if there was one.
+    /// Stores or removes the value at `idx`, and retires the previous value. Returns true if there was one.
     fn put(&mut self, idx: u32, value: Option<T>) -> bool {
         let Some(slot) = self.reader.slots.get(idx as usize) else { return false };
         let old = slot.load(Relaxed);
@@ -143,7 +144,7 @@ impl<T: Send + Sync + 'static> Drop for SlotWriter<T> {
     }
 }
 
-/// A handle to look up values. Cheap to clone.
+/// A handle with which readers look up values. Cheap to clone.
 pub struct SlotReader<T: Send + Sync + 'static> {
     slots: SharedZeroed<AtomicPtr<T>>,
     domain: u64,
@@ -156,7 +157,7 @@ impl<T: Send + Sync + 'static> Clone for SlotReader<T> {
 }
 
 impl<T: Send + Sync + 'static> SlotReader<T> {
-    /// Returns the value at `idx`, if there is one. It stays valid as long as the guard's borrow.
+    /// Returns the value at `idx`, if there is one. The reference stays valid while `guard` is borrowed.
     #[inline(always)]
     pub fn get<'g>(&self, guard: &'g Guard, idx: u32) -> Option<&'g T> {
         guard.check(self.domain);
@@ -166,7 +167,7 @@ impl<T: Send + Sync + 'static> SlotReader<T> {
         unsafe { value.as_ref() }
     }
 
-    /// Returns a view of the table for one section: the guard is checked once, not for each value.
+    /// Returns a view of the table for one section: `guard` is checked once, and not again for each value.
     #[inline(always)]
     pub fn view<'v>(&'v self, guard: &'v Guard) -> SlotView<'v, T> {
         guard.check(self.domain);
@@ -174,13 +175,13 @@ impl<T: Send + Sync + 'static> SlotReader<T> {
     }
 }
 
-/// A table during one vector of packets, see [`SlotReader::view`].
+/// A view of a table for one vector of packets, see [`SlotReader::view`].
 pub struct SlotView<'v, T> {
     slots: &'v [AtomicPtr<T>],
 }
 
 impl<'v, T> SlotView<'v, T> {
-    /// The value at `idx`, if there is one.
+    /// Returns the value at `idx`, if there is one.
     #[inline(always)]
     pub fn get(&self, idx: u32) -> Option<&'v T> {
         let value = self.slots.get(idx as usize)?.load(Acquire);

@@ -11,44 +11,44 @@ use crate::{
 };
 use std::io;
 
-/// Makes a table of up to `capacity` words. It takes 8 bytes of address space per index, and memory only for
-/// the indices used. The domain determines when an index may be reused.
+/// Makes a table of up to `capacity` words. The table takes 8 bytes of address space per index, and memory
+/// only for the indices in use. When an index may be reused depends on the readers of `domain`.
 ///
 /// # Errors
-/// If the kernel refuses the address range.
+/// Fails if the kernel refuses the address range.
 pub fn words(domain: &Domain, capacity: u32) -> io::Result<(WordWriter, WordReader)> {
     let reader = WordReader { words: Zeroed::new(capacity as usize)?.share() };
     Ok((WordWriter { reader: reader.clone(), indices: Indices::new(domain.clone(), capacity) }, reader))
 }
 
-/// The only handle that can change the table.
+/// The only handle with which the table can be changed.
 pub struct WordWriter {
     reader: WordReader,
     indices: Indices,
 }
 
 impl WordWriter {
-    /// Puts `word` at a free index. An index is reused only after a grace period.
+    /// Puts `word` at a free index, and returns the index. An index is reused only after a grace period.
     ///
     /// # Errors
-    /// If no index is free.
+    /// Fails if no index is free.
     pub fn insert(&mut self, word: u64) -> Result<u32, Full> {
         let idx = self.indices.take()?;
         self.put(idx, word);
         Ok(idx)
     }
 
-    /// Puts `word` at `idx`, in use or not.
+    /// Puts `word` at `idx`, whether or not this index is in use.
     ///
     /// # Errors
-    /// If `idx` is beyond the capacity.
+    /// Fails if `idx` is not below the capacity.
     pub fn set(&mut self, idx: u32, word: u64) -> Result<(), Full> {
         self.indices.claim(idx)?;
         self.put(idx, word);
         Ok(())
     }
 
-    /// Sets the word to 0 and releases the index. Returns the former word.
+    /// Sets the word at `idx` to 0, and releases the index. Returns the previous word.
     pub fn remove(&mut self, idx: u32) -> u64 {
         let old = self.get(idx);
         self.put(idx, 0);
@@ -56,12 +56,12 @@ impl WordWriter {
         old
     }
 
-    /// The word at `idx`; 0 beyond the capacity.
+    /// Returns the word at `idx`; 0 if `idx` is not below the capacity.
     pub fn get(&self, idx: u32) -> u64 {
         self.reader.get(idx)
     }
 
-    /// Number of indices in use.
+    /// Returns the number of indices in use.
     pub fn len(&self) -> usize {
         self.indices.len() as usize
     }
@@ -71,7 +71,7 @@ impl WordWriter {
         self.len() == 0
     }
 
-    /// Returns another handle for readers.
+    /// Returns a handle for another reader.
     pub fn reader(&self) -> WordReader {
         self.reader.clone()
     }
@@ -83,14 +83,15 @@ impl WordWriter {
     }
 }
 
-/// A handle to look up words. Cheap to clone. Words are values, so no guard is needed.
+/// A handle with which readers look up words. Cheap to clone. Readers get a copy of the word, so they need no
+/// guard.
 #[derive(Clone)]
 pub struct WordReader {
     words: SharedZeroed<AtomicU64>,
 }
 
 impl WordReader {
-    /// Returns the word at `idx`; 0 if none was set, and beyond the capacity.
+    /// Returns the word at `idx`; 0 if none was set, or if `idx` is not below the capacity.
     #[inline(always)]
     pub fn get(&self, idx: u32) -> u64 {
         self.words.get(idx as usize).map_or(0, |word| word.load(Acquire))

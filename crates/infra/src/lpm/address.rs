@@ -1,4 +1,4 @@
-//! Address operations that tables need, for both families.
+//! The operations on addresses that lookup tables need, for IPv4 and IPv6.
 
 use std::{
     fmt::Debug,
@@ -6,8 +6,8 @@ use std::{
     ops::{BitAnd, BitOr, BitXor, Not},
 };
 
-/// An address in host byte order: `u32` for IPv4, `u128` for IPv6. Bits are counted from the top: bit 0 is
-/// the first on the wire.
+/// An address in host byte order: `u32` for IPv4, `u128` for IPv6. Bit 0 is the most significant bit, which
+/// is the first on the wire.
 pub trait Address:
     Copy
     + Ord
@@ -28,22 +28,24 @@ pub trait Address:
     const ZERO: Self;
     /// The all-ones address.
     const MAX: Self;
-    /// The address with only the last bit set.
+    /// The address in which only the last bit is set.
     const ONE: Self;
 
-    /// Shifted left by `n` bits, with zeros shifted in; zero from [`BITS`](Self::BITS) on.
+    /// Returns the address shifted left by `n` bits, with zeros shifted in. Returns zero if `n` is at least
+    /// [`BITS`](Self::BITS).
     fn up(self, n: u8) -> Self;
 
-    /// Shifted right by `n` bits, with zeros shifted in; zero from [`BITS`](Self::BITS) on.
+    /// Returns the address shifted right by `n` bits, with zeros shifted in. Returns zero if `n` is at least
+    /// [`BITS`](Self::BITS).
     fn down(self, n: u8) -> Self;
 
-    /// The next address; `None` after the last one.
+    /// Returns the next address; `None` after the last one.
     fn next(self) -> Option<Self>;
 
-    /// Number of leading zero bits.
+    /// Returns the number of leading zero bits.
     fn leading_zeros(self) -> u8;
 
-    /// The lowest 32 bits.
+    /// Returns the lowest 32 bits.
     fn low(self) -> u32;
 
     /// Returns the mask with ones in the first `len` bits.
@@ -52,26 +54,27 @@ pub trait Address:
         !Self::MAX.down(len)
     }
 
-    /// Returns the prefix with its host bits cleared, and its length limited to that of an address.
+    /// Returns the prefix with its host bits cleared, and its length, which is at most that of an address.
     #[inline(always)]
     fn canonical(self, len: u8) -> (Self, u8) {
         let len = len.min(Self::BITS);
         (self & Self::mask(len), len)
     }
 
-    /// The last address of a prefix.
+    /// Returns the last address of the prefix of length `len`.
     #[inline(always)]
     fn last(self, len: u8) -> Self {
         self | !Self::mask(len)
     }
 
-    /// True if the prefix covers an address.
+    /// True if the prefix of length `len` covers `address`.
     #[inline(always)]
     fn covers(self, len: u8, address: Self) -> bool {
         (self ^ address) & Self::mask(len) == Self::ZERO
     }
 
-    /// Returns `n` bits, at most 32, from bit `at` on; bits after the last one are 0.
+    /// Returns the `n` bits from bit `at` on, where `n` is at most 32. Bits after the address's last one are
+    /// 0.
     #[inline(always)]
     fn bits(self, at: u8, n: u8) -> u32 {
         if n == 0 { 0 } else { self.up(at).down(Self::BITS - n).low() }

@@ -1,15 +1,16 @@
 //! DIR-24-8 (Gupta, Lin, McKeown: Routing Lookups in Hardware at Memory Access Speeds, INFOCOM 1998): one
 //! entry for each /24, and a group of 256 entries for each /24 with longer prefixes.
 //!
-//! An entry is a leaf, or 0 if no prefix longer than /8 covers it, or the index of a group with its top bit
-//! set. Prefixes of up to 8 bits are stored separately, in one leaf for each value of an address's first
-//! byte. That leaf applies where the entries are 0. So the widest routes change 256 leaves, not millions of
-//! entries. Every change replaces one right answer by another in one store: a group is complete before it is
-//! linked, and an entry whose route is removed gets the covering route's leaf. An unlinked group is reused
-//! only after a grace period, because a reader may still be on its way to it.
+//! An entry is a leaf, or 0 if no prefix longer than /8 covers the entry's addresses, or the index of a group
+//! with the top bit set. Prefixes of up to 8 bits are stored separately, in one leaf for each value of an
+//! address's first byte. That leaf applies where the entries are 0. So a change of the widest routes writes
+//! at most 256 leaves, not millions of entries. Every change replaces one right answer by another in one
+//! store: a group is complete before an entry refers to it, and an entry whose route is removed gets the
+//! covering route's leaf. A group to which no entry refers any more is reused only after a grace period,
+//! because a reader may still read it.
 //!
-//! Only the writer needs the lengths of the prefixes behind the entries, so they are in separate arrays, like
-//! the routes themselves.
+//! Only the writer needs the lengths of the prefixes from which the entries are. So these lengths are in
+//! separate arrays, and the writer has a separate map of the routes.
 
 use super::{
     Address, Lpm, LpmFull, LpmLookup, MAX_LEAF, NO_ROUTE, PrefixMap,
@@ -28,21 +29,22 @@ use crate::{
 };
 use std::{io, ops::Range};
 
-/// Set in an entry of the first table that is the index of a group.
+/// This bit is set in an entry of the first table that is the index of a group.
 const GROUP: u32 = 1 << 31;
 /// Number of address bits that select an entry of the first table.
 const FIRST: u8 = 24;
-/// Maximum length of the prefixes stored separately.
+/// Maximum length of the prefixes that are stored separately.
 const WIDE: u8 = 8;
 /// Number of groups in a small page of the second table.
 const GROUPS_PER_SMALL: usize = SMALL / (256 * size_of::<u32>());
 
-/// Makes an empty table with room for `groups` /24s with longer prefixes (at most 2^24). It takes 80 MiB of
-/// address space and 1,282 bytes per group, but memory only where routes are written. With small pages, that
-/// is 4 KiB for each block of 1,024 adjacent /24s with routes, as long as there are few blocks.
+/// Makes an empty table with room for `groups` /24s that have longer prefixes (at most 2^24). The table takes
+/// 80 MiB of address space and 1,282 bytes per group, but memory only where routes are written. With small
+/// pages, this is 4 KiB for each block of 1,024 adjacent /24s with routes, as long as there are few such
+/// blocks.
 ///
 /// # Errors
-/// If the kernel refuses the address space.
+/// Fails if the kernel refuses the address space.
 pub fn dir24(domain: &Domain, groups: u32, pages: Pages) -> io::Result<(Dir24Writer, Dir24Reader)> {
     let groups = groups.min(1 << FIRST);
     let group_entries = groups as usize * 256;
@@ -65,7 +67,7 @@ pub fn dir24(domain: &Domain, groups: u32, pages: Pages) -> io::Result<(Dir24Wri
     Ok((writer, reader))
 }
 
-/// A handle to look up addresses. Cheap to clone.
+/// A handle with which readers look up addresses. Cheap to clone.
 #[derive(Clone)]
 pub struct Dir24Reader {
     /// 2^24 entries.
@@ -77,8 +79,8 @@ pub struct Dir24Reader {
 }
 
 impl Dir24Reader {
-    /// Returns the leaf of an entry of the first table for `addr`; [`NO_ROUTE`] if no prefix of more than 8
-    /// bits covers it.
+    /// Returns the leaf for `addr`, given `entry` of the first table. Returns [`NO_ROUTE`] if no prefix of
+    /// more than 8 bits covers the address.
     #[inline(always)]
     fn narrow(&self, entry: u32, addr: u32) -> u32 {
         if entry & GROUP == 0 {
@@ -90,7 +92,7 @@ impl Dir24Reader {
         unsafe { self.second.get_unchecked(at) }.load(Acquire)
     }
 
-    /// Returns the leaf for `addr`, with an entry of the first table.
+    /// Returns the leaf for `addr`, given `entry` of the first table.
     #[inline(always)]
     fn resolve(&self, entry: u32, addr: u32) -> u32 {
         match self.narrow(entry, addr) {
@@ -119,7 +121,7 @@ impl LpmLookup for Dir24Reader {
         prefetch::read(self.first.as_ptr().wrapping_add((addr >> 8) as usize));
     }
 
-    /// Two stages, so that the misses in the first table overlap.
+    /// Looks up the addresses in two stages, so that the cache misses in the first table overlap.
     #[inline(always)]
     fn lookup_many(&self, addrs: &[u32], leaves: &mut [u32]) {
         let mut all_leaves = true;
@@ -135,12 +137,12 @@ impl LpmLookup for Dir24Reader {
     }
 }
 
-/// The only handle that can change the table.
+/// The only handle with which the table can be changed.
 pub struct Dir24Writer {
     reader: Dir24Reader,
     first: First<FIRST>,
     wide: Wide<WIDE>,
-    /// Length of the prefix behind each entry of the second table.
+    /// Length of the prefix from which each entry of the second table is.
     second_len: Zeroed<u8>,
     /// Number of prefixes longer than /24 in each group.
     members: Zeroed<u16>,
@@ -150,14 +152,14 @@ pub struct Dir24Writer {
 }
 
 impl Dir24Writer {
-    /// Returns another handle for readers.
+    /// Returns a handle for another reader.
     pub fn reader(&self) -> Dir24Reader {
         self.reader.clone()
     }
 
-    /// Sets `leaf` in the entries of the first table in `range` and in the groups linked there, wherever
-    /// `replaces` returns true for the length of the present prefix. Records `len` as the new prefix's
-    /// length.
+    /// Sets `leaf` and the prefix length `len` in the entries of the first table in `range`, and in the
+    /// groups to which these refer. An entry is changed only if `replaces` returns true for the length of its
+    /// present prefix.
     fn paint_first(&mut self, range: Range<usize>, leaf: u32, len: u8, replaces: impl Fn(u8) -> bool + Copy) {
         self.first.touch(range.clone());
         for at in range {
@@ -182,7 +184,7 @@ impl Dir24Writer {
         }
     }
 
-    /// Adds a new prefix longer than /24.
+    /// Adds a new prefix that is longer than /24.
     fn add_long(&mut self, prefix: u32, len: u8, leaf: u32) -> Result<(), LpmFull> {
         let at = (prefix >> 8) as usize;
         let entry = self.first.entries[at].load(Relaxed);
@@ -211,7 +213,8 @@ impl Dir24Writer {
         Ok(())
     }
 
-    /// Removes a prefix longer than /24; `cover` with its length replaces it.
+    /// Removes a prefix that is longer than /24. The leaf `cover` of the covering prefix, whose length is
+    /// `cover_len`, replaces it.
     fn remove_long(&mut self, prefix: u32, len: u8, cover: u32, cover_len: u8) {
         let at = (prefix >> 8) as usize;
         let entry = self.first.entries[at].load(Relaxed);
@@ -228,19 +231,19 @@ impl Dir24Writer {
     }
 }
 
-/// Entries of `group` covered by a prefix longer than /24.
+/// Returns the range of entries of `group` that a prefix longer than /24 covers.
 fn within(group: u32, prefix: u32, len: u8) -> Range<usize> {
     let start = (group as usize) << 8 | (prefix & 0xff) as usize;
     start..start + (1 << (32 - len))
 }
 
-/// Values of the first byte covered by a prefix of up to 8 bits.
+/// Returns the range of values of an address's first byte that a prefix of up to 8 bits covers.
 fn bytes(prefix: u32, len: u8) -> Range<usize> {
     let start = (prefix >> 24) as usize;
     start..start + (1 << (WIDE - len))
 }
 
-/// Entries of the first table covered by a prefix of 9 to 24 bits.
+/// Returns the range of entries of the first table that a prefix of 9 to 24 bits covers.
 fn covered(prefix: u32, len: u8) -> Range<usize> {
     let start = (prefix >> 8) as usize;
     start..start + (1 << (24 - len))

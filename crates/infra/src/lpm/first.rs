@@ -1,4 +1,4 @@
-//! A table with an entry for each value of an address's first bits. Only written parts take memory.
+//! A table with an entry for each value of an address's first bits. Only the written parts take memory.
 
 use crate::{
     mem::{HUGE, Pages, SMALL, SharedZeroed, Zeroed},
@@ -10,21 +10,22 @@ use std::{collections::BTreeMap, io, ops::Range};
 const PER_SMALL: usize = SMALL / size_of::<u32>();
 /// Number of small pages in a huge page.
 pub(super) const PER_HUGE: usize = HUGE / SMALL;
-/// Number of written small pages, out of 512, from which a huge page is worth its memory.
+/// Minimum number of written small pages, out of 512, for which a huge page is worth its memory.
 pub(super) const DENSE: usize = 64;
 
-/// The writer's side of the table of the first `BITS` bits. The meaning of an entry is up to the user.
+/// The writer's side of a table with an entry for each value of the first `BITS` bits. What an entry means depends on the lookup table that
+/// uses it.
 pub(super) struct First<const BITS: u8> {
     /// The readers' side.
     pub entries: SharedZeroed<AtomicU32>,
-    /// Length of the prefix behind each entry.
+    /// Length of the prefix from which each entry is.
     pub len: Zeroed<u8>,
     touched: Touched,
     pages: Pages,
 }
 
 impl<const BITS: u8> First<BITS> {
-    /// Returns a table of zeros. It takes five bytes of address space for each of its 2^`BITS` entries.
+    /// Returns a table in which all entries are zero. It takes five bytes of address space for each of the 2^`BITS` entries.
     pub fn new(pages: Pages) -> io::Result<Self> {
         Ok(First {
             entries: Zeroed::with_pages(1 << BITS, pages)?.share(),
@@ -34,7 +35,7 @@ impl<const BITS: u8> First<BITS> {
         })
     }
 
-    /// Records that the entries in `range` are written.
+    /// Records that the entries in `range` are written, and makes pages huge where this is worthwhile.
     pub fn touch(&mut self, range: Range<usize>) {
         for page in range.start / PER_SMALL..range.end.div_ceil(PER_SMALL) {
             if self.touched.note(page) == Some(DENSE) && self.pages == Pages::Small {
@@ -43,25 +44,25 @@ impl<const BITS: u8> First<BITS> {
         }
     }
 
-    /// Memory in use in bytes.
+    /// Returns the number of bytes of memory in use.
     pub fn memory_bytes(&self) -> usize {
         resident(self.pages, self.touched.counts()) + self.touched.of_lengths() * SMALL
     }
 }
 
-/// Resident bytes of a table with this many written small pages in each huge page. With [`Pages::Small`], a huge page
-/// replaces [`DENSE`] or more of them.
+/// Returns the bytes of memory that a table uses, given the number of written small pages in each huge page. With [`Pages::Small`], a huge
+/// page replaces [`DENSE`] or more small pages.
 pub(super) fn resident(pages: Pages, touched: impl Iterator<Item = usize>) -> usize {
     let is_huge = |n: usize| if pages == Pages::Huge { n > 0 } else { n >= DENSE };
     touched.map(|n| if is_huge(n) { HUGE } else { n * SMALL }).sum()
 }
 
-/// The written small pages of the table: one bit for each, by their huge page.
+/// The small pages of the table that are written: by the number of their huge page, one bit for each.
 #[derive(Default)]
 struct Touched(BTreeMap<usize, [u64; PER_HUGE / 64]>);
 
 impl Touched {
-    /// Records a page. If it is new, returns the number of written pages in its huge page.
+    /// Records that a small page is written. If it is new, returns the number of written pages in its huge page.
     fn note(&mut self, page: usize) -> Option<usize> {
         let huge = self.0.entry(page / PER_HUGE).or_default();
         let (word, bit) = (&mut huge[page % PER_HUGE / 64], 1 << (page % 64));
@@ -70,12 +71,12 @@ impl Touched {
         is_new.then(|| count(huge))
     }
 
-    /// Number of written pages in each huge page.
+    /// Returns the number of written pages in each huge page.
     fn counts(&self) -> impl Iterator<Item = usize> {
         self.0.values().map(|huge| count(huge))
     }
 
-    /// Number of pages in the array of lengths, which has a byte for each entry: one for four pages of
+    /// Returns the number of written pages in the array of lengths. It has a byte for each entry, and so one page for four pages of
     /// entries.
     fn of_lengths(&self) -> usize {
         let quarters = |word: u64| (0..64).step_by(4).filter(|at| word >> at & 0xf != 0).count();

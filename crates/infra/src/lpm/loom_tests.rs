@@ -1,4 +1,4 @@
-//! Parts of the tables that are small enough for loom to explore all interleavings. The tests are in
+//! Parts of the lookup tables that are small enough for loom to explore all interleavings. The tests are in
 //! `crate::loom_tests`.
 
 use super::{
@@ -16,11 +16,11 @@ use crate::{
     },
 };
 
-/// One entry of a trie's first table, and its list.
+/// One entry of a trie's first table, with the list to which it leads.
 pub struct List(trie::OneList);
 
 impl List {
-    /// Returns a list with one leaf.
+    /// Returns a list with a single leaf.
     pub fn new(domain: &Domain, leaf: u32) -> List {
         List(trie::OneList::new(domain, leaf))
     }
@@ -35,14 +35,14 @@ impl List {
         self.0.replace(leaf).expect("room for a list");
     }
 
-    /// Builds a list that is never published, if there is room.
+    /// Builds a list with `leaf` that is never published. There may be no room for it.
     pub fn build_elsewhere(&mut self, leaf: u32) {
         let built = self.0.build(leaf);
         assert!(matches!(built, Ok(_) | Err(LpmFull::Blocks)));
     }
 }
 
-/// A table of one entry, with a default route stored separately.
+/// A table with a single entry for a longer route, and a default route that is stored separately.
 pub struct Wide {
     narrow: Arc<AtomicU32>,
     wide: wide::Wide<1>,
@@ -55,7 +55,7 @@ pub struct WideLookup {
 }
 
 impl Wide {
-    /// Returns a table with a default route.
+    /// Returns a table with a default route to `leaf`.
     pub fn new(leaf: u32) -> Wide {
         let mut wide = wide::Wide::new().expect("addresses");
         wide.paint(0..2, leaf, 0, |_| true);
@@ -67,12 +67,12 @@ impl Wide {
         WideLookup { narrow: self.narrow.clone(), wide: self.wide.reader() }
     }
 
-    /// Sets the longer route.
+    /// Sets the leaf of the longer route.
     pub fn set_narrow(&mut self, leaf: u32) {
         self.narrow.store(leaf, Release);
     }
 
-    /// Sets the default route.
+    /// Sets the leaf of the default route.
     pub fn set_wide(&mut self, leaf: u32) {
         self.wide.paint(0..1, leaf, 0, |_| true);
     }

@@ -1,8 +1,9 @@
-//! Longest-prefix match: from an address to a leaf, the index of a forwarding object.
+//! Longest-prefix match: finds the leaf for an address. A leaf is the index of a forwarding object.
 //!
 //! A table has one writer and any number of readers. Readers take no locks and need no guard, because the
 //! memory never moves. A reader should still be in a section of the table's quiescence domain during the
-//! lookup and while it uses the leaf: otherwise the leaf may belong to a route that was removed meanwhile.
+//! lookup and while it uses the leaf. Otherwise the leaf may belong to a route that has been removed in the
+//! meantime.
 
 mod address;
 mod dir24;
@@ -24,20 +25,20 @@ pub use trie::{TrieReader, TrieWriter, trie};
 
 use std::fmt;
 
-/// Result of a lookup if no route covers the address.
+/// The result of a lookup if no route covers the address.
 pub const NO_ROUTE: u32 = 0;
 
-/// Largest leaf: tables need one bit of the word.
+/// The largest leaf. Tables need the remaining bit of a 32-bit word for themselves.
 pub const MAX_LEAF: u32 = (1 << 31) - 1;
 
-/// Why a route was not added. The table is unchanged.
+/// Why a route was not added. The table is then unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LpmFull {
-    /// All groups for prefixes longer than 24 bits are in use, or wait for readers to pass.
+    /// All groups for prefixes longer than 24 bits are in use, or are not free until readers stop using them.
     Groups(u32),
     /// The machine or a control group has no more memory.
     Memory,
-    /// All blocks in the table's address range are in use, or wait for readers to pass.
+    /// All blocks in the table's address range are in use, or are not free until readers stop using them.
     Blocks,
     /// The leaf is 0 or greater than [`MAX_LEAF`].
     Leaf(u32),
@@ -56,25 +57,25 @@ impl fmt::Display for LpmFull {
 
 impl std::error::Error for LpmFull {}
 
-/// The writer's side of a table of prefixes. Host bits of a prefix are ignored. A length beyond the address
-/// length counts as the address length.
+/// The writer's side of a table of prefixes. The host bits of a prefix are ignored. A length that is greater
+/// than the address length counts as the address length.
 pub trait Lpm {
     /// An address, in host byte order.
     type Addr: Address;
 
-    /// Adds the route, or changes its leaf. Returns the former leaf.
+    /// Adds the route, or changes its leaf. Returns the previous leaf, if there was one.
     ///
     /// # Errors
-    /// If the table has no room or the leaf is out of range; nothing has changed then.
+    /// Fails if the table has no room or the leaf is out of range. Then nothing has changed.
     fn insert(&mut self, prefix: Self::Addr, len: u8, leaf: u32) -> Result<Option<u32>, LpmFull>;
 
-    /// Removes the route. Returns its leaf, or `None` if there was no such route.
+    /// Removes the route. Returns the leaf of the route, or `None` if there was no such route.
     fn remove(&mut self, prefix: Self::Addr, len: u8) -> Option<u32>;
 
-    /// Returns the leaf of exactly this prefix.
+    /// Returns the leaf of exactly this prefix, if there is such a route.
     fn exact(&self, prefix: Self::Addr, len: u8) -> Option<u32>;
 
-    /// All routes as (prefix, length, leaf), in no order.
+    /// Returns all routes as (prefix, length, leaf), in no particular order.
     fn iter(&self) -> impl Iterator<Item = (Self::Addr, u8, u32)>;
 
     /// Number of routes.
@@ -85,7 +86,7 @@ pub trait Lpm {
         self.len() == 0
     }
 
-    /// Memory in use in bytes.
+    /// Returns the number of bytes of memory in use.
     fn memory_bytes(&self) -> usize;
 }
 
@@ -100,7 +101,8 @@ pub trait LpmLookup {
     /// Prefetches the first memory that a lookup of `addr` will read.
     fn fetch(&self, addr: Self::Addr);
 
-    /// Looks up each of `addrs`, up to the length of the shorter slice.
+    /// Looks up each of `addrs`, and writes the results to `leaves`. If the slices have different lengths,
+    /// the shorter one counts.
     fn lookup_many(&self, addrs: &[Self::Addr], leaves: &mut [u32]) {
         for (addr, leaf) in addrs.iter().zip(leaves) {
             *leaf = self.lookup(*addr);

@@ -1,12 +1,12 @@
-//! The oracle for tests: a list of prefixes, searched from the longest to the shortest.
+//! The reference table for tests: a list of prefixes, searched from the longest to the shortest.
 
 use super::{Address, Lpm, LpmFull, LpmLookup, MAX_LEAF, NO_ROUTE};
 use std::collections::BTreeMap;
 
-/// The simplest correct table. Tests compare the fast ones with it.
+/// The simplest correct table. Tests compare the fast tables with it.
 #[derive(Clone, Debug, Default)]
 pub struct NaiveLpm<A: Address> {
-    /// The leaf of each (length, prefix).
+    /// The leaf of each route, by (length, prefix).
     routes: BTreeMap<(u8, A), u32>,
 }
 

@@ -2,22 +2,25 @@
 //!
 //! A hash table that outgrows its memory moves all entries at once, which takes tens of milliseconds for a
 //! million entries. So the entries are spread over [`SHARDS`] small tables, of which only one grows at a
-//! time. The last table gets twice as many entries as the first, so that the tables grow at different times:
-//! for any number of prefixes, the average load is the same.
+//! time. They grow at different times because they have different shares of the entries: the last table gets
+//! twice as many as the first. Therefore the average load of the tables is the same for any number of
+//! prefixes.
 //!
-//! Replacing prefixes does not make the tables grow either. A removed entry usually leaves a tombstone. A
-//! hash table whose free slots are all tombstones doubles if more than half of it is in use; over time, nearly
-//! all tables would double. Instead, such a table is rebuilt in its present size.
+//! Removing some prefixes and adding others does not make the tables grow either. A removed entry usually
+//! leaves a tombstone. If all free slots of a hash table are tombstones and more than half of the table is in
+//! use, the table doubles; over time, nearly all tables would double. To prevent this, such a table is
+//! rebuilt in its present size.
 
 use super::{Address, LpmFull};
 use crate::hash::Seeded;
 use hashbrown::HashMap;
 use std::hash::BuildHasher;
 
-/// Number of hash tables for each kind of key.
+/// Number of hash tables for prefixes shorter than an address. Whole addresses have as many tables.
 const SHARDS: usize = 256;
-/// The shard for each value of some bits of a hash. The density grows from 2/3 to 4/3, so the first `x` of
-/// the shards (a fraction of 1) hold (x + x²/2) / 1.5 of all values.
+/// The shard for each value of some bits of a hash. From the first to the last shard, the number of these
+/// values per shard grows from 2/3 to 4/3 of the average. So the first `x` of the shards (a fraction of 1)
+/// have (x + x²/2) / 1.5 of all values.
 static PLACES: [u8; 4096] = {
     let (mut places, mut n) = ([0; 4096], 0);
     while n < 4096 {
@@ -27,12 +30,12 @@ static PLACES: [u8; 4096] = {
     }
     places
 };
-/// Number of possible prefix lengths in any family.
+/// Number of possible prefix lengths, for either address family.
 const LENGTHS: usize = 129;
 
-/// A prefix shorter than an address, in the size of an address: its bits, after a 1 that marks their start. A
-/// whole address is its own key, in separate tables. Packed, so that an IPv6 prefix with its number takes 20
-/// bytes and not 32.
+/// A prefix shorter than an address, in the size of an address: its bits, after a 1 that marks where they
+/// start. A whole address is its own key; such keys are in separate tables. The type is packed, so that an
+/// IPv6 prefix with its number takes 20 bytes and not 32.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(Rust, packed(4))]
 struct Key<A: Address>(A);
@@ -42,7 +45,7 @@ impl<A: Address> Key<A> {
         if len < A::BITS { Self(A::ONE.up(len) | prefix.down(A::BITS - len)) } else { Self(prefix) }
     }
 
-    /// Returns the prefix of a key, for a prefix shorter than an address.
+    /// Returns the prefix of a key. The key must be that of a prefix shorter than an address.
     fn prefix(self) -> (A, u8) {
         let bits = self.0;
         let len = A::BITS - 1 - bits.leading_zeros();
@@ -52,14 +55,14 @@ impl<A: Address> Key<A> {
 
 type Shard<A> = HashMap<Key<A>, u32, Seeded>;
 
-/// Number of prefixes that fit into a shard's memory: an eighth of its slots stays empty.
+/// Returns the number of prefixes that fit into a shard's memory. An eighth of the slots stays empty.
 fn most<A: Address>(shard: &Shard<A>) -> usize {
     // A slot and its tag. The few other bytes are less than the difference to the next power of two.
     let places = shard.allocation_size() / (size_of::<(Key<A>, u32)>() + 1);
     if places == 0 { 0 } else { (1 << places.ilog2()) / 8 * 7 }
 }
 
-/// Ensures that one more prefix fits.
+/// Ensures that a shard has room for one more prefix.
 fn make_room_in<A: Address>(shard: &mut Shard<A>) -> Result<(), LpmFull> {
     if shard.len() < shard.capacity() {
         return Ok(());
@@ -77,8 +80,8 @@ fn make_room_in<A: Address>(shard: &mut Shard<A>) -> Result<(), LpmFull> {
     Ok(())
 }
 
-/// A number for each of many prefixes. In every call the host bits must be 0, and the length at most the
-/// address length.
+/// A map that has a number for each prefix. In all calls, the host bits of a prefix must be 0, and its length
+/// must be at most the address length.
 pub struct PrefixMap<A: Address> {
     networks: Vec<Shard<A>>,
     hosts: Vec<Shard<A>>,
@@ -94,7 +97,7 @@ impl<A: Address> Default for PrefixMap<A> {
 }
 
 impl<A: Address> PrefixMap<A> {
-    /// Number of parts for iteration.
+    /// Number of parts of a map: see [`part`](Self::part).
     pub const PARTS: usize = 2 * SHARDS;
 
     /// Returns an empty map.
@@ -104,7 +107,8 @@ impl<A: Address> PrefixMap<A> {
         Self { networks: shards(), hosts: shards(), seed, count: [0; LENGTHS] }
     }
 
-    /// Returns the shard of a key, by hash bits that do not determine its slot in the shard.
+    /// Returns the shard of a key. It depends on other bits of the hash than the key's slot in the shard
+    /// does.
     fn place(&self, key: Key<A>) -> usize {
         PLACES[(self.seed.hash_one(key) >> 40) as usize % PLACES.len()].into()
     }
@@ -120,16 +124,16 @@ impl<A: Address> PrefixMap<A> {
         &mut of[place]
     }
 
-    /// Reserves room for this prefix: inserting it next cannot fail.
+    /// Reserves room for this prefix, so that inserting it in the next call cannot fail.
     ///
     /// # Errors
-    /// If there is no memory.
+    /// Fails if there is no memory.
     pub fn make_room(&mut self, prefix: A, len: u8) -> Result<(), LpmFull> {
         let key = Key::new(prefix, len);
         make_room_in(self.shard_mut(key, len))
     }
 
-    /// Sets the prefix's number. Returns the former one.
+    /// Sets the prefix's number. Returns the previous number, if there was one.
     pub fn insert(&mut self, prefix: A, len: u8, value: u32) -> Option<u32> {
         let key = Key::new(prefix, len);
         let old = self.shard_mut(key, len).insert(key, value);
@@ -137,10 +141,10 @@ impl<A: Address> PrefixMap<A> {
         old
     }
 
-    /// Sets the prefix's number if there is room. Returns the former one.
+    /// Sets the prefix's number if there is room. Returns the previous number, if there was one.
     ///
     /// # Errors
-    /// If there is no memory.
+    /// Fails if there is no memory.
     pub fn try_insert(&mut self, prefix: A, len: u8, value: u32) -> Result<Option<u32>, LpmFull> {
         let key = Key::new(prefix, len);
         let shard = self.shard_mut(key, len);
@@ -150,7 +154,7 @@ impl<A: Address> PrefixMap<A> {
         Ok(old)
     }
 
-    /// Removes the prefix. Returns its number.
+    /// Removes the prefix. Returns the prefix's number, if it was in the map.
     pub fn remove(&mut self, prefix: A, len: u8) -> Option<u32> {
         let key = Key::new(prefix, len);
         let old = self.shard_mut(key, len).remove(&key);
@@ -158,7 +162,7 @@ impl<A: Address> PrefixMap<A> {
         old
     }
 
-    /// Returns the prefix's number.
+    /// Returns the prefix's number, if it is in the map.
     pub fn get(&self, prefix: A, len: u8) -> Option<u32> {
         if self.count[usize::from(len)] == 0 {
             return None;
@@ -167,13 +171,13 @@ impl<A: Address> PrefixMap<A> {
         self.shard(key, len).get(&key).copied()
     }
 
-    /// Returns the number and length of the longest shorter prefix that covers this one and has at least
+    /// Returns the number and the length of the longest other prefix that covers this one and has at least
     /// `least` bits.
     pub fn cover(&self, prefix: A, len: u8, least: u8) -> Option<(u32, u8)> {
         (least..len).rev().find_map(|shorter| Some((self.get(prefix & A::mask(shorter), shorter)?, shorter)))
     }
 
-    /// Number of prefixes of each length, from 0 to the address length.
+    /// Returns the number of prefixes of each length, from length 0 to the address length.
     pub fn lengths(&self) -> &[usize] {
         &self.count[..=usize::from(A::BITS)]
     }
@@ -188,18 +192,18 @@ impl<A: Address> PrefixMap<A> {
         self.len() == 0
     }
 
-    /// All prefixes as (prefix, length, number), in no order.
+    /// Returns all prefixes as (prefix, length, number), in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (A, u8, u32)> {
         Self::of(&self.networks, &self.hosts)
     }
 
-    /// The prefixes of one part, in no order. A prefix is always in the same part, whatever is added and
-    /// removed.
+    /// Returns the prefixes of part `n` (below [`PARTS`](Self::PARTS)), in no particular order. A prefix is
+    /// always in the same part, whatever is added and removed.
     pub fn part(&self, n: usize) -> impl Iterator<Item = (A, u8, u32)> {
         Self::of(self.networks.get(n), n.checked_sub(SHARDS).and_then(|n| self.hosts.get(n)))
     }
 
-    /// The prefixes of these shards.
+    /// Returns the prefixes of these shards as (prefix, length, number).
     fn of<'m>(
         networks: impl IntoIterator<Item = &'m Shard<A>>,
         hosts: impl IntoIterator<Item = &'m Shard<A>>,
@@ -213,7 +217,8 @@ impl<A: Address> PrefixMap<A> {
         networks.chain(hosts.into_iter().filter(used).flatten().map(|(key, value)| (key.0, A::BITS, *value)))
     }
 
-    /// Memory in use in bytes, including memory of removed prefixes.
+    /// Returns the number of bytes of memory in use, including memory of removed prefixes that the tables
+    /// still have.
     pub fn memory_bytes(&self) -> usize {
         let tables: usize = self.networks.iter().chain(&self.hosts).map(HashMap::allocation_size).sum();
         tables + 2 * SHARDS * size_of::<Shard<A>>()
@@ -239,7 +244,8 @@ mod tests {
         has_own_keys(&[0, 1 << 127, 0x2001_0db8_a5a5_a5a5_5a5a_5a5a_1234_5678, u128::MAX]);
     }
 
-    /// IPv6 routes are all in 2000::/3; they must be spread evenly too.
+    /// Checks that no shard gets many more prefixes than the others. All IPv6 routes are in 2000::/3, and
+    /// must be spread evenly, too.
     fn spreads<A: Address>(network: impl Fn(u32) -> A, network_len: u8, host: impl Fn(u32) -> A) {
         let mut map = PrefixMap::new();
         for n in 0..100_000 {
@@ -260,7 +266,7 @@ mod tests {
         spreads(|n| 0x2001 << 112 | u128::from(n) << 80, 48, |n| 0x2001 << 112 | u128::from(n));
     }
 
-    /// Tables that double are half full at worst, but never all of them at the same time.
+    /// A table that has just doubled is half full, but never all tables at the same time.
     #[test]
     fn tables_do_not_all_grow_at_once() {
         let mut map = PrefixMap::new();
@@ -274,7 +280,8 @@ mod tests {
         }
     }
 
-    /// The budget for routes must not count memory as free that a table still holds.
+    /// If routes have a limited amount of memory, memory that a table still has for removed prefixes must not
+    /// count as free.
     #[test]
     fn memory_of_removed_prefixes_is_counted() {
         const ALL: u32 = 60_000;
@@ -285,7 +292,8 @@ mod tests {
         assert_eq!((map.len(), map.memory_bytes()), (0, full));
     }
 
-    /// A prefix is removed and another one added, again and again: the usual case in routers.
+    /// A prefix is removed and another one is added, again and again: this is what usually happens in
+    /// routers.
     #[test]
     fn alternating_prefixes_take_no_more_memory() {
         const ALL: u128 = 60_000;

@@ -7,8 +7,8 @@ use crate::{
 use proptest::prelude::*;
 use std::{collections::BTreeSet, time::Instant};
 
-/// Stops the readers of a test when it ends, even by a panic; otherwise the threads waiting for them would
-/// hang.
+/// Stops the readers when a test ends, even if it panics. Otherwise the threads that wait for the readers
+/// would hang.
 pub(super) struct Stop<'s>(pub &'s AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -27,7 +27,7 @@ enum Op {
     Remove(u32, u8),
 }
 
-/// Addresses from a small set, so that prefixes nest, repeat and share /24s.
+/// Generates addresses from a small set, so that prefixes nest, repeat and share /24s.
 fn address() -> impl Strategy<Value = u32> {
     let byte = || prop::sample::select(vec![0u8, 1, 127, 128, 254, 255]);
     let high = prop::sample::select(vec![(0u8, 0u8), (10, 0), (10, 1), (255, 255)]);
@@ -45,7 +45,8 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The first and last address of every prefix in `ops` and their neighbors, where answers change.
+/// Returns the first and the last address of every prefix in `ops`, and the addresses next to them: there the
+/// results of lookups change.
 fn corners(ops: &[Op]) -> Vec<u32> {
     let corners = |op: &Op| {
         let (Op::Insert(p, l, _) | Op::Remove(p, l)) = *op;
@@ -138,10 +139,10 @@ fn the_widest_prefixes() {
     assert_eq!([u32::MAX >> 1, 1 << 31, 3 << 30, u32::MAX].map(|a| r.lookup(a)), [1, 4, 0, 0]);
 }
 
-/// While routes of all lengths are added, changed and removed, in groups that are created, dropped and
-/// reused, a reader always finds the leaf from before or after a change: never none, and never another
-/// address's. The test runs until the reader has found leaves of all kinds: prefixes longer than
-/// /24 are not added while all groups wait for a reader without a processor.
+/// Routes of all lengths are added, changed and removed, in groups that are created, dropped and reused.
+/// Meanwhile, a reader always finds the leaf from before or from after a change: never none, and never that
+/// of another address. The test runs until the reader has found leaves of all kinds. This may take some time,
+/// because prefixes longer than /24 are not added while all groups wait for a reader that has no processor.
 #[test]
 fn a_reader_always_finds_a_leaf_of_its_own_address() {
     let d = Domain::new();
@@ -218,8 +219,8 @@ fn a_reader_always_finds_a_leaf_of_its_own_address() {
     });
 }
 
-/// A /24 is added before the /8 around it is removed, and the reverse: the reader always finds one of them,
-/// although they are stored in different places.
+/// A /24 is added before the /8 that covers it is removed, and the /8 is added before the /24 is removed. The
+/// reader always finds one of the two, although they are stored in different places.
 #[test]
 fn a_reader_finds_the_wide_or_the_narrow_route() {
     let d = Domain::new();
@@ -260,7 +261,8 @@ fn a_reader_finds_the_wide_or_the_narrow_route() {
     });
 }
 
-/// The widest routes write leaves of first bytes, not entries: they need no memory and hardly any time.
+/// The widest routes write the leaves of first bytes, not entries of the table: they need no memory and
+/// hardly any time.
 #[test]
 fn a_wide_route_writes_no_entry() {
     let (mut w, r) = dir24(&Domain::new(), 4, Pages::Small).unwrap();
@@ -274,7 +276,7 @@ fn a_wide_route_writes_no_entry() {
     assert!(w.memory_bytes() >= routes + (160 << 10), "this one does: 4 bytes and 1 for each of 32,768 /24s");
 }
 
-/// Readers see a change of the default route as the old or the new one, also through a group's empty entries.
+/// When the default route changes, readers find the old or the new leaf, even for an empty entry of a group.
 #[test]
 fn the_default_route_covers_all_other_addresses() {
     let (mut w, r) = dir24(&Domain::new(), 4, Pages::Small).unwrap();
@@ -309,7 +311,8 @@ fn routes_take_memory_only_where_they_write() {
     }
 }
 
-/// Pages become huge while readers use them: where there are many prefixes, and where there are many groups.
+/// Small pages become huge while readers use them: where there are many prefixes, and where there are many
+/// groups.
 #[test]
 fn lookups_are_correct_while_small_pages_become_huge() {
     let (mut w, r) = dir24(&Domain::new(), 1 << 12, Pages::Small).unwrap();

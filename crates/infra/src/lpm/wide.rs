@@ -1,7 +1,7 @@
-//! The widest prefixes, stored separately from a table of all others.
+//! The widest prefixes, stored separately from the table that has all other prefixes.
 //!
 //! There is one leaf for each value of an address's first bits, as many bits as the longest of these prefixes
-//! has. It applies where the table has no longer prefix. So a change of the default route changes a few
+//! has. This leaf applies where the table has no longer prefix. So a change of the default route writes a few
 //! hundred or thousand words, and not the whole table. The table may itself be combined with another set of
 //! wide prefixes.
 
@@ -15,16 +15,17 @@ use crate::{
 };
 use std::{collections::BTreeSet, io, ops::Range};
 
-/// The readers' side of prefixes of up to `BITS` bits.
+/// The readers' side of the prefixes of up to `BITS` bits.
 #[derive(Clone)]
 pub(super) struct WideReader<const BITS: u8> {
-    /// The leaf for each value of the first bits, with the number of its changes in the upper half.
+    /// For each value of the first bits, the leaf in the lower half, and in the upper half how often the leaf
+    /// has changed.
     words: SharedZeroed<AtomicU64>,
 }
 
 impl<const BITS: u8> WideReader<BITS> {
-    /// Returns the leaf for an address with these first `BITS` bits. `narrow` looks up a longer prefix in the
-    /// other table. Call this after it has found none.
+    /// Returns the leaf for an address whose first `BITS` bits are `first`, after the table with the longer
+    /// prefixes has had no result. `narrow` repeats the lookup in this table.
     #[inline(always)]
     pub fn settle(&self, first: u32, narrow: impl Fn() -> u32) -> u32 {
         let first = first as usize & ((1 << BITS) - 1);
@@ -48,9 +49,9 @@ impl<const BITS: u8> WideReader<BITS> {
 /// The writer's side.
 pub(super) struct Wide<const BITS: u8> {
     reader: WideReader<BITS>,
-    /// Length of the prefix of each leaf.
+    /// For each leaf, the length of the prefix from which it is.
     len: Zeroed<u8>,
-    /// The written pages of words.
+    /// Numbers of the pages of words that have been written.
     touched: BTreeSet<usize>,
 }
 
@@ -70,8 +71,8 @@ impl<const BITS: u8> Wide<BITS> {
         self.reader.clone()
     }
 
-    /// Sets `leaf` for the addresses whose first bits are in `range`, wherever `replaces` returns true for
-    /// the length of the present prefix. Records `len` as the new prefix's length.
+    /// Sets `leaf` and the prefix length `len` for the addresses whose first bits are in `range`. A leaf is
+    /// changed only if `replaces` returns true for the length of its present prefix.
     pub fn paint(&mut self, range: Range<usize>, leaf: u32, len: u8, replaces: impl Fn(u8) -> bool) {
         self.touched.extend(range.start / PER_PAGE..range.end.div_ceil(PER_PAGE));
         for first in range {
@@ -84,7 +85,8 @@ impl<const BITS: u8> Wide<BITS> {
         }
     }
 
-    /// Memory in use in bytes: pages of words, and one page of lengths for eight of those.
+    /// Returns the number of bytes of memory in use: the written pages of words, and one page of lengths for
+    /// every eight adjacent pages of words.
     pub fn memory_bytes(&self) -> usize {
         let lengths: BTreeSet<usize> = self.touched.iter().map(|page| page / size_of::<u64>()).collect();
         (self.touched.len() + lengths.len()) * SMALL

@@ -1,25 +1,25 @@
-//! Memory growth in small steps, within the free memory.
+//! Grants memory in small steps, within the free memory.
 
 use std::time::{Duration, Instant};
 
 use super::Room;
 use super::room::LEFT;
 
-/// Bytes that an [`Allowance`] grants between two checks of the free memory. Several allowances together stay
-/// below the reserve of [`Room`].
+/// Number of bytes that an [`Allowance`] grants between two checks of the free memory. Even several allowances take less in this time than
+/// [`Room`] keeps in reserve.
 const STEP: u64 = 4 << 20;
-/// Time for which a lack of memory is remembered. A check takes about 50 µs.
+/// How long a lack of memory is remembered. A check takes about 50 µs.
 const REMEMBERED: Duration = Duration::from_millis(10);
 
-/// Checks the free memory, and remembers a lack of it for 10 ms, so that many refusals in a row cost one
-/// check.
+/// Checks the free memory. It remembers a lack of memory for 10 ms, so that many refusals in a row need only one check.
 #[derive(Debug, Default)]
 pub struct Watch {
     tight: Option<(Instant, Room)>,
 }
 
 impl Watch {
-    /// Returns the free bytes that `room` reports; 0 if a check less than 10 ms ago found fewer than its `least`.
+    /// Returns the number of free bytes that `room` reports. Returns 0 without a check if less than 10 ms ago a check found fewer than the
+    /// `least` of that call.
     pub fn free(&mut self, least: u64, room: impl FnOnce() -> Room) -> u64 {
         if self.tight.as_ref().is_some_and(|(since, _)| since.elapsed() < REMEMBERED) {
             return 0;
@@ -30,19 +30,20 @@ impl Watch {
         free
     }
 
-    /// Returns the result of the last check if it found too little memory.
+    /// Returns the result of the last check, if it found too little memory.
     pub fn tight(&self) -> Option<&Room> {
         self.tight.as_ref().map(|(_, room)| room)
     }
 
-    /// Forgets a lack of memory.
+    /// Forgets a lack of memory, so that the next call checks again.
     pub fn forget(&mut self) {
         self.tight = None;
     }
 }
 
-/// Memory taken in small steps on behalf of strangers, which leaves another 64 MiB free. The free memory is checked every 4
-/// MiB: otherwise the kernel would overcommit, and kill the process when it touches the memory.
+/// Memory that is taken in small steps on behalf of strangers, such as neighbors in the network. It leaves 64 MiB free, in addition to the
+/// reserve of [`Room`]. The free memory is checked every 4 MiB. Without the checks, the kernel would grant more memory than there is, and
+/// kill the process when it touches the memory.
 #[derive(Debug)]
 pub struct Allowance {
     left: u64,
@@ -57,12 +58,12 @@ impl Default for Allowance {
 }
 
 impl Allowance {
-    /// Returns an allowance from the memory that `room` reports.
+    /// Returns an allowance that asks `room` for the free memory.
     pub fn of(room: fn() -> Room) -> Allowance {
         Allowance { left: 0, watch: Watch::default(), room }
     }
 
-    /// Takes `bytes`, fewer than 4 MiB. Returns false if they are not free.
+    /// Takes `bytes` bytes, fewer than 4 MiB. Returns false if so many are not free.
     pub fn take(&mut self, bytes: u64) -> bool {
         if self.left < bytes {
             self.left = self.watch.free(bytes + LEFT, self.room).saturating_sub(LEFT).min(STEP);

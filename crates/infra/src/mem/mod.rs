@@ -1,8 +1,8 @@
-//! Memory that does not move: address ranges filled with huge pages, and zeroed arrays that take memory only
-//! when used.
+//! Memory that does not move: address ranges that are filled with huge pages, and zeroed arrays of which only
+//! the used parts take memory.
 //!
-//! Under miri, which supports neither `mmap` of files nor fixed addresses, both use the allocator. Under
-//! loom, whose atomics are not plain words, zeroed arrays are built element by element.
+//! Under miri, which supports neither `mmap` of files nor fixed addresses, both kinds use the allocator.
+//! Under loom, whose atomics are not plain words, zeroed arrays are built element by element.
 
 mod allowance;
 mod promise;
@@ -22,7 +22,8 @@ pub const HUGE: usize = 2 << 20;
 /// Size of a page that is not huge, in bytes.
 pub const SMALL: usize = 4096;
 
-/// Returns an error for `bytes` bytes of `what` refused by the kernel, for the operator who has to free some.
+/// Returns an error text for the operator, who has to free some memory: the kernel has refused `bytes` bytes
+/// of `what`.
 fn refused(what: &str, bytes: usize, error: &std::io::Error) -> std::io::Error {
     std::io::Error::new(
         error.kind(),

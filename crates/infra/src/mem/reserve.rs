@@ -1,44 +1,44 @@
-//! One reserved address range, filled piece by piece with shareable memory.
+//! A reserved range of addresses, which is filled piece by piece with memory that other processes can share.
 
 use crate::sync::{Mutex, lock};
 use std::{io, ops::Range, os::fd::OwnedFd, ptr::NonNull};
 
 use super::HUGE;
 
-/// Page size of a [`Segment`], the best first.
+/// Page size of a [`Segment`]. The best size is first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PageSize {
     /// Pages of 2 MiB from the hugetlb pool (`vm.nr_hugepages`).
     Huge2M,
     /// Transparent huge pages.
     Transparent,
-    /// Pages of 4 KiB: lookups in large memory become slower, so the operator should be told.
+    /// Pages of 4 KiB. Lookups in large memory become slower with them, so the operator should be told.
     Small,
 }
 
-/// A committed piece of a [`Reserve`]. The memory belongs to the `Reserve` and stays mapped with it; the
-/// segment owns the file behind it, which can be passed to others (AF_XDP, memif).
+/// A piece of a [`Reserve`] that has memory. The memory belongs to the `Reserve`, and stays mapped as long as the `Reserve` exists. The
+/// segment owns the file of the memory, which can be passed to other processes or the kernel (memif, AF_XDP).
 #[derive(Debug)]
 pub struct Segment {
-    /// The memory as a file that others can map; `None` only under miri.
+    /// The file of the memory, which others can map; `None` only under miri.
     pub fd: Option<OwnedFd>,
-    /// Offset from the reserve's base, in bytes.
+    /// Offset of the segment from the start of the reserve, in bytes.
     pub at: usize,
     /// Length in bytes.
     pub len: usize,
-    /// The page size that was available.
+    /// Size of the segment's pages: the largest that was available.
     pub page: PageSize,
 }
 
-/// A range of addresses without memory, in which segments of memory are committed. It never moves, and
-/// nothing in it is unmapped before it is dropped.
+/// A range of addresses, in which segments of memory can be committed. The range never moves, and no part of it is unmapped before the
+/// `Reserve` is dropped.
 #[derive(Debug)]
 pub struct Reserve {
     base: NonNull<u8>,
     len: usize,
-    /// The range to release on drop, before alignment.
+    /// The whole range before alignment, with its length in bytes. It is released when the `Reserve` is dropped.
     whole: (NonNull<u8>, usize),
-    /// Committed pieces, and those whose addresses may belong to another mapping after a failed commit.
+    /// The committed pieces, and pieces that must not be used because after a failed commit their addresses may belong to another mapping.
     committed: Mutex<Vec<Range<usize>>>,
 }
 
@@ -48,10 +48,10 @@ unsafe impl Send for Reserve {}
 unsafe impl Sync for Reserve {}
 
 impl Reserve {
-    /// Reserves `len` bytes of addresses (rounded up to 2 MiB), aligned to 2 MiB. Takes no memory.
+    /// Reserves a range of `len` bytes of addresses, rounded up to 2 MiB and aligned to 2 MiB. It takes no memory.
     ///
     /// # Errors
-    /// If the kernel refuses the range.
+    /// Fails if the kernel refuses the range.
     pub fn new(len: usize) -> io::Result<Self> {
         let len = len.max(1).checked_next_multiple_of(HUGE).ok_or(io::ErrorKind::OutOfMemory)?;
         let (whole, whole_len) = backend::reserve(len).map_err(|e| super::refused("addresses", len, &e))?;
@@ -61,28 +61,28 @@ impl Reserve {
         Ok(Self { base, len, whole: (whole, whole_len), committed: Mutex::new(Vec::new()) })
     }
 
-    /// The first address. Only committed segments have memory.
+    /// Returns the first address of the range. Only committed segments have memory.
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// Length of the range in bytes.
+    /// Returns the length of the range in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Always false: a reserve has at least one huge page of addresses.
+    /// Returns false, because a reserve has at least one huge page of addresses.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Fills `len` bytes at offset `at` (both multiples of 2 MiB) with zeroed shared memory, all of it
-    /// present immediately. Prefers NUMA node `numa` and uses the largest available pages.
+    /// Fills `len` bytes at offset `at` (both multiples of 2 MiB) with zeroed shared memory, which is present immediately. Uses the largest
+    /// available pages, and prefers the NUMA node `numa`.
     ///
     /// # Errors
-    /// `InvalidInput` if the piece is misaligned, outside of the range, or overlaps an earlier one.
-    /// `OutOfMemory` if the machine or a control group (even one whose limit cannot be read) has less memory.
-    /// Otherwise the kernel's error. The range stays usable after an error.
+    /// Returns `InvalidInput` if the piece is misaligned, outside the range, or overlaps an earlier piece. Returns `OutOfMemory` if the
+    /// machine or a control group has less memory, even if the limit of the control group cannot be read. Returns the kernel's error
+    /// otherwise. The reserve stays usable after an error.
     pub fn commit(&self, at: usize, len: usize, numa: Option<u32>) -> io::Result<Segment> {
         let invalid = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why.to_string()));
         let Some(end) = at.checked_add(len).filter(|&end| end <= self.len) else {
@@ -115,10 +115,10 @@ impl Drop for Reserve {
     }
 }
 
-/// The reason that a piece has no memory.
+/// The error of a commit that failed.
 struct Failed {
     why: io::Error,
-    /// True if other memory may have the piece's addresses now.
+    /// True if another mapping may now have the piece's addresses.
     lost: bool,
 }
 
@@ -134,10 +134,10 @@ mod backend {
     use crate::mem::{Room, trial};
     use std::os::fd::{AsRawFd, FromRawFd};
 
-    /// Bytes filled at once. The free memory is checked before each piece.
+    /// Maximum number of bytes that `populate` fills at once. Without hugetlb pages, the free memory is checked before each step.
     pub const PIECE: usize = 64 << 20;
 
-    /// `MADV_COLLAPSE`, Linux 6.1: makes huge pages of a range now, whatever the system-wide policy.
+    /// `MADV_COLLAPSE` (Linux 6.1) makes huge pages of a range now, whatever the system-wide policy is.
     const MADV_COLLAPSE: libc::c_int = 25;
 
     fn map(to: *mut libc::c_void, len: usize, prot: i32, flags: i32, fd: i32) -> io::Result<NonNull<u8>> {
@@ -163,7 +163,9 @@ mod backend {
         unsafe { libc::munmap(base.as_ptr().cast(), len) };
     }
 
-    /// Fills a piece with memory. For the `first` piece, the trial includes memory for the rest of the process.
+    /// Fills a piece with memory: with hugetlb pages if possible, otherwise with ordinary ones. If the limit of some control group is not
+    /// visible, a child process first tries to take as much ordinary memory; for the `first` piece, also as much as the rest of the process
+    /// needs.
     ///
     /// # Safety
     /// `to..to + len` is a piece of a reserve, aligned to 2 MiB, without memory in use.
@@ -189,8 +191,8 @@ mod backend {
         Ok((Some(fd), page))
     }
 
-    /// Maps a new memory file over the piece, with hugetlb pages or ordinary ones, and makes all of it
-    /// present. Leaves the piece empty on failure, unless `lost` is set in the error.
+    /// Maps a new memory file over the piece, and makes all of its pages present: hugetlb pages if `hugetlb`, otherwise ordinary ones.
+    /// Leaves the piece empty on failure, unless `lost` is set in the error.
     fn fill(
         to: NonNull<u8>,
         len: usize,
@@ -217,7 +219,7 @@ mod backend {
         }
     }
 
-    /// Returns a new memory file of this size.
+    /// Returns a new memory file of `len` bytes, whose size is sealed.
     fn file(len: usize, hugetlb: bool) -> io::Result<OwnedFd> {
         let kind = if hugetlb { libc::MFD_HUGETLB | libc::MFD_HUGE_2MB } else { 0 };
         // SAFETY: the name is a C string; the call touches no memory of ours.
@@ -245,7 +247,7 @@ mod backend {
         Ok(fd)
     }
 
-    /// Makes all pages of a newly mapped piece present. Returns their size.
+    /// Makes all pages of a newly mapped piece present, on NUMA node `numa` if possible. Returns the page size.
     fn populate(to: NonNull<u8>, len: usize, numa: Option<u32>, hugetlb: bool) -> io::Result<PageSize> {
         if let Some(node) = numa {
             prefer(to, len, node);
@@ -277,16 +279,15 @@ mod backend {
         advise(at, len, MADV_COLLAPSE)
     }
 
-    /// Gives the kernel one of the kinds of advice used here, none of which changes the contents of the
-    /// memory.
+    /// Calls `madvise`. None of the kinds of advice used here changes the contents of the memory.
     fn advise(at: NonNull<u8>, len: usize, advice: libc::c_int) -> io::Result<()> {
         // SAFETY: the range belongs to a reserve; the advice only brings pages in or changes their size.
         let rc = unsafe { libc::madvise(at.as_ptr().cast(), len, advice) };
         if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Requests the range's pages on `node`, if it has any. It is only a preference, so a failure is no
-    /// error.
+    /// Asks the kernel to take the range's pages from NUMA node `node` if it has free ones. This is only a preference, so a failure is
+    /// ignored.
     fn prefer(at: NonNull<u8>, len: usize, node: u32) {
         const MPOL_PREFERRED: libc::c_int = 1;
         let mask = 1u64.checked_shl(node).unwrap_or(0);
@@ -390,7 +391,7 @@ mod tests {
         r.commit(0, HUGE, None).unwrap();
     }
 
-    /// A thread whose new mapping got an address within the piece would find its memory replaced.
+    /// If another thread's new mapping got an address within the piece, the commit would replace that mapping.
     #[test]
     #[cfg(not(miri))]
     fn a_commit_leaves_no_hole_for_mappings_of_other_threads() {
@@ -445,7 +446,7 @@ mod tests {
         assert!(present.iter().all(|page| page & 1 == 1));
     }
 
-    /// A peer that gets buffers has their file. It must not be able to resize the file: that would kill this process.
+    /// A peer that gets buffers also gets their memory file. It must not be able to resize the file, since that would kill this process.
     #[test]
     #[cfg(not(miri))]
     fn the_size_of_the_file_is_sealed() {

@@ -1,7 +1,7 @@
 //! The amount of memory that is still available.
 //!
-//! The kernel overcommits memory, and kills a process when the memory is touched. So large allocations check
-//! first.
+//! The kernel overcommits memory: it kills a process only later, when memory is touched that does not exist. So large allocations first
+//! check how much is available.
 
 use std::{
     fmt, fs, io,
@@ -10,31 +10,31 @@ use std::{
 
 use super::{HUGE, Promise, trial};
 
-/// The initial cgroup namespace of the machine: the kernel has a fixed number for it.
+/// The machine's initial cgroup namespace, for which the kernel has a fixed number.
 const FIRST_NAMESPACE: &str = "cgroup:[4026531835]";
 
-/// Bytes reserved for others.
+/// Bytes that are always left free for other processes.
 const SPARE: u64 = 32 << 20;
-/// Bytes that memory for strangers leaves free beside this reserve: otherwise peers, neighbors and filters together would
-/// leave too little for clients of the CLI and for routes.
+/// Bytes, in addition to `SPARE`, that must stay free after an allocation whose size others determine (peers, neighbors, filters of
+/// read-only clients). Otherwise such allocations would leave too little for clients of the CLI and for routes.
 pub(super) const LEFT: u64 = 64 << 20;
 
-/// The memory that may still be taken in ordinary pages, and its limit.
+/// How much memory can still be allocated in ordinary pages, and what limits it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Bytes, without those that were [promised](Promise).
+    /// Available bytes, without those that are [promised](Promise).
     pub bytes: u64,
-    /// Bytes that were promised.
+    /// Bytes that are promised.
     pub promised: u64,
-    /// The tightest limit: a field of `/proc/meminfo`, or a file of a control group.
+    /// Name of the tightest limit: a field of `/proc/meminfo`, or a file of a control group.
     pub bound: String,
-    /// Free huge pages of the pool, if it has any at all.
+    /// Free huge pages of the hugetlb pool; `None` if the pool has no pages at all.
     pub huge: Option<u64>,
 }
 
 impl Room {
-    /// Returns the memory that the machine and the control groups of this process have left, without
-    /// [promised](Promise) memory. Unlimited if the kernel does not report it.
+    /// Returns the memory that the machine and the control groups of this process have left, without [promised](Promise) memory. `bytes` is
+    /// `u64::MAX` if the kernel does not report any limit.
     pub fn now() -> Room {
         let room = Room::under(Path::new("/"));
         let promised = Promise::total();
@@ -45,7 +45,7 @@ impl Room {
         Room { bytes, promised, ..room }
     }
 
-    /// The same, with the files below `root`.
+    /// As [`now`](Room::now), but reads the files below `root` and ignores promises.
     fn under(root: &Path) -> Room {
         let meminfo = read(&root.join("proc/meminfo"));
         let field = |name: &str| value(&meminfo, name);
@@ -62,8 +62,7 @@ impl Room {
         )
     }
 
-    /// True if all control groups with possible limits are visible: this process is in no container, and its
-    /// groups are readable.
+    /// True if every control group that may limit this process is visible: the process is in no container, and its groups are readable.
     pub fn sees_all() -> bool {
         Room::sees_all_under(Path::new("/"))
     }
@@ -75,12 +74,12 @@ impl Room {
         namespace == Path::new(FIRST_NAMESPACE) && own.lines().filter_map(kind).all(|(kind, _)| seen(kind))
     }
 
-    /// Returns the bytes that may be taken beyond the reserve for others; `None` without a limit.
+    /// Returns the bytes that can be allocated if `SPARE` bytes stay free; `None` without a limit.
     pub fn spare(&self) -> Option<u64> {
         (self.bytes < u64::MAX).then(|| self.bytes.saturating_sub(SPARE))
     }
 
-    /// Checks that `bytes` may be taken on behalf of a stranger, which leaves another 64 MiB free.
+    /// Checks that `bytes` can be allocated on behalf of a peer or a read-only client: another 64 MiB must stay free.
     ///
     /// # Errors
     /// As [`must_have`](Room::must_have).
@@ -88,7 +87,7 @@ impl Room {
         self.must_have(bytes.saturating_add(LEFT))
     }
 
-    /// Checks that `bytes` may be taken.
+    /// Checks that `bytes` can be allocated.
     ///
     /// # Errors
     /// `OutOfMemory`, with the free memory and its limit in the message.
@@ -99,11 +98,11 @@ impl Room {
         Err(io::Error::new(io::ErrorKind::OutOfMemory, format!("{} of memory needed, {self}", Size(bytes))))
     }
 
-    /// Has a child process fill `bytes` if not every limit is [visible](Room::sees_all). It takes as long as
-    /// the kernel needs to provide the memory.
+    /// Fills `bytes` in a child process if not every limit is [visible](Room::sees_all). This takes as long as the kernel needs to provide
+    /// the memory.
     ///
     /// # Errors
-    /// `OutOfMemory` if the kernel killed the child or refused it the memory.
+    /// `OutOfMemory` if the kernel killed the child or refused to give it the memory.
     pub fn try_unseen(bytes: u64) -> io::Result<()> {
         // Miri has no processes.
         if cfg!(miri) || Room::sees_all() { Ok(()) } else { trial::fill(bytes as usize, 0) }
@@ -121,7 +120,7 @@ impl fmt::Display for Room {
     }
 }
 
-/// Bytes in readable form.
+/// A number of bytes, displayed in MiB or GiB.
 struct Size(u64);
 
 impl fmt::Display for Size {
@@ -133,18 +132,17 @@ impl fmt::Display for Size {
     }
 }
 
-/// The two kinds of control groups.
+/// The two versions of control groups.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// One hierarchy of all controllers.
+    /// Version 2: one hierarchy for all controllers.
     Unified,
-    /// The hierarchy of the memory controller.
+    /// Version 1: the hierarchy of the memory controller.
     Memory,
 }
 
 impl Kind {
-    /// Returns the bytes that a group at this path has left, and the file with the limit; `None` without a
-    /// limit.
+    /// Returns the bytes that the control group `group` has left, and the file that contains its limit; `None` if it has no limit.
     fn room(self, root: &Path, group: &Path) -> Option<(u64, String)> {
         let (limit, usage, cached) = match self {
             Kind::Unified => ("memory.max", "memory.current", ["inactive_file", "active_file"]),
@@ -166,7 +164,7 @@ impl Kind {
     }
 }
 
-/// The control groups of this process and the groups above them, by their directories.
+/// Returns the directories of this process's control groups, and of the groups above them.
 fn groups(root: &Path) -> Vec<(Kind, PathBuf)> {
     let (own, mounts) = (read(&root.join("proc/self/cgroup")), read(&root.join("proc/self/mountinfo")));
     let mut all = Vec::new();
@@ -184,7 +182,7 @@ fn groups(root: &Path) -> Vec<(Kind, PathBuf)> {
     all
 }
 
-/// Returns the kind and path of a memory group in a line of `/proc/self/cgroup`.
+/// Returns the kind and the path of the control group in a line of `/proc/self/cgroup`; `None` if the group does not limit memory.
 fn kind(line: &str) -> Option<(Kind, &str)> {
     let mut fields = line.splitn(3, ':').skip(1);
     let (controllers, path) = (fields.next()?, fields.next()?);
@@ -195,7 +193,7 @@ fn kind(line: &str) -> Option<(Kind, &str)> {
     }
 }
 
-/// Returns the mount point of a kind of groups in a line of mountinfo, and the topmost group there.
+/// Returns where a line of `/proc/self/mountinfo` mounts control groups of this kind, and the topmost group there; `None` for other mounts.
 fn mount(line: &str, kind: Kind) -> Option<(&str, &str)> {
     let (place, system) = line.split_once(" - ")?;
     let mut place = place.split(' ').skip(3);
@@ -209,7 +207,7 @@ fn mount(line: &str, kind: Kind) -> Option<(&str, &str)> {
     fits.then_some((mounted, from))
 }
 
-/// Returns the number after a name at the start of a line.
+/// Returns the number after `name`, which starts a line of `text`.
 fn value(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
     line.split_whitespace().next()?.parse().ok()
@@ -228,7 +226,7 @@ fn read(path: &Path) -> String {
 mod tests {
     use super::*;
 
-    /// A tree of files, removed when it is dropped.
+    /// A directory of files, which is deleted on drop.
     struct Tree(PathBuf);
 
     impl Tree {

@@ -1,4 +1,4 @@
-//! Zeroed arrays whose pages appear when they are first touched.
+//! Zeroed arrays. Their pages take memory only after the first access.
 
 use crate::sync::{Arc, atomic};
 use std::{io, ops::Deref, ptr::NonNull};
@@ -33,10 +33,10 @@ unsafe impl<T: 'static> ZeroValid for atomic::AtomicPtr<T> {
     }
 }
 
-/// The pages of a large array.
+/// The page size of a large array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
-    /// Huge pages if the kernel has them: the fastest, but the first write takes 2 MiB.
+    /// Huge pages if the kernel has free ones. They are the fastest, but the first write takes 2 MiB.
     Huge,
     /// Small pages, except after [`Zeroed::make_huge`]: for arrays that may be numerous and nearly empty.
     Small,
@@ -55,10 +55,10 @@ unsafe impl<T: Sync> Sync for Zeroed<T> {}
 
 #[cfg(not(any(miri, feature = "loom")))]
 impl<T: ZeroValid> Zeroed<T> {
-    /// Reserves an array of `n` elements. An array of 2 MiB or more is aligned to that.
+    /// Reserves an array of `n` elements. An array of 2 MiB or more is aligned to 2 MiB.
     ///
     /// # Errors
-    /// If the size overflows or the kernel refuses the address range.
+    /// Fails if the size overflows or the kernel refuses the address range.
     pub fn with_pages(n: usize, pages: Pages) -> io::Result<Self> {
         const { assert!(!std::mem::needs_drop::<T>() && align_of::<T>() <= 4096) };
         let bytes = Self::bytes(n).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -107,9 +107,9 @@ impl<T: ZeroValid> Zeroed<T> {
 
 #[cfg(not(any(miri, feature = "loom")))]
 impl<T> Zeroed<T> {
-    /// Moves the 2 MiB at `HUGE * place` of a large array into one huge page, if the kernel has one. It
-    /// copies the present contents, and readers there wait for about 0.1 ms meanwhile. Partial pages stay as
-    /// they are.
+    /// Moves the 2 MiB at offset `HUGE * place` of a large array into one huge page, if the kernel has one.
+    /// The kernel copies the present contents; meanwhile, for about 0.1 ms, readers of this part wait. A part
+    /// of less than 2 MiB at the end of the array keeps its pages.
     pub fn make_huge(&self, place: usize) {
         let bytes = self.len * size_of::<T>();
         let Some(start) =
@@ -127,7 +127,8 @@ impl<T> Zeroed<T> {
         }
     }
 
-    /// Size of the mapping for `n` elements: at least one byte, because an empty mapping is an error.
+    /// Returns the bytes to map for `n` elements: at least one, because an empty mapping is an error; `None`
+    /// if there are too many.
     fn bytes(n: usize) -> Option<usize> {
         n.checked_mul(size_of::<T>()).map(|b| b.max(1)).filter(|&b| b <= isize::MAX as usize)
     }
@@ -148,7 +149,7 @@ impl<T: ZeroValid> Zeroed<T> {
     /// Allocates an array of `n` elements.
     ///
     /// # Errors
-    /// None with this backend; the signature is that of the mapped backend.
+    /// Never fails with this backend. The signature is that of the mapped backend.
     pub fn with_pages(n: usize, _: Pages) -> io::Result<Self> {
         let elements: Box<[T]> = std::iter::repeat_with(T::zero).take(n).collect();
         let base = NonNull::from(Box::leak(elements)).cast();
@@ -158,7 +159,7 @@ impl<T: ZeroValid> Zeroed<T> {
 
 #[cfg(any(miri, feature = "loom"))]
 impl<T> Zeroed<T> {
-    /// There are no pages here.
+    /// Does nothing: this backend has no pages.
     pub fn make_huge(&self, _: usize) {}
 }
 
@@ -203,8 +204,8 @@ impl<T> std::ops::DerefMut for Zeroed<T> {
     }
 }
 
-/// A shared handle on a [`Zeroed`] array. It contains the address itself, so that an access takes one load,
-/// not two.
+/// A shared handle on a [`Zeroed`] array. It contains the array's address itself, so that an access takes one
+/// load, not two.
 pub struct SharedZeroed<T> {
     base: NonNull<T>,
     len: usize,
@@ -253,7 +254,7 @@ mod tests {
         assert!(Zeroed::<u64>::new(0).unwrap().is_empty());
     }
 
-    /// Resident bytes of a large array.
+    /// Returns the bytes of a large array that are in memory.
     #[cfg(not(miri))]
     fn present<T>(a: &Zeroed<T>) -> usize {
         let bytes = a.len * size_of::<T>();

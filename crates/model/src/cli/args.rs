@@ -21,19 +21,19 @@ pub enum Value {
     Range(u32, u32),
     /// An address.
     Ip(IpAddr),
-    /// An address with its host bits, and a prefix length of at most all its bits.
+    /// An address, which may have host bits, and a prefix length that is at most the address's number of bits.
     Prefix(IpAddr, u8),
     /// An Ethernet address.
     Mac(Mac),
 }
 
-/// A consumed word: the name of the argument or the full keyword, the value, and the place.
+/// A word that the parser consumed: the name of the argument or the full keyword, the value, and the place in the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Taken {
     pub(super) name: String,
     pub(super) value: Value,
     pub(super) span: Range<usize>,
-    /// The round of a repeatable choice; 0 if in none.
+    /// The number of the round, from 1, if the word belongs to a repeatable choice; otherwise 0.
     pub(super) round: u32,
 }
 
@@ -56,14 +56,12 @@ impl Args {
         self.taken.iter().find(|taken| taken.name == name)
     }
 
-    /// True if the keyword `name` (in full, however it was abbreviated), or an argument of that name, was
-    /// given.
+    /// True if the line has the keyword `name` (always the full keyword, even if it was abbreviated) or an argument of that name.
     pub fn has(&self, name: &str) -> bool {
         self.find(name).is_some()
     }
 
-    /// Returns how often the argument `name` was given: more than once only if its syntax has it in several
-    /// places.
+    /// Returns how often the argument `name` was given. It can be more than once only if the command's syntax has it in several places.
     pub fn times(&self, name: &str) -> usize {
         self.taken.iter().filter(|taken| taken.name == name && taken.value != Value::Keyword).count()
     }
@@ -80,7 +78,7 @@ impl Args {
         rounds.map(|words| Args { taken: words.to_vec(), ..self.clone() }).collect()
     }
 
-    /// Returns the full keyword that follows the keyword `name`.
+    /// Returns the full keyword directly after the keyword `name`.
     pub fn behind(&self, name: &str) -> Option<&str> {
         let mut behind = self.taken.iter().skip_while(|taken| taken.name != name).skip(1);
         behind.next().filter(|taken| taken.value == Value::Keyword).map(|taken| taken.name.as_str())
@@ -98,7 +96,7 @@ impl Args {
     /// As [`get`](Args::get), for a mandatory argument.
     ///
     /// # Errors
-    /// Fails if the syntax has no such argument of that type: a fault in the command's declaration.
+    /// Fails if the argument is missing, or has another type in the command's syntax. Both are faults of the command's declaration.
     pub fn need<T: FromArg>(&self, name: &str) -> Result<T, CliError> {
         self.get(name).ok_or_else(|| CliError::new(format!("<{name}> is missing")))
     }
@@ -108,7 +106,7 @@ impl Args {
         self.about(name, CliError::new(message))
     }
 
-    /// Returns the same error about the argument `name`, marked in the line.
+    /// Returns `error`, marked at the argument `name` in the line.
     pub fn about(&self, name: &str, error: CliError) -> CliError {
         let of_name = |t: &&Taken| t.name == name;
         let value = self.taken.iter().filter(of_name).find(|t| t.value != Value::Keyword);
@@ -123,7 +121,7 @@ impl Args {
         &self.call
     }
 
-    /// True if the client wants JSON: for jobs, which write their own output.
+    /// True if the client wants JSON. Only jobs need this, since they write their own output.
     pub fn json(&self) -> bool {
         self.call.json
     }

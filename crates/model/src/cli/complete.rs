@@ -1,4 +1,4 @@
-//! Completion at a place of a line.
+//! Completion of the last word of a line.
 
 use std::borrow::Cow;
 
@@ -10,33 +10,32 @@ use super::registry::Values;
 use super::table::Table;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of next words in the help of a word with several commands.
+/// Maximum number of next words shown as the help of a keyword that belongs to several commands.
 const NEXT: usize = 9;
 /// Maximum number of candidates: a list of thousands helps nobody, and takes memory for each client that asks.
 const MOST: usize = 500;
 
-/// A candidate for the end of a line.
+/// A word that may stand at the end of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
     /// The word, or `<name>` for a free value.
     pub text: String,
     /// Its help.
     pub help: String,
-    /// True if `text` is only a placeholder.
+    /// True if `text` is only a placeholder, which cannot be inserted.
     pub placeholder: bool,
 }
 
 /// The candidates for the end of a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Completion {
-    /// Start of the word that a candidate replaces, in bytes.
+    /// Offset in the line, in bytes, of the word that a candidate replaces.
     pub from: usize,
     /// The candidates.
     pub candidates: Vec<Candidate>,
 }
 
-/// Completes the last word of `line`, or the empty word after white space. `help` returns the help of a
-/// command.
+/// Completes the last word of `line`, or the empty word after white space. `help` returns the help of the command with an index.
 pub(super) fn complete<'g>(
     start: Vec<State<'g>>,
     line: &str,
@@ -85,7 +84,8 @@ pub(super) fn complete<'g>(
     Completion { from, candidates: first_of(candidates) }
 }
 
-/// Returns at most [`MOST`] candidates, with the same common beginning as all of them, and says how many are missing.
+/// Returns at most [`MOST`] of the candidates, and a placeholder that says how many are missing. The returned candidates have the same
+/// common beginning as the whole list.
 fn first_of(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
     let missing = candidates.len().saturating_sub(MOST);
     if missing == 0 {
@@ -106,7 +106,7 @@ fn candidate(text: &str, help: &str, placeholder: bool) -> Candidate {
     Candidate { text: text.into(), help: help.into(), placeholder }
 }
 
-/// Returns the help of the keyword's command, or the next words if several commands have the keyword.
+/// Returns the help of the command that `leaf` belongs to. If `leaf` belongs to several commands, returns the next words instead.
 fn meaning<'g>(states: &[State<'g>], leaf: &Leaf, help: &impl Fn(usize) -> &'g str) -> Cow<'g, str> {
     let after: Vec<State> = states.iter().flat_map(|state| state.after(leaf)).collect();
     match after.split_first() {
@@ -117,7 +117,7 @@ fn meaning<'g>(states: &[State<'g>], leaf: &Leaf, help: &impl Fn(usize) -> &'g s
     }
 }
 
-/// Returns a list of the next words. The end of a command is none.
+/// Returns a list of the words that may come next. The end of a command is not listed.
 fn next_words(states: &[State]) -> String {
     let mut words: Vec<String> = Vec::new();
     for leaf in leaves(states) {

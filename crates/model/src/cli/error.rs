@@ -11,13 +11,13 @@ const CONTEXT: usize = 60;
 /// Maximum length of a message's line, in characters: a message may repeat typed text.
 const LONGEST: usize = 400;
 
-/// A message to the operator, with its place in the line, if it has one.
+/// An error message for the operator, with the part of the line that it is about, if known.
 ///
 /// `Display` gives the message alone; [`render`](CliError::render) puts the line and a mark above it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CliError {
     message: String,
-    /// The line, and the range of bytes in it.
+    /// The line, and the range of bytes that the message is about.
     place: Option<(String, Range<usize>)>,
     notes: Vec<String>,
 }
@@ -28,7 +28,7 @@ impl CliError {
         CliError { message: cut(shown(message)), ..CliError::default() }
     }
 
-    /// Returns the same error about the bytes `span` of `line`, unless it already has a place.
+    /// Returns the same error, marked at the bytes `span` of `line`. An error that already has a place keeps it.
     pub fn at(mut self, line: &str, span: Range<usize>) -> CliError {
         self.place.get_or_insert_with(|| (line.to_owned(), span));
         self
@@ -46,7 +46,7 @@ impl CliError {
         self
     }
 
-    /// Returns the start of the place in `line`, in bytes, if the error is about that line.
+    /// Returns the offset, in bytes, of the error's place in `line`; `None` if the error is not about that line.
     pub fn place_in(&self, line: &str) -> Option<usize> {
         self.place.as_ref().filter(|(of, _)| of == line).map(|(_, span)| span.start)
     }
@@ -57,9 +57,8 @@ impl CliError {
         [self.message.as_str()].into_iter().chain(notes).collect::<Vec<_>>().join("; ")
     }
 
-    /// Returns the error as JSON: `{"error": {"message", "notes", "line", "column", "length"}}`. The column counts the line's
-    /// characters from 1, the length is the number of characters at fault. An error without a place has none of the last
-    /// three.
+    /// Returns the error as JSON: `{"error": {"message", "notes", "line", "column", "length"}}`. `column` counts the line's characters from
+    /// 1, and `length` is the number of marked characters. An error without a place has no `line`, `column` and `length`.
     pub fn json(&self) -> String {
         let place = self.place.as_ref().map(|(line, span)| {
             let characters =
@@ -110,12 +109,12 @@ struct Place<'e> {
     length: usize,
 }
 
-/// Returns the text with safe characters for a terminal.
+/// Returns the text with escapes for characters that control a terminal.
 fn shown(text: impl Into<String>) -> String {
     visible(&text.into()).into_owned()
 }
 
-/// Returns the text with the middle of long lines left out.
+/// Returns the text. The middle of each very long line is left out.
 fn cut(text: String) -> String {
     if text.len() <= LONGEST {
         return text;

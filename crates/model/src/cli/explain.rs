@@ -1,4 +1,4 @@
-//! Errors for lines that are no command, with the expected words.
+//! Errors for lines that are not commands, with the expected words.
 
 use super::error::{CliError, nearest};
 use super::grammar::{Keyword, Kind, Leaf};
@@ -49,8 +49,8 @@ pub(super) fn misfit(states: &[State], line: &str, token: &Token, values: &dyn V
     }
 }
 
-/// Returns the kind of name that the word probably means: if names of one kind are expected, and otherwise only
-/// keywords unlike the word.
+/// Returns the kind of name that the operator probably meant by `word`: besides keywords, only a name of this
+/// kind is expected, and no keyword is similar to `word`.
 fn name_meant<'l>(leaves: &[&'l Leaf], word: &str) -> Option<&'l str> {
     let keyword = |leaf: &&'l Leaf| if let Leaf::Keyword(keyword) = *leaf { Some(keyword) } else { None };
     if nearest(word, leaves.iter().filter_map(keyword).flat_map(Keyword::spellings)).is_some() {
@@ -63,7 +63,7 @@ fn name_meant<'l>(leaves: &[&'l Leaf], word: &str) -> Option<&'l str> {
     }
 }
 
-/// Returns the type of the expected number, if only one number is expected here.
+/// Returns the type of the expected number, if exactly one of the expected elements is a number.
 fn range_meant<'l>(leaves: &[&'l Leaf]) -> Option<&'l Kind> {
     let mut ranges = leaves.iter().filter_map(|leaf| match leaf {
         Leaf::Arg { kind: range @ Kind::Number(_), .. } => Some(range),
@@ -72,7 +72,7 @@ fn range_meant<'l>(leaves: &[&'l Leaf]) -> Option<&'l Kind> {
     ranges.next().filter(|_| ranges.next().is_none())
 }
 
-/// Returns the next elements of the states, each once, in order of declaration.
+/// Returns the elements that may come next in these states, each once, in order of declaration.
 pub(super) fn leaves<'g>(states: &[State<'g>]) -> Vec<&'g Leaf> {
     let mut list: Vec<&Leaf> = Vec::new();
     for leaf in states.iter().flat_map(State::expects) {
@@ -83,7 +83,7 @@ pub(super) fn leaves<'g>(states: &[State<'g>]) -> Vec<&'g Leaf> {
     list
 }
 
-/// Returns a line with the next elements of the states.
+/// Returns a line that lists the elements that may come next in these states.
 pub(super) fn expected(states: &[State]) -> String {
     let leaves = leaves(states);
     let mut list: Vec<String> = leaves.iter().take(LISTED).map(|leaf| describe(leaf)).collect();

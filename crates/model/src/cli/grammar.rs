@@ -44,20 +44,20 @@ pub(super) enum Kind {
     Range,
     /// An address.
     Ip,
-    /// An address with its prefix length; of a family, if one is named.
+    /// An address with a prefix length. If a family is given, the address is of that family.
     Address(Option<Family>),
-    /// A prefix, or an address for a host prefix; of a family, if one is named.
+    /// A prefix, or an address, which means its host prefix. If a family is given, the value is of that family.
     Prefix(Option<Family>),
     /// An Ethernet address.
     Mac,
-    /// A name of this kind that the router's state has.
+    /// The name of something of this kind that exists in the router, such as an interface.
     Name(String),
-    /// A number, or the name of a numbered object of this kind.
+    /// The number or the name of a numbered object of this kind.
     Numbered(String),
 }
 
 impl Kind {
-    /// Returns the type with this name; `objects` are kinds of objects.
+    /// Returns the type called `text`. The kinds of objects in `objects` are types, too.
     fn parse(text: &str, objects: &[&str]) -> Option<Kind> {
         Some(match text {
             "word" => Kind::Word,
@@ -114,12 +114,12 @@ impl Kind {
     }
 }
 
-/// Names an address or a prefix, of a family if one is given.
+/// Returns a description such as "an IPv4 address", or "an IP address" without a family; `what` is the noun.
 fn some(family: Option<Family>, what: &str) -> String {
     family.map_or_else(|| format!("an IP {what}"), |family| format!("an {} {what}", family.name()))
 }
 
-/// Returns the example of the family, or both.
+/// Returns the example of `family`; without a family, both.
 fn such_as(family: Option<Family>, ip4: &str, ip6: &str) -> String {
     match family {
         None => format!("{ip4} or {ip6}"),
@@ -128,10 +128,10 @@ fn such_as(family: Option<Family>, ip4: &str, ip6: &str) -> String {
     }
 }
 
-/// A keyword of the grammar with its synonyms, in small letters.
+/// A keyword of the grammar with its synonyms, in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Keyword {
-    /// Its name for handlers, whatever the spelling.
+    /// The keyword's name for handlers, whichever spelling was typed.
     pub(super) name: String,
     /// The alternative spellings.
     synonyms: Vec<String>,
@@ -148,14 +148,14 @@ impl Keyword {
         [&self.name].into_iter().chain(&self.synonyms).map(String::as_str)
     }
 
-    /// Returns the first spelling that begins with `word`, in any case.
+    /// Returns the first spelling that begins with `word`. Upper and lower case are equal.
     pub(super) fn completed(&self, word: &str) -> Option<&str> {
         self.spellings().find(|spelling| {
             spelling.get(..word.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(word))
         })
     }
 
-    /// True if `word` is one of the spellings, in any case.
+    /// True if `word` is one of the spellings. Upper and lower case are equal.
     pub(super) fn is(&self, word: &str) -> bool {
         self.spellings().any(|spelling| spelling.eq_ignore_ascii_case(word))
     }
@@ -164,7 +164,7 @@ impl Keyword {
 /// An element that consumes one word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Leaf {
-    /// The word itself, or its beginning.
+    /// The keyword itself, or its beginning.
     Keyword(Keyword),
     /// A value.
     Arg {
@@ -181,17 +181,17 @@ pub(super) type Seq = Vec<Item>;
 /// An element of the grammar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Item {
-    /// Consumes one word (or, for text, the rest).
+    /// An element that consumes one word (or, if it is text, the rest of the line).
     Leaf(Leaf),
-    /// Exactly one of these.
+    /// Exactly one of these sequences.
     Choice(Vec<Seq>),
-    /// One of these, once or more.
+    /// One of these sequences, once or more.
     Rounds(Vec<Seq>),
-    /// Each of these at most once, in any order.
+    /// Each of these sequences at most once, in any order.
     Optional(Vec<Seq>),
 }
 
-/// The mark after a repeatable choice.
+/// The mark after a choice that may be repeated.
 const AGAIN: &str = "...";
 
 /// True if a sequence can match nothing.
@@ -203,8 +203,7 @@ fn may_be_empty(seq: &[Item]) -> bool {
     })
 }
 
-/// Reads a declaration; `objects` are kinds of objects, whose names are types of arguments. The error
-/// describes its fault.
+/// Parses the declaration `syntax`. The kinds of objects in `objects` are types of arguments. The error text says what is wrong.
 pub(super) fn parse(syntax: &str, objects: &[&str]) -> Result<Seq, String> {
     let symbols = split(syntax)?;
     if symbols.iter().filter(|symbol| **symbol == AGAIN).count() > 1 {
@@ -238,7 +237,7 @@ fn split(syntax: &str) -> Result<Vec<&str>, String> {
     Ok(symbols)
 }
 
-/// Reads up to a closing bracket or a bar, which it leaves.
+/// Parses up to a closing bracket or a bar, and leaves that in `rest`.
 fn sequence(rest: &mut &[&str], objects: &[&str]) -> Result<Seq, String> {
     let mut seq = Seq::new();
     while let Some((&symbol, after)) = rest.split_first() {
@@ -271,7 +270,7 @@ fn sequence(rest: &mut &[&str], objects: &[&str]) -> Result<Seq, String> {
     Ok(seq)
 }
 
-/// Reads alternatives up to and including `close`.
+/// Parses alternatives up to and including the bracket `close`.
 fn group(rest: &mut &[&str], close: &str, objects: &[&str]) -> Result<Vec<Seq>, String> {
     let mut ways = Vec::new();
     loop {

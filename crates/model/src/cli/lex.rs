@@ -7,8 +7,8 @@ use std::ops::Range;
 /// The word that makes a line of VPP's scripts a comment.
 const COMMENT: &str = "comment";
 
-/// Maximum number of words in a line. Time and stack for a line grow with its words, and the main thread
-/// reads lines of read-only clients.
+/// Maximum number of words in a line. The time and the stack needed for a line grow with its words, and the
+/// main thread parses lines of read-only clients, too.
 pub(super) const MOST_WORDS: usize = 4096;
 
 /// A word of a line.
@@ -16,20 +16,20 @@ pub(super) const MOST_WORDS: usize = 4096;
 pub struct Token<'a> {
     /// The word without its quotes.
     pub text: Cow<'a, str>,
-    /// Its place in the line, quotes included, in bytes.
+    /// The word's range of bytes in the line, quotes included.
     pub span: Range<usize>,
-    /// A quoted word is a value, never a keyword.
+    /// True if the word is quoted. A quoted word is a value, never a keyword.
     pub quoted: bool,
 }
 
-/// The words of a line, and the open quote or comment at its end.
+/// The words of a line. Also says where an unclosed quote or a comment begins.
 #[derive(Debug, Default)]
 pub struct Line<'a> {
     /// In order.
     pub tokens: Vec<Token<'a>>,
-    /// The place of an unclosed quote.
+    /// Offset of the unclosed quote in bytes, if there is one.
     pub open_quote: Option<usize>,
-    /// The start of the comment, or the end of the line.
+    /// Offset of the comment in bytes; the length of the line if there is no comment.
     pub end: usize,
 }
 
@@ -92,7 +92,7 @@ impl<'a> Line<'a> {
         found
     }
 
-    /// As [`read`](Line::read), for a complete line.
+    /// As [`read`](Line::read), but `line` must be complete.
     ///
     /// # Errors
     /// Fails if a quote is not closed, or the line has too many words.
@@ -113,21 +113,21 @@ impl<'a> Line<'a> {
     }
 }
 
-/// True if the whole line is a comment: after `//`, or after VPP's word `comment`.
+/// True if the whole line is a comment: it begins with `//`, or with VPP's word `comment`.
 pub fn is_comment(line: &str) -> bool {
     let first = line.split_whitespace().next().unwrap_or_default();
     first.starts_with("//") || first.eq_ignore_ascii_case(COMMENT)
 }
 
-/// Returns the text after the word `comment` at the start of a line. As a block in braces, it may continue in the
-/// lines below.
+/// Returns the text after the word `comment` at the start of a line. If the text is a block in braces, it may
+/// continue in the following lines.
 pub fn comment(line: &str) -> Option<&str> {
     let line = line.trim_start();
     line.get(..COMMENT.len()).filter(|_| is_comment(line) && !line.starts_with("//"))?;
     line.get(COMMENT.len()..)
 }
 
-/// Returns `word` quoted as needed to be read as this one word.
+/// Returns `word`, quoted if necessary, so that the parser reads it as one word.
 pub fn quote(word: &str) -> Cow<'_, str> {
     let plain = !word.is_empty()
         && word != "|"
@@ -140,8 +140,8 @@ pub fn quote(word: &str) -> Cow<'_, str> {
     Cow::Owned(format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"")))
 }
 
-/// As [`quote`], for a word that may be the last one of a command: there `?` requests help, and `--json`
-/// another format.
+/// As [`quote`], but also quotes `?` and `--json`, for a word that may be the last one of a command: there
+/// `?` requests help, and `--json` JSON output.
 pub fn quote_last(word: &str) -> Cow<'_, str> {
     match word {
         "?" | "--json" | "-j" => Cow::Owned(format!("\"{word}\"")),

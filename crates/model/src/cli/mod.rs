@@ -1,7 +1,7 @@
-//! The command line: one declaration per command, for parsing, abbreviation, help and completion.
+//! The command line. Parsing, abbreviation, help and completion follow from one declaration per command.
 //!
-//! A [`Registry`] holds the commands of the router, each declared by its syntax (see [`grammar`]) and a
-//! function over the router's state.
+//! A [`Registry`] holds the commands of the router. Each is declared by its syntax (see [`grammar`]) and a
+//! function that gets the router's state.
 
 pub mod grammar;
 

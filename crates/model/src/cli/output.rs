@@ -6,52 +6,51 @@ use serde::Serialize;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Bytes of text that a slice makes before they are sent.
+/// A slice of a job ends when it has produced this many bytes of text.
 pub const CHUNK: usize = 64 << 10;
 
-/// The answer of a command: text, the same as data if possible, and the remaining work.
+/// The answer of a command: text, if possible the same as JSON, and a job for the remaining work.
 pub struct Output<C> {
     /// The answer for people; it ends with a line feed, or is empty.
     pub text: String,
     /// The same answer for programs.
     pub json: Option<Value>,
-    /// Continues after text and JSON were sent.
+    /// Continues the command after the text or the JSON was sent.
     pub job: Option<Box<dyn Job<C>>>,
 }
 
-/// The rest of a long command, which runs in slices between which other work gets its turn.
+/// The rest of a long command. It runs in slices, and other work runs between them.
 ///
-/// A job is dropped when its client disconnects. So its `Drop` must undo its work, or schedule the undo in
-/// slices.
+/// A job is dropped when its client disconnects. So its `Drop` must undo the job's work, or schedule that in slices.
 pub trait Job<C> {
     /// Runs for at most about a millisecond. Text appended to `out` is sent to the client.
     fn step(&mut self, cx: &mut C, out: &mut String) -> Step;
 
-    /// Returns the bytes that the job keeps until its client has read the text so far; 0 if they are always few. The
-    /// clients of users other than root have a budget for all their jobs.
+    /// Returns the bytes that the job keeps until its client has read the text so far; 0 if there are never many. All jobs of users other
+    /// than root together have a memory limit.
     fn kept(&self) -> usize {
         0
     }
 }
 
-/// The continuation after a slice of a job.
+/// What happens after a slice of a job.
 #[derive(Debug)]
 pub enum Step {
-    /// The next slice, after other work had its turn.
+    /// The next slice runs after other work had its turn.
     Again,
-    /// The next slice after this time.
+    /// The next slice runs after this time.
     After(Duration),
-    /// Bytes for the client, and then the next slice after other work had its turn. Only if
+    /// The client gets these bytes, and the next slice runs after other work had its turn. Allowed only with
     /// [`Call::binary`](super::Call::binary).
     Data {
         /// Any bytes, unchanged.
         bytes: Vec<u8>,
-        /// The status so far; the client gets it if no more bytes follow.
+        /// The status so far. The client gets it if no more bytes follow.
         told: String,
     },
-    /// The end: the command is complete.
+    /// The command is complete.
     Done,
-    /// The end: the command has failed.
+    /// The command has failed.
     Failed(CliError),
 }
 
@@ -66,14 +65,14 @@ impl<C> Output<C> {
         Output { text: lines(text.into()), ..Output::none() }
     }
 
-    /// Returns an output of a value, and the same as text.
+    /// Returns an output with `value` as JSON, and the same content as `text`.
     pub fn show(value: impl Serialize, text: impl Into<String>) -> Output<C> {
         // Serialization fails for maps whose keys are not strings; then there is only the text.
         let json = serde_json::to_value(value).ok();
         Output { json, ..Output::text(text) }
     }
 
-    /// Returns an output that is only further work.
+    /// Returns an output without text, whose work is all in `job`.
     pub fn job(job: impl Job<C> + 'static) -> Output<C> {
         Output { job: Some(Box::new(job)), ..Output::none() }
     }
@@ -86,7 +85,7 @@ impl<C> Output<C> {
         Output::job(Listing::new(rows, json))
     }
 
-    /// Returns the printed form. As JSON, a text without data is `{"text": …}`.
+    /// Returns what is printed: JSON if `json` is set, otherwise text. Text without a JSON form becomes `{"text": …}`.
     pub fn render(self, json: bool) -> Answer<C> {
         let text = match (json, self.json) {
             (false, _) => self.text,
@@ -98,11 +97,11 @@ impl<C> Output<C> {
     }
 }
 
-/// The output of a command in its printed form.
+/// The output of a command, printed as text or JSON.
 pub struct Answer<C> {
     /// Text or JSON; ends with a line feed, or is empty.
     pub text: String,
-    /// Continues after the text was printed.
+    /// Continues the command after the text was printed.
     pub job: Option<Box<dyn Job<C>>>,
 }
 

@@ -1,8 +1,8 @@
-//! Parsing: follows all grammars at once, word by word, to find the commands that a line may be.
+//! Parsing. It follows the grammars of all commands at once, word by word, to find the commands that a line may be.
 //!
-//! A [`State`] is one way to read the words so far. For each word, every state lists its next elements. A
-//! full keyword beats a value, and a value beats an abbreviated keyword. Parse, completion and the expected
-//! words in an error follow from the remaining states.
+//! A [`State`] is one way to read the words so far. For each word, every state lists the elements that may come next. A full keyword has
+//! precedence over a value, and a value over an abbreviated keyword. The parsed command, the completion and the expected words in an error
+//! follow from the remaining states.
 
 use super::args::{Taken, Value};
 use super::error::CliError;
@@ -23,14 +23,14 @@ struct Rest<'g> {
 
 type Next<'g> = Option<Rc<Rest<'g>>>;
 
-/// Called with an element that may consume the next word, and with the elements after it; with `None` if the command
-/// may end.
+/// Called with an element that may consume the next word, and with the elements after that element. Called with `None` if the command may
+/// end.
 type Visit<'v, 'g> = dyn FnMut(Option<&'g Leaf>, &'g [Item], &Next<'g>) + 'v;
 
 enum Here<'g> {
     Items(&'g [Item]),
     Unordered(Vec<&'g [Item]>),
-    /// The end of the round with this number; another one may follow.
+    /// The end of the round with this number. Another round may follow.
     Round(&'g [Seq], u32),
 }
 
@@ -44,7 +44,7 @@ pub(super) struct State<'g> {
     taken: Option<Rc<Link>>,
 }
 
-/// The consumed words, the last one first; shared by the states that continue from it.
+/// A list of the consumed words, the last one first. States that differ only in later words share it.
 struct Link {
     taken: Taken,
     before: Option<Rc<Link>>,
@@ -67,7 +67,7 @@ impl<'g> State<'g> {
         leaves
     }
 
-    /// Returns the states after a word for this element.
+    /// Returns the states after `element` has consumed a word.
     pub(super) fn after(&self, element: &Leaf) -> Vec<State<'g>> {
         let mut states = Vec::new();
         self.each(&mut |leaf, items, next| {
@@ -118,13 +118,13 @@ fn each_item<'g>(items: &'g [Item], next: &Next<'g>, visit: &mut Visit<'_, 'g>) 
     }
 }
 
-/// Visits each of `ways` as an alternative for the round with this number.
+/// Visits each of `ways` as an alternative for round `number`.
 fn each_round<'g>(ways: &'g [Seq], number: u32, next: &Next<'g>, visit: &mut Visit<'_, 'g>) {
     let end = Some(Rc::new(Rest { here: Here::Round(ways, number), next: next.clone() }));
     ways.iter().for_each(|way| each_item(way, &end, visit));
 }
 
-/// Returns the number of the round of the element before `next`; 0 if it is in none.
+/// Returns the number of the round that the element before `next` belongs to; 0 if it belongs to none.
 fn round(mut next: &Next<'_>) -> u32 {
     while let Some(rest) = next {
         if let Here::Round(_, number) = rest.here {
@@ -157,7 +157,7 @@ fn each_next<'g>(next: &Next<'g>, visit: &mut Visit<'_, 'g>) {
     }
 }
 
-/// How well a word fits an element, the best first.
+/// How well a word fits an element, from best to worst.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
     Keyword,
@@ -198,7 +198,7 @@ fn fit(leaf: &Leaf, tokens: &[Token], line: &str, values: &dyn Values) -> Option
     Some((Fit::Value, value))
 }
 
-/// Reads an address; of this family, if one is named.
+/// Parses an address. If `family` is given, the address must be of that family.
 fn ip(word: &str, family: Option<Family>) -> Option<IpAddr> {
     let fits = |address: &IpAddr| family.is_none_or(|family| Family::of(*address) == family);
     word.parse().ok().filter(fits)
@@ -209,7 +209,7 @@ fn bits(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// Reads an address and a length of at most all its bits.
+/// Parses an address and a prefix length, which is at most the address's number of bits.
 fn prefix(word: &str, family: Option<Family>) -> Option<Value> {
     let (address, len) = word.split_once('/')?;
     let address = ip(address, family)?;
@@ -226,7 +226,7 @@ pub(super) fn number(word: &str) -> Option<u64> {
     }
 }
 
-/// Reads two numbers in order, as `20-22`.
+/// Parses two numbers in ascending order, such as `20-22`.
 fn range(word: &str) -> Option<Value> {
     let (first, last) = word.split_once('-')?;
     let number = |word| number(word).and_then(|n| u32::try_from(n).ok());
@@ -234,10 +234,10 @@ fn range(word: &str) -> Option<Value> {
     (first <= last).then_some(Value::Range(first, last))
 }
 
-/// Follows `states` through all of `tokens`, words of `line`.
+/// Follows `states` through all of `tokens`, which are words of `line`.
 ///
 /// # Errors
-/// Returns the word that no state accepts, with the expected words.
+/// Returns an error at the word that no state accepts, with the expected words.
 pub(super) fn walk<'g>(
     mut states: Vec<State<'g>>,
     line: &str,
@@ -289,7 +289,7 @@ pub(super) fn walk<'g>(
 /// Returns the single command of `line`, and its words.
 ///
 /// # Errors
-/// Fails if no command matches, or more than one; `syntax` returns the declarations for the message.
+/// Fails if no command matches, or more than one. `syntax` returns a command's declaration for the message.
 pub(super) fn decide<'g>(
     states: Vec<State<'g>>,
     line: &str,

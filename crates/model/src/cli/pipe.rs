@@ -1,4 +1,4 @@
-//! Filters behind a command: `show interface | match eth1 | count`.
+//! Filters after a command: `show interface | match eth1 | count`.
 //!
 //! They process the text of a command line by line and slice by slice, so that a long list is never in memory
 //! as a whole.
@@ -22,13 +22,14 @@ const WORDS: [(&str, &str); 3] = [
     ("count", "show the number of lines"),
 ];
 
-/// Limits for filters, which the main thread compiles and runs for read-only clients: filters in a line,
-/// bytes of an expression, bytes of a compiled one and of its cache. Compiling takes a millisecond or two.
+/// Limits for filters, which the main thread compiles and runs for read-only clients, too: filters in a line,
+/// bytes of an expression, bytes of a compiled expression, and bytes of its cache. Compiling an expression
+/// takes a millisecond or two.
 const MOST_FILTERS: usize = 4;
 const MOST_BYTES: usize = 200;
 const MOST_COMPILED: usize = 32 << 10;
 const MOST_CACHED: usize = 64 << 10;
-/// The time of a slice, before other work gets its turn.
+/// Maximum time of a slice, after which other work gets its turn.
 const SLICE: Duration = Duration::from_micros(500);
 
 /// One filter.
@@ -39,7 +40,7 @@ enum Filter {
     Count(u64),
 }
 
-/// A regular expression. It uses only the two search engines that need least memory.
+/// A regular expression. It uses only the two search engines that need the least memory.
 #[derive(Debug)]
 struct Expression {
     regex: Regex,
@@ -47,7 +48,8 @@ struct Expression {
 }
 
 impl Expression {
-    /// Compiles an expression, for bytes and regardless of case. Returns the reason of a refusal.
+    /// Compiles an expression, which matches bytes and ignores case. The error says why the expression is
+    /// refused.
     fn new(text: &str) -> Result<Expression, &'static str> {
         let syntax = syntax::Config::new().case_insensitive(true).unicode(false).utf8(false);
         let config = Config::new()
@@ -69,14 +71,14 @@ impl Expression {
         self.regex.search_half_with(&mut self.cache, &Input::new(line).earliest(true)).is_some()
     }
 
-    /// Returns its memory in bytes.
+    /// Returns the memory of the compiled expression and its cache, in bytes.
     fn bytes(&self) -> usize {
         self.regex.memory_usage() + self.cache.memory_usage()
     }
 }
 
 impl Filter {
-    /// Returns true if the next filter gets this line.
+    /// Returns true if this filter passes `line` on to the next filter.
     fn takes(&mut self, line: &str) -> bool {
         match self {
             Filter::Match(expression) => expression.matches(line),
@@ -93,7 +95,7 @@ impl Filter {
 #[derive(Debug)]
 pub(super) struct Pipe {
     filters: Vec<Filter>,
-    /// The end of the text so far, if its line is not complete.
+    /// The last line of the text so far, if it is not complete.
     begun: String,
 }
 
@@ -102,10 +104,10 @@ fn is_bar(token: &Token<'_>) -> bool {
     !token.quoted && token.text == BAR
 }
 
-/// Splits a line into the command and its filters. A bar without a filter behind it belongs to the command.
+/// Splits a line into the command and its filters. A bar that no filter follows belongs to the command.
 ///
 /// # Errors
-/// Fails for a filter without its expression, or with an invalid one.
+/// Fails if a filter lacks its expression, or the expression is invalid.
 pub(super) fn split(line: &str) -> Result<(&str, Option<Pipe>), CliError> {
     let found = Line::whole(line)?;
     let Some(at) = begins(&found.tokens) else { return Ok((line, None)) };
@@ -121,13 +123,13 @@ pub(super) fn split(line: &str) -> Result<(&str, Option<Pipe>), CliError> {
     Ok((line.get(..end).unwrap_or_default(), Some(Pipe { filters, begun: String::new() })))
 }
 
-/// Returns the place of the first bar that a filter follows.
+/// Returns the index of the first bar that a filter follows.
 fn begins(tokens: &[Token<'_>]) -> Option<usize> {
     let filter = |token: &Token<'_>| !token.quoted && named(&token.text).is_some();
     (1..tokens.len()).find(|at| is_bar(&tokens[*at]) && tokens.get(at + 1).is_some_and(filter))
 }
 
-/// Returns the filter that a word abbreviates.
+/// Returns the only filter that `word` is, or abbreviates.
 fn named(word: &str) -> Option<&'static str> {
     let mut all =
         WORDS.iter().map(|(name, _)| *name).filter(|name| !word.is_empty() && name.starts_with(word));
@@ -165,13 +167,13 @@ fn filter(line: &str, words: &[Token<'_>], rest: &[Token<'_>]) -> Result<Filter,
 }
 
 impl Pipe {
-    /// Filters a command's output, in a job: a slow expression takes milliseconds for 64 KiB.
+    /// Filters a command's output in a job, because a slow expression takes milliseconds for 64 KiB of text.
     pub(super) fn filter<C: 'static>(self, Answer { text, job }: Answer<C>) -> Answer<C> {
         let step = if job.is_some() { Step::Again } else { Step::Done };
         Answer { text: String::new(), job: Some(Box::new(Piped { pipe: self, job, text, at: 0, step })) }
     }
 
-    /// Takes text, and appends the lines that pass.
+    /// Filters `text`, and appends the lines that pass to `out`.
     fn take(&mut self, text: &str, out: &mut String) {
         let mut rest = text;
         while let Some((line, after)) = rest.split_once('\n') {
@@ -203,7 +205,7 @@ impl Pipe {
         }
     }
 
-    /// Appends the output of filters at the end of the text.
+    /// Filters the last line if it has no line feed, and appends the result of each `count`.
     fn end(&mut self, out: &mut String) {
         if !self.begun.is_empty() {
             let last = std::mem::take(&mut self.begun);
@@ -220,15 +222,15 @@ impl Pipe {
     }
 }
 
-/// A command whose text is filtered.
+/// A job that runs a command's job and filters its text.
 struct Piped<C> {
     pipe: Pipe,
     /// The job of the command, if it has one.
     job: Option<Box<dyn Job<C>>>,
-    /// The last text of the command, and how much of it the filters have taken.
+    /// The last text of the command, and how many bytes of it the filters have processed.
     text: String,
     at: usize,
-    /// The continuation of the command after this text.
+    /// What the command's job does after this text.
     step: Step,
 }
 
@@ -287,7 +289,7 @@ pub(super) fn complete(line: &str) -> Option<Completion> {
 mod tests {
     use super::*;
 
-    /// A job that prints parts, one a step.
+    /// A job that prints one part per step.
     struct Parts(Vec<&'static str>);
 
     impl Job<()> for Parts {
@@ -378,7 +380,8 @@ mod tests {
         assert!(split(&long).unwrap_err().render().contains("longer than 200 bytes"));
     }
 
-    /// Clients of any user may use filters, and hold their memory as long as they do not read.
+    /// Clients of any user may use filters, and a filter's memory stays in use while its client does not
+    /// read.
     #[test]
     fn a_filter_needs_little_memory() {
         let text = |n: usize| {

@@ -1,4 +1,4 @@
-//! The registry of commands, and calling one by a line.
+//! The registry of commands. It also runs a command given as a line.
 
 use super::args::{Args, Taken};
 use super::complete::{self, Completion};
@@ -14,49 +14,49 @@ use crate::visible::hidden;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// The names in the router's state, for arguments that must be one of them.
+/// The names that exist in the router, for arguments that must be one of them.
 pub trait Values {
     /// Returns all names of a kind, such as `interface`.
     fn values(&self, kind: &str) -> Vec<String>;
 
-    /// True if `name` is one of them; implement it for kinds with many names.
+    /// True if `name` is a name of this kind. Kinds with many names should implement it, because the default builds the whole list.
     fn has(&self, kind: &str, name: &str) -> bool {
         self.values(kind).iter().any(|value| value == name)
     }
 
-    /// Returns the number of the object with this name, of a kind whose objects have numbers, such as `table`.
+    /// Returns the number of the object called `name`. Its kind is one whose objects have numbers, such as `table`.
     fn number(&self, _kind: &str, _name: &str) -> Option<u32> {
         None
     }
 
-    /// Returns a notice to send with the answer of the last command, in whole lines, and clears it.
+    /// Returns a notice, in whole lines, to send with the answer of the last command, and clears it.
     fn notice(&mut self) -> Option<String> {
         None
     }
 
-    /// Sets the origin of the next command that may change state. A job, which continues after commands of
-    /// other clients, has to keep its own ([`Args::origin`]).
+    /// Sets the origin of the next command that may change state. A job continues after commands of other clients, so it must keep its
+    /// origin itself ([`Args::origin`]).
     fn acts_for(&mut self, _: Origin) {}
 }
 
-/// First words of commands that change no configuration: read-only clients may run them.
+/// First words of commands that change no configuration. Read-only clients may run these commands.
 const READS: [&str; 4] = ["show", "monitor", "ping", "capture"];
 
-/// The answer to filters of JSON.
+/// The error for filters on JSON.
 const NO_JSON: &str = "filters ('|') work on text: remove --json, or filter the JSON with jq";
 
 /// How a command was called.
 #[derive(Clone, Debug, Default)]
 pub struct Call {
-    /// JSON instead of text.
+    /// True if the client wants JSON instead of text.
     pub json: bool,
-    /// The directory of the client, for relative paths.
+    /// The client's working directory, for relative paths.
     pub directory: PathBuf,
-    /// Number of nested `exec` commands.
+    /// Number of `exec` commands that this call is nested in.
     pub depth: u8,
     /// True if only commands that change nothing are allowed.
     pub read_only: bool,
-    /// True if the client accepts bytes.
+    /// True if the client accepts binary data.
     pub binary: bool,
     /// The front end of the call.
     pub front_end: FrontEnd,
@@ -64,17 +64,17 @@ pub struct Call {
     pub peer: Peer,
 }
 
-/// The function of a command.
+/// The function that runs a command.
 pub type Handler<C> = Box<dyn Fn(&mut C, &Args) -> Result<Output<C>, CliError>>;
 
-/// The function of a command that works on the commands themselves.
+/// The function of a command that needs the registry instead of the state.
 pub type OwnHandler<C> = fn(&Rc<Registry<C>>, &Args) -> Result<Output<C>, CliError>;
 
 struct Command<C> {
     syntax: String,
     help: String,
     grammar: Seq,
-    /// True if it changes nothing.
+    /// True if the command changes nothing.
     reads: bool,
     run: Run<C>,
 }
@@ -86,14 +86,14 @@ enum Run<C> {
     Report(&'static [&'static str]),
 }
 
-/// The commands over a state `C`.
+/// The commands. Their functions get the state `C`.
 pub struct Registry<C> {
     commands: Vec<Command<C>>,
-    /// Kinds of objects, whose names are types of arguments.
+    /// Kinds of objects. The name of each kind is a type of arguments.
     objects: Vec<&'static str>,
-    /// Commands of features that are in each report, after its own list.
+    /// Commands that features add to every report, after the report's own commands.
     supports: Vec<String>,
-    /// Commands missing in this program, with the reason.
+    /// Commands that this program does not support, with the reason.
     left_out: Vec<LeftOut>,
 }
 
@@ -101,10 +101,10 @@ pub struct Registry<C> {
 /// of any command is shorter.
 const DEEP: usize = 32;
 
-/// The argument for the rest of a missing command.
+/// Name of the argument that takes the rest of a refused line.
 const REST: &str = "rest";
 
-/// A command missing in this program.
+/// A command that this program does not support.
 struct LeftOut {
     grammar: Seq,
     why: String,
@@ -119,7 +119,7 @@ impl<C: Values + 'static> Default for Registry<C> {
 }
 
 impl<C: Values + 'static> Registry<C> {
-    /// Returns a registry with `help`.
+    /// Returns a registry with only the command `help`.
     pub fn new() -> Registry<C> {
         let mut registry = Registry {
             commands: Vec::new(),
@@ -136,7 +136,7 @@ impl<C: Values + 'static> Registry<C> {
         registry
     }
 
-    /// Refuses these commands, for this reason. They are not listed.
+    /// Refuses lines that begin one of `commands`, with the reason `why`. These commands are not listed.
     pub fn leave_out(&mut self, commands: Registry<C>, why: String) {
         let commands = commands.commands.into_iter().filter(|command| !matches!(command.run, Run::Help));
         self.left_out.extend(commands.map(|command| LeftOut {
@@ -146,8 +146,8 @@ impl<C: Values + 'static> Registry<C> {
         }));
     }
 
-    /// Refuses lines with this beginning, whatever follows, if no command matches as many words. They are not
-    /// listed.
+    /// Refuses lines that begin with `beginning`, with the reason `why`, unless a command matches at least as many words. These lines are
+    /// not listed.
     ///
     /// # Panics
     /// As [`add`](Self::add).
@@ -159,18 +159,16 @@ impl<C: Values + 'static> Registry<C> {
         self.left_out.push(LeftOut { grammar, why, whole: true });
     }
 
-    /// Makes the name of a kind of objects a type of arguments: the name of such an object, listed by
-    /// [`Values`].
+    /// Makes `kind`, a kind of objects, a type of arguments. Such an argument is the name of an object that [`Values`] lists.
     pub fn objects(&mut self, kind: &'static str) {
         self.objects.push(kind);
     }
 
-    /// Declares a command: its syntax (see [`grammar`]), one sentence of help, its function. If its first
-    /// word is in `READS`, it changes no configuration, and read-only clients may run it.
+    /// Declares a command: its syntax (see [`grammar`]), one sentence of help, and its function. If its first word is in `READS`, the
+    /// command changes no configuration, and read-only clients may run it.
     ///
     /// # Panics
-    /// Panics if the syntax is faulty. Declarations are constants of the program, so a test that registers
-    /// all of them finds it.
+    /// Panics if the syntax is faulty. Declarations are constants of the program, so a test that registers all of them finds the fault.
     pub fn add(
         &mut self,
         syntax: &str,
@@ -181,7 +179,7 @@ impl<C: Values + 'static> Registry<C> {
         self.insert(syntax, help, reads, Run::Handler(Box::new(handler)));
     }
 
-    /// Declares a command that works on the commands themselves, and may change the configuration.
+    /// Declares a command whose function needs the registry. It may change the configuration.
     ///
     /// # Panics
     /// As [`add`](Self::add).
@@ -189,12 +187,12 @@ impl<C: Values + 'static> Registry<C> {
         self.insert(syntax, help, false, Run::Own(handler));
     }
 
-    /// Adds a command, which must change nothing, to each report, after the report's own list.
+    /// Adds `command` to every report, after the report's own commands. It must not change anything.
     pub fn supports(&mut self, command: String) {
         self.supports.push(command);
     }
 
-    /// Declares a command that shows the output of several others, one after the other, each under a heading.
+    /// Declares a command that runs several others, one after the other, and shows the output of each under a heading.
     ///
     /// # Panics
     /// As [`add`](Self::add).
@@ -202,7 +200,7 @@ impl<C: Values + 'static> Registry<C> {
         self.insert(syntax, help, true, Run::Report(commands));
     }
 
-    /// Returns every command's syntax and sentence of help, in order of the syntax.
+    /// Returns the syntax and the help of every command, in order of the syntax.
     pub fn declarations(&self) -> Vec<(&str, &str)> {
         let mut all: Vec<_> = self.commands.iter().map(|c| (c.syntax.as_str(), c.help.as_str())).collect();
         all.sort_unstable();
@@ -218,9 +216,8 @@ impl<C: Values + 'static> Registry<C> {
         }
     }
 
-    /// Runs a line; an empty one does nothing. `--json` or `-j` as its last word requests JSON, `?` the
-    /// candidates at this place. Filters of its text may follow: `| match EXPRESSION`, `| except EXPRESSION`,
-    /// `| count`.
+    /// Runs a line; an empty one does nothing. `--json` or `-j` as its last word requests JSON, and `?` requests the words that may come
+    /// next. Filters for the command's text may follow: `| match EXPRESSION`, `| except EXPRESSION`, `| count`.
     ///
     /// # Errors
     /// Returns an error in the line, or the error of the command.
@@ -279,7 +276,7 @@ impl<C: Values + 'static> Registry<C> {
         Ok(answer)
     }
 
-    /// Checks that a line is empty, or is a command by its form and the existing names.
+    /// Checks, without running it, that `line` is empty or a valid command whose names exist.
     ///
     /// # Errors
     /// Returns the error in the line.
@@ -293,7 +290,7 @@ impl<C: Values + 'static> Registry<C> {
         self.decide(line, &found, values).map(|_| ())
     }
 
-    /// True if the first word of a line begins a command.
+    /// True if a command begins with the first word of `line`.
     pub fn begins(&self, line: &str, values: &dyn Values) -> bool {
         let found = Line::read(line);
         found.tokens.get(..1).is_some_and(|first| parse::walk(self.start(), line, first, values).is_ok())
@@ -317,8 +314,8 @@ impl<C: Values + 'static> Registry<C> {
         })
     }
 
-    /// Returns why a missing command that matches more than `depth` of a line's words is not supported;
-    /// `None` if there is no such command, or if several reasons fit.
+    /// Returns why a command that this program does not support is missing, if the command matches more than `depth` words of the line.
+    /// Returns `None` if there is no such command, or if the reasons of several such commands differ.
     fn refusal(&self, line: &str, found: &Line<'_>, values: &dyn Values, depth: usize) -> Option<&str> {
         let start: Vec<State<'_>> = self
             .left_out
@@ -346,7 +343,7 @@ impl<C: Values + 'static> Registry<C> {
         (1..=found.tokens.len().min(DEEP)).take_while(fits).count()
     }
 
-    /// Returns the candidates at the end of `line`, for read-only or for all clients.
+    /// Returns the candidates for the end of `line`. If `read_only` is set, they are only of commands that read-only clients may run.
     pub fn complete(&self, cx: &C, line: &str, read_only: bool) -> Completion {
         if let Some(filters) = pipe::complete(line) {
             return filters;
@@ -384,7 +381,7 @@ impl<C: Values + 'static> Registry<C> {
     }
 }
 
-/// Removes the words at the end of a line that request JSON, and returns true if there were any.
+/// Removes the words at the end of a line that request JSON. Returns true if there were any.
 fn take_json(found: &mut Line<'_>) -> bool {
     let mut asked = false;
     while let Some(last) =

@@ -1,26 +1,27 @@
-//! A report: the answers of several commands, one after the other, as one.
+//! A report: the answers of several commands as one answer.
 
 use super::output::{Answer, Job, Step};
 use super::registry::{Call, Registry, Values};
 use std::rc::Rc;
 use std::vec;
 
-/// Commands that run one after the other, each in its own slices. The output of each is under a heading; as
-/// JSON all are one object with a name for each. A failed command shows its error, and the next one runs.
+/// Commands that run one after the other, each in its own slices. The output of each is under a heading. As
+/// JSON, the report is one object, whose names are the commands. If a command fails, its error is shown, and
+/// the next command runs.
 pub(super) struct Report<C> {
     registry: Rc<Registry<C>>,
     commands: vec::IntoIter<String>,
     call: Call,
     /// The running command.
     job: Option<Box<dyn Job<C>>>,
-    /// True if a command ran before this one.
+    /// True if a command has already been started.
     begun: bool,
-    /// True if the command has printed something.
+    /// True if the running command has printed something.
     said: bool,
 }
 
 impl<C: Values + 'static> Report<C> {
-    /// Returns a report of these commands, none of which changes anything.
+    /// Returns a report of `commands`. Commands that change something fail.
     pub(super) fn new(registry: Rc<Registry<C>>, commands: Vec<String>, call: &Call) -> Report<C> {
         let call = Call { read_only: true, ..call.clone() };
         Report { registry, commands: commands.into_iter(), call, job: None, begun: false, said: false }
@@ -52,7 +53,7 @@ impl<C: Values + 'static> Report<C> {
         self.said |= !text.is_empty();
     }
 
-    /// Ends the part of a command that is complete.
+    /// Ends the output of the command that is complete.
     fn end(&mut self, out: &mut String) {
         if self.call.json {
             if !self.said {
@@ -65,7 +66,8 @@ impl<C: Values + 'static> Report<C> {
         }
     }
 
-    /// Writes the error of a command that failed before any output: show commands fail at once, or not at all.
+    /// Writes the error of a command that failed before any output. Show commands fail at once, or not at
+    /// all.
     fn fail(&mut self, why: &str, out: &mut String) {
         let text = match self.call.json {
             true => serde_json::json!({ "error": why }).to_string(),

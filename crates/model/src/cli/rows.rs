@@ -1,4 +1,4 @@
-//! Potentially long lists: shown page by page, in slices between which other work gets its turn.
+//! Potentially long lists. They are shown page by page, in slices between which other work gets its turn.
 
 use super::output::{CHUNK, Job, Step};
 use serde::Serialize;
@@ -6,26 +6,27 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
-/// The time of a slice, before other work gets its turn.
+/// Maximum time of a slice, after which other work gets its turn.
 const SLICE: Duration = Duration::from_micros(500);
 
-/// The number of rows in a page.
+/// The usual number of rows in a page.
 pub const PAGE: usize = 64;
 
-/// A potentially long list, as a cursor. It remembers its position, not the rows, since those change while
-/// other work gets its turn. A row that exists all the time is shown once.
+/// A potentially long list, read with a cursor. The cursor remembers its position, not the rows, because the
+/// rows may change while other work gets its turn. A row that exists all the time is shown exactly once.
 pub trait Rows<C> {
-    /// A row; `--json` shows it.
+    /// A row, in the form that `--json` shows.
     type Row: Serialize;
 
-    /// Appends the next page, about [`PAGE`] rows; or none, if it found none within a fraction of a
-    /// millisecond. Returns true if there may be more.
+    /// Appends the next page, of about [`PAGE`] rows, to `page`. Appends no rows if it found none within a
+    /// fraction of a millisecond. Returns true if there may be more.
     fn next(&mut self, cx: &C, page: &mut Vec<Self::Row>) -> bool;
 
-    /// Writes a page as text. Headings belong before the first page, which is empty if the list is.
+    /// Writes a page as text. The first call also writes the headings; its page is empty if the list is
+    /// empty.
     fn text(&mut self, page: &[Self::Row], out: &mut String);
 
-    /// Returns the bytes that the cursor keeps between two pages; 0 if they are always few.
+    /// Returns the bytes that the cursor keeps between two pages; 0 if there are never many.
     fn kept(&self) -> usize {
         0
     }
@@ -39,7 +40,7 @@ pub(super) struct Listing<R, T> {
     rows: R,
     page: Vec<T>,
     json: bool,
-    /// True if anything was written.
+    /// True if anything was written: an element, or in text at least the headings.
     begun: bool,
 }
 
@@ -93,11 +94,12 @@ fn element(row: &impl Serialize, begun: &mut bool, out: &mut String) {
     }
 }
 
-/// Sorts many values without ever sorting all at once: they arrive in runs, each of which is sorted alone.
+/// Sorts many values without sorting all of them at once: they are added in runs, and each run is sorted
+/// alone.
 pub struct Merge<T> {
-    /// Each with its smallest value last.
+    /// The sorted runs; each has its smallest value last.
     runs: Vec<Vec<T>>,
-    /// The smallest value of each non-empty run, and its run.
+    /// The smallest value of each non-empty run, and the index of the run.
     heads: BinaryHeap<Reverse<(T, usize)>>,
 }
 
@@ -109,7 +111,7 @@ impl<T: Ord> Default for Merge<T> {
 }
 
 impl<T: Ord + Copy> Merge<T> {
-    /// Returns the memory of the values in bytes.
+    /// Returns the memory that the values occupy, in bytes.
     pub fn bytes(&self) -> usize {
         self.runs.iter().map(Vec::capacity).sum::<usize>() * size_of::<T>()
     }
@@ -119,13 +121,13 @@ impl<T: Ord + Copy> Merge<T> {
         self.heads.is_empty()
     }
 
-    /// Returns the smallest remaining value, if it is wanted.
+    /// Removes and returns the smallest remaining value, if `wanted` returns true for it.
     pub fn next_if(&mut self, wanted: impl FnOnce(T) -> bool) -> Option<T> {
         let Reverse((value, _)) = *self.heads.peek()?;
         wanted(value).then(|| self.next()).flatten()
     }
 
-    /// Adds values, in any order.
+    /// Adds a run of values, in any order.
     pub fn add(&mut self, mut run: Vec<T>) {
         run.sort_unstable_by_key(|value| Reverse(*value));
         self.heads.extend(run.pop().map(|first| Reverse((first, self.runs.len()))));
@@ -136,7 +138,7 @@ impl<T: Ord + Copy> Merge<T> {
 impl<T: Ord + Copy> Iterator for Merge<T> {
     type Item = T;
 
-    /// Returns the smallest remaining value.
+    /// Removes and returns the smallest remaining value.
     fn next(&mut self) -> Option<T> {
         let mut head = self.heads.peek_mut()?;
         let Reverse((value, run)) = *head;
@@ -154,7 +156,7 @@ mod tests {
     use crate::cli::{Answer, Output};
     use proptest::prelude::*;
 
-    /// Counts to a number that may change.
+    /// A list of the numbers up to a limit that may change.
     struct Count(u32);
 
     impl Rows<u32> for Count {

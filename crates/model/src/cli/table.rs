@@ -2,16 +2,16 @@
 
 use std::fmt;
 
-/// Rows under headings, two spaces between the columns and none at the end of a line. A column of numbers
-/// only is aligned to the right.
+/// Rows under headings. There are two spaces between columns, and none at the end of a line. A column that
+/// contains only numbers is aligned to the right.
 ///
-/// A potentially long table is written page by page: columns are as wide as the first page needs, and get
-/// wider when a later one needs more.
+/// A potentially long table is written page by page. The columns are as wide as the first page needs, and
+/// become wider when a later page needs more.
 pub struct Table {
     headings: Vec<String>,
     rows: Vec<Vec<String>>,
-    /// The layout of the rows written so far: width in characters, and whether it is aligned to the right.
-    /// Empty at first.
+    /// The layout of the rows written so far: for each column, its width in characters, and whether it is
+    /// aligned to the right. Empty before the first row is written.
     columns: Vec<(usize, bool)>,
 }
 
@@ -27,7 +27,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Writes the rows since the last call, the first time with the headings.
+    /// Writes the rows added since the last call. The first call also writes the headings.
     pub fn flush(&mut self, out: &mut String) {
         let (columns, first) = (self.layout(), self.columns.is_empty());
         for cells in first.then_some(&self.headings).into_iter().chain(&self.rows) {
@@ -37,7 +37,7 @@ impl Table {
         self.rows.clear();
     }
 
-    /// Returns the layout that the columns need now.
+    /// Returns the layout of the columns, wide enough for the rows not yet written.
     fn layout(&self) -> Vec<(usize, bool)> {
         let width = |(n, heading): (usize, &String)| {
             let cells = || self.rows.iter().filter_map(move |row| row.get(n));
@@ -72,7 +72,7 @@ fn line(cells: &[String], columns: &[(usize, bool)], out: &mut String) {
     out.push('\n');
 }
 
-/// The lines of an unwritten table, each with a line feed.
+/// Displays the lines of a table that was never flushed, each with a line feed.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (columns, mut out) = (self.layout(), String::new());

@@ -1,4 +1,4 @@
-//! The whole command line, over a toy router: input and answers.
+//! Tests of the whole command line with a toy router: input lines, and their answers.
 
 use super::args::{Taken, Value};
 use super::grammar::{self, Item, Kind, Leaf};
@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// Two interfaces and a node, and what the handlers did.
+/// A toy router with two interfaces and a node. It logs what the handlers did.
 #[derive(Default)]
 struct Toy {
     log: Vec<String>,
@@ -64,7 +64,7 @@ fn registry() -> Rc<Registry<Toy>> {
     Rc::new(registry)
 }
 
-/// Returns the words as they were read, or the error in full.
+/// Returns the words as the parser read them, or the full error.
 fn run(line: &str) -> Result<String, String> {
     let mut toy = Toy::default();
     registry().run(&mut toy, line, Call::default()).map_err(|error| error.render())?;
@@ -431,8 +431,8 @@ fn help_lists_commands_with_this_beginning() {
     assert!(run("help nonsense").is_err());
 }
 
-/// Generates a sentence of a grammar, and the expected reading of its words: `pick` makes the choices; it
-/// gets the number of ways and returns one of them.
+/// Generates a sentence of a grammar, and how the parser must read its words. `pick` makes the choices: it
+/// gets the number of alternatives and returns the index of one.
 fn sentence(items: &[Item], pick: &mut dyn FnMut(usize) -> usize, out: &mut Vec<(String, Taken)>) {
     for item in items {
         match item {

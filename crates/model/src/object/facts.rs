@@ -1,4 +1,4 @@
-//! Indexes of a tree's objects, for kinds with potentially many objects.
+//! Indexes of a tree's objects, so that kinds with very many objects are not searched.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::{Fact, Get, Value, World};
 use crate::key::{Key, KindInfo, MANY, Need};
 use crate::tuple::Tuple;
 
-/// How often each tuple occurs, by name of an index or role; never zero.
+/// Tuples under the name of an index or of a role, each with its number of occurrences, which is never zero.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Counts(BTreeMap<&'static str, BTreeMap<Tuple, u32>>);
 
@@ -32,12 +32,12 @@ impl Counts {
         self.0.get(name).and_then(|all| all.get(tuple)).copied().unwrap_or(0)
     }
 
-    /// Returns how often each tuple of a name occurs; `None` if the name has no tuples.
+    /// Returns the tuples under `name`, each with its number of occurrences; `None` if there are none.
     pub fn named(&self, name: &str) -> Option<&BTreeMap<Tuple, u32>> {
         self.0.get(name)
     }
 
-    /// Returns the tuples of a name from a tuple on.
+    /// Returns the tuples under `name` that are not less than `tuple`, each with its number of occurrences.
     pub fn from<'c>(&'c self, name: &str, tuple: &Tuple) -> impl Iterator<Item = (&'c Tuple, u32)> + use<'c> {
         let all = self.0.get(name).map(|all| all.range::<Tuple, _>(tuple..));
         all.into_iter().flatten().map(|(tuple, n)| (tuple, *n))
@@ -53,18 +53,19 @@ impl Counts {
     }
 }
 
-/// The index of objects: how many of them have each place and each need.
+/// The index of a tree: how many objects have each [`Fact`], and how many have each need.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
-    /// The objects' own places.
+    /// Number of objects for each fact.
     pub facts: Counts,
-    /// The needs of kinds with potentially many objects, except for their containers.
+    /// Number of objects for each need: only of kinds with potentially many objects, and without the needs
+    /// for containers.
     pub needs: Counts,
     /// The kinds with potentially many objects, and the number of their objects.
     many: BTreeMap<&'static str, (&'static KindInfo, usize)>,
 }
 
-/// The name identifies the kind.
+/// Compares kinds by name, which is unique.
 impl PartialEq for Index {
     fn eq(&self, other: &Index) -> bool {
         let many =
@@ -83,7 +84,7 @@ impl Index {
         index
     }
 
-    /// Adds an object; `get` returns any object.
+    /// Adds an object. `get` returns any object of the tree.
     pub fn add<W: World>(&mut self, key: &Key, value: &Value<W>, get: Get<'_, W>) {
         value.facts(key, get, &mut |Fact { index, place }| self.facts.add(index, place, 1));
         let kind = key.kind();
@@ -101,7 +102,7 @@ impl Index {
         });
     }
 
-    /// Replaces the entries of changed objects.
+    /// Replaces the entries of changed objects: `was` by `now`.
     pub fn replace(&mut self, Changed { was, now }: Changed) {
         self.facts.replace(&was.facts, now.facts);
         self.needs.replace(&was.needs, now.needs);
@@ -123,14 +124,15 @@ impl Index {
         self.many.values().map(|(kind, _)| *kind)
     }
 
-    /// True if an object of a kind with potentially many objects has this need, other than as its container.
+    /// True if an object of a kind with potentially many objects has this need, except as the need for its
+    /// container.
     pub fn has_need(&self, need: &Need) -> bool {
         let (role, id) = need.place();
         self.needs.of(role, id) > 0
     }
 }
 
-/// The index of a transaction's changes.
+/// The index entries of a transaction's objects, before and after it.
 #[derive(Default)]
 pub(crate) struct Changed {
     pub(super) was: Index,

@@ -1,5 +1,5 @@
-//! Objects that an operator configures, and trees of them. The type of an object defines how it is checked, made,
-//! changed, removed and written.
+//! Objects that an operator configures, and trees of them. The type of an object defines how the object is checked, made, changed, removed
+//! and written.
 
 mod facts;
 mod tree;
@@ -18,7 +18,7 @@ pub use value::Value;
 pub use view::View;
 pub(crate) use view::others;
 
-/// Why a change was refused. No change was made then.
+/// Why a change was refused. A refused change has changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused(pub String);
 
@@ -37,9 +37,9 @@ pub fn refuse<T>(why: impl Into<String>) -> Result<T, Refused> {
     Err(Refused(why.into()))
 }
 
-/// The world to which objects are applied.
+/// What the objects configure: the running router, or a substitute in tests.
 pub trait World: Sized + 'static {
-    /// Its abilities, for checks on other threads.
+    /// What the router supports, for checks of objects on other threads.
     type Abilities: Send + Sync;
 
     /// Returns its abilities.
@@ -51,31 +51,31 @@ pub trait World: Sized + 'static {
     /// Called when a transaction has ended, successfully or not.
     fn end(&mut self);
 
-    /// Completes [incomplete](Object::is_complete) objects. `wanted` are all changed objects, or a whole
-    /// tree, in order; `now` is the current tree.
+    /// Completes [incomplete](Object::is_complete) objects. `wanted` contains all changed objects, or a whole tree, in order; `now` is the
+    /// current tree.
     fn complete(now: &Snapshot<Self>, wanted: Vec<(&Key, &mut Value<Self>)>);
 }
 
 /// The effect of an object's change on the objects that need it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// No effect: the object stays in place.
+    /// No effect: the object stays in place, and so do the objects that need it.
     Stays,
     /// The object is removed and recreated, and so are the objects that need it.
     Anew,
-    /// The object moves to another place; [some](Kind::MOVES) of the objects that need it are removed and recreated.
+    /// The object moves to another place. The objects that need it are removed and recreated if [their kind](Kind::MOVES) requires that.
     Moved,
 }
 
 /// An object that an operator may configure.
 pub trait Object<W: World>: Kind + Any + Clone + Debug + PartialEq + Send + Sync {
-    /// Checks that the object is possible in `view`, the tree as it would be.
+    /// Checks that the object is valid in `view`, the tree after the transaction.
     ///
     /// # Errors
     /// Returns the reason if not.
     fn validate(&self, key: &Self::Key, view: &View<'_, W>, abilities: &W::Abilities) -> Result<(), Refused>;
 
-    /// Checks that the tree is possible without the object, which no other object needs.
+    /// Checks that the tree is valid without the object. No other object needs the object.
     ///
     /// # Errors
     /// Returns the reason if not.
@@ -83,58 +83,59 @@ pub trait Object<W: World>: Kind + Any + Clone + Debug + PartialEq + Send + Sync
         Ok(())
     }
 
-    /// Applies the object to the world, in place of `old`: completely or not at all.
+    /// Makes the object in `world`, or changes `old` to it: completely or not at all.
     ///
     /// # Errors
     /// Returns the reason if that fails.
     fn apply(&self, key: &Self::Key, old: Option<&Self>, world: &mut W) -> Result<(), Refused>;
 
-    /// Removes the object from the world.
+    /// Removes the object from `world`.
     ///
     /// # Errors
     /// Returns the reason if that fails.
     fn withdraw(&self, key: &Self::Key, world: &mut W) -> Result<(), Refused>;
 
-    /// Returns the commands that would make it. `indices`: with the index of an interface, which is not
-    /// needed if all are in order.
+    /// Returns the commands that would make the object. With `indices`, the command of an interface contains the interface's index.
+    /// Without, interfaces get their indices in the order of the commands.
     fn dump(&self, key: &Self::Key, indices: bool) -> Vec<String>;
 
-    /// Reports values that are valid but probably a mistake: a sentence each, with the solution.
+    /// Reports valid values that are probably a mistake: for each, one sentence that includes the solution.
     fn warnings(&self, _: &mut dyn FnMut(String)) {}
 
-    /// Reports its needs; not called for a kind that [needs nothing](Kind::NEEDS).
+    /// Reports the object's needs. Not called for a kind that [needs nothing](Kind::NEEDS).
     fn needs(&self, _: &Self::Key, _: &mut dyn FnMut(Need)) {}
 
-    /// Returns the effect of a change from `old` to this on the objects that need it.
+    /// Returns how a change from `old` to this value affects the objects that need this object.
     fn effect(&self, _old: &Self) -> Effect {
         Effect::Stays
     }
 
-    /// Returns the part of the object that stays while other objects are removed, before it is changed to `new`.
+    /// Returns the value that the object has in between when it is changed to `new`: after other objects are removed, and before new ones
+    /// are made.
     fn staying(&self, _new: &Self) -> Option<Self> {
         Some(self.clone())
     }
 
-    /// Reports the places under which others find it; `get` returns any object.
+    /// Reports the facts by which other objects find this one. `get` returns any object.
     fn facts(&self, _: &Self::Key, _get: Get<'_, W>, _: &mut dyn FnMut(Fact)) {}
 
-    /// Returns another object whose facts change with this one.
+    /// Returns the key of another object whose facts change when this object changes.
     fn touches(_: &Self::Key) -> Option<Key> {
         None
     }
 
-    /// True if the object is complete.
+    /// True if the object has all its values. [`World::complete`] adds missing ones.
     fn is_complete(&self) -> bool {
         true
     }
 
-    /// Returns the same object for clients that may not see secrets; `None` if it has none.
+    /// Returns the same object without its secrets, for clients that may not see them; `None` if it has no secrets.
     fn without_secrets(&self) -> Option<Self> {
         None
     }
 }
 
-/// A place under which an object can be found: an index, and a tuple in it, which many objects may share.
+/// An entry of an object in an index, by which the object can be found: the index's name, and a tuple, which many objects may share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fact {
     pub(crate) index: &'static str,
@@ -142,7 +143,7 @@ pub struct Fact {
 }
 
 impl Fact {
-    /// Returns a place in an index.
+    /// Returns an entry for the index `index`.
     pub fn new(index: &'static str, place: impl Push) -> Fact {
         Fact { index, place: Tuple::of(&place) }
     }

@@ -11,7 +11,7 @@ use crate::key::{Key, Need, Range};
 /// Every object by its key.
 pub type Tree<W> = BTreeMap<Key, Value<W>>;
 
-/// Returns any object of a tree.
+/// A function that returns any object of a tree.
 pub type Get<'t, W> = &'t (dyn Fn(&Key) -> Option<&'t Value<W>> + 't);
 
 /// A change of one object: its new value, or `None` to remove it.
@@ -23,7 +23,7 @@ pub struct Change<W> {
 }
 
 impl<W> Change<W> {
-    /// Returns a change that sets the object.
+    /// Returns a change that sets the object to `value`.
     pub fn set(key: Key, value: impl Into<Value<W>>) -> Change<W> {
         Change { key, value: Some(value.into()) }
     }
@@ -46,8 +46,8 @@ impl<W> fmt::Debug for Change<W> {
     }
 }
 
-/// A tree and its indexes at some moment. Taking a snapshot takes no time, whatever its size. While a snapshot
-/// exists, a change of the store copies everything.
+/// A tree and its indexes at some moment. Taking a snapshot is fast, whatever its size. While a snapshot exists, a change of the store
+/// copies the whole tree.
 pub struct Snapshot<W> {
     tree: Arc<Tree<W>>,
     index: Arc<Index>,
@@ -82,23 +82,23 @@ impl<W: World> Snapshot<W> {
         &self.tree
     }
 
-    /// Returns a view without changes.
+    /// Returns a view of the tree without changes.
     pub fn view(&self) -> View<'_, W> {
         View::of(&self.tree, &self.index)
     }
 
-    /// Returns a view with these changes.
+    /// Returns a view of the tree with these changes.
     pub fn view_with<'s>(&'s self, changes: &'s BTreeMap<Key, Option<Value<W>>>) -> View<'s, W> {
         self.view().with(changes.iter().map(|(key, value)| (key, value.as_ref())).collect())
     }
 
-    /// Records the changes in the tree only; no step is run.
+    /// Makes the changes in this tree only. The router is not changed.
     pub fn take(&mut self, changes: BTreeMap<Key, Option<Value<W>>>) {
         let found = self.view_with(&changes).changed;
         self.change(changes, found);
     }
 
-    /// Makes changes whose index is `found`.
+    /// Makes the changes. `found` contains their index entries.
     pub(crate) fn change(&mut self, changes: BTreeMap<Key, Option<Value<W>>>, found: Changed) {
         Arc::make_mut(&mut self.index).replace(found);
         let tree = Arc::make_mut(&mut self.tree);
@@ -110,7 +110,7 @@ impl<W: World> Snapshot<W> {
         }
     }
 
-    /// Completes incomplete objects, coming from the tree `now`.
+    /// Completes incomplete objects of this tree. `now` is the current tree.
     pub(crate) fn complete(&mut self, now: &Snapshot<W>) {
         // Kinds with potentially many objects are always complete.
         if self.tree.range(view::others()).all(|(_, value)| value.is_complete()) {
@@ -130,7 +130,7 @@ impl<W: World> Snapshot<W> {
         self.tree = Arc::new(wanted);
     }
 
-    /// True if the indexes equal those built again from the whole tree.
+    /// True if the indexes are the same as if they were built from the whole tree.
     pub fn is_consistent(&self) -> bool {
         Index::of(&self.tree) == *self.index
     }
@@ -146,8 +146,8 @@ impl<W: World> Snapshot<W> {
         all
     }
 
-    /// Returns the object and its dependents, except those of kinds with potentially many objects. Also returns the
-    /// needs that would be unmet.
+    /// Returns the object and its dependents, except those of kinds with potentially many objects. Also returns the needs that would be
+    /// unmet without the returned objects.
     fn with_others(&self, key: &Key) -> (Vec<Key>, BTreeSet<Need>) {
         let mut all = vec![key.clone()];
         let mut gone: BTreeSet<Need> = key.role().into_iter().collect();
@@ -161,12 +161,12 @@ impl<W: World> Snapshot<W> {
         (all, gone)
     }
 
-    /// Returns the ranges, of kinds with potentially many objects, in which objects may need one of these.
+    /// Returns the key ranges, within kinds with potentially many objects, of all objects that may have a need in `wanted`.
     pub(crate) fn places(&self, wanted: &BTreeSet<Need>) -> Vec<Range> {
         view::places(wanted, self.index.many(), |need| self.index.has_need(need))
     }
 
-    /// True if more than this number of objects may have to be checked, or removed, with this one.
+    /// True if more than `many` objects may have to be checked or removed when this object is removed.
     pub fn has_many_dependents(&self, key: &Key, many: usize) -> bool {
         if self.tree.len() <= many {
             return false;
@@ -184,14 +184,14 @@ impl<W: World> Snapshot<W> {
         Snapshot::of(tree)
     }
 
-    /// Returns the changes that would make this tree the `wanted` one.
+    /// Returns the changes that turn this tree into `wanted`.
     pub fn diff(&self, wanted: &Tree<W>) -> Vec<Change<W>> {
         let gone = self.tree.keys().filter(|k| !wanted.contains_key(k)).cloned().map(Change::remove);
         let new = wanted.iter().filter(|(k, v)| self.tree.get(k) != Some(v));
         gone.chain(new.map(|(k, v)| Change::set(k.clone(), v.clone()))).collect()
     }
 
-    /// Returns the faults of the whole tree: each impossible object, and the reason.
+    /// Returns the faults of the whole tree: each invalid object, and the reason.
     pub fn faults<'s>(&'s self, abilities: &'s W::Abilities) -> impl Iterator<Item = (&'s Key, Refused)> {
         let view = self.view();
         let fault =

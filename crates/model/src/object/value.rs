@@ -39,12 +39,12 @@ impl<W: 'static> Value<W> {
         &*self.0
     }
 
-    /// Returns the object, if it is of this type.
+    /// Returns the object, if its type is `T`.
     pub fn get<T: Any>(&self) -> Option<&T> {
         self.any().downcast_ref()
     }
 
-    /// Returns the object for changes. An object shared with other readers is copied first.
+    /// Returns the object for changes, if its type is `T`. An object that is shared is copied first.
     pub fn get_mut<T: Object<W>>(&mut self) -> Option<&mut T>
     where
         W: World,
@@ -58,7 +58,7 @@ impl<W: 'static> Value<W> {
     }
 }
 
-/// [`Object`] of any type.
+/// The methods of [`Object`] without its types.
 trait AnyObject<W>: Any + Debug + Send + Sync {
     fn is(&self, other: &dyn Any) -> bool;
     fn validate(&self, key: &Key, view: &View<'_, W>, abilities: &W::Abilities) -> Result<(), Refused>
@@ -154,7 +154,7 @@ impl<W: World, T: Object<W>> AnyObject<W> for T {
 }
 
 impl<W: World> Value<W> {
-    /// Checks that the object is possible in `view`, the tree as it would be.
+    /// Checks that the object is valid in `view`, the tree after the transaction.
     ///
     /// # Errors
     /// Returns the reason if not.
@@ -174,8 +174,8 @@ impl<W: World> Value<W> {
         self.0.withdraw(key, world)
     }
 
-    /// Returns the commands that would make the object. `indices`: with the index of an interface, which is
-    /// not needed if all are in order.
+    /// Returns the commands that would make the object. With `indices`, the command of an interface contains
+    /// the interface's index. Without, interfaces get their indices in the order of the commands.
     pub fn dump(&self, key: &Key, indices: bool) -> Vec<String> {
         self.0.dump(key, indices)
     }
@@ -192,7 +192,7 @@ impl<W: World> Value<W> {
         any
     }
 
-    /// Passes all of its needs to `to`.
+    /// Passes all of the object's needs to `to`.
     pub fn needs(&self, key: &Key, to: &mut dyn FnMut(Need)) {
         self.0.needs(key, to);
     }
@@ -217,12 +217,12 @@ impl<W: World> Value<W> {
         self.0.is_complete()
     }
 
-    /// True if it has a secret.
+    /// True if the object has a secret.
     pub fn has_secrets(&self) -> bool {
         self.0.without_secrets().is_some()
     }
 
-    /// Returns the same object for clients that may not see secrets.
+    /// Returns the same object without its secrets, for clients that may not see them.
     pub fn without_secrets(&self) -> Value<W> {
         self.0.without_secrets().unwrap_or_else(|| self.clone())
     }

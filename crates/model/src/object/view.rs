@@ -17,12 +17,12 @@ pub struct View<'s, W> {
 }
 
 impl<'s, W: World> View<'s, W> {
-    /// Returns a view without changes.
+    /// Returns a view of the tree without changes.
     pub(super) fn of(objects: &'s Tree<W>, index: &'s Index) -> View<'s, W> {
         View { objects, changes: BTreeMap::new(), index, changed: Changed::default() }
     }
 
-    /// Returns the same view with these changes.
+    /// Returns the same view, with these changes instead of its own.
     pub(super) fn with(self, changes: BTreeMap<&'s Key, Option<&'s Value<W>>>) -> View<'s, W> {
         let mut view = View { changes, ..self };
         let mut changed = Changed::default();
@@ -56,7 +56,7 @@ impl<'s, W: World> View<'s, W> {
         }
     }
 
-    /// Returns the objects in this part of the tree. Changed objects follow the others.
+    /// Returns the objects in a range of keys. Changed objects follow the others.
     pub fn range(
         &self,
         keys: impl RangeBounds<Key> + Clone,
@@ -66,8 +66,8 @@ impl<'s, W: World> View<'s, W> {
         old.chain(new.filter_map(|(k, v)| Some((*k, (*v)?))))
     }
 
-    /// Returns the objects that need one of these. Of kinds with potentially many objects, only possible
-    /// ranges are searched.
+    /// Returns the objects that have a need in `wanted`. Of kinds with potentially many objects, searches only key ranges that may contain
+    /// such objects.
     pub fn needing<'v>(
         &'v self,
         wanted: &'v BTreeSet<Need>,
@@ -78,14 +78,14 @@ impl<'s, W: World> View<'s, W> {
         all.filter(|(key, value)| value.needs_any(key, |need| wanted.contains(need)))
     }
 
-    /// True if an object of a kind with potentially many objects has this need, other than as its container.
+    /// True if an object of a kind with potentially many objects has this need, except as the need for its container.
     fn has_need(&self, need: &Need) -> bool {
         let (role, id) = need.place();
         let of = |index: &Index| index.needs.of(role, id);
         of(self.index) + of(&self.changed.now) > of(&self.changed.was)
     }
 
-    /// Returns the places of an index from this one on. A place may be repeated, and changed places follow the
+    /// Returns the tuples in `index` that are not less than `from`. A tuple may be repeated, and those of changed objects follow the
     /// others.
     pub fn places<'v>(
         &'v self,
@@ -95,7 +95,7 @@ impl<'s, W: World> View<'s, W> {
         self.places_while(index, from, |_| true)
     }
 
-    /// Returns the places of an index from this one on, while the predicate holds.
+    /// Returns the tuples in `index` that are not less than `from`, as long as `fits` is true.
     pub fn places_while<'v, F: Fn(&Tuple) -> bool + Clone>(
         &'v self,
         index: &'static str,
@@ -113,7 +113,7 @@ impl<'s, W: World> View<'s, W> {
         old.chain(new).map(|(place, _)| place)
     }
 
-    /// Returns the values that follow `prefix` in the places of an index.
+    /// Returns the values that follow `prefix` in the tuples of an index.
     pub fn found<'v, P: Part>(
         &'v self,
         index: &'static str,
@@ -125,18 +125,19 @@ impl<'s, W: World> View<'s, W> {
     }
 }
 
-/// Returns the range of all objects except those of kinds with potentially many.
+/// Returns the key range of all objects except those of kinds with potentially many objects.
 pub(crate) fn others() -> Range {
     (Bound::Unbounded, Bound::Excluded(Key::first_of_many()))
 }
 
-/// Returns the range of kinds with potentially many objects.
+/// Returns the key range of all kinds with potentially many objects.
 pub(super) fn many() -> Range {
     (Bound::Included(Key::first_of_many()), Bound::Unbounded)
 }
 
-/// Returns the ranges, of kinds with potentially many objects, in which objects may need one of these. If an object
-/// needs one of these other than as its container, that is the range of all such kinds.
+/// Returns the key ranges, within kinds with potentially many objects, of all objects that may have a need in `wanted`. These are the
+/// ranges of containers; but if an object has such a need for something other than its container, the only range is that of all these
+/// kinds.
 pub(super) fn places(
     wanted: &BTreeSet<Need>,
     kinds: impl Iterator<Item = &'static KindInfo>,

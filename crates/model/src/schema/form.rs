@@ -1,4 +1,4 @@
-//! The forms of a field's value.
+//! The forms in which a field's value is written.
 
 use std::fmt::Display;
 use std::marker::PhantomData;
@@ -13,31 +13,31 @@ pub trait Form: Send + Sync + 'static {
     /// The value.
     type Value: Clone + PartialEq + 'static;
 
-    /// Reads a value; `None` after a fault, which is noted.
+    /// Reads a value. Returns `None` after a fault, which is reported to `r`.
     fn read(&self, r: &mut Reader, node: &Node) -> Option<Self::Value>;
 
-    /// Writes a value in one line.
+    /// Returns the value as text in one line.
     fn line(&self, value: &Self::Value) -> String;
 
-    /// Writes a field with this value, in one line by default.
+    /// Writes the field `name` with this value: by default, in one line.
     fn write(&self, t: &mut Text<'_>, name: &str, value: &Self::Value) {
         t.field(name, Some(self.line(value)));
     }
 
-    /// Returns the valid values, for the reference, with Markdown's backticks.
+    /// Returns a description of the valid values for the reference, in Markdown.
     fn values(&self) -> String;
 
-    /// Returns a default, for the reference; empty if it has no text.
+    /// Returns a default value as text for the reference; empty if it cannot be written.
     fn usual(&self, value: &Self::Value) -> String {
         self.line(value)
     }
 
-    /// Returns the reference of the fields inside a value of the field `name`.
+    /// Returns the rows of the reference for the fields inside a value of the field `name`.
     fn rows(&self, _name: &str) -> Vec<Row> {
         Vec::new()
     }
 
-    /// Returns values for tests, extremes among them.
+    /// Returns values for tests, including extreme ones.
     fn examples(&self) -> Vec<Self::Value>;
 }
 
@@ -81,7 +81,7 @@ pub fn number<N>(range: RangeInclusive<N>) -> Number<N> {
 }
 
 impl<N> Number<N> {
-    /// Sets the unit: bytes, packets per second.
+    /// Sets the unit, such as bytes or packets per second.
     pub fn unit(self, unit: &'static str) -> Number<N> {
         Number { unit, ..self }
     }
@@ -113,15 +113,15 @@ impl<N: Copy + Display + FromStr + PartialOrd + Send + Sync + 'static> Form for 
     }
 }
 
-/// One of some words, each for a value.
+/// One of several words. Each stands for a value.
 pub struct Words<E>(Vec<(E, &'static str)>);
 
-/// Returns the form of the words for these values.
+/// Returns the form of the values in `all`. `word` returns the word for a value.
 pub fn words<E: Copy>(all: &[E], word: fn(E) -> &'static str) -> Words<E> {
     Words(all.iter().map(|value| (*value, word(*value))).collect())
 }
 
-/// Returns the form of these words.
+/// Returns the form of these values and their words.
 pub fn pairs<E: Copy>(all: &[(E, &'static str)]) -> Words<E> {
     Words(all.to_vec())
 }
@@ -149,7 +149,7 @@ impl<E: Copy + PartialEq + Send + Sync + 'static> Form for Words<E> {
     }
 }
 
-/// A text with a parser.
+/// A text that a function parses.
 pub struct Parsed<V: 'static> {
     values: &'static str,
     read: fn(&str) -> Result<V, String>,
@@ -197,7 +197,7 @@ impl<V: Clone + PartialEq + 'static> Form for Parsed<V> {
 /// A value that may be missing.
 pub struct Optional<F>(F);
 
-/// Returns the form of an optional value: without one, the field is not written.
+/// Returns the form of an optional value. If the value is missing, the field is not written.
 pub fn optional<F: Form>(form: F) -> Optional<F> {
     Optional(form)
 }
@@ -232,10 +232,10 @@ impl<F: Form> Form for Optional<F> {
     }
 }
 
-/// A record in a record.
+/// A record as the value of a field in another record.
 pub struct Inline<T: 'static> {
     schema: fn() -> &'static Schema<T>,
-    /// True for several lines.
+    /// True if the record has one line for each field; false if it is in one line.
     block: bool,
 }
 
@@ -313,9 +313,9 @@ impl<F: Form> Form for List<F> {
     }
 }
 
-/// Records by free names.
+/// Records with names that the operator chooses.
 pub struct Keyed<M, K: 'static, T: 'static> {
-    /// The name's placeholder in the reference: `NUMBER`.
+    /// The placeholder for the name in the reference, such as `NUMBER`.
     title: &'static str,
     key: Parsed<K>,
     schema: fn() -> &'static Schema<T>,
@@ -323,8 +323,9 @@ pub struct Keyed<M, K: 'static, T: 'static> {
     map: PhantomData<fn() -> M>,
 }
 
-/// Returns the form of records by free names. `title` is the name's placeholder in the reference, `key` its form.
-/// Each record is in one line, or over several if `block` is set.
+/// Returns the form of records with names that the operator chooses. `title` is the placeholder for the name
+/// in the reference, and `key` is the name's form. Each record is in one line, or in several if `block` is
+/// set.
 pub fn keyed<M, K, T>(
     title: &'static str,
     key: Parsed<K>,

@@ -1,6 +1,5 @@
-//! The fields of a value in a configuration file, declared once.
-//! A [`Schema`] lists the fields of a record: name, [`Form`], place in the record, help. Reading with places and
-//! all faults, writing, the reference in the documentation and test values follow from it.
+//! The fields of a value in a configuration file, declared once. A [`Schema`] lists the fields of a record: name, [`Form`], access, help.
+//! From this follow a reader that reports all faults with their places, a writer, the reference in the documentation, and values for tests.
 //!
 //! ```
 //! use std::sync::LazyLock;
@@ -35,36 +34,36 @@ pub use form::{
     optional, pairs, parsed, text, truth, words,
 };
 
-/// A fault of a record whose fields are all readable.
+/// A fault of a record whose fields are each valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bad {
-    /// The field; empty for the whole record.
+    /// The field with the fault; empty if the fault is of the whole record.
     pub field: &'static str,
     /// What is wrong, and the solution.
     pub why: String,
 }
 
 impl Bad {
-    /// Returns a fault of a field, or of the whole record if the name is empty.
+    /// Returns a fault of a field, or of the whole record if `field` is empty.
     pub fn new(field: &'static str, why: impl Into<String>) -> Bad {
         Bad { field, why: why.into() }
     }
 }
 
-/// A value described by fields in configuration files.
+/// A value that has fields in configuration files.
 pub trait Described: Clone + PartialEq + 'static {
     /// Returns the fields.
     fn schema() -> &'static Schema<Self>;
 }
 
-/// A line of the reference.
+/// A row of the reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The field, with its outer fields: `receive.queues.NUMBER.worker`.
+    /// The field's name, after the names of the fields around it: `receive.queues.NUMBER.worker`.
     pub name: String,
     /// Its valid values.
     pub values: String,
-    /// The default; empty if there is none, or if the field is required.
+    /// The default value; empty if there is none, or if the field is required.
     pub usual: String,
     /// Its meaning.
     pub help: Cow<'static, str>,
@@ -74,7 +73,7 @@ pub struct Row {
 pub struct Schema<T> {
     usual: T,
     fields: Vec<Field<T>>,
-    /// Known fields of other programs' files that are not supported yet.
+    /// Fields that files of other programs have, and that this program does not support yet.
     later: &'static [&'static str],
     check: fn(&T) -> Result<(), Bad>,
 }
@@ -82,17 +81,17 @@ pub struct Schema<T> {
 struct Field<T> {
     name: &'static str,
     help: &'static str,
-    /// True if it is written even with its default value.
+    /// True if the field is written even with its default value.
     always: bool,
-    /// The fault of a record without it; empty if it is optional.
+    /// The error if the field is missing; empty if the field is optional.
     needed: &'static str,
     member: Box<dyn Member<T>>,
 }
 
-/// Sets an example of a field in a record.
+/// A function that sets a field of a record to an example value.
 type Example<T> = Box<dyn Fn(&mut T)>;
 
-/// A field of a record, of any type.
+/// A field of a record, whatever the type of the field.
 trait Member<T>: Send + Sync {
     fn read(&self, r: &mut Reader, node: &Node, to: &mut T);
     fn write(&self, t: &mut Text<'_>, name: &str, from: &T);
@@ -102,7 +101,7 @@ trait Member<T>: Send + Sync {
     fn examples(&self) -> Vec<Example<T>>;
 }
 
-/// A form, and the access to its value in a record.
+/// A form, and the functions that read and set its value in a record.
 struct Accessor<T, F: Form> {
     form: F,
     get: fn(&T) -> F::Value,
@@ -146,13 +145,13 @@ impl<T: 'static, F: Form> Member<T> for Accessor<T, F> {
 }
 
 impl<T: Clone + PartialEq + 'static> Schema<T> {
-    /// Returns a record without fields, with the default `usual`.
+    /// Returns a schema without fields. The default record is `usual`.
     pub fn new(usual: T) -> Schema<T> {
         Schema { usual, fields: Vec::new(), later: &[], check: |_| Ok(()) }
     }
 
-    /// Adds a field: its name, its form, its access in a record, and its meaning, in a sentence or two.
-    /// Fields are written in this order, and each is read into the result of the previous ones.
+    /// Adds a field: its name, its form, functions that get and set its value in a record, and one or two sentences of help. Fields are
+    /// written in the order in which they are added. They are also read in this order, each into the record that the previous ones left.
     pub fn field<F: Form>(
         mut self,
         name: &'static str,
@@ -166,14 +165,14 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         self
     }
 
-    /// Writes the last field even with its default value.
+    /// Makes the field added last written even with its default value.
     #[must_use]
     pub fn always(mut self) -> Schema<T> {
         self.fields.last_mut().expect("a field comes first").always = true;
         self
     }
 
-    /// Requires the last field, with this message if it is missing. The field is always written.
+    /// Makes the field added last required, with `message` as the error if it is missing. The field is always written.
     #[must_use]
     pub fn needed(self, message: &'static str) -> Schema<T> {
         let mut schema = self.always();
@@ -181,27 +180,26 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         schema
     }
 
-    /// Refuses these fields, which other programs have: they are not supported yet.
+    /// Refuses these fields, which files of other programs have, as not supported yet.
     #[must_use]
     pub fn later(self, later: &'static [&'static str]) -> Schema<T> {
         Schema { later, ..self }
     }
 
-    /// Refuses records whose fields are valid one by one, but not together.
+    /// Adds a check of the whole record. It refuses records whose fields are valid, but do not fit together.
     #[must_use]
     pub fn check(self, check: fn(&T) -> Result<(), Bad>) -> Schema<T> {
         Schema { check, ..self }
     }
 
-    /// Reads a record from a map; `None` after a fault, which is noted. Faults of the whole record are noted
-    /// at this place.
+    /// Reads a record from a map. Returns `None` after a fault, which is reported to `r`. Faults of the whole record are reported at `at`.
     pub fn read(&self, r: &mut Reader, at: At, node: &Node) -> Option<T> {
         let (before, mut value) = (r.found(), self.usual.clone());
         self.read_over(r, at, node, &mut value);
         (r.found() == before).then_some(value)
     }
 
-    /// Reads a record from a map. A field with a fault, which is noted, stays unchanged.
+    /// Reads a record from a map into `to`. A field with a fault, which is reported to `r`, stays unchanged.
     pub fn read_over(&self, r: &mut Reader, at: At, node: &Node, to: &mut T) {
         let (before, mut fields) = (r.found(), r.fields(node));
         self.take(r, at, &mut fields, to);
@@ -211,8 +209,8 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         fields.end(r);
     }
 
-    /// Reads a record from the fields of a map that may have others, too; `None` after a fault, which is
-    /// noted. Faults of the whole record are noted at this place.
+    /// Reads a record from the fields of a map that may have other fields, too. Returns `None` after a fault, which is reported to `r`.
+    /// Faults of the whole record are reported at `at`.
     pub fn read_fields(&self, r: &mut Reader, at: At, fields: &mut Fields<'_>) -> Option<T> {
         let (before, mut value) = (r.found(), self.usual.clone());
         self.take(r, at, fields, &mut value);
@@ -222,8 +220,8 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         (r.found() == before).then_some(value)
     }
 
-    /// Reads the fields of a record from a map that has others, too. A field with a fault, which is noted,
-    /// stays unchanged. Returns the names of these fields.
+    /// Reads the fields of a record from a map that has other fields, too. A field with a fault, which is reported to `r`, stays unchanged.
+    /// Returns the names of the fields with faults.
     pub fn read_into(&self, r: &mut Reader, fields: &mut Fields<'_>, to: &mut T) -> Vec<&'static str> {
         let before = r.found();
         let (said, faulty) = self.take(r, fields.at, fields, to);
@@ -233,7 +231,7 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         faulty
     }
 
-    /// Reads the fields; true if there is one. Returns the names of the faulty ones.
+    /// Reads the fields. Returns true if the map has at least one of them, and the names of the fields with faults.
     fn take(&self, r: &mut Reader, at: At, fields: &mut Fields<'_>, to: &mut T) -> (bool, Vec<&'static str>) {
         let (mut said, mut faulty) = (false, Vec::new());
         for field in &self.fields {
@@ -252,7 +250,7 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         (said, faulty)
     }
 
-    /// Notes the faults of a record whose fields are all readable.
+    /// Checks a record whose fields are each valid, and reports its faults to `r`.
     fn verify(&self, r: &mut Reader, at: At, fields: &mut Fields<'_>, value: &T) {
         if let Err(bad) = (self.check)(value) {
             let field = self.fields.iter().find(|field| field.name == bad.field);
@@ -261,7 +259,7 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         }
     }
 
-    /// True if a record is the default.
+    /// True if the record is the default one.
     pub fn is_usual(&self, value: &T) -> bool {
         *value == self.usual
     }
@@ -271,7 +269,7 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         self.write_over(t, value, &self.usual);
     }
 
-    /// Writes the fields in which a record differs from another one, used as the default.
+    /// Writes the fields in which `value` differs from `usual`, which is used as the default.
     pub fn write_over(&self, t: &mut Text<'_>, value: &T, usual: &T) {
         self.said(value, usual).for_each(|field| field.member.write(t, field.name, value));
     }
@@ -298,7 +296,7 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         self.fields.iter().filter(|field| field.always || !field.member.same(value, usual))
     }
 
-    /// Returns the reference: a line for each field, and for those inside it. Names begin with `around`.
+    /// Returns the reference: a row for each field, and for the fields inside it. All names begin with `around`.
     pub fn rows(&self, around: &str) -> Vec<Row> {
         let rows = |field: &Field<T>| {
             let name = format!("{around}{}", field.name);
@@ -311,8 +309,8 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         self.fields.iter().flat_map(rows).collect()
     }
 
-    /// Returns valid records for tests: with each example of each field, and with some of each pair of
-    /// fields. The default is not among them.
+    /// Returns valid records for tests: one for each example of each field, and some for each pair of fields. The default record is not
+    /// among them.
     pub fn examples(&self) -> Vec<T> {
         let all: Vec<Vec<Example<T>>> = self.fields.iter().map(|field| field.member.examples()).collect();
         let mut base = self.usual.clone();
@@ -335,7 +333,7 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
     }
 }
 
-/// Returns at most eight of the values, evenly spaced.
+/// Returns at most eight of the elements, evenly spaced.
 fn some<T>(all: &[T]) -> impl Iterator<Item = &T> {
     all.iter().step_by(all.len().div_ceil(8).max(1))
 }

@@ -1,4 +1,4 @@
-//! A record of every form, read and written.
+//! Tests that read and write a record with a field of every form.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -149,7 +149,7 @@ fn each_fault_has_its_place() {
     assert_eq!(read("{ on: true, size: 13 }").unwrap_err(), ["f:1:1: not 13"]);
 }
 
-/// Others may have fields in the same map. They are not checked here, and an empty map is no fault.
+/// Other schemas may have fields in the same map. They are not checked here, and an empty map is no fault.
 #[test]
 fn fields_are_read_from_a_shared_map() {
     for (text, most, faults) in [

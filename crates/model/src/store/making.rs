@@ -1,10 +1,10 @@
-//! Steps from one tree to another, made or rolled back one at a time.
+//! Steps from one tree to another. They are made or rolled back one at a time.
 
 use super::Refusal;
 use crate::key::Key;
 use crate::object::{Refused, Value, World};
 
-/// A step: one object from its old to its new value.
+/// A step: the change of one object from its old to its new value.
 #[derive(Debug)]
 pub struct Step<W> {
     /// The object's key.
@@ -19,7 +19,7 @@ impl<W: World> Step<W> {
     /// Makes the step.
     ///
     /// # Errors
-    /// Returns the reason if it fails.
+    /// Returns the reason if the step fails.
     pub fn run(&self, world: &mut W) -> Result<(), Refused> {
         apply(&self.key, self.from.as_ref(), self.to.as_ref(), world)
     }
@@ -29,7 +29,7 @@ impl<W: World> Step<W> {
     }
 }
 
-/// Applies the change to the world, completely or not at all.
+/// Makes the change in `world`, completely or not at all.
 fn apply<W: World>(
     key: &Key,
     old: Option<&Value<W>>,
@@ -43,8 +43,7 @@ fn apply<W: World>(
     }
 }
 
-/// Steps that are being made, one at a time; when one fails, the earlier ones are rolled back, the last one
-/// first.
+/// Steps that are made one at a time. When one fails, the earlier ones are rolled back, the last one first.
 #[derive(Debug)]
 pub struct Making<W> {
     steps: Vec<Step<W>>,
@@ -56,7 +55,7 @@ pub struct Making<W> {
 }
 
 impl<W: World> Making<W> {
-    /// Begins with the first of these steps.
+    /// Begins to make these steps. None is made yet.
     pub fn begin(steps: Vec<Step<W>>, world: &mut W) -> Making<W> {
         world.begin();
         Making { steps, done: 0, failed: None, stuck: Vec::new() }
@@ -94,7 +93,7 @@ impl<W: World> Making<W> {
         if self.failed.is_some() { self.done > 0 } else { self.done < self.steps.len() }
     }
 
-    /// Starts the rollback, if it is not already running.
+    /// Starts the rollback, for the reason `why`, if it is not already running.
     pub fn turn_back(&mut self, why: Refused) {
         self.failed.get_or_insert(Refusal { key: None, why });
     }
@@ -104,16 +103,16 @@ impl<W: World> Making<W> {
         self.failed.is_some()
     }
 
-    /// Returns the numbers of steps made and of all steps.
+    /// Returns the number of steps made, and the number of all steps.
     pub fn progress(&self) -> (usize, usize) {
         (self.done, self.steps.len())
     }
 
-    /// Returns the result, when there is nothing more to do. Dropping `self` then takes time in proportion
-    /// to the number of steps.
+    /// Returns the result. Call it when there is nothing more to do. Dropping `self` then takes time in
+    /// proportion to the number of steps.
     ///
     /// # Errors
-    /// Returns why all was rolled back, and the failures of the rollback.
+    /// Returns why all steps were rolled back, and the failures of the rollback.
     pub fn end(&mut self) -> Result<(), Refusal> {
         let Some(Refusal { key, why }) = self.failed.take() else { return Ok(()) };
         if self.stuck.is_empty() {

@@ -1,7 +1,7 @@
 //! The tree of all objects, and transactions on it.
 //!
-//! The only way to change it is a [`transaction`](Store::transact). It validates all changes against the tree
-//! as it would be, and applies them in the order of their dependencies. When one fails, it rolls back the
+//! Only a [`transaction`](Store::transact) changes the tree. It validates all changes against the tree after
+//! the transaction, and applies them in the order of their dependencies. When one fails, it rolls back the
 //! earlier ones.
 
 mod journal;
@@ -23,7 +23,7 @@ pub use plan::Plan;
 /// Why a transaction was refused.
 #[derive(Clone, Debug)]
 pub struct Refusal {
-    /// The object at fault, if there is one.
+    /// The object with the fault, if there is one.
     pub key: Option<Key>,
     /// The reason.
     pub why: Refused,
@@ -42,7 +42,7 @@ impl<W> Default for Store<W> {
 }
 
 impl<W: World> Store<W> {
-    /// Returns a tree that was not applied.
+    /// Returns a store with this tree, which is not applied to the router.
     pub fn of(tree: Tree<W>) -> Store<W> {
         Store { now: Snapshot::of(tree), version: 0 }
     }
@@ -62,7 +62,8 @@ impl<W: World> Store<W> {
         self.now.tree().iter()
     }
 
-    /// Returns the objects after a key, whose object need not exist; all objects for `None`.
+    /// Returns the objects whose keys are greater than `key`; all objects for `None`. There need not be an
+    /// object with this key.
     pub fn behind(&self, key: Option<&Key>) -> impl Iterator<Item = (&Key, &Value<W>)> {
         let first = key.map_or(Bound::Unbounded, Bound::Excluded);
         self.now.tree().range::<Key, _>((first, Bound::Unbounded))
@@ -73,27 +74,27 @@ impl<W: World> Store<W> {
         self.version
     }
 
-    /// Returns the current tree, to be read elsewhere.
+    /// Returns a snapshot of the current tree. Other threads can read it.
     pub fn snapshot(&self) -> Snapshot<W> {
         self.now.clone()
     }
 
-    /// Returns the changes that would make this tree the `wanted` one.
+    /// Returns the changes that turn this tree into `wanted`.
     pub fn diff(&self, wanted: &Tree<W>) -> Vec<Change<W>> {
         self.now.diff(wanted)
     }
 
-    /// Makes all the changes or none. Of two changes of one object the last one counts.
+    /// Makes all the changes or none. If an object is changed twice, the last change counts.
     ///
     /// # Errors
-    /// Returns the first fault; the world is then as before. If the rollback fails as well, the message
-    /// reports that.
+    /// Returns the first fault. `world` is then as before. If the rollback fails as well, the message reports
+    /// that.
     pub fn transact(&mut self, world: &mut W, changes: Vec<Change<W>>) -> Result<(), Refused> {
         self.transact_by(world, changes, |step, world| step.run(world))
     }
 
-    /// As [`transact`](Store::transact); `run` makes a step. Steps already made are rolled back the usual
-    /// way.
+    /// As [`transact`](Store::transact), but calls `run` to make a step. The rollback of steps does not use
+    /// `run`.
     ///
     /// # Errors
     /// As [`transact`](Store::transact).
@@ -121,8 +122,8 @@ impl<W: World> Store<W> {
         Ok(())
     }
 
-    /// Installs the result of a plan whose steps were made. Returns the old tree; dropping it takes time in
-    /// proportion to its size.
+    /// Makes `at`, the result of a plan whose steps were made, the current tree. Returns the old tree, which
+    /// takes time in proportion to its size to drop.
     pub fn arrive(&mut self, at: Snapshot<W>) -> Snapshot<W> {
         self.version += 1;
         std::mem::replace(&mut self.now, at)

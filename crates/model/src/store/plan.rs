@@ -12,16 +12,16 @@ use crate::object::{Change, Effect, Refused, Snapshot, Value, View, World, other
 pub struct Plan<W> {
     /// The steps, in order.
     pub steps: Vec<Step<W>>,
-    /// The changed objects, with their values before and after.
+    /// The changed objects, with their old and new values.
     pub edits: Vec<Edit<W>>,
     /// The tree afterwards.
     pub after: Snapshot<W>,
 }
 
-/// The old and the new value of an object.
+/// The old and the new value of an object, if it has them.
 type FromTo<'v, W> = (Option<&'v Value<W>>, Option<&'v Value<W>>);
 
-/// Completes wanted objects, if some are incomplete.
+/// Completes the objects in `wanted`, if some are incomplete. `now` is the current tree.
 pub(super) fn complete<W: World>(now: &Snapshot<W>, wanted: Vec<(&Key, &mut Value<W>)>) {
     if wanted.iter().any(|(_, value)| !value.is_complete()) {
         W::complete(now, wanted);
@@ -29,8 +29,8 @@ pub(super) fn complete<W: World>(now: &Snapshot<W>, wanted: Vec<(&Key, &mut Valu
 }
 
 impl<W: World> Snapshot<W> {
-    /// Returns the plan that turns this tree into the other one, whose objects are completed. `admit` decides whether
-    /// this number of changes is allowed.
+    /// Returns the plan that turns this tree into `after`, whose incomplete objects are completed first. `admit` refuses a number of
+    /// changes that is not allowed.
     ///
     /// # Errors
     /// Returns the first fault.
@@ -49,10 +49,9 @@ impl<W: World> Snapshot<W> {
         Ok(Plan { steps, edits: changes.into_iter().map(edit).collect(), after })
     }
 
-    /// Checks the changes against the tree as it would be, `view`, and returns the steps that make them. First, in
-    /// reverse order of dependency, the steps for objects that are removed or recreated. Then those for the new and
-    /// changed objects. Removals of kinds that are removed at the very end are last: other objects can stop needing
-    /// such an object without being recreated.
+    /// Checks the changes against `view`, the tree after them, and returns the steps that make them. The first steps remove objects that
+    /// are removed or recreated, in reverse order of dependency. Then follow the steps for new and changed objects. The last steps remove
+    /// objects of kinds that are removed at the very end, so that other objects can stop needing such an object without being recreated.
     pub(super) fn steps<'c>(
         &'c self,
         changes: impl Iterator<Item = (&'c Key, Option<&'c Value<W>>)>,
@@ -99,7 +98,8 @@ impl<W: World> Snapshot<W> {
         Ok(ordered(touched, &down))
     }
 
-    /// Adds the consequences of changes for other objects. Objects that need an object come after it.
+    /// Adds the objects that must be recreated because an object that they need is removed, recreated or moved. One pass finds all of them,
+    /// because an object follows the objects that it needs.
     fn follow<'c>(
         &'c self,
         found: &mut Shaken,
@@ -132,23 +132,23 @@ impl<W: World> Snapshot<W> {
     }
 }
 
-/// Changed objects that others may need.
+/// The changed objects that other objects may need, by the kind of change.
 #[derive(Default)]
 struct Shaken {
     removed: BTreeSet<Need>,
-    /// Objects that are removed before new ones are made.
+    /// Removed objects, except those that are removed at the very end.
     gone: BTreeSet<Need>,
     renewed: BTreeSet<Need>,
     moved: BTreeSet<Need>,
 }
 
 impl Shaken {
-    /// True if other objects stay unchanged, provided that no object needs a removed one.
+    /// True if the changes affect no other object, provided that no object needs a removed one.
     fn is_empty(&self) -> bool {
         self.gone.is_empty() && self.renewed.is_empty() && self.moved.is_empty()
     }
 
-    /// Notes the change of an object.
+    /// Notes the change of an object from `old` to `new`.
     fn note<W: World>(&mut self, key: &Key, old: Option<&Value<W>>, new: Option<&Value<W>>) {
         match (old, new) {
             (Some(old), Some(new)) => match new.effect(old) {
@@ -166,7 +166,7 @@ impl Shaken {
         }
     }
 
-    /// Refuses the removal of a needed object.
+    /// Refuses the removal of an object that another one still needs.
     fn check_removed<W: World>(&self, view: &View<'_, W>) -> Result<(), Refusal> {
         if self.removed.is_empty() {
             return Ok(());
@@ -184,7 +184,9 @@ impl Shaken {
     }
 }
 
-/// Returns the steps that make the changes; those in `down` run before all others.
+/// Returns the steps that make the changes. The first steps remove objects or values that do not stay, in reverse order; then follow the
+/// steps for new values. Objects of kinds that are removed at the very end are removed by the last steps. An object in `down` is removed,
+/// and made again if it has a new value.
 fn ordered<W: World>(touched: BTreeMap<&Key, FromTo<'_, W>>, down: &BTreeSet<&Key>) -> Vec<Step<W>> {
     let (mut lowering, mut raising, mut last) = (Vec::new(), Vec::new(), Vec::new());
     for (key, (old, new)) in touched {

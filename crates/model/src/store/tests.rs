@@ -1,4 +1,4 @@
-//! A small world: shelves, boxes on shelves, labels on boxes, and very many things in boxes.
+//! A small world for tests: shelves, boxes on shelves, labels on boxes, and very many things in boxes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::tuple::Tuple;
 static SHELF: Role = Role { name: "shelf", title: |id| format!("shelf {}", id.get::<u8>().unwrap_or(0)) };
 static BOX: Role = Role { name: "box", title: |id| format!("box {}", id.get::<u8>().unwrap_or(0)) };
 
-/// The contents. An object needs its support, which cannot be removed as long as the object is on it.
+/// The contents of a room. An object needs what it is on or in, which cannot be removed as long as the object exists.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Room {
     shelves: BTreeSet<u8>,
@@ -34,7 +34,7 @@ impl World for Room {
     fn begin(&mut self) {}
     fn end(&mut self) {}
 
-    /// A label without a text gets the name of its place.
+    /// Gives a label without a text the name of its place.
     fn complete(_: &Snapshot<Room>, wanted: Vec<(&Key, &mut Value<Room>)>) {
         for (key, value) in wanted {
             if let (Some(number), Some(label)) = (key.get::<Label>(), value.get_mut::<Label>())
@@ -48,7 +48,7 @@ impl World for Room {
 
 #[derive(Clone, Debug, PartialEq)]
 struct Shelf;
-/// Its shelf and its material: another material makes another box.
+/// The shelf of a box, and its material. A box cannot change its material: it is recreated.
 #[derive(Clone, Debug, PartialEq)]
 struct Crate(u8, u8);
 #[derive(Clone, Debug, PartialEq)]
@@ -147,11 +147,11 @@ impl Kind for Label {
     }
 }
 
-/// Index of the labels, by their box's shelf and their text.
+/// Index of the labels, by the shelf of their box and by their text.
 const LABELS: &str = "label";
 
 impl Object<Room> for Label {
-    /// Two boxes on a shelf have different labels.
+    /// Two boxes on the same shelf must have different labels.
     fn validate(&self, n: &u8, view: &View<'_, Room>, _: &()) -> Result<(), Refused> {
         let stands = view.get(&Key::of::<Crate>(n)).and_then(|value| value.get::<Crate>());
         let Some(Crate(shelf, _)) = stands else { return refuse(format!("there is no box {n}")) };
@@ -247,7 +247,7 @@ fn changes(step: &Step) -> Vec<Change<Room>> {
         .collect()
 }
 
-/// Returns the room after the steps; refused ones leave no trace.
+/// Returns the room and its store after the steps. Steps that are refused must change nothing.
 fn walked(steps: &[Step]) -> Result<(Room, Store<Room>), TestCaseError> {
     let (mut room, mut store) = (Room::default(), Store::default());
     for step in steps {
@@ -264,7 +264,7 @@ fn walked(steps: &[Step]) -> Result<(Room, Store<Room>), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// The world depends only on the tree, not on the changes that led to it. Every plan reaches its tree.
+    /// The room depends only on the tree, not on the changes that led to the tree. Every plan reaches its tree.
     #[test]
     fn every_sequence_of_changes_gives_the_same_result(a in prop::collection::vec(step(), 0..30), b in prop::collection::vec(step(), 0..30)) {
         let (mut room, mut store) = walked(&a)?;
@@ -307,7 +307,7 @@ proptest! {
         prop_assert!(store.tree() == wanted.tree());
     }
 
-    /// An object's dependents are found, whether it is one of very many or not.
+    /// All dependents of an object are found, whether they are of a kind with very many objects or not.
     #[test]
     fn dependents_are_all_found(steps in prop::collection::vec(step(), 0..30)) {
         let (room, store) = walked(&steps)?;
@@ -403,7 +403,7 @@ proptest! {
 #[derive(Clone, Debug)]
 enum Happens {
     Change(Vec<(Key, Value<Room>)>),
-    /// A rollback of this number plus one.
+    /// A rollback of one more change than this number.
     Back(usize),
     Restart,
 }
@@ -416,7 +416,7 @@ fn deed() -> impl Strategy<Value = Happens> {
     ]
 }
 
-/// The world of the tests above is large enough to be meaningful.
+/// The random trees of the tests above contain enough objects of all kinds to be meaningful.
 #[test]
 fn the_test_world_has_all_kinds_of_objects() {
     use proptest::strategy::ValueTree;

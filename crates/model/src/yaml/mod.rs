@@ -1,5 +1,5 @@
-//! Configuration files in YAML: nodes with their places, reading with all faults at once, and writing line by
-//! line.
+//! Configuration files in YAML: nodes with their places, a reader that reports all faults at once, and a
+//! writer of lines.
 
 mod read;
 mod write;

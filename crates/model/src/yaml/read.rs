@@ -13,11 +13,11 @@ use crate::visible::hidden;
 /// Maximum nesting of maps and lists. A configuration needs 5.
 const DEEPEST: usize = 16;
 
-/// Maps up to this number of entries are searched linearly, faster than by hashing. Those of routes,
-/// potentially very many, are that small.
+/// A map of at most this many entries is searched linearly, which is faster than by hashing. The maps of
+/// routes, of which there may be very many, are that small.
 const FEW: usize = 8;
 
-/// Line and column from 1, the column in characters.
+/// A place in a file: line and column count from 1, and the column is in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
     line: usize,
@@ -25,7 +25,7 @@ pub struct At {
 }
 
 impl At {
-    /// Where the file begins.
+    /// The beginning of the file.
     pub const START: At = At { line: 1, column: 1 };
 }
 
@@ -47,12 +47,12 @@ pub struct Node {
 /// The content of a node.
 #[derive(Debug)]
 pub enum Content {
-    /// A word or text; numbers and truth values are parsed from it. An empty text without quotes may also
+    /// A word or text, from which numbers and truth values are parsed. An empty text without quotes may also
     /// stand for an empty map or list.
     Text(String),
     /// Members in order.
     List(Vec<Node>),
-    /// Names with their places, in order.
+    /// Names with their places, and their values, in order.
     Map(Vec<(String, At, Node)>),
 }
 
@@ -67,7 +67,7 @@ impl Node {
     }
 }
 
-/// The faults in a file or its form.
+/// Reads values from nodes, and collects the faults of a file.
 pub struct Reader {
     file: Arc<str>,
     /// The faults found so far, at most [`MOST_FAULTS`].
@@ -76,7 +76,8 @@ pub struct Reader {
     check: fn() -> Result<(), String>,
 }
 
-/// Events of the parser between two calls of the check: some 10 MB of values.
+/// Number of parser events after which the check is called again. So many events stand for some 10 MB of
+/// values.
 const EVENTS: usize = 1 << 16;
 
 /// Maximum number of reported faults. A file may have as many as it has bytes.
@@ -89,7 +90,7 @@ enum Open {
     Map(At, Vec<(String, At, Node)>, Option<(String, At)>),
 }
 
-/// Words in the parser's messages about invalid YAML, and advice for the author of the file.
+/// Parts of the parser's messages about invalid YAML, and for each the advice for the file's author.
 const ADVICE: &[(&[&str], &str)] = &[
     (&["tab cannot", "tabs disallowed", "found a tab", "with a tab"], "unexpected tab: indent with blanks"),
     (
@@ -142,26 +143,26 @@ const ADVICE: &[(&[&str], &str)] = &[
     (&["eof", "next token"], "unexpected end of the file: its last entry is not complete"),
 ];
 
-/// Returns the parser's message in terms of the file's author.
+/// Returns the parser's message in words for the file's author.
 fn advice(info: &str) -> String {
     let known = ADVICE.iter().find(|(parts, _)| parts.iter().any(|part| info.contains(part)));
     known.map_or_else(|| format!("invalid YAML: {info}"), |(_, advice)| advice.to_string())
 }
 
 impl Reader {
-    /// Returns a reader for a file with this name, used in messages.
+    /// Returns a reader for the file called `file`, which messages name.
     pub fn new(file: &str) -> Reader {
         Reader { file: file.into(), faults: Vec::new(), found: 0, check: || Ok(()) }
     }
 
-    /// Calls `check` every 65,536 events while it reads a document: a short text may have very many values.
-    /// An error ends the reading.
+    /// Calls `check` every 65,536 events while the reader parses a document, because a short text may have
+    /// very many values. An error of `check` ends the reading.
     #[must_use]
     pub fn guarded_by(self, check: fn() -> Result<(), String>) -> Reader {
         Reader { check, ..self }
     }
 
-    /// Returns the place in this file.
+    /// Returns the place `at` in this file.
     pub fn place(&self, at: At) -> Place {
         Place::File { file: self.file.clone(), line: at.line, column: at.column }
     }
@@ -179,8 +180,9 @@ impl Reader {
         self.found
     }
 
-    /// Reads the file's one document; `None` if none is readable. The members of the list under the name
-    /// `long` go to `each` one by one, and are not in the result: a very long list is never in memory.
+    /// Reads the file's only document; `None` if it cannot be read. The members of the list under the name
+    /// `long` are passed to `each` one by one, and are not in the result. So a very long list is never in
+    /// memory as a whole.
     pub fn document(
         &mut self,
         text: &str,
@@ -263,7 +265,7 @@ impl Reader {
         done
     }
 
-    /// Returns the fields of a map; of an empty text, none.
+    /// Returns the fields of a map. An empty text has no fields.
     pub fn fields<'n>(&mut self, node: &'n Node) -> Fields<'n> {
         let entries = match &node.content {
             Content::Map(map) => map.as_slice(),
@@ -289,14 +291,15 @@ impl Reader {
         Fields { at: node.at, entries, known: Vec::with_capacity(FEW) }
     }
 
-    /// Returns the entries of a map with free names, each once.
+    /// Returns the entries of a map whose names the author chooses. Of entries with the same name, only the
+    /// first is returned.
     pub fn entries<'n>(&mut self, node: &'n Node) -> impl Iterator<Item = (&'n str, At, &'n Node)> + use<'n> {
         let mut seen = HashSet::new();
         let all = self.fields(node).entries.iter().map(|(name, at, node)| (name.as_str(), *at, node));
         all.filter(move |(name, ..)| seen.insert(*name))
     }
 
-    /// Returns the members of a list; of an empty text, none.
+    /// Returns the members of a list. An empty text has no members.
     pub fn list<'n>(&mut self, node: &'n Node) -> &'n [Node] {
         match &node.content {
             Content::List(list) => list,
@@ -308,7 +311,7 @@ impl Reader {
         }
     }
 
-    /// Returns a text that is not empty.
+    /// Returns the node's text, which must not be empty.
     pub fn text<'n>(&mut self, node: &'n Node) -> Option<&'n str> {
         match &node.content {
             Content::Text(text) if !text.is_empty() => Some(text),
@@ -323,7 +326,7 @@ impl Reader {
         }
     }
 
-    /// Parses a text; `expected` describes the valid values.
+    /// Parses the node's text. `expected` describes the valid values for the error.
     pub fn parsed<T: FromStr>(&mut self, node: &Node, expected: &str) -> Option<T> {
         let text = self.text(node)?;
         let value = text.parse().ok();
@@ -333,7 +336,7 @@ impl Reader {
         value
     }
 
-    /// Returns a number in a range.
+    /// Returns the node's number, which must be in `range`.
     pub fn number<T>(&mut self, node: &Node, range: RangeInclusive<T>) -> Option<T>
     where
         T: FromStr + PartialOrd + std::fmt::Display,
@@ -356,7 +359,8 @@ impl Reader {
         Some(number)
     }
 
-    /// Returns a truth value, in any form that YAML has had.
+    /// Returns the node's truth value: `true`, `yes` or `on`, and `false`, `no` or `off`, in upper or lower
+    /// case.
     pub fn truth(&mut self, node: &Node) -> Option<bool> {
         match self.text(node)?.to_ascii_lowercase().as_str() {
             "true" | "yes" | "on" => Some(true),
@@ -368,7 +372,7 @@ impl Reader {
         }
     }
 
-    /// Returns one of these words.
+    /// Returns the node's text, which must be one of `words`.
     pub fn word<'w>(&mut self, node: &Node, words: &[&'w str]) -> Option<&'w str> {
         let text = self.text(node)?;
         let word = words.iter().find(|w| **w == text);
@@ -379,10 +383,10 @@ impl Reader {
     }
 }
 
-/// Why fields of other programs' files are [refused](Fields::refuse).
+/// The reason for [refusing](Fields::refuse) fields that files of other programs have.
 pub const NOT_YET: &str = "is not supported yet";
 
-/// A map with known field names.
+/// The fields of a map, whose names are known.
 pub struct Fields<'n> {
     /// Where the map begins.
     pub at: At,
@@ -391,23 +395,24 @@ pub struct Fields<'n> {
 }
 
 impl<'n> Fields<'n> {
-    /// True if one of these fields is given.
+    /// True if the map has one of these fields.
     pub fn has_any<'m>(&self, names: impl Iterator<Item = &'m &'m str>) -> bool {
         names.into_iter().any(|name| self.entries.iter().any(|(n, ..)| n == name))
     }
 
-    /// Returns the value of a field, if it is given.
+    /// Returns the value of a field, if the map has it. The field then counts as known.
     pub fn take(&mut self, name: &'static str) -> Option<&'n Node> {
         self.known.push(name);
         self.entries.iter().find(|(n, ..)| n == name).map(|(.., node)| node)
     }
 
-    /// Refuses a known field. `why` follows its name in the message, such as [`NOT_YET`].
+    /// Refuses a known field, if the map has it. In the message, `why` follows the field's name; an example
+    /// is [`NOT_YET`].
     pub fn refuse(&mut self, r: &mut Reader, name: &'static str, why: &str) {
         self.refuse_all(r, why, |fields| _ = fields.take(name));
     }
 
-    /// Refuses all fields that `reads` takes.
+    /// Refuses all fields of the map that `reads` takes.
     pub fn refuse_all(&mut self, r: &mut Reader, why: &str, reads: impl FnOnce(&mut Fields<'n>)) {
         let before = self.known.len();
         reads(self);

@@ -1,4 +1,4 @@
-//! YAML as text, line by line.
+//! Writes YAML as text, line by line.
 
 use std::fmt::{Display, Write};
 
@@ -8,7 +8,7 @@ use wire::Mac;
 pub struct Text<'o> {
     text: &'o mut String,
     indent: usize,
-    /// True if indices are written.
+    /// True if the indices of interfaces are written.
     indices: bool,
     /// True if secrets are hidden.
     hides: bool,
@@ -30,7 +30,7 @@ impl<'o> Text<'o> {
         self.hides
     }
 
-    /// Returns the number of bytes written so far, including those before.
+    /// Returns the number of bytes in the text, including those before the first line written here.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.text.len()
@@ -41,7 +41,7 @@ impl<'o> Text<'o> {
         self.text.truncate(len);
     }
 
-    /// Writes lines that are indented by this many levels.
+    /// Calls `lines`. The lines that it writes are indented by `levels` levels.
     pub fn indented(&mut self, levels: usize, lines: impl FnOnce(&mut Text<'_>)) {
         let before = std::mem::replace(&mut self.indent, levels);
         lines(self);
@@ -53,7 +53,7 @@ impl<'o> Text<'o> {
         let _ = writeln!(self.text, "{:1$}{line}", "", 2 * self.indent);
     }
 
-    /// Writes a map below `name`; nothing if it has no lines.
+    /// Writes a map below `name`. Writes nothing if `fields` writes no lines.
     pub fn map(&mut self, name: impl Display, fields: impl FnOnce(&mut Text<'_>)) {
         let before = self.text.len();
         self.line(format_args!("{name}:"));
@@ -73,7 +73,7 @@ impl<'o> Text<'o> {
         self.entry(&if number { name.to_string() } else { quoted(name) }, fields);
     }
 
-    /// Writes a map below a key that is already in YAML, even an empty map.
+    /// Writes a map below `key`, which is already in YAML. Writes an empty map, too.
     pub fn entry(&mut self, key: &str, fields: impl FnOnce(&mut Text<'_>)) {
         let before = self.text.len();
         self.map(key, fields);
@@ -82,7 +82,7 @@ impl<'o> Text<'o> {
         }
     }
 
-    /// Writes a field, if it has a value.
+    /// Writes a field. Writes nothing if `value` is `None`.
     pub fn field(&mut self, name: &str, value: Option<impl Display>) {
         if let Some(value) = value {
             self.line(format_args!("{name}: {value}"));
@@ -90,7 +90,7 @@ impl<'o> Text<'o> {
     }
 }
 
-/// Returns a text in YAML: in quotes if it could be read as something else.
+/// Returns a text in YAML, in quotes if it could be read as something other than a text.
 pub fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
     let word = text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(plain);
@@ -107,7 +107,7 @@ pub fn mac(mac: Mac) -> String {
     format!("\"{mac}\"")
 }
 
-/// Returns an address or prefix: IPv6 in quotes, as Ethernet addresses are.
+/// Returns an address or prefix. IPv6 is in quotes, for the same reason as Ethernet addresses.
 pub fn ip(address: impl Display) -> String {
     let text = address.to_string();
     if text.contains(':') { format!("\"{text}\"") } else { text }

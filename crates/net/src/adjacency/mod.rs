@@ -1,7 +1,7 @@
 //! Adjacencies: how to reach a neighbor over an interface.
 //!
-//! A record is immutable and replaced by index. So its users (a forwarding object, and through it any number
-//! of routes) follow immediately. The rewrite node applies it.
+//! A record is immutable, and is replaced under the same index. So all its users (a forwarding object, and
+//! through this any number of routes) use the new record at once. The rewrite node applies it to packets.
 
 mod table;
 

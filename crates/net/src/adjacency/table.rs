@@ -1,4 +1,4 @@
-//! The records and their owners.
+//! The adjacency records, and their users.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -34,16 +34,16 @@ pub fn ethernet(dst: Mac, src: Mac, tags: Option<Tags>, ethertype: u16) -> Vec<u
     header
 }
 
-/// Returns the header of packets to a neighbor, with the EtherType of its family.
+/// Returns the Ethernet header of packets to the neighbor `next_hop`, with the EtherType of the neighbor's address family.
 fn header(dst: Mac, next_hop: IpAddr, via: &Interface, tags: Option<Tags>) -> Option<LinkHeader> {
     let kind = if next_hop.is_ipv4() { ethertype::IPV4 } else { ethertype::IPV6 };
     LinkHeader::new(&ethernet(dst, via.mac, tags, kind))
 }
 
-/// Maximum number of records freed in one turn: about a tenth of a millisecond of work.
+/// Maximum number of records freed in one turn, which takes about a tenth of a millisecond.
 const AT_ONCE: usize = 2048;
 
-/// Forwarding index of packets without an adjacency yet (glean): their next hop is their destination.
+/// Forwarding index of packets that have no adjacency yet (glean). Their destination is their next hop.
 pub const GLEAN: u32 = u32::MAX;
 
 /// How to reach a neighbor.
@@ -54,21 +54,21 @@ pub struct Adjacency {
     pub rewrite: Option<LinkHeader>,
     /// The transmit interface.
     pub interface: u32,
-    /// The MTU for network packets in bytes.
+    /// The MTU: the largest network packet, in bytes.
     pub mtu: u16,
     /// The neighbor.
     pub next_hop: IpAddr,
 }
 
-/// The main thread's side: adjacencies by neighbor, with reference counts.
+/// The main thread's part: adjacencies by neighbor, with reference counts.
 pub struct Adjacencies {
     records: SlotWriter<Adjacency>,
     by_neighbor: BTreeMap<(u32, IpAddr), Entry>,
     counters: AdjacencyCounters,
     domain: Domain,
-    /// Unused records, kept until no worker can hold their index.
+    /// Unused records, each kept until no worker can have its index.
     unused: VecDeque<(Mark, u32)>,
-    /// Interfaces whose adjacencies are outdated, with the first neighbor to update.
+    /// Interfaces whose adjacencies are outdated, each with the first neighbor whose adjacency is still to be updated.
     stale: VecDeque<(u32, IpAddr)>,
 }
 
@@ -76,7 +76,7 @@ struct Entry {
     index: u32,
     users: u32,
     mac: Option<Mac>,
-    /// Number of packets sent over the adjacency up to the last check.
+    /// Number of packets that had been sent over the adjacency at the last check.
     seen: u64,
 }
 
@@ -87,8 +87,8 @@ impl Adjacencies {
         Adjacencies { records, by_neighbor, counters, domain: domain.clone(), unused, stale }
     }
 
-    /// Returns the adjacency to a neighbor and takes a reference to it. A new adjacency is incomplete without
-    /// `mac`.
+    /// Returns the index of the adjacency to a neighbor, and takes a reference to it. If there is none, makes one, which is incomplete
+    /// without `mac`.
     ///
     /// # Errors
     /// If there is no room for another adjacency.
@@ -112,7 +112,7 @@ impl Adjacencies {
         Ok(index)
     }
 
-    /// Drops a reference to the adjacency at `index`; the last one removes it.
+    /// Drops a reference to the adjacency at `index`. When the last reference is dropped, the adjacency is removed.
     pub fn release(&mut self, index: u32) {
         let Some(record) = self.records.get(index) else { return };
         let key = (record.interface, record.next_hop);
@@ -124,8 +124,8 @@ impl Adjacencies {
         }
     }
 
-    /// Frees records that no worker can read any more: a limited number for each call. Returns true if there
-    /// may be more. Called once a turn.
+    /// Frees records that no worker can read any more, but only a limited number in each call. Returns true if there may be more. It is
+    /// called once a turn.
     pub fn collect(&mut self) -> bool {
         for _ in 0..AT_ONCE {
             let Some((_, index)) = self.unused.pop_front_if(|(mark, _)| self.domain.passed(*mark)) else {
@@ -136,7 +136,7 @@ impl Adjacencies {
         true
     }
 
-    /// Sets, changes or clears the neighbor's Ethernet address. Does nothing without an adjacency.
+    /// Sets, changes or clears a neighbor's Ethernet address. Does nothing if the neighbor has no adjacency.
     pub fn set_mac(
         &mut self,
         interface: u32,
@@ -159,20 +159,20 @@ impl Adjacencies {
         std::mem::replace(&mut e.seen, packets) != packets
     }
 
-    /// Schedules the update of an interface's adjacencies by [`follow`](Self::follow). Call it after a change of the
+    /// Marks an interface's adjacencies as outdated, so that [`follow`](Self::follow) updates them. Call it after a change of the
     /// interface's own address, MTU or tags. New adjacencies use the current settings.
     pub fn refresh(&mut self, interface: u32) {
         self.stale.retain(|(other, _)| *other != interface);
         self.stale.push_back((interface, IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
     }
 
-    /// True if adjacencies are still to be updated after a change of their interface.
+    /// True if adjacencies are still outdated after a change of their interface.
     pub fn is_stale(&self) -> bool {
         !self.stale.is_empty()
     }
 
-    /// Updates the next adjacencies, at most `most`, after a change of their interface. `of` returns the
-    /// interface's current state, unless it was removed. Returns true if there are more.
+    /// Updates the next outdated adjacencies, at most `most`. `of` returns an interface's current state, or `None` if the interface was
+    /// removed. Returns true if there are more.
     pub fn follow<'i>(
         &mut self,
         most: usize,
@@ -199,17 +199,17 @@ impl Adjacencies {
         self.by_neighbor.get(&(interface, next_hop)).map(|e| e.index)
     }
 
-    /// The adjacency at `index`.
+    /// Returns the adjacency at `index`.
     pub fn get(&self, index: u32) -> Option<&Adjacency> {
         self.records.get(index)
     }
 
-    /// All adjacencies in order of their indices: index, adjacency, and number of users.
+    /// Returns all adjacencies in order of their indices: for each, its index, the adjacency, and its number of users.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Adjacency, u32)> {
         self.iter_from(0)
     }
 
-    /// The adjacencies from index `first` on, in order: index, adjacency, and number of users.
+    /// Returns the adjacencies from index `first` on, in order: for each, its index, the adjacency, and its number of users.
     pub fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, &Adjacency, u32)> {
         self.records.iter_from(first).filter_map(|(index, a)| {
             // Records that wait for workers to pass have no users.

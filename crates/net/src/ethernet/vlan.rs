@@ -14,15 +14,15 @@ pub struct Tags {
     pub inner: Option<u16>,
 }
 
-/// The frames of a device that a sub-interface takes. A frame goes to the most specific match: its tags, then any inner
-/// VLAN or any VLAN, then the default.
+/// The frames of a device that a sub-interface receives. A frame belongs to the most specific match: first exact tags, then any inner VLAN
+/// or any VLAN, then the default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Match {
-    /// Frames without a tag, and those with a priority tag only. The device's interface then gets none.
+    /// Frames without a tag, and frames with only a priority tag. The device's own interface then receives none of these.
     Untagged,
     /// Frames with exactly these tags.
     Tags(Tags),
-    /// Frames with exactly two tags: this outer one, and any inner one.
+    /// Frames with exactly two tags: this outer tag, and any inner tag.
     AnyInner {
         /// The type of the outer tag, as in [`Tags`].
         outer_service: bool,
@@ -39,10 +39,10 @@ pub enum Match {
 }
 
 impl Match {
-    /// The first one in the order of matches.
+    /// The match that is first in sort order.
     pub(crate) const FIRST: Match = Match::Untagged;
 
-    /// Returns the tags, if the match has one or two fixed tags.
+    /// Returns the tags, if the match is for exact tags.
     pub fn tags(self) -> Option<Tags> {
         match self {
             Match::Tags(tags) => Some(tags),
@@ -50,12 +50,12 @@ impl Match {
         }
     }
 
-    /// True if the router can send matching frames, because their tags are known.
+    /// True if the router can send frames on the sub-interface, because their tags are known.
     pub fn sends(self) -> bool {
         matches!(self, Match::Untagged | Match::Tags(_))
     }
 
-    /// Returns the VLANs that the match names.
+    /// Returns the VLANs that the match contains.
     pub fn vlans(self) -> impl Iterator<Item = u16> {
         let (outer, inner) = match self {
             Match::Tags(tags) => (Some(tags.outer), tags.inner),
@@ -91,24 +91,24 @@ impl fmt::Display for Match {
     }
 }
 
-/// Maps VLAN tags to sub-interfaces. Clones share the tables; a change makes new ones.
+/// Maps VLAN tags to sub-interfaces. Clones share the tables, and a change makes new tables.
 #[derive(Clone, Debug, Default)]
 pub struct Vlans {
     tables: Option<Arc<Tables>>,
     untagged: Option<u32>,
 }
 
-/// Sub-interfaces, each list sorted.
+/// The tables of sub-interfaces, each sorted.
 #[derive(Debug, Default)]
 struct Tables {
     /// Sub-interfaces with exact tags.
     exact: Vec<(Tags, u32)>,
-    /// Sub-interfaces for other tagged frames. Searched only for tags that are not in `exact`.
+    /// Sub-interfaces with other matches for tagged frames. They are searched only for tags that are not in `exact`.
     wide: Vec<(Match, u32)>,
 }
 
 impl Vlans {
-    /// Creates a table with these entries, each match once.
+    /// Creates the tables from these entries. No match may occur twice.
     pub fn new(entries: impl IntoIterator<Item = (Match, u32)>) -> Vlans {
         let (mut tables, mut untagged) = (Tables::default(), None);
         for (takes, sub) in entries {
@@ -133,7 +133,7 @@ impl Vlans {
         }
     }
 
-    /// Returns the sub-interface for untagged frames; `None` if the device's interface receives them.
+    /// Returns the sub-interface for untagged frames; `None` if the device's own interface receives them.
     #[inline(always)]
     pub fn untagged(&self) -> Option<u32> {
         self.untagged
@@ -141,7 +141,7 @@ impl Vlans {
 }
 
 impl Tables {
-    /// Returns the sub-interface for tags that are not in `exact`: the one with the most specific match.
+    /// Returns the sub-interface with the most specific match for tags that are not in `exact`.
     fn wide(&self, Tags { outer_service, outer, inner }: Tags) -> Option<u32> {
         if self.wide.is_empty() {
             return None;
@@ -184,7 +184,7 @@ mod tests {
         ]
     }
 
-    /// How specific a match of these tags is, in plain code; `None` if it does not match.
+    /// Returns how specifically `takes` matches the tags `of`: higher is more specific; `None` if they do not match.
     fn rank(takes: Match, of: Tags) -> Option<u8> {
         let (rank, matches) = match takes {
             Match::Untagged => (0, false),

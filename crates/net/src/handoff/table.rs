@@ -2,10 +2,10 @@
 
 /// Number of shards that flows are hashed to.
 pub const SHARDS: usize = 1024;
-/// One in this many of an overloaded worker's shards moves at once.
+/// An overloaded worker loses one in this many of its shards at once.
 const PART: usize = 8;
 
-/// The worker of each shard: immutable, replaced as a whole.
+/// The worker of each shard. It is immutable, and replaced as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shards([u16; SHARDS]);
 
@@ -28,7 +28,7 @@ impl Shards {
         self.0.iter().map(|w| usize::from(*w))
     }
 
-    /// Returns the shards shared out between the first `workers` workers.
+    /// Returns the assignment in which all shards are shared evenly by the first `workers` workers.
     pub fn shared_out(&self, workers: usize) -> Shards {
         let owners: Vec<usize> = self.workers().collect();
         let mut shared = self.clone();
@@ -38,7 +38,7 @@ impl Shards {
         shared
     }
 
-    /// Returns the shards with some of them assigned to a worker. Numbers beyond the last shard are ignored.
+    /// Returns the assignment in which `shards` belong to `worker`. Numbers beyond the last shard are ignored.
     pub fn given(&self, shards: &[usize], worker: usize) -> Shards {
         let mut given = self.clone();
         for shard in shards {
@@ -49,10 +49,10 @@ impl Shards {
         given
     }
 
-    /// Returns the shards with some of those of the worker `busiest` given to `calmest`. `None` if the busiest has
-    /// hardly any: its load has another cause then.
+    /// Returns the assignment in which some shards of the worker `busiest` belong to `calmest`. Returns `None` if `busiest` has hardly any
+    /// shards, because then something else causes its load.
     ///
-    /// The cost of a shard is unknown, so few move at once, and the next check shows the effect.
+    /// What a shard costs is unknown. So few shards move at once, and the next check shows the effect.
     pub fn relieved(&self, busiest: usize, calmest: usize) -> Option<Shards> {
         let own = self.workers().enumerate().filter(|(_, w)| *w == busiest).map(|(shard, _)| shard);
         let some: Vec<usize> = own.skip(PART - 1).step_by(PART).collect();
@@ -60,8 +60,8 @@ impl Shards {
     }
 }
 
-/// Shares items out between the first `workers` workers, so that their counts differ by one at most. `owners` is the
-/// present worker of each item. As few items as possible move.
+/// Shares items between the first `workers` workers, so that their numbers of items differ by one at most. `owners` is the present worker
+/// of each item. As few items as possible move.
 pub fn share_out(owners: &[usize], workers: usize) -> Vec<usize> {
     let workers = workers.max(1);
     // Every worker gets `each` items, and some get one more, beginning with those that have most.
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Counts differ by one at most, and no more items move than must.
+        /// The workers' numbers of items differ by one at most, and no more items move than must.
         #[test]
         fn work_is_balanced_with_the_fewest_moves(
             owners in prop::collection::vec(0usize..10, 0..200),
@@ -115,15 +115,15 @@ mod tests {
         }
     }
 
-    /// Returns each worker's load if all shards cost the same, and `besides` is the workers' other load.
+    /// Returns each worker's load if all shards cost the same. `besides` is each worker's load from other work, and `offered` is the load
+    /// of all shards.
     fn loads(shards: &Shards, besides: &[f64], offered: f64) -> Vec<f64> {
         let has = |worker| shards.workers().filter(|w| *w == worker).count() as f64 / SHARDS as f64;
         besides.iter().enumerate().map(|(worker, own)| own + offered * has(worker)).collect()
     }
 
     proptest! {
-        /// Whatever the workers' other load: moves of shards relieve an overloaded worker, overload no other, and
-        /// end.
+        /// Whatever other load the workers have, moving shards relieves an overloaded worker and overloads no other, and it ends.
         #[test]
         fn shards_move_until_overload_is_relieved(
             besides in prop::collection::vec(0.0..0.8f64, 2..6),

@@ -1,7 +1,7 @@
 //! `icmp4-echo-request`: answers pings in place (RFC 1812 section 4.3.3.6).
 //!
-//! The reply is the request with its addresses exchanged: same data, same options (a recorded route stays
-//! whole), same type of service. It is looked up in the VRF of the request's interface.
+//! The reply is the request with its addresses exchanged. The data, the options (a recorded route stays complete) and the type of service
+//! are unchanged. The reply is looked up in the VRF of the interface that received the request.
 
 use buf::{Flags, Packet};
 use graph::{Cx, PacketNode, Verdict, edges, reasons};
@@ -10,8 +10,8 @@ use wire::{IcmpHeader, Ipv4Header, checksum, ipv4};
 
 use super::limit::{Bucket, Rate};
 
-/// Rate of one worker's replies in one family: enough for a flood ping of one host, little compared with a worker's
-/// forwarding rate.
+/// Rate of the replies that one worker sends in one address family. It is enough for a flood ping by one host, and little compared with a
+/// worker's forwarding rate.
 pub(super) const RATE: Rate = Rate::new(20_000, 2_000);
 /// TTL of replies.
 const TTL: u8 = 64;

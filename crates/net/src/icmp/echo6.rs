@@ -1,8 +1,8 @@
 //! `icmp6-echo-request`: answers pings in place (RFC 4443 section 4.2).
 //!
-//! The reply is the request with its addresses exchanged and without its extension headers, which do not apply to the
-//! return path. An anycast address belongs to many routers, so the reply to it is sent from another address of this
-//! router (RFC 4443 section 2.2). A link-local requester is answered on its link.
+//! The reply is the request with its addresses exchanged and without its extension headers, which do not apply to the return path. An
+//! anycast address belongs to many routers, so the reply to a ping of such an address has another address of this router as its source (RFC
+//! 4443 section 2.2). The reply to a link-local address is sent on the link of the request.
 
 use std::net::Ipv6Addr;
 
@@ -97,7 +97,7 @@ impl PacketNode for Icmp6EchoRequest {
     }
 }
 
-/// Adjusts the checksum for an address that replaces another.
+/// Adjusts the checksum for the replacement of address `old` by `new`.
 #[cold]
 fn readdress(p: &mut Packet<'_>, partial: bool, old: u128, new: u128) {
     let icmp = p.peek_at::<Icmpv6Header>(Ipv6Header::LEN);
@@ -107,7 +107,7 @@ fn readdress(p: &mut Packet<'_>, partial: bool, old: u128, new: u128) {
     icmp.set_checksum(pairs.fold(icmp.checksum(), |sum, (old, new)| update(sum, old, new)));
 }
 
-/// Removes this many bytes of extension headers from a packet. Returns `false` if that is not possible.
+/// Removes the first `extensions` bytes after the IPv6 header, which are all extension headers. Returns `false` if that is not possible.
 #[cold]
 fn take_out(p: &mut Packet<'_>, extensions: usize) -> bool {
     if !extensions::take_out(p, Ipv6Header::LEN, extensions) {

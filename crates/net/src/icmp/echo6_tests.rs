@@ -1,4 +1,4 @@
-//! `icmp6-input` and `icmp6-echo-request`, after `ip6-local`.
+//! Tests of `icmp6-input` and `icmp6-echo-request`, which follow `ip6-local`.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -33,7 +33,7 @@ fn ip(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
-/// Returns a router with two interfaces, and a harness with its nodes for local packets. Packets arrive on the first
+/// Returns a router with two interfaces, and a harness with the router's nodes for local packets. Packets are received on the first
 /// interface.
 fn harness() -> (Bench, Harness) {
     let mut bench = Bench::new();
@@ -76,7 +76,7 @@ fn send(h: &mut Harness, packet: &[u8], flags: Flags) -> Out {
     out.remove(0)
 }
 
-/// Returns the output for a packet received in a frame from `mac`.
+/// Returns the output for a packet that is received in a frame from `mac`.
 fn arrive(h: &mut Harness, mac: Mac, packet: &[u8]) -> Out {
     let frame =
         [&EthernetHeader::new(Mac([0x33, 0x33, 0, 0, 0, 1]), mac, ethertype::IPV6).0[..], packet].concat();
@@ -89,7 +89,7 @@ fn arrive(h: &mut Harness, mac: Mac, packet: &[u8]) -> Out {
     out.remove(0)
 }
 
-/// True if the ICMPv6 checksum of a packet without extension headers is right, by the plain definition.
+/// True if the ICMPv6 checksum of a packet without extension headers is correct. It is computed directly as the RFC defines it.
 fn checksum_ok(l3: &[u8]) -> bool {
     let length = (l3.len() as u32 - 40).to_be_bytes();
     checksum(&[&l3[8..40], &length, &[0, 0, 0, 58], &l3[40..]].concat()) == 0
@@ -124,7 +124,7 @@ proptest! {
         check_reply(&send(&mut h, &with.build(), Flags::NONE), &request.build());
     }
 
-    /// A wrong byte anywhere in the message is detected, in any segment.
+    /// A wrong bit anywhere in the message is detected, whichever segment contains it.
     #[test]
     fn requests_with_a_wrong_checksum_are_dropped(len in 0usize..6000, at: prop::sample::Index, bit in 0u8..8, extension: bool) {
         let (_bench, mut h) = harness();
@@ -153,7 +153,7 @@ proptest! {
 
 graph::edges! { enum Next { Seen = "seen" } }
 
-/// Takes the place of the lookup: outputs packets from their link header on.
+/// Replaces the lookup node. Outputs packets with their link header.
 struct FromLink;
 
 impl FrameNode for FromLink {
@@ -309,7 +309,7 @@ fn rfc4389_4_1_proxy_interfaces_punt_foreign_solicitations() {
     assert_eq!(arrive(&mut h, HOST_MAC, &packet).reason, Some("nd-solicitation"));
 }
 
-/// Returns the reason why a Neighbor Discovery message is punted or dropped.
+/// Returns the name of the reason for which a Neighbor Discovery message is punted or dropped.
 fn fate(src: &str, dst: &str, message: &Message) -> &'static str {
     let option = [NdOption::SourceMac(HOST_MAC)];
     let options = if src == "::" { &option[..0] } else { &option };

@@ -1,8 +1,8 @@
 //! `ip4-icmp-error` and `ip6-icmp-error`: drop undeliverable packets and report them to their sources (RFC
 //! 1812 section 4.3.2, RFC 4443 section 2.4).
 //!
-//! The packet itself is dropped with its own reason, whether it is reported or not. The reasons against a
-//! report are counted separately, with names that begin with `unreported`.
+//! The packet is always dropped with its own reason, whether a report is sent or not. If no report is sent,
+//! the reason for that is counted separately; its name begins with `unreported`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -38,7 +38,7 @@ reasons! {
         Incomplete = "incomplete-headers", Warn, "the packet is a first fragment without all headers";
         Scope = "beyond-scope", Info, "the packet's source is link-local, and its destination is on another link";
         Forbidden = "unreported-forbidden", Info, counted,
-            "not reported: an ICMP error, a later fragment, to or from a group, or the router's own packet";
+            "not reported: the packet is an ICMP error, a later fragment, to or from a group, or the router's own";
         Source = "unreported-source-limit", Info, counted, "not reported: too many reports to the packet's source";
         Limit = "unreported-limit", Warn, counted, "not reported: too many reports to all sources";
         NoAddress = "unreported-no-address", Warn, counted,
@@ -51,7 +51,7 @@ pub struct IcmpError<A: Icmp> {
     interfaces: SlotReader<Interface>,
     own: Reader<OwnAddresses<A>>,
     reporter: Reporter<A>,
-    /// The results for the packets of a frame: a report, or the reason against it.
+    /// The result for each packet of a frame: a report, or the reason why none is sent.
     reports: Vec<Result<Held, Reason>>,
 }
 
@@ -71,8 +71,8 @@ impl<A: Icmp> IcmpError<A> {
     }
 }
 
-/// Returns the source address for a report about `p`, or for an answer to it: the packet's destination if
-/// that is the router's own address, else an address of the receive interface, else any of the router's
+/// Returns the source address for a report about `p`, or for a reply to `p`. This is the packet's destination
+/// if that is the router's own address, else an address of the receive interface, else any of the router's
 /// addresses in the VRF.
 pub(super) fn source<A: Icmp>(
     own: &OwnAddresses<A>,
@@ -89,7 +89,7 @@ pub(super) fn source<A: Icmp>(
     of_interface.or_else(|| own.first(fib))
 }
 
-/// The drop reason for a report that was not sent.
+/// Returns the drop reason for a report that was not sent.
 fn unreported(why: Unreported) -> Reason {
     match why {
         Unreported::Forbidden => Reason::Forbidden,

@@ -1,4 +1,5 @@
-//! `ip6-icmp-error`: what is reported, in which form, and what is never reported (RFC 4443 section 2.4).
+//! Tests of `ip6-icmp-error`: what is reported, in which form, and what is never reported (RFC 4443 section
+//! 2.4).
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -34,7 +35,7 @@ fn node(bench: &Bench) -> Harness {
     })
 }
 
-/// A router with an interface (index 0) that has the address NEAR, and one more address, OTHER.
+/// Returns a router with an interface (index 0) that has the address NEAR, and with another address, OTHER.
 fn router() -> (Bench, Harness) {
     let mut bench = Bench::new();
     assert_eq!(bench.interface_with(0, vec![Address::new(ip(NEAR), 64)]), 0);
@@ -51,7 +52,8 @@ fn datagram() -> PacketBuilder {
     from(HOST, FAR)
 }
 
-/// Returns the reports on packets received on the interface, and the results for the packets themselves.
+/// Sends packets that the interface received to the node. Returns the reports about them, and the results for
+/// the packets themselves.
 fn send(h: &mut Harness, cause: Cause, packets: &[Vec<u8>], flags: Flags) -> (Vec<Out>, Vec<Out>) {
     let out = h.send("ip6-icmp-error", packets, |_, p| {
         p.set_rx_if(0);
@@ -179,7 +181,7 @@ fn fragments_and_echo_requests_are_reported() {
 }
 
 proptest! {
-    /// RFC 4443 section 2.4 (c): as much of the packet as fits into 1,280 bytes, unchanged.
+    /// RFC 4443 section 2.4 (c): a report quotes, unchanged, as much of the packet as fits into 1,280 bytes.
     #[test]
     fn rfc4443_2_4_c_the_error_quotes_as_much_as_fits(len in 0usize..6000, padding in 0usize..40, options in 0usize..40) {
         let (_bench, mut h) = router();

@@ -1,4 +1,4 @@
-//! `ip4-icmp-error`: what is reported, in which form, and what is never reported.
+//! Tests of `ip4-icmp-error`: what is reported, in which form, and what is never reported.
 
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
@@ -20,7 +20,8 @@ const FAR: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 const NEAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 
-/// A router with an interface (its index is returned) that has the address NEAR, and one more address, OTHER.
+/// Returns a router with an interface that has the address NEAR, and with another address, OTHER. Also
+/// returns the index of the interface.
 fn router() -> (Bench, u32, Harness) {
     let mut bench = Bench::new();
     let interface = bench.interface(0, Some(NEAR));
@@ -36,7 +37,8 @@ fn datagram() -> PacketBuilder {
     PacketBuilder::ipv4(HOST, FAR).udp(1000, 2000).payload(b"some data")
 }
 
-/// Returns the reports on packets received on `interface`, and the results for the packets themselves.
+/// Sends packets that `interface` received to the node. Returns the reports about them, and the results for
+/// the packets themselves.
 fn send(
     h: &mut Harness,
     interface: u32,
@@ -143,7 +145,7 @@ fn rfc1812_4_3_2_5_errors_have_precedence_internetwork_control() {
 }
 
 proptest! {
-    /// RFC 1812 section 4.3.2.3: as much of the packet as fits into 576 bytes, unchanged.
+    /// RFC 1812 section 4.3.2.3: a report quotes, unchanged, as much of the packet as fits into 576 bytes.
     #[test]
     fn rfc1812_4_3_2_3_the_error_quotes_as_much_as_fits(len in 0usize..6000, padding in 0usize..40, options in 0usize..40) {
         let (_bench, interface, mut h) = router();

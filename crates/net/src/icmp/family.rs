@@ -1,4 +1,4 @@
-//! Differences between ICMP (RFC 792, RFC 1812 section 4.3) and ICMPv6 (RFC 4443) for reports.
+//! The differences between error reports of ICMP (RFC 792, RFC 1812 section 4.3) and of ICMPv6 (RFC 4443).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -12,26 +12,28 @@ use crate::ip::Cause;
 use crate::ip::Packets;
 use crate::nodes::ip::local6::unknown_at;
 
-/// Precedence "internetwork control" (RFC 1812 section 4.3.2.5), default type of service (RFC 1349 section
-/// 5.1).
+/// Type of service of reports: precedence "internetwork control" (RFC 1812 section 4.3.2.5), and the default
+/// type of service (RFC 1349 section 5.1).
 const TOS: u8 = 0xc0;
 
-/// A family with ICMP errors.
+/// An address family with ICMP error reports.
 pub trait Icmp: Packets {
     /// Offset of the quoted packet in a report, in bytes.
     const QUOTE_AT: usize;
     /// Type and code of the "packet too big" report.
     const TOO_BIG: (u8, u8);
 
-    /// Returns the drop reason and the message for a cause, for the packet `l3`.
+    /// Returns the drop reason and the message when `cause` applies to the packet `l3`, which begins with its
+    /// IP header.
     fn message(cause: Cause, l3: &[u8]) -> (Reason, Message);
-    /// True if a packet, which begins with its IP header, may be reported with this message.
+    /// True if this message may be sent about a packet. The packet begins with its IP header.
     fn may_report(p: &Packet<'_>, message: Message) -> bool;
-    /// Number of bytes of a packet to quote.
+    /// Returns how many bytes of a packet of `original` bytes a report quotes.
     fn quote_len(original: usize) -> usize;
-    /// Returns the source address for reports to the source `to`, about packets received on an interface.
+    /// Returns the source address for reports that are sent to `to`, about packets that `interface` received.
     fn sender(interface: &Interface, to: Self::Bits) -> Option<Self>;
-    /// Writes the headers of a report that already has its quote. `id` is its identification.
+    /// Writes the headers of a report that already contains its quote. `id` is the identification in the IPv4
+    /// header; IPv6 ignores it.
     fn write_headers(report: &mut [u8], from: Self, to: Self, id: u16, message: Message);
 }
 

@@ -1,4 +1,4 @@
-//! `icmp4-input`: checks ICMP messages for this router (RFC 1812 section 4.3) and dispatches them by type.
+//! `icmp4-input` checks ICMP messages for this router (RFC 1812 section 4.3), and dispatches them by type.
 
 use buf::{Flags, Packet};
 use graph::{Cx, PacketNode, PuntReason, Verdict, edges, reasons};
@@ -26,7 +26,7 @@ pub struct Icmp4Input {
 }
 
 impl Icmp4Input {
-    /// Echo replies are punted with the reason `reply`.
+    /// Returns the node. It punts echo replies with the reason `reply`.
     pub fn new(reply: PuntReason) -> Icmp4Input {
         Icmp4Input { reply }
     }

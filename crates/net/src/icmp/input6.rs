@@ -1,8 +1,9 @@
-//! `icmp6-input`: checks ICMPv6 messages for this router (RFC 4443) and dispatches them by type.
+//! `icmp6-input` checks ICMPv6 messages for this router (RFC 4443), and dispatches them by type.
 //!
-//! Neighbor Discovery messages (RFC 4861) go to the main thread, which checks them further, if they come from
-//! the link and may be useful: solicitations for an address of this router, advertisements of possible
-//! neighbors, messages of routers and hosts about themselves, and claims of this router's addresses.
+//! Neighbor Discovery messages (RFC 4861) are punted to the main thread, which checks them further, if they
+//! come from the link and may be useful: solicitations for an address of this router, advertisements of
+//! possible neighbors, router solicitations and advertisements, and messages in which another station uses an
+//! address of this router.
 
 use std::net::Ipv6Addr;
 
@@ -36,17 +37,17 @@ reasons! {
     }
 }
 
-/// Punt reasons of Neighbor Discovery messages. They are separate so that a flood of one kind does not block
-/// the others.
+/// Punt reasons of Neighbor Discovery messages, MLD queries and echo replies. They are separate so that a
+/// flood of one kind does not block the others.
 #[derive(Clone, Copy)]
 pub struct Punts {
     /// Solicitations for an address of this router.
     pub solicitation: PuntReason,
     /// Advertisements of neighbors.
     pub advertisement: PuntReason,
-    /// Solicitations and advertisements of routers.
+    /// Router solicitations and router advertisements.
     pub router: PuntReason,
-    /// Another station claims an address of this router.
+    /// Messages in which another station uses an address of this router.
     pub conflict: PuntReason,
     /// Queries of Multicast Listener Discovery (MLD).
     pub query: PuntReason,
@@ -83,7 +84,8 @@ impl Icmp6Input {
         Verdict::Next(Next::Punt)
     }
 
-    /// Returns the punt reason for a message with a target, or the reason to drop it.
+    /// Returns the punt reason for a neighbor solicitation or advertisement, or why the message is dropped or
+    /// ignored.
     fn of_target(
         &self,
         cx: &Cx<'_>,
@@ -120,12 +122,12 @@ impl Icmp6Input {
         }
     }
 
-    /// True if the interface answers for hosts behind other interfaces (proxy ND).
+    /// True if interface `rx_if` answers for hosts behind other interfaces (proxy ND).
     fn is_proxy(&self, cx: &Cx<'_>, rx_if: u32) -> bool {
         self.interfaces.get(cx.guard, rx_if).is_some_and(|i| i.proxy)
     }
 
-    /// True if the packet was sent by its own receive interface.
+    /// True if the source of the frame is the Ethernet address of the interface that received it.
     fn is_echo(&self, cx: &Cx<'_>, p: &mut Packet<'_>) -> bool {
         p.rewind_to_l2();
         let from = p.head::<EthernetHeader>().map(|h| h.src());

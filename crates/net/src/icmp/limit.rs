@@ -1,37 +1,39 @@
-//! Rate limits for messages.
+//! Rate limits for ICMP messages.
 //!
-//! Each worker has its own limits: with n workers the router sends up to n times as many messages.
+//! Each worker has its own limits, so with n workers the router sends up to n times as many messages.
 
 use std::hash::{BuildHasher, Hash};
 
 use infra::hash::{Seeded, bucket};
 
-/// Number of buckets for sources. Sources in the same bucket share its rate.
+/// Number of buckets for sources. Sources in the same bucket share the bucket's rate.
 const SOURCES: u32 = 1024;
 
-/// A rate with a burst after a pause.
+/// A steady rate, and the burst that is allowed after a pause.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     /// Nanoseconds between two messages at the steady rate.
     interval: u64,
-    /// Nanoseconds until an empty bucket is full.
+    /// Nanoseconds until an empty bucket is full again.
     full: u64,
 }
 
 impl Rate {
-    /// Returns a rate of `per_second` ≥ 1 with a burst of `burst` ≥ 1.
+    /// Returns a rate of `per_second` messages per second, with a burst of `burst` messages. Both must be at
+    /// least 1.
     pub const fn new(per_second: u32, burst: u32) -> Rate {
         let interval = 1_000_000_000 / per_second as u64;
         Rate { interval, full: interval * burst as u64 }
     }
 }
 
-/// A token bucket in one word: the time when it will be full again.
+/// A token bucket in one word: the time when the bucket will be full again.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bucket(u64);
 
 impl Bucket {
-    /// Takes a token if there is one at `now` (nanoseconds of any monotonic clock).
+    /// Takes a token, if there is one at the time `now` (nanoseconds of any monotonic clock). Returns whether
+    /// there was one.
     pub fn pass(&mut self, rate: Rate, now: u64) -> bool {
         let then = self.0.max(now) + rate.interval;
         let pass = then - now <= rate.full;
@@ -45,17 +47,18 @@ impl Bucket {
 /// Why a message must not be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Too many messages to one source.
+    /// The limit for one source is exceeded.
     Source,
-    /// Too many messages in total.
+    /// The limit for all sources is exceeded.
     Total,
 }
 
-/// A limit for each source, and one for all sources.
+/// A limit for each source, and one for all sources together.
 pub struct Limiter {
     per_source: Rate,
     in_total: Rate,
-    /// A secret, so that an attacker cannot choose sources in another source's bucket.
+    /// A secret, without which an attacker could choose source addresses that share the bucket of another
+    /// source.
     seed: Seeded,
     sources: Box<[Bucket]>,
     total: Bucket,
@@ -68,7 +71,8 @@ impl Limiter {
         Limiter { per_source, in_total, seed: Seeded::default(), sources, total: Bucket::default() }
     }
 
-    /// Checks that a message to this source (an address and its VRF) may be sent at `now`.
+    /// Checks that a message about a packet from this source (an address and its VRF) may be sent at the time
+    /// `now`, in nanoseconds.
     ///
     /// # Errors
     /// The exceeded limit.

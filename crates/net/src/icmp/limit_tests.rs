@@ -1,10 +1,10 @@
-//! Limits, compared with a plain token bucket.
+//! Tests of the limits, which compare them with a plain token bucket.
 
 use proptest::prelude::*;
 
 use super::limit::{Bucket, Limiter, Rate, Refused};
 
-/// The number of tokens, and the time of the last whole one.
+/// The number of tokens, and the time when the last one was added.
 struct Plain {
     tokens: u64,
     since: u64,

@@ -1,4 +1,5 @@
-//! ICMP and ICMPv6: error reports, echo, and the path of Neighbor Discovery messages to the main thread.
+//! ICMP and ICMPv6: error reports, replies to echo requests, and the dispatch of Neighbor Discovery messages
+//! to the main thread.
 //!
 //! ```text
 //! (undeliverable packets) ─→ ip4-icmp-error ───────────────────┐
@@ -10,7 +11,8 @@
 //!                  └ error-punt (Neighbor Discovery)
 //! ```
 //!
-//! The same nodes make reports for both families; the differences are in `family.rs`.
+//! The same nodes send error reports for both families. The differences between the families are in
+//! `family.rs`.
 
 mod echo;
 mod echo6;
@@ -30,15 +32,16 @@ use crate::Tables;
 use crate::nodes::neighbor::CONFLICT_RATE;
 use crate::router::{Hooks, Router, ping};
 
-/// Echo replies per second that one worker passes to the main thread.
+/// Maximum number of echo replies per second that one worker passes to the main thread.
 const REPLIES: u32 = 1000;
-/// Neighbor Discovery messages of each kind per second that one worker passes to the main thread.
+/// Maximum number of Neighbor Discovery messages of each kind per second that one worker passes to the main
+/// thread.
 const ND_RATE: u32 = 5_000;
 
 /// Adds the nodes of this feature. Call it after `ip`.
 ///
 /// # Errors
-/// If another feature takes ICMP.
+/// Fails if another feature already registered a node for ICMP.
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let tables = t.clone();
     b.frame(move |_| Ok(error::Ip4IcmpError::new(&tables)));

@@ -1,5 +1,5 @@
-//! ICMP errors about packets (RFC 1812 section 4.3.2, RFC 4443 section 2.4), for the nodes that send them. Features
-//! use it for reports of their own, such as redirects.
+//! ICMP errors about packets (RFC 1812 section 4.3.2, RFC 4443 section 2.4), for the nodes that send them. Features use this for other
+//! messages, too, such as redirects.
 
 use std::marker::PhantomData;
 
@@ -10,44 +10,43 @@ use wire::icmpv6;
 use super::family::Icmp;
 use super::limit::{Limiter, Rate, Refused};
 
-/// Reports to one source: traceroute and path MTU discovery need a few at once, then only a few each second.
+/// Rate of reports to one source. Traceroute and path MTU discovery need a few reports at once, and then only a few each second.
 const PER_SOURCE: Rate = Rate::new(100, 10);
-/// Reports to all sources of one worker.
+/// Rate of one worker's reports to all sources.
 const IN_TOTAL: Rate = Rate::new(1000, 100);
 /// Maximum length of a report of either family in bytes.
 const LONGEST: usize = icmpv6::MAX_ERROR_LEN;
 
-/// Type, code and second word of a message.
+/// Type, code and second 32-bit word of an ICMP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
     /// The type.
     pub kind: u8,
     /// The code.
     pub code: u8,
-    /// The second word, in host byte order.
+    /// The second 32-bit word, in host byte order.
     pub rest: u32,
 }
 
 /// Why no report is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreported {
-    /// Such a packet must not be reported.
+    /// A report about such a packet is forbidden.
     Forbidden,
-    /// Too many reports to its source.
+    /// The limit for reports to the packet's source is exceeded.
     Source,
-    /// Too many reports to all sources.
+    /// The limit for reports to all sources is exceeded.
     Limit,
-    /// The router has no source address for it.
+    /// The router has no source address for the report.
     NoAddress,
     /// No buffer is free.
     NoBuffer,
 }
 
-/// Makes reports of one family, within the limits: one for each worker and node.
+/// Makes reports of one address family within the limits. Each worker has one for each node that sends reports.
 pub struct Reporter<A> {
     limiter: Limiter,
-    /// Separate limits for "too big" reports: without them a connection hangs, so a flood of other reports
-    /// must not block them.
+    /// Separate limits for "too big" reports. A connection hangs without these reports, so a flood of other reports must not block them.
     mtu_limiter: Limiter,
     /// Identification number of the next report.
     id: u16,
@@ -62,11 +61,11 @@ impl<A: Icmp> Default for Reporter<A> {
 }
 
 impl<A: Icmp> Reporter<A> {
-    /// Makes a report about `p`, which begins with its IP header. `from` returns the report's source address. The
-    /// report begins with its own IP header and goes to the lookup.
+    /// Makes a report about `p`, which begins with its IP header. `from` returns the report's source address. The report begins with its
+    /// own IP header; the caller passes it to the lookup node.
     ///
     /// # Errors
-    /// The reason why no report is sent.
+    /// Returns the reason why no report is made.
     pub fn report(
         &mut self,
         cx: &mut Cx<'_>,
@@ -106,7 +105,7 @@ impl<A: Icmp> Reporter<A> {
     }
 }
 
-/// Copies the front of a packet into `to`. Returns the number of bytes.
+/// Copies the start of a packet into `to`, as much as there is room for. Returns the number of bytes copied.
 fn copy_front(p: &Packet<'_>, to: &mut [u8]) -> usize {
     let mut at = 0;
     for segment in p.segments() {

@@ -1,4 +1,4 @@
-//! ICMP errors as a host next to a whole router receives them.
+//! Tests of ICMP errors that a whole router sends to a neighboring host.
 
 use std::net::Ipv4Addr;
 
@@ -17,7 +17,7 @@ const FAR: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 const HOST_MAC: Mac = Mac([2, 0, 0, 0, 1, 2]);
 const ROUTER_MAC: Mac = Mac([2, 0, 0, 0, 1, 1]);
 
-/// A router between the host's link and one with a smaller MTU. The neighbors on both are known.
+/// A router with two links: the host's, and one with a smaller MTU. The neighbors on both links are resolved.
 struct Lab {
     router: Router,
     worker: Worker,
@@ -56,7 +56,8 @@ impl Lab {
         }
     }
 
-    /// Sends a packet of the host. Returns the packets sent back to it.
+    /// Sends a packet from the host to the router. Returns the packets that the router sends back to the
+    /// host.
     fn send(&mut self, packet: &PacketBuilder) -> Vec<Vec<u8>> {
         let frame = packet.clone().ethernet(HOST_MAC, ROUTER_MAC).build();
         let templates = vec![Template::fixed(frame)];

@@ -1,4 +1,4 @@
-//! `icmp4-input` and `icmp4-echo-request`, after `ip4-local`.
+//! Tests of `icmp4-input` and `icmp4-echo-request`, which follow `ip4-local`.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn send(h: &mut Harness, packet: Vec<u8>, flags: Flags) -> Out {
     out.remove(0)
 }
 
-/// Checks the reply to `request`, which was sent with the ICMP header at `l4`.
+/// Checks the reply to `request`, whose ICMP header is at offset `l4`.
 fn check_reply(out: &Out, request: &[u8], l4: usize) {
     assert_eq!((out.node.as_str(), out.reason), ("ip4-lookup", None));
     assert!(out.record.flags.any(Flags::LOCAL_ORIGIN));
@@ -70,7 +70,7 @@ proptest! {
         check_reply(&send(&mut h, request.clone(), Flags::NONE), &request, 20 + options * 4);
     }
 
-    /// A wrong byte anywhere in the message is detected, in any segment.
+    /// A wrong bit anywhere in the message is detected, whichever segment contains it.
     #[test]
     fn requests_with_a_wrong_checksum_are_dropped(len in 0usize..6000, at: prop::sample::Index, bit in 0u8..8) {
         let mut h = harness();

@@ -1,9 +1,9 @@
-//! Interfaces. Each device, sub-interface and loopback has one; they share one index space.
+//! Interfaces. Each device, sub-interface and loopback has one, and their indices are from a single range.
 //!
 //! Interfaces are data, not nodes, so creating one does not change the graph. The nodes are in
 //! [`nodes::interface`](crate::nodes::interface).
 //!
-//! Features can have interfaces, too ([`InterfaceKind`]): `interface-tx` passes their frames to the feature's node.
+//! Features can have interfaces, too ([`InterfaceKind`]). `interface-tx` passes the frames sent out of them to the feature's node.
 
 mod kind;
 mod placement;
@@ -14,5 +14,5 @@ pub use kind::{InterfaceKind, InterfaceKindInfo};
 pub use placement::{Attention, Handoff, Placement, RxSlot};
 pub use table::{Interface, InterfaceCounters, InterfaceTotals, Kind, Runs, TxPort};
 
-/// Name of the node that hands packets to devices.
+/// Name of the node that passes packets to devices.
 pub(crate) const TX: &str = "interface-tx";

@@ -1,4 +1,5 @@
-//! Receive queues: the worker that polls each, its receive mode, and whether its flows are spread.
+//! Receive queues. For each queue: the worker that polls it, its receive mode, and whether its flows are
+//! spread over the workers.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use buf::{Gone, RxQueue};
 use graph::{Eager, RxMode};
 
-/// The mode of spreading a queue's flows over the workers.
+/// Whether the flows of a receive queue are spread over the workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Handoff {
-    /// Spread if its worker is overloaded and the device has fewer queues than there are workers.
+    /// Spread if the queue's worker is overloaded, and the device has fewer queues than there are workers.
     #[default]
     Auto,
     /// Always.
@@ -20,10 +21,10 @@ pub enum Handoff {
     Off,
 }
 
-/// The assignment of a queue: worker, receive mode and handoff.
+/// The assignment of a receive queue: its worker, receive mode and handoff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attention {
-    /// The worker that polls it.
+    /// The worker that polls the queue.
     pub worker: usize,
     /// True if the operator chose the worker.
     pub chosen: bool,
@@ -31,9 +32,9 @@ pub struct Attention {
     pub mode: RxMode,
     /// The operator's handoff mode.
     pub handoff: Handoff,
-    /// True if its flows are spread at present.
+    /// True if the queue's flows are spread at present.
     pub spread: bool,
-    /// True while no worker polls it, because work moves between workers.
+    /// True while no worker polls the queue, because work is being moved between workers.
     pub paused: bool,
 }
 
@@ -45,9 +46,9 @@ pub struct RxSlot {
     pub number: usize,
     /// The number of the device's queues.
     pub of: usize,
-    /// The input node that polls it.
+    /// Name of the input node that polls the queue.
     pub node: &'static str,
-    /// The file descriptor to sleep on; `None`: the queue must be polled.
+    /// The file descriptor on which the worker can sleep; `None` if the queue must be polled.
     pub fd: Option<OwnedFd>,
     attention: Mutex<Attention>,
     queue: Mutex<Box<dyn RxQueue>>,
@@ -61,10 +62,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl RxSlot {
-    /// Creates queue `number` of `of` queues of `interface`, polled by `worker`.
+    /// Creates the slot of a receive queue. `(number, of)` are the queue's number and the number of the
+    /// device's queues. `worker` polls the queue.
     ///
     /// # Errors
-    /// If its file descriptor cannot be duplicated.
+    /// Fails if the queue's file descriptor cannot be duplicated.
     pub fn new(
         interface: u32,
         (number, of): (usize, usize),
@@ -84,18 +86,18 @@ impl RxSlot {
         *lock(&self.attention)
     }
 
-    /// Sets its assignment, before any worker knows the queue.
+    /// Sets the queue's assignment, before any worker knows the queue.
     pub(crate) fn attend(&self, attention: Attention) {
         *lock(&self.attention) = attention;
     }
 
-    /// Returns its requirements for its worker. The depth may change with the device's link.
+    /// Returns what the queue requires of its worker. The depth may change with the device's link.
     pub fn eager(&self) -> Eager {
         let mode = self.attention().mode;
         Eager { mode, depth: if mode == RxMode::Adaptive { self.queue().depth() } else { usize::MAX } }
     }
 
-    /// Returns the locked queue. The lock is contended only while the queue moves between workers.
+    /// Returns the queue, locked. There is contention only while the queue moves between workers.
     pub fn queue(&self) -> MutexGuard<'_, Box<dyn RxQueue>> {
         lock(&self.queue)
     }
@@ -105,13 +107,13 @@ impl RxSlot {
         *lock(&self.gone) = Some(why);
     }
 
-    /// Returns the reason why the device vanished, if it did.
+    /// Returns why the device vanished; `None` if it did not.
     pub fn gone(&self) -> Option<Gone> {
         lock(&self.gone).clone()
     }
 }
 
-/// All receive queues. Input nodes keep a copy of their own queues, and check its version once per turn.
+/// All receive queues. Input nodes keep a copy of their own queues, and check the version once per turn.
 #[derive(Clone, Default)]
 pub struct Placement(Arc<(AtomicU64, Mutex<Vec<Arc<RxSlot>>>)>);
 
@@ -133,12 +135,12 @@ impl Placement {
         self.ask_again();
     }
 
-    /// Makes the workers read all queues' requirements again.
+    /// Makes the workers read the requirements of all queues again.
     pub fn ask_again(&self) {
         self.0.0.fetch_add(1, Ordering::Release);
     }
 
-    /// Changes the assignments of queues.
+    /// Calls `f` for each queue, to change the queue's assignment.
     pub fn attend(&self, mut f: impl FnMut(&RxSlot, &mut Attention)) {
         for slot in self.slots() {
             f(&slot, &mut lock(&slot.attention));

@@ -1,4 +1,4 @@
-//! The workers' records of interfaces, their transmit queues, and their counters.
+//! The workers' records of interfaces; also the interfaces' transmit queues and counters.
 
 use std::net::Ipv6Addr;
 use std::sync::{Mutex, MutexGuard};
@@ -16,21 +16,21 @@ use crate::ip::{Address, Ip};
 pub enum Kind {
     /// A device with queues.
     Device,
-    /// A VLAN of a device: frames with certain tags.
+    /// A VLAN of a device, which has the frames with certain tags.
     SubInterface,
-    /// No device: packets sent out of it are dropped.
+    /// An interface without a device. Packets sent out of it are dropped.
     Loopback,
-    /// A feature's interface: frames sent out of it go to the feature's node.
+    /// A feature's interface. Frames sent out of it are passed to the feature's node.
     Feature(InterfaceKind),
 }
 
 impl Kind {
-    /// True if its link has at most one other station, whose Ethernet address is not needed.
+    /// True if the interface's link has at most one other station, whose Ethernet address is not needed.
     pub fn is_point_to_point(self) -> bool {
         matches!(self, Kind::Feature(kind) if kind.point_to_point)
     }
 
-    /// True if its link may have neighbours, whose Ethernet addresses must be resolved.
+    /// True if the interface's link may have neighbors whose Ethernet addresses must be resolved.
     pub fn has_neighbors(self) -> bool {
         self != Kind::Loopback && !self.is_point_to_point()
     }
@@ -40,7 +40,7 @@ impl Kind {
         matches!(self, Kind::Loopback | Kind::Feature(_))
     }
 
-    /// Returns its name for operators, unless the device's driver provides one.
+    /// Returns the kind's name for operators; `None` if the device's driver provides it.
     pub fn name(self) -> Option<&'static str> {
         match self {
             Kind::Loopback => Some("loopback"),
@@ -50,12 +50,12 @@ impl Kind {
     }
 }
 
-/// The workers' record of an interface: immutable, replaced as a whole.
+/// The workers' record of an interface. It is immutable, and replaced as a whole.
 #[derive(Clone, Debug)]
 pub struct Interface {
     /// The kind.
     pub kind: Kind,
-    /// Index of the device's interface that carries it (its own for a device).
+    /// For a sub-interface, the index of its device's interface; for any other interface, its own index.
     pub device: u32,
     /// The Ethernet address.
     pub mac: Mac,
@@ -67,42 +67,43 @@ pub struct Interface {
     pub mtu: u16,
     /// The sub-interfaces of a device.
     pub vlans: Vlans,
-    /// Its addresses, or, if unnumbered, the lender's. ICMP errors about packets it received use the first of the
-    /// family, its primary address; those about packets that stay on the link use the link-local one.
+    /// The interface's addresses or, if it is unnumbered, those of the interface that lends them. ICMP errors about packets that this
+    /// interface received have its primary address as source, which is the first one of the family; errors sent to a link-local address
+    /// have the link-local one.
     pub addresses: Vec<Address>,
-    /// True if the router answers on its link for hosts behind other interfaces.
+    /// True if the router answers on the interface's link for hosts behind other interfaces.
     pub proxy: bool,
-    /// The treatment of received frames, if they are not routed.
+    /// The port mode, if it takes received frames before routing; `None` if they are routed.
     pub mode: Option<PortMode>,
 }
 
 impl Interface {
-    /// Returns its primary address of a family, never a link-local one.
+    /// Returns the interface's primary address of a family, never a link-local one.
     pub fn primary<A: Ip>(&self) -> Option<A> {
         self.addresses.iter().filter(|a| !a.is_link_local()).find_map(|a| A::of(a.address))
     }
 
-    /// Returns its link-local IPv6 address: the configured one, or the one derived from its Ethernet address (RFC 4291
-    /// appendix A).
+    /// Returns the interface's link-local IPv6 address: the configured one, or the one derived from the interface's Ethernet address (RFC
+    /// 4291 appendix A).
     pub fn link_local(&self) -> Ipv6Addr {
         let given = self.addresses.iter().filter(|a| a.is_link_local()).find_map(|a| Ipv6Addr::of(a.address));
         given.unwrap_or_else(|| Ipv6Addr::from_bits(ipv6::link_local(self.mac)))
     }
 
-    /// Returns its address in the connected network of `neighbor`, if there is one.
+    /// Returns the interface's address in the connected network that contains `neighbor`, if there is one.
     pub fn address_beside<A: Ip>(&self, neighbor: A) -> Option<Address<A>> {
         self.addresses.iter().filter_map(|a| a.of::<A>()).find(|a| a.prefix().contains(neighbor))
     }
 }
 
-/// Counters of interfaces, mostly packets and bytes. Drops are counted by the graph.
+/// Counters of interfaces, mostly of packets and bytes. The graph counts drops.
 #[derive(Clone)]
 pub struct InterfaceCounters {
     /// Packets and bytes received.
     pub rx: CounterSet<2>,
     /// Packets and bytes sent, as far as the router knows.
     pub tx: CounterSet<2>,
-    /// Packets that the device missed, and those that were unusable. Neither reached the router.
+    /// Packets that the device missed, and packets that the device received but were unusable. Neither reached the router.
     pub rx_lost: CounterSet<2>,
     /// Packets that the device did not take, for any reason.
     pub tx_error: CounterSet<1>,
@@ -119,7 +120,7 @@ impl InterfaceCounters {
         }
     }
 
-    /// Returns the totals of an index, unaffected by clears. `drops` are the drops that the graph counted.
+    /// Returns the totals of the interface `index`, which clears do not affect. `drops` is the number of drops that the graph counted.
     pub fn totals(&self, index: u32, drops: u64) -> InterfaceTotals {
         let ([rx_packets, rx_bytes], [tx_packets, tx_bytes]) = (self.rx.total(index), self.tx.total(index));
         let ([rx_missed, rx_errors], [tx_errors]) = (self.rx_lost.total(index), self.tx_error.total(index));
@@ -135,7 +136,7 @@ impl InterfaceCounters {
     }
 }
 
-/// An interface's totals, unaffected by clears.
+/// An interface's totals, which clears do not affect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceTotals {
     /// Packets received.
@@ -172,8 +173,8 @@ impl InterfaceTotals {
     }
 }
 
-/// Counts packets and bytes in runs of packets with the same index, on a worker's lane. Made for one frame, so that the
-/// run stays in registers: in memory, it would be a chain of stores and loads.
+/// Counts packets and bytes on a worker's lane, one run of packets with the same index at a time. It is made for each frame, so that the
+/// counts of a run stay in registers; in memory, they would be a chain of stores and loads.
 pub struct Runs<'l> {
     lane: &'l mut Lane<2>,
     index: u32,
@@ -215,22 +216,22 @@ impl Drop for Runs<'_> {
     }
 }
 
-/// A device's transmit queues. Worker `w` uses queue `w` modulo their number, and locks it once per frame.
+/// A device's transmit queues. Worker `w` uses the queue with the index `w` modulo the number of queues, and locks it once per frame.
 pub struct TxPort {
     queues: Vec<Mutex<Box<dyn TxQueue>>>,
-    /// The capabilities common to all queues.
+    /// The capabilities, which are the same for all queues.
     pub caps: TxCaps,
 }
 
 impl TxPort {
-    /// Creates the port of a device; `None` if it has no queue.
+    /// Creates the port of a device; `None` if the device has no queue.
     pub fn new(queues: Vec<Box<dyn TxQueue>>) -> Option<TxPort> {
         let caps = queues.first()?.caps();
         let queues = queues.into_iter().map(Mutex::new).collect();
         Some(TxPort { queues, caps })
     }
 
-    /// Returns the locked queue of a worker.
+    /// Returns the queue that a worker uses, locked.
     pub fn queue(&self, worker: usize) -> MutexGuard<'_, Box<dyn TxQueue>> {
         // A panic in a driver leaves its queue between two packets at worst.
         self.queues[worker % self.queues.len()].lock().unwrap_or_else(|e| e.into_inner())

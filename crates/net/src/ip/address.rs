@@ -20,7 +20,7 @@ impl fmt::Display for BadAddress {
 }
 impl std::error::Error for BadAddress {}
 
-/// An address of an interface: of either family with `A = IpAddr`, else of one.
+/// An address of an interface. With `A = IpAddr` it is of either family, otherwise of the family `A`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address<A = IpAddr> {
     /// The router's own address.
@@ -52,7 +52,7 @@ impl Address {
         IpPrefix::new(self.address, self.len)
     }
 
-    /// True if the address is link-local (RFC 4291 section 2.5.6). Links may have the same link-local
+    /// True if the address is link-local (RFC 4291 section 2.5.6). Several links may have the same link-local
     /// network.
     pub fn is_link_local(self) -> bool {
         matches!(self.address, IpAddr::V6(a) if ipv6::is_link_local(a.to_bits()))
@@ -70,7 +70,7 @@ impl Address {
     /// Checks that an interface can have this address.
     ///
     /// # Errors
-    /// If the address is not a host address, or the prefix length is out of range.
+    /// Fails if the address is not a host address, or if the prefix length is out of range.
     pub fn check(self) -> Result<(), BadAddress> {
         let most = if self.address.is_ipv4() { 32 } else { 128 };
         if self.len == 0 || self.len > most {
@@ -111,16 +111,16 @@ impl<A: Ip> Address<A> {
         Prefix::new(self.address, self.len)
     }
 
-    /// The anycast address of all routers of the connected network (RFC 4291 section 2.6.1): the first
-    /// address of an IPv6 network. Networks of two addresses (RFC 6164) or one address have none.
+    /// Returns the anycast address of all routers of the connected network (RFC 4291 section 2.6.1), which is
+    /// the first address of an IPv6 network. Networks of two addresses (RFC 6164) or one address have none.
     pub fn anycast(self) -> Option<A> {
         (!A::HAS_BROADCAST && self.len < A::Bits::BITS - 1).then(|| self.prefix().address())
     }
 
-    /// True if `other` is the first or last address of the connected network, which hosts do not use. These
-    /// are the network itself and its directed broadcast (RFC 1812 section 4.2.2.11), or the subnet-router
-    /// anycast address (RFC 4291 section 2.6.1). Networks of two addresses or one have neither (RFC 3021, RFC
-    /// 6164).
+    /// True if `other` is the first or last address of the connected network, which hosts do not use. The
+    /// first address is the network itself or, with IPv6, the subnet-router anycast address (RFC 4291 section
+    /// 2.6.1). The last address is excluded only with IPv4: it is the directed broadcast (RFC 1812 section
+    /// 4.2.2.11). In networks of two addresses or one, hosts use all addresses (RFC 3021, RFC 6164).
     pub fn is_end(self, other: A) -> bool {
         let network = self.prefix();
         self.len < A::Bits::BITS - 1

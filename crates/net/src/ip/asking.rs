@@ -1,14 +1,15 @@
-//! After a change of interfaces: resolves the lists of paths that depend on them again, some at a time.
+//! After a change of interfaces or networks, resolves the path lists that depend on them again, some at a
+//! time.
 //!
-//! A waiting list keeps its adjacencies and its packets use them. If the interface went down, the packets are
-//! dropped on transmission.
+//! A list that waits for this keeps its adjacencies, and packets use them meanwhile. If the interface is
+//! down, these packets are dropped on transmission.
 
 use super::family::Ip;
 use super::path::{Affected, Place};
 use super::recursion::{self, has_recursive};
 use super::table::{Resolver, Routes};
 
-/// A change of interfaces, and the progress through the lists that depend on it.
+/// A change of interfaces or networks, and how many of the lists that depend on it are resolved again.
 pub(super) struct Asking {
     what: Affected,
     /// Sequence number of the change.
@@ -28,13 +29,14 @@ impl<A: Ip> Routes<A> {
         self.asking.push_back(Asking { what, number, place: Place::default(), recursive: false });
     }
 
-    /// True if lists have yet to be resolved again. Until then they may hold adjacencies of removed
+    /// True if some lists have yet to be resolved again. Until then, lists may hold adjacencies of removed
     /// interfaces.
     pub fn asks(&self) -> bool {
         !self.asking.is_empty()
     }
 
-    /// Resolves the next list again. Returns the cost in route visits, or `None` when no list is left.
+    /// Does the next step of resolving lists again. Returns the cost of the step in route visits, or `None`
+    /// if no list is left.
     pub(crate) fn ask_next(&mut self, by: &mut impl Resolver) -> Option<usize> {
         if self.asking.is_empty() {
             return None;

@@ -1,10 +1,10 @@
-//! Multipath: the packets of one route share several paths. A flow hash selects one of [`BUCKETS`] buckets,
-//! and each bucket belongs to one path.
+//! Multipath: the packets of one route are shared between several paths. A flow hash selects one of
+//! [`BUCKETS`] buckets, and each bucket belongs to one path.
 //!
 //! A [`Layout`] assigns buckets in proportion to the paths' weights. When paths are added or removed, as few
-//! buckets as possible change: the buckets of a removed path are spread over the others, and a new path takes
-//! its share from each. All other flows stay on their paths. The rule is Webster's method for the seats of a
-//! parliament, with one seat for each path to begin with.
+//! buckets as possible change: the buckets of a removed path are spread over the remaining paths, and a new
+//! path gets its share from each of the old ones. All other flows stay on their paths. Each path first gets
+//! one bucket; the rest follows Webster's method, which apportions the seats of a parliament.
 
 use super::object::Object;
 use super::path::Path;
@@ -14,32 +14,32 @@ pub const BUCKETS: usize = 256;
 /// Maximum number of paths of one route.
 pub const MAX_WAYS: usize = 64;
 
-/// The buckets of one route, as workers read them.
+/// The buckets of one route, in the form that workers read.
 pub struct Buckets {
-    /// The forwarding object's word for each bucket.
+    /// For each bucket, the word of its path's forwarding object.
     words: [u64; BUCKETS],
     /// The same words without repetitions.
     ways: Box<[u64]>,
 }
 
 impl Buckets {
-    /// Returns the word for the flow with this hash. Only the upper bits count; the lower ones select the
-    /// worker.
+    /// Returns the word for the flow with this hash. Only the upper bits of the hash count here; the lower
+    /// bits select the worker.
     #[inline(always)]
     pub fn word(&self, hash: u32) -> u64 {
         self.words[(hash >> 24) as usize]
     }
 
-    /// The words that occur in the buckets.
+    /// Returns the different words that occur in the buckets.
     pub fn ways(&self) -> &[u64] {
         &self.ways
     }
 }
 
-/// A path and its relative weight, 1 or more.
+/// A path, and its weight relative to other paths, which is 1 or more.
 pub type Way = (Path, u64);
 
-/// Assignment of buckets to paths.
+/// An assignment of buckets to paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     ways: Vec<Way>,
@@ -51,13 +51,13 @@ pub struct Layout {
 const NOBODY: u8 = u8::MAX;
 
 impl Layout {
-    /// Returns the layout for these paths, without a history: 1 to [`MAX_WAYS`] different paths. More are
-    /// ignored.
+    /// Returns the layout for these paths, without regard to an earlier layout. There must be 1 to
+    /// [`MAX_WAYS`] different paths; further ones are ignored.
     pub fn new(ways: &[Way]) -> Layout {
         Layout { ways: Vec::new(), of: [NOBODY; BUCKETS] }.changed(ways)
     }
 
-    /// Returns the layout for other paths that differs least from this one.
+    /// Returns the layout for the paths `ways` that differs least from this one.
     pub fn changed(&self, ways: &[Way]) -> Layout {
         let ways = &ways[..ways.len().min(MAX_WAYS)];
         let now_at =
@@ -88,32 +88,32 @@ impl Layout {
         Layout { ways: ways.to_vec(), of }
     }
 
-    /// The paths, each with its number of buckets.
+    /// Returns the paths, each with its number of buckets.
     pub fn shares(&self) -> impl Iterator<Item = (Path, usize)> {
         let has = |at| self.of.iter().filter(|way| usize::from(**way) == at).count();
         self.ways.iter().enumerate().map(move |(at, way)| (way.0, has(at)))
     }
 
-    /// Returns the buckets for workers, from the current forwarding object of each path in order.
+    /// Returns the buckets for workers. `means` has the current forwarding object of each path, in order.
     pub(crate) fn buckets(&self, means: &[Object]) -> Buckets {
         let word = |way: u8| means.get(usize::from(way)).unwrap_or(&Object::Unresolved).to_word();
         Buckets { words: self.of.map(word), ways: means.iter().map(|object| object.to_word()).collect() }
     }
 }
 
-/// Webster's divisor for a path's next bucket, times two. A path without a bucket has the divisor 0, so it is
-/// served first.
+/// Returns twice Webster's divisor for the next bucket of a path that has `has` buckets. The divisor of a
+/// path without a bucket is 0, so such a path is served first.
 fn divisor(has: u64) -> u128 {
     if has == 0 { 0 } else { 2 * u128::from(has) + 1 }
 }
 
-/// Orders two paths by their claim to another bucket.
+/// Compares the paths `a` and `b`. The greater one is to get the next bucket.
 fn claims(ways: &[Way], has: &[u64], a: usize, b: usize) -> std::cmp::Ordering {
     let one = |way: usize, other: usize| u128::from(ways[way].1) * divisor(has[other]);
     one(a, b).cmp(&one(b, a)).then_with(|| has[b].cmp(&has[a]))
 }
 
-/// Returns a path with a bucket to which another path has the better claim, and that other path.
+/// Returns two paths, the first of which should cede a bucket to the second; `None` if the layout is fair.
 fn unfair(ways: &[Way], has: &[u64]) -> Option<(usize, usize)> {
     let to = (0..ways.len()).rev().max_by(|a, b| claims(ways, has, *a, *b))?;
     let less: Vec<u64> = has.iter().map(|has| has.saturating_sub(1)).collect();
@@ -138,7 +138,7 @@ mod tests {
         of.iter().map(|(n, weight)| (way(*n), *weight)).collect()
     }
 
-    /// Different ways with weights.
+    /// Generates different paths with weights.
     fn any() -> impl Strategy<Value = Vec<Way>> {
         let weights = prop::collection::btree_map(0..100u32, 1..256u64, 1..MAX_WAYS);
         weights.prop_map(|of| ways(&of.into_iter().collect::<Vec<_>>()))

@@ -1,13 +1,14 @@
 //! Causes of ICMP errors.
 
-/// Why a packet could not be delivered. The packet's forwarding index carries it to the node that reports it.
+/// Why a packet could not be delivered. The packet has the cause as its forwarding index on the way to the
+/// node that reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
     /// The TTL has expired.
     TtlExpired,
     /// No route covers the destination.
     NoRoute,
-    /// The route is `unreachable`, or its next hop does not answer.
+    /// The route is `unreachable`, or the next hop does not answer.
     HostUnreachable,
     /// The route is `prohibit`.
     Prohibited,
@@ -15,25 +16,25 @@ pub enum Cause {
     ProtocolUnreachable,
     /// No service listens on the packet's port.
     PortUnreachable,
-    /// The packet is larger than this MTU (bytes), and must not be fragmented.
+    /// The packet is larger than this MTU (in bytes), and must not be fragmented.
     FragmentationNeeded(u16),
     /// This is the first fragment of a datagram whose other fragments did not arrive in time.
     ReassemblyTimeout,
-    /// The packet has a source route, which this router does not follow.
+    /// The packet has a source route, and this router does not follow source routes.
     SourceRouteFailed,
     /// The header is invalid at this byte of the packet.
     ParameterProblem(u16),
-    /// The source address is valid only on the link that the packet arrived on (IPv6).
+    /// The source address is valid only on the link on which the packet was received (IPv6).
     BeyondScope,
-    /// The option at this byte of the packet is not supported, and its type asks for a report (IPv6).
+    /// The option at this byte of the packet is not supported, and its type requires a report (IPv6).
     UnknownOption(u16),
     /// The packet is a first fragment that does not contain all headers (IPv6).
     IncompleteHeaders,
 }
 
 impl Cause {
-    /// Returns the cause as a forwarding index: the kind in the low byte, the MTU or the offset in the high
-    /// half.
+    /// Returns the cause as a forwarding index. The kind is in the lowest 8 bits, and the MTU or the offset
+    /// in the upper 16 bits.
     #[inline(always)]
     pub fn to_raw(self) -> u32 {
         match self {
@@ -53,7 +54,8 @@ impl Cause {
         }
     }
 
-    /// Returns the cause of a forwarding index; an index never written counts as "no route".
+    /// Returns the cause that a forwarding index stands for. If its lowest 8 bits are not the kind of a
+    /// cause, it counts as "no route".
     #[inline(always)]
     pub fn from_raw(raw: u32) -> Cause {
         match raw & 0xff {

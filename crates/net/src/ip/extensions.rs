@@ -1,10 +1,10 @@
-//! Removal of extension headers from a packet.
+//! Removal of IPv6 extension headers from a packet.
 
 use buf::{Flags, Packet};
 
-/// Removes `len` bytes from a packet, `at` bytes after the start of its IPv6 header. The bytes in front,
-/// including the link header, move up. Returns `false` if the bytes cannot be removed. The caller adjusts
-/// lengths and next-header fields.
+/// Removes `len` bytes from a packet, beginning `at` bytes after the start of its IPv6 header. All bytes
+/// before them, the link header included, are moved to close the gap. Returns `false` if the bytes cannot be
+/// removed. The caller adjusts lengths and next-header fields.
 #[cold]
 pub fn take_out(p: &mut Packet<'_>, at: usize, len: usize) -> bool {
     let whole = p.len();

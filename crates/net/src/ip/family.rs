@@ -1,5 +1,5 @@
-//! Differences between IPv4 and IPv6 for code that serves both families: addresses and tables. Packets are in
-//! `packet.rs`.
+//! Differences between IPv4 and IPv6 addresses and tables, for code that serves both families. The
+//! differences between packets are in `packet.rs`.
 
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
@@ -13,10 +13,10 @@ use infra::quiesce::Domain;
 
 use super::path::Path;
 
-/// Maximum number of /24s with longer prefixes in them, for one VRF.
+/// Maximum number of /24 networks with longer prefixes in them, for one VRF.
 const GROUPS: u32 = 1 << 20;
 
-/// A value for each family.
+/// A value for each address family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerFamily<T> {
     /// The IPv4 value.
@@ -36,13 +36,13 @@ impl<T> PerFamily<T> {
         A::choose(&mut self.ip4, &mut self.ip6)
     }
 
-    /// Both values, IPv4 first.
+    /// Returns both values, IPv4 first.
     pub fn each(self) -> [T; 2] {
         [self.ip4, self.ip6]
     }
 }
 
-/// An address type; it identifies the family.
+/// The address type of a family. Generic code names the family by this type.
 pub trait Ip: Copy + Ord + Hash + Debug + Display + FromStr + Into<IpAddr> + Send + Sync + 'static {
     /// The address as a number in host byte order.
     type Bits: Address;
@@ -57,8 +57,8 @@ pub trait Ip: Copy + Ord + Hash + Debug + Display + FromStr + Into<IpAddr> + Sen
     const HAS_BROADCAST: bool;
     /// An example prefix for error messages.
     const EXAMPLE: &'static str;
-    /// Destinations that are never forwarded unless a route says so: they are installed as routes of the
-    /// least preferred source.
+    /// Prefixes to which packets are never forwarded, unless there is a route for the same or a longer
+    /// prefix. They are installed as routes of the least preferred source.
     const SPECIAL: &'static [(Self, u8, Path)];
 
     /// Returns the address as a number in host byte order.
@@ -67,15 +67,16 @@ pub trait Ip: Copy + Ord + Hash + Debug + Display + FromStr + Into<IpAddr> + Sen
     fn from_bits(bits: Self::Bits) -> Self;
     /// Returns the address if it is of this family.
     fn of(address: IpAddr) -> Option<Self>;
-    /// Returns this family's value of the two.
+    /// Returns the one of the two values that is for this family.
     fn choose<T>(ip4: T, ip6: T) -> T;
 
-    /// Returns an empty lookup table. `large` allocates memory for many routes at once.
+    /// Returns an empty lookup table, as its writer and its reader. `large` is for many routes: the IPv4
+    /// table then uses huge pages.
     ///
     /// # Errors
     /// If memory for the table cannot be allocated.
     fn table(domain: &Domain, large: bool) -> io::Result<(Self::Lookup, Self::Reader)>;
-    /// Cost of writing a prefix of this length, in entries of the table.
+    /// Returns the cost of writing a prefix of this length, as a number of entries of the table.
     fn cost(len: u8) -> usize;
 }
 
@@ -87,9 +88,9 @@ impl Ip for Ipv4Addr {
     const NAME: &'static str = "IPv4";
     const HAS_BROADCAST: bool = true;
     const EXAMPLE: &'static str = "192.0.2.0/24";
-    /// RFC 1812 sections 5.3.5.1 and 5.3.7: "this network", loopback, reserved; and the limited broadcast,
-    /// which is for this router too. RFC 3927 section 7: link-local addresses, which the default route must
-    /// not cover.
+    /// "This network", loopback and reserved addresses (RFC 1812 section 5.3.7), and the limited broadcast
+    /// (RFC 1812 section 5.3.5.1), which is also for this router. Also link-local addresses (RFC 3927 section
+    /// 7), which the default route must not cover.
     const SPECIAL: &'static [(Ipv4Addr, u8, Path)] = &[
         (Ipv4Addr::new(0, 0, 0, 0), 8, Path::Drop),
         (Ipv4Addr::new(127, 0, 0, 0), 8, Path::Drop),
@@ -132,8 +133,8 @@ impl Ip for Ipv6Addr {
     const NAME: &'static str = "IPv6";
     const HAS_BROADCAST: bool = false;
     const EXAMPLE: &'static str = "2001:db8::/32";
-    /// RFC 6890 section 2.2.3: the unspecified address, loopback, and IPv4-mapped addresses never occur on
-    /// the wire. Link-local addresses (RFC 4291 section 2.5.6) are valid on one link only.
+    /// The unspecified address, loopback, and IPv4-mapped addresses, which never occur on the wire (RFC 6890
+    /// section 2.2.3). Also link-local addresses (RFC 4291 section 2.5.6), which are valid on one link only.
     const SPECIAL: &'static [(Ipv6Addr, u8, Path)] = &[
         (Ipv6Addr::UNSPECIFIED, 128, Path::Drop),
         (Ipv6Addr::LOCALHOST, 128, Path::Drop),
@@ -162,7 +163,7 @@ impl Ip for Ipv6Addr {
         trie(domain)
     }
 
-    /// A change writes the entries of one node or some entries of the first table, and nothing below.
+    /// A change writes the entries of one node or some entries of the first table, and nothing below them.
     fn cost(_: u8) -> usize {
         512
     }

@@ -23,12 +23,12 @@ impl<A: Ip> Fibs<A> {
         self.0.get(usize::from(fib))?.as_ref()
     }
 
-    /// Returns a closure that prefetches the first FIB line for an address in the VRF of the frame's first
-    /// packet. Wasted for packets of other VRFs.
+    /// Returns a closure that prefetches the first FIB line for an address. It uses the VRF of the frame's
+    /// first packet, so for packets of other VRFs the prefetch is wasted.
     ///
     /// A full Internet table does not fit into the caches, so each packet waits for memory at least once. A
-    /// core has a limited number of outstanding misses. Misses that begin while a node still checks headers
-    /// cost nothing there.
+    /// core can have only a limited number of outstanding misses. Misses that begin while a node still checks
+    /// headers do not delay that node.
     #[inline(always)]
     pub fn ahead<'f>(&'f self, frame: &mut Frame) -> impl Fn(A::Bits) + use<'f, A> {
         let table = frame.get(0).and_then(|first| self.get(first.fib()));
@@ -40,7 +40,7 @@ impl<A: Ip> Fibs<A> {
     }
 }
 
-/// An address of each packet in a frame, and the leaf of its lookup.
+/// For each packet of a frame: one of its addresses, and the leaf that the lookup of this address returned.
 pub struct Leaves<A: Packets> {
     addresses: Box<[A::Bits; FRAME_SIZE]>,
     leaves: Box<[u32; FRAME_SIZE]>,
@@ -53,12 +53,12 @@ impl<A: Packets> Default for Leaves<A> {
 }
 
 impl<A: Packets> Leaves<A> {
-    /// Returns the arrays for a frame of any size.
+    /// Returns the arrays. They are large enough for any frame.
     pub fn new() -> Leaves<A> {
         Leaves::default()
     }
 
-    /// Looks up the address that `of` returns for each packet, in the packet's VRF. Prefetch with
+    /// For each packet, looks up the address that `of` returns, in the packet's VRF. Prefetch with
     /// [`Fibs::ahead`] first.
     #[inline(always)]
     pub fn fill(&mut self, fibs: &Fibs<A>, frame: &mut Frame, of: impl Fn(&A::Header) -> A::Bits) {

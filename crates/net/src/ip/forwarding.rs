@@ -1,4 +1,4 @@
-//! The forwarding tables of one family: the workers' side and the main thread's side.
+//! The forwarding tables of one family, as workers read them and as the main thread writes them.
 
 use std::io;
 
@@ -17,35 +17,35 @@ use crate::waiting::{Budget, Queues};
 
 /// Maximum number of forwarding objects.
 const MAX_OBJECTS: u32 = 1 << 22;
-/// Maximum number of lists with several paths.
+/// Maximum number of path lists with several paths.
 const MAX_BALANCES: u32 = 1 << 20;
 
-/// The workers' side. Cheap to clone.
+/// The tables as workers read them. Clones are cheap.
 #[derive(Clone)]
 pub struct Forwarding<A: Packets> {
-    /// Lookup tables by VRF.
+    /// Lookup tables by VRF number.
     pub fibs: Reader<Fibs<A>>,
     /// Forwarding objects by index. The leaf of a lookup is such an index.
     pub objects: WordReader,
-    /// Buckets of routes with several paths, by index.
+    /// Buckets of path lists with several paths, by index.
     pub balances: SlotReader<Buckets>,
     /// The router's own addresses.
     pub own: Reader<OwnAddresses<A>>,
-    /// Packets that wait for the next hop's Ethernet address.
+    /// Packets that wait until the next hop's Ethernet address is resolved.
     pub(crate) unresolved: Queues<A>,
     /// Nodes for packets to this router, by IP protocol.
     pub protocols: Registry,
-    /// Node for fragments to this router. It is registered for number 0, the only one.
+    /// Node for fragments to this router. It is registered under the number 0, which is the only one.
     pub fragments: Registry,
     /// Nodes for datagrams to this router, by UDP port.
     pub udp_ports: Registry,
-    /// Nodes for packets of a feature's forwarding kind.
+    /// Nodes of features for packets with a forwarding kind, by this kind.
     pub(crate) kinds: Registry,
     /// Nodes for packets with a router alert (RFC 2113, RFC 2711), by IP protocol.
     pub router_alerts: Registry,
 }
 
-/// The main thread's side.
+/// The tables as the main thread writes them.
 pub struct ForwardingWriters<A: Packets> {
     /// See [`Forwarding::fibs`].
     pub fibs: Writer<Fibs<A>>,
@@ -58,15 +58,15 @@ pub struct ForwardingWriters<A: Packets> {
 }
 
 impl<A: Packets> Forwarding<A> {
-    /// True if a kind forwards packets of this family.
+    /// True if a node for packets of this family is registered for the kind.
     pub(crate) fn takes(&self, kind: ForwardingKind) -> bool {
         self.kinds.get(kind.to_raw().into()).is_some()
     }
 
-    /// Creates the tables, all empty. Packets that wait for next hops are charged to the budget `waiting`.
+    /// Creates the tables, all empty. `waiting` limits the packets that wait for next hops.
     ///
     /// # Errors
-    /// If address space for the tables cannot be reserved.
+    /// Fails if address space for the tables cannot be reserved.
     pub(crate) fn new(
         domain: &Domain,
         waiting: &Budget,

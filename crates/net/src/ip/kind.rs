@@ -1,11 +1,11 @@
-//! Forwarding kinds of features: their packets go to a node of the feature.
+//! Forwarding kinds of features. Packets with such a kind are passed to a node of the feature.
 
-/// A forwarding kind registered by a feature.
+/// A forwarding kind that a feature registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ForwardingKind(u8);
 
-/// Maximum number of kinds: the values of the low byte of an [`Object`](super::Object)'s word besides the
-/// router's own kinds.
+/// Maximum number of kinds. The lowest byte of an [`Object`](super::Object)'s word has this many values that
+/// are not kinds of the router itself.
 pub(crate) const MOST: usize = 240;
 
 impl ForwardingKind {

@@ -1,8 +1,8 @@
-//! The tables of IPv4 and IPv6 forwarding: addresses, routes, and what the lookup finds. The nodes are in
+//! The tables for IPv4 and IPv6 forwarding: addresses, routes, and the results of lookups. The nodes are in
 //! [`nodes::ip`](crate::nodes::ip).
 //!
-//! A lookup returns the index of a **forwarding object** ([`Object`]); the object's word holds the action.
-//! All prefixes with the same paths share one object.
+//! A lookup returns the index of a **forwarding object** ([`Object`]), whose word contains the action. All
+//! prefixes with the same paths share one object.
 
 mod address;
 mod asking;

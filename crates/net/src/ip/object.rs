@@ -1,31 +1,30 @@
-//! Forwarding objects: the actions behind the leaves of a lookup.
+//! Forwarding objects, which are the actions that lookups find.
 
 use super::cause::Cause;
 use super::kind::{ForwardingKind, MOST};
 
-/// The action for packets to a destination. It is one word in the table of objects, so one store replaces it.
+/// The action for packets to a destination. It is one word in the table of objects, so a single store replaces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Object {
-    /// Send over this adjacency.
+    /// Send over the adjacency with this index.
     Adjacency(u32),
-    /// The destination is on the link of this interface (glean): resolve it.
+    /// The destination is on the link of this interface (glean). Its Ethernet address must be resolved.
     Glean(u32),
     /// The destination is this router.
     Local,
     /// Drop silently (blackhole).
     Drop,
-    /// Drop and report to the source.
+    /// Drop, and report the cause to the source.
     Report(Cause),
-    /// The destination is link-local: look it up again as an address of the packet's link.
+    /// The destination is link-local. It is looked up again as an address on the packet's link.
     LinkLocal,
-    /// Look up again in another VRF.
+    /// Look up the destination again in the VRF with this number.
     Table(u16),
-    /// Send on one of several paths, selected by the packet's flow in these
-    /// [`Buckets`](super::balance::Buckets).
+    /// Send over one of several paths, which the packet's flow selects in the [`Buckets`](super::balance::Buckets) at this index.
     Balance(u32),
-    /// Forward to a feature: to the entry at this index of its table.
+    /// Pass to a feature, with this index of an entry of the feature's table.
     Feature(ForwardingKind, u32),
-    /// Drop: the path has just lost its interface, and its routes will be withdrawn soon.
+    /// Drop. The paths have just lost their interfaces, and their routes will be withdrawn soon.
     Unresolved,
 }
 
@@ -38,12 +37,12 @@ const TABLE: u64 = 6;
 const UNRESOLVED: u64 = 7;
 const BALANCE: u64 = 8;
 const LINK_LOCAL: u64 = 9;
-/// First of the features' kinds.
+/// The kind in a word that stands for the first kind of features.
 const FEATURE: u64 = 16;
 const _: () = assert!(FEATURE + MOST as u64 <= 1 << 8);
 
 impl Object {
-    /// Returns the word: the kind in the low byte, the value in the high half.
+    /// Returns the object as a word. The kind is in the lowest 8 bits, and the value in the upper 32 bits.
     #[inline(always)]
     pub fn to_word(self) -> u64 {
         let (kind, value) = match self {
@@ -68,13 +67,13 @@ impl Object {
         (word as u8 == ADJACENCY as u8).then_some((word >> 32) as u32)
     }
 
-    /// Returns the index of the buckets in a word, if the word stands for several paths.
+    /// Returns the index of the buckets in a word, if the word is for several paths.
     #[inline(always)]
     pub fn balance(word: u64) -> Option<u32> {
         (word as u8 == BALANCE as u8).then_some((word >> 32) as u32)
     }
 
-    /// Returns the object of a word. A word never written (0: no route) reports "no route".
+    /// Returns the object of a word. A word that was never written is 0, and its object reports "no route".
     #[inline(always)]
     pub fn from_word(word: u64) -> Object {
         let value = (word >> 32) as u32;

@@ -1,4 +1,4 @@
-//! The router's own addresses, as the input check reads them.
+//! The router's own addresses, in the form that the input check reads.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,19 +8,20 @@ use super::address::Address;
 use super::family::Ip;
 use super::packet::Packets;
 
-/// The router's own addresses of one family by VRF. A received packet with such a source address is a
+/// The router's own addresses of one family, by VRF. A received packet with such a source address is a
 /// martian.
 #[derive(Clone)]
 pub struct OwnAddresses<A: Ip> {
     exact: HashSet<(u16, A::Bits)>,
-    /// The lowest address by VRF.
+    /// The lowest address of each VRF.
     first: HashMap<u16, A>,
     /// Subnet-router anycast addresses of connected networks, by VRF. Other routers may send from them; this
     /// router does not.
     anycast: HashSet<(u16, A::Bits)>,
     /// Broadcast addresses of connected networks, which are invalid sources too.
     broadcasts: HashSet<(u16, A::Bits)>,
-    /// A one-hash Bloom filter over the low bits, for `exact` and `broadcasts`: enough for most packets.
+    /// A Bloom filter with one hash, over the low bits of `exact` and `broadcasts`. For most packets, the
+    /// filter alone decides.
     filter: [u64; 8],
 }
 
@@ -31,15 +32,16 @@ impl<A: Ip> Default for OwnAddresses<A> {
     }
 }
 
-/// Returns an address's word and bit in the filter. They depend on the low bits, which differ among hosts.
+/// Returns the word and the bit of an address in the filter. They depend on the low bits of the address,
+/// which differ among hosts.
 #[inline(always)]
 fn bit(address: u32) -> (usize, u64) {
     ((address & 7) as usize, 1 << (address >> 3 & 63))
 }
 
 impl<A: Packets> OwnAddresses<A> {
-    /// Returns the set with one more interface address, and with the broadcast or anycast address of its
-    /// network if there is one. Link-local addresses are [scoped](Packets::scoped).
+    /// Returns the set with one more interface address. The address's broadcast or anycast address, if it has
+    /// one, is added, too. Link-local addresses are [scoped](Packets::scoped).
     pub fn with(mut self, fib: u16, address: Address<A>, interface: u32) -> OwnAddresses<A> {
         let own = address.address;
         if A::scoped(own.to_bits(), interface) == own.to_bits() {
@@ -68,8 +70,8 @@ impl<A: Packets> OwnAddresses<A> {
         self.filter[word] |= mask;
     }
 
-    /// True if no packet may have the source `address` in VRF `fib`: it is the router's own or a broadcast
-    /// address.
+    /// True if no packet may have the source `address` in VRF `fib`, because this is an address of the router
+    /// or a broadcast address.
     #[inline(always)]
     pub fn forbids_source(&self, fib: u16, address: A::Bits) -> bool {
         let (word, mask) = bit(address.low());
@@ -87,8 +89,8 @@ impl<A: Packets> OwnAddresses<A> {
         self.anycast.contains(&(fib, address))
     }
 
-    /// The router's lowest address in VRF `fib` that is not link-local: the source address when there is no
-    /// better one.
+    /// Returns the router's lowest address in VRF `fib` that is not link-local. It is the source address when
+    /// there is no better one.
     pub fn first(&self, fib: u16) -> Option<A> {
         self.first.get(&fib).copied()
     }

@@ -1,4 +1,4 @@
-//! Differences between IPv4 and IPv6 packets, for nodes that serve both families.
+//! Differences between IPv4 and IPv6 packets, for nodes that process both families.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -19,70 +19,68 @@ pub struct Nodes {
     pub multicast: &'static str,
     /// The node that looks up destinations.
     pub lookup: &'static str,
-    /// The node that forwards packets by a [track](super::Track)'s object.
+    /// The node that forwards packets by the forwarding object of a [track](super::Track).
     pub follow: &'static str,
     /// The node that writes link headers.
     pub rewrite: &'static str,
     /// The arc after the node `rewrite`.
     pub output: &'static str,
-    /// The node that sorts packets for this router, and the arc that leads there.
+    /// The node that dispatches packets for this router by protocol, and the arc that ends at this node.
     pub local: &'static str,
-    /// The node that sorts datagrams for this router by port.
+    /// The node that dispatches datagrams for this router by port.
     pub udp: &'static str,
-    /// The node that reports packets to their sources.
+    /// The node that sends ICMP errors to the sources of packets.
     pub report: &'static str,
-    /// The node that holds packets for unresolved next hops.
+    /// The node that holds packets whose next hop is not resolved.
     pub resolve: &'static str,
-    /// The punt reason of the node `resolve`.
+    /// The reason with which the node `resolve` punts.
     pub ask: &'static str,
     /// The node that releases the held packets.
     pub release: &'static str,
-    /// The node that processes options or extension headers for every router on the path.
+    /// The node that processes the IPv4 options, or the IPv6 hop-by-hop options, which every router on the path must process.
     pub options: &'static str,
 }
 
-/// True if a packet is sent to many stations. A station that cannot use it must not report an error to the
-/// sender.
+/// True if a packet is sent to many stations. A station that cannot process such a packet must not report an error to the source.
 pub(crate) fn is_to_many<A: Packets>(p: &mut Packet<'_>) -> bool {
     p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST) || A::is_group(A::dst(p.peek()))
 }
 
-/// A family, as the nodes use it.
+/// A family, as nodes use it.
 pub trait Packets: Ip {
-    /// The fixed part of the header.
+    /// The header without options or extension headers.
     type Header: buf::Header + PseudoHeader;
 
-    /// Names of its nodes and arcs.
+    /// Names of the family's nodes and arcs.
     const NODES: Nodes;
-    /// Describes a packet at its header, for a trace.
+    /// Describes a packet, which begins with its IP header, in a trace.
     const TRACE: TraceFn;
 
-    /// Returns this family's tables of the two.
+    /// Returns this family's tables: `ip4` or `ip6`.
     fn tables<'t>(ip4: &'t Forwarding<Ipv4Addr>, ip6: &'t Forwarding<Ipv6Addr>) -> &'t Forwarding<Self>;
     /// The source address.
     fn src(h: &Self::Header) -> Self::Bits;
     /// The destination address.
     fn dst(h: &Self::Header) -> Self::Bits;
-    /// True for a multicast address. No lookup table contains any.
+    /// True for a multicast address. Lookup tables contain no multicast addresses.
     fn is_group(address: Self::Bits) -> bool;
     /// Length of the packet as stated in its header, in bytes.
     fn said(h: &Self::Header) -> usize;
-    /// Hash of the packet's flow.
+    /// Returns the hash of the flow of the packet `l3`; `None` if the IP header is not complete.
     fn flow_hash(l3: &[u8]) -> Option<u32>;
-    /// Returns the form of an address for tables that hold all links: an address valid on one link only
-    /// includes the number of `interface`.
+    /// Returns an address as tables for all links contain it. An address that is valid on one link only then includes the number of
+    /// `interface`.
     fn scoped(address: Self::Bits, interface: u32) -> Self::Bits;
-    /// The inverse of [`scoped`](Self::scoped): the address, and its interface if it is valid on one link
-    /// only.
+    /// The inverse of [`scoped`](Self::scoped). Returns the address, and its interface if the address is valid on one link only.
     fn unscoped(address: Self::Bits) -> (Self::Bits, Option<u32>);
-    /// True if a packet never leaves its link, whatever its destination, because its source address is not routable.
+    /// True if the packet never leaves its link because its source address is not routable. With IPv4, this is true only for packets from
+    /// the unspecified address to the limited broadcast address.
     fn stays_on_link(h: &Self::Header) -> bool;
-    /// Decrements the TTL or hop limit. Returns `false`, with the cause as forwarding index, if the packet
-    /// must not be forwarded.
+    /// Decrements the TTL or hop limit. If the packet must not be forwarded, sets the cause as its forwarding index, and returns `false`.
     fn count_down(p: &mut Packet<'_>) -> bool;
     /// True if a router may fragment the packet.
     fn may_fragment(p: &mut Packet<'_>) -> bool;
-    /// The kind of segmentation that may be redone with smaller segments.
+    /// The kind of GSO packets that may be segmented again, into smaller segments: TCP of this family.
     const TCP: GsoKind;
 }
 
@@ -209,8 +207,8 @@ impl Packets for Ipv6Addr {
         five_tuple6(l3).map(FiveTuple6::hash)
     }
 
-    /// The 54 bits after fe80::/10 are 0 on every link (RFC 4291 section 2.5.6). The last 32 of them hold the
-    /// interface number plus one: never 0, so an unscoped address, as on the wire, matches no link.
+    /// The 54 bits after fe80::/10 are 0 on every link (RFC 4291 section 2.5.6). In a scoped address, the last 32 of these bits are the
+    /// interface number plus one. They are never 0, so an address as on the wire, which is not scoped, matches no link.
     #[inline(always)]
     fn scoped(address: u128, interface: u32) -> u128 {
         if ipv6::is_link_local(address) { address | (u128::from(interface) + 1) << 64 } else { address }

@@ -1,4 +1,4 @@
-//! Paths: where packets go, what a path currently resolves to, and which routes use it.
+//! Paths: where packets are sent, what a path currently resolves to, and which routes use it.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,15 +17,15 @@ use super::slab::{NONE, Slab};
 /// The path of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Path {
-    /// To a neighbor. Without an interface: over the connected network that contains the next hop, or else
-    /// recursively, by the route to it.
+    /// To a next hop. Without an interface, the next hop is reached over the connected network that contains it, or else recursively, by
+    /// the route to it.
     Via {
-        /// The neighbor, or a router that is reached through another route.
+        /// A neighbor, or a router that is reached through another route.
         next_hop: IpAddr,
-        /// Only by this interface.
+        /// If set, the next hop must be reached over this interface.
         interface: Option<u32>,
     },
-    /// To the destination itself, on the link of this interface.
+    /// To the destination itself, which is on the link of this interface.
     Attached(u32),
     /// To this router.
     Local,
@@ -35,9 +35,9 @@ pub enum Path {
     Unreachable,
     /// Drop with the ICMP error "administratively prohibited".
     Prohibit,
-    /// To a link-local host, by the routes of the packet's link.
+    /// To a link-local destination, which is looked up again as an address on the packet's link.
     LinkLocal,
-    /// By a lookup in another VRF.
+    /// By a lookup in the VRF with this number.
     Table(u16),
     /// To the entry at this index of a feature's table.
     Feature(ForwardingKind, u32),
@@ -76,37 +76,37 @@ impl Path {
     }
 }
 
-/// The paths of some routes, and their current resolution.
+/// The path list of some routes, and what it currently resolves to.
 #[derive(Debug)]
 pub struct PathState {
-    /// Index of their forwarding object: the leaf in the lookup tables.
+    /// Index of the routes' forwarding object. It is the leaf in the lookup tables.
     pub object: u32,
     /// The current forwarding object; `None` while no path is resolved.
     pub resolved: Option<Object>,
-    /// The trail of next hops through the routes, if some path is recursive.
+    /// The next hops that were visited to resolve recursive paths; `None` if no path is recursive.
     pub trail: Option<Box<Trail>>,
-    /// With several paths: how flows are shared among the resolved ones.
+    /// If there are several paths: how flows are shared between the resolved ones.
     pub layout: Option<Box<Layout>>,
-    /// Index of the workers' buckets, once there have been several paths.
+    /// Index of the buckets for workers; `None` if there were never several paths.
     pub(super) buckets: Option<u32>,
-    /// The parts of `resolved`: itself, or the object of each path in the layout's order.
+    /// The objects that `resolved` consists of: with a layout, the object of each path in the layout's order; otherwise only `resolved`.
     pub(super) ways: Vec<Object>,
-    /// Parts that the installed object still uses after the paths became unresolved, until their routes are
-    /// withdrawn. Else empty.
+    /// Objects that the installed forwarding object still uses after the paths became unresolved, until the routes are withdrawn. Empty
+    /// otherwise.
     pub(super) held: Vec<Object>,
     /// The VRF of the routes.
     pub(super) fib: u16,
     /// The paths.
     pub list: PathList,
-    /// Number of tracks, which use this state without a route.
+    /// Number of tracks that use this state. They need no route.
     pub(super) tracks: u32,
-    /// The most recently added route with these paths, the head of the list of routes.
+    /// The route that was added last, which is the head of the list of routes with these paths.
     pub(super) first: u32,
-    /// The next route to visit, while its routes are being reinstalled.
+    /// The next route to visit, while the routes with these paths are reinstalled.
     pub(super) next: u32,
-    /// True while its routes wait to be reinstalled.
+    /// True while the routes with these paths wait to be reinstalled.
     pub(super) waits: bool,
-    /// Number of the last interface change for which these paths were resolved again.
+    /// Number of the last change of interfaces or networks for which these paths were resolved again.
     pub(super) asked: u64,
 }
 
@@ -130,14 +130,14 @@ impl PathState {
         }
     }
 
-    /// Returns each path with its share of the flows in 256ths, and its current object.
+    /// Returns each path with its number of buckets, out of 256, and its current object.
     pub fn shares(&self) -> impl Iterator<Item = (Path, usize, Object)> {
         let shares = self.layout.iter().flat_map(|layout| layout.shares());
         shares.zip(&self.ways).map(|((path, parts), means)| (path, parts, *means))
     }
 
-    /// Returns how flows are shared here, for routes that move to another list with some of these paths.
-    /// `None` if no flow can stay.
+    /// Returns the present layout, for routes that change to the list `other`, so that flows stay on their paths. Returns `None` if no flow
+    /// can stay.
     pub(super) fn layout_like(&self, other: &PathList) -> Option<Layout> {
         let one = || match self.list {
             PathList::One(path) => other.paths().any(|p| p == path).then(|| Layout::new(&[(path, 1)])),
@@ -146,15 +146,14 @@ impl PathState {
         self.layout.as_deref().cloned().or_else(one)
     }
 
-    /// True if recursive paths may follow its routes. A recursive path counts whether it is resolved or not;
-    /// otherwise loops would flap for ever.
+    /// True if recursive paths may use the routes with these paths. If these paths are recursive themselves, this does not depend on
+    /// whether they are resolved; otherwise, loops would flap forever.
     pub(super) fn counts(&self) -> bool {
         self.trail.is_some() || self.resolved.is_some()
     }
 }
 
-/// A change that may alter what paths resolve to: paths over these interfaces, or with a next hop in these
-/// networks.
+/// A change that may alter what paths resolve to. It affects paths over these interfaces, and paths with a next hop in these networks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Affected {
     /// Interfaces by index.
@@ -163,7 +162,7 @@ pub struct Affected {
     pub networks: Vec<Network>,
 }
 
-/// A network of a VRF.
+/// A network in a VRF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     fib: u16,
@@ -172,7 +171,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Returns the network of this prefix.
+    /// Returns the network of this prefix in the VRF `fib`.
     pub fn new(fib: u16, prefix: impl Into<IpPrefix>) -> Network {
         let prefix = prefix.into();
         Network { fib, first: prefix.address(), last: prefix.last() }
@@ -184,27 +183,26 @@ impl Network {
     }
 }
 
-/// All lists of paths, by VRF and by their dependencies.
+/// All path lists, by VRF and by what they depend on.
 pub(super) struct Paths {
     pub states: Slab<PathState>,
     by_list: BTreeMap<(u16, PathList), Vec<u32>>,
-    /// By next hop, so that the next hops of one network are adjacent.
+    /// Lists by next hop, so that the next hops in one network are adjacent.
     by_next_hop: BTreeSet<Hop>,
     by_interface: BTreeSet<(u32, u32)>,
-    /// Recursive lists: by VRF and each next hop on their trail, and by the interfaces at the trail's ends.
+    /// Recursive lists: in `by_hop`, by VRF and each next hop of their trails; in `by_end`, by the interfaces at the ends of their trails.
     by_hop: BTreeSet<Hop>,
     by_end: BTreeSet<(u32, u32)>,
     /// Number of paths in all lists.
     ways: usize,
 }
 
-/// Bytes of a list without its state, and of each of its paths: in the list itself, in the sets by
-/// dependency, and in the workers' buckets. Measured as the growth of the process with 50,000 lists of eight
-/// paths and 60,000 lists of one.
+/// `LIST` is the bytes of a list without its state, and `WAY` is the bytes of each of its paths. They include the list itself, the sets by
+/// dependency, and the buckets for workers. Measured as the growth of the process with 50,000 lists of eight paths and 60,000 lists of one.
 const LIST: usize = 256;
 const WAY: usize = 460;
 
-/// A key in a set of lists by next hop: VRF, next hop, list.
+/// A key in a set of path lists by next hop: VRF, next hop, index of the list's state.
 pub(super) type Hop = (u16, IpAddr, u32);
 
 impl Paths {
@@ -220,18 +218,18 @@ impl Paths {
         }
     }
 
-    /// Returns the states with this list. One list may have several, with different layouts: when a route gets this list,
-    /// its flows stay on the paths that the list shares with the route's former list.
+    /// Returns the indices of the states with this list. One list may have several states with different layouts: when a route changes to
+    /// this list, its flows stay on those paths that its previous list has, too.
     pub fn find(&self, fib: u16, list: &PathList) -> &[u32] {
         self.by_list.get(&(fib, list.clone())).map_or(&[], Vec::as_slice)
     }
 
-    /// Memory of all lists in bytes.
+    /// Returns the memory of all lists in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.states.memory_bytes() + self.by_list.len() * LIST + self.ways * WAY
     }
 
-    /// Adds a state. Returns `None` if there is no memory for it.
+    /// Adds a state and returns its index; `None` if there is no memory for it.
     pub fn insert(&mut self, state: PathState) -> Option<u32> {
         let (fib, list) = (state.fib, state.list.clone());
         let id = self.states.insert(state)?;
@@ -261,7 +259,7 @@ impl Paths {
         Some(state)
     }
 
-    /// Records the trail of next hops; `None` if no path is recursive.
+    /// Records the trail of a list; `None` if no path is recursive.
     pub fn set_trail(&mut self, id: u32, trail: Option<Trail>) {
         let state = &mut self.states[id];
         if state.trail.as_deref() == trail.as_ref() {
@@ -283,17 +281,17 @@ impl Paths {
         state.trail = trail.map(Box::new);
     }
 
-    /// Returns the first recursive list after `after` with a next hop of this network on its trail.
+    /// Returns the first entry after `after` of a recursive list whose trail has a next hop in this network.
     pub fn next_through(&self, network: Network, after: Option<Hop>) -> Option<Hop> {
         next_in(&self.by_hop, network, after)
     }
 
-    /// Returns the first of these VRFs that has a list with only this path.
+    /// Returns the first of `vrfs` in which a list consists of only this path.
     pub fn vrf_with(&self, path: Path, mut vrfs: impl Iterator<Item = u16>) -> Option<u16> {
         vrfs.find(|fib| !self.find(*fib, &path.into()).is_empty())
     }
 
-    /// Returns a tracked list of a VRF. Tracked lists have a next hop.
+    /// Returns the state of a list in this VRF that a track uses, if there is one. Such lists have a next hop.
     pub fn tracked_in(&self, fib: u16) -> Option<&PathState> {
         let least = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let of_vrf = self.by_next_hop.range((fib, least, 0)..).take_while(|(of, ..)| *of == fib);
@@ -305,7 +303,7 @@ impl Paths {
         of_interface(&self.by_interface, interface)
     }
 
-    /// Returns the next list that depends on the change. Some lists are returned more than once.
+    /// Returns the next list after `place` that depends on the change. Some lists are returned more than once.
     pub fn next_affected(&self, what: &Affected, place: &mut Place) -> Option<u32> {
         loop {
             let (n, indirect) = (place.of / 2, place.of % 2 == 1);
@@ -331,17 +329,17 @@ impl Paths {
     }
 }
 
-/// Position among the lists that depend on a change.
+/// A position among the lists that depend on a change.
 #[derive(Debug, Default)]
 pub(super) struct Place {
-    /// Position in the change, interfaces before networks: twice the index, plus one for the recursive lists
-    /// that lead there.
+    /// Position in the change, in which interfaces are before networks: twice the index of the interface or network, plus one while
+    /// recursive lists that depend on it are visited.
     of: usize,
-    /// The last list returned. For an interface, only the list number counts.
+    /// The key of the list returned last. For an interface, only the list's index in it counts.
     after: Option<Hop>,
 }
 
-/// Returns the first key after `after` in a network.
+/// Returns the first key of a network after `after`.
 fn next_in(of: &BTreeSet<Hop>, network: Network, after: Option<Hop>) -> Option<Hop> {
     let hops = network.hops();
     let from = after.map_or(Bound::Included(*hops.start()), Bound::Excluded);

@@ -1,4 +1,4 @@
-//! The paths of a route: one, or several that share its flows.
+//! The paths of a route: one, or several that share the route's flows.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::balance::MAX_WAYS;
 use super::path::Path;
 
-/// One of several paths.
+/// One of several paths of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Weighted {
-    /// The path: to a neighbor, a link, or an entry of a feature.
+    /// The path. It leads to a neighbor, a link, or an entry of a feature's table.
     pub path: Path,
-    /// The path's share of the flows relative to the other paths, 1 to 255.
+    /// The path's share of the flows relative to the other paths: 1 to 255.
     pub weight: u8,
 }
 
@@ -26,8 +26,8 @@ pub enum BadPaths {
     NoWeight,
     /// A path occurs twice.
     Twice,
-    /// A path that cannot share flows with others: it leads neither to a neighbor, nor a link, nor an entry
-    /// of a feature.
+    /// One of several paths cannot share flows with others, because it leads neither to a neighbor, nor a
+    /// link, nor an entry of a feature's table.
     Alone,
 }
 
@@ -38,9 +38,9 @@ impl fmt::Display for BadPaths {
             BadPaths::TooMany => write!(f, "a route can have at most {MAX_WAYS} paths"),
             BadPaths::NoWeight => f.write_str("the weight of a path must be 1 to 255"),
             BadPaths::Twice => f.write_str("the same path is given twice"),
-            BadPaths::Alone => {
-                f.write_str("a path that is no next hop or interface must be the only path of its route")
-            }
+            BadPaths::Alone => f.write_str(
+                "a path that is neither a next hop nor an interface must be the only path of its route",
+            ),
         }
     }
 }
@@ -51,7 +51,7 @@ impl std::error::Error for BadPaths {}
 pub enum PathList {
     /// One path.
     One(Path),
-    /// Several, in order, each once.
+    /// Several different paths, in order.
     Several(Arc<[Weighted]>),
 }
 
@@ -62,10 +62,10 @@ impl From<Path> for PathList {
 }
 
 impl PathList {
-    /// Returns a list of paths, given in any order.
+    /// Returns the list of these paths, which may be in any order.
     ///
     /// # Errors
-    /// If the paths make no valid list.
+    /// Fails if the paths are no valid list.
     pub fn new(mut paths: Vec<Weighted>) -> Result<PathList, BadPaths> {
         if paths.iter().any(|p| p.weight == 0) {
             return Err(BadPaths::NoWeight);
@@ -94,7 +94,7 @@ impl PathList {
         }
     }
 
-    /// The paths with their weights.
+    /// Returns the paths with their weights.
     pub fn weighted(&self) -> impl Iterator<Item = Weighted> {
         let (one, several) = match self {
             PathList::One(path) => (Some(Weighted { path: *path, weight: 1 }), &[][..]),

@@ -8,7 +8,7 @@ use infra::lpm::Address;
 
 use super::family::Ip;
 
-/// A prefix; the host bits are 0.
+/// A prefix. Its host bits are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix<A: Ip> {
     bits: A::Bits,
@@ -36,11 +36,11 @@ impl<A: Ip> Prefix<A> {
         Prefix::new(address, A::Bits::BITS)
     }
 
-    /// Parses a prefix without host bits. A prefix with host bits is ambiguous: either the address or the
-    /// length may be wrong.
+    /// Parses a prefix without host bits. A prefix with host bits is refused as ambiguous, because either the
+    /// address or the length may be wrong.
     ///
     /// # Errors
-    /// A message that describes the error in the text.
+    /// Returns a message that describes what is wrong in the text.
     pub fn exact(text: &str) -> Result<Prefix<A>, String> {
         let prefix: Prefix<A> = text.parse()?;
         match text.split('/').next().and_then(|address| address.parse::<A>().ok()) {
@@ -49,7 +49,7 @@ impl<A: Ip> Prefix<A> {
         }
     }
 
-    /// The first address of the prefix.
+    /// Returns the first address of the prefix.
     pub fn address(self) -> A {
         A::from_bits(self.bits)
     }
@@ -75,7 +75,7 @@ impl<A: Ip> Prefix<A> {
         other.len >= self.len && self.contains(other.address())
     }
 
-    /// The last address of the prefix: the directed broadcast address of an IPv4 link.
+    /// Returns the last address of the prefix. For an IPv4 network, it is the directed broadcast address.
     pub fn last(self) -> A {
         A::from_bits(self.bits.last(self.len))
     }
@@ -132,7 +132,7 @@ impl IpPrefix {
         IpPrefix::new(address, u8::MAX)
     }
 
-    /// Returns the default route's prefix of the same family.
+    /// Returns the prefix of the default route of the same family.
     pub fn whole(self) -> IpPrefix {
         IpPrefix::new(self.address(), 0)
     }
@@ -140,7 +140,7 @@ impl IpPrefix {
     /// Parses a prefix without host bits.
     ///
     /// # Errors
-    /// A message that describes the error in the text.
+    /// Returns a message that describes what is wrong in the text.
     pub fn exact(text: &str) -> Result<IpPrefix, String> {
         if text.contains(':') {
             Prefix::exact(text).map(IpPrefix::V6)
@@ -207,7 +207,7 @@ impl IpPrefix {
         })
     }
 
-    /// Number of prefixes of the same length from this one to the last.
+    /// Returns the number of prefixes of the same length from this one to the last one, both included.
     pub fn from_here_on(self) -> u128 {
         let (bits, most) = match self {
             IpPrefix::V4(p) => (u128::from(p.bits()) << 96, 1u128.checked_shl(p.len().into())),

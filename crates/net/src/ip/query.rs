@@ -1,4 +1,4 @@
-//! Queries on the routes: for show commands, tracks and tests.
+//! Queries on the routes, for show commands, tracks and tests.
 
 use infra::lpm::{Address, Lpm};
 
@@ -27,7 +27,7 @@ impl<'r, A: Ip> Iterator for Sources<'r, A> {
 }
 
 impl<A: Ip> Routes<A> {
-    /// Returns every route of a VRF in order of prefix: sources with their paths, the best first.
+    /// Returns the prefixes of a VRF in order, each with the routes of all its sources, the best first.
     pub fn iter(&self, fib: u16) -> impl Iterator<Item = (Prefix<A>, Sources<'_, A>)> {
         let all = self.vrfs.get(&fib).into_iter().flat_map(|v| v.prefixes.iter());
         let mut all: Vec<(Prefix<A>, u32)> =
@@ -37,8 +37,8 @@ impl<A: Ip> Routes<A> {
     }
 
     /// Returns part `n` (below [`PARTS`](Self::PARTS)) of a VRF's prefixes, in no order. A prefix is always
-    /// in the same part, so iterating over all parts finds each permanent prefix exactly once, whatever is
-    /// added and removed meanwhile.
+    /// in the same part. So iterating over all parts finds each prefix that exists all the time exactly once,
+    /// whatever is added and removed meanwhile.
     pub fn part(&self, fib: u16, n: usize) -> impl Iterator<Item = Prefix<A>> {
         let part = self.vrfs.get(&fib).into_iter().flat_map(move |v| v.prefixes.part(n));
         part.map(|(bits, len, _)| Prefix::new(A::from_bits(bits), len))
@@ -64,18 +64,21 @@ impl<A: Ip> Routes<A> {
         Sources { rib: &self.rib, routes: self.rib.of_prefix(first) }
     }
 
-    /// Returns the route for packets to `address`: the longest prefix with a resolved path.
+    /// Returns the route for packets to `address`: the one with the longest prefix among those with a
+    /// resolved path.
     pub fn lookup(&self, fib: u16, address: A) -> Option<(Prefix<A>, Source, &PathState)> {
         self.longest(fib, address, A::Bits::BITS, |path| path.resolved.is_some())
     }
 
-    /// Returns the longest resolved route for `address` that is shorter than a host route.
+    /// Returns the route with the longest prefix that contains `address` and has a resolved path, host routes
+    /// excluded.
     pub fn covering(&self, fib: u16, address: A) -> Option<(Prefix<A>, &PathState)> {
         let found = self.longest(fib, address, A::Bits::BITS - 1, |path| path.resolved.is_some());
         found.map(|(prefix, _, state)| (prefix, state))
     }
 
-    /// Returns the route with the longest prefix of at most `most` bits and a path that satisfies `like`.
+    /// Returns the route with the longest prefix that contains `address`, among prefixes of at most `most`
+    /// bits, and whose paths satisfy `like`.
     pub(super) fn longest(
         &self,
         fib: u16,

@@ -1,18 +1,19 @@
-//! Recursive paths: next hops that are on no connected network, resolved through the routes.
+//! Recursive paths: their next hops are on no connected network, and are resolved through the routes.
 //!
-//! A recursive path follows the longest route to its next hop, whatever its length, the default route
-//! included. That route may have a recursive next hop too, so there is a [`Trail`] of up to [`MAX_HOPS`] next
-//! hops. It may have several paths, so the trail can fork. Each end of the trail is a neighbor, a link that
-//! contains the next hop, or a route that drops or reports; then the path drops or reports as well. A next
-//! hop on a connected network of the VRF, whether its interface is up or down, is resolved there and nowhere
-//! else.
+//! A recursive path follows the longest-prefix route to its next hop, which may be the default route. That
+//! route may have a recursive next hop too, so there is a [`Trail`] of up to [`MAX_HOPS`] next hops. A route
+//! on the trail may have several paths, so the trail can fork. Each branch of the trail ends at a neighbor,
+//! at a link that contains the next hop, or at a route that drops packets or answers with an ICMP error; then
+//! the recursive path does the same. If the next hop is on a connected network of the VRF, it is resolved on
+//! that network and never through other routes, even if the interface is down.
 //!
-//! The set of routes to follow depends on interfaces only, not on the current resolution of other recursive
-//! paths. So the result does not depend on history, and loops settle.
+//! Which routes a path follows depends on the interfaces only, not on the current resolution of other
+//! recursive paths. So the result does not depend on the order of changes, and routes that form a loop do not
+//! flap.
 //!
-//! Each path is recorded under every next hop of its trail. When the routes of a prefix change, the paths
-//! with a next hop in it are resolved again, some at a time ([`Routes::settle`]). Until then they keep their
-//! old resolution and everything it needs.
+//! Each list of paths is recorded under every next hop of its trail. When the routes of a prefix change, the
+//! lists with a next hop in this prefix are resolved again, some at a time ([`Routes::settle`]). Until then
+//! they keep their old resolution and the adjacencies that it uses.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -29,17 +30,16 @@ use super::table::{AT_ONCE, Resolver, Routes, word};
 
 /// Maximum length of a chain of recursive next hops.
 pub(super) const MAX_HOPS: usize = 8;
-/// Maximum number of next hops visited in one walk, repeats included: where routes fork, the same next hop may
-/// be visited many times.
+/// Maximum number of next hops visited for one list. A next hop that several branches visit counts each time.
 const MAX_STEPS: usize = 16 * MAX_WAYS;
-/// Cost of resolving a list again, in route visits.
+/// Cost of resolving a list again, in units of a route visit.
 pub(super) const COST: usize = 4;
 
-/// The next hops found on the way through the routes, for a list with recursive paths.
+/// The next hops that the paths of a list lead to, for a list with recursive paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trail {
-    /// Next hops in order of discovery, the list's own first. A next hop on a connected network needs no
-    /// route.
+    /// Next hops in order of discovery: the next hop of each of the list's paths is before those found
+    /// through it. A next hop on a connected network ends its branch.
     pub hops: Vec<IpAddr>,
     /// The non-recursive paths at the ends of the trail, each once.
     pub ends: Vec<Way>,
@@ -81,11 +81,11 @@ impl fmt::Display for Lost {
     }
 }
 
-/// A prefix whose routes changed, and the progress through the paths that depend on it.
+/// A prefix whose routes changed, and how far the dependent lists have been resolved again.
 pub(super) struct Following<A: Ip> {
     pub fib: u16,
     pub prefix: Prefix<A>,
-    /// The last list that was resolved again.
+    /// The last list that was resolved again; `None` if none was.
     pub after: Option<Hop>,
 }
 
@@ -98,12 +98,12 @@ pub(super) fn has_recursive(fib: u16, list: &PathList, by: &impl Resolver) -> bo
     list.paths().any(|path| is_recursive(fib, path, by))
 }
 
-/// The walk from a recursive path to the non-recursive paths at its ends.
+/// The search from the recursive paths of a list to the non-recursive paths at the ends of the trail.
 struct Walk<'r, A: Ip, R> {
     routes: &'r Routes<A>,
     fib: u16,
     by: &'r R,
-    /// The next hops that lead to the current one.
+    /// The next hops between the start and the current next hop.
     behind: Vec<IpAddr>,
     /// Number of next hops that may still be visited.
     steps: usize,
@@ -111,7 +111,7 @@ struct Walk<'r, A: Ip, R> {
 }
 
 impl<A: Ip, R: Resolver> Walk<'_, A, R> {
-    /// Follows a path with the share `weight` of [`WHOLE`].
+    /// Follows a path. `weight` is its share of the traffic; [`WHOLE`] is the share of a path with weight 1.
     fn follow(&mut self, path: Path, weight: u64) {
         let Path::Via { next_hop, interface: None } = path else { return self.end(path, weight) };
         if self.behind.contains(&next_hop) {
@@ -167,10 +167,10 @@ impl<A: Ip, R: Resolver> Walk<'_, A, R> {
     }
 }
 
-/// The weight of one path, in the smallest shares that it can fork into.
+/// The share of a path with weight 1. It is large so that it can be divided at each fork.
 const WHOLE: u64 = 1 << 40;
 
-/// Returns the resolved ones of these paths, and their current objects.
+/// Returns those of the given paths that can be resolved, and their forwarding objects.
 fn resolve(fib: u16, ways: &[Way], by: &mut impl Resolver) -> (Vec<Way>, Vec<Object>) {
     let mean = |way: &Way| Some((*way, way.0.constant().or_else(|| by.resolve(fib, way.0))?));
     ways.iter().filter_map(mean).unzip()
@@ -194,7 +194,8 @@ impl<A: Ip> Routes<A> {
         trail.map_or_else(direct, |trail| trail.ends.clone())
     }
 
-    /// Returns how the flows of a list would be shared if its routes came from a list with this layout.
+    /// Returns the layout that a list would get if its routes had used a list with the given layout before:
+    /// how its flows are shared by its paths.
     pub(super) fn layout_after(
         &self,
         layout: &Layout,
@@ -211,8 +212,8 @@ impl<A: Ip> Routes<A> {
         (!ways.is_empty()).then(|| layout.changed(&ways))
     }
 
-    /// Resolves a list and records the result. A list without a layout shares its flows like `like`. Returns
-    /// the previous object and its parts.
+    /// Resolves a list and records the result. If the list has no layout yet, it shares its flows as far as
+    /// possible like the layout `like`. Returns the previous object and the objects of its paths.
     fn mean(
         &mut self,
         id: u32,
@@ -267,7 +268,7 @@ impl<A: Ip> Routes<A> {
         let _ = self.objects.set(state.object, word(state.resolved));
     }
 
-    /// Schedules the recursive paths that lead through a changed prefix to be resolved again.
+    /// Schedules the recursive paths with a next hop in a changed prefix to be resolved again.
     pub(super) fn follow(&mut self, fib: u16, prefix: Prefix<A>) {
         if self.rib.paths.next_through(Network::new(fib, prefix), None).is_some() {
             self.following.push_back(Following { fib, prefix, after: None });
@@ -305,7 +306,7 @@ impl<A: Ip> Routes<A> {
         ways.into_iter().chain(held).for_each(|object| by.release(object));
     }
 
-    /// True if lists hold objects that workers may still use.
+    /// True if withdrawn lists still hold objects because workers may use them.
     pub fn waits_for_workers(&self) -> bool {
         !self.given_way.is_empty()
     }

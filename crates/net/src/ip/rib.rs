@@ -1,4 +1,5 @@
-//! The routes as added, in two kinds of lists: routes for one prefix, and routes with the same paths.
+//! The routes that were added. Each route is in two lists: of the routes for its prefix, and of the routes
+//! with the same paths.
 
 use infra::lpm::Lpm;
 
@@ -17,7 +18,7 @@ pub(super) struct Route<A: Ip> {
     pub path: u32,
     /// The next source's route for the same prefix. The list is circular.
     pub next: u32,
-    /// The previously added route with the same paths, and the next one.
+    /// The route with the same paths that was added before this one, and the one added after it.
     pub older: u32,
     newer: u32,
 }
@@ -57,24 +58,24 @@ impl<A: Ip> Rib<A> {
         Rib { routes: Slab::new(), paths: Paths::new(), ways: 0 }
     }
 
-    /// Returns the routes for a prefix, starting with this one; none for [`NONE`].
+    /// Returns the routes for a prefix, starting with the route `first`; no routes if it is [`NONE`].
     pub fn of_prefix(&self, first: u32) -> OfPrefix<'_, A> {
         OfPrefix { routes: &self.routes, first, at: first }
     }
 
-    /// Returns the best resolved route for a prefix; `any` is one of the prefix's routes.
+    /// Returns the best resolved route for a prefix. `any` is any route for the prefix, or [`NONE`].
     pub fn best(&self, any: u32) -> Option<u32> {
         self.best_with(any, |path| path.resolved.is_some())
     }
 
-    /// Returns the best route for a prefix with a path that satisfies `like`; `any` is one of the prefix's
-    /// routes.
+    /// Returns the best route for a prefix whose list of paths satisfies `like`. `any` is any route for the
+    /// prefix, or [`NONE`].
     pub fn best_with(&self, any: u32, like: impl Fn(&PathState) -> bool) -> Option<u32> {
         let with = |at: &u32| like(&self.paths.states[self.routes[*at].path]);
         self.of_prefix(any).filter(with).min_by_key(|at| self.routes[*at].source)
     }
 
-    /// Adds a route to those for the same prefix; `first` is the best of them, or [`NONE`].
+    /// Adds a route. `first` is the best of the routes for the same prefix, or [`NONE`].
     pub fn insert(
         &mut self,
         fib: u16,
@@ -138,8 +139,8 @@ impl<A: Ip> Rib<A> {
         }
     }
 
-    /// Installs a prefix's best route in the lookup table, or removes the prefix. `any` is one of its routes,
-    /// or [`NONE`].
+    /// Installs a prefix's best route in the lookup table, or removes the prefix from the table if no route
+    /// is resolved. `any` is any route for the prefix, or [`NONE`].
     pub fn install(&self, lookup: &mut A::Lookup, prefix: Prefix<A>, any: u32) -> Result<(), RouteError> {
         match self.best(any) {
             Some(best) => {
@@ -153,8 +154,8 @@ impl<A: Ip> Rib<A> {
         Ok(())
     }
 
-    /// Like `install`, without a caller to report to: if the lookup table has no room, the prefix is missing
-    /// there and the error is logged.
+    /// Like `install`, but logs an error instead of returning it: if the lookup table is full, the prefix is
+    /// missing there.
     pub fn install_or_log(&self, lookup: &mut A::Lookup, fib: u16, prefix: Prefix<A>, any: u32) {
         if let Err(e) = self.install(lookup, prefix, any) {
             tracing::error!("{prefix} in the VRF with index {fib}: {e}");

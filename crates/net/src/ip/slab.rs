@@ -1,4 +1,4 @@
-//! Values by index, in chunks that never move: growing copies nothing, however many there are.
+//! Values by index, in chunks that never move: growth copies no values.
 
 use std::ops::{Index, IndexMut};
 
@@ -10,7 +10,7 @@ pub(super) const NONE: u32 = u32::MAX;
 /// Values by index. Indices of removed values are reused.
 pub(super) struct Slab<T> {
     chunks: Vec<Vec<Slot<T>>>,
-    /// The first free slot, which links to the next one; [`NONE`] if there is none.
+    /// The first free slot, which links to the next free slot; [`NONE`] if no slot is free.
     free: u32,
 }
 
@@ -49,7 +49,7 @@ impl<T> Slab<T> {
         Some(())
     }
 
-    /// Memory of the chunks in bytes.
+    /// Returns the memory of the chunks in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.chunks.len() * CHUNK * size_of::<Slot<T>>()
     }
@@ -82,7 +82,7 @@ impl<T> Slab<T> {
     }
 }
 
-/// Panics if there is no value at the index: that is a bug in the owner.
+/// Panics if there is no value at the index, which is a bug in the caller.
 impl<T> Index<u32> for Slab<T> {
     type Output = T;
     fn index(&self, at: u32) -> &T {

@@ -15,13 +15,14 @@ pub struct Source {
 }
 
 impl Source {
-    /// The route follows from an interface's address.
+    /// The source of routes that the router creates for the addresses of interfaces.
     pub const INTERFACE: Source = Source { distance: 0, id: 0 };
-    /// A static route of the operator.
+    /// The source of the operator's static routes.
     pub const STATIC: Source = Source { distance: 1, id: 1 };
-    /// The route follows from a neighbor on a connected network.
+    /// The source of routes that the router creates for neighbors on connected networks.
     pub const NEIGHBOR: Source = Source { distance: 254, id: 2 };
-    /// A special-purpose destination, which every table has from the start. Any other source overrides it.
+    /// The source of the routes for special-purpose addresses, which every table always has. Routes of other
+    /// sources override them.
     pub const SPECIAL: Source = Source { distance: 255, id: 3 };
 
     /// The administrative distance: lower is preferred.

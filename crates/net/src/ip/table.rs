@@ -1,21 +1,18 @@
 //! The control plane of forwarding: routes by prefix and source, path lists shared by routes, and the lookup
 //! tables derived from both.
 //!
-//! A **path** is where packets go, and a route has a list of paths, usually one. All routes with the same list share
-//! it together with its forwarding object. A path with a next hop is *resolved* while the next hop's interface is up,
-//! and a list is resolved while one of its paths is. For each prefix, the route of the source with the lowest
-//! distance that has a resolved list is installed. Without one, the prefix is withdrawn, so that a shorter one takes
-//! over.
+//! A **path** is where packets go, and a route has a list of paths, usually one. All routes with the same list share this list and its
+//! forwarding object. A path with a next hop is *resolved* while the next hop's interface is up, and a list is resolved while at least one
+//! of its paths is. For each prefix, the router installs the route with the lowest distance among those with a resolved list. If there is
+//! none, it withdraws the prefix, so that packets take the route of a shorter prefix.
 //!
-//! Several paths share the flows of a route (`balance.rs`). A path whose next hop is on no connected network
-//! is *recursive*: it resolves through the route to its next hop, and follows that route's changes
-//! (`recursion.rs`).
+//! If a route has several paths, its flows are shared among them (`balance.rs`). A path whose next hop is on no connected network is
+//! *recursive*: it is resolved through the route to its next hop, and resolved again when that route changes (`recursion.rs`).
 //!
-//! When an interface changes, only the lists that depend on it are resolved again (`asking.rs`). A single store
-//! for each list redirects or drops the packets of all its routes. Only when a list becomes resolved or
-//! unresolved, its routes are *visited*: installed or withdrawn. Lists are resolved and routes are visited some
-//! at a time ([`Routes::settle`]), so that neither packets nor commands wait. Until a route is visited, its
-//! packets may be dropped as `unresolved`.
+//! When an interface changes, only the lists that depend on it are resolved again (`asking.rs`). One write to a list's forwarding object
+//! redirects or drops the packets of all its routes. Only if a list becomes resolved or unresolved, its routes are *visited*: installed or
+//! withdrawn. Lists are resolved and routes are visited some at a time ([`Routes::settle`]), so that neither packets nor commands wait.
+//! Until a route is visited, its packets may be dropped as `unresolved`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -51,7 +48,7 @@ pub enum RouteError {
     NoRoute(String),
     /// The tables are full.
     Full(String),
-    /// The machine or a control group has no more memory; this much is free.
+    /// The machine or its control group has no more memory. The value says how much is free.
     NoMemory(Room),
 }
 
@@ -80,7 +77,7 @@ impl From<LpmFull> for RouteError {
     }
 }
 
-/// A resolver for paths that depend on neither interfaces nor routes: it resolves nothing.
+/// A resolver that resolves nothing, for paths that need neither interfaces nor routes.
 struct NoNeighbors;
 impl Resolver for NoNeighbors {
     fn is_connected(&self, _: u16, _: IpAddr) -> bool {
@@ -95,29 +92,29 @@ impl Resolver for NoNeighbors {
 /// One VRF.
 pub(super) struct Vrf<A: Ip> {
     pub(super) lookup: A::Lookup,
-    /// The route of the best source for each prefix.
+    /// The best source's route for each prefix, whether resolved or not.
     pub prefixes: PrefixMap<A::Bits>,
 }
 
-/// All VRFs and paths of a family.
+/// All VRFs, routes and paths of an address family.
 pub struct Routes<A: Ip> {
     pub(super) domain: Domain,
     pub(super) vrfs: BTreeMap<u16, Vrf<A>>,
     pub(super) rib: Rib<A>,
     /// Lists whose routes have to be visited.
     pub(super) waiting: VecDeque<u32>,
-    /// Changes of interfaces whose paths have to be resolved again, and the number of changes so far.
+    /// Changes of interfaces whose dependent paths have to be resolved again. `changes` is the number of such changes so far.
     pub(super) asking: VecDeque<Asking>,
     pub(super) changes: u64,
     /// Changed prefixes whose dependent recursive paths are still to be resolved again.
     pub(super) following: VecDeque<Following<A>>,
     /// Unresolved lists whose installed object still uses the old paths.
     pub(super) holding: BTreeSet<u32>,
-    /// Lists of `holding` whose routes are withdrawn, each until no worker can still follow an old leaf to it.
+    /// Lists of `holding` whose routes are withdrawn. Each stays here until no worker can still follow an old leaf to its object.
     pub(super) given_way: VecDeque<(Mark, u32)>,
     pub(super) objects: WordWriter,
     pub(super) balances: SlotWriter<Buckets>,
-    /// Objects and buckets without routes, until no worker can still follow an old leaf to them.
+    /// Objects of removed lists, with their buckets. Each stays here until no worker can still follow an old leaf to it.
     unused: VecDeque<(Mark, u32, Option<u32>)>,
     published: Writer<Fibs<A>>,
 }
@@ -127,26 +124,26 @@ pub(super) fn word(resolved: Option<Object>) -> u64 {
     resolved.unwrap_or(Object::Unresolved).to_word()
 }
 
-/// Cost of a route visit: one, and one more for each 64 entries of the lookup table that it writes.
+/// Returns the cost of a route visit: 1, and 1 more for every 64 entries that it writes to the lookup table.
 fn cost<A: Ip>(prefix: Prefix<A>) -> usize {
     1 + A::cost(prefix.len()) / 64
 }
 
-/// The owner of interfaces and adjacencies, which resolves paths with a next hop or a link.
+/// Resolves paths with a next hop or a link; implemented by the owner of interfaces and adjacencies.
 pub trait Resolver {
     /// True if an interface of this VRF, up or down, has a connected network that contains the address.
     fn is_connected(&self, fib: u16, address: IpAddr) -> bool;
-    /// Resolves the path; `None` if it is unresolved. Takes a reference to a returned adjacency.
+    /// Resolves the path; `None` if that is impossible now. If the result is an adjacency, takes a reference to it.
     fn resolve(&mut self, fib: u16, path: Path) -> Option<Object>;
     /// Drops the reference taken by `resolve`.
     fn release(&mut self, object: Object);
 }
 
 impl<A: Ip> Routes<A> {
-    /// Number of parts of a VRF's prefixes.
+    /// Number of parts into which a VRF's prefixes are divided.
     pub const PARTS: usize = PrefixMap::<A::Bits>::PARTS;
 
-    /// Returns an empty set of routes with VRF 0.
+    /// Returns the routes of a new router: only VRF 0, with its special-purpose routes.
     ///
     /// # Errors
     /// If memory for the tables cannot be allocated.
@@ -180,7 +177,7 @@ impl<A: Ip> Routes<A> {
     /// Adds a VRF. An existing VRF stays as it is.
     ///
     /// # Errors
-    /// If memory for its lookup table cannot be allocated; the VRF is not added then.
+    /// If memory for the VRF's lookup table cannot be allocated; then the VRF is not added.
     pub fn add_table(&mut self, fib: u16) -> io::Result<()> {
         if self.vrfs.contains_key(&fib) {
             return Ok(());
@@ -224,11 +221,10 @@ impl<A: Ip> Routes<A> {
         Ok(())
     }
 
-    /// Checks that a VRF can be removed. `name` returns the number to show for a VRF.
+    /// Checks that a VRF can be removed. `name` converts the index of a VRF to the table number that the operator knows.
     ///
     /// # Errors
-    /// If it has routes or tracks, is the target of another VRF's route, or is VRF 0, which always exists. Returns
-    /// the reason.
+    /// If the VRF has routes or tracks, is the target of another VRF's route, or is VRF 0. Returns the reason.
     pub fn may_go(&self, fib: u16, name: impl Fn(u16) -> u32) -> Result<(), String> {
         if fib == 0 {
             return Err("it is always there".into());
@@ -259,17 +255,17 @@ impl<A: Ip> Routes<A> {
         self.published.set(fibs);
     }
 
-    /// The indexes of the VRFs.
+    /// Returns the indexes of the VRFs.
     pub fn tables(&self) -> impl Iterator<Item = u16> {
         self.vrfs.keys().copied()
     }
 
-    /// Adds a route, or changes this source's paths for the prefix. Flows on paths that stay are not moved.
+    /// Adds a route, or changes the paths of this source's route for the prefix. Flows on paths that the route keeps are not moved.
     ///
     /// # Errors
     /// If the VRF does not exist or there is no more room; nothing has changed then.
     ///
-    /// Recursive paths that lead through the prefix follow in [`settle`](Self::settle).
+    /// Recursive paths with a next hop in the prefix are resolved again by [`settle`](Self::settle).
     pub fn add(
         &mut self,
         fib: u16,
@@ -296,7 +292,7 @@ impl<A: Ip> Routes<A> {
         result
     }
 
-    /// Adds a route to those for the same prefix, of which `first` is the best.
+    /// Adds a route. `first` is the best of the other routes for the prefix, or [`NONE`].
     fn add_route(
         &mut self,
         fib: u16,
@@ -353,8 +349,8 @@ impl<A: Ip> Routes<A> {
         Ok(taken)
     }
 
-    /// Removes every path over this interface, from all sources: its index may soon be reused. A route
-    /// without paths left is removed.
+    /// Removes every path over an interface, whatever the source: the interface's index may soon be reused. A route without other paths is
+    /// removed.
     pub fn forget_interface(&mut self, interface: u32, by: &mut impl Resolver) {
         loop {
             let Some(id) = self.rib.paths.naming(interface).next() else { return };
@@ -372,8 +368,8 @@ impl<A: Ip> Routes<A> {
         }
     }
 
-    /// Returns the list's index; the list is added if it does not exist. Flows of a route that had the list
-    /// `before` stay on the common paths.
+    /// Returns the index of a list with these paths; adds the list if it does not exist. If a route had the list `before`, its flows on
+    /// paths in both lists are not moved.
     pub(super) fn use_list(
         &mut self,
         fib: u16,
@@ -417,8 +413,8 @@ impl<A: Ip> Routes<A> {
         state.ways.into_iter().chain(state.held).for_each(|object| by.release(object));
     }
 
-    /// Frees objects that no worker can read any more, with their buckets: a limited number for each call.
-    /// Returns true if there may be more. Called once a turn.
+    /// Frees objects, with their buckets, that no worker can read any more. Frees a limited number for each call. Returns true if there may
+    /// be more. The main thread calls it once in each turn.
     pub fn collect(&mut self, by: &mut impl Resolver) -> bool {
         let more = self.let_go_passed(by);
         for _ in 0..AT_ONCE {
@@ -432,9 +428,9 @@ impl<A: Ip> Routes<A> {
         true
     }
 
-    /// Resolves the paths that depend on changed interfaces again, then the recursive paths that lead through
-    /// changed routes. Then visits the routes of lists that became resolved or unresolved. Makes this many
-    /// visits, or fewer if some cost more. Returns true if work is left.
+    /// Resolves the paths that depend on changed interfaces again, then the recursive paths that depend on changed routes. Then visits the
+    /// routes of lists that became resolved or unresolved. `visits` limits the work, in units of a route visit. Returns true if work is
+    /// left.
     pub fn settle(&mut self, mut visits: usize, by: &mut impl Resolver) -> bool {
         loop {
             if !self.asking.is_empty() {
@@ -493,12 +489,12 @@ impl<A: Ip> Routes<A> {
         }
     }
 
-    /// True if paths have to be resolved again, routes to be visited, or recursive paths to follow.
+    /// True if paths have to be resolved again, or routes to be visited.
     pub fn unsettled(&self) -> bool {
         self.is_busy() || !self.following.is_empty()
     }
 
-    /// True if paths or routes still wait because of earlier interface changes.
+    /// True if paths or routes still have to be processed because of interface changes.
     pub fn is_busy(&self) -> bool {
         self.asks() || !self.waiting.is_empty()
     }
@@ -508,7 +504,7 @@ impl<A: Ip> Routes<A> {
         !self.following.is_empty()
     }
 
-    /// Returns one state of a list.
+    /// Returns the state of one of the lists with these paths.
     #[cfg(test)]
     pub(crate) fn path(&self, fib: u16, list: impl Into<PathList>) -> Option<&PathState> {
         Some(&self.rib.paths.states[*self.rib.paths.find(fib, &list.into()).first()?])

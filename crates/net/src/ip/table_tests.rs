@@ -15,10 +15,10 @@ use crate::ip::recursion::MAX_HOPS;
 
 const INTERFACES: u32 = 3;
 
-/// Test addresses made from 32 bits: IPv4 addresses, and IPv6 addresses with these as their first bits.
+/// IPv4 and IPv6 test addresses made from 32 bits. In an IPv6 address they are the first 32 bits, and the rest is zero.
 trait Small: Ip {
     fn small(bits: u32) -> Self;
-    /// The first 32 bits of the address.
+    /// Returns the first 32 bits of the address.
     fn number(self) -> u32;
 
     fn of_bytes(bytes: [u8; 4]) -> Self {
@@ -46,7 +46,7 @@ impl Small for Ipv6Addr {
     }
 }
 
-/// Interfaces, each up or down and with or without a network, and the users of their adjacencies.
+/// Interfaces, each up or down, with or without a connected network. Also counts the users of each adjacency.
 #[derive(Clone)]
 struct Links<A: Ip> {
     up: BTreeSet<u32>,
@@ -62,7 +62,7 @@ impl<A: Ip> Default for Links<A> {
 }
 
 impl<A: Small> Links<A> {
-    /// Resolves a path by the plain definition.
+    /// Resolves a path directly by the definition.
     fn meaning(&self, path: Path) -> Option<Object> {
         let usable = |i: &u32| self.up.contains(i);
         match path {
@@ -78,7 +78,7 @@ impl<A: Small> Links<A> {
         }
     }
 
-    /// Returns the dependencies on an interface.
+    /// Returns what depends on an interface: paths over it, and paths to its network.
     fn affected(&self, interface: u32) -> Affected {
         let networks = self.networks.get(&interface).map(|n| Network::new(0, *n));
         Affected { interfaces: vec![interface], networks: networks.into_iter().collect() }
@@ -106,7 +106,7 @@ impl<A: Small> Resolver for Links<A> {
     }
 }
 
-/// Routes with their tables.
+/// Routes under test, with their tables and a model to compare with.
 struct Lab<A: Ip> {
     routes: Routes<A>,
     links: Links<A>,
@@ -138,7 +138,7 @@ impl<A: Small> Lab<A> {
         }
     }
 
-    /// Returns the workers' words for packets to these addresses: several where flows are shared.
+    /// Returns the objects that workers use for packets to these addresses: several for an address whose flows are shared.
     fn forwarded(&mut self, to: &[A]) -> Vec<BTreeSet<u64>> {
         let section = self.participant.enter();
         let table = self.fibs.get(section.guard()).get(0).unwrap();
@@ -201,8 +201,8 @@ impl<A: Small> Lab<A> {
         }
     }
 
-    /// Resolves a path by the model, recursively if its next hop needs the routes. `steps` is the number of
-    /// routes followed so far.
+    /// Resolves a path by the model, recursively if its next hop is resolved through the routes. `steps` is the number of routes followed
+    /// so far.
     fn meaning(&self, path: Path, steps: usize) -> BTreeSet<u64> {
         let counts = |list: &PathList| {
             list.paths().any(|p| self.recursive(p).is_some() || self.links.meaning(p).is_some())
@@ -222,7 +222,7 @@ impl<A: Small> Lab<A> {
         list.paths().filter_map(further).flat_map(|path| self.meaning(path, steps + 1)).collect()
     }
 
-    /// The results expected by the model.
+    /// Returns the objects that the model expects for packets to these addresses.
     fn expected(&self, to: &[A]) -> Vec<BTreeSet<u64>> {
         let mut naive = NaiveLpm::new();
         let mut meanings = vec![nothing()];
@@ -238,7 +238,7 @@ impl<A: Small> Lab<A> {
     }
 }
 
-/// The result without a route.
+/// The expected result for an address without a route.
 fn nothing() -> BTreeSet<u64> {
     [Object::from_word(0).to_word()].into()
 }
@@ -271,7 +271,7 @@ fn path<A: Small>() -> impl Strategy<Value = Path> {
     ]
 }
 
-/// One path, or several.
+/// A list of one path or of several.
 fn list<A: Small>() -> impl Strategy<Value = PathList> {
     let weighted = (path::<A>(), 1u8..4).prop_map(|(path, weight)| Weighted { path, weight });
     let several = prop::collection::vec(weighted, 2..4);
@@ -281,7 +281,7 @@ fn list<A: Small>() -> impl Strategy<Value = PathList> {
     ]
 }
 
-/// Prefixes that nest, of all lengths.
+/// Prefixes of various lengths, many of which contain each other.
 fn prefix<A: Small>() -> impl Strategy<Value = Prefix<A>> {
     let address = prop::sample::select(vec![
         [0u8, 0, 0, 0],
@@ -305,7 +305,7 @@ fn op<A: Small>() -> impl Strategy<Value = Op<A>> {
     ]
 }
 
-/// Executes the operations and compares the results.
+/// Executes the operations and compares the routes with the model.
 fn compare<A: Small>(ops: &[Op<A>]) -> Result<(), TestCaseError> {
     let mut lab = Lab::<A>::new();
     let corners = |op: &Op<A>| match op {
@@ -368,9 +368,9 @@ fn compare<A: Small>(ops: &[Op<A>]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// The network of an interface that is down appears and disappears before any list is resolved again. While it exists,
-/// recursive paths must not follow the route to 240.0.0.0/4, whose next hop is in that network. A route that is added
-/// meanwhile via 240.0.0.1 must be resolved again when the network is gone.
+/// The interface is down; its network is added and then removed before any list is resolved again. While the network exists, recursive
+/// paths must not follow the route to 240.0.0.0/4, whose next hop is in that network. A route via 240.0.0.1 that is added meanwhile must be
+/// resolved again when the network is removed.
 #[test]
 fn routes_added_during_a_short_change_are_resolved_again() {
     let via =
@@ -400,7 +400,7 @@ proptest! {
     }
 }
 
-/// The immediate cost of an interface change grows neither with the routes nor with unrelated paths.
+/// The immediate cost of an interface change does not grow with the number of routes or of unrelated paths.
 #[test]
 fn an_interface_change_resolves_only_its_own_paths() {
     let mut lab = Lab::<Ipv4Addr>::new();
@@ -444,8 +444,8 @@ fn an_interface_change_resolves_only_its_own_paths() {
     assert_eq!(follow(&mut lab), 2000);
 }
 
-/// When an interface with many next hops changes, their paths are resolved some at a time. Waiting lists keep
-/// their old resolution, and a list that was resolved again needs no visit for earlier changes.
+/// When an interface with many next hops changes, their paths are resolved some at a time. Lists that wait keep their old resolution. A
+/// list that was resolved after an earlier change is not resolved again for that change.
 #[test]
 fn paths_of_an_interface_are_resolved_in_slices() {
     const HOPS: u32 = 1000;
@@ -490,7 +490,7 @@ fn paths_of_an_interface_are_resolved_in_slices() {
     assert_eq!((lab.links.asked, led(&mut lab)), (HOPS as usize, 0));
 }
 
-/// A table's own limit is reported as such: otherwise an operator would add memory in vain.
+/// A full table is reported as full, not as out of memory: otherwise an operator would add memory in vain.
 #[test]
 fn a_full_table_is_not_reported_as_out_of_memory() {
     for full in [LpmFull::Groups(7), LpmFull::Blocks, LpmFull::Leaf(0)] {

@@ -1,9 +1,9 @@
-//! Destinations tracked by features: for example, a tunnel tracks the route to its far end.
+//! Tracks: features follow the route to a destination. For example, a tunnel tracks the route to its far end.
 //!
-//! A track is a path with a next hop but without its own route: it resolves like the route to the
-//! destination, and follows its changes like a recursive path (`recursion.rs`). A feature sets the track's
-//! forwarding object in its packets and sends them to the node `ip4-follow` or `ip6-follow`, without another
-//! lookup of the destination.
+//! A track is a path with a next hop, used by no route. It is resolved through the route to the destination,
+//! and resolved again when that route changes, like a recursive path (`recursion.rs`). A feature sets the
+//! track's forwarding object in its packets and sends them to the node `ip4-follow` or `ip6-follow`, without
+//! another lookup of the destination.
 
 use infra::lpm::Address as _;
 
@@ -18,7 +18,8 @@ use super::table::{Resolver, RouteError, Routes};
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a dropped track is never released: return it to `Router::untrack`"]
 pub struct Track {
-    /// Index of the forwarding object: the forwarding index of packets sent to the follow node.
+    /// Index of the forwarding object. The feature sets it as the forwarding index of packets that it sends
+    /// to `ip4-follow` or `ip6-follow`.
     pub object: u32,
     pub(super) list: u32,
     ip6: bool,
@@ -54,13 +55,14 @@ impl<A: Ip> Routes<A> {
         self.leave_list(track.list, by);
     }
 
-    /// True if packets to a tracked destination can be sent. Paths to a feature's entry do not count.
+    /// True if the path to a tracked destination is resolved. This includes routes that drop packets or
+    /// report them as unreachable. Paths that lead to a feature's own entry do not count.
     pub(crate) fn leads(&self, track: &Track) -> bool {
         let state = &self.rib.paths.states[track.list];
         state.resolved.is_some() && !state.ways.iter().all(|way| matches!(way, Object::Feature(..)))
     }
 
-    /// Returns a tracked destination of a VRF.
+    /// Returns a destination that a track uses in the VRF, if there is one.
     pub(super) fn tracked_in(&self, fib: u16) -> Option<Prefix<A>> {
         let state = self.rib.paths.tracked_in(fib)?;
         let to = state.list.paths().find_map(Path::next_hop).and_then(A::of)?;

@@ -10,7 +10,7 @@ use wire::{Mac, ipv6, nd};
 use super::advertiser::Interval;
 use crate::ip::Prefix6;
 
-/// The advertised hop limit (CurHopLimit; the assigned default).
+/// The default of the advertised hop limit (CurHopLimit), as assigned by IANA.
 const HOP_LIMIT: u8 = 64;
 /// Default lifetimes of addresses formed from a prefix, valid and preferred, in seconds (AdvValidLifetime,
 /// AdvPreferredLifetime).
@@ -18,25 +18,26 @@ const VALID: u32 = 30 * 24 * 3600;
 const PREFERRED: u32 = 7 * 24 * 3600;
 /// Hosts only form addresses from prefixes of this length (RFC 4862 section 5.5.3 with RFC 2464).
 const AUTONOMOUS: u8 = 64;
-/// Prefix lengths of link-local addresses (RFC 4291 section 2.5.6) and of multicast addresses (section 2.7).
+/// Prefix length of link-local addresses (RFC 4291 section 2.5.6), and prefix of multicast addresses (section
+/// 2.7).
 const LINK_LOCAL: u8 = 10;
 const GROUPS: u128 = 0xff << 120;
-/// Bytes for the options of one packet, within the minimum MTU: without the IPv6 header and the fixed part
-/// (RFC 4861 section 4.2).
+/// Bytes for the options of one packet: the minimum MTU without the IPv6 header and the fixed part (RFC 4861
+/// section 4.2).
 const ROOM: usize = ipv6::MIN_MTU as usize - 40 - 16;
 
 /// Advertisement settings of a prefix (RFC 4861 sections 4.6.2 and 6.2.1, AdvPrefixList).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrefixAdvice {
-    /// True if the prefix is advertised at all.
+    /// True if the prefix is advertised.
     pub advertised: bool,
-    /// True if its addresses are on the link (AdvOnLinkFlag).
+    /// True if addresses of the prefix are on the link (AdvOnLinkFlag).
     pub on_link: bool,
-    /// True if hosts may form addresses from it, provided its length is 64 (AdvAutonomousFlag).
+    /// True if hosts may form addresses from the prefix; requires a length of 64 (AdvAutonomousFlag).
     pub autonomous: bool,
-    /// Seconds for which the prefix is on the link, and for which addresses formed from it are valid.
+    /// Seconds for which the prefix is on the link, and for which addresses formed from the prefix are valid.
     pub valid: u32,
-    /// Seconds for which these addresses are preferred for new connections.
+    /// Seconds for which addresses formed from the prefix are preferred for new connections.
     pub preferred: u32,
 }
 
@@ -51,12 +52,12 @@ impl Default for PrefixAdvice {
     }
 }
 
-/// Why a prefix cannot be advertised like this.
+/// Why a prefix cannot be advertised with these settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadAdvice {
     /// The prefix has length 0.
     NoPrefix,
-    /// The prefix is link-local: every link has it, with or without a router.
+    /// The prefix is link-local: the link-local prefix is on every link, with or without a router.
     LinkLocal,
     /// The prefix is multicast.
     Multicast,
@@ -84,17 +85,19 @@ impl std::error::Error for BadAdvice {}
 pub struct Advertisement {
     /// Time between advertisements.
     pub interval: Interval,
-    /// The router's lifetime as a default router in seconds; 0: it is no default router (AdvDefaultLifetime).
+    /// Seconds for which hosts may use the router as a default router; 0: it is not a default router
+    /// (AdvDefaultLifetime).
     pub lifetime: u16,
-    /// Addresses are available by DHCPv6 (managed flag).
+    /// The managed flag: hosts can get addresses by DHCPv6.
     pub managed: bool,
-    /// Other settings are available by DHCPv6 (other flag).
+    /// The other flag: hosts can get other settings by DHCPv6.
     pub other: bool,
-    /// Preference over other routers (RFC 4191).
+    /// The router's preference among the default routers of a link (RFC 4191).
     pub preference: Preference,
     /// DNS servers (RFC 8106).
     pub dns: Vec<Ipv6Addr>,
-    /// Settings of prefixes: of connected networks that do not use the defaults, and of other prefixes.
+    /// Settings of prefixes. Connected networks without settings here are advertised with the defaults;
+    /// prefixes that are not connected networks can be advertised too.
     pub prefixes: BTreeMap<Prefix6, PrefixAdvice>,
 }
 
@@ -113,10 +116,10 @@ impl Default for Advertisement {
 }
 
 impl Advertisement {
-    /// Checks that a prefix can be advertised like this.
+    /// Checks that a prefix can be advertised with these settings.
     ///
     /// # Errors
-    /// The reason against it.
+    /// The reason why the prefix cannot be advertised.
     pub fn check(prefix: Prefix6, advice: &PrefixAdvice) -> Result<(), BadAdvice> {
         // A shorter prefix may contain them.
         let has = |bits: u128, len| {
@@ -132,7 +135,7 @@ impl Advertisement {
         }
     }
 
-    /// Returns the prefix information for a link with these connected networks.
+    /// Returns the prefix information options for a link with these connected networks.
     pub fn prefixes(&self, networks: impl IntoIterator<Item = Prefix6>) -> Vec<PrefixInformation> {
         let usual = networks.into_iter().map(|network| (network, PrefixAdvice::default()));
         let mut all: BTreeMap<Prefix6, PrefixAdvice> = usual.collect();
@@ -149,9 +152,10 @@ impl Advertisement {
         information.collect()
     }
 
-    /// Returns the packets from the link-local address `from` to `to`, for a link with these networks and
-    /// this MTU. `last` advertises that the router is no default router any more (section 6.2.5). There are
-    /// several packets if the options do not fit into one (section 6.2.3).
+    /// Returns the IPv6 packets of an advertisement from `from`, a link-local address, to `to`; there are
+    /// several if the options do not fit into one (section 6.2.3). `mac`, `mtu` and `networks` are those of
+    /// the interface. If `last`, the router is advertised with lifetime 0: it is no longer a default router
+    /// (section 6.2.5).
     pub fn packets(
         &self,
         (from, to): (Ipv6Addr, Ipv6Addr),
@@ -189,16 +193,16 @@ impl Advertisement {
     }
 }
 
-/// Options, distributed over packets.
+/// The options of one advertisement, divided among packets.
 struct Shares<'o> {
     full: Vec<Vec<NdOption<'o>>>,
     filling: Vec<NdOption<'o>>,
-    /// Free bytes in the last packet.
+    /// Free bytes in the packet that is being filled.
     room: usize,
 }
 
 impl<'o> Shares<'o> {
-    /// Adds an option of this many bytes.
+    /// Adds an option with a length of `bytes`. If it does not fit, it starts the next packet.
     fn add(&mut self, option: NdOption<'o>, bytes: usize) {
         if bytes > self.room {
             self.full.push(std::mem::take(&mut self.filling));
@@ -219,7 +223,8 @@ mod tests {
     const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
 
     proptest! {
-        /// Every option is sent exactly once, in packets within the minimum MTU, for any number of options.
+        /// For any number of options, every option is sent exactly once, and no packet is larger than the
+        /// minimum MTU.
         #[test]
         fn rfc4861_6_2_3_options_are_split_over_several_packets(prefixes in 0u128..200, dns in 0u128..300, last: bool) {
             let address = |n: u128| Ipv6Addr::from_bits(0x2001_0db8 << 96 | n << 64);

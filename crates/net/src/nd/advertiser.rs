@@ -1,7 +1,8 @@
-//! The times of router advertisements (RFC 4861 section 6.2): periodic, solicited, and final ones.
+//! Decides when router advertisements are sent (RFC 4861 section 6.2): periodically, in answer to solicitations, and when the router stops
+//! advertising.
 //!
-//! All advertisements go to all nodes, solicited ones included. So there is at most one in three seconds,
-//! however many hosts ask.
+//! All advertisements go to all nodes, even in answer to a solicitation. So a link gets at most one in three seconds, however many hosts
+//! solicit.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +10,7 @@ use std::fmt;
 use crate::jitter::Jitter;
 
 const SECOND: u64 = 1_000_000_000;
-/// Constants of RFC 4861 section 10: MAX_INITIAL_RTR_ADVERTISEMENTS, MAX_INITIAL_RTR_ADVERT_INTERVAL,
+/// Constants of RFC 4861 section 10, in order: MAX_INITIAL_RTR_ADVERTISEMENTS, MAX_INITIAL_RTR_ADVERT_INTERVAL,
 /// MAX_FINAL_RTR_ADVERTISEMENTS, MIN_DELAY_BETWEEN_RAS and MAX_RA_DELAY_TIME.
 const INITIAL: u8 = 3;
 const INITIAL_INTERVAL: u64 = 16 * SECOND;
@@ -31,8 +32,8 @@ pub struct IntervalError;
 impl fmt::Display for IntervalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "the longest interval between router advertisements is 4 to 1800 seconds, the shortest 3 seconds to three \
-             quarters of that",
+            "the longest interval between router advertisements must be 4 to 1800 seconds, and the shortest must be from 3 seconds to \
+             three quarters of the longest",
         )
     }
 }
@@ -51,19 +52,19 @@ impl Interval {
 }
 
 impl Interval {
-    /// The longest interval in seconds.
+    /// Returns the longest interval in seconds.
     pub fn longest(self) -> u32 {
         (self.max / SECOND) as u32
     }
 
-    /// The shortest interval in seconds.
+    /// Returns the shortest interval in seconds.
     pub fn shortest(self) -> u32 {
         (self.min / SECOND) as u32
     }
 }
 
 impl Default for Interval {
-    /// Returns the interval 200 to 600 seconds.
+    /// Returns the default interval: 200 to 600 seconds.
     fn default() -> Self {
         Interval { min: 200 * SECOND, max: 600 * SECOND }
     }
@@ -72,13 +73,13 @@ impl Default for Interval {
 /// Input events.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
-    /// Advertise the router on the interface, or use another interval.
+    /// Start to advertise the router on the interface. If it is advertised already, use this interval from now on.
     Start(u32, Interval),
     /// The contents of the advertisement changed.
     Changed(u32),
     /// A valid router solicitation was received on the interface.
     Solicited(u32),
-    /// Stop advertising, with final advertisements to the hosts.
+    /// Stop advertising. Final advertisements tell the hosts.
     Stop(u32),
     /// The interface went down or was removed.
     Down(u32),
@@ -89,11 +90,11 @@ pub enum Event {
 pub enum Action {
     /// Advertise the router to all nodes.
     Advertise(u32),
-    /// Advertise it with lifetime 0: it is no default router any more (section 6.2.5).
+    /// Advertise the router to all nodes with lifetime 0: it is no longer a default router (section 6.2.5).
     Withdraw(u32),
 }
 
-/// The interfaces with router advertisements, and those that are stopping.
+/// The interfaces on which the router advertises itself or sends final advertisements.
 #[derive(Debug, Default)]
 pub struct Advertiser {
     senders: BTreeMap<u32, Sender>,
@@ -104,25 +105,25 @@ pub struct Advertiser {
 #[derive(Clone, Copy, Debug)]
 struct Sender {
     interval: Interval,
-    /// Time of the next advertisement; `None` after the last one.
+    /// Time of the next advertisement; `None` after the last final advertisement.
     next: Option<u64>,
     last: Option<u64>,
-    /// Number of further advertisements at short intervals.
+    /// Number of advertisements left that follow at short intervals.
     quick: u8,
-    /// Number of final advertisements left, if it is stopping.
+    /// Number of final advertisements left; `None` unless the router is stopping.
     left: Option<u8>,
 }
 
 impl Sender {
-    /// Schedules the next advertisement `delay` after `now`, but not too soon after the last one. An earlier schedule
-    /// stays.
+    /// Schedules the next advertisement `delay` after `now`, but no earlier than the minimum gap after the last one allows. If an earlier
+    /// advertisement is scheduled already, nothing changes.
     fn hasten(&mut self, now: u64, delay: u64) {
         let earliest = self.last.map_or(now, |last| now.max(last + GAP));
         let then = earliest + delay;
         self.next = Some(self.next.map_or(then, |next| next.min(then)));
     }
 
-    /// Records that an advertisement is sent now.
+    /// Records that an advertisement is sent at `now`, and schedules the next one.
     fn sent(&mut self, now: u64, jitter: &mut Jitter) {
         self.last = Some(now);
         self.quick = self.quick.saturating_sub(1);
@@ -167,7 +168,7 @@ impl Advertiser {
         }
     }
 
-    /// True if the router advertises itself on an interface.
+    /// True if the router advertises itself on an interface, and is not stopping.
     pub fn serves(&self, interface: u32) -> bool {
         self.senders.get(&interface).is_some_and(|s| s.left.is_none())
     }
@@ -177,13 +178,12 @@ impl Advertiser {
         self.senders.get_mut(&interface).filter(|s| s.left.is_none())
     }
 
-    /// True if hosts on the interface's link may still use the router as default router, or final
-    /// advertisements are left.
+    /// True if advertisements, final ones included, are still to be sent on the interface.
     pub fn has_more_to_say(&self, interface: u32) -> bool {
         self.senders.get(&interface).is_some_and(|s| s.next.is_some())
     }
 
-    /// Time of the next call of [`timeout`](Self::timeout).
+    /// Returns the time at which [`timeout`](Self::timeout) must be called next.
     pub fn poll_timeout(&self) -> Option<u64> {
         self.senders.values().filter_map(|s| s.next).min()
     }

@@ -1,4 +1,4 @@
-//! A router's advertisements on virtual time.
+//! Tests of the advertiser with a simulated clock.
 
 use proptest::prelude::*;
 
@@ -23,7 +23,7 @@ impl Clocked {
         self.advertiser.handle(self.now, event);
     }
 
-    /// Returns the actions of the next `seconds` with their times.
+    /// Lets `seconds` pass. Returns the actions with their times.
     fn pass(&mut self, seconds: u64) -> Vec<(u64, Action)> {
         let end = self.now + seconds * SECOND;
         let mut all = Vec::new();
@@ -147,8 +147,8 @@ fn changes_are_advertised_soon_and_three_times() {
 }
 
 proptest! {
-    /// For any events, advertisements are three seconds apart, and an advertising interface sends its next
-    /// one in time.
+    /// For any events, advertisements on an interface are at least three seconds apart, and an advertising
+    /// interface sends its next one in time.
     #[test]
     fn advertisements_keep_their_intervals_under_any_events(
         events in prop::collection::vec((0u64..20, 0u32..2, 0u8..8), 1..80),

@@ -1,8 +1,8 @@
-//! Duplicate address detection (RFC 4862 section 5.4): an address is probed before it is used, and given up
-//! if another node has it or probes for it at the same time.
+//! Duplicate address detection (RFC 4862 section 5.4): the router probes an address before it uses the
+//! address, and does not use it if another node has it or probes for it at the same time.
 //!
-//! The owner of this state joins the address's solicited-node group first, and filters out the router's own
-//! packets: on a link with a loop, every address would be a duplicate otherwise.
+//! The caller of this state machine must first join the address's solicited-node group, and must filter out
+//! the router's own packets: on a link with a loop, every address would otherwise be a duplicate.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -11,33 +11,35 @@ use crate::jitter::Jitter;
 use crate::neighbor::Key;
 
 const SECOND: u64 = 1_000_000_000;
-/// Time to wait for an answer (RETRANS_TIMER, RFC 4861 section 10).
+/// Time to wait for an answer to a probe, in nanoseconds (RETRANS_TIMER, RFC 4861 section 10).
 const WAIT: u64 = SECOND;
-/// Maximum delay of the first probe if many nodes may probe at once (MAX_RTR_SOLICITATION_DELAY).
+/// Maximum delay of the first probe, in nanoseconds, if many nodes may probe at once
+/// (MAX_RTR_SOLICITATION_DELAY).
 const FIRST: u64 = SECOND;
 
-/// State of an interface's address.
+/// State of an interface's IPv6 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// The address is being probed and not used yet.
     Tentative,
     /// No other node has the address.
     Unique,
-    /// Another node has the address, so it is not used.
+    /// Another node has the address, so this router does not use it.
     Duplicate,
 }
 
 /// Input events.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
-    /// The interface got this address, or came up with it.
+    /// The address was added to the interface, or the interface came up.
     Start {
         /// The address.
         key: Key<Ipv6Addr>,
-        /// Wait before the first probe: others may have come up at the same time (section 5.4.2).
+        /// True to wait before the first probe, because other nodes may have come up at the same time
+        /// (section 5.4.2).
         delay: bool,
     },
-    /// Another node probed for the address, from `::`.
+    /// Another node probes for the address: its solicitation is from `::`.
     Solicited(Key<Ipv6Addr>),
     /// Another node advertised the address as its own.
     Advertised(Key<Ipv6Addr>),
@@ -52,18 +54,18 @@ pub enum Event {
 pub enum Action {
     /// Probe for the address, from `::` to its solicited-node group.
     Probe(Key<Ipv6Addr>),
-    /// No other node has the address: it may be used.
+    /// No other node has the address: the router may use it.
     Unique(Key<Ipv6Addr>),
-    /// Another node has the address: it must not be used.
+    /// Another node has the address: the router must not use it.
     Duplicate(Key<Ipv6Addr>),
 }
 
 /// The tentative addresses.
 #[derive(Debug)]
 pub struct Dad {
-    /// Number of probes for an address (DupAddrDetectTransmits); 0: it is used immediately.
+    /// Number of probes for an address (DupAddrDetectTransmits). With 0, an address is used immediately.
     pub transmits: u8,
-    /// For each address the time of the next step, and the number of probes left.
+    /// For each tentative address, the time of the next step and the number of probes left.
     tentative: BTreeMap<Key<Ipv6Addr>, (u64, u8)>,
     jitter: Jitter,
 }
@@ -99,7 +101,7 @@ impl Dad {
         }
     }
 
-    /// Time of the next call of [`timeout`](Self::timeout).
+    /// Returns the time at which [`timeout`](Self::timeout) must be called next.
     pub fn poll_timeout(&self) -> Option<u64> {
         self.tentative.values().map(|t| t.0).min()
     }

@@ -1,4 +1,4 @@
-//! Duplicate address detection on virtual time.
+//! Tests of duplicate address detection with a simulated clock.
 
 use proptest::prelude::*;
 
@@ -13,7 +13,7 @@ fn event(dad: &mut Dad, now: u64, event: Event) -> Vec<Action> {
     out
 }
 
-/// Returns the actions until `end` with their times.
+/// Lets time pass until `end`. Returns the actions with their times.
 fn pass(dad: &mut Dad, end: u64) -> Vec<(u64, Action)> {
     let mut all = Vec::new();
     while let Some(due) = dad.poll_timeout().filter(|due| *due <= end) {
@@ -85,8 +85,8 @@ fn removed_addresses_are_not_probed() {
 }
 
 proptest! {
-    /// Each address that was started, and neither stopped nor claimed, comes into use exactly once. No other
-    /// address does.
+    /// After any events, each started address is decided exactly once, as unique or duplicate, unless it was
+    /// stopped or its interface went down. No other address is decided.
     #[test]
     fn every_address_is_decided_under_any_events(
         events in prop::collection::vec((0u64..1500, 0u32..2, 0u8..3, 0u8..6), 1..60),

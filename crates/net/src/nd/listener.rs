@@ -1,8 +1,9 @@
-//! The router's reports of its multicast groups (RFC 3810 section 6). Snooping switches forward only
-//! requested groups to a port, and neighbor solicitations are sent to groups.
+//! The host part of MLDv2: the router reports the multicast groups that it has joined (RFC 3810 section 6).
+//! This is necessary because snooping switches forward a group's packets only to ports that reported the
+//! group, and neighbor solicitations are sent to groups.
 //!
-//! A change is reported immediately and then again (the robustness variable is 2). Queries are answered after
-//! a delay. The state is per interface; all groups are joined for all sources.
+//! A change is reported at once and a second time after a delay (the robustness variable is 2). Queries are
+//! answered after a delay. The state is per interface, not per group. All groups are joined for all sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
@@ -11,7 +12,8 @@ use wire::mld::{Query, Record};
 
 use crate::jitter::Jitter;
 
-/// Maximum delay of the second report of a change (Unsolicited Report Interval, RFC 3810 section 9.11).
+/// Maximum delay of the second report of a change, in nanoseconds (Unsolicited Report Interval, RFC 3810
+/// section 9.11).
 const AGAIN: u64 = 1_000_000_000;
 /// A millisecond in nanoseconds.
 const MS: u64 = 1_000_000;
@@ -19,7 +21,7 @@ const MS: u64 = 1_000_000;
 /// Input events.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// The interface has joined exactly these groups from now on.
+    /// From now on, the interface has joined these groups and no others.
     Groups(u32, BTreeSet<Ipv6Addr>),
     /// A valid query was received on an interface.
     Query(u32, Query),
@@ -27,7 +29,7 @@ pub enum Event {
     Down(u32),
 }
 
-/// Send a report with these records on an interface.
+/// Output action: send a report with these records on an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report(pub u32, pub Vec<(Record, Ipv6Addr)>);
 
@@ -42,14 +44,14 @@ pub struct Listener {
 #[derive(Debug, Default)]
 struct Member {
     groups: BTreeSet<Ipv6Addr>,
-    /// Changes to report again, and the time.
+    /// Changes to report a second time, and the time to do so.
     again: Option<(u64, BTreeMap<Ipv6Addr, Record>)>,
-    /// Groups to report in answer to queries, and the time.
+    /// Groups to report in answer to queries, and the time to do so.
     answer: Option<(u64, BTreeSet<Ipv6Addr>)>,
 }
 
 impl Listener {
-    /// The groups joined by an interface.
+    /// Returns the groups that an interface has joined.
     pub fn groups(&self, interface: u32) -> impl Iterator<Item = Ipv6Addr> {
         self.members.get(&interface).into_iter().flat_map(|m| m.groups.iter().copied())
     }
@@ -87,7 +89,7 @@ impl Listener {
         }
     }
 
-    /// Time of the next call of [`timeout`](Self::timeout).
+    /// Returns the time at which [`timeout`](Self::timeout) must be called next.
     pub fn poll_timeout(&self) -> Option<u64> {
         let due = |m: &Member| [m.again.as_ref().map(|a| a.0), m.answer.as_ref().map(|a| a.0)];
         self.members.values().flat_map(due).flatten().min()

@@ -1,4 +1,4 @@
-//! The listener on virtual time.
+//! Tests of the listener with a simulated clock.
 
 use super::*;
 

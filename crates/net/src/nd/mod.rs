@@ -1,9 +1,9 @@
-//! Neighbor Discovery except the neighbors themselves: duplicate address detection (RFC 4862 section 5.4),
-//! router advertisements (RFC 4861 section 6.2), and reports of multicast groups (RFC 3810). All are
-//! protocols without I/O: events and the time in, actions out. [`Router`](crate::router::Router) executes the
-//! actions.
+//! Neighbor Discovery except the neighbor table: duplicate address detection (RFC 4862 section 5.4), router
+//! advertisements (RFC 4861 section 6.2), and reports of multicast groups (RFC 3810). All are state machines
+//! without I/O: they take events and the time, and return actions. [`Router`](crate::router::Router) executes
+//! the actions.
 //!
-//! The neighbors are in [`crate::neighbor`], in a table type shared with ARP.
+//! The neighbor table is in [`crate::neighbor`]; its type is shared with ARP.
 
 mod advertisement;
 pub mod advertiser;

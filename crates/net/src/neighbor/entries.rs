@@ -1,4 +1,4 @@
-//! The entries of the neighbor table, ordered by the next timer and by age.
+//! The entries of the neighbor table, also ordered by the next timer and by the order of replacement.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -8,26 +8,28 @@ use wire::Mac;
 
 use super::family::Family;
 
-/// A neighbor: the interface, and the address on its link.
+/// Identifies a neighbor: its interface, and its IP address.
 pub type Key<A = Ipv4Addr> = (u32, A);
 
 /// The state of a neighbor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// This many requests were sent, without an answer yet.
+    /// The router has sent this many requests, and none has been answered yet.
     Incomplete(u8),
-    /// No request was answered.
+    /// The neighbor has answered none of the requests.
     Failed,
-    /// The neighbor has this address.
+    /// The neighbor is reachable at this Ethernet address.
     Reachable(Mac),
-    /// The neighbor had this address when it was last heard, and has not been used since (IPv6 only).
+    /// The neighbor had this Ethernet address when it was last heard. No packets have been sent to it since
+    /// the entry became stale (IPv6 only).
     Stale(Mac),
-    /// The neighbor is being used at this address. It will be probed unless a message from it arrives first (IPv6
-    /// only).
+    /// Packets are being sent to the neighbor at this Ethernet address. It is probed unless a message from it
+    /// arrives first (IPv6 only).
     Delay(Mac),
-    /// The neighbor had this address when it was last heard, and has been probed this many times since.
+    /// The neighbor had this Ethernet address when it was last heard, and has been sent this many probes
+    /// since.
     Probing(Mac, u8),
-    /// A static entry of the operator, with this address.
+    /// A static entry of the operator with this Ethernet address.
     Static(Mac),
 }
 
@@ -52,7 +54,7 @@ impl State {
         State::NAMES[self.number()]
     }
 
-    /// Returns the index of the state's name.
+    /// Returns the index of the state in [`State::NAMES`].
     fn number(self) -> usize {
         match self {
             State::Incomplete(_) => 0,
@@ -65,7 +67,8 @@ impl State {
         }
     }
 
-    /// Order of replacement, lowest first; `None` for entries that are never replaced.
+    /// Returns the rank in the order of replacement: entries with the lowest rank are replaced first. `None`:
+    /// never replaced.
     fn rank(self) -> Option<u8> {
         match self {
             State::Failed => Some(0),
@@ -82,11 +85,11 @@ impl State {
 pub struct Entry {
     /// The state.
     pub state: State,
-    /// True if the neighbor is a router by its own messages (IPv6 only).
+    /// True if the neighbor's own messages say that it is a router (IPv6 only).
     pub router: bool,
-    /// Nanoseconds: the time of the last confirmation, or of the first request.
+    /// Time of the last confirmation, or of the first request, in nanoseconds.
     pub since: u64,
-    /// Time of the next timer.
+    /// Time at which the entry's timer expires, in nanoseconds.
     pub due: Option<u64>,
 }
 
@@ -98,7 +101,7 @@ pub struct Entries<A = Ipv4Addr> {
     order: BTreeSet<(u8, u64, Key<A>)>,
     /// Number of entries in each state, in the order of [`State::NAMES`].
     counts: [usize; State::NAMES.len()],
-    /// Entries that became stale since the last query.
+    /// Entries that became stale since the last call of `take_staled`.
     staled: Vec<Key<A>>,
 }
 
@@ -125,19 +128,19 @@ impl<A: Family> Entries<A> {
         self.map.len()
     }
 
-    /// Number of entries without an answer.
+    /// Returns the number of entries of neighbors that have not answered.
     pub fn unresolved(&self) -> usize {
         self.counts[State::Incomplete(0).number()] + self.counts[State::Failed.number()]
     }
 
-    /// Number of entries in each state of the family.
+    /// Returns the number of entries in each state that the family has.
     pub fn by_state(&self) -> impl Iterator<Item = (&'static str, usize)> + use<A> {
         let of_nud = [State::Stale(Mac::ZERO), State::Delay(Mac::ZERO)].map(State::name);
         let all = State::NAMES.into_iter().zip(self.counts);
         all.filter(move |(name, _)| A::NUD || !of_nud.contains(name))
     }
 
-    /// Number of entries that are never replaced.
+    /// Returns the number of entries that are never replaced.
     pub fn fixed(&self) -> usize {
         self.map.len() - self.order.len()
     }
@@ -155,8 +158,8 @@ impl<A: Family> Entries<A> {
         self.map.insert(key, entry);
     }
 
-    /// Returns the entries that became stale since the last call. From then on the owner checks whether they
-    /// are used.
+    /// Returns the entries that became stale since the last call. From then on, the caller must check whether
+    /// packets are sent to them.
     pub fn take_staled(&mut self) -> Vec<Key<A>> {
         std::mem::take(&mut self.staled)
     }
@@ -174,29 +177,30 @@ impl<A: Family> Entries<A> {
         Some(entry)
     }
 
-    /// Returns the entry with the first timer, and its time.
+    /// Returns the entry whose timer expires first, and the time.
     pub fn first_due(&self) -> Option<(u64, Key<A>)> {
         self.due.first().copied()
     }
 
-    /// Returns the entry to replace first: the oldest failed one, or else the oldest incomplete, stale or other
-    /// learned one, in this order.
+    /// Returns the entry to replace first. Failed entries are replaced first, then incomplete, stale and
+    /// other learned ones; among equals, the oldest is replaced first.
     pub fn first_to_go(&self) -> Option<Key<A>> {
         self.order.first().map(|o| o.2)
     }
 
-    /// All entries in order of interface and address.
+    /// Returns all entries in order of interface and address.
     pub fn iter(&self) -> impl Iterator<Item = (Key<A>, Entry)> {
         self.map.iter().map(|(k, e)| (*k, *e))
     }
 
-    /// The entries after this one, which need not exist; `None`: all entries.
+    /// Returns the entries after `key` in order of interface and address; `key` need not exist. `None`: all
+    /// entries.
     pub fn behind(&self, key: Option<Key<A>>) -> impl Iterator<Item = (Key<A>, Entry)> {
         let first = key.map_or(Bound::Unbounded, Bound::Excluded);
         self.map.range((first, Bound::Unbounded)).map(|(k, e)| (*k, *e))
     }
 
-    /// The entries of one interface.
+    /// Returns the entries of one interface.
     pub fn of(&self, interface: u32) -> impl Iterator<Item = (Key<A>, Entry)> {
         let all = (interface, A::FIRST)..=(interface, A::LAST);
         self.map.range(all).map(|(k, e)| (*k, *e))
@@ -205,7 +209,7 @@ impl<A: Family> Entries<A> {
 
 #[cfg(test)]
 impl<A: Family> Entries<A> {
-    /// True if the indexes match the entries.
+    /// True if `due`, `order` and `counts` match the entries.
     pub fn consistent(&self) -> bool {
         let due: BTreeSet<_> = self.iter().filter_map(|(k, e)| Some((e.due?, k))).collect();
         let order: BTreeSet<_> =

@@ -10,7 +10,7 @@ use crate::ip::Packets;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A family, and the constants of its neighbor protocol.
+/// An address family, with the constants of its neighbor protocol.
 pub trait Family: Packets {
     /// The lowest address.
     const FIRST: Self;
@@ -18,15 +18,16 @@ pub trait Family: Packets {
     const LAST: Self;
     /// The default limits.
     const CONFIG: Config;
-    /// True if an old neighbor is probed only when it is used (neighbor unreachability detection, RFC 4861
-    /// section 7.3). False if it is probed immediately.
+    /// True if the table follows neighbor unreachability detection (RFC 4861 section 7.3): an old entry is
+    /// probed only when it is used. If false, an old entry is probed immediately.
     const NUD: bool;
-    /// Number of announcements of an address.
+    /// Number of times that an address is announced.
     const ANNOUNCEMENTS: u8;
     /// Time between two announcements of an address in nanoseconds.
     const ANNOUNCE_INTERVAL: u64;
 
-    /// Returns the destination of an answer to `sender`: all nodes if the sender has no address yet.
+    /// Returns the destination of an answer to `sender`. With IPv6, this is the all-nodes group if the sender
+    /// has no IP address yet.
     fn answered(sender: (Mac, Self)) -> (Mac, Self);
 }
 

@@ -1,6 +1,6 @@
-//! Messages about next hops between workers and the main thread: each is a small packet.
+//! Messages about next hops between workers and the main thread. Each message is a small packet.
 //!
-//! The interface is the packet's transmit interface.
+//! The packet's transmit interface is the interface of the next hop.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -8,7 +8,7 @@ use buf::Packet;
 
 use crate::ip::Ip;
 
-/// Returns a next hop as bytes: 4 or 16.
+/// Returns the 4 or 16 bytes of a next hop's address, written to `room`.
 fn to_bytes(next_hop: IpAddr, room: &mut [u8; 16]) -> &[u8] {
     match next_hop {
         IpAddr::V4(a) => {
@@ -30,37 +30,39 @@ fn from_bytes(bytes: &[u8]) -> Option<IpAddr> {
     <[u8; 16]>::try_from(bytes).ok().map(|octets| Ipv6Addr::from(octets).into())
 }
 
-/// Writes a worker's request for the Ethernet address of a next hop.
+/// Writes a worker's request to resolve a next hop on an interface.
 pub fn write_ask(p: &mut Packet<'_>, interface: u32, next_hop: impl Into<IpAddr>) {
     p.set_tx_if(interface);
     p.fill(to_bytes(next_hop.into(), &mut [0; 16]));
 }
 
-/// Reads the interface and next hop of a worker's request.
+/// Reads the interface and the next hop of a worker's request; `None` if the next hop is of another family
+/// than `A`.
 pub fn read_ask<A: Ip>(p: &Packet<'_>) -> Option<(u32, A)> {
     Some((p.tx_if(), A::of(from_bytes(p.bytes())?)?))
 }
 
-/// Result for a next hop.
+/// Result of resolving a next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The next hop is resolved: its packets are sent on.
+    /// The next hop is resolved: the packets that wait for it are sent.
     Resolved,
-    /// The next hop does not answer: its packets are reported to their sources.
+    /// The next hop does not answer: the packets that wait for it are dropped, and their sources get ICMP
+    /// errors.
     Failed,
 }
 
-/// Message from the main thread to the nodes that release packets.
+/// Message from the main thread to the nodes that release waiting packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
-    /// The packets for this next hop need not wait any more.
+    /// Release the packets that wait for this next hop.
     Hop(IpAddr, Outcome),
     /// Drop the packets that have waited too long.
     Sweep,
 }
 
 impl Release {
-    /// Returns the packet's bytes: the kind, then the next hop.
+    /// Returns the message as bytes: its kind, then the next hop.
     pub fn to_bytes(self) -> Vec<u8> {
         let (what, next_hop) = match self {
             Release::Hop(next_hop, Outcome::Resolved) => (1, Some(next_hop)),

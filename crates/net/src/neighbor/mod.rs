@@ -1,13 +1,15 @@
-//! Neighbors: the Ethernet addresses of next hops (ARP, RFC 826; RFC 1812 section 3.3.2; RFC 5227).
+//! Neighbors: resolves next hops to Ethernet addresses (ARP, RFC 826; RFC 1812 section 3.3.2; RFC 5227).
 //!
-//! Workers check messages, hold packets and send requests; the protocol itself runs on the main thread.
+//! Workers check received messages, hold packets that wait for a next hop, and send requests. The protocol
+//! itself runs on the main thread.
 //!
-//! The neighbor table ([`Neighbors`]) and the queues of waiting packets (`waiting`) are the same for both
-//! families. For IPv6 the table follows neighbor unreachability detection (RFC 4861 section 7.3).
+//! The neighbor table ([`Neighbors`]) and the queues of waiting packets (`waiting`) use the same code for
+//! both families. For IPv6, the table also implements neighbor unreachability detection (RFC 4861 section
+//! 7.3).
 //!
-//! An address is used as soon as the operator adds it to an interface: it is announced, and defended while
-//! the router has it. It is not probed first (RFC 5227 section 2.1), since a router must not wait for its
-//! addresses.
+//! An IPv4 address is used as soon as the operator adds it to an interface: it is announced, and defended as
+//! long as the router has it. It is not probed first as in RFC 5227 section 2.1, since a router must not wait
+//! for its addresses.
 
 mod config;
 mod entries;

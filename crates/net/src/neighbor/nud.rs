@@ -1,4 +1,4 @@
-//! Differences between Neighbor Discovery and ARP: the effect of messages on an entry (RFC 4861 sections
+//! What Neighbor Discovery does differently from ARP: the effect of messages on an entry (RFC 4861 sections
 //! 7.2.3 and 7.2.5), and neighbor unreachability detection (section 7.3).
 //!
 //! ```text
@@ -11,11 +11,13 @@
 //!     └────────────────────────────────────┴───────────────┘ solicited advertisement
 //! ```
 //!
-//! A neighbor that reports another Ethernet address in any message but a solicited advertisement becomes stale
-//! at that address.
+//! If a neighbor reports another Ethernet address in any message but a solicited advertisement, its entry
+//! becomes stale with this address. Only a solicited advertisement makes the entry reachable. An
+//! advertisement without the override flag never replaces the address.
 //!
-//! An entry keeps its adjacency in all of these states. The owner of the table detects the use of a stale
-//! entry: it checks the adjacency's counter when the entry becomes stale, and periodically after that.
+//! An entry keeps its adjacency in all of these states. The owner of the table must detect that packets are
+//! sent to a stale entry: it checks the adjacency's counter when the entry becomes stale, and periodically
+//! after that.
 
 use wire::Mac;
 
@@ -25,29 +27,30 @@ use super::table::{Action, Neighbors};
 use crate::Unused;
 
 const SECOND: u64 = 1_000_000_000;
-/// Time for a used neighbor to be heard before it is probed (DELAY_FIRST_PROBE_TIME, RFC 4861 section 10).
+/// Time that a used stale neighbor has to be heard before it is probed (DELAY_FIRST_PROBE_TIME, RFC 4861
+/// section 10).
 const DELAY: u64 = 5 * SECOND;
-/// Lifetime of an unused entry.
+/// Lifetime of a stale entry to which no packets are sent.
 const REMEMBER_STALE: u64 = 1200 * SECOND;
 
 impl Entry {
-    /// Returns the stale entry: the reachability of the neighbor at `mac` is no longer known.
+    /// Returns the entry as stale at `mac`: it is not known whether the neighbor is still reachable there.
     pub(super) fn stale(self, now: u64, mac: Mac) -> Entry {
         Entry { state: State::Stale(mac), due: Some(now + REMEMBER_STALE), ..self }
     }
 }
 
 impl<A: Family> Neighbors<A> {
-    /// Handles packets sent to a neighbor.
+    /// Records that packets are sent to a neighbor: a stale entry will be probed after [`DELAY`].
     pub(super) fn used(&mut self, now: u64, key: Key<A>) {
         if let Some(entry @ Entry { state: State::Stale(mac), .. }) = self.entries.get(key) {
             self.entries.put(key, Entry { state: State::Delay(mac), due: Some(now + DELAY), ..entry });
         }
     }
 
-    /// Handles a neighbor's Ethernet address, and its router flag if known, from a message other than a neighbor
-    /// advertisement. Updates the entry, or adds one unless `create` is an error. This does not confirm
-    /// reachability.
+    /// Handles a message other than a neighbor advertisement that contains a neighbor's Ethernet address, and
+    /// possibly its router flag. Updates the entry. If there is none, adds a stale one, or returns the error
+    /// if `create` is an error. The message does not confirm reachability.
     pub(super) fn mentioned(
         &mut self,
         now: u64,
@@ -68,8 +71,8 @@ impl<A: Family> Neighbors<A> {
         Ok(())
     }
 
-    /// Handles a neighbor advertisement with the flags `router`, `solicited` and `overrides`. Without an
-    /// entry, nothing is learned (RFC 4861 section 7.2.5).
+    /// Handles a neighbor advertisement. If the neighbor has no entry, the advertisement is ignored (RFC 4861
+    /// section 7.2.5).
     pub(super) fn advertised(
         &mut self,
         now: u64,

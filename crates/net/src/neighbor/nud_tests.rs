@@ -1,4 +1,4 @@
-//! The Neighbor Discovery rules of the table, on virtual time.
+//! Tests of the table's Neighbor Discovery rules with a simulated clock.
 
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv6Addr;
@@ -36,7 +36,7 @@ impl Clocked {
         out
     }
 
-    /// Returns the actions of the next `seconds`, each with its time.
+    /// Lets `seconds` pass. Returns the actions, each with its time.
     fn pass(&mut self, seconds: u64) -> Vec<(u64, Action<Ipv6Addr>)> {
         let (start, end) = (self.now, self.now + seconds * SECOND);
         let mut all = Vec::new();
@@ -59,7 +59,8 @@ impl Clocked {
     }
 }
 
-/// Returns a table with `PEER` in a state at `A`, reached by regular events.
+/// Returns a table in which the entry of `PEER` is in the given state with the Ethernet address `A`. The
+/// state is reached by events.
 fn in_state(state: State) -> Clocked {
     let mut t = Clocked::new();
     if state != State::Stale(A) || t.event(mentioned(A)).is_empty() {
@@ -117,7 +118,8 @@ fn rfc4861_7_2_2_three_solicitations_then_failed() {
     assert_eq!(t.pass(3), [(1, request), (2, request), (3, Action::Failed(PEER))]);
 }
 
-/// Every row of the table for advertisements in RFC 4861 appendix C, with the rules of section 7.2.5.
+/// Every row for received advertisements in the table of RFC 4861 appendix C, with the rules of section
+/// 7.2.5.
 #[test]
 fn rfc4861_7_2_5_every_case_of_an_advertisement() {
     use Action::{Changed, Resolved};
@@ -160,7 +162,7 @@ fn rfc4861_7_2_5_every_case_of_an_advertisement() {
     assert_eq!(t.state(PEER), None, "it was not requested");
 }
 
-/// RFC 4861 sections 6.2.6, 6.3.4 and 7.2.3.
+/// The rules of RFC 4861 sections 6.2.6, 6.3.4 and 7.2.3.
 #[test]
 fn source_link_layer_options_make_stale_entries() {
     use State::{Delay, Incomplete, Probing, Reachable, Stale, Static};
@@ -375,7 +377,7 @@ fn any_event() -> impl Strategy<Value = Event<Ipv6Addr>> {
     ]
 }
 
-/// An observer that sees only the actions.
+/// Tracks the known Ethernet addresses by the actions alone, and checks that they match the table.
 #[derive(Default)]
 struct Follower {
     macs: HashMap<Key, Mac>,

@@ -1,4 +1,4 @@
-//! Neighbors as the operator sees them.
+//! The output of `show` commands for neighbors.
 
 use std::fmt::Display;
 
@@ -13,18 +13,20 @@ pub struct NeighborView {
     pub age: f64,
     /// The neighbor's IP address.
     pub ip: String,
-    /// `S` for static, `D` for learned, `I` for one that has not answered; followed by `R` for a router.
+    /// `S` for static, `D` for learned, `I` for a neighbor that has not answered. `R` follows if the neighbor
+    /// is a router.
     pub flags: &'static str,
     /// The neighbor's Ethernet address, if it is known.
     pub mac: Option<String>,
-    /// Name of the interface.
+    /// Name of the neighbor's interface.
     pub interface: String,
-    /// `incomplete`, `failed`, `reachable`, `stale`, `delay`, `probing` or `static`.
+    /// The state: `incomplete`, `failed`, `reachable`, `stale`, `delay`, `probing` or `static`.
     pub state: &'static str,
 }
 
 impl NeighborView {
-    /// Returns the view of an entry at `now`, on the interface with this name.
+    /// Returns the line for an entry. `interface` is the name of the interface, and `now` the time in
+    /// nanoseconds.
     pub fn new<A: Display>(key: Key<A>, entry: Entry, interface: &str, now: u64) -> NeighborView {
         NeighborView {
             age: now.saturating_sub(entry.since) as f64 / 1e9,

@@ -1,7 +1,7 @@
-//! The protocol: the state of the neighbors, and the actions that follow. It has no clock and sends nothing:
-//! the owner passes in events and the time, and executes the actions. There is one table for each family. The
-//! differences between the families are in `family.rs`, and the special rules of Neighbor Discovery in
-//! `nud.rs`.
+//! The neighbor protocol: the state of each neighbor, and the actions that follow from events. The table has
+//! no clock and sends nothing: the caller passes in events and the time, and executes the actions. There is
+//! one table for each family. The differences between the families are in `family.rs`, and the special rules
+//! of Neighbor Discovery in `nud.rs`.
 //!
 //! ```text
 //!              Resolve                answer                  max_age              3 × no answer
@@ -10,9 +10,10 @@
 //!                            └──→ Failed (3 s)      └───────────────────────┘
 //! ```
 //!
-//! A neighbor is requested at most once a second, three times in a row (RFC 1812 section 3.3.2, RFC 1122
-//! section 2.3.2). A known neighbor is probed by unicast before it is removed (RFC 1122 section 2.3.2.1). A
-//! neighbor that did not answer is remembered for a while, so that a scan of a network costs little.
+//! The router requests a neighbor's address at most once a second, and three times in a row (RFC 1812 section
+//! 3.3.2, RFC 1122 section 2.3.2). It probes a known neighbor by unicast before it removes the entry (RFC
+//! 1122 section 2.3.2.1). A neighbor that did not answer keeps a failed entry for a while, so that a scan of
+//! a network costs little.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -31,9 +32,10 @@ use crate::jitter::Jitter;
 const SECOND: u64 = 1_000_000_000;
 /// Time between two requests for the same address (RETRANS_TIMER of RFC 4861 section 10).
 const RETRY: u64 = SECOND;
-/// Number of unanswered requests after which a neighbor is lost (MAX_MULTICAST_SOLICIT, MAX_UNICAST_SOLICIT).
+/// Number of unanswered requests after which a neighbor is unreachable (MAX_MULTICAST_SOLICIT,
+/// MAX_UNICAST_SOLICIT).
 const TRIES: u8 = 3;
-/// Lifetime of an entry that did not answer.
+/// Lifetime of a failed entry.
 const REMEMBER_FAILED: u64 = 3 * SECOND;
 /// Minimum time between two defenses of an address (DEFEND_INTERVAL).
 const DEFEND_INTERVAL: u64 = 10 * SECOND;
@@ -42,17 +44,17 @@ const DEFEND_INTERVAL: u64 = 10 * SECOND;
 const ANYCAST_DELAY: u64 = SECOND;
 /// Maximum number of delayed answers.
 const MAX_ANSWERS: usize = 64;
-/// Bytes of an entry with its adjacency, each worker's counters, and its timers.
+/// Estimated memory of an entry in bytes, with its adjacency, each worker's counters, and its timers.
 const ENTRY: u64 = 2048;
-/// Number of entries that are accepted even when memory runs out.
+/// Up to this number of entries, new entries are accepted even when memory runs out.
 const FEW: usize = 2048;
-/// Maximum number of entries handled in one call of [`Neighbors::timeout`].
+/// Maximum number of expired entries handled in one call of [`Neighbors::timeout`].
 const BATCH: usize = 256;
 
 /// Input events.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<A: Family = Ipv4Addr> {
-    /// Packets wait for this neighbor.
+    /// Packets wait for the address of this neighbor.
     Resolve(Key<A>),
     /// A valid ARP packet was received on `interface`.
     Arp {
@@ -62,18 +64,19 @@ pub enum Event<A: Family = Ipv4Addr> {
         op: Operation,
         /// The sender of the packet.
         sender: (Mac, A),
-        /// The address that it requests or answers.
+        /// The target IP address of the packet.
         target: A,
         /// True if `target` is an address of this interface.
         for_us: bool,
-        /// True if a host on the interface's networks can have the sender's address.
+        /// True if the sender's address is in one of the interface's networks and can be a host's.
         on_link: bool,
     },
     /// A valid neighbor solicitation was received on `interface`.
     Solicitation {
         /// The interface.
         interface: u32,
-        /// The sender: the frame's source, and the packet's source, which may be unspecified.
+        /// The sender: the source of the Ethernet frame, and the source of the IPv6 packet, which may be
+        /// unspecified.
         sender: (Mac, A),
         /// The Ethernet address in the source link-layer address option.
         source_mac: Option<Mac>,
@@ -83,10 +86,10 @@ pub enum Event<A: Family = Ipv4Addr> {
         for_us: bool,
         /// True if `target` is an anycast address, which other routers have too.
         anycast: bool,
-        /// True if a host on the interface's networks can have the sender's address.
+        /// True if the sender's address is in one of the interface's networks and can be a host's.
         on_link: bool,
     },
-    /// A valid neighbor advertisement of this neighbor was received.
+    /// A valid neighbor advertisement about this neighbor was received.
     Advertisement {
         /// The neighbor.
         key: Key<A>,
@@ -94,9 +97,9 @@ pub enum Event<A: Family = Ipv4Addr> {
         mac: Option<Mac>,
         /// The router flag.
         router: bool,
-        /// The solicited flag: it answers a solicitation.
+        /// The solicited flag: the advertisement answers a solicitation.
         solicited: bool,
-        /// The override flag: it replaces an earlier address.
+        /// The override flag: the advertised Ethernet address replaces a known one.
         overrides: bool,
     },
     /// A router solicitation or advertisement contained a neighbor's Ethernet address.
@@ -105,16 +108,18 @@ pub enum Event<A: Family = Ipv4Addr> {
         key: Key<A>,
         /// The neighbor's Ethernet address.
         mac: Mac,
-        /// True if it is a router.
+        /// True if the neighbor is a router.
         router: bool,
     },
-    /// Packets were sent to this neighbor. The owner of the table reports it for [`State::Stale`] entries.
+    /// Packets were sent to this neighbor. The owner of the table reports this event for [`State::Stale`]
+    /// entries.
     Used(Key<A>),
-    /// Another station, with this Ethernet address, claims an address of this interface.
+    /// Another station claims an address of this interface. The second value is the station's Ethernet
+    /// address.
     Conflict(Key<A>, Mac),
-    /// The interface came up with this address, or got it.
+    /// The interface came up with this address, or the address was added to it.
     Announce(Key<A>),
-    /// The operator sets a neighbor's address: permanently, or as if it had been learned.
+    /// The operator sets a neighbor's Ethernet address: permanently, or as if it had been learned.
     Set {
         /// The neighbor.
         key: Key<A>,
@@ -127,24 +132,26 @@ pub enum Event<A: Family = Ipv4Addr> {
     Remove(Key<A>),
     /// The operator removes all learned entries of an interface.
     Flush(u32),
-    /// The interface went down.
+    /// The interface went down: its learned entries are removed.
     Down(u32),
-    /// The interface was removed.
+    /// The interface was removed: all its entries are removed.
     Gone(u32),
-    /// The interface has left this network.
+    /// This network was removed from the interface.
     LeftNetwork(u32, Prefix<A>),
 }
 
 /// Output actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action<A = Ipv4Addr> {
-    /// Request an address: from all nodes, or from the station that had it.
+    /// Request a neighbor's Ethernet address: from this Ethernet address by unicast, or from all nodes if it
+    /// is `None`.
     Request(Key<A>, Option<Mac>),
-    /// Send an answer to this Ethernet and IP address: the key's IP address is this router's.
+    /// Answer to this Ethernet and IP address that the IP address in the key is this router's.
     Reply(Key<A>, (Mac, A)),
     /// Announce to all nodes that the address is this router's.
     Announce(Key<A>),
-    /// Announce the address as well, because the station with this Ethernet address claims it.
+    /// Announce to all nodes that the address is this router's, because the station with this Ethernet
+    /// address claims it too.
     Defend(Key<A>, Mac),
     /// The neighbor's Ethernet address is known: packets can be sent.
     Resolved(Key<A>, Mac),
@@ -165,7 +172,7 @@ pub struct Counters {
     pub replies: u64,
     /// Announcements sent.
     pub announcements: u64,
-    /// Neighbors that answered or were learned.
+    /// Neighbors whose Ethernet address was learned, by an answer or another message.
     pub resolved: u64,
     /// Neighbors that did not answer.
     pub failed: u64,
@@ -175,25 +182,25 @@ pub struct Counters {
     pub recycled: u64,
     /// New entries refused because the table was full of static ones.
     pub refused: u64,
-    /// New entries when memory had run out: each replaced the oldest one or was refused.
+    /// New entries while no memory was free: each replaced the oldest entry or was refused.
     pub no_memory: u64,
-    /// ARP packets of other stations that claimed an address of this router.
+    /// Packets of other stations that claimed an address of this router.
     pub conflicts: u64,
 }
 
 /// The table.
 #[derive(Debug)]
 pub struct Neighbors<A = Ipv4Addr> {
-    /// Limits. A smaller one takes effect with the next new entry.
+    /// Limits of the table. If a limit becomes smaller, it takes effect with the next new entry.
     pub config: Config,
-    /// Memory for new entries.
+    /// Memory that new entries may use.
     pub(super) memory: Allowance,
     pub(super) entries: Entries<A>,
-    /// Pending announcements: the next time, and their number.
+    /// Pending announcements of an address: the time of the next one, and the number left.
     announcements: BTreeMap<Key<A>, (u64, u8)>,
-    /// Delayed answers: the time, the address, and the receiver.
+    /// Delayed answers: the time, this router's address, and the destination.
     answers: Vec<(u64, Key<A>, (Mac, A))>,
-    /// An address is not defended again before this time.
+    /// The time before which an address is not defended again.
     defended: BTreeMap<Key<A>, u64>,
     pub(super) counters: Counters,
     jitter: Jitter,
@@ -225,8 +232,8 @@ impl<A: Family> Neighbors<A> {
         &self.entries
     }
 
-    /// Returns the entries that became stale since the last call. From then on, the owner of the table checks
-    /// whether they are used.
+    /// Returns the entries that became stale since the last call. From then on, the owner of the table must
+    /// check whether packets are sent to them.
     pub fn take_staled(&mut self) -> Vec<Key<A>> {
         self.entries.take_staled()
     }
@@ -239,7 +246,7 @@ impl<A: Family> Neighbors<A> {
     /// Handles an event. Adds the actions to `out`.
     ///
     /// # Errors
-    /// The reason why a station's message has no effect and no answer.
+    /// The reason why a message from a station is neither used nor answered.
     pub fn handle(&mut self, now: u64, event: Event<A>, out: &mut Vec<Action<A>>) -> Result<(), Unused> {
         match event {
             Event::Resolve(key) => self.resolve(now, key, out),
@@ -316,8 +323,8 @@ impl<A: Family> Neighbors<A> {
         Ok(())
     }
 
-    /// Answers a solicitation or request; after a delay if other routers may answer as well (RFC 4861 section
-    /// 7.2.7).
+    /// Answers a solicitation for one of this router's addresses: at once, or for an anycast address after a
+    /// random delay because other routers may answer too (RFC 4861 section 7.2.7).
     fn answer(
         &mut self,
         now: u64,
@@ -338,7 +345,7 @@ impl<A: Family> Neighbors<A> {
         Ok(())
     }
 
-    /// Time of the next call of [`timeout`](Self::timeout).
+    /// Returns the time at which [`timeout`](Self::timeout) must be called next.
     pub fn poll_timeout(&self) -> Option<u64> {
         let announcement = self.announcements.values().map(|a| a.0).min();
         let entry = self.entries.first_due().map(|d| d.0);
@@ -346,7 +353,8 @@ impl<A: Family> Neighbors<A> {
         announcement.into_iter().chain(entry).chain(answer).min()
     }
 
-    /// Handles expired timers, of a limited number of entries to keep the call short. The rest stays expired.
+    /// Handles expired timers. To keep the call short, it handles at most 256 entries; the next call handles
+    /// the others.
     pub fn timeout(&mut self, now: u64, out: &mut Vec<Action<A>>) {
         let Counters { announcements: sent, .. } = &mut self.counters;
         self.announcements.retain(|key, (due, left)| {
@@ -417,7 +425,8 @@ impl<A: Family> Neighbors<A> {
         }
     }
 
-    /// Learns a neighbor's Ethernet address. Updates the entry, or adds one unless `create` is an error.
+    /// Learns a neighbor's Ethernet address from ARP or the operator. Updates the entry. If there is none,
+    /// adds one, or returns the error if `create` is an error.
     fn learn(
         &mut self,
         now: u64,
@@ -434,8 +443,8 @@ impl<A: Family> Neighbors<A> {
         Ok(())
     }
 
-    /// Checks that a neighbor's message may update its entry. Without an entry, returns the error in `create`,
-    /// or makes room.
+    /// Checks that a message may update a neighbor's entry `before`. If there is no entry, makes room for
+    /// one, or returns the error if `create` is an error.
     pub(super) fn may_follow(
         &mut self,
         before: Option<Entry>,
@@ -459,7 +468,8 @@ impl<A: Family> Neighbors<A> {
         Entry { state: State::Reachable(mac), router, since: now, due: Some(now.saturating_add(age)) }
     }
 
-    /// Stores `entry`, which has an Ethernet address, in place of `before`.
+    /// Replaces the entry `before` by `entry`, which must have an Ethernet address, and adds the resulting
+    /// action to `out`.
     pub(super) fn complete(
         &mut self,
         key: Key<A>,
@@ -481,7 +491,8 @@ impl<A: Family> Neighbors<A> {
         }
     }
 
-    /// Makes room for one more entry. Returns `false` if there is none.
+    /// Makes room for one more entry; `unresolved` if its neighbor has not answered. Returns false if there
+    /// is no room.
     pub(super) fn make_room(&mut self, unresolved: bool, out: &mut Vec<Action<A>>) -> bool {
         let before = self.entries.count();
         while self.entries.count() >= self.config.max_entries
@@ -518,15 +529,15 @@ impl<A: Family> Neighbors<A> {
         keys.into_iter().for_each(|key| self.forget(key, out));
     }
 
-    /// Cancels everything to be sent on an interface.
+    /// Cancels the pending announcements and answers of an interface.
     fn silence(&mut self, interface: u32) {
         self.announcements.retain(|k, _| k.0 != interface);
         self.answers.retain(|(_, k, _)| k.0 != interface);
         self.defended.retain(|k, _| k.0 != interface);
     }
 
-    /// Defends an address by announcing it, within a rate limit: a router never gives up an address (RFC 5227
-    /// section 2.4, alternative c).
+    /// Defends an address: announces it, at most once in [`DEFEND_INTERVAL`]. A router never gives up an
+    /// address (RFC 5227 section 2.4, alternative c).
     fn defend(&mut self, now: u64, key: Key<A>, mac: Mac, out: &mut Vec<Action<A>>) {
         self.counters.conflicts += 1;
         if self.defended.get(&key).is_none_or(|until| *until <= now) {

@@ -1,4 +1,4 @@
-//! The protocol on virtual time.
+//! Tests of the neighbor protocol with a simulated clock.
 
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
@@ -20,7 +20,7 @@ const OTHER: Key = (7, Ipv4Addr::new(10, 0, 0, 3));
 const A: Mac = Mac([2, 0, 0, 0, 0, 0xa]);
 const B: Mac = Mac([2, 0, 0, 0, 0, 0xb]);
 
-/// A table with its time in seconds.
+/// A table with a simulated clock.
 struct Clocked {
     table: Neighbors,
     now: u64,
@@ -39,7 +39,7 @@ impl Clocked {
         out
     }
 
-    /// Returns the actions of the next `seconds`, each with its time.
+    /// Lets `seconds` pass. Returns the actions, each with its time.
     fn pass(&mut self, seconds: u64) -> Vec<(u64, Action)> {
         let (start, end) = (self.now, self.now + seconds * SECOND);
         let mut all = Vec::new();
@@ -62,7 +62,8 @@ fn clocked() -> Clocked {
     Clocked::new(Config::default())
 }
 
-/// Returns a valid ARP packet from `key` with `mac`.
+/// Returns the event of a valid ARP packet for `target`. `key` has the receiving interface and the sender's
+/// IP address; `mac` is the sender's Ethernet address.
 fn arp(op: Operation, key: Key, mac: Mac, target: Ipv4Addr) -> Event {
     let for_us = target == OWN;
     Event::Arp { interface: key.0, op, sender: (mac, key.1), target, for_us, on_link: true }
@@ -298,7 +299,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// An observer that sees only the actions.
+/// Tracks the known Ethernet addresses by the actions alone, and checks that they match the table.
 #[derive(Default)]
 struct Follower {
     macs: HashMap<Key, Mac>,

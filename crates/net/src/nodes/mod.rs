@@ -1,5 +1,5 @@
-//! The nodes of the tables at the top of the crate, in folders of the same names. Each folder has one file per node, and
-//! `install`, which adds them to the graph.
+//! The nodes, in folders with the same names as the tables at the top of the crate. Each folder has one file per node, and the function
+//! `install`, which adds the nodes to the graph.
 
 pub mod ethernet;
 pub mod handoff;

@@ -1,4 +1,4 @@
-//! Accounting of all packets: their origins and their ends.
+//! Accounting of all packets: where each came from and where it ended.
 
 use graph::stats::{MAIN_THREAD, NodeBooks};
 use graph::{INJECT, PuntReason};
@@ -7,11 +7,12 @@ use super::Router;
 use crate::handoff;
 use crate::interface::TX;
 
-/// Packet counts since the start, unaffected by clears:
+/// Packet counts since the start; clearing counters does not change them:
 ///
 /// received + injected + made = sent + dropped + consumed + handled + waiting
 ///
-/// Exact while no packet moves. Excludes packets that the main thread hands to a device directly, outside the graph.
+/// The equation is exact while no packet moves. Packets that the main thread gives to a device directly, outside the graph, are not
+/// counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
     /// Packets received from devices.
@@ -20,22 +21,22 @@ pub struct Accounts {
     pub injected: u64,
     /// Packets that nodes made: ICMP errors, fragments, requests to the main thread.
     pub made: u64,
-    /// Packets that devices took.
+    /// Packets that devices accepted.
     pub sent: u64,
-    /// Packets that nodes dropped, each for a reason.
+    /// Packets that nodes dropped.
     pub dropped: u64,
-    /// Packets that ended in nodes: ignored, cut into others, merged with others, messages of the main thread.
+    /// Packets that ended in nodes without being dropped: ignored, cut into others, merged with others, or messages of the main thread.
     pub consumed: u64,
     /// Punted packets that the main thread has handled.
     pub handled: u64,
-    /// The part of `handled` that the main thread dropped, each for a reason.
+    /// Packets in `handled` that the main thread dropped.
     pub handled_dropped: u64,
-    /// Packets waiting: for next hops, for other fragments, for the main thread, or between workers.
+    /// Packets that wait: for next hops, for other fragments, for the main thread, or between workers.
     pub waiting: i64,
 }
 
 impl Accounts {
-    /// Returns the packets without an end, or, if negative, without an origin. 0 while no packet moves.
+    /// Returns the number of packets that did not end anywhere or, if negative, that came from nowhere. It is 0 while no packet moves.
     pub fn unaccounted(&self) -> i64 {
         let came = self.received + self.injected + self.made;
         let ended = self.sent + self.dropped + self.consumed + self.handled;
@@ -61,11 +62,11 @@ impl Accounts {
     }
 }
 
-/// Packets that waited on a retired worker and moved to another one, so that they are counted once.
+/// Packets that waited on a removed worker and were passed to another one. They are recorded so that the accounts count them once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rehomed {
     sent: u64,
-    /// Dropped by the main thread, because the other worker was busy.
+    /// Packets that the main thread dropped because the other worker was busy.
     dropped: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Interface addresses, and the routes derived from them.
+//! Interface addresses, and the routes that follow from them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,11 +11,11 @@ use crate::ip::{Address, OwnAddresses, Path, Prefix, Source};
 use crate::nd::Standing;
 
 impl Router {
-    /// Adds an address to an interface, and the routes derived from it to the router.
+    /// Adds an address to an interface, and the routes that follow from it.
     ///
     /// # Errors
-    /// If the address is not a host's, its network overlaps another interface's in the same VRF, or the interface only
-    /// receives.
+    /// If the address cannot be a host's, its network overlaps that of another interface in the same VRF, the address is in use, or the
+    /// interface cannot send or is unnumbered.
     pub fn add_address(&mut self, index: u32, address: Address) -> Result<(), RouterError> {
         let (fib, name) = (self.interface(index)?.fib, self.interface(index)?.name.clone());
         address.check()?;
@@ -26,7 +26,7 @@ impl Router {
         };
         if is_static {
             return Err(RouterError(format!(
-                "{} is the address of a static neighbour on {name}: remove the neighbour first",
+                "{} is the address of a static neighbor on {name}: remove the neighbor first",
                 address.address
             )));
         }
@@ -53,8 +53,8 @@ impl Router {
         self.changed(index)
     }
 
-    /// Checks that an address fits the connected networks of its VRF: they must not overlap, whatever interface they
-    /// are on.
+    /// Checks that the network of a new address does not overlap the connected networks of other interfaces in the VRF, and that the
+    /// address is not in use there.
     fn must_be_apart(&self, fib: u16, index: u32, address: Address) -> Result<(), RouterError> {
         let name = &self.interface(index)?.name;
         for other in self.near.interfaces.overlapping(fib, address.network()) {
@@ -98,7 +98,8 @@ impl Router {
         })
     }
 
-    /// Restores what depends on an interface's addresses, after a refused change of addresses was rolled back.
+    /// Updates what depends on an interface's addresses after a refused change of addresses was undone. `advertised`: the change had
+    /// stopped router advertisements, which start again.
     fn goes_back(&mut self, index: u32, advertised: bool) {
         if let Err(e) = self.changed(index) {
             tracing::error!("interface {index}: rollback of a refused change failed: {e}");
@@ -108,10 +109,10 @@ impl Router {
         }
     }
 
-    /// Enables or disables IPv6 on an interface that has no IPv6 address except a link-local one.
+    /// Enables or disables IPv6 on an interface. An interface with a configured IPv6 address uses IPv6 in any case.
     ///
     /// # Errors
-    /// If there is no such interface, or it only receives.
+    /// If there is no such interface, or it cannot send.
     pub fn set_ip6(&mut self, index: u32, on: bool) -> Result<(), RouterError> {
         if on {
             self.must_send(index)?;
@@ -129,7 +130,7 @@ impl Router {
         })
     }
 
-    /// Publishes the router's own addresses to the workers, if they changed. Once per turn, not per address: a set with
+    /// Publishes the router's own addresses to the workers, if they changed. The router calls it once per turn, not per address: a set of
     /// thousands of addresses takes about a millisecond to build.
     pub(super) fn publish_own(&mut self) {
         self.publish_own_of::<Ipv4Addr>();
@@ -147,7 +148,7 @@ impl Router {
         }
     }
 
-    /// Updates the routes derived from an interface's addresses.
+    /// Updates the routes that follow from an interface's addresses.
     pub(super) fn sync_connected(&mut self, index: u32) -> Result<(), RouterError> {
         self.sync_connected_of::<Ipv4Addr>(index)?;
         self.sync_connected_of::<Ipv6Addr>(index)
@@ -177,8 +178,8 @@ impl Router {
     }
 }
 
-/// Returns the routes derived from the addresses of a usable interface. If two addresses yield the same prefix (one may
-/// be the first or last address of the other's network), the first route counts.
+/// Returns the routes that follow from the addresses of a usable interface. If two addresses yield the same prefix, the first route is
+/// used: for example, one address may be the first or last address of the other's network.
 fn connected<A: Routed>(i: &InterfaceInfo) -> Vec<Connected<A>> {
     let mut wanted: Vec<Connected<A>> = Vec::new();
     let mut want = |prefix, path| {
@@ -191,7 +192,7 @@ fn connected<A: Routed>(i: &InterfaceInfo) -> Vec<Connected<A>> {
     let host = |address| Prefix::host(scoped(address));
     let most = A::Bits::BITS;
     A::own(i).for_each(|a| want(host(a.address), Path::Local));
-    // Drop packets to a tentative address: the router must not resolve it as a neighbour's.
+    // Drop packets to a tentative address: the router must not resolve it as a neighbor's.
     A::tentative(i).for_each(|a| want(host(a), Path::Drop));
     for a in all.iter().filter(|a| a.len < most && i.kind != Kind::Loopback) {
         want(Prefix::new(scoped(a.address), a.len), i.attached::<A>());
@@ -207,7 +208,7 @@ fn connected<A: Routed>(i: &InterfaceInfo) -> Vec<Connected<A>> {
 }
 
 impl InterfaceInfo {
-    /// Returns the path to its link: to the single peer on a point-to-point interface, otherwise to attached hosts.
+    /// Returns the path to the interface's link: to the peer if the interface is point-to-point, otherwise to attached hosts.
     pub(super) fn attached<A: Routed>(&self) -> Path {
         match self.kind.is_point_to_point() {
             true => {
@@ -217,12 +218,12 @@ impl InterfaceInfo {
         }
     }
 
-    /// True if IPv6 is enabled: by the operator, or by an IPv6 address.
+    /// True if IPv6 is enabled on the interface: by the operator, or because the interface has an IPv6 address.
     pub fn speaks_ip6(&self) -> bool {
         self.ip6 || self.addresses.iter().any(|a| a.address.is_ipv6())
     }
 
-    /// Returns its link-local IPv6 address, if IPv6 is enabled: the configured one, or the one derived from its
+    /// Returns the interface's link-local IPv6 address, if IPv6 is enabled. It is the configured address or, without one, derived from the
     /// Ethernet address (RFC 4291 appendix A).
     pub fn link_local(&self) -> Option<Ipv6Addr> {
         let given = self.addresses_of::<Ipv6Addr>().find(|a| Address::from(*a).is_link_local());
@@ -230,7 +231,7 @@ impl InterfaceInfo {
         self.speaks_ip6().then(|| given.map_or_else(own, |a| a.address))
     }
 
-    /// Returns its IPv6 addresses, including the link-local one, configured or derived.
+    /// Returns the interface's IPv6 addresses, including the link-local address, whether configured or derived.
     pub fn all_ip6(&self) -> Vec<Address<Ipv6Addr>> {
         let mut all: Vec<Address<Ipv6Addr>> = self.addresses_of().collect();
         let implied = self.link_local().filter(|l| all.iter().all(|a| a.address != *l));
@@ -238,24 +239,24 @@ impl InterfaceInfo {
         all
     }
 
-    /// Returns the duplicate address detection state of one of its IPv6 addresses. On an interface without neighbours
-    /// every address is unique.
+    /// Returns the duplicate address detection state of an IPv6 address of the interface. On an interface without neighbors, every address
+    /// is unique.
     pub fn standing(&self, address: Ipv6Addr) -> Option<Standing> {
         let alone = (!self.kind.has_neighbors()).then_some(Standing::Unique);
         alone.or_else(|| self.standing.get(&address).copied())
     }
 
-    /// Returns those of [`all_ip6`](Self::all_ip6) that passed duplicate address detection.
+    /// Returns those addresses of [`all_ip6`](Self::all_ip6) that passed duplicate address detection.
     pub fn own_ip6(&self) -> impl Iterator<Item = Address<Ipv6Addr>> {
         self.all_ip6().into_iter().filter(|a| self.standing(a.address) == Some(Standing::Unique))
     }
 
-    /// Returns its link-local address, once that is in use.
+    /// Returns the interface's link-local address if it has passed duplicate address detection.
     pub(super) fn usable_link_local(&self) -> Option<Ipv6Addr> {
         self.link_local().filter(|a| self.standing(*a) == Some(Standing::Unique))
     }
 
-    /// True if a host on one of its networks can have this address.
+    /// True if the address is in one of the interface's networks and can be a host's.
     pub(super) fn on_link<A: Routed>(&self, address: A) -> bool {
         A::own(self).any(|a| a.prefix().contains(address) && !a.is_end(address))
     }

@@ -1,4 +1,4 @@
-//! ARP packets from and to the main thread (RFC 826, RFC 5227).
+//! ARP packets that the main thread handles and sends (RFC 826, RFC 5227).
 
 use std::net::Ipv4Addr;
 
@@ -13,10 +13,10 @@ use crate::adjacency::ethernet;
 use crate::neighbor::{Action, Event};
 
 impl Router {
-    /// Handles an ARP packet that concerns this router.
+    /// Handles an ARP packet that a worker punted.
     ///
     /// # Errors
-    /// Returns why the packet changes nothing.
+    /// Returns the reason why the packet changes nothing.
     pub(crate) fn punted_arp(&mut self, now: u64, _worker: usize, p: &mut Packet<'_>) -> Result<(), Unused> {
         let interface = p.rx_if();
         let arp = *p.head::<ArpPacket>().ok_or(Unused::Malformed)?;
@@ -38,7 +38,7 @@ impl Router {
         self.neighbor_heard(now, event)
     }
 
-    /// Sends the packet that a neighbour action asks for.
+    /// Sends the ARP packet for an action of the neighbor table, if the action requires one.
     pub(super) fn send_arp_for(&mut self, action: &Action<Ipv4Addr>) {
         match *action {
             Action::Request((interface, target), to) => {
@@ -55,7 +55,7 @@ impl Router {
         }
     }
 
-    /// Sends an ARP packet out of an interface: to one station, or broadcast.
+    /// Sends an ARP packet on an interface: to one station, or by broadcast if `to` is `None`.
     fn send_arp(&mut self, interface: u32, to: Option<Mac>, packet: impl FnOnce(Mac) -> ArpPacket) {
         let Some(info) = self.near.interfaces.get(interface) else { return };
         let header = ethernet(to.unwrap_or(Mac::BROADCAST), info.mac, info.tags, ethertype::ARP);

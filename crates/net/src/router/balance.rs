@@ -10,13 +10,13 @@ use crate::interface::{Attention, Handoff, RxSlot};
 
 /// Time between two checks of the load, in nanoseconds.
 const LOOK: u64 = 100_000_000;
-/// A worker with a higher load is overloaded.
+/// A worker with a higher load (0 to 1) is overloaded.
 const TOO_BUSY: f64 = 0.85;
-/// A worker with a lower load has capacity.
+/// A worker with a lower load (0 to 1) has capacity.
 const HAS_TIME: f64 = 0.6;
-/// Number of checks in a row before work moves: checks with an overloaded worker before it is spread, and checks with
-/// a total load under one half before it is gathered. If a worker has no queue at all, one check is enough to spread:
-/// the load has just begun.
+/// Number of checks in a row before work moves. The first value is for checks with an overloaded worker, before work is spread; the second
+/// is for checks with a total load below one half, before work is gathered on one worker. If a worker has no queue, work is spread after
+/// one check, because the load has just begun.
 const LOOKS: [u32; 2] = [2, 30];
 
 /// The load of the workers.
@@ -24,11 +24,11 @@ const LOOKS: [u32; 2] = [2, 30];
 pub(super) struct Balance {
     /// Time of the last check, in nanoseconds.
     looked: u64,
-    /// Busy and idle nanoseconds of each worker at the last check.
+    /// Busy and idle nanoseconds of each worker in total, at the last check.
     times: Vec<(u64, u64)>,
     /// The load of each worker between the last two checks, 0 to 1.
     loads: Vec<f64>,
-    /// Checks in a row with an overloaded worker, and with little load.
+    /// Number of checks in a row with an overloaded worker, and number of checks in a row with little load.
     found: [u32; 2],
     /// See [`Router::shards_chosen`].
     pub(super) shards_chosen: bool,
@@ -40,12 +40,12 @@ impl Router {
         self.balance.loads.get(worker).copied()
     }
 
-    /// True if the operator assigned any shards to workers; the router itself then moves no shards at all.
+    /// True if the operator assigned shards to workers; then the router itself moves no shards.
     pub fn shards_chosen(&self) -> bool {
         self.balance.shards_chosen
     }
 
-    /// Checks the load of the workers at intervals, and moves queues and flows if that helps.
+    /// Checks the load of the workers every 100 ms, and moves queues and flows if that helps.
     pub(super) fn balance(&mut self, now: u64) {
         let passed = now.saturating_sub(self.balance.looked);
         if passed < LOOK || !self.running {
@@ -65,16 +65,16 @@ impl Router {
         self.found(&loads);
     }
 
-    /// Acts on the loads of one check.
+    /// Handles the workers' loads (0 to 1) of one check:
     ///
-    /// - One worker is overloaded, and another has no queue: all queues are spread over the workers at once.
-    /// - One worker is overloaded, and another has capacity, in several checks: half of the first one's queues move to
-    ///   the other. With a single queue, the flows of that queue are spread, if its device has fewer queues than there
-    ///   are workers. If they are already, some shards move.
-    /// - Little load: flows are not spread, and one worker gets all queues. A single packet then wakes one worker, not
-    ///   two, and packets of two devices make one vector.
+    /// - If one worker is overloaded and another has no queue, all queues are spread over the workers at once.
+    /// - If one worker is overloaded and another has capacity in several checks in a row, half of the overloaded worker's queues move to
+    ///   the other. If it has only one queue, and the queue's device has fewer queues than there are workers, the queue's flows are spread
+    ///   over the workers. If they already are, some shards move.
+    /// - If the load is little in many checks in a row, flows are no longer spread, and one worker gets all queues. Then a single packet
+    ///   wakes one worker instead of two, and packets of two devices form one vector.
     ///
-    /// Queues that the operator placed never move.
+    /// Queues that the operator placed, or that are in polling mode, never move.
     pub(super) fn found(&mut self, loads: &[f64]) {
         if loads.len() != self.ports.len() || loads.len() < 2 {
             self.balance.found = [0, 0];
@@ -137,20 +137,20 @@ impl Router {
     }
 }
 
-/// Returns the workers with the highest and the lowest load; `loads` is not empty.
+/// Returns the worker with the highest load and the worker with the lowest. `loads` must not be empty.
 fn extremes(loads: &[f64]) -> (usize, usize) {
     let by_load = |a: &usize, b: &usize| loads[*a].total_cmp(&loads[*b]);
     let all = || 0..loads.len();
     (all().max_by(by_load).unwrap_or(0), all().min_by(by_load).unwrap_or(0))
 }
 
-/// True if the router may move a queue. A queue in polling mode costs its worker a core anyway, so it stays.
+/// True if the router may move a queue. A queue in polling mode keeps its worker's core busy anyway, so it is not moved.
 fn movable(a: &Attention) -> bool {
     !a.chosen && a.mode != RxMode::Polling
 }
 
-/// Returns the queues spread over all workers; `None` unless the busiest has several movable queues, and another worker
-/// has none.
+/// Returns the placement with all movable queues spread over the workers. `None` unless the busiest worker has several movable queues and
+/// another worker has no queue.
 fn scattered(now: &[Attention], workers: usize, busiest: usize) -> Option<Vec<Attention>> {
     let idle = (0..workers).any(|worker| now.iter().all(|a| a.worker != worker));
     let several = now.iter().filter(|a| a.worker == busiest && movable(a)).count() > 1;
@@ -160,8 +160,8 @@ fn scattered(now: &[Attention], workers: usize, busiest: usize) -> Option<Vec<At
     (idle && several).then(|| now.iter().zip(shared).map(place).collect())
 }
 
-/// Returns the queues with half of the busiest worker's movable ones given to the calmest. `None` if the busiest worker
-/// has no queue to give away.
+/// Returns the placement with half of the busiest worker's movable queues moved to the calmest worker. `None` if the busiest worker has no
+/// queue that can be moved.
 pub(super) fn halved(now: &[Attention], busiest: usize, calmest: usize) -> Option<Vec<Attention>> {
     let own: Vec<usize> = (0..now.len()).filter(|at| now[*at].worker == busiest).collect();
     let some: Vec<usize> = own.iter().copied().filter(|at| movable(&now[*at])).collect();
@@ -173,7 +173,7 @@ pub(super) fn halved(now: &[Attention], busiest: usize, calmest: usize) -> Optio
     (!some.is_empty()).then_some(placed)
 }
 
-/// Returns all movable queues given to the worker with the most queues; `None` if it has them already.
+/// Returns the placement with all movable queues on the worker that has the most queues; `None` if they are there already.
 fn gathered(now: &[Attention], workers: usize) -> Option<Vec<Attention>> {
     let has = |worker: &usize| now.iter().filter(|a| a.worker == *worker).count();
     let home = (0..workers).rev().max_by_key(has)?;

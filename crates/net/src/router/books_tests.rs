@@ -1,4 +1,4 @@
-//! A router's accounting: each packet that ends is counted for one reason, at its input interface.
+//! Tests of a router's accounting: each packet that ends is counted for one reason and for its input interface.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -15,7 +15,7 @@ use crate::nd::Advertisement;
 
 const HOST: Mac = Mac([2, 0, 0, 0, 0xa, 2]);
 
-/// Returns the address number `n` in the first link's network.
+/// Returns address `n` in the network of the first link.
 fn at(n: u16) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, n)
 }
@@ -24,7 +24,7 @@ fn at4(n: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 1, n)
 }
 
-/// A router with addresses of both families on both links.
+/// Creates a router with addresses of both families on both links.
 fn lab() -> Lab {
     let mut lab =
         Lab::new(|index| Address::new(Ipv6Addr::new(0x2001, 0xdb8, 0, index as u16 + 1, 0, 0, 0, 1), 64));
@@ -49,7 +49,7 @@ fn arp(op: Operation, sender: (Mac, Ipv4Addr), target: Ipv4Addr) -> Vec<u8> {
     frame(ethertype::ARP, ArpPacket::new(op, sender, (Mac::ZERO, target)).as_bytes())
 }
 
-/// Returns the counts of reasons, for drops or for events, as `node reason`.
+/// Returns the packet count of each drop reason, or of each reason that is no drop. Reasons are named `node reason`.
 fn counted(lab: &Lab, drops: bool) -> Vec<(String, u64)> {
     let all = lab.router.graph().stats().dropped();
     let some = all.iter().filter(|d| d.packets > 0 && d.reason.drops == drops);
@@ -92,7 +92,7 @@ fn policed_packets_count_as_drops_of_their_rx_interface() {
 #[test]
 fn drops_of_own_packets_count_for_no_interface() {
     let mut lab = lab();
-    // Workers police their requests to the main thread, and no neighbour answers.
+    // Workers police their requests to the main thread, and no neighbor answers.
     let resolve = lab.router.graph().punt_reasons().iter().find(|r| r.name == "ip4-resolve").unwrap();
     resolve.set_rate(1);
     for n in 10..20 {
@@ -258,7 +258,7 @@ fn router_solicitations_are_used_on_advertising_interfaces() {
     check(&lab);
 }
 
-/// Valid packets that this router does not need are events, not drops.
+/// Valid packets that this router does not need are counted as events, not as drops.
 #[test]
 fn expected_control_traffic_is_no_drop() {
     let mut lab = lab();

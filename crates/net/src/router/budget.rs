@@ -1,12 +1,12 @@
-//! The memory budget of routes. At the limit new routes are refused; existing routes stay.
+//! The memory budget of routes. When it is used up, new routes are refused; existing routes stay.
 //!
-//! Memory use is counted again only after as many additions as should still fit, so most additions cost one comparison.
-//! Tables grow in pieces, and the last piece may exceed the budget. The free memory of the machine and its control
-//! groups is checked at the same time: the kernel overcommits memory, and kills the router when none is left.
+//! Counting the memory in use is expensive. So after each count, as many additions are admitted without a count as should still fit; most
+//! additions cost one comparison. Tables grow in pieces, and the last piece may exceed the budget. Each count also checks the free memory
+//! of the machine and its control groups: the kernel overcommits memory, and kills the router when none is left.
 //!
-//! Tables keep the memory of removed routes for new ones. So a full budget still admits as many routes as were removed
-//! since memory last grew by [`MUCH`]. If memory then grows by that much again, the new routes are not like the removed
-//! ones, and no more are admitted.
+//! Tables keep the memory of removed routes for new ones. So when the budget is used up, it still admits as many routes as were removed
+//! since memory last grew by [`MUCH`]. If memory then grows by that much again, the new routes need more memory than the removed ones did,
+//! and no more are admitted.
 
 use infra::lpm::Address as _;
 use infra::mem::{Room, Watch};
@@ -16,22 +16,22 @@ use super::{Routed, Router, RouterError};
 
 /// The default limit is the memory that is free when the router is created, divided by this number.
 const SHARE: u64 = 2;
-/// Maximum memory of one route, in bytes. The first host route of a /24 has 256 entries of its own in the lookup
-/// table, and the maps of prefixes double in size when full.
+/// Maximum memory of one route, in bytes. The first host route in a /24 needs 256 entries of its own in the lookup table, and the maps of
+/// prefixes double in size when they are full.
 const ROUTE: u64 = 4096;
-/// Bytes that the configuration keeps per route: object, key and share of the tree's nodes. One byte per address bit is
-/// added. Measured as the growth of the process with 300,000 routes of each family.
+/// Bytes that the configuration needs per route, plus one byte per address bit: object, key and share of the tree's nodes. Measured as the
+/// growth of the process with 300,000 routes of each family.
 const CONFIGURED: u64 = 112;
-/// Bytes that the configuration keeps per path of a route.
+/// Bytes that the configuration needs per path of a route.
 const CONFIGURED_WAY: u64 = 88;
-/// Paths per route that [`ROUTE`] bytes cover.
+/// Number of paths of one route that [`ROUTE`] bytes are enough for.
 const WAYS: u64 = 8;
-/// Maximum number of additions between two counts.
+/// Maximum number of additions between two counts of the memory.
 const INTERVAL: u64 = 4096;
-/// Maximum number of additions between two counts for routes expected to reuse memory. If they do not, this many take
-/// one MiB at most.
+/// Maximum number of additions between two counts if the routes should reuse the memory of removed ones. If they do not, they need at most
+/// 1 MiB.
 const REUSED: u64 = 256;
-/// Slack in bytes for routes that almost fit into memory already allocated.
+/// Growth in bytes that is tolerated for routes that should fit into memory already allocated.
 const MUCH: u64 = REUSED * ROUTE;
 
 /// The memory budget of routes.
@@ -39,15 +39,15 @@ pub(super) struct Budget {
     limit: u64,
     /// Bytes in use at the last count.
     used: u64,
-    /// Number of routes that fit in the memory held: the maximum since memory last grew by [`MUCH`].
+    /// Number of routes that fit into the memory already allocated: the highest number of routes since memory last grew by [`MUCH`].
     held: u64,
     /// Bytes in use when memory last grew by [`MUCH`].
     grown: u64,
-    /// Additions left until the next count.
+    /// Number of additions left until the next count.
     left: u64,
-    /// Routes refused at the limit.
+    /// Number of routes refused because of the limit.
     refused: u64,
-    /// Routes and tables refused for lack of memory, whatever the limit.
+    /// Number of routes and tables refused for lack of free memory.
     no_memory: u64,
     /// Watches the free memory.
     watch: Watch,
@@ -70,8 +70,8 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Admits one more route with `ways` paths, if the limit and the free memory allow it. `count` returns the bytes
-    /// and the number of all routes, `room` the free memory.
+    /// Admits one more route with `ways` paths; false if the limit or the free memory does not allow it. `count` returns the bytes and the
+    /// number of all routes, and `room` the free memory.
     fn admit(
         &mut self,
         ways: usize,
@@ -105,7 +105,7 @@ impl Budget {
         admitted
     }
 
-    /// Counts a route or table that was admitted, but whose memory allocation failed.
+    /// Counts a route or table that failed for lack of memory after it was admitted.
     pub fn count_no_memory(&mut self) {
         self.no_memory += 1;
     }
@@ -123,7 +123,7 @@ fn usage_of<A: Routed>(side: &Side<A>) -> (u64, u64) {
     )
 }
 
-/// Returns the sums over both families.
+/// Returns the sums of both families' bytes and numbers of routes.
 fn usage(of: [(u64, u64); 2]) -> (u64, u64) {
     (of[0].0 + of[1].0, of[0].1 + of[1].1)
 }
@@ -150,13 +150,13 @@ impl Router {
         )))
     }
 
-    /// Sets the memory limit of routes, in bytes. Existing routes stay.
+    /// Sets the limit of memory for routes, in bytes. Existing routes stay.
     pub fn set_route_memory(&mut self, limit: u64) {
         self.budget.limit = limit;
         self.budget.left = 0;
     }
 
-    /// Returns the memory limit and use of routes, in bytes, and the number of routes refused.
+    /// Returns the memory use of routes and its limit.
     pub fn route_memory(&self) -> RouteMemory {
         let (used, _) = usage([usage_of(&self.ip4), usage_of(&self.ip6)]);
         RouteMemory {
@@ -175,9 +175,9 @@ pub struct RouteMemory {
     pub limit: u64,
     /// Bytes in use: lookup tables, routes, and an estimate of their configuration.
     pub used: u64,
-    /// Routes refused since the start because of the limit.
+    /// Number of routes refused since the start because of the limit.
     pub refused: u64,
-    /// Routes and tables refused because the machine or a control group had no memory.
+    /// Number of routes and tables refused since the start because the machine or its control group had no free memory.
     pub no_memory: u64,
 }
 
@@ -243,7 +243,7 @@ mod tests {
         assert!(routes < full && routes * 4096 <= (8 << 20) + MUCH + (REUSED + 1) * ROUTE, "{routes}");
     }
 
-    /// The limit does not matter here: without this check, the kernel would kill the router.
+    /// Free memory counts even if the limit is not reached: without this check, the kernel would kill the router.
     #[test]
     fn routes_are_refused_while_memory_is_short() {
         const SPARE: u64 = 32 << 20;
@@ -270,7 +270,7 @@ mod tests {
         assert!(looked < 100, "{looked}");
     }
 
-    /// Separate counters tell the operator whether to raise the limit or to add memory.
+    /// There are two counters, so that the operator knows whether to raise the limit or to add memory.
     #[test]
     fn refusals_for_the_limit_and_for_memory_count_apart() {
         let mut budget = Budget { limit: u64::MAX, ..Budget::default() };

@@ -1,4 +1,4 @@
-//! Devices of a router: links, counters, and the buffer pool that all share.
+//! Tests of a router's devices: links, counters, and the buffer pool that all devices share.
 
 use std::net::Ipv4Addr;
 use std::os::fd::BorrowedFd;
@@ -31,7 +31,8 @@ fn the_last_buffers_are_reserved_for_messages_that_free_some() {
     drop(worker);
 }
 
-/// An idle worker holds all free buffers, because the main thread's messages from the reserve were freed there.
+/// An idle worker holds all free buffers in its cache, because it freed the main thread's messages, whose
+/// buffers are from the reserve.
 #[test]
 fn the_main_thread_gets_its_reserve_back_and_keeps_it() {
     let (mut r, mut worker) = build();
@@ -59,7 +60,8 @@ fn the_main_thread_gets_its_reserve_back_and_keeps_it() {
     all.into_iter().chain(own).for_each(|held| held.free(&mut short));
 }
 
-/// A dropped router also frees the packets in its rings to the workers: tests create thousands of routers.
+/// If a router is dropped, the packets in its rings to the workers are freed too. This matters because tests
+/// create thousands of routers.
 #[test]
 fn buffer_memory_of_a_dropped_router_is_reused() {
     // A size that no other test uses, so that no other test takes the memory.
@@ -84,7 +86,7 @@ fn buffer_memory_of_a_dropped_router_is_reused() {
     let mut r = Router::build(crate::install, &sizes).unwrap().router;
     let index = r.add_device("d0", device(0).0).unwrap();
     r.set_admin(index, true).unwrap();
-    // The announcement to the neighbours stays in the ring, because the worker never runs.
+    // The announcement to the neighbors stays in the ring, because the worker never runs.
     r.add_address(index, address("10.0.0.1/24")).unwrap();
     r.poll(1);
     drop(r);
@@ -112,7 +114,8 @@ impl DeviceControl for Plug {
     }
 }
 
-/// A device that delivers packets as soon as it is up, and checks what workers do with them.
+/// A device whose packets arrive as soon as it is set up. It records whether the interface was already up for
+/// workers then.
 struct Eager {
     tables: Tables,
     participant: Participant,
@@ -199,7 +202,7 @@ fn a_lost_carrier_withdraws_routes_until_it_returns() {
     }
 }
 
-/// A queue whose depth is up to its peer.
+/// A queue whose depth the test sets, as a peer would.
 struct Deep(Arc<AtomicUsize>);
 
 impl RxQueue for Deep {

@@ -1,4 +1,4 @@
-//! Devices: queues come and go, while their interfaces stay.
+//! Devices of interfaces. A device can be attached and released while its interface stays.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use super::{DeviceState, Router, RouterError};
 use crate::interface::{Kind, RxSlot, TxPort};
 
 impl Router {
-    /// Adds an interface for a device, down and without addresses. Its queues are spread over the workers.
+    /// Adds an interface for a device. The interface is down and has no addresses. The device's queues are spread over the workers.
     ///
     /// # Errors
     /// If the name is taken, the device has no transmit queue, or there is no room.
@@ -29,8 +29,8 @@ impl Router {
         Ok(index)
     }
 
-    /// Adds an interface for an absent device, with the device's own address and MTU. The device can be
-    /// [attached](Router::attach_device) when it appears.
+    /// Adds an interface for a device that is absent. `mac` and `mtu` are the device's own. When the device appears, it is
+    /// [attached](Router::attach_device).
     ///
     /// # Errors
     /// If the name is taken, or there is no room.
@@ -40,8 +40,8 @@ impl Router {
         Ok(index)
     }
 
-    /// Sets the device's own address and MTU for an interface that waits for its device, if they were unknown when it
-    /// was added.
+    /// Sets the device's own Ethernet address and MTU for an interface that waits for its device. It is for a device whose address and MTU
+    /// were unknown when the interface was added.
     ///
     /// # Errors
     /// If there is no such interface.
@@ -50,7 +50,7 @@ impl Router {
         Ok(())
     }
 
-    /// Connects the queues of a device to an interface.
+    /// Connects the queues of a device to an interface, and assigns them to workers.
     fn attach(&mut self, index: u32, device: Device) -> Result<(), RouterError> {
         let Device { kind: driver, input_node, rx, tx, mut control, .. } = device;
         let port = TxPort::new(tx).ok_or_else(|| RouterError("the device has no transmit queue".into()))?;
@@ -75,8 +75,8 @@ impl Router {
         Ok(())
     }
 
-    /// Releases a device that vanished, so that it can be opened again when it is back. The interface stays, without
-    /// its device and routes.
+    /// Releases a device that vanished, so that it can be opened again when it appears. The interface stays without a device, and its
+    /// routes are withdrawn.
     ///
     /// # Errors
     /// If there is no such interface.
@@ -85,8 +85,8 @@ impl Router {
         self.changed(index)
     }
 
-    /// Releases a device that another one replaces at once. The interface keeps its routes and neighbours meanwhile;
-    /// packets to it are dropped. If no other device follows, [detach](Router::detach_device) the interface.
+    /// Releases a device that another one replaces at once. Until then the interface keeps its routes and neighbors, and packets to it are
+    /// dropped. If no other device replaces it, [detach](Router::detach_device) the interface.
     ///
     /// # Errors
     /// If there is no such interface.
@@ -96,8 +96,8 @@ impl Router {
         Ok(())
     }
 
-    /// Takes the queues of a device from the workers, and closes them once no worker can use them. Closing a queue can
-    /// take the kernel tens of milliseconds. Only the main thread waits; workers go on with other devices.
+    /// Takes a device's queues away from the workers, and closes the queues once no worker can use them. The kernel may need tens of
+    /// milliseconds to close a queue. Only the main thread waits for it, while the workers process the packets of other devices.
     pub(super) fn disconnect(&mut self, index: u32) {
         let until = Instant::now() + GRACE;
         let mut closing = Vec::new();
@@ -116,7 +116,7 @@ impl Router {
     /// Attaches a device to an interface without one, and applies the interface's configuration to it.
     ///
     /// # Errors
-    /// If the device refuses a setting; the interface then stays without a device.
+    /// If the device refuses a setting; then the interface stays without a device.
     pub fn attach_device(&mut self, index: u32, mut device: Device) -> Result<(), RouterError> {
         let info = self.interface(index)?;
         // An address not set by the operator is the device's own. The new device may have a different one.
@@ -133,8 +133,8 @@ impl Router {
         self.changed(index)
     }
 
-    /// Reads the link of every device. Returns each interface whose link changed, with the old and the new link. If the
-    /// carrier came or went, the interface's routes follow.
+    /// Reads the link state of every device. Returns each interface whose link changed, with the old and the new state. If a link went up
+    /// or down, the interface's routes are updated.
     pub fn poll_links(&mut self) -> Vec<(u32, Link, Link)> {
         let mut changed = Vec::new();
         for i in self.near.interfaces.values_mut() {

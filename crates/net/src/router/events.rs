@@ -1,22 +1,20 @@
-//! Feature callbacks on the main thread for events of the router.
+//! Callbacks of features on the main thread for events of the router.
 //!
-//! A feature registers them while the graph is built. Objects and commands of features are declared elsewhere
-//! ([`crate::feature`]).
+//! A feature registers its callbacks while the graph is built. It declares its objects and commands elsewhere ([`crate::feature`]).
 
 use std::os::fd::OwnedFd;
 
 use super::{Hooks, Router};
 
-/// A feature's callback for a new interface. The interface has its name and its parent, is down, and has no settings
-/// yet.
+/// A feature's callback for a new interface. At this time the interface has its name and its parent, is down, and has no settings.
 pub type Made = fn(&mut Router, index: u32);
 
-/// A feature's callback in each turn of the main thread, at `now`. Returns the latest time of the next turn that it
-/// needs, if any. Both are in nanoseconds of the monotonic clock. It may take at most a millisecond.
+/// A feature's callback in each turn of the main thread. Returns the latest time at which the feature needs its next turn, if it needs one.
+/// `now` and the result are in nanoseconds of the monotonic clock. The callback must return within a millisecond.
 pub type Turn = fn(&mut Router, now: u64) -> Option<u64>;
 
-/// A feature's callback for new data in a file that it watches, at `now` (nanoseconds of the monotonic clock). It must
-/// read all of the data: the next call is for later events.
+/// A feature's callback for new data in a file that it watches. It must read all of the data: it is called again only for later events.
+/// `now` is in nanoseconds of the monotonic clock.
 pub type Stirred = fn(&mut Router, now: u64);
 
 /// The callbacks of all features.
@@ -25,24 +23,24 @@ pub(super) struct Events {
     made: Vec<Made>,
     turns: Vec<Turn>,
     watched: Vec<(OwnedFd, Stirred)>,
-    /// True if a feature has seen a sign of a changed link.
+    /// True if a feature requested a check of all links.
     links: bool,
-    /// The earliest turn that a feature needs.
+    /// The earliest time at which a feature needs a turn.
     next_turn: Option<u64>,
 }
 
 impl Hooks {
-    /// Registers `made` for each interface made from now on: by a command, by a file, or by a rollback.
+    /// Registers a callback for each interface that is added from now on: by a command, from a configuration file, or by a rollback.
     pub fn on_interface(&mut self, made: Made) {
         self.events.made.push(made);
     }
 
-    /// Registers `turn` for each [`Router::poll`].
+    /// Registers a callback for each turn of the main thread ([`Router::poll`]).
     pub fn on_turn(&mut self, turn: Turn) {
         self.events.turns.push(turn);
     }
 
-    /// Registers `stirred` for new data in a file, such as a socket or a doorbell. Nothing else may read the file.
+    /// Registers a callback for new data in a file, such as a socket or a doorbell. Nothing else may read the file.
     pub fn watch(&mut self, file: OwnedFd, stirred: Stirred) {
         self.events.watched.push((file, stirred));
     }
@@ -64,22 +62,22 @@ impl Router {
         self.hooks.events.next_turn = next;
     }
 
-    /// Takes the files that features watch, with their callbacks. The daemon calls it once.
+    /// Takes the files that features watch, with their callbacks. The daemon calls it once, at the start.
     pub fn take_watched(&mut self) -> Vec<(OwnedFd, Stirred)> {
         std::mem::take(&mut self.hooks.events.watched)
     }
 
-    /// Requests a check of all links soon, for drivers whose changes the kernel does not report.
+    /// Requests that all links are checked soon. It is for drivers whose link changes the kernel does not report.
     pub fn suspect_links(&mut self) {
         self.hooks.events.links = true;
     }
 
-    /// Returns true once after [`suspect_links`](Self::suspect_links).
+    /// Returns true once after [`suspect_links`](Self::suspect_links) has been called, no matter how often.
     pub fn take_links_suspected(&mut self) -> bool {
         std::mem::take(&mut self.hooks.events.links)
     }
 
-    /// Returns the time of the next turn that a feature needs, in nanoseconds of the monotonic clock.
+    /// Returns the earliest time at which a feature needs a turn, in nanoseconds of the monotonic clock.
     pub(super) fn features_timeout(&self) -> Option<u64> {
         self.hooks.events.next_turn
     }
@@ -97,7 +95,7 @@ mod tests {
     use crate::router::{Parts, Sizes};
     use crate::testing;
 
-    /// The names of interfaces made, and the times of turns.
+    /// The names of the new interfaces and the times of the turns that the callbacks saw.
     #[derive(Default)]
     struct Seen(Vec<String>, Vec<u64>);
 

@@ -1,4 +1,4 @@
-//! Interface settings that features declare.
+//! Interface settings that features declare: reading and changing them.
 
 use std::any::TypeId;
 
@@ -6,7 +6,7 @@ use super::{InterfaceInfo, Router, RouterError};
 use crate::setting::{Attached, Counts, Setting};
 
 impl Router {
-    /// Returns the handle of a setting for nodes.
+    /// Returns the handle by which nodes read a setting.
     ///
     /// # Errors
     /// If no feature of this router has declared it.
@@ -19,10 +19,11 @@ impl Router {
         self.hooks.settings.column::<T>().map_or_else(T::default, |column| column.get(index))
     }
 
-    /// Changes a setting of an interface, and switches the features of arcs accordingly.
+    /// Changes a setting of an interface, and enables or disables the features in arcs that belong to the
+    /// setting.
     ///
     /// # Errors
-    /// If the interface, the setting or a feature does not exist.
+    /// If the interface does not exist, no feature declared the setting, or a feature is not in its arc.
     pub fn set<T: Setting>(&mut self, index: u32, value: T) -> Result<(), RouterError> {
         self.interface(index)?;
         let before = self.setting::<T>(index);
@@ -49,12 +50,13 @@ impl Router {
         Ok(())
     }
 
-    /// Returns the counts of a setting at an interface since the last clear, for show commands.
+    /// Returns the counters of a setting on an interface since the last clear, for show commands.
     pub fn counted_since_clear<T: Setting>(&self, index: u32) -> Vec<u64> {
         self.attached::<T>().map(|of| of.counts.since_clear(index)).unwrap_or_default()
     }
 
-    /// Returns the counts of a setting since the interface was made, unaffected by clears, for metrics.
+    /// Returns the counters of a setting since the interface was added, for metrics. Clearing counters does
+    /// not change them.
     pub fn counted<T: Setting>(&self, i: &InterfaceInfo) -> Vec<u64> {
         let now = self.attached::<T>().map(|of| of.counts.totals(i.index)).unwrap_or_default();
         let before = i.settings_before.get(&TypeId::of::<T>()).into_iter().flatten();

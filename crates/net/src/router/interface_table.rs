@@ -1,4 +1,4 @@
-//! The main thread's table of interfaces, indexed by name, by parent and match, and by connected network.
+//! The main thread's table of interfaces. It is indexed by name, by parent and match, and by connected network.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -14,109 +14,109 @@ use crate::setting::Totals;
 
 /// An interface: its configuration and its device.
 pub struct InterfaceInfo {
-    /// The index. A later interface may reuse it.
+    /// The index. It may be reused after the interface is removed.
     pub index: u32,
-    /// The serial number: counts the interfaces this router ever made, and is never reused.
+    /// The serial number: how many interfaces this router had added when it added this one. It is never reused.
     pub serial: u64,
     /// The name.
     pub name: String,
     /// The kind.
     pub kind: Kind,
-    /// True if the operator wants it up.
+    /// True if the operator set the interface up.
     pub admin_up: bool,
-    /// True while packets to a removed interface with the same index may still be on their way. Meanwhile this
-    /// interface is not used.
+    /// True while packets for a removed interface with the same index may still be in the graph. Until they are gone, this interface is not
+    /// usable.
     pub(super) heir: bool,
     /// The Ethernet address.
     pub mac: Mac,
-    /// The MTU: the largest network packet, in bytes.
+    /// The MTU: the maximum length of a network packet, in bytes.
     pub mtu: u16,
-    /// The index of its VRF.
+    /// The index of the interface's VRF.
     pub fib: u16,
-    /// The addresses. The primary one of each family comes before the others of that family.
+    /// The addresses. In each family, the primary address is before the others.
     pub addresses: Vec<Address>,
-    /// True if the operator wants IPv6 on it, whatever addresses it has.
+    /// True if the operator enabled IPv6 on the interface, whatever addresses it has.
     pub ip6: bool,
-    /// The interface whose addresses it uses instead of its own.
+    /// The interface whose addresses this one uses instead of its own (unnumbered).
     pub unnumbered: Option<u32>,
-    /// True if it answers for hosts behind other interfaces (proxy ARP and ND).
+    /// True if the router answers on this interface for hosts behind other interfaces (proxy ARP and ND).
     pub proxy: bool,
-    /// The duplicate address detection state of its IPv6 addresses while it is up.
+    /// The duplicate address detection state of each IPv6 address; empty while the interface is down.
     pub(super) standing: BTreeMap<Ipv6Addr, Standing>,
-    /// The router advertisement configuration, if the router advertises itself here.
+    /// The router advertisement, if the router advertises itself on this interface.
     pub advertisement: Option<Advertisement>,
-    /// The last advertisement before advertising was turned off.
+    /// The router advertisement before advertising was turned off. The final advertisements repeat it.
     pub(super) last_advertisement: Option<Advertisement>,
-    /// Index of the parent interface (its own for devices and loopbacks).
+    /// Index of the parent interface. For an interface that is no sub-interface, its own index.
     pub parent: u32,
-    /// The frames that a sub-interface takes from its device.
+    /// Which frames of the device belong to this sub-interface.
     pub takes: Option<Match>,
-    /// The VLAN tags of sent frames.
+    /// The VLAN tags of frames sent on this interface.
     pub tags: Option<Tags>,
-    /// The device, if present.
+    /// The device, if it is present.
     pub device: Option<DeviceState>,
-    /// The treatment of received frames, if they are not routed.
+    /// The mode of the port, if received frames are not routed.
     pub mode: Option<PortMode>,
-    /// The Ethernet address set by the operator.
+    /// The Ethernet address that the operator set.
     pub own_mac: Option<Mac>,
-    /// The operator's configuration of its receive queues.
+    /// The operator's configuration of the interface's receive queues.
     pub receive: super::Receive,
-    /// Initial Ethernet address and MTU.
+    /// The Ethernet address and the MTU that the interface has without configuration.
     pub initial: (Mac, u16),
-    /// Counter totals of former interfaces with its index.
+    /// Counter totals for this index before the interface was added: those of removed interfaces.
     pub(super) before: InterfaceTotals,
-    /// Counter totals of features, for former interfaces with its index.
+    /// Counter totals of features for this index before the interface was added: those of removed interfaces.
     pub(super) settings_before: Totals,
 }
 
 impl InterfaceInfo {
-    /// Returns its addresses of one family, the primary one first.
+    /// Returns the interface's addresses of one family, the primary address first.
     pub fn addresses_of<A: Ip>(&self) -> impl Iterator<Item = Address<A>> {
         self.addresses.iter().filter_map(|a| a.of())
     }
 
-    /// True if frames can be sent on it, because their tags are known.
+    /// True if frames can be sent on the interface. False if the tags to send are unknown.
     pub fn sends(&self) -> bool {
         self.takes.is_none_or(Match::sends)
     }
 
-    /// True if it waits for its device.
+    /// True if the interface is for a device that is absent.
     pub fn is_absent(&self) -> bool {
         self.kind == Kind::Device && self.device.is_none()
     }
 }
 
-/// A device in use.
+/// The device of an interface.
 pub struct DeviceState {
     /// The driver's name.
     pub driver: &'static str,
     pub(super) control: Box<dyn DeviceControl>,
-    /// The last link state from the driver.
+    /// The link state that the driver reported last.
     pub link: Link,
 }
 
 impl DeviceState {
-    /// Returns the driver's details, for `show hardware-interfaces`.
+    /// Returns details from the driver, for `show hardware-interfaces`.
     pub fn describe(&self) -> Vec<(&'static str, String)> {
         self.control.describe()
     }
 
-    /// Returns the driver's warning for operators of this device, in one sentence.
+    /// Returns a sentence by which the driver warns operators about this device, if any.
     pub fn warning(&self) -> Option<String> {
         self.control.warning()
     }
 }
 
-/// Interfaces by index. Lookups take about as long for ten interfaces as for thousands.
+/// All interfaces by index. A lookup takes about as long with thousands of interfaces as with ten.
 #[derive(Default)]
 pub(crate) struct InterfaceTable {
     interfaces: BTreeMap<u32, InterfaceInfo>,
     names: HashMap<String, u32>,
-    /// Sub-interfaces by parent and match.
+    /// Indexes of sub-interfaces, by parent and match.
     carried: BTreeMap<(u32, Match), u32>,
-    /// Connected networks by VRF. Networks of different interfaces do not overlap. Link-local ones are not included.
+    /// Interfaces by VRF and connected network. Networks of different interfaces do not overlap. Link-local networks are not included.
     networks: BTreeMap<(u16, IpPrefix), u32>,
-    /// Number of interfaces ever made.
+    /// Number of interfaces added so far.
     made: u64,
 }
 
@@ -125,8 +125,8 @@ impl InterfaceTable {
         self.interfaces.get(&index)
     }
 
-    /// Returns an interface, mutable. Callers must not change its index keys: name, parent, match, addresses, and the
-    /// VRF while it has addresses.
+    /// Returns an interface, mutable. The caller must not change what the table is indexed by: name, parent, match, addresses, and, while
+    /// the interface has addresses, the VRF.
     pub fn get_mut(&mut self, index: u32) -> Option<&mut InterfaceInfo> {
         self.interfaces.get_mut(&index)
     }
@@ -140,7 +140,7 @@ impl InterfaceTable {
         self.interfaces.range(first..).map(|(_, info)| info)
     }
 
-    /// Returns all interfaces, mutable; the limits of [`get_mut`](Self::get_mut) apply.
+    /// Returns all interfaces, mutable. The caller must not change what [`get_mut`](Self::get_mut) forbids to change.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut InterfaceInfo> {
         self.interfaces.values_mut()
     }
@@ -149,7 +149,7 @@ impl InterfaceTable {
         self.get(*self.names.get(name)?)
     }
 
-    /// Adds an interface without addresses, with a unique name and match. Sets its serial number.
+    /// Adds an interface without addresses, and sets its serial number. Its name and match must be unique.
     pub fn insert(&mut self, mut info: InterfaceInfo) {
         self.made += 1;
         info.serial = self.made;
@@ -160,7 +160,7 @@ impl InterfaceTable {
         self.interfaces.insert(info.index, info);
     }
 
-    /// Removes an interface without addresses.
+    /// Removes an interface. It must not have addresses.
     pub fn remove(&mut self, index: u32) -> Option<InterfaceInfo> {
         let info = self.interfaces.remove(&index)?;
         self.names.remove(&info.name);
@@ -170,7 +170,7 @@ impl InterfaceTable {
         Some(info)
     }
 
-    /// Returns the sub-interfaces of an interface, in order of their matches.
+    /// Returns the sub-interfaces of `parent`, in order of their matches.
     pub fn carried_by(&self, parent: u32) -> impl Iterator<Item = (Match, u32)> {
         let all = (parent, Match::FIRST)..(parent + 1, Match::FIRST);
         self.carried.range(all).map(|((_, takes), index)| (*takes, *index))
@@ -181,7 +181,7 @@ impl InterfaceTable {
         self.get(*self.carried.get(&(parent, takes))?)
     }
 
-    /// Adds an address to an interface. Its network must not overlap another interface's.
+    /// Adds an address to an interface. The address's network must not overlap that of another interface in the VRF.
     pub fn add_address(&mut self, index: u32, address: Address) {
         if let Some(info) = self.interfaces.get_mut(&index) {
             info.addresses.push(address);
@@ -200,7 +200,7 @@ impl InterfaceTable {
         }
     }
 
-    /// Returns the interface of a VRF, up or down, with a connected network that contains `address`.
+    /// Returns the interface of a VRF that has a connected network with `address` in it, whether it is up or down.
     pub fn with_network_of(&self, fib: u16, address: IpAddr) -> Option<&InterfaceInfo> {
         // The last network that begins at or before the address either contains it, or is inside the network that does.
         let host = IpPrefix::host(address);
@@ -210,7 +210,7 @@ impl InterfaceTable {
         (network.contains(address) || networks().any(|n| n.contains(address))).then_some(info)
     }
 
-    /// Returns the interfaces of a VRF, up or down, with a network that overlaps this one.
+    /// Returns the interfaces of a VRF that have a connected network that overlaps `network`, whether they are up or down.
     pub fn overlapping(&self, fib: u16, network: IpPrefix) -> impl Iterator<Item = &InterfaceInfo> {
         let inside = self.networks.range((fib, network)..=(fib, IpPrefix::host(network.last())));
         let around = self.with_network_of(fib, network.address());

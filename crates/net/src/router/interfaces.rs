@@ -1,4 +1,4 @@
-//! The main thread's interfaces: configuration, and everything that follows from it.
+//! The main thread's interfaces: their configuration, and the updates that follow from a change of it.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -11,21 +11,22 @@ use crate::ethernet::{Match, Vlans};
 use crate::interface::{Interface, InterfaceTotals, Kind};
 use crate::ip::{Affected, IpPrefix, Network};
 
-/// The MTU of a loopback interface, bytes.
+/// The MTU of a loopback interface, in bytes.
 const LOOPBACK_MTU: u16 = 9000;
 /// Maximum number of adjacencies updated at once after interface changes: about a tenth of a millisecond of work.
 const ADJACENCIES: usize = 256;
-/// Maximum time that closing a device waits for workers to release its queues.
+/// Maximum time that the main thread waits for workers to release the queues of a closed device.
 pub(super) const GRACE: Duration = Duration::from_millis(200);
 
 impl Neighborhood {
-    /// True if packets can leave by this interface: it and its parent are up, and so is the device's link.
+    /// True if packets can be sent on this interface: the interface and its parent are up, and the device has a carrier.
     pub(crate) fn usable(&self, index: u32) -> bool {
         let Some(i) = self.interfaces.get(index) else { return false };
         i.admin_up && !i.heir && self.link_up(index) && (i.parent == index || self.usable(i.parent))
     }
 
-    /// True if the interface's device is present and has a carrier. Loopbacks and features' interfaces need no device.
+    /// True if the device of the interface or its parent is present and has a carrier. True for loopbacks and features' interfaces, which
+    /// need no device.
     fn link_up(&self, index: u32) -> bool {
         let Some(i) = self.interfaces.get(index) else { return false };
         match &i.device {
@@ -34,7 +35,7 @@ impl Neighborhood {
         }
     }
 
-    /// Publishes the workers' record of an interface.
+    /// Publishes an interface to the workers.
     pub(crate) fn publish(&mut self, index: u32) -> Result<(), RouterError> {
         let Some(i) = self.interfaces.get(index) else { return Ok(()) };
         let addresses = &self.lender(i).unwrap_or(i).addresses;
@@ -65,7 +66,7 @@ impl Neighborhood {
         Ok(())
     }
 
-    /// Updates some adjacencies whose interfaces changed. Returns true if more are left.
+    /// Updates some of the adjacencies whose interfaces changed. Returns true if more are left.
     pub(super) fn follow_interfaces(&mut self) -> bool {
         let Neighborhood { records, interfaces, adjacencies, .. } = self;
         adjacencies.follow(ADJACENCIES, |index| Some((records.get(index)?, interfaces.get(index)?.tags)))
@@ -83,7 +84,7 @@ impl Router {
         self.near.interfaces.from(first)
     }
 
-    /// Returns the interface at `index`.
+    /// Returns the interface with this index.
     ///
     /// # Errors
     /// If there is no such interface.
@@ -103,7 +104,7 @@ impl Router {
         self.blueprint.stats().clear_drops_of(index);
     }
 
-    /// Returns the totals of an interface since it was made, unaffected by clears.
+    /// Returns the counter totals of an interface since it was added. Clearing counters does not change them.
     pub fn interface_totals(&self, i: &InterfaceInfo) -> InterfaceTotals {
         self.counted_at(i.index).since(&i.before)
     }
@@ -112,12 +113,13 @@ impl Router {
         self.tables.counters.totals(index, self.blueprint.stats().drops_total(index))
     }
 
-    /// True if the interface's device is present and has a carrier. Loopbacks and features' interfaces need no device.
+    /// True if the device of the interface or its parent is present and has a carrier. True for loopbacks and features' interfaces, which
+    /// need no device.
     pub fn link_up(&self, index: u32) -> bool {
         self.near.link_up(index)
     }
 
-    /// True if packets can leave by this interface.
+    /// True if packets can be sent on this interface: the interface and its parent are up, and the device has a carrier.
     pub fn usable(&self, index: u32) -> bool {
         self.near.usable(index)
     }
@@ -125,7 +127,7 @@ impl Router {
     /// Checks that frames can be sent on an interface.
     ///
     /// # Errors
-    /// If not: the interface takes frames with different tags.
+    /// If frames cannot be sent, because a sub-interface takes frames with various tags and the tags to send are unknown.
     pub(super) fn must_send(&self, index: u32) -> Result<(), RouterError> {
         let info = self.interface(index)?;
         match info.takes.filter(|takes| !takes.sends()) {
@@ -142,14 +144,14 @@ impl Router {
         self.near.interfaces.get_mut(index).ok_or_else(missing)
     }
 
-    /// Sets the index for the next interface, used if it is free. `None`: any.
+    /// Sets the preferred index for the next interface. It is used if it is free; `None` means any index.
     pub fn prefer_index(&mut self, index: Option<u32>) {
         self.next_index = index;
     }
 
-    /// Allocates an index for an interface: the preferred one if possible. The index of a removed interface can be
-    /// reused at once. But paths may still lead to the former interface: until all are resolved again, in slices, the
-    /// new one is not [usable](Neighborhood::usable).
+    /// Allocates an index for an interface: the preferred index if possible. The index of a removed interface can be reused at once, but
+    /// paths may still lead to the removed interface. Until all these paths have been resolved again, some at a time, the new interface is
+    /// not [usable](Neighborhood::usable).
     fn free_index(&mut self) -> Result<u32, RouterError> {
         if let Some(wanted) = self.next_index.take() {
             if self.near.records.claim(wanted)? {
@@ -167,7 +169,8 @@ impl Router {
         Ok(self.near.records.reserve()?)
     }
 
-    /// Adds an interface, down, with this Ethernet address and MTU. A sub-interface has a parent and a match in `on`.
+    /// Adds an interface, which is down, with the Ethernet address and MTU `initial`. `on` is the parent and the match if it is a
+    /// sub-interface.
     pub(super) fn new_interface(
         &mut self,
         name: &str,
@@ -218,12 +221,12 @@ impl Router {
     /// Adds a loopback interface.
     ///
     /// # Errors
-    /// If the name is taken, or there is no room.
+    /// If the name is taken, or there are too many interfaces.
     pub fn add_loopback(&mut self, name: &str, mac: Mac) -> Result<u32, RouterError> {
         self.add_without_device(name, Kind::Loopback, mac, LOOPBACK_MTU)
     }
 
-    /// Adds an interface that needs no device.
+    /// Adds an interface that needs no device: a loopback, or an interface of a feature.
     pub(crate) fn add_without_device(
         &mut self,
         name: &str,
@@ -236,10 +239,10 @@ impl Router {
         Ok(index)
     }
 
-    /// Adds a sub-interface for frames with these VLAN tags.
+    /// Adds a sub-interface of `parent` for frames that match `takes`.
     ///
     /// # Errors
-    /// If the parent is not a device, another sub-interface takes the same frames, or the name is taken.
+    /// If the parent is not a device, another sub-interface has the same match, or the name is taken.
     pub fn add_subinterface(
         &mut self,
         name: &str,
@@ -267,8 +270,8 @@ impl Router {
         Ok(index)
     }
 
-    /// Removes an interface with its addresses, its sub-interfaces and the routes that name it. A device returns to its
-    /// previous owner.
+    /// Removes an interface with its addresses, its sub-interfaces, and all paths of routes over it. A device is given back to its previous
+    /// owner, such as the kernel.
     ///
     /// # Errors
     /// If there is no such interface.
@@ -306,21 +309,21 @@ impl Router {
         Ok(())
     }
 
-    /// Marks the index of a removed interface as leaving: free once no path leads to it.
+    /// Records that the index of a removed interface becomes free once no path leads to it.
     pub(super) fn leave(&mut self, index: u32) {
         if !self.leaving.contains(&index) {
             self.leaving.push(index);
         }
     }
 
-    /// Removes the routes that name an interface.
+    /// Removes all paths of routes over an interface.
     fn forget_routes<A: Routed>(&mut self, index: u32) {
         let (side, near) = A::side_mut(self);
         side.routes.forget_interface(index, near);
         side.connected.remove(&index);
     }
 
-    /// Sets an interface up or down. Its routes follow.
+    /// Sets an interface up or down, and updates its routes.
     ///
     /// # Errors
     /// If there is no such interface, or the device refuses.
@@ -351,7 +354,7 @@ impl Router {
         self.changed(index)
     }
 
-    /// Sets an interface's device up or down, if it has one.
+    /// Sets the device of an interface up or down, if the interface has a device.
     fn set_device(&mut self, index: u32, up: bool) -> Result<(), RouterError> {
         let info = self.info_mut(index)?;
         let Some(device) = &mut info.device else { return Ok(()) };
@@ -364,10 +367,10 @@ impl Router {
         self.with_carried(index).into_iter().try_for_each(|i| self.near.publish(i))
     }
 
-    /// Sets the MTU: the largest network packet, in bytes.
+    /// Sets the MTU: the maximum length of a network packet, in bytes. Sub-interfaces with a larger MTU get the same MTU.
     ///
     /// # Errors
-    /// If the MTU is out of range, larger than the parent's, or refused by the device.
+    /// If the MTU is too small, larger than the parent's, or refused by the device.
     pub fn set_mtu(&mut self, index: u32, mtu: u16) -> Result<(), RouterError> {
         check_mtu(mtu)?;
         let parent = self.interface(index)?.parent;
@@ -388,7 +391,8 @@ impl Router {
         self.changed(index)
     }
 
-    /// Sets the Ethernet address; `None` restores the inherited one. Sub-interfaces without their own follow.
+    /// Sets the Ethernet address. `None` restores the initial address or, for a sub-interface, that of the parent. Sub-interfaces without
+    /// an address of their own get the new one too.
     ///
     /// # Errors
     /// If the address is a group address or zero, or the device refuses it.
@@ -407,7 +411,7 @@ impl Router {
         self.changed(index)
     }
 
-    /// Stores an interface's new Ethernet address, also for its sub-interfaces without their own.
+    /// Stores an interface's new Ethernet address. Sub-interfaces without an address of their own get it too.
     pub(super) fn note_mac(&mut self, index: u32, mac: Mac) -> Result<(), RouterError> {
         self.info_mut(index)?.mac = mac;
         for child in self.carried_by(index) {
@@ -417,7 +421,7 @@ impl Router {
         Ok(())
     }
 
-    /// Binds an interface to a VRF.
+    /// Moves an interface to a VRF.
     ///
     /// # Errors
     /// If the VRF does not exist, or the interface has addresses.
@@ -436,12 +440,13 @@ impl Router {
         self.changed(index)
     }
 
-    /// Updates workers, routes and neighbours after a change of an interface and its sub-interfaces.
+    /// Updates workers, routes and neighbors after a change of an interface or its sub-interfaces.
     pub(super) fn changed(&mut self, index: u32) -> Result<(), RouterError> {
         self.changed_with(index, None)
     }
 
-    /// Like [`changed`](Self::changed), after the interface `left` a network.
+    /// Like [`changed`](Self::changed). If the interface no longer has an address in the network `left`, the paths over this network are
+    /// updated too.
     pub(super) fn changed_with(&mut self, index: u32, left: Option<IpPrefix>) -> Result<(), RouterError> {
         let mut all = self.carried_by(index);
         all.insert(0, index);
@@ -508,7 +513,7 @@ pub fn check_mtu(mtu: u16) -> Result<(), RouterError> {
 /// Checks that an interface can have this Ethernet address.
 ///
 /// # Errors
-/// If it is a group address or zero.
+/// If the address is a group address or zero.
 pub fn check_mac(mac: Mac) -> Result<(), RouterError> {
     match mac.is_unicast() {
         true => Ok(()),

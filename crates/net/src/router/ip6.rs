@@ -1,5 +1,5 @@
-//! IPv6 tasks of an interface other than neighbour resolution: duplicate address detection, multicast listening and
-//! router advertisements. Carries out the actions of the protocols in [`crate::nd`].
+//! IPv6 on an interface, except neighbor resolution: duplicate address detection, multicast listening and router advertisements. Executes
+//! the actions of the protocols in [`crate::nd`].
 
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
@@ -17,13 +17,13 @@ use crate::nd::listener::{self, Listener, Report};
 use crate::nd::{Advertisement, PrefixInformation, Standing};
 use crate::neighbor::Key;
 
-/// The IPv6 protocols of all interfaces.
+/// The state of the IPv6 protocols on all interfaces.
 #[derive(Default)]
 pub(super) struct Ip6 {
     dad: Dad,
     advertiser: Advertiser,
     listener: Listener,
-    /// Tentative addresses to probe once workers know them.
+    /// Tentative addresses to probe once workers have been told that they are tentative.
     probes: Vec<Key<Ipv6Addr>>,
 }
 
@@ -35,12 +35,12 @@ impl Ip6 {
 }
 
 impl Router {
-    /// Returns the next IPv6 timer, in nanoseconds of the monotonic clock.
+    /// Returns the time of the next IPv6 timer, in nanoseconds of the monotonic clock.
     pub(super) fn ip6_timeout(&self) -> Option<u64> {
         self.nd.next_timeout()
     }
 
-    /// Handles timers that expire by `now`.
+    /// Handles timers that have expired by `now`.
     pub(super) fn handle_ip6_timeouts(&mut self, now: u64) {
         let (mut addresses, mut routers, mut reports) = (Vec::new(), Vec::new(), Vec::new());
         self.nd.dad.timeout(now, &mut addresses);
@@ -57,7 +57,7 @@ impl Router {
         self.nd.dad.transmits = transmits;
     }
 
-    /// Sets an interface's router advertisement; `None` stops advertising.
+    /// Sets the router advertisement of an interface. `None` stops advertising.
     ///
     /// # Errors
     /// If there is no such interface.
@@ -82,10 +82,10 @@ impl Router {
         Ok(())
     }
 
-    /// Announces to hosts on these interfaces, which are about to go down, that the router is no longer a default
-    /// router (RFC 4861 section 6.2.5). Only where it advertises itself, and only once: hosts that miss it find out
-    /// by themselves. The main thread sends directly to the devices: workers may be busy, and the interfaces go down
-    /// at once.
+    /// Announces on these interfaces that the router is no longer a default router (RFC 4861 section 6.2.5), because they are about to go
+    /// down. It does so only on interfaces on which the router advertises itself, and only once: hosts that miss the announcement find out
+    /// by themselves. The main thread gives the packets to the devices directly, because workers may be busy and the interfaces go down at
+    /// once.
     pub fn cease_advertising(&mut self, interfaces: &[u32]) {
         let (mut frame, mut device, mut all_sent) = (Frame::new(), None, true);
         for &index in interfaces {
@@ -115,8 +115,7 @@ impl Router {
         }
     }
 
-    /// Hands packets to a device directly, outside the graph. Returns true if the device took them all; frees the
-    /// others.
+    /// Gives packets to a device directly, outside the graph. Returns true if the device accepted all of them. Frees the others.
     fn hand_over(&mut self, device: Option<u32>, frame: &mut Frame) -> bool {
         if frame.is_empty() {
             return true;
@@ -128,7 +127,7 @@ impl Router {
         all
     }
 
-    /// Resumes advertising on interfaces that stayed up after all.
+    /// Starts to advertise again on interfaces that did not go down because the change failed.
     pub(super) fn resume_advertising(&mut self, interfaces: &[u32]) {
         for &index in interfaces {
             let info = self.near.interfaces.get(index).filter(|i| !i.standing.is_empty());
@@ -150,8 +149,8 @@ impl Router {
         self.nd.listener.groups(index)
     }
 
-    /// Follows an interface change: starts duplicate address detection for new addresses, and stops it for removed
-    /// ones. The results arrive as later changes.
+    /// Updates the IPv6 protocols after a change of an interface: for example, starts duplicate address detection for new addresses and
+    /// stops it for removed ones. Detection takes effect later, when it has ended.
     pub(super) fn ip6_follows(&mut self, index: u32) {
         let usable = self.near.usable(index);
         let Some(info) = self.near.interfaces.get_mut(index) else { return };
@@ -204,7 +203,7 @@ impl Router {
         self.nd.listener.handle(self.now, listener::Event::Down(index), &mut Vec::new());
     }
 
-    /// Handles another station's claim to, or probe for, a tentative address.
+    /// Handles a message by which another station uses or probes a tentative address.
     pub(super) fn claimed(&mut self, event: dad::Event) {
         let mut actions = Vec::new();
         self.nd.dad.handle(self.now, event, &mut actions);
@@ -217,7 +216,7 @@ impl Router {
         self.nd.advertiser.serves(interface)
     }
 
-    /// Handles a listener query. Returns true if the router will report a group.
+    /// Handles a multicast listener query. Returns true if the router will report at least one group.
     pub(super) fn listener_queried(&mut self, interface: u32, query: mld::Query) -> bool {
         self.nd.listener.handle(self.now, listener::Event::Query(interface, query), &mut Vec::new());
         self.nd.listener.groups(interface).any(|g| query.group.is_none_or(|asked| asked == g))
@@ -239,7 +238,8 @@ impl Router {
                     let name = self.near.interfaces.get(key.0).map_or("?", |i| &i.name);
                     tracing::warn!(
                         event = "neighbor",
-                        "{name}: another station has the address {}: the router does not use it; remove it or configure another",
+                        "{name}: another station has the address {}: the router does not use this address; remove it or configure another \
+                          address",
                         key.1
                     );
                     known.extend(self.stands(key, Standing::Duplicate));
@@ -257,8 +257,8 @@ impl Router {
         }
     }
 
-    /// Sends probes for tentative addresses. Called once workers know these addresses, so that probes of other stations
-    /// are punted, too (RFC 4862 section 5.4.3).
+    /// Sends probes for tentative addresses. It is called once workers know these addresses, so that they punt other stations' probes for
+    /// them (RFC 4862 section 5.4.3).
     pub(super) fn send_probes(&mut self) {
         for (interface, target) in std::mem::take(&mut self.nd.probes) {
             let info = self.near.interfaces.get(interface);
@@ -276,14 +276,14 @@ impl Router {
         }
     }
 
-    /// Stores the duplicate address detection state of an address. Returns the interface to update.
+    /// Stores the duplicate address detection state of an address. Returns the interface, whose routes must then be updated.
     fn stands(&mut self, (interface, address): Key<Ipv6Addr>, standing: Standing) -> Option<u32> {
         self.near.interfaces.get_mut(interface)?.standing.insert(address, standing);
         self.ip6.own_changed = true;
         Some(interface)
     }
 
-    /// Sets the multicast groups of an interface: joins new ones, leaves others.
+    /// Sets the multicast groups of an interface to those that its addresses need: joins new groups, and leaves others.
     fn join_groups(&mut self, interface: u32) {
         let Some(info) = self.near.interfaces.get(interface) else { return };
         let asked = info.standing.iter().filter(|(_, s)| **s != Standing::Duplicate);
@@ -317,7 +317,7 @@ impl Router {
         }
     }
 
-    /// Returns the frames of a router advertisement, or, if `last`, of the final one. Empty without a usable link-local
+    /// Returns the frames of a router advertisement; if `last`, of a final one. There are none if the interface has no usable link-local
     /// address.
     fn advertisements(&self, index: u32, last: bool) -> Vec<Vec<u8>> {
         let Some(info) = self.near.interfaces.get(index) else { return Vec::new() };
@@ -330,7 +330,7 @@ impl Router {
         packets.iter().map(|packet| [&header[..], packet].concat()).collect()
     }
 
-    /// Sends a packet to a multicast group on an interface's link.
+    /// Sends a packet to a multicast group on an interface.
     fn send_to_group(&mut self, interface: u32, group: u128, packet: &[u8]) {
         let Some(info) = self.near.interfaces.get(interface) else { return };
         let header = ethernet(ipv6::multicast_mac(group), info.mac, info.tags, ethertype::IPV6);
@@ -338,7 +338,7 @@ impl Router {
     }
 }
 
-/// Returns an interface's prefixes to advertise to hosts.
+/// Returns the networks of an interface that can be advertised to hosts.
 fn networks(info: &InterfaceInfo) -> impl Iterator<Item = Prefix6> {
     let given = info.addresses_of::<Ipv6Addr>().filter(|a| !Address::from(*a).is_link_local());
     given.map(|a| a.prefix())

@@ -1,4 +1,4 @@
-//! IPv6 on a whole router between two links whose far ends belong to the test.
+//! Tests of IPv6 in a whole router between two links. The test sends and receives the frames on the links.
 
 use wire::builder::PacketBuilder;
 use wire::nd::{self, Message, NdOption, PrefixInformation};
@@ -26,12 +26,12 @@ fn lab() -> Lab {
     Lab::new(|index| Address::new(own(index), 64))
 }
 
-/// A frame with an IPv6 packet.
+/// Returns a frame with an IPv6 packet.
 fn frame(to: Mac, from: Mac, packet: &[u8]) -> Vec<u8> {
     [&EthernetHeader::new(to, from, ethertype::IPV6).0[..], packet].concat()
 }
 
-/// Returns the packet in a frame.
+/// Returns the Ethernet header, the IPv6 header and the payload of a frame.
 fn packet(frame: &[u8]) -> (EthernetHeader, Ipv6Header, &[u8]) {
     let (header, rest) = EthernetHeader::split(frame).unwrap();
     assert_eq!(header.ethertype(), ethertype::IPV6, "{frame:02x?}");
@@ -47,7 +47,7 @@ fn message(frame: &[u8]) -> (EthernetHeader, Ipv6Header, Message, NdOptions<'_>)
 }
 
 impl Lab {
-    /// Delivers a Neighbor Discovery message from a station.
+    /// Lets the router receive a Neighbor Discovery message from a station.
     fn hear(
         &mut self,
         interface: u32,
@@ -79,7 +79,7 @@ impl Lab {
     }
 }
 
-/// A datagram from A to `dst`.
+/// Returns a frame with a UDP packet from A to `dst`; `hops` is its hop limit.
 fn datagram(dst: Ipv6Addr, hops: u8) -> Vec<u8> {
     PacketBuilder::ipv6(A, dst).ethernet(A_MAC, own_mac(0)).ttl(hops).udp(1, 2).payload(b"data").build()
 }
@@ -164,7 +164,7 @@ fn rfc4291_2_5_6_link_local_packets_are_not_forwarded() {
     // Internal table entries of a link's addresses must not be reachable by such an address.
     lab.receive(0, 0, ping(neighbor, Ipv6Addr::from_bits(link_local(1).to_bits() | 1 << 64)));
     assert_eq!((lab.sent(0).len(), lab.sent(1).len()), (0, 0));
-    // Such an address can be neither a neighbour's nor the router's own.
+    // Such an address can be neither a neighbor's nor the router's own.
     let of_another = Ipv6Addr::from_bits(neighbor.to_bits() | 2 << 64);
     assert!(lab.router.add_neighbor(0, of_another, A_MAC, true).is_err());
     assert!(lab.router.add_address(0, Address::new(of_another, 64)).is_err());
@@ -299,7 +299,7 @@ fn the_router_advertises_itself_only_if_enabled() {
     assert_eq!(ask(&mut lab).len(), 0);
 }
 
-/// The router advertisements among frames: lifetime and prefixes.
+/// Returns the lifetime and the prefixes of each router advertisement among `frames`.
 fn advertised(frames: &[Vec<u8>]) -> Vec<(u16, Vec<PrefixInformation>)> {
     // Multicast listener reports are not Neighbor Discovery messages, and have an extra header in front.
     let said = frames.iter().filter(|frame| frame[20] == protocol::ICMPV6).filter_map(|frame| {
@@ -380,7 +380,7 @@ fn rfc4861_6_2_5_a_stopping_link_sends_a_final_advertisement() {
     assert_eq!(lab.sent(0).len(), 0);
 }
 
-/// After a failed change, the router advertises itself again, although its final advertisement was already sent.
+/// After a failed change, the router advertises itself again, although it already sent a final advertisement.
 #[test]
 fn a_failed_change_keeps_the_router_advertising() {
     let mut lab = lab();
@@ -453,7 +453,7 @@ fn rfc4861_7_3_3_a_used_neighbor_is_probed_and_removed_if_silent() {
     lab.sent(1);
     assert_eq!(state(&lab), Some("stale"));
     lab.pass(60_000);
-    assert_eq!((state(&lab), lab.sent(1).len()), (Some("stale"), 0), "an unused neighbour is not probed");
+    assert_eq!((state(&lab), lab.sent(1).len()), (Some("stale"), 0), "an unused neighbor is not probed");
     lab.receive(0, 0, datagram(B, 64));
     assert_eq!(packet(&lab.sent(1)[0]).0.dst(), B_MAC, "it is used all the same");
     lab.pass(1000);
@@ -468,13 +468,14 @@ fn rfc4861_7_3_3_a_used_neighbor_is_probed_and_removed_if_silent() {
     lab.sent(1);
 }
 
-/// A single packet counts if it is sent right after the neighbour became stale, long before the next check.
+/// A single packet counts as use of the neighbor, even if it is sent right after the entry became stale, long
+/// before the next check.
 #[test]
 fn rfc4861_7_3_3_one_packet_counts_as_use() {
     let mut lab = lab();
     lab.receive(0, 0, datagram(B, 64));
     lab.advertises(1, (B_MAC, B), own(1));
-    // With this many neighbours before it, the checks take several turns.
+    // With this many neighbors before it, the checks take several turns.
     for n in 0..2000u16 {
         let other = Ipv6Addr::from_bits(own(0).to_bits() + 0x1_0000 + u128::from(n));
         lab.router.add_neighbor(0, other, A_MAC, true).unwrap();
@@ -502,7 +503,7 @@ fn rfc4861_7_3_3_one_packet_counts_as_use() {
     assert_eq!((header.dst(), what), (B_MAC, Message::NeighborSolicitation { target: B }));
 }
 
-/// RFC 4291 section 2.6.1, RFC 4861 section 7.2.7.
+/// The rules of RFC 4291 section 2.6.1 and RFC 4861 section 7.2.7.
 #[test]
 fn the_subnet_router_anycast_is_answered_but_never_a_source() {
     let mut lab = lab();

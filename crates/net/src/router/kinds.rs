@@ -1,4 +1,4 @@
-//! What features add to interfaces and routes: kinds of interfaces, port modes, and kinds of forwarding.
+//! What features can add to interfaces and routes: kinds of interfaces, port modes, and forwarding kinds.
 
 use graph::{Builder, GraphError};
 use wire::Mac;
@@ -9,26 +9,26 @@ use crate::interface::{InterfaceKind, InterfaceKindInfo, Kind};
 use crate::ip::{ForwardingKind, MOST_KINDS};
 use crate::tables::Tables;
 
-/// Description of a forwarding kind.
+/// Description of a forwarding kind: a feature's node that routes can lead to.
 pub struct KindInfo {
-    /// Name of the kind, unique among kinds.
+    /// Name of the kind; no other kind may have it.
     pub name: &'static str,
-    /// The node for its IPv4 packets, with the entry's index as forwarding index; `None` without IPv4.
+    /// The node for IPv4 packets. Their forwarding index is the index of the entry. `None` if IPv4 routes cannot lead to this kind.
     pub ip4: Option<&'static str>,
-    /// The node for its IPv6 packets; `None` without IPv6.
+    /// The node for IPv6 packets. Their forwarding index is the index of the entry. `None` if IPv6 routes cannot lead to this kind.
     pub ip6: Option<&'static str>,
-    /// Returns the text for an entry in `show ip fib`.
+    /// Returns the text of the entry with this index for `show ip fib`.
     pub show: fn(&Router, u32) -> String,
 }
 
 impl Hooks {
-    /// Returns the description of a kind.
+    /// Returns the description of a forwarding kind.
     pub(crate) fn kind(&self, kind: ForwardingKind) -> Option<&KindInfo> {
         self.kinds.get(usize::from(kind.to_raw()))
     }
 
-    /// Declares a forwarding kind. Routes lead to one of its entries by [`Path::Feature`](crate::ip::Path::Feature). An
-    /// entry must stay in the feature's table until no route leads to it and a grace period has passed.
+    /// Declares a forwarding kind. Routes with [`Path::Feature`](crate::ip::Path::Feature) lead to an entry of this kind. The feature must
+    /// keep an entry in its table until no route leads to the entry and a grace period has passed.
     ///
     /// # Errors
     /// If the name is taken, there are too many kinds, or the lookup node has no room for another edge.
@@ -54,7 +54,7 @@ impl Hooks {
         Ok(ForwardingKind::from_raw(number))
     }
 
-    /// Declares an interface kind.
+    /// Declares a kind of interfaces.
     ///
     /// # Errors
     /// If the name is taken, there are too many kinds, or `interface-tx` has no room for another edge.
@@ -75,10 +75,9 @@ impl Hooks {
         Ok(InterfaceKind { number, point_to_point, name })
     }
 
-    /// Declares a port mode, with its name for operators and the node for all frames received on an interface in this
-    /// mode. On a device in this mode, the node gets the frames that match none of its sub-interfaces; on a
-    /// sub-interface, those that match it. Frames begin with their Ethernet header and may be to any station. Frames
-    /// to group addresses are marked.
+    /// Declares a port mode. `name` is its name for operators, and `node` gets the frames received on an interface in this mode. If a
+    /// device is in the mode, these are the frames that match none of its sub-interfaces; if a sub-interface is, the frames that match it.
+    /// Frames begin with their Ethernet header and may have any destination. Frames to group addresses are marked.
     ///
     /// # Errors
     /// If there are too many modes, or `ethernet-input` has no room for another edge.
@@ -97,11 +96,11 @@ impl Hooks {
 }
 
 impl Router {
-    /// Adds an interface of a feature's kind, down and without addresses. After it is
-    /// [removed](Router::remove_interface) and a grace period has passed, no worker sends to it.
+    /// Adds an interface of a feature's kind, which is down and has no addresses. Workers may send to it until it has been
+    /// [removed](Router::remove_interface) and a grace period has passed.
     ///
     /// # Errors
-    /// If the name is taken, or there is no room.
+    /// If the name is taken, or there are too many interfaces.
     pub fn add_feature_interface(
         &mut self,
         name: &str,
@@ -112,7 +111,7 @@ impl Router {
         self.add_without_device(name, Kind::Feature(kind), mac, mtu)
     }
 
-    /// Sets the mode of an interface; `None`: it is routed.
+    /// Sets the port mode of an interface; `None` means that it is routed.
     ///
     /// # Errors
     /// If the interface does not exist, or is in another mode already.

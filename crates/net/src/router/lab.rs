@@ -1,4 +1,5 @@
-//! A router for tests: its links end at the test, time is virtual, and the test turns the workers.
+//! A router for tests. The test sends and receives the frames on its links, sets the time, and runs the
+//! workers.
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -18,14 +19,14 @@ pub const MS: u64 = 1_000_000;
 /// Number of workers; each polls one queue of every link.
 pub const WORKERS: usize = 2;
 
-/// The frames on a link: to the router by queue, and from it.
+/// The frames on a link. Those to the router are for a receive queue each.
 #[derive(Default)]
 struct OnLink {
     to_router: VecDeque<(usize, Vec<u8>)>,
     from_router: Vec<Vec<u8>>,
 }
 
-/// The far end of a link.
+/// The other end of a link.
 #[derive(Clone, Default)]
 struct Far(Arc<Mutex<OnLink>>);
 
@@ -78,7 +79,7 @@ impl DeviceControl for Control {
     }
 }
 
-/// A router with the interfaces 0 (10.0.1.1/24) and 1 (10.0.2.1/24), on virtual time.
+/// A router with the interfaces 0 and 1, whose time the test sets.
 pub struct Lab {
     pub router: Router,
     pub workers: Vec<Worker>,
@@ -91,12 +92,13 @@ pub fn own_mac(interface: u32) -> Mac {
 }
 
 impl Lab {
-    /// Creates a router with two links, each with an address. Initial announcements are over.
+    /// Creates a router with two links. `address` returns the address of each interface. When it returns, the
+    /// router has sent its initial announcements.
     pub fn new(address: impl Fn(u32) -> Address) -> Lab {
         Lab::with(install, address)
     }
 
-    /// Like [`new`](Self::new), with nodes of features.
+    /// Like [`new`](Self::new), with the nodes that `install` adds.
     pub fn with(install: impl Install, address: impl Fn(u32) -> Address) -> Lab {
         let sizes = Sizes { buffers: 2048, workers: WORKERS };
         let Parts { router, workers } = Router::build(install, &sizes).unwrap();
@@ -132,7 +134,7 @@ impl Lab {
         }
     }
 
-    /// Runs workers and main thread until all work is done.
+    /// Runs the workers and the main thread until all work is done.
     pub fn run(&mut self) {
         for _ in 0..6 {
             self.turn_workers();
@@ -147,18 +149,18 @@ impl Lab {
         }
     }
 
-    /// Puts a frame into a queue of an interface, without running anything.
+    /// Adds a frame to a receive queue of an interface, without running the router.
     pub fn put(&mut self, interface: u32, queue: usize, frame: Vec<u8>) {
         self.far[interface as usize].0.lock().unwrap().to_router.push_back((queue, frame));
     }
 
-    /// Puts a frame into a queue of an interface, and runs the router.
+    /// Adds a frame to a receive queue of an interface, and runs the router.
     pub fn receive(&mut self, interface: u32, queue: usize, frame: Vec<u8>) {
         self.put(interface, queue, frame);
         self.run();
     }
 
-    /// Takes the frames sent out of an interface since the last call.
+    /// Returns the frames that were sent on an interface since the last call.
     pub fn sent(&mut self, interface: u32) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.far[interface as usize].0.lock().unwrap().from_router)
     }

@@ -1,32 +1,33 @@
-//! Unnumbered interfaces, which use another interface's addresses, and proxy ARP and Neighbor Discovery (RFC 1027, RFC
-//! 4389 section 4.1): answers for hosts behind other interfaces. Both are off by default.
+//! Unnumbered interfaces, which use the addresses of another interface, and proxy ARP and Neighbor Discovery (RFC 1027, RFC 4389 section
+//! 4.1), which answer for hosts behind other interfaces. Both are off by default.
 
 use super::{InterfaceInfo, Neighborhood, Routed, Router, RouterError};
 use crate::ip::{Address, Object};
 
 impl Neighborhood {
-    /// Returns the interface whose addresses an unnumbered interface uses.
+    /// Returns the interface whose addresses the interface `info` uses; `None` if `info` is not unnumbered.
     pub(super) fn lender(&self, info: &InterfaceInfo) -> Option<&InterfaceInfo> {
         self.interfaces.get(info.unnumbered?).filter(|lender| lender.fib == info.fib)
     }
 
-    /// Returns the addresses that the router may send from on an interface: the interface's own, and those it borrows.
+    /// Returns the addresses that the router may send from on an interface: the interface's own addresses, and those of the interface to
+    /// which it is unnumbered.
     pub(super) fn speaks_from<A: Routed>(&self, info: &InterfaceInfo) -> Vec<Address<A>> {
         A::own(info).chain(self.lender(info).into_iter().flat_map(A::own)).collect()
     }
 
-    /// True if an address is the subnet-router anycast address of a network of this interface.
+    /// True if an address is the subnet-router anycast address of one of the interface's networks.
     pub(super) fn is_anycast<A: Routed>(&self, info: &InterfaceInfo, address: A) -> bool {
         self.speaks_from::<A>(info).iter().any(|a| a.anycast() == Some(address))
     }
 }
 
 impl Router {
-    /// Makes an interface use the addresses of another one in its VRF; `None` turns this off.
+    /// Makes an interface unnumbered: it uses the addresses of the interface `lender` in its VRF. `None` ends this.
     ///
     /// # Errors
-    /// If the interface or the lender does not exist, they are the same, the interface has addresses or only receives, or
-    /// the lender is unnumbered itself.
+    /// If one of the interfaces does not exist, both are the same, the interface has addresses or cannot send, or the lender is unnumbered
+    /// itself.
     pub fn set_unnumbered(&mut self, index: u32, lender: Option<u32>) -> Result<(), RouterError> {
         let info = self.interface(index)?;
         if let Some(lender) = lender {
@@ -53,11 +54,11 @@ impl Router {
         self.changed(index)
     }
 
-    /// Turns proxy ARP and Neighbor Discovery on or off: answers on this interface for hosts reached by other
+    /// Turns proxy ARP and Neighbor Discovery on or off: on this interface, the router answers for hosts that it reaches through other
     /// interfaces.
     ///
     /// # Errors
-    /// If there is no such interface, or it only receives.
+    /// If there is no such interface, or it cannot send.
     pub fn set_proxy(&mut self, index: u32, on: bool) -> Result<(), RouterError> {
         if on {
             self.must_send(index)?;
@@ -66,7 +67,7 @@ impl Router {
         self.changed(index)
     }
 
-    /// True if the router answers for an address on an interface: the address is its own there, or proxied.
+    /// True if the router answers requests for an address on an interface: because the address is the router's own there, or as a proxy.
     pub(super) fn answers_for<A: Routed>(&self, interface: u32, address: A) -> bool {
         let Some(info) = self.near.interfaces.get(interface) else { return false };
         let own = self.near.speaks_from::<A>(info);
@@ -74,7 +75,7 @@ impl Router {
             || info.proxy && self.is_behind_another(info, address)
     }
 
-    /// True if packets to an address leave by another interface.
+    /// True if packets to an address are sent on another interface than `info`.
     fn is_behind_another<A: Routed>(&self, info: &InterfaceInfo, address: A) -> bool {
         let found = A::side(self).routes.lookup(info.fib, address);
         match found.and_then(|(_, _, path)| path.resolved) {
@@ -87,7 +88,7 @@ impl Router {
         }
     }
 
-    /// Returns the interfaces that use this interface's addresses.
+    /// Returns the interfaces that are unnumbered to this one.
     pub(super) fn borrowers(&self, lender: u32) -> Vec<u32> {
         self.interfaces().filter(|i| i.unnumbered == Some(lender)).map(|i| i.index).collect()
     }

@@ -1,9 +1,8 @@
-//! The control side: one [`Router`], owned by the main thread, through which every change goes.
+//! The control side: every change goes through one [`Router`], which the main thread owns.
 //!
-//! [`Router::poll`] is one turn of the main thread: it handles punted packets and timers. Between turns the owner calls
-//! the methods that change things. Each change is complete when its method returns: workers see it at once, or not at
-//! all if it was refused. The exception: when an interface comes or goes, many of its next hops and routes may follow
-//! in later turns.
+//! [`Router::poll`] is one turn of the main thread: it handles punted packets and timers. Between turns, the owner calls the methods that
+//! make changes. A change is complete when its method returns: workers see it at once, or not at all if it was refused. The exception is an
+//! interface that goes up or down or is removed: many of its next hops and routes may be updated in later turns.
 
 mod accounts;
 mod addresses;
@@ -67,7 +66,7 @@ pub use side::{Routed, Side};
 pub use vrfs::{MAX_VRFS, Vrfs};
 pub use workers::{MAX_WORKERS, Receive, ReceiveQueue};
 
-/// Why the router refused a change. Nothing has changed then.
+/// Why the router refused a change. In this case, nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouterError(pub String);
 
@@ -113,7 +112,7 @@ impl From<io::Error> for RouterError {
     }
 }
 
-/// Adds the nodes of the router's features. The binary has the list of features.
+/// Adds nodes to the graph of a router. The binary passes the nodes of all its features.
 pub trait Install: FnOnce(&mut Builder, &Tables, &mut Hooks) -> Result<(), graph::GraphError> {}
 impl<F: FnOnce(&mut Builder, &Tables, &mut Hooks) -> Result<(), graph::GraphError>> Install for F {}
 
@@ -132,7 +131,7 @@ impl Default for Sizes {
     }
 }
 
-/// A router: the control side of everything.
+/// A router: the control side of all its tables and workers.
 pub struct Router {
     domain: Domain,
     tables: Tables,
@@ -142,29 +141,29 @@ pub struct Router {
     wake: Arc<Doorbell>,
     ports: Vec<WorkerPort>,
     runners: Vec<Runner>,
-    /// How the kernel schedules the workers, if not as it schedules the main thread.
+    /// How the kernel schedules the workers; `None` if as it schedules the main thread.
     schedule: Option<Schedule>,
-    /// The cores of the workers.
+    /// The core of each worker; `None` if it runs on any core.
     cores: Vec<Option<usize>>,
-    /// True if the workers run on threads.
+    /// True if the workers run on threads of their own.
     running: bool,
     rehomed: accounts::Rehomed,
     balance: balance::Balance,
-    /// How long queues were paused for the last change of workers, receive queues or shards.
+    /// Time for which queues were paused by the last change of workers, receive queues or shards.
     stood_still: Duration,
     /// Time of the last turn, in nanoseconds of the monotonic clock.
     now: u64,
-    /// Turns of each worker at the last call of [`Router::still_worker`].
+    /// Number of turns of each worker at the last call of [`Router::still_worker`].
     turns: Vec<u64>,
     tx_ports: infra::class_a::SlotWriter<TxPort>,
     shards: infra::class_a::Writer<Shards>,
-    /// Indexes of removed interfaces, not free yet.
+    /// Indexes of removed interfaces that are not free yet.
     leaving: Vec<u32>,
-    /// New interfaces with the index of a removed one, each until no worker can be on a path to the removed one.
+    /// New interfaces that reuse the index of a removed one. Each stays here until no worker can still use a path to the removed interface.
     heirs: VecDeque<(Mark, u32)>,
-    /// The index for the next interface.
+    /// The preferred index for the next interface.
     next_index: Option<u32>,
-    /// Interfaces, adjacencies and neighbours, which resolve paths.
+    /// Interfaces, adjacencies and neighbors, by which paths are resolved.
     pub(crate) near: Neighborhood,
     vrfs: vrfs::Vrfs,
     ip4: Side<Ipv4Addr>,
@@ -173,14 +172,14 @@ pub struct Router {
     usage: usage::Usage,
     budget: budget::Budget,
     pings: ping::Pings,
-    /// Counts the outcomes of punted packets.
+    /// Counters of what happened to punted packets.
     outcomes: MainThread,
     // Last, and so dropped last: packets left in the rings of `ports` still need their pool, whose memory is reused.
     bufs: Cache,
     pool: Pool,
 }
 
-/// The state that resolves paths: interfaces, adjacencies and neighbours.
+/// The interfaces, adjacencies and neighbors, by which paths are resolved.
 pub struct Neighborhood {
     pub(crate) records: infra::class_a::SlotWriter<Interface>,
     pub(crate) interfaces: InterfaceTable,
@@ -189,7 +188,7 @@ pub struct Neighborhood {
     pub(crate) neighbors6: Neighbors<Ipv6Addr>,
 }
 
-/// A router whose workers are not on threads yet: for tests and benchmarks, which turn them by hand.
+/// A router whose workers do not run on threads yet. Tests and benchmarks run the workers' turns themselves.
 pub struct Parts {
     /// The control side.
     pub router: Router,
@@ -198,15 +197,15 @@ pub struct Parts {
 }
 
 impl Router {
-    /// Builds the graph, the tables and the workers.
+    /// Builds the graph, the tables and the workers of a router.
     ///
     /// # Errors
-    /// If the graph does not fit together, or there is not enough memory.
+    /// If the graph cannot be built, or there is not enough memory.
     pub fn build(install: impl Install, sizes: &Sizes) -> Result<Parts, RouterError> {
         Router::with_pool(install, Pool::new(sizes.buffers)?, sizes.workers)
     }
 
-    /// Builds the graph, the tables and the workers on an existing buffer pool.
+    /// Builds the graph, the tables and the workers of a router that uses an existing buffer pool.
     ///
     /// # Errors
     /// As [`build`](Self::build).
@@ -269,7 +268,7 @@ impl Router {
         Ok(Parts { router, workers })
     }
 
-    /// Sets how the kernel schedules workers started from now on.
+    /// Sets how the kernel schedules workers that are started from now on.
     pub fn schedule_workers(&mut self, schedule: Schedule) {
         self.schedule = Some(schedule);
     }
@@ -293,8 +292,8 @@ impl Router {
         Ok(())
     }
 
-    /// Returns a worker that has not turned since the last call, and the node that it is in. A sleeping worker turns
-    /// ten times a second. A worker without a turn for longer hangs, and forwards nothing.
+    /// Returns a worker that made no turn since the last call, and the node that it is running. A sleeping worker makes ten turns a second.
+    /// So if the last call is longer ago than that, this worker hangs and forwards nothing.
     pub fn still_worker(&mut self) -> Option<(usize, Option<&'static str>)> {
         let stats = self.graph().stats();
         let now: Vec<u64> = (0..self.runners.len()).map(|w| stats.worker_totals(w).turns).collect();
@@ -318,7 +317,7 @@ impl Router {
         &self.blueprint
     }
 
-    /// Returns every arc with its features in order, each with its state on this interface: on or off.
+    /// Returns every arc with its features in order, and whether each feature is on or off on this interface.
     pub fn features(&self, index: u32) -> Vec<(&'static str, Vec<(&'static str, bool)>)> {
         self.arcs.show(index)
     }
@@ -343,13 +342,13 @@ impl Router {
         &self.near.adjacencies
     }
 
-    /// Registers a participant in the quiescence domain of this router's tables, for code that turns the workers by
-    /// hand.
+    /// Registers a participant in the quiescence domain of the tables, for code that runs the workers' turns itself.
     pub fn participant(&self) -> Participant {
         self.domain.register()
     }
 
-    /// Frees memory that no worker can see any more. Called now and then.
+    /// Frees memory that no worker can use any more. Returns the number of values that were freed. [`poll`](Self::poll) does the same in
+    /// each turn.
     pub fn collect(&self) -> usize {
         self.domain.collect()
     }

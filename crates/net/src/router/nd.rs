@@ -1,4 +1,4 @@
-//! Neighbor Discovery from and to the main thread (RFC 4861).
+//! Neighbor Discovery messages that the main thread handles and sends (RFC 4861).
 
 use std::net::Ipv6Addr;
 
@@ -13,10 +13,10 @@ use crate::nd::{Standing, dad};
 use crate::neighbor::{Action, Event, Key};
 
 impl Router {
-    /// Handles a Neighbor Discovery message from an interface.
+    /// Handles a Neighbor Discovery message that a worker punted.
     ///
     /// # Errors
-    /// Returns why the message changes nothing.
+    /// Returns the reason why the message changes nothing.
     pub(crate) fn punted_nd(&mut self, now: u64, _worker: usize, p: &mut Packet<'_>) -> Result<(), Unused> {
         let (interface, l4) = (p.rx_if(), usize::from(p.l4_offset()));
         let l3 = p.bytes().to_vec();
@@ -28,7 +28,8 @@ impl Router {
         self.nd_message(now, (interface, ip.src()), from, message, &options)
     }
 
-    /// Handles a message with its source address, from the station `from`.
+    /// Handles a message that was received on `interface` from the IPv6 address `src` and the Ethernet
+    /// address `from`.
     fn nd_message(
         &mut self,
         now: u64,
@@ -107,16 +108,16 @@ impl Router {
         self.neighbor_heard(now, event)
     }
 
-    /// Handles a Multicast Listener Discovery query from an interface.
+    /// Handles a Multicast Listener Discovery query that a worker punted.
     ///
     /// # Errors
-    /// Returns why the query changes nothing.
+    /// Returns the reason why the query changes nothing.
     pub(crate) fn punted_mld(&mut self, _: u64, _: usize, p: &mut Packet<'_>) -> Result<(), Unused> {
         let query = mld::parse_query(p.bytes()).map_err(|_| Unused::Malformed)?;
         if self.listener_queried(p.rx_if(), query) { Ok(()) } else { Err(Unused::NoGroup) }
     }
 
-    /// Sends the message that a neighbour action asks for.
+    /// Sends the Neighbor Discovery message for an action of the neighbor table, if the action requires one.
     pub(super) fn send_nd_for(&mut self, action: &Action<Ipv6Addr>) {
         match *action {
             Action::Request((interface, target), to) => {
@@ -137,7 +138,8 @@ impl Router {
         }
     }
 
-    /// Sends a neighbour advertisement for an address that this router answers for.
+    /// Sends a neighbor advertisement for an address that this router answers for. `mac` and `to` are its
+    /// destination.
     fn advertise_address(&mut self, (interface, own): Key<Ipv6Addr>, mac: Mac, to: Ipv6Addr) {
         let solicited = !to.is_multicast();
         // Set the override flag only for an own unicast address. A proxy leaves it to the owner (RFC 4389 section
@@ -153,7 +155,7 @@ impl Router {
         }
     }
 
-    /// Sends a message out of an interface, from the router's Ethernet address.
+    /// Sends a Neighbor Discovery message on an interface, with the interface's Ethernet address.
     fn send_nd(&mut self, interface: u32, to: Mac, (src, dst): (Ipv6Addr, Ipv6Addr), message: &Message) {
         let Some(info) = self.near.interfaces.get(interface) else { return };
         let header = ethernet(to, info.mac, info.tags, ethertype::IPV6);

@@ -1,5 +1,5 @@
-//! Neighbours: carries out the actions of the neighbour protocols on adjacencies, host routes and the packets waiting
-//! on workers. The packets on the link are in `arp.rs` and `nd.rs`.
+//! Neighbors: executes the actions of the neighbor protocols. They update adjacencies and host routes, and release the packets that wait on
+//! workers. The packets on the link are in `arp.rs` and `nd.rs`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -14,26 +14,26 @@ use crate::neighbor::{
 };
 use crate::waiting;
 
-/// Time from the last resolution request of a worker until workers release forgotten packets, in nanoseconds. A packet
-/// is forgotten if its request was lost.
+/// Time from the last request of a worker until the workers are told to drop packets that waited too long, in nanoseconds. A packet waits
+/// too long if its request was lost.
 const SWEEP_AFTER: u64 = waiting::LIFE + 1_000_000_000;
-/// Time until the next try if the request to release forgotten packets did not reach a worker, in nanoseconds.
+/// Time until the next try if that message did not reach all workers, in nanoseconds.
 const SWEEP_RETRY: u64 = 100_000_000;
 
 impl Neighborhood {
-    /// Returns the neighbour's Ethernet address, if known.
+    /// Returns the neighbor's Ethernet address, if it is known.
     pub(crate) fn mac_of<A: Routed>(&self, interface: u32, address: A) -> Option<Mac> {
         A::neighbors(self).mac_of((interface, address))
     }
 
-    /// True if this is a static neighbour.
+    /// True if the neighbor has a static entry.
     pub(super) fn is_static<A: Routed>(&self, interface: u32, address: A) -> bool {
         let entry = A::neighbors(self).entries().get((interface, address));
         matches!(entry.map(|e| e.state), Some(State::Static(_)))
     }
 
-    /// Returns the source address for requests to a neighbour: one in the same network, otherwise any of the interface,
-    /// otherwise any of the VRF.
+    /// Returns the source address for requests to a neighbor: an address in the neighbor's network, otherwise any address of the interface,
+    /// otherwise any address of the VRF.
     pub(super) fn source_for<A: Routed>(&self, interface: u32, target: A) -> Option<A> {
         let info = self.interfaces.get(interface)?;
         let own = self.speaks_from::<A>(info);
@@ -42,7 +42,7 @@ impl Neighborhood {
         Some(same_network.or(own.first().copied()).or_else(of_vrf)?.address)
     }
 
-    /// Updates the adjacency of a neighbour from its current entry.
+    /// Updates the adjacency of a neighbor by its entry in the neighbor table.
     fn complete<A: Routed>(&mut self, (interface, address): Key<A>) {
         let mac = self.mac_of(interface, address);
         let (Some(record), Some(info)) = (self.records.get(interface), self.interfaces.get(interface)) else {
@@ -56,17 +56,17 @@ impl Neighborhood {
     }
 }
 
-/// Returns the host route of a neighbour.
+/// Returns the prefix and the path of a neighbor's host route.
 fn host_route<A: Routed>(interface: u32, address: A) -> (Prefix<A>, PathList) {
     let path = Path::Via { next_hop: address.into(), interface: Some(interface) };
     (Prefix::host(A::from_bits(A::scoped(address.to_bits(), interface))), path.into())
 }
 
 impl Router {
-    /// Handles a worker's request for a next hop's Ethernet address.
+    /// Handles a worker's request to resolve a next hop.
     ///
     /// # Errors
-    /// If the packet is not such a request.
+    /// If the packet is no such request.
     pub(crate) fn punted_ask<A: Routed>(
         &mut self,
         now: u64,
@@ -84,7 +84,7 @@ impl Router {
         Ok(())
     }
 
-    /// Passes an event to the neighbour table.
+    /// Passes an event to the neighbor table, and executes the resulting actions.
     pub(super) fn neighbor_event<A: Routed>(&mut self, now: u64, event: Event<A>) {
         // Events from stations use `neighbor_heard`; for others, the result does not matter.
         let _ = self.neighbor_heard(now, event);
@@ -93,7 +93,7 @@ impl Router {
     /// Like [`neighbor_event`](Self::neighbor_event), for a message from a station.
     ///
     /// # Errors
-    /// Returns why the message changes nothing.
+    /// Returns the reason why the message changes nothing.
     pub(super) fn neighbor_heard<A: Routed>(&mut self, now: u64, event: Event<A>) -> Result<(), Unused> {
         let mut actions = Vec::new();
         let used = A::neighbors_mut(&mut self.near).handle(now, event, &mut actions);
@@ -133,7 +133,7 @@ impl Router {
         }
     }
 
-    /// Sends every worker the outcome of a resolution.
+    /// Tells every worker whether a next hop was resolved.
     fn release<A: Routed>(&mut self, (interface, address): Key<A>, outcome: Outcome) {
         let message = Release::Hop(address.into(), outcome).to_bytes();
         for worker in 0..self.workers() {
@@ -141,16 +141,16 @@ impl Router {
         }
     }
 
-    /// Sends a packet for `interface` into a worker's graph. Returns `false` if it is lost for lack of a buffer or of
-    /// room in the ring. Like a loss on the link, that is repaired later: the request or release is repeated.
+    /// Sends a packet with the transmit interface `interface` into a worker's graph at `node`. Returns false if no buffer was free or the
+    /// ring was full. The packet is then lost, which is handled like a loss on the link: the request or the release is repeated later.
     pub(super) fn send_to(&mut self, worker: usize, interface: u32, node: &str, bytes: &[u8]) -> bool {
         let Some(mut packet) = self.packet(bytes) else { return false };
         packet.packet().set_tx_if(interface);
         self.send(worker, node, packet)
     }
 
-    /// Adds or removes a neighbour's host route. The route exists while the neighbour's Ethernet address is known, and
-    /// its address is in a connected network or under an attached route.
+    /// Adds or removes a neighbor's host route. The route exists while the neighbor's Ethernet address is known and its IP address is in a
+    /// connected network or covered by an attached route.
     pub(super) fn sync_host_route<A: Routed>(&mut self, (interface, address): Key<A>) {
         A::side_mut(self).0.off_link.remove(&(address, interface));
         let Some(fib) = self.near.interfaces.get(interface).map(|i| i.fib) else { return };
@@ -175,12 +175,12 @@ impl Router {
             _ => Ok(()),
         };
         if let Err(e) = done {
-            tracing::warn!("cannot update the host route of neighbour {address}: {e}");
+            tracing::warn!("cannot update the host route of neighbor {address}: {e}");
         }
         self.follow_first::<A>();
     }
 
-    /// Updates host routes within a changed prefix, for neighbours outside connected networks: they depend on attached
+    /// Updates the host routes of neighbors within a changed prefix that are outside connected networks, because these depend on attached
     /// routes.
     pub(super) fn sync_off_link<A: Routed>(&mut self, within: Prefix<A>) {
         let range = (within.address(), 0)..=(within.last(), u32::MAX);
@@ -189,7 +189,7 @@ impl Router {
         keys.into_iter().for_each(|key| self.sync_host_route(key));
     }
 
-    /// Removes the host routes of an interface's neighbours, before the interface leaves its VRF.
+    /// Removes the host routes of an interface's neighbors, before the interface leaves its VRF.
     pub(super) fn forget_host_routes<A: Routed>(&mut self, interface: u32) {
         let Some(fib) = self.near.interfaces.get(interface).map(|i| i.fib) else { return };
         let keys: Vec<Key<A>> = A::neighbors(&self.near).entries().of(interface).map(|e| e.0).collect();
@@ -200,12 +200,12 @@ impl Router {
             if there.any(|(source, to)| source == Source::NEIGHBOR && to.list == path)
                 && let Err(e) = side.routes.remove(fib, prefix, Source::NEIGHBOR, near)
             {
-                tracing::warn!("cannot remove the host route of neighbour {address}: {e}");
+                tracing::warn!("cannot remove the host route of neighbor {address}: {e}");
             }
         }
     }
 
-    /// Follows an interface change: announces new addresses, and updates the neighbour table.
+    /// Updates neighbors after a change of an interface: announces new addresses, and updates the neighbor table and the host routes.
     pub(super) fn neighbors_follow<A: Routed>(&mut self, index: u32) {
         let now = self.now;
         let before = A::side_mut(self).0.announced.remove(&index);
@@ -232,13 +232,13 @@ impl Router {
         keys.into_iter().for_each(|key| self.sync_host_route(key));
     }
 
-    /// Removes all neighbour state of an interface that is about to be removed.
+    /// Removes everything about the neighbors of an interface that is about to be removed.
     pub(super) fn neighbors_gone<A: Routed>(&mut self, index: u32) {
         A::side_mut(self).0.announced.remove(&index);
         self.neighbor_event(self.now, Event::<A>::Gone(index));
     }
 
-    /// Handles timers that expire by `now`.
+    /// Handles timers that have expired by `now`.
     pub(crate) fn handle_timeouts(&mut self, now: u64) {
         self.now = now;
         self.neighbor_timeouts::<Ipv4Addr>(now);
@@ -263,7 +263,7 @@ impl Router {
         }
     }
 
-    /// Returns the latest time for the next [`poll`](Router::poll), in nanoseconds of the monotonic clock.
+    /// Returns the time at which [`poll`](Router::poll) must be called next, in nanoseconds of the monotonic clock.
     pub fn next_timeout(&self) -> Option<u64> {
         let neighbors = [self.near.neighbors4.poll_timeout(), self.near.neighbors6.poll_timeout()];
         neighbors
@@ -273,10 +273,10 @@ impl Router {
             .min()
     }
 
-    /// Adds a neighbour: static (`fixed`), or as if just learned.
+    /// Adds a neighbor: a static one if `fixed`, otherwise as if it had been learned.
     ///
     /// # Errors
-    /// If the interface does not exist, no neighbour can have these addresses, or the table is full.
+    /// If the interface does not exist or has no neighbors, if a neighbor cannot have these addresses, or if the table is full.
     pub fn add_neighbor(
         &mut self,
         interface: u32,
@@ -300,7 +300,7 @@ impl Router {
         let info = self.interface(interface)?;
         if !info.kind.has_neighbors() {
             let what = info.kind.name().unwrap_or_default();
-            return Err(RouterError(format!("{} is a {what} interface: it has no neighbours", info.name)));
+            return Err(RouterError(format!("{} is a {what} interface: it has no neighbors", info.name)));
         }
         check_neighbor(address.into(), mac)?;
         if A::all(info).any(|a| a.address == address) {
@@ -317,17 +317,17 @@ impl Router {
         let stays = |e: Entry| !fixed || matches!(e.state, State::Static(_));
         if !entries.get((interface, address)).is_some_and(stays) && entries.fixed() >= most {
             return Err(RouterError(format!(
-                "the limit of {most} static neighbours is reached: raise it first"
+                "the limit of {most} static neighbors is reached: raise it first"
             )));
         }
         self.neighbor_event(self.now, Event::Set { key: (interface, address), mac, fixed });
         Ok(())
     }
 
-    /// Removes a neighbour, static or not.
+    /// Removes a neighbor, whether static or learned.
     ///
     /// # Errors
-    /// If there is no such neighbour.
+    /// If there is no such neighbor.
     pub fn remove_neighbor(&mut self, interface: u32, address: impl Into<IpAddr>) -> Result<(), RouterError> {
         match address.into() {
             IpAddr::V4(address) => self.remove_neighbor_of(interface, address),
@@ -338,13 +338,13 @@ impl Router {
     fn remove_neighbor_of<A: Routed>(&mut self, interface: u32, address: A) -> Result<(), RouterError> {
         let name = &self.interface(interface)?.name;
         if A::neighbors(&self.near).entries().get((interface, address)).is_none() {
-            return Err(RouterError(format!("no such neighbour: {address} on {name}")));
+            return Err(RouterError(format!("no such neighbor: {address} on {name}")));
         }
         self.neighbor_event(self.now, Event::Remove((interface, address)));
         Ok(())
     }
 
-    /// Removes an interface's neighbours of one family, except static ones.
+    /// Removes an interface's learned neighbors of one family.
     ///
     /// # Errors
     /// If there is no such interface.
@@ -354,32 +354,32 @@ impl Router {
         Ok(())
     }
 
-    /// Returns the limits of a family's neighbour table.
+    /// Returns the limits of a family's neighbor table.
     pub fn neighbor_config<A: Routed>(&self) -> Config {
         A::neighbors(&self.near).config
     }
 
-    /// Sets the limits of a family's neighbour table. They apply from the next new entry on.
+    /// Sets the limits of a family's neighbor table. They apply from the next new entry on.
     pub fn set_neighbor_config<A: Routed>(&mut self, config: Config) {
         A::neighbors_mut(&mut self.near).config = config;
     }
 
-    /// Returns the neighbour counters of a family.
+    /// Returns the event counters of a family's neighbor table.
     pub fn neighbor_counters<A: Routed>(&self) -> &Counters {
         A::neighbors(&self.near).counters()
     }
 
-    /// Returns the number of a family's neighbours in each state.
+    /// Returns the number of a family's neighbors in each state.
     pub fn neighbors_by_state<A: Routed>(&self) -> impl Iterator<Item = (&'static str, usize)> {
         A::neighbors(&self.near).entries().by_state()
     }
 
-    /// Returns all neighbours of a family, in order of interface and address, for `show ip neighbors`.
+    /// Returns all neighbors of a family, in order of interface and address, for `show ip neighbors`.
     pub fn neighbors<A: Routed>(&self) -> impl Iterator<Item = NeighborView> {
         self.neighbors_behind::<A>(None).map(|(_, view)| view)
     }
 
-    /// Returns the neighbours after one (interface, address) key, whether that exists or not; `None`: all.
+    /// Returns the neighbors after `key`, in order of interface and address; `key` need not exist. `None`: all neighbors.
     pub fn neighbors_behind<A: Routed>(
         &self,
         key: Option<Key<A>>,
@@ -392,21 +392,21 @@ impl Router {
 }
 
 impl Neighborhood {
-    /// True if the address is in a connected network of this interface.
+    /// True if the address is link-local or in a connected network of this interface.
     fn is_on_link<A: Routed>(&self, fib: u16, interface: u32, address: A) -> bool {
         let link_local = A::scoped(address.to_bits(), u32::MAX) != address.to_bits();
         link_local || self.connected(fib, address.into()) == Some(interface)
     }
 }
 
-/// Checks that a neighbour can have these addresses.
+/// Checks that a neighbor can have these addresses.
 ///
 /// # Errors
-/// If one of the addresses cannot be a neighbour's.
+/// If a neighbor cannot have one of the addresses.
 pub fn check_neighbor(address: IpAddr, mac: Mac) -> Result<(), RouterError> {
     if !mac.is_unicast() {
         return Err(RouterError(format!(
-            "{mac} cannot be a neighbour's address: it is a group address or zero"
+            "{mac} cannot be a neighbor's address: it is a group address or zero"
         )));
     }
     let no_host = match address {
@@ -418,7 +418,7 @@ pub fn check_neighbor(address: IpAddr, mac: Mac) -> Result<(), RouterError> {
     };
     if no_host {
         return Err(RouterError(format!(
-            "{address} cannot be a neighbour's address: it is not a host address"
+            "{address} cannot be a neighbor's address: it is not a host address"
         )));
     }
     Ok(())

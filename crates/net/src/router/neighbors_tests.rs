@@ -1,4 +1,5 @@
-//! A whole router between two links whose far ends belong to the test.
+//! Tests of neighbors in a whole router between two links. The test sends and receives the frames on the
+//! links.
 
 use wire::arp::ArpPacket;
 use wire::builder::PacketBuilder;
@@ -9,7 +10,7 @@ use crate::ethernet::Tags;
 use crate::ip::Prefix4;
 use crate::router::lab::{Lab, MS, own_mac};
 
-/// A host on the first link, and one on the second.
+/// A host on the first link (`A`), and a host on the second (`B`).
 const A: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 2);
 const B: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 const A_MAC: Mac = Mac([2, 0, 0, 0, 0xa, 2]);
@@ -20,7 +21,7 @@ fn own(interface: u32) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, interface as u8 + 1, 1)
 }
 
-/// A router with 10.0.1.1/24 and 10.0.2.1/24.
+/// Creates a router with the addresses 10.0.1.1/24 and 10.0.2.1/24.
 fn lab() -> Lab {
     Lab::new(|index| Address::new(own(index), 24))
 }
@@ -31,7 +32,8 @@ impl Lab {
         self.receive(interface, 0, [&header.0[..], &arp.0[..]].concat());
     }
 
-    /// Answers the router's request as the neighbour with this Ethernet address. Returns the request.
+    /// Answers the router's ARP request as the requested neighbor, with this Ethernet address. Returns the
+    /// request.
     fn answer(&mut self, interface: u32, mac: Mac) -> ArpPacket {
         let sent = self.sent(interface);
         assert_eq!(sent.len(), 1, "{sent:02x?}");
@@ -57,13 +59,14 @@ fn arp(frame: &[u8]) -> (EthernetHeader, ArpPacket) {
     (*header, *arp)
 }
 
-/// A packet from A to `dst`.
+/// Returns a frame with a packet from A to `dst`.
 fn packet(dst: Ipv4Addr, id: u16) -> Vec<u8> {
     let builder = PacketBuilder::ipv4(A, dst).ethernet(A_MAC, own_mac(0)).id(id).udp(1, 2);
     builder.payload(b"data").build()
 }
 
-/// Asserts that the frame is A's packet with this identification, forwarded from `src` to `dst`.
+/// Asserts that `frame` is A's packet with this identification, forwarded from the Ethernet address `src` to
+/// `dst`.
 fn assert_forwarded(frame: &[u8], id: u16, src: Mac, dst: Mac) {
     let (header, rest) = EthernetHeader::split(frame).unwrap();
     assert_eq!((header.dst(), header.src(), header.ethertype()), (dst, src, ethertype::IPV4));
@@ -136,11 +139,11 @@ fn a_route_completes_when_its_next_hop_answers() {
     let sent = lab.sent(1);
     assert_eq!(sent.len(), 1);
     assert_forwarded(&sent[0], 1, own_mac(1), B_MAC);
-    // The neighbour moves and announces it; packets follow.
+    // The neighbor moves and announces it; packets follow.
     lab.receive_arp(1, Mac::BROADCAST, ArpPacket::gratuitous(C_MAC, B));
     lab.receive(0, 0, packet(far, 2));
     assert_forwarded(&lab.sent(1)[0], 2, own_mac(1), C_MAC);
-    // After removal, the neighbour is resolved again.
+    // After removal, the neighbor is resolved again.
     lab.router.remove_neighbor(1, B).unwrap();
     assert!(!lab.host_route(B) && lab.router.remove_neighbor(1, B).is_err());
     lab.pass(1000);
@@ -205,7 +208,7 @@ fn invalid_neighbors_are_refused() {
     assert!(lab.router.add_neighbor(0, A, A_MAC, true).is_err());
     lab.router.add_neighbor(1, B, C_MAC, true).unwrap();
     assert_eq!(lab.states().len(), 1);
-    // Nor does an entry learned before the limit was set count as a static neighbour too many.
+    // Nor does an entry learned before the limit was set count as a static neighbor too many.
     lab.router.set_neighbor_config::<Ipv4Addr>(neighbor::Config::default());
     lab.router.add_neighbor(0, A, A_MAC, false).unwrap();
     lab.router.set_neighbor_config::<Ipv4Addr>(neighbor::Config { max_entries: 1, ..Default::default() });
@@ -291,7 +294,7 @@ fn own_addresses_are_defended() {
     assert_eq!(sent.len(), 1);
     assert_eq!(arp(&sent[0]).1, ArpPacket::gratuitous(own_mac(1), own(1)));
     assert_eq!((lab.states(), lab.router.neighbor_counters::<Ipv4Addr>().conflicts), (vec![], 1));
-    // The router's other interface on the same link is not a neighbour.
+    // The router's other interface on the same link is not a neighbor.
     lab.receive_arp(1, Mac::BROADCAST, ArpPacket::gratuitous(own_mac(0), own(1)));
     assert_eq!(lab.router.neighbor_counters::<Ipv4Addr>().conflicts, 1);
 }

@@ -1,4 +1,4 @@
-//! The router's own addresses as workers see them, when an interface with addresses is removed or moves to another VRF.
+//! Tests of the router's own addresses that workers use, when an interface with addresses is removed or moves to another VRF.
 
 use wire::Mac;
 use wire::builder::PacketBuilder;
@@ -10,10 +10,10 @@ use crate::nd::Standing;
 
 const A_MAC: Mac = Mac([2, 0, 0, 0, 0xa, 2]);
 
-/// Returns the address number `n` in an interface's network.
+/// A family with test addresses. `at` returns address `n` in an interface's network.
 trait OnLink: Routed {
     fn at(interface: u32, n: u8) -> Self;
-    /// Builds a ping from host 2 on the first link.
+    /// Returns a frame with a ping from host 2 on the first link.
     fn ping(to: Self, from: Self) -> Vec<u8>;
 }
 
@@ -37,7 +37,7 @@ impl OnLink for Ipv6Addr {
     }
 }
 
-/// Sends a ping from a host on the first link. Returns whether it is answered, and the drop reason if not.
+/// Sends a ping from a host on the first link. Returns whether it is answered, and the reasons of drops.
 fn ping<A: OnLink>(lab: &mut Lab, to: A, from: A) -> (bool, Vec<&'static str>) {
     let drops = |lab: &Lab| lab.router.graph().stats().dropped();
     let before = drops(lab);
@@ -70,7 +70,7 @@ fn lab<A: OnLink>() -> Lab {
     lab
 }
 
-/// Checks that the router no longer uses its former address on the second link.
+/// Checks that the router no longer uses the address that it had on the second link.
 fn is_nobodys<A: OnLink>(lab: &mut Lab) {
     assert_eq!(own(lab, 0, A::at(1, 1)), (false, Some(A::at(0, 1))));
     assert!(!ping(lab, A::at(1, 1), A::at(0, 2)).0);
@@ -113,7 +113,7 @@ fn an_address_moved_to_another_vrf_is_own_only_there() {
     goes_to_another_vrf::<Ipv6Addr>();
 }
 
-/// A link-local address cannot be removed before its interface moves to another VRF.
+/// A link-local address cannot be removed before its interface moves to another VRF, so it moves with the interface.
 #[test]
 fn a_link_local_address_moves_to_another_vrf_with_its_interface() {
     let mut lab = lab::<Ipv4Addr>();
@@ -131,16 +131,14 @@ fn a_link_local_address_moves_to_another_vrf_with_its_interface() {
     assert_eq!((own(&lab, 0, scoped).0, own(&lab, fib, scoped).0), (false, true));
 }
 
-/// Sends a ping that arrives on the first link and is forwarded to the second one. Returns the drop reasons if it is
-/// not.
+/// Sends a ping that arrives on the first link. Returns the reasons of drops unless it is forwarded to the second link.
 fn forwarded(lab: &mut Lab, from: Ipv4Addr, to: Ipv4Addr) -> Result<(), Vec<&'static str>> {
     lab.sent(1);
     let (_, reasons) = ping(lab, to, from);
     if lab.sent(1).is_empty() { Err(reasons) } else { Ok(()) }
 }
 
-/// The default route does not apply to IPv4 link-local addresses (RFC 3927 section 7). Connected networks and other
-/// configured routes do.
+/// The default route is not used for IPv4 link-local addresses (RFC 3927 section 7). Connected networks and other configured routes are.
 #[test]
 fn ipv4_link_local_is_forwarded_only_by_configured_routes() {
     let mut lab = lab::<Ipv4Addr>();

@@ -1,4 +1,4 @@
-//! The router's own pings: the main thread sends echo requests, and workers punt the replies.
+//! Pings by the router itself: the main thread sends echo requests, and workers punt the replies.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,15 +13,14 @@ use super::{Routed, Router, RouterError};
 use crate::Unused;
 use crate::ip::{Address, Packets, Path};
 
-/// Maximum number of pings at once.
+/// Maximum number of active pings.
 const SESSIONS: usize = 64;
-/// Per ping, the maximum number of requests without a reply, and of replies not taken yet.
+/// Maximum number of requests without a reply, and maximum number of replies that have not been taken, for each ping.
 const WAITING: usize = 256;
-/// Maximum number of lookups from VRF to VRF on the way to an interface.
+/// Maximum number of VRFs that are looked up to find the output interface.
 const MAX_HOPS: usize = 8;
 
-/// Returns the maximum number of data bytes in an echo request to `destination`: the maximum of the header's length
-/// field, minus headers.
+/// Returns the maximum number of data bytes in an echo request to `destination`, as limited by the length field of the IP header.
 fn most(destination: IpAddr) -> usize {
     let counted = match destination {
         IpAddr::V4(_) => Ipv4Header::LEN + IcmpHeader::LEN,
@@ -30,8 +29,8 @@ fn most(destination: IpAddr) -> usize {
     usize::from(u16::MAX) - counted
 }
 
-/// Returns the maximum number of data bytes in an IPv4 echo request over a link with this MTU. A packet is cut into
-/// at most [`FRAME_SIZE`] fragments.
+/// Returns the maximum number of data bytes in an IPv4 echo request over a link with this MTU, because a packet is cut into at most
+/// [`FRAME_SIZE`] fragments.
 fn most_in_fragments(mtu: u16) -> usize {
     let each = usize::from(mtu).saturating_sub(Ipv4Header::LEN) & !7;
     (each * FRAME_SIZE).saturating_sub(IcmpHeader::LEN)
@@ -42,7 +41,7 @@ fn most_in_fragments(mtu: u16) -> usize {
 pub struct PingTarget {
     /// The destination.
     pub address: IpAddr,
-    /// The interface of its link, for a link-local address.
+    /// The interface on whose link the destination is, if the address is link-local.
     pub interface: Option<u32>,
 }
 
@@ -52,7 +51,7 @@ impl<A: Into<IpAddr>> From<A> for PingTarget {
     }
 }
 
-/// A reply to one of the router's own pings.
+/// A reply to a ping by the router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PingReply {
     /// Sequence number of the request.
@@ -61,7 +60,7 @@ pub struct PingReply {
     pub from: IpAddr,
     /// Length of ICMP header and data, in bytes.
     pub bytes: usize,
-    /// Time to live of the reply on arrival.
+    /// Time to live (hop limit) with which the reply arrived.
     pub ttl: u8,
     /// Round-trip time.
     pub rtt: Duration,
@@ -72,7 +71,7 @@ pub struct PingReply {
 pub(crate) struct Pings {
     sessions: BTreeMap<u16, Session>,
     last: u16,
-    /// Identification of the last IPv4 request, shared by all pings: fragments of two requests must not be mixed up.
+    /// Identification of the last IPv4 request. All pings share it, so that fragments of different requests are not mixed up.
     datagram: u16,
 }
 
@@ -81,18 +80,18 @@ struct Session {
     source: IpAddr,
     to: PingTarget,
     size: usize,
-    /// Sequence number and time of each request without a reply, the oldest first.
+    /// Sequence number and send time of each request without a reply, the oldest first.
     sent: VecDeque<(u16, u64)>,
     replies: VecDeque<PingReply>,
 }
 
 impl Router {
-    /// Starts a ping of `to` in a VRF, with `size` bytes of data per request. Without `source`, requests use an address
-    /// of their output interface. Returns the identifier of the ping, valid until [`Router::ping_stop`].
+    /// Starts a ping of `to` in a VRF, with `size` bytes of data per request. Without `source`, requests are sent from an address of their
+    /// output interface. Returns the identifier of the ping, which is valid until [`Router::ping_stop`].
     ///
     /// # Errors
-    /// If there is no such VRF, no route covers the destination, the source address is not the router's, the router has no address, a request
-    /// would be too large, or too many pings are active.
+    /// If there is no such VRF, no route covers the destination, `source` is not the router's, the router has no address, a request would
+    /// be too large, or too many pings are active.
     pub fn ping_start(
         &mut self,
         table: u32,
@@ -120,7 +119,7 @@ impl Router {
         Ok(id)
     }
 
-    /// Returns the source address for requests of `size` bytes.
+    /// Returns the source address for requests with `size` bytes of data, and checks that such requests can be sent.
     fn ping_source<A: Routed>(
         &self,
         fib: u16,
@@ -165,7 +164,8 @@ impl Router {
         found.map_err(|why| tentative().unwrap_or(why))
     }
 
-    /// Returns the reason for a missing source address if the router is still testing the address for duplicates (RFC 4862 5.4).
+    /// If no source address was found because the router is still testing an address for duplicates (RFC 4862 section 5.4), returns an
+    /// error that says so.
     fn tentative_source<A: Routed>(
         &self,
         fib: u16,
@@ -184,7 +184,7 @@ impl Router {
         )))
     }
 
-    /// Sends request number `seq` of a ping at `now` (nanoseconds of the monotonic clock).
+    /// Sends request number `seq` of a ping. `now` is in nanoseconds of the monotonic clock.
     ///
     /// # Errors
     /// If there is no such ping, no buffer is free, or the worker's ring is full.
@@ -225,12 +225,13 @@ impl Router {
         self.pings.sessions.get_mut(&id).map_or_else(Vec::new, |s| s.replies.drain(..).collect())
     }
 
-    /// Ends a ping; later replies are dropped. No effect on a ping that has ended.
+    /// Ends a ping. Replies that arrive later are dropped. If the ping has already ended, nothing happens.
     pub fn ping_stop(&mut self, id: u16) {
         self.pings.sessions.remove(&id);
     }
 
-    /// Returns the output interface to `destination` (`None`: the router itself), and the neighbour on it.
+    /// Returns the output interface to `destination`, and the next hop or the destination on its link. The interface is `None` if the
+    /// destination is the router itself.
     fn egress<A: Routed>(&self, fib: u16, destination: A) -> Result<(Option<u32>, A), RouterError> {
         let refused = |why: &str| RouterError(format!("{destination} cannot be pinged: {why}"));
         let mut table = fib;
@@ -244,8 +245,8 @@ impl Router {
             let Some(path) = end.or_else(|| to.list.paths().next()) else { continue };
             return match path {
                 Path::Via { next_hop, interface } => {
-                    let next_hop =
-                        A::of(next_hop).ok_or_else(|| refused("its next hop is of the other family"))?;
+                    let next_hop = A::of(next_hop)
+                        .ok_or_else(|| refused("its next hop is of the other address family"))?;
                     let interface = interface.or_else(|| self.near.connected(table, next_hop.into()));
                     Ok((interface, next_hop))
                 }
@@ -270,8 +271,8 @@ impl Router {
         Err(refused("its routes form a loop between tables"))
     }
 
-    /// Returns the source address: one in the network of the next hop, otherwise the first of the interface, otherwise
-    /// the first in the VRF.
+    /// Returns the source address to use: an address in the network of `near`, otherwise the first of the interface, otherwise the first in
+    /// the VRF. `near` is the next hop or the destination on the interface's link.
     fn source_towards<A: Routed>(&self, fib: u16, interface: Option<u32>, near: A) -> Result<A, RouterError> {
         let own = A::side(self).own.get();
         if interface.is_none() && own.contains(fib, near.to_bits()) {
@@ -289,12 +290,12 @@ impl Router {
 /// Handles an echo reply that a worker punted.
 ///
 /// # Errors
-/// If no ping waits for it.
+/// If no ping waits for the reply.
 pub(crate) fn reply(router: &mut Router, now: u64, _worker: usize, p: &mut Packet<'_>) -> Result<(), Unused> {
     note(&mut router.pings, now, p.bytes(), p.total_len()).ok_or(Unused::NoPing)
 }
 
-/// The header fields of a reply.
+/// The header fields of an echo reply that the router needs.
 struct Header {
     src: IpAddr,
     dst: IpAddr,
@@ -312,8 +313,8 @@ fn header(l3: &[u8]) -> Option<Header> {
     Some(Header { src: ip.src().into(), dst: ip.dst().into(), hops: ip.ttl(), icmp_at: ip.header_len() })
 }
 
-/// Stores the reply in its ping; `None` if no ping waits for it. `l3` is its first segment, `total` its length in
-/// bytes.
+/// Stores an echo reply in its ping; `None` if no ping waits for it. `l3` is the reply's first segment from the IP header on, and `total`
+/// the length of the reply in bytes.
 fn note(pings: &mut Pings, now: u64, l3: &[u8], total: usize) -> Option<()> {
     let ip = header(l3)?;
     // Echo fields are at the same offsets in ICMP and ICMPv6.

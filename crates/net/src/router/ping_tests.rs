@@ -1,4 +1,4 @@
-//! The router's own pings.
+//! Tests of pings by the router itself.
 
 use buf::Held;
 use drivers::pktgen;
@@ -35,13 +35,13 @@ fn device(router: &mut Router, name: &str) -> u32 {
     index
 }
 
-/// A reply as a worker punts it.
+/// Returns an echo reply as a worker punts it.
 fn punted(router: &mut Router, src: &str, dst: &str, id: u16, seq: u16) -> Held {
     let builder = PacketBuilder::ipv4(addr(src), addr(dst)).ttl(61).payload(&[0; 10]);
     router.packet(&builder.icmp(kind::ECHO_REPLY, 0, u32::from(id) << 16 | u32::from(seq)).build()).unwrap()
 }
 
-/// Returns the source address of a ping's requests, while the ping is active.
+/// Returns the source address of a ping's requests; `None` if the ping is not active.
 fn source(router: &Router, id: u16) -> Option<IpAddr> {
     router.pings.sessions.get(&id).map(|s| s.source)
 }
@@ -87,7 +87,8 @@ fn requests_of_any_size_are_sent_whole_or_in_fragments() {
     assert_eq!(router.pool.stats().used, 0);
 }
 
-/// Creates a lab whose interfaces have an IPv4 or an IPv6 address, with a known neighbour on the left.
+/// Creates a lab. Its first interface has the address `own`, and `to` is a known neighbor there; the second
+/// interface has an address of the same family.
 fn lab(own: IpAddr, to: IpAddr) -> Lab {
     let other = |address: IpAddr| match address {
         IpAddr::V4(_) => ip("10.9.9.1"),

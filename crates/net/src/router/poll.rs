@@ -1,4 +1,4 @@
-//! The main thread's turn: punted packets, expired timers, and work left over from changes.
+//! A turn of the main thread: it handles punted packets, expired timers, and work left over from changes.
 
 use std::collections::HashMap;
 
@@ -15,16 +15,16 @@ use crate::Unused;
 use crate::ip::{Source, SourceNames};
 use crate::setting::{Attached, Setting, Settings};
 
-/// Maximum number of punted packets per turn, so that commands do not wait long.
+/// Maximum number of punted packets handled in one turn, so that commands do not wait long.
 const TURN: usize = 256;
 
-/// A feature's handler for packets punted for one reason.
+/// A feature's handler for packets that are punted for one reason. `now` is in nanoseconds of the monotonic clock.
 ///
 /// # Errors
-/// Returns why the packet changes nothing.
+/// Returns the reason why the packet changes nothing.
 pub type PuntHandler = fn(&mut Router, now: u64, worker: usize, &mut Packet<'_>) -> Result<(), Unused>;
 
-/// Connections between features and the main thread, filled while the graph is built.
+/// What features declare for the main thread while the graph is built.
 pub struct Hooks {
     handlers: HashMap<PuntReason, PuntHandler>,
     inject: HashMap<&'static str, EdgeId>,
@@ -40,7 +40,7 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// Creates empty hooks. Tables are read within sections of `domain`; `buffers` is the number of packet buffers.
+    /// Creates empty hooks. Settings are read within sections of `domain`. `buffers` is the number of packet buffers.
     pub fn new(domain: &Domain, buffers: usize) -> Hooks {
         Hooks {
             handlers: HashMap::new(),
@@ -57,20 +57,21 @@ impl Hooks {
         }
     }
 
-    /// Returns the number of packet buffers at the start.
+    /// Returns the number of packet buffers that the router has at the start.
     pub fn buffers(&self) -> usize {
         self.buffers
     }
 
-    /// Declares a setting of interfaces, unless declared already. Returns the handle for nodes.
+    /// Declares a setting of interfaces, unless it is declared already. Returns the handle by which nodes read it.
     ///
     /// # Errors
-    /// If its address space cannot be reserved.
+    /// If address space for the setting cannot be reserved.
     pub fn setting<T: Setting>(&mut self) -> Result<Attached<T>, GraphError> {
         self.settings.declare().map_err(|e| GraphError(format!("{}: {e}", T::COUNTED)))
     }
 
-    /// Declares a punt reason, with its limit in packets per second and worker, and its handler.
+    /// Declares a punt reason with the name `name`. Each worker punts at most `rate` packets per second for it; `handler` handles them on
+    /// the main thread.
     pub fn punt(
         &mut self,
         b: &mut Builder,
@@ -83,11 +84,10 @@ impl Hooks {
         reason
     }
 
-    /// Declares a source of routes, with its distance (1 to 253): see [`Source`]. The feature then adds routes with
-    /// [`Router::add_route_from`].
+    /// Declares a source of routes. `distance` is 1 to 253: see [`Source`]. The feature then adds routes with [`Router::add_route_from`].
     ///
     /// # Errors
-    /// If the name is taken, the distance is one of the router's own sources', or there are too many sources.
+    /// If the name is taken, the distance belongs to one of the router's own sources, or there are too many sources.
     pub fn source(&mut self, name: &'static str, distance: u8) -> Result<Source, GraphError> {
         self.sources.register(name, distance)
     }
@@ -95,7 +95,7 @@ impl Hooks {
     /// Lets the main thread send packets to `node` (see [`Router::send`]).
     ///
     /// # Errors
-    /// If too many nodes are declared this way.
+    /// If there are too many nodes that the main thread can send packets to.
     pub fn inject(&mut self, b: &mut Builder, node: &'static str) -> Result<(), GraphError> {
         self.inject.insert(node, b.inject_to(node)?);
         Ok(())
@@ -103,8 +103,8 @@ impl Hooks {
 }
 
 impl Router {
-    /// Handles punted packets, timers that expire by `now` (nanoseconds of the monotonic clock), the turns of features,
-    /// and routes that follow interface changes. Returns true if there may be more to do at once.
+    /// Makes a turn of the main thread: handles punted packets, timers that have expired by `now` (nanoseconds of the monotonic clock), the
+    /// turns of features, and routes to be updated after interface changes. Returns true if there may be more to do at once.
     pub fn poll(&mut self, now: u64) -> bool {
         self.wake.clear();
         self.now = now;
@@ -134,7 +134,7 @@ impl Router {
         more || handled >= TURN
     }
 
-    /// Gives a punted packet to the handler of its reason, and counts the outcome.
+    /// Passes a punted packet to the handler for its reason, and counts the result.
     pub(super) fn punted(&mut self, now: u64, worker: usize, reason: PuntReason, mut held: Held) {
         let mut packet = held.packet();
         let interface = packet.rx_if();
@@ -146,8 +146,8 @@ impl Router {
         self.outcomes.done(reason, interface, unused);
     }
 
-    /// Sends a packet into a worker's graph, at a node that a feature declared with [`Hooks::inject`]. Returns `false`
-    /// if it cannot be sent; it is then dropped.
+    /// Sends a packet into a worker's graph at `node`, which a feature must have declared with [`Hooks::inject`]. Returns false if the
+    /// packet could not be sent and was dropped.
     pub fn send(&mut self, worker: usize, node: &str, packet: Held) -> bool {
         let (edge, port) = (self.hooks.inject.get(node), self.ports.get_mut(worker));
         let refused = match edge.zip(port) {
@@ -160,14 +160,14 @@ impl Router {
         false
     }
 
-    /// Returns a packet of the router's own with these bytes, in as many buffers as needed; `None` if too few are free.
+    /// Returns a packet of the router's own with these bytes, in as many buffers as they need. `None` if too few buffers are free.
     pub fn packet(&mut self, bytes: &[u8]) -> Option<Held> {
         let reserve = self.workers();
         let needed = bytes.len().div_ceil(DATA_ROOM).max(1);
         if self.bufs.has(needed + reserve) { self.last_packet(bytes) } else { None }
     }
 
-    /// Like [`packet`](Self::packet), but may use the reserve of one buffer per worker, kept for messages that free
+    /// Like [`packet`](Self::packet), but may use the reserve of one buffer per worker. The reserve is for messages that make workers free
     /// buffers.
     pub fn last_packet(&mut self, bytes: &[u8]) -> Option<Held> {
         let mut held = Held::alloc(&mut self.bufs)?;
@@ -180,7 +180,7 @@ impl Router {
         None
     }
 
-    /// Returns the time of the last turn, in nanoseconds of the monotonic clock, which is also the workers' clock.
+    /// Returns the time of the last turn, in nanoseconds of the monotonic clock. The workers use the same clock.
     pub fn now(&self) -> u64 {
         self.now
     }

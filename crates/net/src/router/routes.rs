@@ -1,4 +1,4 @@
-//! Routes, and how their paths resolve.
+//! Routes, and the resolution of their paths.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::ip::{
     Affected, ForwardingKind, IpPrefix, Object, Path, PathList, Prefix, Resolver, RouteError, Source, Track,
 };
 
-/// Maximum number of routes updated before an interface change returns: a few hundred microseconds of work.
+/// Maximum number of routes that are updated before a change of an interface returns: a few hundred microseconds of work.
 const VISITS_AT_ONCE: usize = 1024;
 /// Number of routes updated between two checks of the clock.
 const VISITS: usize = 64;
@@ -24,7 +24,7 @@ impl Neighborhood {
         self.usable(interface) && self.interfaces.get(interface).is_some_and(InterfaceInfo::sends)
     }
 
-    /// Returns the usable interface of this VRF whose connected network contains `address`.
+    /// Returns the interface of this VRF that has a connected network with `address` in it, if the interface is usable.
     pub(crate) fn connected(&self, fib: u16, address: IpAddr) -> Option<u32> {
         self.interfaces.with_network_of(fib, address).map(|i| i.index).filter(|i| self.usable(*i))
     }
@@ -76,11 +76,11 @@ impl Resolver for Neighborhood {
 }
 
 impl Router {
-    /// Adds the operator's route, or replaces its paths.
+    /// Adds a static route, or replaces its paths.
     ///
     /// # Errors
-    /// If the VRF does not exist, a next hop is not of the prefix's family, or there is no room or
-    /// [memory](Self::route_memory).
+    /// If the VRF does not exist, a next hop is not of the prefix's family, the tables are full, or the
+    /// [memory for routes](Self::route_memory) is used up.
     pub fn add_route(
         &mut self,
         fib: u16,
@@ -90,7 +90,7 @@ impl Router {
         self.add_route_from(Source::STATIC, fib, prefix, list)
     }
 
-    /// Adds a route of a source, or replaces its paths.
+    /// Adds a route of `source`, or replaces its paths.
     ///
     /// # Errors
     /// As [`add_route`](Self::add_route).
@@ -167,18 +167,18 @@ impl Router {
         Ok(())
     }
 
-    /// Removes the operator's route, and returns its paths.
+    /// Removes a static route. Returns its paths.
     ///
     /// # Errors
-    /// If the operator has no such route.
+    /// If there is no such static route.
     pub fn remove_route(&mut self, fib: u16, prefix: impl Into<IpPrefix>) -> Result<PathList, RouterError> {
         self.remove_route_from(Source::STATIC, fib, prefix)
     }
 
-    /// Removes a source's route, and returns its paths.
+    /// Removes a route of `source`. Returns its paths.
     ///
     /// # Errors
-    /// If the source has no such route.
+    /// If `source` has no such route.
     pub fn remove_route_from(
         &mut self,
         source: Source,
@@ -204,10 +204,10 @@ impl Router {
         Ok(list)
     }
 
-    /// Tracks the route to a destination from now on, as a tunnel does for its remote end.
+    /// Starts tracking the route to a destination, as a tunnel does for its remote end.
     ///
     /// # Errors
-    /// If the VRF does not exist, or there is no room.
+    /// If the VRF does not exist, or the tables are full.
     pub fn track(&mut self, fib: u16, to: IpAddr) -> Result<Track, RouterError> {
         match to {
             IpAddr::V4(to) => self.track_of(fib, to),
@@ -220,7 +220,7 @@ impl Router {
         Ok(side.routes.track(fib, to, near)?)
     }
 
-    /// Stops tracking a destination. Workers may still use its object until a grace period has passed.
+    /// Stops tracking a destination. Workers may use the track's forwarding object until a grace period has passed.
     pub fn untrack(&mut self, track: Track) {
         match track.is_of::<Ipv4Addr>() {
             true => self.ip4.routes.untrack(track, &mut self.near),
@@ -228,7 +228,8 @@ impl Router {
         }
     }
 
-    /// True if packets to a tracked destination can leave.
+    /// True if the path to a tracked destination is resolved. This includes routes that drop packets or report them as unreachable. Paths
+    /// that lead to a feature's own entry do not count.
     pub fn leads(&self, track: &Track) -> bool {
         match track.is_of::<Ipv4Addr>() {
             true => self.ip4.routes.leads(track),
@@ -236,8 +237,8 @@ impl Router {
         }
     }
 
-    /// Resolves again every path that depends on these interfaces or networks, after they changed. Routes follow, many
-    /// of them in later turns.
+    /// Resolves all paths again that depend on these interfaces or networks, after a change. The routes of these paths are updated too,
+    /// many of them in later turns.
     pub(crate) fn resolve_again(&mut self, what: Affected) {
         self.resolve_again_of::<Ipv4Addr>(what.clone());
         self.resolve_again_of::<Ipv6Addr>(what);
@@ -254,8 +255,8 @@ impl Router {
         self.sync_off_link(Prefix::<A>::DEFAULT);
     }
 
-    /// Frees the indexes of removed interfaces, once no path leads to them. An interface that reuses such an index is
-    /// queued, until no worker can be on such a path.
+    /// Frees the indexes of removed interfaces, once no path leads to them. If a new interface has already reused such an index, queues
+    /// this interface until no worker can still use such a path.
     pub(super) fn free_indices(&mut self) {
         if self.ip4.routes.asks() || self.ip6.routes.asks() {
             return;
@@ -268,8 +269,8 @@ impl Router {
         }
     }
 
-    /// Makes interfaces with a reused index usable, once no packet for the former interface is on its way. Returns true
-    /// if some still wait.
+    /// Makes interfaces with a reused index usable, once no packet for the removed interface can be in the graph. Returns true if some
+    /// interfaces still wait.
     fn admit_heirs(&mut self) -> bool {
         while let Some((_, index)) = self.heirs.pop_front_if(|(mark, _)| self.domain.passed(*mark)) {
             // It may be removed itself by now, with its index reused again.
@@ -285,7 +286,7 @@ impl Router {
         !self.heirs.is_empty()
     }
 
-    /// Updates recursive paths after a route change. In most routers this finishes at once.
+    /// Updates recursive paths after a route change. Usually this completes at once; otherwise later turns do the rest.
     pub(super) fn follow_first<A: Routed>(&mut self) {
         let (side, near) = A::side_mut(self);
         if side.routes.follows() && side.routes.settle(VISITS_AT_ONCE, near) {
@@ -293,13 +294,13 @@ impl Router {
         }
     }
 
-    /// True while paths hold adjacencies that a worker may still be about to use.
+    /// True while paths hold adjacencies that a worker may still use.
     pub fn waits_for_workers(&self) -> bool {
         self.ip4.routes.waits_for_workers() || self.ip6.routes.waits_for_workers()
     }
 
-    /// Updates routes after path changes, and adjacencies after interface changes, for one slice of time. Returns true
-    /// if work is left. Part of every [`poll`](Self::poll).
+    /// Updates routes after path changes, and adjacencies after interface changes, for a limited time. Returns true if work is left. Every
+    /// [`poll`](Self::poll) calls it.
     pub fn settle_routes(&mut self) -> bool {
         let start = Instant::now();
         let Router { ip4, ip6, near, .. } = self;

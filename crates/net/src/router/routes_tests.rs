@@ -1,4 +1,4 @@
-//! Routes that change while a worker uses them.
+//! Tests of routes that change while a worker uses them.
 
 use std::net::Ipv4Addr;
 
@@ -16,7 +16,7 @@ use crate::{Tables, install};
 
 const PEER: Mac = Mac([2, 0, 0, 0, 0, 9]);
 
-/// A router with a generator on pg0 that sends to 10.9.0.1 and .2, and sinks on pg1 and pg2.
+/// Creates a router with a generator on pg0 that sends to 10.9.0.1 and 10.9.0.2, and with sinks on pg1 and pg2.
 fn router() -> (Router, Vec<graph::Worker>, Vec<pktgen::Sink>) {
     router_of(install)
 }
@@ -73,13 +73,14 @@ fn a_route_that_changes_loses_no_packet() {
     assert!(sinks[1].packets() > 0 && sinks[2].packets() > 0, "both ways were taken");
 }
 
-/// The route sources of two routing protocols, declared by a feature.
+/// The route sources of two routing protocols, as a feature would declare them.
 struct Protocols {
     bgp: Source,
     ospf: Source,
 }
 
-/// A router with a loopback interface on 10.1.0.1/16, and its sources: the operator, and those of the feature.
+/// Creates a router with a loopback interface that has the address 10.1.0.1/16. Returns it with its sources: static routes, and those of
+/// the feature.
 fn with_protocols() -> (Router, [Source; 3]) {
     let install = |b: &mut graph::Builder, t: &Tables, hooks: &mut Hooks| {
         install(b, t, hooks)?;
@@ -112,7 +113,7 @@ fn routes_of_a_feature_have_a_name_and_the_memory_limit() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// In any order of additions, the source with the lowest distance and a path that resolves wins.
+    /// In any order of additions, the source with the lowest distance among those with a resolved path wins.
     #[test]
     fn the_resolved_source_with_the_lowest_distance_wins(
         changes in prop::collection::vec((0..3usize, 0..2u8, prop::option::of(0..3u8)), 1..60),
@@ -238,7 +239,7 @@ fn a_neighbor_behind_an_attached_route_gets_a_host_route() {
     assert!(router.routes::<Ipv4Addr>().lookup(0, host).is_none(), "it goes with the route that resolves it");
 }
 
-/// Many routes follow their interface in slices. Meanwhile every packet takes a valid path, or is dropped with a
+/// When an interface changes, many routes are updated some at a time. Meanwhile, every packet takes a valid path or is dropped with a
 /// reason.
 #[test]
 fn many_routes_follow_an_interface_in_slices() {
@@ -274,7 +275,7 @@ fn many_routes_follow_an_interface_in_slices() {
     }
 }
 
-/// Returns the next hop and interface of a route's adjacency, if it has one.
+/// Returns the next hop and the interface of the adjacency of the route to `to`, if it has one.
 fn leads_to(router: &Router, to: &str) -> Option<(Ipv4Addr, u32)> {
     let (_, _, found) = router.routes::<Ipv4Addr>().lookup(0, to.parse().unwrap())?;
     let Some(Object::Adjacency(index)) = found.resolved else { return None };
@@ -289,7 +290,7 @@ fn by(text: &str) -> Path {
     Path::Via { next_hop: text.parse().unwrap(), interface: None }
 }
 
-/// Returns the reason why a path over this next hop is unresolved.
+/// Returns the reason why a recursive path with this next hop is unresolved.
 fn lost(router: &Router, text: &str) -> Option<Lost> {
     let state = router.routes::<Ipv4Addr>().path(0, by(text)).unwrap();
     assert!(state.resolved.is_none());
@@ -386,7 +387,7 @@ fn circular_and_too_deep_recursive_routes_are_unresolved() {
     assert_eq!(lost(&router, "100.0.1.1"), Some(Lost::TooFar));
 }
 
-/// Few next hops, but eight times as many paths with each step: visiting all of them would take minutes.
+/// There are few next hops, but each step has eight times as many paths as the one before. Visiting all of them would take minutes.
 #[test]
 fn branching_recursive_routes_resolve_in_bounded_time() {
     let (mut router, _workers, _) = router();
@@ -454,8 +455,8 @@ fn the_memory_limit_refuses_only_new_routes() {
     router.add_route(0, to(refused.0), Path::Drop).unwrap();
 }
 
-/// An interface with very many next hops is removed. While paths lead to it, its index is not reused, or the interface
-/// that must reuse it is not used. Paths are still resolved in slices.
+/// An interface with very many next hops is removed. While paths lead to it, its index is not reused or, if a new interface must reuse the
+/// index, that interface is not used. Paths are still resolved some at a time.
 #[test]
 fn an_index_is_reused_only_after_its_last_path() {
     const HOPS: u32 = 2000;
@@ -500,7 +501,7 @@ fn an_index_is_reused_only_after_its_last_path() {
     }
 }
 
-/// The MTU and Ethernet address of an interface with very many next hops change: no step updates all of them.
+/// The MTU and the Ethernet address of an interface with very many next hops change. No turn updates all adjacencies.
 #[test]
 fn adjacencies_follow_their_interface_in_slices() {
     const HOPS: u32 = 4000;
@@ -534,7 +535,7 @@ fn adjacencies_follow_their_interface_in_slices() {
     assert!(!router.adjacencies().is_stale());
 }
 
-/// Very many next hops go: their adjacencies are freed some at a time, and finally all of them.
+/// Very many next hops are removed. Their adjacencies are freed some at a time, and in the end all of them are freed.
 #[test]
 fn adjacencies_of_removed_routes_are_freed_in_slices() {
     const HOPS: u32 = 8000;

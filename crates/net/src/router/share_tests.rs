@@ -1,4 +1,4 @@
-//! Routes with several paths, under traffic of many flows.
+//! Tests of routes with several paths and packets of many flows.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -13,19 +13,19 @@ use crate::ip::{Address, IpPrefix, Path, PathList, Prefix4, Weighted};
 use crate::testing::turn;
 
 const PEER: Mac = Mac([2, 0, 0, 0, 0, 9]);
-/// Flows to 20.0.0.1, each with a source port of its own, from 1 on.
+/// Number of flows to 20.0.0.1. Their source ports are 1 to this number.
 const FLOWS: u16 = 4096;
 /// The offset of the source port in a packet.
 const PORT: usize = 34;
 
-/// A router that receives all flows repeatedly on pg0, and has three output interfaces.
+/// A router that repeatedly receives packets of all flows on pg0, and has three other interfaces to send them on.
 struct Lab {
     router: Router,
     worker: graph::Worker,
     sinks: Vec<pktgen::Sink>,
 }
 
-/// The output of each flow, by source port.
+/// The output interface of each flow, by source port.
 type Ways = BTreeMap<u16, usize>;
 
 impl Lab {
@@ -64,7 +64,7 @@ impl Lab {
         self.router.add_route(0, prefix(), list).unwrap();
     }
 
-    /// Sends some packets of each flow. All packets of one flow must take the same path.
+    /// Lets the router forward some packets of each flow. All packets of one flow must leave by the same interface.
     fn ways(&mut self) -> Ways {
         let mut ways = Ways::new();
         self.sinks.iter().for_each(|sink| sink.keep(usize::MAX));
@@ -82,7 +82,7 @@ impl Lab {
     }
 }
 
-/// Returns the number of flows per path.
+/// Returns the number of flows on each interface.
 fn count(ways: &Ways) -> [usize; 4] {
     ways.values().fold([0; 4], |mut count, way| {
         count[*way] += 1;
@@ -144,8 +144,8 @@ fn a_removed_path_moves_only_its_own_flows() {
     assert!(lab.router.routes::<Ipv4Addr>().lookup(0, Ipv4Addr::new(20, 0, 0, 1)).is_none());
 }
 
-/// Two routes with the same paths share one object. A route that joins them with active flows keeps those flows on
-/// their paths.
+/// Two routes with the same paths share one object. If a route with active flows gets these paths, its flows on paths that it keeps do not
+/// move.
 #[test]
 fn a_route_that_shares_an_object_keeps_its_flows() {
     let mut lab = Lab::new();

@@ -1,4 +1,4 @@
-//! Router state that exists once per address family.
+//! The state of the router that exists once for each address family.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,29 +13,27 @@ use crate::ip::{Address, ForwardingWriters, OwnAddresses, Path, Prefix, Routes};
 use crate::nd::Standing;
 use crate::neighbor::{Action, Family, Neighbors};
 
-/// Router state of one address family.
+/// The state of the router for one address family.
 pub struct Side<A: Family> {
     pub(super) routes: Routes<A>,
     pub(super) own: Writer<OwnAddresses<A>>,
-    /// True if interface addresses differ from `own`, until the router [publishes](Router::publish_own) them later in
-    /// the turn.
+    /// True if interface addresses have changed since `own` was [published](Router::publish_own). This happens later in the turn.
     pub(super) own_changed: bool,
-    /// Routes derived from interface addresses, by interface.
+    /// Routes that follow from interface addresses, by interface.
     pub(super) connected: BTreeMap<u32, Vec<Connected<A>>>,
-    /// The MAC and addresses already announced, by interface that is up.
+    /// The Ethernet address and the IP addresses that have been announced, for each interface that is up.
     pub(super) announced: BTreeMap<u32, (Mac, Vec<Address<A>>)>,
-    /// Neighbours whose address is outside their interface's networks. Whether they have a host route depends on other
-    /// routes.
+    /// Neighbors whose address is outside their interface's networks. Other routes decide whether they have a host route.
     pub(super) off_link: BTreeSet<(A, u32)>,
-    /// Time when the main thread asks the workers to release packets whose next hop was never resolved.
+    /// Time at which the main thread tells the workers to drop packets that waited too long.
     pub(super) sweep_at: Option<u64>,
 }
 
-/// A route derived from an interface address: VRF, prefix and path.
+/// A route that follows from an interface address: VRF, prefix and path.
 pub(super) type Connected<A> = (u16, Prefix<A>, Path);
 
 impl<A: Family> Side<A> {
-    /// Creates the state, empty except for VRF 0.
+    /// Creates the state, which has only VRF 0 with its special-purpose routes.
     ///
     /// # Errors
     /// If there is no memory for the tables.
@@ -53,23 +51,23 @@ impl<A: Family> Side<A> {
     }
 }
 
-/// An address family that a router routes.
+/// An address family that the router can forward.
 pub trait Routed: Family {
-    /// Returns the router's state of this family.
+    /// Returns the router's state for this family.
     fn side(router: &Router) -> &Side<Self>;
-    /// Returns the router's state of this family, mutable, and the state that resolves its paths.
+    /// Returns the router's state for this family, and the state by which its paths are resolved; both mutable.
     fn side_mut(router: &mut Router) -> (&mut Side<Self>, &mut Neighborhood);
-    /// Returns its neighbours.
+    /// Returns its neighbors.
     fn neighbors(near: &Neighborhood) -> &Neighbors<Self>;
-    /// Returns its neighbours, mutable.
+    /// Returns the neighbor table of this family, mutable.
     fn neighbors_mut(near: &mut Neighborhood) -> &mut Neighbors<Self>;
-    /// Returns all addresses of an interface.
+    /// Returns all addresses that an interface has in this family.
     fn all(interface: &InterfaceInfo) -> impl Iterator<Item = Address<Self>>;
-    /// Returns the tentative addresses of an interface: not in use until duplicate address detection ends.
+    /// Returns the addresses of an interface that are not used yet, because duplicate address detection is running for them.
     fn tentative(interface: &InterfaceInfo) -> impl Iterator<Item = Self>;
-    /// Returns the addresses that the router answers for on an interface.
+    /// Returns the addresses of an interface that the router uses and answers for.
     fn own(interface: &InterfaceInfo) -> impl Iterator<Item = Address<Self>>;
-    /// Sends the packets for a neighbour action.
+    /// Sends the packets for an action of the neighbor table.
     fn send(router: &mut Router, action: &Action<Self>);
 }
 

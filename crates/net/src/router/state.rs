@@ -1,7 +1,7 @@
-//! Feature state kept in the router: one value per type, owned by the main thread.
+//! The state of features that is kept in the router: one value of each type, owned by the main thread.
 //!
-//! A feature declares its state while the graph is built ([`Hooks::state`]), and takes the tables for its nodes out of
-//! it. Commands use [`Router::state`] and [`Router::state_mut`].
+//! A feature declares its state while the graph is built ([`Hooks::state`]), and gets from it the tables that its nodes read. Its commands
+//! use [`Router::state`] and [`Router::state_mut`].
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
@@ -34,8 +34,8 @@ fn undeclared<T>() -> String {
 }
 
 impl Hooks {
-    /// Returns the state of a feature, and declares it on the first call. `make` runs once, with the domain in whose
-    /// sections workers read tables.
+    /// Returns the state of a feature; declares it on the first call. Only then, calls `make` with the domain in whose sections workers
+    /// read tables.
     ///
     /// # Errors
     /// If `make` fails.
@@ -55,7 +55,7 @@ impl Router {
     /// Returns the state of a feature.
     ///
     /// # Errors
-    /// If no feature of this router has declared it.
+    /// If no feature of this router has declared this state.
     pub fn state<T: Any + Send>(&self) -> Result<&T, RouterError> {
         self.hooks.states.get().ok_or_else(|| RouterError(undeclared::<T>()))
     }
@@ -63,7 +63,7 @@ impl Router {
     /// Returns the state of a feature, mutable.
     ///
     /// # Errors
-    /// If no feature of this router has declared it.
+    /// If no feature of this router has declared this state.
     pub fn state_mut<T: Any + Send>(&mut self) -> Result<&mut T, RouterError> {
         self.hooks.states.get_mut().ok_or_else(|| RouterError(undeclared::<T>()))
     }

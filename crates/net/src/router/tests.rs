@@ -1,4 +1,4 @@
-//! The control side: what follows from interfaces, addresses and routes, and what workers see.
+//! Tests of the control side: what follows from interfaces, addresses and routes, and what workers find in the tables.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ pub(super) fn device(n: u8) -> (drivers::Device, pktgen::Generator, Sink) {
     pktgen::open(&pktgen::Config { mac: [2, 0, 0, 0, 0, n], mtu: 1500, ..Default::default() })
 }
 
-/// A router whose device `d<n>` has 10.0.n.1/24, for `n` from 0; all up.
+/// Creates a router with `devices` interfaces. Interface `n` (from 0) is called `d<n>`, has the address 10.0.n.1/24, and is up.
 pub(super) fn router(devices: u8) -> Router {
     let mut r = build().0;
     for n in 0..devices {
@@ -55,7 +55,7 @@ pub(super) fn one(list: PathList) -> Path {
     path
 }
 
-/// Returns the route to an address, which has one path. Workers must find the same.
+/// Returns the route to an address. It must have only one path, and workers must find the same route.
 pub(super) fn route(r: &Router, to: &str) -> Option<(Prefix4, Source, Path)> {
     let said = r.ip4.routes.lookup(0, ip(to));
     let mut participant = r.participant();
@@ -70,7 +70,7 @@ pub(super) fn length(r: &Router, to: &str) -> Option<u8> {
     route(r, to).map(|found| found.0.len())
 }
 
-/// Returns the object that workers find for a path.
+/// Returns the object that workers find for routes with this path.
 fn object(r: &Router, path: Path) -> Object {
     Object::from_word(r.tables.ip4.objects.get(r.ip4.routes.path(0, path).unwrap().object))
 }
@@ -83,7 +83,7 @@ fn the_route_of_the_preferred_source_wins() {
     assert_eq!(route(&r, "10.0.0.9").unwrap(), (net, Source::INTERFACE, Path::Attached(0)));
     r.remove_address(0, address("10.0.0.1/24")).unwrap();
     assert_eq!(route(&r, "10.0.0.9").unwrap(), (net, Source::STATIC, via("10.0.1.2", None)));
-    // The operator's route wins over a neighbour's, whichever was added first.
+    // The operator's route wins over a neighbor's, whichever was added first.
     let host = prefix("10.0.1.7/32");
     r.add_neighbor(1, ip("10.0.1.7"), HOST, true).unwrap();
     assert_eq!(route(&r, "10.0.1.7").unwrap(), (host, Source::NEIGHBOR, via("10.0.1.7", Some(1))));
@@ -139,7 +139,7 @@ fn routes_of_a_down_interface_yield_to_shorter_ones() {
     assert_eq!(r.adjacencies().iter().count(), 0);
 }
 
-/// An interface can exist before its device.
+/// An interface can be added before its device is present.
 #[test]
 fn an_interface_waits_for_its_device() {
     let mut r = router(1);
@@ -195,7 +195,7 @@ fn routes_with_one_next_hop_share_an_object() {
     let (_, Object::Adjacency(index)) = before else { panic!("a next hop has an adjacency") };
     assert_eq!(r.adjacencies().iter().map(|(i, _, users)| (i, users)).collect::<Vec<_>>(), [(index, 1)]);
     assert_eq!(r.adjacencies().get(index).unwrap().rewrite, None);
-    // All routes follow the neighbour, because they share its adjacency.
+    // All routes follow the neighbor, because they share its adjacency.
     for mac in [HOST, HOST_2] {
         r.add_neighbor(0, ip("10.0.0.2"), mac, false).unwrap();
         assert_eq!(object_of(&r), before);
@@ -245,7 +245,7 @@ fn two_addresses_may_share_a_network() {
     assert_eq!(paths(&r), [None; 5]);
 }
 
-/// RFC 3021 and RFC 6164: on a link between two routers both addresses are host addresses, and neither is broadcast or
+/// RFC 3021 and RFC 6164: in a network of two addresses, on a link between two routers, both are host addresses. Neither is broadcast or
 /// anycast.
 #[test]
 fn a_network_of_two_has_two_hosts() {
@@ -356,8 +356,8 @@ fn a_vrf_can_be_removed_only_when_unused() {
     assert!(r.ip4.routes.lookup(five, ip("10.7.0.1")).is_none());
 }
 
-/// In any order of events: a neighbour outside its interface's networks has a host route while the best route to it is
-/// attached there.
+/// For any order of events, a neighbor outside its interface's networks has a host route while the best route to it is attached to this
+/// interface.
 #[test]
 fn neighbors_behind_attached_routes_get_a_host_route_in_any_order() {
     let changes: [fn(&mut Router); 4] = [
@@ -389,7 +389,7 @@ fn neighbors_behind_attached_routes_get_a_host_route_in_any_order() {
     }
 }
 
-/// A MAC set by the operator stays with a sub-interface; a sub-interface without one follows its device.
+/// A sub-interface keeps the Ethernet address that the operator sets. A sub-interface without one has the address of its device.
 #[test]
 fn ethernet_addresses_of_sub_interfaces() {
     let mut r = router(1);
@@ -407,7 +407,7 @@ fn ethernet_addresses_of_sub_interfaces() {
     assert_eq!(macs(&r), [Mac([2, 0, 0, 0, 0, 9]); 3]);
 }
 
-/// Returns the whole visible state, as text.
+/// Returns the whole visible state of the router as text, for comparisons.
 fn state(r: &Router) -> String {
     let mut text = String::new();
     for i in r.interfaces() {
@@ -462,7 +462,7 @@ fn a_refused_change_changes_nothing() {
         ("must be 1 to 32", |r| r.add_address(0, address("10.9.0.1/33"))),
         ("cannot be an interface's address", |r| r.add_address(0, address("127.0.0.1/8"))),
         ("cannot be an interface's address", |r| r.add_address(0, address("224.0.0.5/24"))),
-        ("a static neighbour on d0", |r| r.add_address(0, address("10.0.0.2/24"))),
+        ("a static neighbor on d0", |r| r.add_address(0, address("10.0.0.2/24"))),
         ("has no address", |r| r.remove_address(0, address("10.0.0.1/25"))),
         ("not a device", |r| {
             r.add_subinterface("x", 2, Tags { outer_service: false, outer: 5, inner: None }).map(drop)
@@ -472,11 +472,11 @@ fn a_refused_change_changes_nothing() {
         }),
         ("d0 already", |r| r.add_device("d0", device(9).0).map(drop)),
         ("d1 already", |r| r.add_loopback("d1", HOST).map(drop)),
-        ("no neighbours", |r| r.add_neighbor(2, ip("10.0.0.3"), HOST, true)),
-        ("cannot be a neighbour's", |r| r.add_neighbor(0, ip("10.0.0.3"), Mac::BROADCAST, true)),
-        ("cannot be a neighbour's", |r| r.add_neighbor(0, ip("224.0.0.3"), HOST, true)),
+        ("no neighbors", |r| r.add_neighbor(2, ip("10.0.0.3"), HOST, true)),
+        ("cannot be a neighbor's", |r| r.add_neighbor(0, ip("10.0.0.3"), Mac::BROADCAST, true)),
+        ("cannot be a neighbor's", |r| r.add_neighbor(0, ip("224.0.0.3"), HOST, true)),
         ("router's own", |r| r.add_neighbor(0, ip("10.0.0.1"), HOST, true)),
-        ("no such neighbour", |r| r.remove_neighbor(0, ip("10.0.0.3"))),
+        ("no such neighbor", |r| r.remove_neighbor(0, ip("10.0.0.3"))),
         ("no transmit queue", |r| {
             let mut device = device(9).0;
             device.tx.clear();
@@ -509,7 +509,8 @@ fn a_refused_change_changes_nothing() {
     }
 }
 
-/// While a worker forwards, devices and their indexes come and go. Each device must send only packets meant for it.
+/// While a worker forwards packets, devices are added and removed, and their indexes are reused. Each device must send only packets meant
+/// for it.
 #[test]
 fn indexes_are_reused_safely_under_traffic() {
     let (mut r, worker) = build();

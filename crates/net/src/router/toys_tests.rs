@@ -1,4 +1,4 @@
-//! Features with their own interfaces, tracks and port modes: a minimal tunnel and a minimal wire.
+//! Tests of features with their own interfaces, tracks and port modes: a minimal tunnel, and a minimal wire between two links.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,17 +17,17 @@ use crate::interface::{InterfaceKind, InterfaceKindInfo};
 use crate::ip::{Address, ForwardingKind, IpPrefix, Path};
 use crate::router::KindInfo;
 
-/// A host on each link.
+/// The Ethernet addresses of the hosts, one on each link.
 const HOST: [Mac; 2] = [Mac([2, 0, 0, 0, 0xa, 2]), Mac([2, 0, 0, 0, 0xb, 2])];
-/// The far end of the tunnel.
+/// The remote end of the tunnel.
 const FAR: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 const NEAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-/// The object of the track. One test at a time uses it, and holds [`TRACKING`].
+/// The index of the track's object. Only one test at a time uses it, and holds [`TRACKING`] meanwhile.
 static OBJECT: AtomicU32 = AtomicU32::new(0);
 static TRACKING: Mutex<()> = Mutex::new(());
 
-/// IPv4 in IPv4 (RFC 2003): only the outer header.
+/// Encapsulates IPv4 in IPv4 (RFC 2003). It only adds the outer header.
 struct Encapsulate;
 edges! { enum Outer { Follow = "ip4-follow" } }
 
@@ -51,7 +51,7 @@ impl PacketNode for Encapsulate {
     }
 }
 
-/// Sends frames from the first link out of the second one, unchanged.
+/// Sends the frames received on the first link on the second link, unchanged.
 struct Wire;
 edges! { enum Across { Out = "interface-output" } }
 
@@ -66,7 +66,7 @@ impl PacketNode for Wire {
     }
 }
 
-/// The entry of a forwarding kind: its packets follow the track.
+/// The node of a forwarding kind. It sends packets where the track leads.
 struct Entry;
 
 impl PacketNode for Entry {
@@ -103,7 +103,8 @@ fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphEr
     Ok(())
 }
 
-/// Creates a router with 10.0.1.1/24 and 10.0.2.1/24 on its links, and a known host .2 on each.
+/// Creates a router with the addresses 10.0.1.1/24 and 10.0.2.1/24 on its links. On each link, the host with the address .2 is a known
+/// neighbor.
 fn lab() -> Lab {
     let address = |i: u32| Address::new(Ipv4Addr::new(10, 0, i as u8 + 1, 1), 24);
     let mut lab = Lab::with(install, address);
@@ -125,14 +126,14 @@ fn prefix(text: &str) -> IpPrefix {
     text.parse().unwrap()
 }
 
-/// Sends a packet in from the first link, and returns the frames on either link.
+/// Lets the router receive a packet on the first link. Returns the frames that it sends on each link.
 fn sent(lab: &mut Lab, to: Ipv4Addr) -> [Vec<Vec<u8>>; 2] {
     let packet = PacketBuilder::ipv4(host(0), to).ethernet(HOST[0], own_mac(0)).ttl(9).udp(1, 2);
     lab.receive(0, 0, packet.payload(&[7; 100]).build());
     [lab.sent(0), lab.sent(1)]
 }
 
-/// Checks that a frame carries the tunnel's packet to the host of a link, and returns the inner packet.
+/// Checks that a frame is a tunnel packet sent to the host on this link. Returns the inner IPv4 header.
 fn inner(frame: &[u8], link: u32) -> Ipv4Header {
     let (ethernet, rest) = EthernetHeader::split(frame).unwrap();
     assert_eq!((ethernet.dst(), ethernet.src()), (HOST[link as usize], own_mac(link)));
@@ -185,7 +186,7 @@ fn a_tunnel_follows_the_route_to_its_far_end() {
     let totals = lab.router.interface_totals(lab.router.interface(tunnel).unwrap());
     assert_eq!(totals.tx_packets, 13);
     let refused = lab.router.add_neighbor(tunnel, Ipv4Addr::new(10, 8, 0, 2), HOST[0], true).unwrap_err();
-    assert!(refused.0.contains("toy-tunnel interface: it has no neighbours"), "{refused}");
+    assert!(refused.0.contains("toy-tunnel interface: it has no neighbors"), "{refused}");
     lab.router.remove_interface(tunnel).unwrap();
     lab.router.untrack(track);
     lab.run();
@@ -196,7 +197,7 @@ fn a_tunnel_follows_the_route_to_its_far_end() {
     );
 }
 
-/// A track ignores routes to a feature's entry: otherwise a packet could loop between the entry and the track for ever.
+/// A track ignores routes to a feature's entry. Otherwise a packet could loop between the entry and the track.
 #[test]
 fn a_track_does_not_lead_through_an_entry_of_a_feature() {
     let _tracking = TRACKING.lock().unwrap_or_else(PoisonError::into_inner);

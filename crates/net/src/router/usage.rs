@@ -1,6 +1,6 @@
-//! Finds stale neighbours that are still in use (RFC 4861 section 7.3.3). Workers count packets per adjacency. The main
-//! thread reads the count when an entry becomes stale, and later at intervals, some entries at a time. So even a single
-//! packet is noticed, however late the next check.
+//! Finds stale neighbors that are in use (RFC 4861 section 7.3.3). Workers count packets per adjacency. The main thread reads the count
+//! when an entry becomes stale, and after that at intervals, some entries at a time. So even a single packet is noticed, however late the
+//! next check is.
 
 use std::net::Ipv6Addr;
 
@@ -12,23 +12,23 @@ const INTERVAL: u64 = 100_000_000;
 /// Entries per check.
 const SLICE: usize = 512;
 
-/// The position of the main thread in its checks.
+/// How far the main thread has checked the entries.
 #[derive(Default)]
 pub(super) struct Usage {
-    /// The last entry checked.
+    /// The last entry that was checked; `None` at the start of the table.
     at: Option<Key<Ipv6Addr>>,
     next: u64,
 }
 
 impl Router {
-    /// Resets the use of neighbours that just became stale: packets sent before do not count.
+    /// Reads the counts of neighbors that have just become stale, so that packets sent before do not count as use.
     pub(super) fn note_staled<A: Routed>(&mut self) {
         for (interface, address) in A::neighbors_mut(&mut self.near).take_staled() {
             self.near.adjacencies.was_used(interface, address.into());
         }
     }
 
-    /// Finds stale neighbours that packets were sent to since the last check.
+    /// Finds stale neighbors to which packets have been sent since the last check, and reports the use.
     pub(super) fn watch_usage(&mut self, now: u64) {
         if now < self.usage.next {
             return;

@@ -1,7 +1,7 @@
-//! The VRFs: the numbers that operators know, and the indexes of the data plane.
+//! The VRFs: maps the table numbers that operators use to the indexes that the data plane uses.
 //!
-//! A VRF has a **table** number (`u32`), its ID in commands, files and messages, and a **fib** index (`u16`), its
-//! place in lookup tables and packet records. This is the only place that maps one to the other. VRF 0 has index 0.
+//! A VRF has a **table** number (`u32`), which is its ID in commands, files and messages, and a **fib** index (`u16`), which is its index
+//! in lookup tables and packet records. Only this module maps one to the other. VRF 0 has index 0.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -11,16 +11,15 @@ use super::{Router, RouterError};
 
 /// Maximum number of VRFs.
 pub const MAX_VRFS: usize = 1 << 16;
-/// How long a free index rests before another VRF gets it. Held packets carry the index of their VRF; none is held
-/// that long.
+/// Minimum time until another VRF gets a free index. Held packets contain the index of their VRF, and none is held that long.
 const REST: Duration = Duration::from_secs(120);
 
 /// The VRFs by ID and by index.
 pub struct Vrfs {
     by_id: BTreeMap<u32, u16>,
-    /// The ID of each index; for a free index, the last ID that it had.
+    /// The ID of the VRF with each index. For a free index, the ID of the last VRF that had the index.
     ids: Vec<u32>,
-    /// The free indexes, and when they became free, the oldest first.
+    /// The free indexes, each with the time when it became free, the oldest first.
     free: VecDeque<(Instant, u16)>,
 }
 
@@ -36,19 +35,19 @@ impl Vrfs {
         self.by_id.get(&table).copied()
     }
 
-    /// Returns the ID of an index. For a removed VRF, the ID that it had.
+    /// Returns the ID of the VRF with this index. If the VRF was removed, returns the ID that it had.
     pub fn table(&self, fib: u16) -> u32 {
         self.ids.get(usize::from(fib)).copied().unwrap_or(u32::from(fib))
     }
 
-    /// Returns the IDs and indexes of the VRFs from ID `first` on, in order.
+    /// Returns the ID and index of each VRF with an ID of at least `first`, in order.
     pub fn from(&self, first: u32) -> impl Iterator<Item = (u32, u16)> {
         self.by_id.range(first..).map(|(table, fib)| (*table, *fib))
     }
 
-    /// Adds a VRF, and returns its index; `None` if all indexes are in use. A removed VRF that is added again gets
-    /// its former index, if that is free. The index of another removed VRF is used only after [`REST`], or when no
-    /// new index is left.
+    /// Adds a VRF. Returns its index, or `None` if all indexes are in use. If a removed VRF is added again, it gets the same index as
+    /// before if this index is free. Otherwise, an index that another VRF had is used only after [`REST`], or if there is no index that was
+    /// never used.
     fn add(&mut self, table: u32, now: Instant) -> Option<u16> {
         if let Some(fib) = self.fib(table) {
             return Some(fib);
@@ -89,10 +88,10 @@ impl Router {
         self.vrfs.fib(table).ok_or_else(|| RouterError(format!("there is no table {table}")))
     }
 
-    /// Adds a VRF for both families, and returns its index. An existing VRF stays unchanged.
+    /// Adds a VRF for both families. Returns its index. If the VRF exists, nothing changes.
     ///
     /// # Errors
-    /// If there are too many VRFs, or there is no memory for its lookup tables.
+    /// If there are too many VRFs, or there is no memory for the lookup tables.
     pub fn add_table(&mut self, table: u32) -> Result<u16, RouterError> {
         if let Some(fib) = self.vrfs.fib(table) {
             return Ok(fib);
@@ -109,7 +108,7 @@ impl Router {
         Err(RouterError(format!("table {table} cannot be added: {e}")))
     }
 
-    /// Adds the lookup tables of both families, or none.
+    /// Adds the lookup tables of a VRF for both families. If one cannot be added, adds neither.
     fn add_fib(&mut self, fib: u16) -> io::Result<()> {
         self.ip4.routes.add_table(fib)?;
         let added = self.ip6.routes.add_table(fib);
@@ -119,10 +118,10 @@ impl Router {
         added
     }
 
-    /// Removes an unused VRF. Its memory is freed once no worker can read it.
+    /// Removes an unused VRF. Its memory is freed once no worker can read its tables.
     ///
     /// # Errors
-    /// If the VRF does not exist, an interface or a route uses it, or it is VRF 0, which always exists.
+    /// If the VRF does not exist, is VRF 0, or is used by an interface, a route or a track.
     pub fn remove_table(&mut self, table: u32) -> Result<(), RouterError> {
         let fib = self.fib(table)?;
         let in_use = |why: String| RouterError(format!("table {table} cannot be removed: {why}"));

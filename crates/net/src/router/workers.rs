@@ -1,15 +1,14 @@
-//! Assignment of work: workers are added and removed, and queues and flows move between them, while packets pass.
+//! Assignment of work to workers: workers are added and removed, and queues and flows move between them, while packets are forwarded.
 //!
-//! Every such change is an arrangement ([`Router::arrange`]), in the same steps:
+//! [`Router::arrange`] makes every such change in the same steps:
 //!
-//! 1. Workers stop polling the queues whose packets will take another way. Their devices buffer packets as far as they
-//!    have room.
-//! 2. The main thread waits until all workers have finished their turns, and until no packet is between workers. Then
+//! 1. Workers stop polling the queues whose packets will go to other workers. The devices buffer packets as far as they have room.
+//! 2. The main thread waits until all workers have finished their turns, and until no packet is on its way from one worker to another. Then
 //!    it waits until the workers have finished the turns that received the last of these packets.
-//! 3. The queues and shards get their new workers, and are polled again.
+//! 3. The queues and shards are assigned to their new workers, and the queues are polled again.
 //!
-//! So packets of a flow stay in order, and are lost only if a device runs out of room. The caller can read how long the
-//! queues were paused.
+//! So the packets of a flow stay in order, and packets are lost only if a device runs out of room. [`Router::stood_still`] returns the time
+//! for which the queues were paused.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -23,7 +22,7 @@ use super::{Routed, Router, RouterError};
 use crate::handoff::{SHARDS, Shards, share_out};
 use crate::interface::{Attention, Handoff, RxSlot};
 
-/// Maximum time that an arrangement waits for the workers.
+/// Maximum time that a change of the assignment waits for the workers.
 const GRACE: Duration = Duration::from_millis(200);
 /// Maximum number of workers.
 pub const MAX_WORKERS: usize = 256;
@@ -33,23 +32,23 @@ pub const MAX_WORKERS: usize = 256;
 pub struct Receive {
     /// The receive mode: polling, interrupt or adaptive.
     pub mode: RxMode,
-    /// The handoff mode of the queues' flows.
+    /// Whether workers pass the queues' packets to the workers of their flows.
     pub handoff: Handoff,
-    /// Exceptions for single queues.
+    /// Settings for single queues, by number.
     pub queues: BTreeMap<usize, ReceiveQueue>,
 }
 
 /// The operator's configuration of one receive queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiveQueue {
-    /// The receive mode; `None`: as for the other queues.
+    /// The receive mode; `None` if it is that of the device's other queues.
     pub mode: Option<RxMode>,
-    /// The worker to poll it. Has no effect while that worker does not exist.
+    /// The worker that polls the queue. It has no effect while there is no such worker.
     pub worker: Option<usize>,
 }
 
 impl Receive {
-    /// Returns a queue's new assignment, from its present one and the number of workers.
+    /// Returns how a queue is to be assigned. `now` is its present assignment, and `workers` the number of workers.
     pub(super) fn of(&self, slot: &RxSlot, now: Attention, workers: usize) -> Attention {
         let queue = self.queues.get(&slot.number).copied().unwrap_or_default();
         let chosen = queue.worker.filter(|w| *w < workers);
@@ -71,7 +70,7 @@ impl Receive {
 }
 
 impl Router {
-    /// Returns the core of each worker; `None`: any core.
+    /// Returns the core of each worker; `None` if the worker may run on any core.
     pub fn cores(&self) -> &[Option<usize>] {
         &self.cores
     }
@@ -81,23 +80,23 @@ impl Router {
         self.shards.get()
     }
 
-    /// Takes the time that queues were paused for the last change of workers, receive queues or shards. Zero until the
-    /// next change.
+    /// Returns the time for which queues were paused by the last change of workers, receive queues or shards. Zero if it was already
+    /// returned.
     pub fn stood_still(&mut self) -> Duration {
         std::mem::take(&mut self.stood_still)
     }
 
-    /// Returns the kernel's thread id of a worker, if it has a thread.
+    /// Returns the kernel's thread ID of a worker, if the worker runs on a thread.
     pub fn thread_id(&self, worker: usize) -> Option<i32> {
         self.runners.get(worker).map(Runner::thread_id)
     }
 
-    /// Sets the number of workers to the number of `cores`, each pinned to its core, while packets pass. Queues and
-    /// shards move from removed workers and to new ones; the others stay.
+    /// Sets the number of workers to the length of `cores`, and pins each worker to its core, while packets are forwarded. Queues and
+    /// shards are moved away from removed workers and to new ones. All others stay where they are.
     ///
     /// # Errors
-    /// If there would be no worker or too many, a worker cannot be made or pinned, or one hangs. Everything is rolled
-    /// back then.
+    /// If there would be no worker or too many, a worker cannot be created or pinned, or a worker hangs. In this case, all changes are
+    /// undone.
     pub fn set_workers(&mut self, cores: &[Option<usize>]) -> Result<(), RouterError> {
         if !(1..=MAX_WORKERS).contains(&cores.len()) {
             return Err(RouterError(format!("the number of workers must be 1 to {MAX_WORKERS}")));
@@ -118,7 +117,7 @@ impl Router {
         done
     }
 
-    /// Pins the first workers to these `cores`, and gives them all the work.
+    /// Adds workers until there are as many as `cores`, pins them, and assigns all queues and shards to them.
     fn have_workers(&mut self, cores: &[Option<usize>]) -> Result<(), RouterError> {
         while self.ports.len() < cores.len() {
             self.hire()?;
@@ -129,7 +128,7 @@ impl Router {
         self.share_out_among(cores.len())
     }
 
-    /// Pins a worker to a core; `None`: to any.
+    /// Pins a worker to a core; `None` lets it run on any core.
     ///
     /// # Errors
     /// If there is no such worker, or the kernel refuses.
@@ -147,7 +146,7 @@ impl Router {
         Ok(())
     }
 
-    /// Adds a worker, without queues, on any core.
+    /// Adds a worker without queues, which may run on any core.
     fn hire(&mut self) -> Result<(), RouterError> {
         let number = self.ports.len();
         let (worker, port) = self.blueprint.worker(number, &self.pool, &self.wake)?;
@@ -168,7 +167,8 @@ impl Router {
         Ok(())
     }
 
-    /// Removes the last worker, which has no queues or shards any more. Packets waiting on it move to the first worker.
+    /// Removes the last worker, which must have no queues and shards any more. Packets that wait on it for a next hop move to the first
+    /// worker.
     fn retire(&mut self) {
         let Some(mut port) = self.ports.pop() else { return };
         self.cores.pop();
@@ -192,14 +192,14 @@ impl Router {
         }
     }
 
-    /// Takes the packets that wait for next hops on a worker, each with the node to continue from.
+    /// Takes the packets that wait on a worker for their next hops. Returns each with the node to which it must be sent.
     fn waiting_on<A: Routed>(&self, worker: usize) -> Vec<(&'static str, Held)> {
         let mut waiting = Vec::new();
         self.tables.of::<A>().unresolved.take(worker, |packet| waiting.push((A::NODES.lookup, packet)));
         waiting
     }
 
-    /// Shares queues and shards out between the first `workers` workers.
+    /// Divides queues and shards among the first `workers` workers.
     fn share_out_among(&mut self, workers: usize) -> Result<(), RouterError> {
         let slots = self.tables.placement.slots();
         let wished: Vec<Attention> =
@@ -220,7 +220,8 @@ impl Router {
         self.near.interfaces.get(slot.interface).map_or_else(Receive::default, |i| i.receive.clone())
     }
 
-    /// Returns the worker with the fewest queues, preferring workers at this NUMA node.
+    /// Returns the worker with the fewest queues, preferring workers on the NUMA node `node`. `new` are the workers of queues that are
+    /// about to be added.
     pub(super) fn least_loaded(&self, new: &[usize], node: Option<u32>) -> usize {
         let slots = self.tables.placement.slots();
         let queues = |worker: &usize| {
@@ -232,7 +233,7 @@ impl Router {
         (0..self.ports.len()).min_by_key(|worker| (far(*worker), queues(worker))).unwrap_or(0)
     }
 
-    /// Warns of workers that poll a device from another NUMA node.
+    /// Logs a warning for each worker that polls a device of another NUMA node.
     pub(super) fn warn_of_far_workers(&self, index: u32) {
         let name = self.near.interfaces.get(index).map_or("", |i| &i.name);
         for (worker, core, node) in self.far_workers(index) {
@@ -243,7 +244,7 @@ impl Router {
         }
     }
 
-    /// Returns the workers that poll a device from another NUMA node, each with its core and its node.
+    /// Returns the workers that poll a device but are on another NUMA node, each with its core and its node.
     pub(super) fn far_workers(&self, index: u32) -> Vec<(usize, usize, u32)> {
         let device = self.near.interfaces.get(index).and_then(|i| i.device.as_ref());
         let Some(own) = device.and_then(|d| d.control.numa_node()) else { return Vec::new() };
@@ -302,7 +303,8 @@ impl Router {
         Ok(())
     }
 
-    /// Applies `wished` to `slots` (all slots, in the same order), and the shards: see the [module](self).
+    /// Assigns the queues as in `wished`, which has an entry for each of `slots`, and the flows as in `shards`. `slots` must be all slots.
+    /// The steps are in the [module](self).
     pub(super) fn arrange(
         &mut self,
         slots: &[Arc<RxSlot>],
@@ -343,7 +345,7 @@ impl Router {
         Ok(())
     }
 
-    /// Waits until all packets that workers took from paused queues have left the workers.
+    /// Waits until all packets that workers received from queues that are now paused have been processed.
     fn settle(&self) -> Result<(), RouterError> {
         let hangs = || {
             let stats = self.graph().stats();

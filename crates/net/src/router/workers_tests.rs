@@ -1,4 +1,4 @@
-//! Workers are added and removed, and work moves between them, under traffic in which every packet is counted.
+//! Tests that add and remove workers, and move work between them, while packets are forwarded. Every packet is counted.
 
 use std::net::Ipv4Addr;
 use std::os::fd::BorrowedFd;
@@ -21,20 +21,20 @@ use crate::interface::{Attention, Handoff};
 use crate::ip::Address;
 
 const FLOWS: u64 = 48;
-/// Maximum number of packets in flight, so that the router keeps up however slow the machine is.
+/// Maximum number of packets inside the router, so that it keeps up even on a slow machine.
 const WINDOW: u64 = 400;
 const SOURCE: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const TARGET: Mac = Mac([2, 0, 0, 0, 0, 2]);
 const HOST: Mac = Mac([2, 0, 0, 0, 9, 9]);
 
-/// A device that numbers the packets of each flow on input, and checks them on output.
+/// A device that numbers the packets of each flow when the router receives them, and records them when it sends them.
 #[derive(Default)]
 struct Counting {
     given: AtomicU64,
     wanted: AtomicU64,
-    /// The output: flow and number, in order.
+    /// The sent packets, in order: flow and number of each.
     came: Mutex<Vec<(u64, u64)>>,
-    /// The workers that sent packets.
+    /// The names of the worker threads that sent packets.
     senders: Mutex<std::collections::BTreeSet<String>>,
 }
 
@@ -117,7 +117,7 @@ fn router(workers: usize) -> (Router, Arc<Counting>) {
     (r, counting)
 }
 
-/// Sends `n` more packets in, and calls `meanwhile` repeatedly until all have come out.
+/// Lets the router receive `n` more packets, and calls `meanwhile` repeatedly until all have been sent.
 fn pass(r: &mut Router, counting: &Counting, n: u64, mut meanwhile: impl FnMut(&mut Router)) {
     let wanted = counting.wanted.fetch_add(n, Ordering::Relaxed) + n;
     let limit = Instant::now() + Duration::from_secs(30);
@@ -131,7 +131,7 @@ fn pass(r: &mut Router, counting: &Counting, n: u64, mut meanwhile: impl FnMut(&
     r.poll(0);
 }
 
-/// Checks that every packet of every flow came out, in order.
+/// Checks that every packet of every flow was sent, in order.
 fn check(counting: &Counting) {
     let came = counting.came.lock().unwrap();
     let mut next = [0; FLOWS as usize];
@@ -182,7 +182,8 @@ fn a_queue_without_overload_stays_with_its_worker() {
     stop(r);
 }
 
-/// A queue's worker naps in adaptive mode only, also with a second worker that hands over no packets.
+/// A worker sleeps briefly between polls only for queues in adaptive mode, not for queues in interrupt mode. A second worker that passes no
+/// packets to it does not change this.
 #[test]
 fn workers_do_not_nap_for_interrupt_queues() {
     let naps = |r: &Router| (0..2).map(|w| r.graph().stats().worker_totals(w).naps).collect::<Vec<_>>();
@@ -218,7 +219,7 @@ fn every_worker_has_the_configured_scheduling() {
     stop(r);
 }
 
-/// Checks the reaction to given loads, whatever caused them.
+/// Checks how the router reacts to given loads, without causing these loads.
 #[test]
 fn an_overloaded_worker_is_relieved() {
     let (mut r, counting) = router(2);
@@ -248,7 +249,7 @@ fn an_overloaded_worker_is_relieved() {
     stop(r);
 }
 
-/// Queues follow the load: to one worker if there is little, to several if there is much.
+/// Queues are moved by load: to one worker if the load is little, and to several if it is high.
 #[test]
 fn queues_follow_the_load_to_fewer_or_more_workers() {
     let (mut r, counting) = router(3);
@@ -292,7 +293,7 @@ fn queues_follow_the_load_to_fewer_or_more_workers() {
     stop(r);
 }
 
-/// The changes to make while packets pass.
+/// A change that is made while packets are forwarded.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Workers(usize),
@@ -342,7 +343,7 @@ fn make(r: &mut Router, change: Change) {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
-    /// Whatever changes meanwhile: every packet comes out, in the order of its flow.
+    /// Whatever changes are made meanwhile, every packet is sent, and packets of a flow are sent in order.
     #[test]
     fn changes_lose_and_reorder_no_packet(changes in prop::collection::vec(any_change(), 10..60)) {
         let (mut r, counting) = router(2);
@@ -357,14 +358,14 @@ proptest! {
     }
 }
 
-/// Packets that wait for their next hop on a removed worker go on waiting on another one.
+/// Packets that wait for their next hop on a worker that is removed wait on another worker instead.
 #[test]
 fn waiting_packets_of_a_removed_worker_are_still_sent() {
     let (mut r, counting) = router(3);
     let mut receive = Receive::default();
     receive.queues.entry(0).or_default().worker = Some(2);
     r.set_receive(0, receive).unwrap();
-    // By then, all messages about the neighbour have been handled.
+    // By then, all messages about the neighbor have been handled.
     pass(&mut r, &counting, 40, |_| {});
     r.remove_neighbor(1, [10, 0, 1, 2]).unwrap();
     counting.wanted.store(80, Ordering::Relaxed);
@@ -409,7 +410,8 @@ impl RxQueue for Hanging {
     }
 }
 
-/// Ends the `poll` of a [`Hanging`] device, even if a test fails: dropping a router waits for its workers.
+/// When dropped, lets the `poll` of a [`Hanging`] device return. This is needed if a test fails, because dropping a router waits for its
+/// workers.
 struct LetGo(Arc<AtomicBool>);
 impl Drop for LetGo {
     fn drop(&mut self) {
@@ -471,7 +473,8 @@ impl Drop for Closing {
     }
 }
 
-/// The main thread closes queues: the kernel may take long, and a worker would neglect its other queues meanwhile.
+/// The main thread closes queues, because the kernel may take long to do so. If a worker closed them, it could not poll its other queues
+/// meanwhile.
 #[test]
 fn workers_do_not_close_queues_of_a_removed_device() {
     let (mut r, _) = router(2);
@@ -488,7 +491,7 @@ fn workers_do_not_close_queues_of_a_removed_device() {
     stop(r);
 }
 
-/// A device at a given NUMA node.
+/// A device that reports this NUMA node.
 struct At(u32);
 impl drivers::DeviceControl for At {
     fn set_admin(&mut self, _: bool) -> io::Result<()> {

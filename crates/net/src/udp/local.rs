@@ -1,5 +1,5 @@
-//! `udp4-local` and `udp6-local`: check a datagram for this router (RFC 768, RFC 1122 section 4.1.3; RFC 8200
-//! section 8.1), and deliver it to the node of its port.
+//! `udp4-local` and `udp6-local`: check UDP datagrams for this router (RFC 768, RFC 1122 section 4.1.3; RFC
+//! 8200 section 8.1), and deliver them to the node of their port.
 
 use std::marker::PhantomData;
 
@@ -15,7 +15,7 @@ use crate::ip::packet::is_to_many;
 use crate::registry::Registry;
 
 edges! {
-    /// The edges, with the names of the IPv4 nodes; for IPv6 see [`FrameNode::EDGES`].
+    /// The edges, named after the IPv4 nodes. The IPv6 nodes are in [`FrameNode::EDGES`].
     pub enum Next { Report = "ip4-icmp-error" }
 }
 reasons! {
@@ -67,7 +67,7 @@ impl<A: Packets> UdpLocal<A> {
     }
 }
 
-/// Checks the checksum of the datagram at offset `l4`.
+/// Checks the UDP checksum of the datagram whose UDP header is at offset `l4`.
 #[inline(always)]
 fn checked<A: Packets>(p: &mut Packet<'_>, l4: usize, udp: &UdpHeader) -> Result<(), Reason> {
     // 0: the sender computed no checksum.

@@ -1,4 +1,4 @@
-//! UDP for this router itself: datagrams go to the node registered for their port
+//! UDP for this router itself: datagrams are delivered to the node that registered for their port
 //! ([`Forwarding::udp_ports`](crate::ip::Forwarding::udp_ports)).
 
 mod local;
@@ -12,10 +12,10 @@ use crate::Tables;
 use crate::ip::Packets;
 use crate::router::Hooks;
 
-/// Adds the nodes of this feature. Call it after `ip`.
+/// Adds the nodes of this feature. Must be called after the `install` of `ip`.
 ///
 /// # Errors
-/// If another feature takes UDP.
+/// If another node is registered for UDP.
 pub fn install(b: &mut Builder, t: &Tables, _: &mut Hooks) -> Result<(), GraphError> {
     install_family::<Ipv4Addr>(b, t)?;
     install_family::<Ipv6Addr>(b, t)

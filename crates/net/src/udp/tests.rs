@@ -1,4 +1,4 @@
-//! `udp4-local` and `udp6-local`, after `ip4-local` and `ip6-local`.
+//! Tests of `udp4-local` and `udp6-local` with `ip4-local` and `ip6-local` before them.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -64,7 +64,8 @@ proptest! {
         prop_assert_eq!(out.bytes, packet);
     }
 
-    /// RFC 1122 section 4.1.3.4: an invalid checksum means silent discard, for a wrong byte in any segment.
+    /// RFC 1122 section 4.1.3.4: a datagram with an invalid checksum is silently discarded, whichever byte of
+    /// which segment is wrong.
     #[test]
     fn rfc1122_4_1_3_4_a_wrong_checksum_is_silently_dropped(len in 0usize..6000, at: prop::sample::Index, bit in 0u8..8) {
         let mut h = harness();

@@ -1,7 +1,7 @@
 //! Packets of one worker that wait for the Ethernet address of their next hop.
 //!
-//! Every dimension is bounded, and all memory is reserved at the start: a scan of a large network can fill
-//! it, but no more. A full queue recycles its oldest entries: see [`HoldQueue::hold`].
+//! Every limit is fixed, and all memory is reserved at the start: a scan of a large network can fill this
+//! memory, but not use more. If the queue is full, packets are dropped as described at [`HoldQueue::hold`].
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,37 +10,39 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use buf::{Held, Pool};
 
-/// Interface and address of a next hop.
+/// A next hop: its interface and its address.
 pub type NextHop<A> = (u32, A);
 
 const SECOND: u64 = 1_000_000_000;
-/// Minimum time between two requests to the main thread for the same next hop, in nanoseconds.
+/// Minimum time between two requests by one worker to resolve the same next hop, in nanoseconds.
 const ASK_INTERVAL: u64 = SECOND;
-/// Nanoseconds for which packets to a failed next hop are refused without a new request.
+/// Time for which packets to a next hop that did not answer are refused without a new request, in
+/// nanoseconds.
 const FAILED_FOR: u64 = SECOND;
-/// Maximum time that a packet waits, in nanoseconds: longer than the main thread's timeout.
+/// Maximum time that a packet waits, in nanoseconds. It is longer than the main thread takes until it gives
+/// up a next hop.
 pub const LIFE: u64 = 5 * SECOND;
 /// Time between two searches for packets that waited too long, in nanoseconds.
 const SWEEP: u64 = SECOND / 10;
-/// The fraction of the pool for the waiting packets of all workers: a quarter. A packet may have dozens of
-/// buffers, so a limit on packets alone bounds nothing.
+/// The waiting packets of all workers may use one part in this many of the pool's buffers: a quarter. A
+/// packet may have dozens of buffers, so a limit on the number of packets is not enough.
 const PART: usize = 4;
 const NONE: u32 = u32::MAX;
 
-/// Why a packet is not held, or not any more.
+/// Why a packet is not held, or is held no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It was the oldest of too many packets for one next hop.
+    /// The packet was the oldest of too many packets for one next hop.
     Displaced,
-    /// Its next hop was the oldest of too many.
+    /// Packets waited for too many next hops, and this packet's next hop was among the oldest.
     Recycled,
     /// Too many packets wait.
     Full,
-    /// The waiting packets fill their share of the buffers.
+    /// The waiting packets use all the buffers that they may use.
     Buffers,
 }
 
-/// Capacity of a [`HoldQueue`].
+/// The limits of a [`HoldQueue`].
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Maximum number of packets for one next hop.
@@ -57,14 +59,14 @@ impl Default for Limits {
     }
 }
 
-/// The part of a pool that the queues of all workers share.
+/// The part of a pool that the queues of all workers together may use.
 pub struct Share {
     pool: Pool,
     taken: AtomicUsize,
 }
 
 impl Share {
-    /// Returns the share of `pool`, unused.
+    /// Returns the unused share of a pool.
     pub fn of(pool: &Pool) -> Arc<Share> {
         Arc::new(Share { pool: pool.clone(), taken: AtomicUsize::new(0) })
     }
@@ -80,7 +82,7 @@ impl Share {
     }
 }
 
-/// A slot for a packet, in the list of its next hop or in the free list.
+/// A slot for a packet. It is in the list of the packet's next hop, or in the free list.
 struct Place {
     packet: Option<Held>,
     buffers: usize,
@@ -89,16 +91,16 @@ struct Place {
 
 #[derive(Clone, Copy)]
 struct Hop<A> {
-    /// `None`: the slot is free.
+    /// The next hop; `None` if the slot is free.
     key: Option<NextHop<A>>,
     head: u32,
     tail: u32,
     len: u32,
     /// Time when the list became non-empty.
     since: u64,
-    /// No further request is sent to the main thread before this time.
+    /// The main thread is not asked again before this time.
     asked_until: u64,
-    /// Packets are refused before this time: the next hop did not answer.
+    /// Packets are refused before this time, because the next hop did not answer.
     failed_until: u64,
 }
 
@@ -107,7 +109,7 @@ impl<A> Hop<A> {
         Hop { key: None, head: NONE, tail: NONE, len: 0, since: 0, asked_until: 0, failed_until: 0 };
 }
 
-/// The packets that wait on one worker.
+/// The packets of one worker that wait for their next hops.
 pub struct HoldQueue<A> {
     limits: Limits,
     share: Arc<Share>,
@@ -118,13 +120,13 @@ pub struct HoldQueue<A> {
     index: HashMap<NextHop<A>, u32>,
     /// Number of waiting packets.
     len: usize,
-    /// The next hop slot to reuse when all are taken.
+    /// The slot of a next hop that is reused next if all slots are in use.
     victim: usize,
     next_sweep: u64,
 }
 
 impl<A: Copy + Eq + Hash> HoldQueue<A> {
-    /// Returns an empty queue. Its memory is reserved now and touched when used.
+    /// Returns an empty queue. Its memory is reserved now, but touched only when it is needed.
     pub fn new(limits: Limits, share: Arc<Share>) -> HoldQueue<A> {
         HoldQueue {
             share,
@@ -141,7 +143,7 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
         }
     }
 
-    /// Number of waiting packets.
+    /// Returns the number of waiting packets.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -157,10 +159,10 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
         hop.is_some_and(|h| h.failed_until > now)
     }
 
-    /// Holds a packet until its next hop is resolved. `refuse` receives the packets without room: the oldest
-    /// packet of a next hop with too many packets; all packets of a next hop if there are too many next hops;
-    /// or this packet, if there are too many packets in total or they occupy too many buffers. Returns true
-    /// if the main thread should be [asked](Self::asked).
+    /// Holds a packet until its next hop is resolved. Packets without room are passed to `refuse`: the oldest
+    /// packet of a next hop with too many packets; all packets of one next hop if there are too many next
+    /// hops; or this packet, if there are too many packets in total or they use too many buffers. Returns
+    /// true if the main thread should be [asked](Self::asked) to resolve the next hop.
     pub fn hold(
         &mut self,
         now: u64,
@@ -184,15 +186,15 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
         self.hops[at as usize].asked_until <= now
     }
 
-    /// Records a request to the main thread for a next hop.
+    /// Records that the main thread was asked to resolve a next hop.
     pub fn asked(&mut self, now: u64, key: NextHop<A>) {
         if let Some((_, hop)) = self.hop_mut(key) {
             hop.asked_until = now + ASK_INTERVAL;
         }
     }
 
-    /// Passes every packet that waits for the next hop to `each`, in order. The request is answered: the next
-    /// waiting packet causes a new one.
+    /// Passes every packet that waits for a next hop to `each`, in order. The request for this next hop
+    /// counts as answered, so that the next packet to be held causes a new one.
     pub fn release(&mut self, key: NextHop<A>, mut each: impl FnMut(Held)) {
         let Some((at, hop)) = self.hop_mut(key) else { return };
         (hop.failed_until, hop.asked_until) = (0, 0);
@@ -201,8 +203,8 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
         }
     }
 
-    /// Like [`release`](Self::release), for a next hop that did not answer: further packets are refused for a
-    /// while.
+    /// Like [`release`](Self::release), for a next hop that did not answer: more packets to it are refused
+    /// for a while.
     pub fn fail(&mut self, now: u64, key: NextHop<A>, each: impl FnMut(Held)) {
         self.release(key, each);
         if let Some((_, hop)) = self.hop_mut(key) {
@@ -211,7 +213,7 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
         }
     }
 
-    /// Removes all waiting packets, in order for each next hop.
+    /// Removes all waiting packets and passes them to `each`, in order for each next hop.
     pub fn take_all(&mut self, mut each: impl FnMut(Held)) {
         for at in 0..self.hops.len() as u32 {
             while let Some(packet) = self.pop(at) {
@@ -221,7 +223,8 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
         }
     }
 
-    /// Passes packets that have waited too long to `each`, and frees the slots of next hops without state.
+    /// Passes packets that have waited too long to `each`. Frees the slots of next hops without packets,
+    /// unless a request for the next hop or its failure is still recent.
     pub fn sweep(&mut self, now: u64, mut each: impl FnMut(Held)) {
         if now < self.next_sweep {
             return;
@@ -321,7 +324,7 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
 
 #[cfg(test)]
 impl<A: Copy + Eq + Hash> HoldQueue<A> {
-    /// True if there is state for a next hop.
+    /// True if a slot is used for this next hop.
     pub fn knows(&self, key: NextHop<A>) -> bool {
         self.index.contains_key(&key)
     }
@@ -336,7 +339,7 @@ impl<A> Drop for HoldQueue<A> {
     }
 }
 
-/// A worker's queue, shared by its two nodes.
+/// A worker's queue, which its two nodes for waiting packets share.
 pub struct Shared<A>(Arc<Mutex<HoldQueue<A>>>);
 
 impl<A> Clone for Shared<A> {
@@ -346,16 +349,16 @@ impl<A> Clone for Shared<A> {
 }
 
 impl<A> Shared<A> {
-    /// Returns the locked queue. Both nodes run on the same worker, so the lock never blocks.
+    /// Locks the queue and returns it. Both nodes run on the same worker, so the lock does not block.
     pub fn lock(&self) -> MutexGuard<'_, HoldQueue<A>> {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
-/// The share of the buffer pool for the queues of both families, created with the first queue.
+/// The part of the buffer pool that the queues of both families may use. It is created with the first queue.
 pub type Budget = Arc<OnceLock<Arc<Share>>>;
 
-/// The queues by worker, while the nodes are created.
+/// The queue of each worker, for the creation of the nodes that share it.
 pub struct Queues<A>(Arc<Mutex<Made<A>>>);
 
 struct Made<A> {
@@ -370,22 +373,23 @@ impl<A> Clone for Queues<A> {
 }
 
 impl<A> Queues<A> {
-    /// Returns an empty set of queues, which use this budget.
+    /// Returns an empty set of queues that will share this budget.
     pub fn new(budget: &Budget) -> Queues<A> {
         Queues(Arc::new(Mutex::new(Made { by_worker: HashMap::new(), budget: Arc::clone(budget) })))
     }
 }
 
 impl<A: Copy + Eq + Hash> Queues<A> {
-    /// Removes all packets that wait on a removed worker, in order for each next hop.
+    /// Removes all packets that wait on a removed worker and passes them to `each`, in order for each next
+    /// hop.
     pub fn take(&self, worker: usize, mut each: impl FnMut(Held)) {
         let made = self.0.lock().unwrap_or_else(|e| e.into_inner());
         let Some(queue) = made.by_worker.get(&worker).and_then(Weak::upgrade) else { return };
         Shared(queue).lock().take_all(&mut each);
     }
 
-    /// Returns the queue of a worker, whose packets are in `pool`. The first node creates it, and the last
-    /// one frees it.
+    /// Returns the queue of a worker; `pool` has the buffers of its packets. The queue is created for the
+    /// worker's first node, and freed with the last one.
     pub fn of(&self, worker: usize, pool: &Pool) -> Shared<A> {
         let mut made = self.0.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(queue) = made.by_worker.get(&worker).and_then(Weak::upgrade) {

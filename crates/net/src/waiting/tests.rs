@@ -1,4 +1,4 @@
-//! The queue of held packets, compared with a plain model.
+//! Tests of the queue of waiting packets, which is compared with a simple model.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,17 +13,17 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use super::{HoldQueue, LIFE, Limits, NextHop, Refused, Share};
 
 const SECOND: u64 = 1_000_000_000;
-/// Number of buffers in the pool, and the number of them that may wait.
+/// Number of buffers in the pool (`POOL`), and how many of them waiting packets may use.
 const POOL: usize = 40;
 const SHARE: usize = POOL / 4;
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// A packet of this many buffers.
+    /// Hold a packet. The fields are its next hop and its number of buffers.
     Hold(u32, usize),
     Release(u32),
     Fail(u32),
-    /// Some milliseconds pass, and the queue is swept.
+    /// Let some milliseconds pass, then sweep the queue.
     Pass(u64),
 }
 
@@ -53,10 +53,10 @@ fn number(mut held: Held, cache: &mut Cache) -> u32 {
     n
 }
 
-/// The model: two lists and a clock.
+/// The model: lists and a clock.
 #[derive(Default)]
 struct Model {
-    /// Waiting packets in order of arrival: next hop, number and buffers.
+    /// Waiting packets in order of arrival: next hop, number of the packet, and number of buffers.
     waiting: Vec<(u32, u32, usize)>,
     since: HashMap<u32, u64>,
     asked_until: HashMap<u32, u64>,
@@ -78,7 +78,7 @@ impl Model {
         all
     }
 
-    /// Returns the refused packets, and whether to send a request.
+    /// Returns the refused packets, and whether to ask the main thread.
     fn hold(
         &mut self,
         now: u64,
@@ -175,8 +175,8 @@ fn check_against_model(cache: &mut Cache, limits: Limits, ops: &[Op]) {
     }
 }
 
-/// With too few slots for next hops, the queue may choose which ones to replace. But no packet may be lost or
-/// duplicated, and packets of one next hop stay in order. The next hops are IPv6 addresses here.
+/// With too few slots for next hops, the queue may choose which next hops to replace. But no packet may be
+/// lost or duplicated, and packets of one next hop must stay in order. The next hops here are IPv6 addresses.
 fn check_nothing_is_lost(cache: &mut Cache, limits: Limits, ops: &[Op]) {
     let mut queue = HoldQueue::new(limits, Share::of(cache.pool()));
     let (mut now, mut inside) = (1000 * SECOND, HashMap::<u32, u32>::new());
@@ -240,7 +240,7 @@ fn no_packet_is_lost_when_next_hops_are_recycled() {
     assert_eq!((pool.stats().used, pool.stats().lost), (0, 0), "waiting packets are freed with the queue");
 }
 
-/// The queues of two workers use one share, and return all of it.
+/// The queues of two workers use one share of the pool, and give all of it back.
 #[test]
 fn queues_of_all_workers_share_their_limit_of_the_pool() {
     let pool = Pool::new(POOL).unwrap();

@@ -1,9 +1,8 @@
-//! Runs graph nodes on given bytes, and returns the packets with their edges, and counters.
+//! Runs graph nodes on given packets. Returns the resulting packets with the edges that they took, and the counters.
 //!
-//! A [`Harness`] builds a graph from the nodes under test. It adds nodes for all other edges, which capture packets,
-//! so a test sees the edge by which each packet left. Time is virtual. Every sent packet is traced, and a failing
-//! test prints the trace. At the end of a successful test, the harness asserts that no packet was lost and no buffer
-//! leaked.
+//! A [`Harness`] builds a graph of the nodes under test. It adds nodes at the ends of all their other edges, which capture packets, so a
+//! test sees by which edge each packet left. The test sets the time. Every sent packet is traced, and if a test fails, the trace is
+//! printed. At the end of a successful test, the harness asserts that no packet was lost and no buffer leaked.
 
 mod sink;
 
@@ -25,27 +24,27 @@ use sink::{Captured, PassOn};
 
 /// Number of buffers in a harness's pool.
 const BUFFERS: usize = 2048;
-/// Name of the node that replaces `drop`.
+/// Name of the node that is added in place of `drop`.
 const DROPPED: &str = "harness-drop";
 
-/// A packet that left the nodes under test.
+/// A packet that left the nodes under test, or was dropped, ignored or punted.
 #[derive(Clone, Debug)]
 pub struct Out {
-    /// The packet's end: the node that it was sent to, the node that dropped or ignored it, or `punt`.
+    /// Where the packet ended: the node to which it was sent, the node that dropped or ignored it, or `punt`.
     pub node: String,
-    /// Short name of the reason why it was dropped, ignored or punted.
+    /// Short name of the reason why the packet was dropped, ignored or punted.
     pub reason: Option<&'static str>,
-    /// Bytes of all segments, from the start that the last node set.
+    /// Bytes of all segments, from the first byte that the last node left in view.
     pub bytes: Vec<u8>,
     /// The packet's record.
     pub record: Snapshot,
-    /// The packet's cold header; flags show which fields are valid.
+    /// The packet's cold header. The packet's flags show which of its fields are valid.
     pub cold: Cold,
-    /// Index of the packet in its [`send`](Harness::send), or of the packet that it was copied from.
+    /// Index that the packet had in [`send`](Harness::send). For a copy, the index of the packet that was copied.
     pub from: Option<usize>,
 }
 
-/// A graph under test with one worker. Its virtual time starts at one hour.
+/// A graph under test with one worker. The test sets its time, which starts at one hour.
 pub struct Harness {
     blueprint: Blueprint,
     arcs: ArcControl,
@@ -63,7 +62,7 @@ pub struct Harness {
 }
 
 impl Harness {
-    /// Builds a graph of the nodes that `install` adds, with its own domain for tables.
+    /// Builds a graph of the nodes that `install` adds, with a new domain for tables.
     ///
     /// # Panics
     /// If the graph cannot be built.
@@ -111,10 +110,9 @@ impl Harness {
         }
     }
 
-    /// Sends packets to `node`, in frames of up to 256, and returns the resulting packets. They are in the order in
-    /// which they left the nodes under test; punted and ignored packets come last. `set` is called for each packet
-    /// with its index, to set what earlier nodes would have set, such as the receive interface. Each packet starts
-    /// with its first given byte.
+    /// Sends packets with these bytes to `node`, in frames of up to 256. Returns the resulting packets in the order in which they left the
+    /// nodes under test; punted and ignored packets come last. `set` is called for each packet with its index. It sets what earlier nodes
+    /// would have set, such as the receive interface.
     ///
     /// # Panics
     /// If the node does not exist, or no buffer is free.
@@ -168,17 +166,17 @@ impl Harness {
         held
     }
 
-    /// Advances the virtual time.
+    /// Advances the time of the graph.
     pub fn advance(&mut self, time: Duration) {
         self.now += time;
     }
 
-    /// Returns the virtual time in nanoseconds, the nodes' `Cx::now`.
+    /// Returns the time of the graph in nanoseconds, which nodes see as `Cx::now`.
     pub fn now(&self) -> u64 {
         self.now.as_nanos() as u64
     }
 
-    /// Returns the control that switches features on and off.
+    /// Returns the control by which features in arcs are enabled and disabled.
     pub fn arcs(&mut self) -> &mut ArcControl {
         &mut self.arcs
     }
@@ -222,7 +220,8 @@ impl Harness {
         text
     }
 
-    /// Appends ignored packets, which only the trace shows: their first bytes and records, as the node left them.
+    /// Appends packets that nodes ignored. Only the trace shows them, so their bytes are only the first ones; bytes and records are those
+    /// after the node.
     fn ignored(&mut self, all: &mut Vec<Out>) {
         let tracer = self.blueprint.tracer();
         let places = tracer.places(0, self.looked, usize::MAX);
@@ -240,7 +239,7 @@ impl Harness {
         }
     }
 
-    /// Returns captured, punted and ignored packets. Packet indices are trace numbers minus `first`.
+    /// Returns captured, punted and ignored packets. The index of a packet is its trace number minus `first`.
     fn outputs(&mut self, first: u32) -> Vec<Out> {
         let mut all = self.captured.take();
         while let Some(p) = self.port.as_mut().and_then(WorkerPort::punted) {

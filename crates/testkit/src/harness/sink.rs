@@ -1,4 +1,4 @@
-//! Nodes that replace nodes not under test.
+//! Capturing nodes, in place of nodes that are not under test.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,7 +7,7 @@ use graph::{Builder, Cx, FrameNode, NoNext, NoReason, Verdict};
 
 use super::Out;
 
-/// Packets captured by all sinks of a graph, in order.
+/// The packets that all sinks of a graph have captured, in order.
 #[derive(Clone, Default)]
 pub(super) struct Captured(Arc<Mutex<Vec<Out>>>);
 

@@ -7,7 +7,7 @@ use graph::{Builder, Cx, FrameNode, PacketNode, Verdict};
 
 use super::Harness;
 
-/// Sends packets to edges by their first byte, which it removes.
+/// Sends each packet to the edge that its first byte selects, and removes that byte.
 struct Sorter;
 
 graph::edges! { enum SorterNext { Left = "left", Right = "right", Arc = "some-arc", Punt = "error-punt" } }

@@ -2,13 +2,13 @@
 //! change. Reports lost and misrouted packets, and whether the memory use is constant. The worker's capacity is
 //! measured while the main thread is busy with other work.
 //!
-//! The memory use settles in the first quarter of the time. The number of nodes that wait for readers depends on when
-//! the system preempts the worker, and the last few of them may need another huge page of 2 MiB. The growth is the
-//! memory use in the last quarter less that in the second quarter, both measured without any changing route.
+//! The memory use settles in the first quarter of the time. The number of nodes that wait for readers depends on when the system preempts
+//! the worker, and the last few of them may need another huge page of 2 MiB. The growth is the memory use in the last quarter minus the
+//! memory use in the second quarter. Both are measured while the table contains none of the changing routes.
 //!
-//! The unchanged prefixes are /24s (/48s for IPv6), and packets go to their lower halves. The changing routes are
-//! their upper halves, networks around several of them, and others between. They change the nodes of the lookup
-//! table that the traffic reads, but must not change where the traffic goes.
+//! The unchanged prefixes are /24s (/48s for IPv6), and packets go to their lower halves. The changing routes are the upper halves of these
+//! prefixes, shorter prefixes that cover several of them, and prefixes between them. They change the nodes of the lookup table that the
+//! traffic reads, but must not change where the traffic goes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
@@ -27,7 +27,8 @@ const STABLE: u32 = 1000;
 const SECONDS: u64 = 60;
 /// The worker's load, as a share of its capacity.
 const SHARE: f64 = 0.8;
-/// Ports: of received traffic, of the unchanged routes, and of the changing routes, which must get no traffic.
+/// Names of the ports: for received traffic, for the next hops of the unchanged routes, and for the next hops of the changing routes. The
+/// last one must get no traffic.
 const PORTS: [&str; 3] = ["in", "stable", "churned"];
 /// Number of frames in a sample, whose next hops are checked.
 const SAMPLE: usize = 64;
@@ -46,8 +47,8 @@ fn stable(f: &Family, n: u32) -> IpPrefix {
     f.first.nth(16 * n).unwrap_or(f.first)
 }
 
-/// Returns the changing prefixes: in turn an upper half, a network around 16 or more unchanged ones, and a prefix
-/// between them.
+/// Returns the changing prefixes, sorted: the upper halves of the unchanged prefixes, longer prefixes in these halves, shorter prefixes
+/// that cover 1, 4 or 16 unchanged ones, and the prefixes between unchanged ones.
 fn churned(f: &Family) -> Vec<IpPrefix> {
     let len = f.first.len();
     let mut all = Vec::new();
@@ -189,7 +190,7 @@ impl Lab {
         (self.sinks[0].packets() - before) as f64 / start.elapsed().as_secs_f64()
     }
 
-    /// Sends at a rate, or as fast as the worker receives.
+    /// Sends at `rate_pps`, or as fast as the worker receives if that is `None`.
     fn send(&self, f: &Family, rate_pps: Option<f64>) -> Result<()> {
         let templates = vec![(f.frame)(Mac([2, 0xfe, 0, 0, 0, 0]))];
         self.generator.remove("churn");
@@ -208,7 +209,7 @@ impl Lab {
         (sent, self.sinks[0].packets())
     }
 
-    /// Returns the number of frames in a sample that go to another next hop than their destination's.
+    /// Returns the number of frames in a sample that went to a wrong next hop for their destination.
     fn misrouted(&mut self) -> usize {
         let hop = |bytes: &[u8]| {
             let at = if bytes[12] == 0x86 { 38 + 4 } else { 31 };
@@ -227,7 +228,7 @@ impl Lab {
     }
 }
 
-/// True if a frame goes to a neighbour: the router's own messages go to multicast and broadcast addresses.
+/// True if a frame goes to a neighbor; the router's own messages go to multicast and broadcast addresses.
 fn is_forwarded(bytes: &[u8]) -> bool {
     bytes.starts_with(&[2, 0])
 }

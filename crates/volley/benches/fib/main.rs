@@ -57,7 +57,7 @@ struct Figure {
     bench: String,
     unit: &'static str,
     samples: Vec<f64>,
-    /// The target: a minimum (`true`) or a maximum.
+    /// The target: `true` and a minimum, or `false` and a maximum.
     target: Option<(bool, f64)>,
 }
 

@@ -25,8 +25,8 @@ struct Lab {
 }
 
 impl Lab {
-    /// Returns a router with `of_each` routes for each next hop. If `named`, the routes name their interface;
-    /// otherwise it follows from the network.
+    /// Returns a router with `of_each` routes for each next hop. If `named`, the routes name their interface. Otherwise the router finds
+    /// the interface by the connected network of the next hop.
     fn new(of_each: u32, named: bool) -> Result<Lab> {
         let Parts { router, .. } =
             Router::build(volley::features::install, &Sizes { buffers: 1024, workers: 1 })?;
@@ -59,8 +59,9 @@ impl Lab {
     }
 }
 
-/// Measures commands that restore the initial state: about objects unrelated to the routes, and about objects that
-/// all routes depend on, whether the routes name them or not.
+/// Measures two lists of commands, each of which restores the initial state at its end. The commands of the first list are about objects
+/// unrelated to the routes. Those of the second list are about objects that all routes depend on; they run with routes that name their
+/// interface and with routes that do not.
 pub fn stalls() -> Result<Vec<Figure>> {
     let beside = [
         ("table-add", "ip table add 7"),

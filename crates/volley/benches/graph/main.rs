@@ -26,17 +26,17 @@ use table::{Load, Table};
 const REPETITIONS: usize = 15;
 const PACKETS: usize = 400_000;
 
-/// The path that features are compared with.
+/// Name of the benchmark that the benchmarks of features are compared with.
 const PLAIN: &str = "ip4-1";
 
-/// An addition to the path, or a replacement of it.
+/// What a benchmark adds to the forwarding path, or runs instead of it.
 #[derive(Clone, Copy)]
 enum Extra {
     /// Nothing.
     Nothing,
     /// A counter on the unicast arc.
     Count,
-    /// A policer of this kind on each port, for received or for sent packets.
+    /// A policer of this kind on each port, for sent packets if `true`, otherwise for received packets.
     Policer(Kind, bool),
     /// No path at all: a table full of policers of this kind.
     ManyPolicers(Kind),
@@ -51,11 +51,11 @@ struct Bench {
     ports: u8,
     table: Table,
     next_hops: u32,
-    /// Paths of each route.
+    /// Number of paths of each route.
     paths: u32,
     sizes: &'static [usize],
     extra: Extra,
-    /// Target in clocks per packet; NaN: 12 more than the plain path.
+    /// Target in clocks per packet. NaN: the target is 12 more than the result of [`PLAIN`].
     target: f64,
 }
 
@@ -73,7 +73,7 @@ const ONE: Bench = Bench {
     target: 35.0,
 };
 
-/// The same for IPv6.
+/// The base benchmark for IPv6.
 const ONE6: Bench =
     Bench { name: "ip6-1", what: "one IPv6 route", table: Table::One6, sizes: &[84], target: 45.0, ..ONE };
 

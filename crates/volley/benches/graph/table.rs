@@ -30,7 +30,7 @@ pub enum Table {
     Mixed6(u32),
     /// The table of a real IPv4 router, as large as today's; all prefixes are equally likely.
     Real4,
-    /// The same for IPv6.
+    /// The table of a real IPv6 router, as large as today's; all prefixes are equally likely.
     Real6,
     /// Both real tables, with three IPv4 packets for each IPv6 packet.
     Both,
@@ -59,7 +59,7 @@ fn random(offset: usize, width: usize, min: u64, max: u64, ip4_checksum: bool) -
 }
 
 impl Load {
-    /// Returns the load of a table, for frames of these sizes to a router's port.
+    /// Returns the routes of `table`, and the packets sent to them: frames of these sizes to a port with the Ethernet address `router`.
     pub fn new(table: Table, sizes: &[usize], router: Mac) -> Result<Load, Box<dyn Error>> {
         let mut load = Load::default();
         match table {
@@ -153,7 +153,7 @@ impl Load {
     }
 }
 
-/// A number as an address of a packet.
+/// An IP address as a number, from which the variable fields of packets are made.
 trait Address: rib::Family {
     /// Returns the variable fields that send packets to these destinations, one after the other.
     fn destinations(all: impl Iterator<Item = Self>) -> Vec<Field>;

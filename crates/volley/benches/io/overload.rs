@@ -5,8 +5,9 @@
 //! returned packets. The result at the highest offered rate should be nearly as good: it is worse for a router that
 //! works on packets and drops them afterwards.
 //!
-//! Measured with one worker, and with two workers that share the flows. The two workers have their own cores if there
-//! are three cores. Otherwise three busy threads share two cores, and only the ratio is meaningful.
+//! The benchmark runs with one worker, and with two workers that share the flows. The two workers have their own cores if there are three
+//! cores. Otherwise three busy threads share two cores, and only the ratio of the result at the highest offered rate to the best result is
+//! meaningful.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -40,7 +41,7 @@ pub(super) struct Overload {
 pub(super) const OVERLOADS: [Overload; 2] =
     [Overload { name: "overload", workers: 1 }, Overload { name: "overload-handoff", workers: 2 }];
 
-/// The offered rate, and the returned packets.
+/// The offered rate, and the numbers of sent and returned packets.
 struct Shared {
     /// Index into [`RATES`].
     rate: AtomicU64,

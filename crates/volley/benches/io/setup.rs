@@ -49,7 +49,7 @@ fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> std::result::Resul
 pub struct Setup {
     pub parts: Parts,
     pub testers: [Tester; 2],
-    /// Kept, because they own the connections.
+    /// The sockets of the router and of the testers, kept because they own the connections.
     pub _sockets: [Sockets; 2],
 }
 

@@ -1,6 +1,6 @@
-//! The whole graph under arbitrary packets, changes and times: nothing panics, no buffer is lost, sent packets are
-//! well-formed, and counters agree. The same scripts run under libFuzzer (`fuzz/`). Here, a fixed number of scripts
-//! runs, always the same; or others for `$VOLLEY_FUZZ_SECONDS` (`make fuzz`).
+//! The whole graph under arbitrary packets, changes and times: nothing panics, no buffer is lost, sent packets are well-formed, and
+//! counters agree. The same scripts run under libFuzzer (`fuzz/`). Here, a fixed set of scripts runs. With `$VOLLEY_FUZZ_SECONDS`, other
+//! scripts run for that time (`make fuzz`).
 
 mod link;
 mod packet;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 use infra::hash::mix64;
 use run::{LIFE, Seen, Worlds};
 
-/// Number of scripts in a test run without `$VOLLEY_FUZZ_SCRIPTS`, and bytes of the longest.
+/// Number of scripts in a test run without `$VOLLEY_FUZZ_SCRIPTS`, and maximum length of a script in bytes.
 const SCRIPTS: u64 = 1000;
 const LONGEST: u64 = 6000;
 /// Maximum number of threads; each has its own worlds, which take 300 MB.

@@ -142,7 +142,7 @@ fn ip4(s: &mut Script<'_>, to: Mac) -> Arriving {
     Arriving { bytes, offload, lies: false }
 }
 
-/// Extension headers, for any order.
+/// Extension headers that packets may contain, in any order.
 const EXTENSIONS: [u8; 8] = [
     protocol::HOP_BY_HOP,
     protocol::HOP_BY_HOP,
@@ -154,8 +154,8 @@ const EXTENSIONS: [u8; 8] = [
     protocol::MOBILITY,
 ];
 
-/// Returns a valid message of Neighbor Discovery. A host asks for the router's address on one of the links, checks if
-/// it may use that itself, or claims it; or another router advertises itself.
+/// Returns a valid message of Neighbor Discovery. In most messages, a host resolves the router's address on one of the links, checks if it
+/// may use that address itself, or claims the address. In the others, another router advertises itself.
 fn discovery(s: &mut Script<'_>, to: Mac) -> Arriving {
     let (n, mac) = (s.below(4), s.mac());
     let target = own6(n);

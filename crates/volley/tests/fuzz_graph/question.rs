@@ -6,13 +6,13 @@ use wire::builder::arp_frame;
 use wire::nd::{self, Message, NdOption};
 use wire::{ArpPacket, Mac, ethertype};
 
-/// The station of all hosts that answer by themselves.
+/// The Ethernet address of all hosts that answer by themselves.
 pub const ANSWERING: Mac = Mac([2, 0, 0, 0, 2, 3]);
 
-/// A question for the station with an address.
+/// An ARP or Neighbor Discovery request of the router: which station has an address?
 pub enum Question {
     Arp(ArpPacket),
-    /// A neighbor solicitation: from the station and the address, for the target.
+    /// A neighbor solicitation for `target`. The router sent it from the Ethernet address `station` and the IPv6 address `from`.
     Nd {
         station: Mac,
         from: Ipv6Addr,
@@ -28,7 +28,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Returns the frame in which the station `mac` claims the address.
+    /// Returns the frame in which the station `mac` answers that it has the requested address.
     pub fn answer(&self, mac: Mac) -> Vec<u8> {
         let mut frame = match &self.question {
             Question::Arp(arp) => arp_frame(mac, arp.sender_mac(), &arp.reply(mac)),

@@ -9,7 +9,7 @@ pub fn own(n: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, n as u8, 1)
 }
 
-/// The same for IPv6.
+/// Returns the router's IPv6 address on device `n`; the addresses of the hosts on its link follow.
 pub fn own6(n: usize) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 0, n as u16, 0, 0, 0, 1)
 }
@@ -72,7 +72,7 @@ impl<'d> Script<'d> {
         u32::from(self.u16()) << 16 | u32::from(self.u16())
     }
 
-    /// Returns a number below `n` ≤ 256.
+    /// Returns a number below `n`, which must be at most 256.
     pub fn below(&mut self, n: usize) -> usize {
         usize::from(self.u8()) % n.max(1)
     }

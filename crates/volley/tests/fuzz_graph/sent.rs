@@ -9,8 +9,8 @@ use crate::link::Sent;
 use crate::question::{ANSWERING, Asked, Question};
 use crate::world::{CAPS, World, device_name};
 
-/// Hop limits of the router's own packets. A packet forwarded in a VRF that does not use the router's address may have
-/// it as source. Such a packet arrives with one of these hop limits, and leaves with one less.
+/// Hop limits of packets that the router itself sends. A forwarded packet may also have a router's address as its source, if it is in a VRF
+/// that does not use that address. Such a packet arrives with one of these hop limits, and leaves with one less.
 const OWN_HOPS: [u8; 2] = [64, 255];
 impl World {
     /// Checks that a sent packet is well-formed, and allowed on its interface.
@@ -90,14 +90,14 @@ impl World {
     }
 }
 
-/// True if the main thread sent the packet, to its link. Forwarded packets have fewer hops left, and no multicast
+/// True if the main thread sent the packet to a station or a group on the link. Forwarded packets have fewer hops left, and no multicast
 /// destination.
 fn is_of_main_thread(packet: &[u8]) -> bool {
     let (ip, _) = Ipv6Header::split(packet).expect("an IPv6 header is whole");
     ip.dst().is_multicast() || ip.hop_limit() == wire::nd::HOP_LIMIT
 }
 
-/// Checks that a packet on the wire is well-formed, and its message, too, if it is the router's `own`.
+/// Checks that a packet on the wire is well-formed. If it is the router's `own`, checks its ICMPv6 message, too.
 fn check_ip6(packet: &[u8], own: bool) {
     let (ip, rest) = Ipv6Header::split(packet).expect("an IPv6 header is whole");
     assert_eq!((ip.version(), ip.total_len()), (6, packet.len()), "as long as the header says");

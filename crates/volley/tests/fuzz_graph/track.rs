@@ -16,7 +16,7 @@ use net::router::{Hooks, Router};
 const TO: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(10, 1, 1, 9)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 1, 1, 0, 0, 0, 9))];
 
-/// The objects of the tracked destinations, by family.
+/// The forwarding objects of the tracked destinations: IPv4, then IPv6.
 type Objects = Arc<[AtomicU32; 2]>;
 
 struct Elsewhere<const FAMILY: usize>(Objects);
@@ -49,7 +49,7 @@ struct Tracks {
     objects: Objects,
 }
 
-/// Adds the nodes, besides those of the program.
+/// Adds the nodes of the program's features and of this feature.
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     volley::features::install(b, t, hooks)?;
     let objects = Objects::default();
@@ -67,7 +67,8 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     Ok(())
 }
 
-/// Begins to track the destinations. Returns the path for routes whose packets follow them. Tracking never ends.
+/// Begins to track the destinations `TO`, which never ends. Returns a path for routes: packets with this path follow the routes to these
+/// destinations.
 pub fn begin(router: &mut Router) -> Path {
     let objects = TO.map(|to| router.track(0, to).expect("there is room").object);
     let tracks = router.state::<Tracks>().expect("it was installed");

@@ -1,8 +1,8 @@
 //! A router between links, and the rules that it must always keep.
 //!
-//! Its workers share flows by handoff. One thread runs their turns: in order to settle, or a single worker if the
-//! script says so, so that the other falls behind. Time is the script's, too. So a script always does the same,
-//! except for random numbers of the router: the seeds of its hashes and the jitter of its timers.
+//! The router's workers share flows by handoff. A single thread runs the turns of all workers: one after the other when the world settles,
+//! or those of one worker if the script says so, so that the other worker falls behind. The script also sets the time. So a script always
+//! does the same, except for random numbers of the router: the seeds of its hashes and the jitter of its timers.
 //!
 //! Making a world takes longer than most scripts, so worlds are reused. At its end, a script takes everything down.
 //! [`World::reset`] sets the world up again, and checks that it is as at first.
@@ -59,7 +59,8 @@ pub struct World {
     pub asked: Vec<Asked>,
     /// Number of IPv6 packets sent to stations that the router had resolved.
     pub reached6: u64,
-    /// True if the router was changed since its tables were checked; and how often it has settled since.
+    /// `changed`: true if the router was changed since its tables were last checked. `settled`: number of times that the world has settled
+    /// since that check.
     pub changed: bool,
     settled: usize,
     /// The default limits of the neighbor tables.
@@ -442,7 +443,7 @@ impl World {
         self.router.graph().stats().runtime(None).iter().map(|n| (n.name, n.packets)).collect()
     }
 
-    /// Returns the numbers of packets passed to the main thread, and of policed ones, by reason.
+    /// Returns the numbers of packets passed to the main thread, and of packets dropped because they exceeded their rate, by punt reason.
     pub fn punted(&self) -> BTreeMap<&'static str, [u64; 2]> {
         let reasons = self.router.graph().punt_reasons().iter().zip(0..);
         reasons.map(|(info, n)| (info.name, self.router.graph().stats().punted(PuntReason(n)))).collect()
@@ -492,12 +493,12 @@ impl World {
     }
 }
 
-/// Returns the host of network `n` that is known from the start.
+/// Returns the address of the host of network `n` that the router knows from the start.
 fn host6(n: usize) -> Ipv6Addr {
     next6(n, 2)
 }
 
-/// Returns a host of network `n`.
+/// Returns the address of the host with number `host` in network `n`.
 fn next6(n: usize, host: u128) -> Ipv6Addr {
     Ipv6Addr::from_bits(own6(n).to_bits() - 1 + host)
 }

@@ -144,7 +144,8 @@ impl fmt::Display for Kind<'_> {
     }
 }
 
-/// The subject of a message: empty, or text after a space.
+/// The details of a message, as text after a space: for example its target address or its MTU. Empty for
+/// messages without such details.
 pub(super) struct Subject<'a>(pub(super) &'a Icmpv6Header, pub(super) &'a [u8]);
 
 impl fmt::Display for Subject<'_> {

@@ -28,7 +28,7 @@ fn header() -> impl Strategy<Value = Ipv4Header> {
 }
 
 proptest! {
-    /// The header in three words matches its fields, with a valid checksum and with any.
+    /// The header in three words matches its fields, with a valid checksum and with an arbitrary one.
     #[test]
     fn header_words_equal_the_fields(mut h in header(), noise in word()) {
         for _ in 0..2 {

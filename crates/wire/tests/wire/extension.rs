@@ -32,7 +32,8 @@ fn chain(headers: &[(u8, Vec<u8>)], protocol: u8, upper: &[u8]) -> Vec<u8> {
     packet(headers.first().map_or(protocol, |h| h.0), &payload)
 }
 
-/// Destination options with only padding, `len` bytes in total.
+/// Destination options with only padding, `len` bytes in total. Returns the kind of the header, and its
+/// contents after the first two bytes.
 fn padding(len: usize) -> (u8, Vec<u8>) {
     let mut body = vec![option::PADN, (len - 4) as u8];
     body.resize(len - 2, 0);

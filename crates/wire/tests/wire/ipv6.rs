@@ -12,7 +12,7 @@ fn bits(text: &str) -> u128 {
     text.parse::<Ipv6Addr>().unwrap().to_bits()
 }
 
-/// The classes of one address, in order of declaration.
+/// The classes of one address: a letter for each function that returns true for it, in order of declaration.
 fn classes(text: &str) -> String {
     let a = bits(text);
     [

@@ -40,15 +40,15 @@ pub(super) fn loads(b: &mut Bench<'_>) -> Result {
     }
     if all.is_empty() {
         return Err(Failure(
-            "no load can be measured: each exceeds the links' rate, or is too small for a frame in a trial"
+            "no load can be measured: each exceeds the links' rate, or is too low to send even one frame in a trial"
                 .into(),
         ));
     }
     Ok((Found::Loads(all), false))
 }
 
-/// Runs `repetitions` trials of `duration` at a load. `after` is the number of loads still to come, for the progress
-/// text. `None` if the load is too small for a frame in a trial.
+/// Runs `repetitions` trials of `duration` at `load_fps` frames per second, a load called `name` in reports. `after` is the number of loads
+/// still to come, for the progress text. `None` if the load is too low to send even one frame in a trial.
 fn at(
     b: &mut Bench<'_>,
     name: String,

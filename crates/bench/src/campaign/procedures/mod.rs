@@ -87,10 +87,10 @@ impl Bench<'_> {
         Ok(Measurement { found, limited_by_tester, repeated, disorder, counters })
     }
 
-    /// Resolves neighbours and fills tables and caches before the first trial that counts.
+    /// Resolves neighbors and fills tables and caches before the first trial that counts.
     ///
     /// # Errors
-    /// Returns an error with known details if the router forwards nothing.
+    /// Returns an error with all that the tester knows about the cause if the router forwards nothing.
     pub fn warm_up(&mut self) -> Result<(), Failure> {
         let trials = self.valid.inner_mut();
         trials.procedure = Procedure::WarmUp;
@@ -116,8 +116,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// True if the tester may have set the limit: the load came near its maximum rate, or its ports refused frames that then counted as
-    /// lost.
+    /// True if the tester, not the router, may have set the limit: the load came near the tester's maximum rate, or the tester's ports
+    /// refused frames, which then counted as lost.
     fn is_limited(&self, found: &Found) -> bool {
         let strain = &self.valid.inner().strain;
         let near = |fps: f64| fps > OURS * self.tester_fps;
@@ -133,13 +133,14 @@ impl Bench<'_> {
         }
     }
 
-    /// True if a trial since the last reset of the strain came near the tester's maximum rate, or its ports refused frames.
+    /// True if a trial since the last reset of the strain came near the tester's maximum rate, or the tester's ports refused frames.
     fn is_strained(&self) -> bool {
         let strain = &self.valid.inner().strain;
         strain.refused || strain.most_fps > OURS * self.tester_fps
     }
 
-    /// Returns the load that a result is about, in frames per second.
+    /// Returns the rate that a result states, in frames or connections per second: the median of the repetitions, or the highest if there
+    /// is one for each goal or load. `None` if the result has no rate.
     fn reached(&self, found: &Found) -> Option<f64> {
         match found {
             Found::Throughput(_) => self.throughput_fps,
@@ -157,7 +158,8 @@ impl Bench<'_> {
         self.tester_fps.min(self.link_fps).max(2.0 * LEAST)
     }
 
-    /// Reports the repetition that begins, and the time left for all repetitions at this load and at `after` more loads.
+    /// Reports that repetition `run` of `of` begins, and the time left: for the remaining repetitions at this load, and for all at `after`
+    /// more loads.
     fn tell_run(&self, what: &str, (run, of): (u32, u32), duration: Duration, after: usize) {
         let Waits { residual, restabilise, .. } = self.profile.waits;
         let rest = (of + 1).saturating_sub(run) + of.saturating_mul(after as u32);
@@ -168,12 +170,13 @@ impl Bench<'_> {
     /// Returns the throughput, for procedures that need it.
     fn throughput(&self) -> Result<f64, Failure> {
         let none =
-            || Failure("there is no throughput to start from: the router loses frames at every load".into());
+            || Failure("no throughput was found to start from: the router loses frames at every load".into());
         self.throughput_fps.filter(|fps| *fps > 0.0).ok_or_else(none)
     }
 }
 
-/// Returns the increase of each counter between two readings. A counter that is no number, or was reset, keeps its second reading.
+/// Returns the increase of each counter between two readings. A counter that is no number, or was reset, keeps the value of the second
+/// reading.
 fn counted(before: &[(String, String)], after: Vec<(String, String)>) -> Vec<(String, String)> {
     let less = |(name, now): (String, String)| {
         let then = before.iter().find(|(known, _)| *known == name);

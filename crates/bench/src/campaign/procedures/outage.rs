@@ -14,7 +14,7 @@ type Result = std::result::Result<(Found, bool), Failure>;
 /// Minimum time at the halved load after an overload.
 const RELIEVED: Duration = Duration::from_secs(2);
 
-/// Final seconds of a trial. A restarted router must forward frames in them to count as back.
+/// Length of the last part of a trial, in seconds. A restarted router is back only if it forwards frames in this part.
 const BACK: f64 = 0.5;
 
 pub(super) fn recovery(b: &mut Bench<'_>) -> Result {
@@ -49,8 +49,8 @@ pub(super) fn recovery(b: &mut Bench<'_>) -> Result {
     Ok((Found::Recovery(all), false))
 }
 
-/// Runs a trial, and `restart` on another thread once `after` has passed. Returns when both have ended, even if the
-/// trial failed: the restart must not disturb the next trial.
+/// Runs a trial, and calls `restart` on another thread when the time `after` has passed. Returns when both have ended, even if the trial
+/// failed, since a restart must not disturb the next trial.
 fn beside<T>(
     restart: impl FnOnce() -> std::result::Result<(), Failure> + Send + 'static,
     after: Duration,
@@ -91,7 +91,7 @@ pub(super) fn reset(b: &mut Bench<'_>) -> Result {
     Ok((Found::Reset(all), false))
 }
 
-/// Runs a trial with a restart of the router after a fifth of its time.
+/// Runs a trial, and restarts the router after a fifth of the trial's time.
 fn restarted(trials: &mut Recorded<'_>, request: Request) -> std::result::Result<Trial, Failure> {
     let restart = trials.dut.and_then(|dut| dut.restarter());
     let restart = restart.ok_or_else(|| Failure("the tester cannot restart this router".into()))?;

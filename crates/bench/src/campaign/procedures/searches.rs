@@ -10,7 +10,7 @@ fn bad(e: BadInput) -> Failure {
     Failure(e.to_string())
 }
 
-/// The result, and true if one of its bounds rests on invalid trials.
+/// The result, and true if one of its bounds relies on invalid trials.
 type Result = std::result::Result<(Found, bool), Failure>;
 
 pub(super) fn throughput(b: &mut Bench<'_>) -> Result {

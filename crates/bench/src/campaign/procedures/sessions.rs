@@ -12,9 +12,9 @@ use crate::trial::Failure;
 
 type Result = std::result::Result<(Found, bool), Failure>;
 
-/// Share of the maximum establishment rate used by procedures that do not search for it.
+/// Establishment rate of procedures that do not search for the maximum, as a share of the maximum.
 const SAFE: f64 = 0.5;
-/// Share of the tester's maximum rate used if the establishment rate is unknown.
+/// Establishment rate if the router's maximum is unknown, as a share of the highest load to try.
 const CAREFUL: f64 = 0.1;
 
 pub(super) fn rate(b: &mut Bench<'_>) -> Result {
@@ -92,7 +92,7 @@ pub(super) fn teardown(b: &mut Bench<'_>) -> Result {
     Ok((Found::SessionTeardown(all), false))
 }
 
-/// Returns the number of invalid attempts that were repeated.
+/// Returns the number of invalid attempts that a search for the establishment rate repeated; 0 for other procedures.
 pub(super) fn repeated(found: &Found) -> u64 {
     match found {
         Found::SessionRate(all) => all.iter().map(RateResult::repeated).sum(),
@@ -107,14 +107,15 @@ impl Bench<'_> {
     }
 }
 
-/// Returns a rate at which the router should establish connections without loss: a share of its maximum rate, or of the
-/// tester's if that is unknown.
+/// Returns a rate at which the router should establish connections without loss: a share of the router's maximum rate or, if that is
+/// unknown, a share of the highest load to try.
 fn safe(b: &Bench<'_>) -> f64 {
     let known = b.session_fps.filter(|fps| *fps > 0.0).map(|fps| fps * SAFE);
     known.unwrap_or(b.max_fps() * CAREFUL).max(LEAST)
 }
 
-/// Deletes all connections, to check that each attempt can start without any (RFC 9693 section 4.4).
+/// Deletes all connections. Returns an error if the tester cannot delete this router's connections, since each attempt must start without
+/// any (RFC 9693 section 4.4).
 fn forgets(b: &Bench<'_>) -> std::result::Result<(), Failure> {
     b.valid.inner().dut.and_then(|dut| dut.forget_sessions()).unwrap_or_else(|| {
         Err(Failure(

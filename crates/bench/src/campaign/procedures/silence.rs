@@ -2,7 +2,7 @@
 
 use super::super::trial::Trial;
 
-/// Returns an error text about a router that forwarded nothing.
+/// Returns an error text about a router that forwarded nothing. `said` is the router's last output.
 pub(super) fn told(trial: &Trial, counters: &[(String, String)], said: &str) -> String {
     let mut all = Vec::new();
     let directions = trial.flows.iter().map(|flow| flow.direction + 1).max().unwrap_or(0);

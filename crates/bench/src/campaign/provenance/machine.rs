@@ -32,14 +32,15 @@ impl Machine {
         Some(fs::read_to_string(self.root.join(file)).ok()?.trim().to_owned())
     }
 
-    /// Returns a field of a file whose lines are a name, a separator and a value.
+    /// Returns the value of the field `name` in a file whose lines consist of a name, the separator `sign`
+    /// and a value.
     pub fn field(&self, file: &str, sign: char, name: &str) -> Option<String> {
         let text = self.read(file)?;
         let mut lines = text.lines().filter_map(|line| line.split_once(sign));
         lines.find(|(n, _)| n.trim() == name).map(|(_, value)| value.trim().trim_matches('"').to_owned())
     }
 
-    /// Returns the sorted names in a directory.
+    /// Returns the sorted names of the entries of a directory.
     pub fn names(&self, directory: &str) -> Vec<String> {
         let entries = fs::read_dir(self.root.join(directory)).into_iter().flatten().flatten();
         let mut names: Vec<_> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();

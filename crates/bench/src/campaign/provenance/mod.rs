@@ -19,7 +19,7 @@ use machine::Machine;
 pub struct Provenance {
     /// Start time: RFC 3339, UTC.
     pub begun: String,
-    /// Facts about machine and programs as names and values, in the order of reports.
+    /// Facts about machine and programs as names and values, in the order in which reports list them.
     pub facts: Vec<(String, String)>,
 }
 

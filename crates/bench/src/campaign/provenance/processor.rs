@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::machine::Machine;
 
-/// Name of the measured counter rate, which varies a little from run to run.
+/// Name of the fact with the measured rate of the time stamp counter, which varies a little from run to run.
 pub(super) const CLOCK: &str = "rate of the time stamp counter";
 
 const CPUINFO: &str = "proc/cpuinfo";
@@ -58,7 +58,7 @@ fn counts(m: &Machine) -> Option<String> {
     (!cores.is_empty()).then(|| format!("{}, {}, {threads}", sockets.len(), cores.len()))
 }
 
-/// Adds each cache of the first thread, with its size and the threads that share it.
+/// Adds each cache of the first hardware thread, with the cache's size and the threads that share it.
 fn caches(m: &mut Machine) {
     let all = format!("{CPU}/cpu0/cache");
     for index in m.names(&all).into_iter().filter(|name| name.starts_with("index")) {
@@ -69,7 +69,8 @@ fn caches(m: &mut Machine) {
     }
 }
 
-/// Returns the guarantees for the time stamp counter.
+/// Returns the processor flags that guarantee a constant rate of the time stamp counter, and that it never
+/// stops.
 fn promises(m: &Machine) -> Option<String> {
     let flags = m.field(CPUINFO, ':', "flags")?;
     let has = |flag: &&str| flags.split_whitespace().any(|f| f == *flag);
@@ -81,7 +82,8 @@ fn limits(m: &Machine, frequency: &str) -> Option<String> {
     Some(format!("{} to {} MHz", megahertz("scaling_min_freq")?, megahertz("scaling_max_freq")?))
 }
 
-/// Returns the state of turbo. Intel's driver reports whether it is off, all others whether it is on.
+/// Returns "on" or "off" for turbo. Intel's driver has a file that is 1 if turbo is off; all others have one
+/// that is 1 if it is on.
 fn turbo(m: &Machine) -> Option<&'static str> {
     let on = match m.read(&format!("{CPU}/intel_pstate/no_turbo")) {
         Some(off) => off == "0",

@@ -3,7 +3,7 @@
 use super::machine::{Machine, chosen};
 use crate::host::Times;
 
-/// Name of the stolen processor time, which varies from run to run.
+/// Name of the fact with the processor time that the host stole, which varies from run to run.
 pub(super) const STOLEN: &str = "stolen since the start of the machine";
 
 /// Words of the kernel's command line that affect measurements. All others are left out, since they may name disks, addresses or keys.
@@ -71,13 +71,13 @@ fn memory(m: &mut Machine) {
     }
 }
 
-/// Adds the limits of control groups (version 2), from the nearest group that sets each.
+/// Adds the limits that control groups (version 2) set for this process. Each limit is that of the innermost enclosing group that sets it.
 fn limits(m: &mut Machine) {
     let own = m.read("proc/self/cgroup").unwrap_or_default();
     let Some(group) = own.lines().find_map(|line| line.strip_prefix("0::/")) else { return };
     for (name, file, none) in [
         ("processors of the control group", "cpuset.cpus.effective", ""),
-        ("processor time of the control group (µs of µs)", "cpu.max", "max 100000"),
+        ("processor time of the control group (quota and period, µs)", "cpu.max", "max 100000"),
         ("memory of the control group (bytes)", "memory.max", "max"),
     ] {
         let mut above = std::path::Path::new(group).ancestors();

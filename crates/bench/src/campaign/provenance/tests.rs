@@ -2,7 +2,7 @@ use std::fs;
 
 use super::*;
 
-/// A machine that has only these files.
+/// Returns the root directory of a machine that has only these files, and the facts of this machine.
 fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, Vec<(String, String)>) {
     let root = tempfile::tempdir().unwrap();
     for (file, text) in files {
@@ -61,7 +61,7 @@ fn files_become_facts() {
         ("hypervisor", Some("yes")),
         ("stolen since the start of the machine", Some("10.00 %")),
         ("memory", Some("15.6 GiB")),
-        ("processor time of the control group (µs of µs)", Some("50000 100000")),
+        ("processor time of the control group (quota and period, µs)", Some("50000 100000")),
         ("cache L2 unified", Some("1024K")),
         ("frequency governor", Some("performance")),
         ("turbo", Some("off")),

@@ -1,7 +1,7 @@
 //! Chooses the next load, and the duration of its trials.
 //!
-//! A goal is reached through a series of coarser targets. A few short trials find its approximate load; only near there are trials long and
-//! many. All goals proceed through their targets at the same pace, so that the trials of one serve the others.
+//! A goal is reached through a series of coarser targets. A few short trials find the approximate load; only near this load are trials long
+//! and many. All goals proceed through their targets at the same pace, so that trials for one goal also count for the others.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::loads::{Bounds, Loads};
 /// The progress of one goal through its targets.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
-    /// Index of its first target in the list of all targets; `last` is the goal itself.
+    /// Index of the goal's first target in the list of all targets. `last` is the index of the goal itself.
     first: usize,
     last: usize,
     /// The chosen target and load, kept until the load is classified.
@@ -19,7 +19,7 @@ pub(super) struct Way {
     last_move: Move,
 }
 
-/// How the last load was chosen; with the number of preceding steps in the same direction.
+/// How the last load was chosen. `Up` and `Down` have the number of steps in the same direction directly before.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Move {
     Up(u32),
@@ -27,7 +27,7 @@ enum Move {
     Other,
 }
 
-/// Approximate number of loads tried for a target: its bounds, and one between them.
+/// Approximate number of loads tried for a target: its two bounds, and one load between them.
 const LOADS_A_TARGET: u32 = 3;
 
 impl Way {
@@ -40,15 +40,15 @@ impl Way {
         self.last
     }
 
-    /// Returns the target to work on: the one after the finest target reached; `None` if the goal is reached. Coarser targets may have lost
-    /// a bound through longer trials; that no longer matters.
+    /// Returns the target to work on, which is the one after the finest target reached; `None` if the goal is reached. Longer trials may
+    /// have removed a bound of a coarser target; that no longer matters.
     pub(super) fn target(&self, loads: &Loads) -> Option<usize> {
         let reached = (self.first..=self.last).rev().find(|&target| loads.ended(target).is_some());
         let next = reached.map_or(self.first, |target| target + 1);
         (next <= self.last).then_some(next)
     }
 
-    /// Returns the number of targets before `target`.
+    /// Returns the number of the goal's targets before `target`.
     pub(super) fn progress(&self, target: usize) -> usize {
         target - self.first
     }
@@ -85,9 +85,9 @@ impl Way {
         fps
     }
 
-    /// Returns the first of the following loads that lies between the bounds. For the first target: the rate forwarded
-    /// at the largest load, and the rate forwarded at a load of that rate. For a later target: the preceding target's
-    /// lower bound, the middle of its bounds unless they are close enough for this target, and its upper bound.
+    /// Returns the first of these loads that lies between the bounds. For the first target: the rate forwarded at the largest load, then
+    /// the rate forwarded when that rate was the load. For a later target: the lower bound of the preceding target, then the middle of the
+    /// preceding target's bounds unless they are close enough for this target, then the upper bound of the preceding target.
     fn guess(&self, target: usize, loads: &Loads, bounds: &Bounds, max_fps: f64) -> Option<f64> {
         let guesses = if target > self.first {
             let before = loads.bounds(target - 1);
@@ -104,7 +104,7 @@ impl Way {
         guesses.into_iter().flatten().find(|&fps| bounds.has_inside(fps))
     }
 
-    /// Derives the next load from the bounds alone.
+    /// Derives the next load from the bounds alone. Also returns how the load was chosen.
     fn step(&self, width: f64, bounds: &Bounds, max_fps: f64) -> (f64, Move) {
         // Consecutive steps in the same direction double in size (logarithmically).
         let narrow = 1.0 - width;

@@ -10,9 +10,9 @@ use super::goal::Target;
 /// The result of one trial of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Seen {
-    /// Sending time; decides whether it is a short trial.
+    /// Sending time, which decides whether the trial is a short one.
     pub duration: Duration,
-    /// Effective duration, which the sums count.
+    /// Effective duration of the trial, which [`Sums`] adds up.
     pub effective: Duration,
     /// Loss ratio; 1 if the trial was invalid.
     pub loss_ratio: f64,
@@ -32,20 +32,20 @@ pub enum Class {
     Undecided,
 }
 
-/// Rounding tolerance in seconds. Durations are whole nanoseconds, so anything smaller is a rounding error. It must not decide a tie: ties
-/// are common (for example, half of the trials) and make a lower bound.
+/// Rounding tolerance in seconds. Durations are whole nanoseconds, so anything smaller is a rounding error. A rounding error must not
+/// decide a tie: ties are common (for example, half of the trials) and make a lower bound.
 const ROUNDING: f64 = 1e-9;
 
-/// Effective durations of a load's trials, by length and loss relative to a goal.
+/// Effective durations of a load's trials, by trial length and by loss, as a goal defines them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {
     /// Full-length trials with loss within the goal's loss ratio.
     pub full_low: Duration,
-    /// Full-length trials with more loss.
+    /// Full-length trials with a loss above the goal's loss ratio.
     pub full_high: Duration,
     /// Short trials with loss within the goal's loss ratio.
     pub short_low: Duration,
-    /// Short trials with more loss.
+    /// Short trials with a loss above the goal's loss ratio.
     pub short_high: Duration,
 }
 
@@ -84,8 +84,8 @@ impl Sums {
     }
 }
 
-/// Returns the conditional throughput of a load, in frames per second; `None` without a full-length trial. It is the
-/// load times (1 − r). Full-length trials exceed the loss ratio r for at most the goal's share of the time.
+/// Returns the conditional throughput of a load, in frames per second; `None` without a full-length trial. The conditional throughput is
+/// the load times (1 − r), where full-length trials exceed the loss ratio r for at most the goal's exceed ratio of the time.
 pub fn conditional_fps(target: &Target, load_fps: f64, trials: &[Seen]) -> Option<f64> {
     let mut full: Vec<&Seen> = trials.iter().filter(|seen| seen.duration >= target.duration).collect();
     full.sort_by(|a, b| a.loss_ratio.total_cmp(&b.loss_ratio));

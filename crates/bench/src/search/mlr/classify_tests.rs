@@ -118,8 +118,8 @@ fn half_of_the_csit_trials_decide() {
     assert_eq!((class(10, 0), class(0, 10)), (Class::Undecided, Class::Undecided));
 }
 
-/// Implements the definition directly, in whole milliseconds, with an exceed ratio of `sixteenths`/16. The share of high-loss time is
-/// certain to stay within the ratio, certain to exceed it, or depends on the remaining time.
+/// Implements the definition directly, in whole milliseconds, with an exceed ratio of `sixteenths`/16. Either the share of high-loss time
+/// is certain to stay within this ratio, or it is certain to exceed the ratio, or the remaining time decides.
 fn plain(target: &Target, sixteenths: i128, trials: &[Seen]) -> Class {
     let time = |full: bool, high: bool| -> i128 {
         trials

@@ -21,12 +21,12 @@ pub struct Goal {
     pub initial_duration: Duration,
     /// Goal Final Trial Duration: shorter trials are short trials, and count less.
     pub final_duration: Duration,
-    /// Goal Duration Sum: the total time of trials of the final duration that always decides about a load.
+    /// Goal Duration Sum: the total time of trials of the final duration that is always enough to decide about a load.
     pub duration_sum: Duration,
 }
 
 impl Goal {
-    /// Returns the goal whose result is the throughput of RFC 2544 section 24 (RFC 9971, "MLRsearch Compliant with RFC 2544"). Its shorter
+    /// Returns the goal whose result is the throughput of RFC 2544 section 24 (RFC 9971, "MLRsearch Compliant with RFC 2544"). Shorter
     /// trials can only rule loads out; the throughput itself is from a trial of 60 s.
     pub fn rfc2544() -> Self {
         Goal {
@@ -83,7 +83,7 @@ impl Goal {
     /// Checks the goal.
     ///
     /// # Errors
-    /// If a field is invalid; names the first one.
+    /// Returns an error that names the first invalid field.
     pub fn check(&self) -> Result<(), BadInput> {
         let share = |value: f64| (0.0..1.0).contains(&value);
         let told = |value: f64| format!("must be from 0 to below 1, is {value} (goal {})", self.name);
@@ -135,9 +135,9 @@ pub struct Target {
     pub exceed_ratio: f64,
     /// As in [`Goal`].
     pub width: f64,
-    /// The duration from which on a trial is a full-length one.
+    /// Minimum duration of a full-length trial.
     pub duration: Duration,
-    /// The total duration of full-length trials that decides about a load.
+    /// Total duration of full-length trials that is enough to decide about a load.
     pub duration_sum: Duration,
 }
 
@@ -160,7 +160,7 @@ impl Target {
         upper_fps - lower_fps <= self.width * upper_fps * (1.0 + 1e-9)
     }
 
-    /// Returns the maximum number of full-length trials that decide about a load.
+    /// Returns the number of full-length trials that is always enough to decide about a load.
     pub(super) fn trials_a_load(&self) -> u32 {
         (self.duration_sum.as_secs_f64() / self.duration.as_secs_f64()).ceil() as u32
     }

@@ -5,7 +5,7 @@ use super::goal::Target;
 use crate::search::run::{Ended, shown_loss};
 use crate::trial::Outcome;
 
-/// The trials of one load, and their sums for each target.
+/// The trials of one load, and sums over them for each target.
 #[derive(Clone, Debug)]
 struct Load {
     fps: f64,
@@ -25,7 +25,8 @@ pub(super) struct Loads {
 /// The relevant bounds of a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Bounds {
-    /// Relevant Lower Bound: the largest lower bound below the relevant upper bound, or the largest of all if there is no upper bound.
+    /// Relevant Lower Bound: the largest lower bound below the relevant upper bound. Without an upper bound, the largest of all lower
+    /// bounds.
     pub(super) lower: Option<f64>,
     /// Relevant Upper Bound: the smallest upper bound.
     pub(super) upper: Option<f64>,
@@ -46,7 +47,7 @@ impl Loads {
         &self.targets[target]
     }
 
-    /// Records a trial for all targets, whichever target it was run for.
+    /// Records a trial for all targets, whichever target the trial was run for.
     pub(super) fn learn(&mut self, outcome: &Outcome, effective: std::time::Duration) {
         let fps = outcome.request.load_fps;
         let at = self.loads.partition_point(|load| load.fps < fps);
@@ -76,7 +77,7 @@ impl Loads {
         Bounds { lower, upper }
     }
 
-    /// Returns how a target ended; `None` if it has not.
+    /// Returns how the search for a target ended; `None` if it has not ended.
     pub(super) fn ended(&self, target: usize) -> Option<Ended> {
         let Bounds { lower, upper } = self.bounds(target);
         match (lower, upper) {
@@ -96,8 +97,8 @@ impl Loads {
         self.loads.iter().map(|load| (load.fps, load.trials.as_slice()))
     }
 
-    /// Returns the rate forwarded in the first trial of a load, in frames per second: a good estimate of the capacity if the load was above
-    /// it. `None` if the load was not tried, or all frames were lost.
+    /// Returns the rate forwarded in the first trial of a load, in frames per second. This is a good estimate of the router's capacity if
+    /// the load was above the capacity. `None` if the load was not tried, or all frames were lost.
     pub(super) fn forwarded_fps(&self, fps: f64) -> Option<f64> {
         let forwarded = fps * (1.0 - self.trials(fps).first()?.loss_ratio);
         (forwarded > 0.0).then_some(forwarded)

@@ -1,10 +1,10 @@
 //! Multiple loss ratio search: RFC 9971, draft-ietf-bmwg-mlrsearch.
 //!
-//! Several goals are searched at once; each has a loss ratio, and a share of time in which it may be exceeded. A load is tried until its
-//! trials decide whether it is a lower or an upper bound of a goal. Every trial counts for every goal. The result of a goal is its relevant
-//! lower and upper bound, at most its width apart.
+//! Several goals are searched at once. Each has a loss ratio, and a share of time in which trials may exceed this loss ratio. A load is
+//! tried until its trials decide whether the load is a lower or an upper bound of a goal. Every trial counts for every goal. The result of
+//! a goal is its relevant lower and upper bound, which are at most the goal's width apart.
 //!
-//! The RFC does not specify which trials to run; see [`Mlr::search`].
+//! The RFC does not specify which trials to run. [`Mlr::search`] describes the choice made here.
 
 mod choose;
 mod classify;
@@ -23,7 +23,7 @@ use crate::trial::{Measure, Outcome, Request};
 pub use classify::{Class, Seen, Sums, conditional_fps};
 pub use goal::{Goal, Target};
 
-/// The effective duration of a trial, which the duration sums add up.
+/// What counts as the effective duration of a trial. Duration sums add up effective durations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effective {
@@ -36,15 +36,15 @@ pub enum Effective {
 /// Parameters of the search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mlr {
-    /// The goals. Their order only matters between goals with equal progress: the first one is next.
+    /// The goals. Of goals with equal progress, the search works on the first one.
     pub goals: Vec<Goal>,
-    /// Min Load, in frames per second in each direction. If it fails a goal, the search for that goal ends.
+    /// Min Load, in frames per second in each direction. If this load fails a goal, the search for the goal ends.
     pub min_fps: f64,
-    /// Max Load, in the same unit.
+    /// Max Load, in frames per second in each direction.
     pub max_fps: f64,
-    /// Coarser targets before each goal: 2 in CSIT. With 0 all trials have the final duration.
+    /// Number of coarser targets before each goal: 2 in CSIT. With 0, all trials have the final duration.
     pub preceding: u32,
-    /// The effective duration of trials.
+    /// What counts as the effective duration of a trial.
     pub effective: Effective,
     /// Limits of the search.
     pub limits: Limits,
@@ -55,15 +55,15 @@ pub struct Mlr {
 pub struct GoalResult {
     /// The goal.
     pub goal: Goal,
-    /// How the search ended. `Found` is a regular result in the RFC's terms; all others are irregular, and must be marked.
+    /// How the search ended. `Found` is a regular result in the RFC's terms; all others are irregular, and reports must mark them.
     pub ended: Ended,
-    /// The relevant lower bound, in frames per second in each direction. After `AllForwarded` it is the largest load.
+    /// The relevant lower bound, in frames per second in each direction. After `AllForwarded` this is the largest load.
     pub lower_fps: Option<f64>,
-    /// The relevant upper bound, in the same unit.
+    /// The relevant upper bound, in frames per second in each direction.
     pub upper_fps: Option<f64>,
-    /// Conditional throughput at the lower bound, in frames per second: the figure for comparing results.
+    /// Conditional throughput at the lower bound, in frames per second in each direction. Comparisons of results use this figure.
     pub conditional_fps: Option<f64>,
-    /// True if an invalid trial contributes to the upper bound: the limit may be the tester's, not the router's.
+    /// True if the upper bound relies on an invalid trial, so that the limit may be the tester's, not the router's.
     pub upper_unproved: bool,
 }
 
@@ -72,7 +72,7 @@ pub struct GoalResult {
 pub struct LoadTried {
     /// The load, in frames per second in each direction.
     pub load_fps: f64,
-    /// Its trials, in order.
+    /// The trials at this load, in the order in which they ran.
     pub trials: Vec<Seen>,
 }
 
@@ -105,7 +105,7 @@ impl Mlr {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// If a parameter is invalid; names the first one.
+    /// Returns an error that names the first invalid parameter.
     pub fn check(&self) -> Result<(), BadInput> {
         BadInput::unless_range(self.min_fps, self.max_fps)?;
         BadInput::unless(!self.goals.is_empty(), "goals", "must not be empty")?;
@@ -121,10 +121,10 @@ impl Mlr {
         BadInput::unless(self.limits.trials >= 1, "limits", "must allow at least 1 trial")
     }
 
-    /// Returns the maximum number of trials for a deterministic router of any capacity: for each goal the steps that
-    /// find the capacity, and four loads of each target. Other routers are bounded by `limits`. With CSIT's goals,
-    /// searches with a capacity jitter of 0.5 % also stay below this: 4,000 of them took 63 trials on average and 113
-    /// at most, and 35 without jitter.
+    /// Returns the maximum number of trials for a deterministic router of any capacity: for each goal the steps that find the capacity, and
+    /// four loads of each target. For other routers, only `limits` bounds the number. With CSIT's goals, searches with a capacity jitter of
+    /// 0.5 % also stay below this number: 4,000 such searches took 63 trials on average and 113 at most. Without jitter, 35 trials were
+    /// enough.
     pub fn trials_without_noise(&self) -> u32 {
         let of_goal = |goal: &Goal| {
             let targets = goal.targets(self.preceding);
@@ -139,13 +139,13 @@ impl Mlr {
 
     /// Runs the search.
     ///
-    /// The first trial is at the largest load. The second load is the rate forwarded at the first, and the third is the
-    /// rate forwarded at the second. Then steps double, and geometric means follow, until the bounds are within the
-    /// width of the coarsest target. The bounds are then tried again with longer and more trials, target by target,
-    /// until the goals are reached.
+    /// The first trial is at the largest load. The second load is the rate forwarded in the first trial, and the third load is the rate
+    /// forwarded in the second. Then the search goes up or down in steps of doubling size, and then tries geometric means of the bounds,
+    /// until the bounds are within the width of the coarsest target. The bounds are then tried again with longer and more trials, target by
+    /// target, until the goals are reached.
     ///
     /// # Errors
-    /// If the parameters are invalid. Whatever the router does is a result, not an error.
+    /// Returns an error if a parameter is invalid. Whatever the router does is a result, not an error.
     pub fn search(
         &self,
         measure: &mut dyn Measure,

@@ -59,8 +59,8 @@ proptest! {
         }
     }
 
-    /// A buffer adds its frames once per trial, so shorter trials pass larger loads. The search must find the capacity that trials of the
-    /// final duration show.
+    /// A router's buffer holds the same number of frames in each trial, so shorter trials pass at larger loads. The search must find the
+    /// capacity that trials of the final duration show.
     #[test]
     fn the_capacity_is_found_despite_a_buffer(log_capacity in 5.0f64..7.0, queue in 1u64..5000) {
         let capacity = 10f64.powf(log_capacity);
@@ -71,7 +71,7 @@ proptest! {
         prop_assert!(result.tally.trials <= 60, "{:?}", result.tally);
     }
 
-    /// CSIT's goals on a noisy virtual machine: the capacity has 0.5 % jitter, and the result varies with it.
+    /// CSIT's goals on a noisy virtual machine: the capacity has 0.5 % jitter, which the result may follow.
     #[test]
     fn the_capacity_is_found_despite_noise(log_capacity in 5.5f64..7.1, seed: u64) {
         let capacity = 10f64.powf(log_capacity);

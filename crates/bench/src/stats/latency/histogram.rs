@@ -7,8 +7,8 @@ use super::{Error, LONGEST_NS, Lost, Ranked, check_delay};
 /// Significant decimal digits of the histogram.
 const DIGITS: u8 = 3;
 
-/// The delays of any number of frames, in about 0.25 MiB. A delay at a rank is up to a thousandth longer than the exact
-/// one, never shorter. Count, minimum, maximum and mean are exact.
+/// The delays of any number of frames, in about 0.25 MiB. A delay at a rank is up to a thousandth longer than the exact delay, never
+/// shorter. Count, minimum, maximum and mean are exact.
 #[derive(Clone, Debug)]
 pub struct DelayHistogram {
     counts: Histogram<u64>,
@@ -49,7 +49,7 @@ impl DelayHistogram {
     /// Adds the counts of another receiver.
     ///
     /// # Errors
-    /// If its lost frames have another penalty.
+    /// If the two histograms count lost frames with different penalties.
     pub fn add(&mut self, other: &Self) -> Result<(), Error> {
         if other.lost.penalty_ns != self.lost.penalty_ns {
             let value = other.lost.penalty_ns as f64;
@@ -93,8 +93,8 @@ impl Ranked for DelayHistogram {
         self.lost
     }
 
-    /// Returns the longest delay of the bin that contains the rank. It counts bins itself, because the crate's quantiles take the share in
-    /// floating point, and the rank is exact.
+    /// Returns the longest delay of the bin that contains the rank. Does not use the quantiles of `hdrhistogram`: they take the share in
+    /// floating point, while the rank is exact.
     fn at_rank(&self, rank: u64) -> u64 {
         let mut frames = 0;
         for bin in self.counts.iter_recorded() {

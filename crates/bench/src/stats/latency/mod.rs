@@ -1,7 +1,7 @@
 //! Latency and delay variation figures of RFC 8219 (sections 7.2 and 7.3.1), in nanoseconds.
 //!
-//! They are computed from the [exact delays](Delays), or from a [histogram](DelayHistogram) if there are too many to store. Both implement
-//! the lookup of a delay by rank, from which all figures follow.
+//! Most figures are derived from the delays at certain ranks, and the mean from the sum of all delays. The delays are [exact](Delays), or
+//! in a [histogram](DelayHistogram) if there are too many to store; both implement the lookup of a delay by rank.
 
 mod delays;
 mod histogram;
@@ -17,8 +17,8 @@ pub use histogram::DelayHistogram;
 /// Maximum delay: an hour, in nanoseconds. Longer delays are rejected as clock errors.
 pub const LONGEST_NS: u64 = 3_600_000_000_000;
 
-/// Lost frames. They must not make a router look faster, so each counts with a penalty as in siitperf: the rest of the trial and the wait
-/// for stragglers.
+/// Lost frames. They must not make a router look faster, so each counts with a penalty as its delay, as in siitperf: the rest of the trial
+/// and the wait for stragglers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
     /// Number of lost frames.

@@ -34,7 +34,8 @@ fn write_for_ever(path: &str) {
     }
 }
 
-/// Returns a command that runs this test as a writer; `around` is the command that it runs in.
+/// Returns a command that runs this test as a writer. `around` is a command that takes the test program as
+/// its last arguments; it may be empty.
 fn writer(test: &str, path: &Path, around: &[&str]) -> Command {
     let this = std::env::current_exe().unwrap();
     let mut words = around.iter().map(std::ffi::OsStr::new).chain([this.as_os_str()]);

@@ -1,4 +1,5 @@
-//! VPP commands missing in Volley: each is refused with Volley's form, or as not supported yet.
+//! VPP commands that Volley does not have. The error for each of them names Volley's command, gives a hint,
+//! or says that the command is not supported yet.
 
 mod table;
 
@@ -21,7 +22,7 @@ pub struct Area {
 /// A VPP command missing in Volley.
 #[derive(Debug)]
 pub struct Foreign {
-    /// The first words of the command, in the grammar of commands. Any words may follow.
+    /// The first words of the command, in the grammar of Volley's commands. Any words may follow.
     pub beginning: &'static str,
     /// Volley's replacement.
     pub instead: Instead,
@@ -32,7 +33,7 @@ pub struct Foreign {
 pub enum Instead {
     /// A command. Words in capitals are arguments.
     Command(&'static str),
-    /// A hint, as a clause.
+    /// A hint, as a clause of the error text.
     Hint(&'static str),
     /// No replacement yet.
     NotYet,

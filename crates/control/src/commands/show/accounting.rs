@@ -25,11 +25,11 @@ struct Accounting {
     dropped: u64,
     consumed: u64,
     handled: u64,
-    /// The handled packets that were dropped. `show errors` has the reasons of these, and of `dropped`.
+    /// Number of the handled packets that were dropped. `show errors` has the reasons for these drops and for those in `dropped`.
     handled_dropped: u64,
     waiting: i64,
     unaccounted: i64,
-    /// All dropped packets that no interface received: dropped by nodes or by the main thread.
+    /// Number of all dropped packets that no interface received, whether a node or the main thread dropped them.
     dropped_own: u64,
     nodes: Vec<Node>,
 }
@@ -75,7 +75,7 @@ fn accounting(c: &mut Context) -> Output {
     for (name, count, what) in [
         ("received", a.received as i64, "received by devices"),
         ("injected", a.injected as i64, "sent into the graph by the main thread"),
-        ("made", a.made as i64, "made by nodes: reports, fragments, requests to the main thread"),
+        ("made", a.made as i64, "made by nodes: ICMP errors, fragments, requests to the main thread"),
         ("sent", a.sent as i64, "taken by devices"),
         ("dropped", a.dropped as i64, "dropped by nodes: show errors"),
         ("consumed", a.consumed as i64, "ended in nodes: ignored, fragmented, segmented, or reassembled"),

@@ -28,7 +28,7 @@ pub fn register(r: &mut Registry<Context>) {
     r.add("show adjacency [<index:u32>]", "Show adjacencies with their counters.", adjacencies);
 }
 
-/// Declares the commands of a family.
+/// Declares the commands of an address family.
 fn family<A: OfFamily>(r: &mut Registry<Context>) {
     let (noun, prefix) = (A::FAMILY.noun(), A::FAMILY.prefix());
     // Operators know a VRF by its number or name only, so "index" is the same as "table".
@@ -87,8 +87,8 @@ pub(super) fn interface_name(c: &Context, index: u32) -> String {
     c.system.router.interface(index).map_or_else(|_| format!("interface {index}"), |i| i.name.clone())
 }
 
-/// Splits off the link encoded in a link-local prefix (see [`Packets::scoped`](net::ip::Packets::scoped)). Returns the
-/// prefix, and the link's interface if it has one.
+/// Splits off the link encoded in a link-local prefix (see [`Packets::scoped`](net::ip::Packets::scoped)). Returns the prefix without the
+/// link, and the index of the link's interface if a link was encoded.
 fn on_link<A: OfFamily>(prefix: Prefix<A>) -> (Prefix<A>, Option<u32>) {
     let (bits, link) = A::unscoped(prefix.bits());
     (Prefix::new(A::from_bits(bits), prefix.len()), link)
@@ -105,12 +105,15 @@ fn target_text<A: OfFamily>(c: &Context, path: Path) -> String {
         Path::Unreachable => "unreachable".into(),
         Path::Prohibit => "prohibit".into(),
         Path::Feature(kind, index) => c.system.router.forwarding_text(kind, index),
-        Path::LinkLocal => format!("{word}-link-local: by the routes of the packet's link"),
+        Path::LinkLocal => {
+            format!("{word}-link-local: lookup in the link-local routes of the packet's interface")
+        }
         Path::Table(fib) => format!("lookup in {word} table {}", c.system.router.vrfs().table(fib)),
     }
 }
 
-/// Returns the recursive lookup of a next hop, such as ` → 10.0.0.2 host-eth0`, if it ends at one path.
+/// Returns the recursive lookup of a next hop, such as ` → 10.0.0.2 host-eth0`. The end of the lookup is included only if it is a single
+/// path. `leaves_by` is the interface that the packets leave by, if known.
 fn trail_text<A: OfFamily>(c: &Context, trail: &Trail, leaves_by: Option<u32>) -> String {
     let mut text: String = trail.hops.iter().skip(1).map(|hop| format!(" → {hop}")).collect();
     match trail.ends[..] {
@@ -172,7 +175,8 @@ fn list_text<A: OfFamily>(c: &Context, to: &PathState) -> String {
     text + &adjacency_text(c, to.resolved)
 }
 
-/// Makes rows of routes. Many routes share their paths, so it caches the last ones. Valid only until the next change.
+/// Formats routes as rows. Many routes share their paths, so the paths of the last route are cached. A reader is valid only until the next
+/// change.
 struct Reader<'c, A> {
     context: &'c Context,
     fib: u16,
@@ -270,11 +274,12 @@ impl Route {
     }
 }
 
-/// The routes of a VRF. It first gathers and sorts the prefixes, part by part, then shows the routes that still exist.
+/// The rows of `show ip fib` for a VRF. The first calls gather and sort the prefixes, part by part. Later calls show the routes that still
+/// exist.
 struct Fib<A: Ip> {
     heading: String,
     fib: u16,
-    /// Only prefixes within this one.
+    /// Only prefixes within this one are shown.
     within: Prefix<A>,
     gathered: usize,
     prefixes: Merge<Prefix<A>>,
@@ -308,8 +313,8 @@ impl<A: OfFamily> Rows<Context> for Fib<A> {
     }
 }
 
-/// Returns the prefix of the route to a link-local address on each link: an own address, a neighbor, or the link's
-/// network. Empty for other addresses.
+/// Returns, for each link of the VRF, the prefix of the route to a link-local address: the prefix of an own address, of a neighbor, or of
+/// the link's network. Empty for other addresses.
 fn on_links<A: OfFamily>(c: &Context, fib: u16, address: A) -> Vec<Prefix<A>> {
     let router = &c.system.router;
     let links = router.interfaces().filter(|i| i.fib == fib);
@@ -435,7 +440,7 @@ struct Adjacency {
     bytes: u64,
 }
 
-/// The adjacencies from index `next` on, or only that one.
+/// The adjacencies from index `next` on, or only the adjacency `next`.
 struct AllAdjacencies {
     next: u32,
     one: bool,

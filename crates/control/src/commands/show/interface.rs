@@ -74,9 +74,9 @@ struct Interface {
     admin_up: bool,
     link_up: bool,
     usable: bool,
-    /// True if it has no device and waits for it.
+    /// True if the interface waits for its device, which is missing.
     absent: bool,
-    /// The packets that a sub-interface takes, in the words of the command that makes it.
+    /// The packets that a sub-interface takes, in the words of the command that creates the sub-interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     takes: Option<String>,
     mtu_bytes: u16,
@@ -90,7 +90,7 @@ struct Interface {
     rates: Option<Rate>,
 }
 
-/// Returns the interface given by an argument, or all.
+/// Returns the interface that the command names, or all interfaces if it names none.
 fn chosen<'c>(c: &'c Context, a: &Args) -> Result<Vec<&'c InterfaceInfo>, CliError> {
     match a.get::<String>("interface") {
         Some(name) => match c.system.router.interface_named(&name) {
@@ -375,9 +375,9 @@ struct RxQueue {
     interface: String,
     queue: usize,
     mode: &'static str,
-    /// True if the operator chose the worker.
+    /// True if the operator chose the worker of the queue.
     chosen: bool,
-    /// True if its flows are distributed over the workers.
+    /// True if the flows of the queue are distributed over the workers.
     shared_out: bool,
 }
 
@@ -404,7 +404,7 @@ fn placement(c: &mut Context, a: &Args) -> Result<Output, CliError> {
             let _ = writeln!(text, "  node {}:", q.node);
         }
         head = Some((q.thread, q.node));
-        let shared = if q.shared_out { ", flows are shared out" } else { "" };
+        let shared = if q.shared_out { ", flows are spread over the workers" } else { "" };
         let _ = writeln!(text, "    {} queue {} ({}{shared})", q.interface, q.queue, q.mode);
     }
     Ok(Output::show(&all, text))

@@ -25,9 +25,9 @@ struct Interface {
     admin_up: bool,
     table: u32,
     addresses: Vec<String>,
-    /// The interface whose addresses it uses, if it is unnumbered.
+    /// The interface whose addresses this interface uses, if this interface is unnumbered.
     unnumbered: Option<String>,
-    /// True if it answers ARP for hosts behind other interfaces.
+    /// True if the interface answers ARP requests for hosts behind other interfaces.
     proxy_arp: bool,
 }
 

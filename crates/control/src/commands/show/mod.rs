@@ -160,7 +160,7 @@ struct BufferMemory {
     total: usize,
     available: usize,
     pages: &'static str,
-    /// True if devices that use the router's memory (AF_XDP, trusted memif) can use them.
+    /// True if devices that use the router's memory (AF_XDP, trusted memif) can use these buffers.
     for_devices: bool,
 }
 

@@ -6,7 +6,7 @@ use super::super::{Context, Output};
 use crate::cli::{Args, PAGE, Registry, Rows, Table};
 use crate::intent::{Family, OfFamily};
 
-/// Declares the commands of a family.
+/// Declares the commands of an address family.
 pub fn register<A: OfFamily>(r: &mut Registry<Context>) {
     // The singular is listed, because it also begins "neighbor-config". The others are older names of VPP.
     let names: &[&str] = match A::FAMILY {

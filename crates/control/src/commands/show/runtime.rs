@@ -64,7 +64,7 @@ struct Totals {
     calls: u64,
     packets: u64,
     timed_packets: u64,
-    /// Clocks used for the timed packets.
+    /// TSC clocks that the timed packets took.
     clocks: u64,
 }
 
@@ -81,7 +81,7 @@ struct Node {
     since_start: Totals,
 }
 
-/// The table to show, by the option of the command.
+/// Which table to show; an option of the command selects it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum View {
     Plain,
@@ -121,8 +121,9 @@ impl View {
 }
 
 impl Node {
-    /// Returns the cells of a row in the order of VPP's table. `clock` is the unit of a clock. Nodes of workers never
-    /// suspend: that column exists for scripts that read by position.
+    /// Returns the cells of a row in the order of VPP's table. `max` selects the columns of `show runtime max`. `clock` converts clocks to
+    /// the unit of the table: 1 for clocks, or the seconds per clock. Nodes of workers never suspend; the column for it exists for scripts
+    /// that read cells by position.
     fn row(&self, max: bool, clock: f64) -> Vec<String> {
         let mut row =
             vec![self.name.into(), self.state.into(), self.calls.to_string(), self.packets.to_string()];

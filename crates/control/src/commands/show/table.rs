@@ -50,7 +50,7 @@ impl VrfId {
     }
 }
 
-/// Returns the title of a VRF's table of a family.
+/// Returns the title of a VRF's routing table for an address family. `table` is the number of the VRF.
 fn title<A: OfFamily>(table: u32, name: Option<&str>) -> String {
     let name = name.map(|name| format!(" name:{name}")).unwrap_or_default();
     format!("{}-VRF:{table}{name}", A::NAME.to_lowercase())
@@ -70,7 +70,7 @@ struct Vrf {
 struct Vrfs<A> {
     family: PhantomData<A>,
     next: Option<u32>,
-    /// True to show only the next one, in detail.
+    /// True to show only the VRF `next`, in detail.
     one: bool,
 }
 

@@ -15,11 +15,11 @@
 //! PAYLOAD
 //! ```
 //!
-//! IPv6 packets begin with `IP6: MAC -> MAC` and have IPv6 addresses. They have `hop-limit N` and `traffic-class N`
-//! for `ttl` and `tos`, and `ICMP6:` for `ICMP:`.
+//! IPv6 packets begin with `IP6: MAC -> MAC` and have IPv6 addresses. They have `hop-limit N` and `traffic-class N` instead of `ttl` and
+//! `tos`, and `ICMP6:` instead of `ICMP:`.
 //!
-//! With `node ip4-input` or `node ip6-input`, a packet and its size begin with the IP header, without `IP4: MAC ->
-//! MAC`. The packet is received with an Ethernet header as from a neighbor of the interface.
+//! With `node ip4-input` or `node ip6-input`, the description of a packet begins with the IP header, without `IP4: MAC -> MAC`, and `size`
+//! does not count the Ethernet header. The packet is received with an Ethernet header, as if a neighbor of the interface had sent it.
 //!
 //! IP addresses and ports may be `A - B`, which counts up from A to B, or `A + B`, which draws at random between
 //! them. In IPv6 addresses, only the last 64 bits may vary. FLAGS are any of SYN, ACK, FIN, RST, PSH and URG. A
@@ -41,10 +41,10 @@ use crate::cli::CliError;
 /// Offsets in bytes of the fields of an IP packet without VLAN tags, options and extension headers.
 #[derive(Clone, Copy, PartialEq)]
 struct Layout {
-    /// The length field of the IP header, and the bytes of the packet that it does not count.
+    /// Offset of the length field of the IP header; `less` is the number of bytes of the packet that this field does not count.
     len: usize,
     less: usize,
-    /// The part of each address that may vary, and its width.
+    /// Offsets of the part of each address that may vary; `address` is the width of this part in bytes.
     src: usize,
     dst: usize,
     address: usize,
@@ -61,7 +61,7 @@ const DST_PORT: usize = 2;
 const UDP_LEN: usize = 4;
 /// Bytes before the IP header.
 const L3: usize = 14;
-/// Source of packets that are described without an Ethernet header.
+/// Source Ethernet address of packets that are described without an Ethernet header.
 const NEIGHBOR: Mac = Mac([2, 0, 0, 0, 0, 1]);
 /// Default size of a packet in bytes, if its headers and payload fit.
 const SIZE: usize = 64;
@@ -128,14 +128,14 @@ struct Packet {
     /// The first header, if headers are described.
     begin: Option<Begin>,
     fields: Vec<Field>,
-    /// True if the transport header has a length field (UDP), and a checksum.
+    /// True if the transport header has a length field (UDP); `checksum` is true if it has a checksum.
     udp: bool,
     checksum: bool,
     payload: Payload,
 }
 
 impl Payload {
-    /// Returns the number of given bytes; 0 for payloads of any length.
+    /// Returns the number of bytes in the description of the payload; 0 for a payload that has any length.
     fn len(&self) -> usize {
         if let Payload::Bytes(bytes) = self { bytes.len() } else { 0 }
     }
@@ -234,7 +234,7 @@ impl Packet {
         }
     }
 
-    /// Returns the template; `size` does not count the first `unsaid` bytes.
+    /// Returns the template of the packets. `size` does not count the first `unsaid` bytes, which the description omits.
     fn template(
         mut self,
         size: Option<(RangeInclusive<usize>, Sizes)>,
@@ -280,7 +280,7 @@ fn field(offset: usize, width: usize, mode: Mode, ip4_checksum: bool) -> Field {
     Field { offset, width, mode, ip4_checksum }
 }
 
-/// Returns the mode of a field that varies between two values.
+/// Returns the mode of a field that varies from `min` to `max`: at random, or counting up.
 fn mode(min: u64, max: u64, random: bool) -> Mode {
     if random { Mode::Random { min, max } } else { Mode::Increment { min, max, step: 1 } }
 }
@@ -299,7 +299,7 @@ fn port(w: &mut Words<'_>) -> Result<(u16, Option<Mode>), CliError> {
     }
 }
 
-/// Reads an address, and its mode if it varies. Without a family, both are accepted.
+/// Reads an address, and its mode if it varies. Without a `family`, addresses of both families are accepted.
 fn address(w: &mut Words<'_>, family: Option<Family>) -> Result<(IpAddr, Option<Mode>), CliError> {
     let what = match family {
         Some(Family::V4) => "an IPv4 address",
@@ -387,7 +387,7 @@ fn number(text: &str) -> Option<u16> {
     }
 }
 
-/// Reads an IP header and the transport header. Without a family, both are accepted.
+/// Reads an IP header and the transport header. Without a `family`, headers of both families are accepted.
 fn read_ip(
     w: &mut Words<'_>,
     packet: &mut Packet,

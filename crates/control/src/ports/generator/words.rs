@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use crate::cli::CliError;
 
-/// The remaining words, last one first. Braces are words of their own.
+/// The remaining words in reverse order, so that the next word is the last one here. Braces are words of their own.
 pub(super) struct Words<'t>(Vec<&'t str>);
 
 impl<'t> Words<'t> {
@@ -37,7 +37,7 @@ impl<'t> Words<'t> {
         self.0.last().copied()
     }
 
-    /// Returns the error for an unexpected word; `None` is the end.
+    /// Returns the error for an unexpected word. A `word` of `None` stands for the end of the description.
     pub(super) fn unexpected(&self, expected: &str, word: Option<&str>) -> CliError {
         let word = word.map_or("the end".into(), |w| format!("\"{w}\""));
         CliError::new(format!("invalid stream: expected {expected}, not {word}"))
@@ -46,7 +46,7 @@ impl<'t> Words<'t> {
     /// Takes the next word as a value.
     ///
     /// # Errors
-    /// If it is missing or invalid.
+    /// If the next word is missing, or not a valid value.
     pub(super) fn need<T: FromStr>(&mut self, what: &str) -> Result<T, CliError> {
         let word = self.next();
         self.value(what, word)
@@ -59,7 +59,7 @@ impl<'t> Words<'t> {
     /// Takes the next word, which must be `word`.
     ///
     /// # Errors
-    /// If it is another.
+    /// If the next word is missing, or is another word.
     pub(super) fn expect(&mut self, word: &str) -> Result<(), CliError> {
         match self.next() {
             Some(w) if w == word => Ok(()),
@@ -67,8 +67,8 @@ impl<'t> Words<'t> {
         }
     }
 
-    /// Takes a value that may vary. `A-B` counts up to the second value; `A+B` draws at random, and returns `true`.
-    /// Blanks may surround the sign.
+    /// Takes a value that may vary. Returns the first value. For a range, also returns the second value, and true if values are drawn at
+    /// random (`A+B`) or false if they count up (`A-B`). Blanks may surround the sign.
     ///
     /// # Errors
     /// If a value is missing or invalid.

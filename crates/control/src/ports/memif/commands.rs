@@ -68,7 +68,9 @@ fn create_interface(c: &mut Context, a: &Args) -> Done {
     config.buffer_size = a.get("buffer").unwrap_or(config.buffer_size);
     config.trusted = a.has("trusted");
     if config.lends() && a.has("no-zero-copy") {
-        return Err(a.fault("no-zero-copy", "a \"trusted\" slave never copies: leave out one of the two"));
+        return Err(
+            a.fault("no-zero-copy", "a \"trusted\" slave never copies: leave out trusted or no-zero-copy")
+        );
     }
     if let Some(secret) = a.get::<String>("secret") {
         config.secret = Some(Secret::new(secret).map_err(|e| a.fault("secret", e))?);
@@ -99,7 +101,7 @@ struct Socket {
     id: u32,
     listens: bool,
     interfaces: usize,
-    /// Threads of former peers, each waiting for a file to be closed.
+    /// Number of the socket's threads that hang while the kernel closes file descriptors of former peers.
     hanging_threads: usize,
     filename: String,
 }

@@ -154,7 +154,7 @@ impl Backing<System> for Config {
         s
     }
 
-    /// True if the role is the same. For another role the interface is recreated: it may have to wait until another
+    /// True if the role is the same as in `old`. With another role, the interface is recreated, because it may have to wait until another
     /// interface stops listening.
     fn takes_over(&self, old: &Config) -> bool {
         self.role == old.role

@@ -57,7 +57,7 @@ pub(super) fn open(router: &mut Router, config: &Config) -> Result<Device, Refus
     memif.sockets.open(config, &pool).or_else(|e| refuse(e.to_string()))
 }
 
-/// Adds memif's state to the router, and its turns to the main loop.
+/// Adds memif's state to the router, and memif's work to the turns of the main thread.
 ///
 /// # Errors
 /// If the process has no descriptors or threads left.

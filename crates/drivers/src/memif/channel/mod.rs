@@ -45,12 +45,12 @@ pub(super) enum File {
     Bell(Bell),
 }
 
-/// Something received from the channel.
+/// An event of a connection, such as a received message.
 #[derive(Debug)]
 pub(super) enum Received {
     /// A peer is connected.
     Begun,
-    /// A message, or the number of an unknown type, with its file.
+    /// A message, or its type number if the type is unknown; and the message's file, if it has one.
     Message(Result<Message, u16>, Option<File>),
     /// An invalid message, or a message with an unexpected file.
     Garbage(String),
@@ -65,12 +65,12 @@ pub(super) enum Received {
 /// Resources shared by a router's channels.
 #[derive(Clone)]
 pub(super) struct Means {
-    /// Rings when there is something to [receive](Channel::receive).
+    /// Wakes the main thread when there is something to [receive](Channel::receive).
     pub(super) bell: Arc<Doorbell>,
     pub(super) signals: Arc<Signals>,
 }
 
-/// Bytes of memory from peers that the kernel frees when the router closes the files, at the cost of router CPU time.
+/// Number of bytes of peers' memory whose files the router has closed. The kernel frees this memory, at the cost of the router's CPU time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Freed(Arc<AtomicU64>);
 
@@ -79,7 +79,7 @@ impl Freed {
         self.0.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    /// Takes the count since the last call.
+    /// Returns the number of bytes counted since the last call.
     pub(super) fn take(&self) -> u64 {
         self.0.swap(0, Ordering::AcqRel)
     }
@@ -95,7 +95,7 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    /// Connects to a listener, on a thread of `crew`.
+    /// Connects to the listener at `path`, on a new thread of `crew`.
     ///
     /// # Errors
     /// If the process has no free descriptor or thread.
@@ -103,8 +103,8 @@ impl Channel {
         Channel::new(Way::Connect(path.to_owned()), &[], means, crew, Freed::default())
     }
 
-    /// Accepts the next client of a listener when one connects, on a thread of `crew`. Memory that the client leaves
-    /// is added to `freed`.
+    /// Accepts the listener's next client, on a new thread of `crew` that waits for the client. Adds the size of the memory that the client
+    /// leaves behind to `freed`.
     ///
     /// # Errors
     /// As for [`connect`](Channel::connect).
@@ -161,7 +161,7 @@ impl Channel {
         }
     }
 
-    /// Takes the next message.
+    /// Takes the next event from the queue. Does not block.
     pub(super) fn receive(&self) -> Received {
         let (message, has_file) = match self.received.try_recv() {
             Ok(Told::Begun) => return Received::Begun,
@@ -191,8 +191,7 @@ impl Channel {
         &self.release
     }
 
-    /// Wraps an event descriptor that the peer has, or will get. The connection's thread keeps a copy while it
-    /// exists.
+    /// Wraps an event descriptor that the peer has, or will get. The connection's thread keeps a copy while the [`Bell`] exists.
     pub(super) fn bell(&self, file: OwnedFd) -> Bell {
         Bell::new(file, &self.pass)
     }

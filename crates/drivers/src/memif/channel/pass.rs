@@ -6,9 +6,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use crate::kernel::{discard, passing};
 
-/// The main thread's end. Dropping it ends the thread at the other end.
+/// The main thread's end of a socket pair. Dropping this end ends the connection's thread, which has the
+/// other end.
 ///
-/// Each byte wakes the other side and may carry a file.
+/// Each byte wakes the thread at the other end and may carry a file.
 #[derive(Debug)]
 pub(in crate::memif) struct Pass(ManuallyDrop<OwnedFd>);
 

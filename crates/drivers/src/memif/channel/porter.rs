@@ -1,11 +1,11 @@
 //! The thread that owns a connection's socket.
 //!
-//! A peer may pass any file with a message, even before it has sent a secret: a file of a FUSE server that never
-//! answers, or an event descriptor whose watcher holds a lock forever. Closing such a file blocks. So each connection
-//! has its own thread with its own descriptor table (`kernel::apart`). Only this thread has the socket and the files
-//! received from it. Harmless files are passed on (`pass.rs`): shared memory, and copies of event descriptors. This
-//! thread keeps a copy of an event descriptor until all others are closed. It closes nothing itself; the kernel does
-//! that after the thread has ended.
+//! A peer may pass any file with a message, even before it has sent a secret: a file of a FUSE server that never answers, or an event
+//! descriptor whose watcher holds a lock forever. Closing such a file blocks. So each connection has its own thread with its own descriptor
+//! table (`kernel::apart`). Only this thread has the socket and the files received from it. The thread passes harmless files on
+//! (`pass.rs`): shared memory, and copies of event descriptors. It keeps its own copy of an event descriptor until all other copies are
+//! closed. It closes only files whose close cannot block, such as the listener and shared memory; the kernel closes all others after the
+//! thread has ended.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -43,7 +43,7 @@ pub(super) type Order = ([u8; message::LEN], bool);
 pub(super) enum Told {
     /// A peer is connected.
     Begun,
-    /// A message, and true if it has a file. The file comes through the pass.
+    /// A message, or its type number if the type is unknown; and true if the message has a file. The file comes through the pass.
     Message(Result<Message, u16>, bool),
     Garbage(String),
     Failed(io::Error),
@@ -64,15 +64,15 @@ pub(super) struct Porter {
     pub(super) to_main: SyncSender<Told>,
     /// Tests whether a file is an event descriptor.
     pub(super) signals: Arc<Context>,
-    /// Files that are shared memory: received ones, whatever their message, and sent ones.
+    /// Descriptors of shared memory: files that were sent, and files that were received with any message, even an invalid one.
     pub(super) memory: RefCell<Vec<RawFd>>,
     /// Counter to which the thread adds the size of `memory` when it ends.
     pub(super) freed: Freed,
-    /// The proof that this memory is released.
+    /// Proves that the peer has released this memory.
     pub(super) debt: Debt,
 }
 
-/// The thread's own files: its end of the pass, and those for signals.
+/// The thread's own files: its end of the pass, `/dev/null` for tests of event descriptors, and the main thread's doorbell.
 struct Own {
     pass: Kept,
     null: Kept,
@@ -88,8 +88,8 @@ pub(super) fn lost(kind: &str) -> String {
 }
 
 impl Porter {
-    /// Passes messages in both directions until the connection ends. Then waits until no thread uses the files, and
-    /// until the peer has released watched memory.
+    /// Passes messages in both directions until the connection ends. Then waits until the main thread has closed its copies of the files,
+    /// and until the peer has released watched memory.
     pub(super) fn run(self, files: io::Result<Vec<Kept>>) {
         // After the thread ends, the kernel frees the peer's memory at this thread's priority.
         sys::give_way_to_workers();
@@ -134,7 +134,8 @@ impl Porter {
         self.let_go.load(Ordering::Acquire)
     }
 
-    /// Returns a connected socket.
+    /// Connects to the server or accepts a client, and reports the result to the main thread. Returns the connected socket; `None` after a
+    /// failure, or if the main thread drops the channel before a client connects.
     fn begin(&self, own: &Own, listener: Option<Kept>) -> Option<Kept> {
         let socket = match (&self.way, listener) {
             (Way::Connect(path), _) => raw::connect(path),
@@ -194,7 +195,7 @@ impl Porter {
         }
     }
 
-    /// Sends the queued messages as far as the socket takes them.
+    /// Sends queued messages until the queue is empty or the socket accepts no more.
     fn send(&self, own: &Own, socket: BorrowedFd<'_>, waiting: &mut Waiting) {
         loop {
             let Some((bytes, has_file)) = waiting.order else {
@@ -245,7 +246,7 @@ impl Porter {
         self.tell(own, told);
     }
 
-    /// Passes on the file of a message, if the file is harmless.
+    /// Passes the file of a message to the main thread, if the file is harmless. Returns the report about the message.
     fn sort(&self, own: &Own, message: Result<Message, u16>, mut files: Vec<Kept>, files_lost: bool) -> Told {
         let kind = match &message {
             Ok(message) => message.kind(),
@@ -294,7 +295,7 @@ fn remember(memory: &RefCell<Vec<RawFd>>, files: &[Kept]) {
     memory.borrow_mut().extend(files.map(|file| file.as_raw_fd()));
 }
 
-/// Messages waiting for the peer to read earlier ones.
+/// Messages that wait until the peer has read earlier messages.
 #[derive(Default)]
 struct Waiting {
     order: Option<Order>,
@@ -335,8 +336,8 @@ mod tests {
         (porter, own, ours)
     }
 
-    /// Returns what the main thread gets for a message with these files, and whether it gets a file. `lost` means
-    /// that the process had no free descriptor for a file.
+    /// Sorts a message with these files. Returns the report to the main thread, and true if the main thread gets a file. `lost` means that
+    /// the process had no free descriptor for a file.
     fn sorted(message: Message, files: Vec<OwnedFd>, lost: bool) -> (Told, bool) {
         let (porter, own, ours) = porter();
         let files = files.into_iter().map(ManuallyDrop::new).collect();
@@ -351,7 +352,7 @@ mod tests {
         }
     }
 
-    /// The router pays for freeing such memory too, so it counts.
+    /// Freeing such memory costs the router's CPU time too, so its size is counted.
     #[test]
     fn memory_received_with_an_invalid_message_is_freed_too() {
         let (porter, own, _ours) = porter();

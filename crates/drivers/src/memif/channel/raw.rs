@@ -49,7 +49,7 @@ pub(super) fn is_abstract(path: &Path) -> bool {
 /// Returns the address for a path or `@NAME`, and its length.
 ///
 /// # Errors
-/// If it cannot be a socket's address.
+/// If the path or name cannot be a socket's address.
 pub(super) fn address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
     let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
     // SAFETY: zeros are a valid address.
@@ -90,7 +90,7 @@ pub(super) fn send(
     }
 }
 
-/// Receives the next message; `len` is 0 at the end.
+/// Receives the next message; `len` is 0 if the peer has closed the connection.
 ///
 /// # Errors
 /// `WouldBlock` if no message is there.

@@ -25,7 +25,7 @@ pub(super) struct Memory {
     bells: Vec<Arc<Bell>>,
     /// Receive rings and transmit rings, until the queues take them.
     rings: (Vec<Ring>, Vec<Ring>),
-    /// The connection's number in [`Former`](former::Former); `None` for a trusted server's.
+    /// The connection's number in [`Former`](former::Former); `None` if the server is trusted.
     watched: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ impl Sockets {
         self.more = true;
     }
 
-    /// Returns why the connection to a socket's server failed.
+    /// Returns an error text: why the connection to the server of socket `id` failed.
     fn unreachable(&self, id: u32, e: &io::Error) -> String {
         let Some(at) = self.sockets.get(&id).map(|s| s.path.display()) else { return e.to_string() };
         match e.kind() {
@@ -175,7 +175,7 @@ impl Sockets {
         self.drive(key, event);
     }
 
-    /// Lets packets pass once the memory is sealed and the server cannot remove its pages.
+    /// Starts to pass packets once the memory is sealed and the server cannot remove pages from it.
     pub(super) fn look_at_sealed(&mut self, key: (u32, u32)) {
         let now = self.now;
         let Some(entry) = self.interfaces.get_mut(&key) else { return };
@@ -198,7 +198,8 @@ impl Sockets {
 }
 
 impl Memory {
-    /// Returns the file that was created for this connection. A pool's file is not: all clients share it.
+    /// Returns the file that was created for this connection. The file of a pool does not count, because all
+    /// clients share it.
     fn own(&self) -> Option<BorrowedFd<'_>> {
         self.regions.first().map(|(_, file)| file.as_fd())
     }

@@ -40,11 +40,10 @@ pub use shown::{InterfaceState, RingShown, SocketState};
 
 /// Maximum number of messages taken from a connection, and of clients accepted, before others get their turn.
 const AT_ONCE: usize = 32;
-/// Time limit for a peer to offer room for packets before the link is set up anyway, and the polling interval until
-/// then.
+/// Nanoseconds that a peer has to offer room for packets before the link is set up anyway, and nanoseconds between two checks for room.
 const MOST_SETTLING: u64 = SECOND;
 const SETTLING: u64 = SECOND / 500;
-/// Nanoseconds before buffers lent to a former peer are reused: time for the peer to learn of the disconnect.
+/// Nanoseconds before buffers lent to a disconnected peer are reused, so that the peer can notice the disconnect.
 const REST: u64 = SECOND;
 /// Nanoseconds after which a connection thread that has not ended is logged.
 const LINGER: u64 = 5 * SECOND;
@@ -53,7 +52,7 @@ const LINGER: u64 = 5 * SECOND;
 const BARRED: u64 = SECOND;
 /// Maximum number of repetitions that double the time [`BARRED`].
 const MOST_STRIKES: u32 = 6;
-/// Nanoseconds without a fault after which the count starts again.
+/// Nanoseconds without a fault after which the count of repetitions starts again.
 const FORGIVEN: u64 = 600 * SECOND;
 /// Time for sending the last messages to all peers when the router stops.
 const GOODBYE: Duration = Duration::from_millis(200);
@@ -78,16 +77,16 @@ struct Socket {
     path: PathBuf,
     /// The listening socket, while there are server interfaces.
     listener: Option<Listener>,
-    /// The channel waiting for the next client.
+    /// The channel that waits for the next client.
     next: Option<Channel>,
     /// Time from which clients are accepted again, in nanoseconds.
     pause: u64,
-    /// Memory left by former clients for the kernel to free.
+    /// Size of the memory that disconnected clients have left for the kernel to free.
     freed: Freed,
     refusals: Refusals,
-    /// The threads of its connections.
+    /// The threads of this socket's connections.
     crew: Crew,
-    /// The time since which threads of ended connections exist, and whether that was logged.
+    /// Time in nanoseconds since which threads of ended connections hang, and true if this was logged.
     lingers: Option<(u64, bool)>,
 }
 
@@ -95,9 +94,9 @@ struct ServerConnection {
     socket: u32,
     channel: Channel,
     machine: Server<File>,
-    /// The interface, once the client has it.
+    /// Socket and ID of the interface that was assigned to the client.
     interface: Option<(u32, u32)>,
-    /// The mapping of the client's memory in progress.
+    /// The client's memory, while a thread maps it.
     prepared: Option<Prepared>,
     /// Time when the client was accepted, in nanoseconds.
     since: u64,
@@ -112,16 +111,16 @@ struct Prepared {
     after: Vec<server::Action<File>>,
 }
 
-/// The allocation of a client's memory. Its result is the promise to keep until the memory is released.
+/// The allocation of a client's memory on another thread. The result is the promise to keep until the memory is released.
 type Filling = Preparing<Option<Arc<Promise>>>;
 
 struct ClientSide {
     machine: Client,
     channel: Option<Channel>,
     memory: Option<Memory>,
-    /// The allocation of the memory in progress.
+    /// The allocation of the memory, while it is in progress.
     filling: Option<Filling>,
-    /// The sealing in progress, and the server's program and interface.
+    /// The sealing of the memory, while it is in progress; and the names of the server's program and interface.
     sealing: Option<(Preparing<()>, String, String)>,
     /// The pool whose buffers are lent to the server, if any.
     pool: Option<Pool>,
@@ -157,7 +156,7 @@ impl Entry {
         (self.peer, self.peer_interface, self.regions, self.reason) = (peer, interface, regions, None);
     }
 
-    /// Handles the end of a connection, or a failed attempt. Returns the buffers that the peer has.
+    /// Handles the end of a connection, or a failed attempt to connect. Returns the buffers that are lent to the peer.
     #[must_use]
     fn disconnected(&mut self, why: String) -> Vec<LentInOrder> {
         self.settles_by = None;
@@ -179,7 +178,7 @@ impl Entry {
 /// All memif sockets and interfaces of a router. The owner calls [`turn`](Sockets::turn) when its
 /// [file](Sockets::as_fd) becomes readable, and at its [next timeout](Sockets::next_timeout).
 pub struct Sockets {
-    /// Rings when a connection or a queue needs attention.
+    /// Wakes the main thread when a connection or a queue needs attention.
     bell: Arc<Doorbell>,
     /// Created with the first interface.
     signals: Option<Arc<Signals>>,
@@ -188,12 +187,12 @@ pub struct Sockets {
     sockets: BTreeMap<u32, Socket>,
     interfaces: BTreeMap<(u32, u32), Entry>,
     connections: BTreeMap<u64, ServerConnection>,
-    /// Memory of the connections, as long as peers hold it.
+    /// Memory of the connections, as long as peers may use it.
     former: Former,
-    /// Buffers of former peers, and when they can be reused. The next turn sets that time, because a connection may
-    /// end between turns.
+    /// Buffers that were lent to disconnected peers, and the time when they can be reused. The time is `None` until the next turn sets it,
+    /// because a connection may end between turns.
     resting: Vec<(Option<u64>, Vec<LentInOrder>)>,
-    /// True if there is more to do at once.
+    /// True if there is more work that is due at once.
     more: bool,
     now: u64,
 }
@@ -225,7 +224,7 @@ impl Sockets {
         })
     }
 
-    /// Adds a socket: a path, or `@NAME` for an abstract one. It is used only when it has interfaces.
+    /// Adds a socket with a path, or with `@NAME` for an abstract one. The socket is used only when it has interfaces.
     ///
     /// # Errors
     /// If its ID or path is taken, or the name is invalid.
@@ -256,7 +255,7 @@ impl Sockets {
     /// Removes a socket.
     ///
     /// # Errors
-    /// If it does not exist, or has interfaces.
+    /// If the socket does not exist, or has interfaces.
     pub fn remove_socket(&mut self, id: u32) -> Result<(), OpenError> {
         self.reap();
         if self.interfaces.keys().any(|(socket, _)| *socket == id) {
@@ -268,8 +267,8 @@ impl Sockets {
         }
     }
 
-    /// Opens an interface, down. It connects when it is [set up](crate::device::DeviceControl::set_admin). An
-    /// interface that [lends](Config::lends) uses the buffers of `pool`.
+    /// Opens an interface, which is down at first. It connects when it is [set up](crate::device::DeviceControl::set_admin). An interface
+    /// that [lends](Config::lends) uses the buffers of `pool`.
     ///
     /// # Errors
     /// If the socket does not exist, the interface exists already, or the kernel refuses.
@@ -383,8 +382,8 @@ impl Sockets {
         }
     }
 
-    /// Closes sockets without server interfaces. Not at once, because a new interface may follow, and a socket's name
-    /// is free only after a thread has closed it.
+    /// Closes listening sockets without server interfaces. A socket is not closed as soon as its last interface is removed: a new interface
+    /// may follow, and the socket's name is free only after a thread has closed the socket.
     fn close_listeners(&mut self) {
         let serves = |(key, e): (&(u32, u32), &Entry)| matches!(e.side, Side::Server(_)).then_some(key.0);
         let serving: BTreeSet<u32> = self.interfaces.iter().filter_map(serves).collect();

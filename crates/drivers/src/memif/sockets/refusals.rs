@@ -5,7 +5,7 @@ use crate::memif::SECOND;
 
 /// Minimum time between two log messages of a socket, in nanoseconds.
 const PACE: u64 = SECOND;
-/// Nanoseconds after which an unseen reason is logged again.
+/// If no client is refused for a reason for this many nanoseconds, that reason is logged again.
 const FORGOTTEN: u64 = 60 * SECOND;
 /// Maximum number of reasons remembered: untrusted clients can cause any number of them.
 const MOST: usize = 16;
@@ -13,14 +13,14 @@ const MOST: usize = 16;
 /// Reasons for which clients of one socket were refused.
 #[derive(Default)]
 pub(super) struct Refusals {
-    /// Reasons logged, and when each was last seen.
+    /// Logged reasons, and the time when each was last seen.
     said: Vec<(String, u64)>,
     /// Time of the last log message.
     logged: Option<u64>,
 }
 
 impl Refusals {
-    /// True if this refusal is to be logged; `now` is in nanoseconds.
+    /// True if a refusal for reason `why` must be logged; `now` is in nanoseconds.
     pub(super) fn is_news(&mut self, now: u64, why: &str) -> bool {
         self.said.retain(|(_, met)| now < met + FORGOTTEN);
         if let Some((_, met)) = self.said.iter_mut().find(|(said, _)| said == why) {

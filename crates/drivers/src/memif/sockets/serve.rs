@@ -18,9 +18,9 @@ use crate::memif::{SECOND, Secret};
 const MOST_STRANGERS: usize = 16;
 /// Nanoseconds that a client has to ask for an interface before it can be evicted for another client.
 const TIME_TO_SPEAK: u64 = SECOND / 10;
-/// Number of hanging threads of former peers at which a socket accepts no client.
+/// Number of hanging threads of disconnected peers at which a socket accepts no more clients.
 const MOST_LINGERING: usize = 64;
-/// Nanoseconds without new clients after the process ran out of descriptors.
+/// Nanoseconds for which no client is accepted after the process ran out of descriptors.
 const PAUSE: u64 = SECOND;
 
 /// Returns the nanoseconds for which no new client is accepted after clients have left `bytes` of memory. When the
@@ -48,8 +48,8 @@ impl Sockets {
         self.more = true;
     }
 
-    /// Returns the next client of a socket, if one has connected. Starts a thread for the client after it, unless too
-    /// many hang.
+    /// Returns the next client of a socket, if one has connected. Also starts a thread that waits for the following client, unless too many
+    /// threads hang.
     fn next_client(&mut self, id: u32) -> io::Result<Option<Channel>> {
         let (means, lingering) = (self.means(), self.lingering(id));
         let Some((socket, means)) = self.sockets.get_mut(&id).zip(means) else { return Ok(None) };
@@ -96,7 +96,7 @@ impl Sockets {
         }
     }
 
-    /// Pauses accepting clients, most likely because descriptors or threads have run out.
+    /// Stops accepting clients for a while after the error `why`. Most likely, descriptors or threads have run out.
     fn pause(&mut self, id: u32, why: &io::Error) -> Option<Channel> {
         let now = self.now;
         if let Some(socket) = self.sockets.get_mut(&id) {
@@ -199,7 +199,7 @@ impl Sockets {
         }
     }
 
-    /// Starts mapping a client's regions. Returns the connection's number in [`former::Former`], too.
+    /// Starts mapping a client's regions. Also returns the connection's number in [`former::Former`], or `None` if the client is trusted.
     fn prepare_client(
         &mut self,
         number: u64,
@@ -237,7 +237,7 @@ impl Sockets {
         Ok((preparing, watched))
     }
 
-    /// Lets packets pass to a client once its memory is mapped.
+    /// Attaches a client's rings once its memory is mapped.
     pub(super) fn look_at_prepared(&mut self, number: u64) {
         let now = self.now;
         let Some(c) = self.connections.get_mut(&number) else { return };
@@ -257,8 +257,8 @@ impl Sockets {
         }
     }
 
-    /// Keeps the promises for a client's memory until it is released. A client that has allocated all its memory pays for
-    /// it.
+    /// Keeps the promises for a client's memory until the client releases it. If the client has allocated all pages itself, the kernel
+    /// charges them to the client, and there is nothing to keep.
     fn keep_promises(&mut self, watched: u64, regions: &[Region]) {
         let promises = || regions.iter().filter_map(Region::promise);
         match promises().all(|promise| promise.bytes() == 0) {

@@ -13,11 +13,11 @@ pub struct SocketState {
     pub id: u32,
     /// The path of the socket.
     pub path: PathBuf,
-    /// True if this router listens on it.
+    /// True if this router listens on the socket.
     pub listens: bool,
-    /// Number of interfaces on it.
+    /// Number of interfaces on the socket.
     pub interfaces: usize,
-    /// Number of threads of former peers that wait for a file to be closed.
+    /// Number of this router's threads that hang while the kernel closes files of disconnected peers.
     pub lingering: usize,
 }
 
@@ -26,17 +26,17 @@ pub struct SocketState {
 pub struct InterfaceState {
     /// The configuration of the interface.
     pub config: Config,
-    /// True if it is set up.
+    /// True if the interface is set up.
     pub up: bool,
     /// True if packets can pass.
     pub connected: bool,
-    /// The peer's name of its program; empty without a peer.
+    /// Name of the peer's program, as the peer has sent it; empty without a peer.
     pub peer: String,
-    /// The peer's name of its interface.
+    /// Name of the peer's interface, as the peer has sent it.
     pub peer_interface: String,
     /// Size in bytes of each memory region.
     pub regions: Vec<u64>,
-    /// Why it is not connected, or why the last connection ended.
+    /// Why the interface is not connected, or why the last connection ended.
     pub reason: Option<String>,
     /// The rings of the interface.
     pub rings: Vec<RingShown>,
@@ -45,7 +45,7 @@ pub struct InterfaceState {
 /// State of a ring, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingShown {
-    /// True if the router receives packets by it.
+    /// True if the router receives packets from the ring.
     pub receives: bool,
     /// The ring's number among the rings of this direction.
     pub number: usize,

@@ -1,4 +1,4 @@
-//! Peers that keep the memory of former connections.
+//! Tests of peers that keep the memory of ended connections.
 
 use std::fs::File;
 use std::os::fd::BorrowedFd;
@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use super::*;
 
-/// Returns copies of the shared memory files of this length that this process has.
+/// Returns copies of this process's shared memory files with length `len`.
 fn shared_memory(len: u64) -> Vec<File> {
     let files = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
     let named = files.filter(|path| {
@@ -20,9 +20,9 @@ fn shared_memory(len: u64) -> Vec<File> {
     copies.filter(|file| file.metadata().is_ok_and(|about| about.len() == len)).collect()
 }
 
-/// Connects a client repeatedly to a server that keeps the client's memory (the results of `take`), until the client
-/// waits for the release of that memory, for the reason `why`. Then releases it. Returns both sides and the client's
-/// device. `ring_size` must differ between tests.
+/// Connects a client repeatedly to a server that keeps the client's memory, as results of `take`, until the client does not connect any
+/// more, for the reason `why`. Then releases the memory. Returns the server's side, the client's side, and the client's device. `ring_size`
+/// must differ between tests, because the memory is found by its size.
 fn keep_memory<K>(
     place: &Place,
     ring_size: u16,

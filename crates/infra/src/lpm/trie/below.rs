@@ -1,4 +1,4 @@
-//! Changes of the nodes below the first table.
+//! Changes nodes below the first table.
 
 use super::{
     build::Item,
@@ -10,13 +10,14 @@ use super::{
 };
 use crate::lpm::{Address, LpmFull};
 
-/// A table with this many intervals or fewer becomes a list when a route is removed.
+/// Removing a route turns a table into a list if the table then has at most this many intervals.
 const FEW: usize = 6;
-/// An inner list with fewer intervals is merged with the others when a route is removed.
+/// Removing a route merges an inner list with the others if the inner list then has fewer intervals than this.
 const LEAST: usize = 3;
 
 impl TrieWriter {
-    /// Returns the replacement for an entry that leads below `depth` bits, for a longer prefix.
+    /// Returns the slot that replaces `slot` when a prefix of more than `depth` bits changes. `slot` is for all addresses with the same
+    /// first `depth` bits.
     pub(super) fn change(&mut self, slot: Slot, depth: u8, change: &Change) -> Result<Slot, LpmFull> {
         match () {
             () if slot.is_child() && slot.entry & TABLE != 0 => self.change_table(slot.entry, depth, change),
@@ -26,11 +27,11 @@ impl TrieWriter {
         }
     }
 
-    /// Like [`change`](Self::change), for an entry of a node with prefixes longer than `at`.
+    /// Like [`change`](Self::change), for a slot of a node that has prefixes longer than `at`.
     ///
-    /// Prefixes may hide their covering prefix from all addresses below the entry. A node built while the
-    /// covering prefix is hidden does not have it as its default. The removal of a hiding prefix corrects the
-    /// default.
+    /// Longer prefixes may cover all addresses below the slot, and so hide the prefix that covers them. A node that is built while this
+    /// covering prefix is hidden does not have it as its default. When one of the hiding prefixes is removed, the default is corrected
+    /// here.
     fn change_child(&mut self, slot: Slot, at: u8, depth: u8, change: &Change) -> Result<Slot, LpmFull> {
         let mut entry = slot.entry;
         if slot.is_child() && !change.adds && (at + 1..=depth).contains(&change.to.len) {
@@ -40,9 +41,9 @@ impl TrieWriter {
         self.change(Slot { entry, ..slot }, depth, change)
     }
 
-    /// Returns the replacement for an entry covered by the prefix: `to` for a leaf that the change
-    /// [replaces](Change::replaces), a child with the default `to` if the change replaces the child's default, else
-    /// the same entry.
+    /// Returns the slot that replaces `slot`, of which the changed prefix covers all addresses. If the change [replaces](Change::replaces)
+    /// a leaf, this is `to`; if it replaces the default of a child, this is the child with the default `to`. Otherwise the slot stays the
+    /// same.
     fn cover(&mut self, slot: Slot, to: Slot, change: &Change) -> Result<Slot, LpmFull> {
         if !slot.is_child() {
             return Ok(if change.replaces(slot.len) { to } else { slot });
@@ -133,7 +134,7 @@ impl TrieWriter {
         self.nodes.build_runs(at, l.default, l.origin(change.prefix), l.depth, &self.runs)
     }
 
-    /// Returns the child for an address behind all levels of a list.
+    /// Returns the child for an address, after all levels of a list; `None` if there is a leaf or nothing.
     fn child_in_list(&self, list: u32, depth: u8, address: u128) -> Option<u32> {
         let child = self.reader.nodes.in_list(list, &address).entry;
         match child & CHILD {
@@ -145,7 +146,7 @@ impl TrieWriter {
         }
     }
 
-    /// Builds nodes from the contents of a list and a prefix that covers none of it, at the best depth.
+    /// Builds nodes from the contents of a list and the changed prefix, which covers none of these contents. It chooses the best depth.
     fn build_anew(&mut self, list: u32, l: &List, at: u8, change: &Change) -> Result<Slot, LpmFull> {
         let none = Paint { points: 0..0, change, to: change.to, put: None };
         self.nodes.take_apart(list, l, &none, &mut self.runs);
@@ -154,7 +155,7 @@ impl TrieWriter {
         self.nodes.build(at, l.default, &items)
     }
 
-    /// Returns the list with the points painted, if a change of one of its lines is enough; else `None`.
+    /// Returns the list with the changes of `paint`, if a change of a single line of the list is enough; otherwise `None`.
     fn change_line(&mut self, list: u32, l: &List, paint: &Paint) -> Result<Option<u32>, LpmFull> {
         let held = l.holding(&paint.points);
         if let Some((n, _)) = held
@@ -198,7 +199,7 @@ impl TrieWriter {
         self.nodes.levels(origin, l.depth, l.default, self.runs.start, &self.runs.all).map(Some)
     }
 
-    /// Sets another default in the children of the runs covered by the change.
+    /// Sets another default in the children that the change covers.
     fn cover_children(&mut self, paint: &Paint) -> Result<(), LpmFull> {
         if paint.put.is_some() {
             return Ok(());
@@ -214,7 +215,7 @@ impl TrieWriter {
         Ok(())
     }
 
-    /// Returns the list with another slot for interval `n`.
+    /// Returns the list with `slot` in interval `n`.
     fn set_in_list(&mut self, list: u32, l: &List, n: usize, slot: Slot) -> Result<u32, LpmFull> {
         let new = if self.in_place() {
             self.nodes.make_room()?;

@@ -1,4 +1,4 @@
-//! Building nodes from their contents.
+//! Builds nodes from their contents.
 
 use super::{
     change::Slot,
@@ -11,23 +11,23 @@ use super::{
 use crate::lpm::{Address, LpmFull};
 use std::borrow::Cow;
 
-/// Maximum number of intervals in two levels of lists; more need a table.
+/// Maximum number of intervals in two levels of lists. For more intervals, a table is built.
 pub(super) const MOST: usize = INTERVALS * INTERVALS;
 
-/// Addresses with one leaf, or below one child.
+/// A range of addresses that have the same leaf, or are below the same child.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
     pub first: u128,
     pub last: u128,
-    /// The leaf; or the child with the number of common bits of its addresses.
+    /// The leaf; or a child, with the number of bits that all its addresses have in common.
     pub slot: Slot,
-    /// If `slot` is a child: the default of that node.
+    /// If `slot` is a child: the default of the child.
     pub under: Slot,
 }
 
-/// The contents of a list of some depth.
+/// The contents of a list, for one of the possible depths.
 struct Cuts<'i> {
-    /// Number of pieces with more below them.
+    /// Number of pieces that need a node below the list.
     below: usize,
     depth: u8,
     items: Cow<'i, [Item]>,
@@ -35,7 +35,7 @@ struct Cuts<'i> {
 }
 
 impl Builder {
-    /// Adds the contents of a table to `items`, and removes the table.
+    /// Adds the contents of the table `child` to `items`, and marks the table as replaced.
     pub fn take_table_apart(&mut self, child: u32, depth: u8, path: u128, items: &mut Vec<Item>) {
         self.give_up(child);
         for byte in 0..=255 {
@@ -55,8 +55,8 @@ impl Builder {
         }
     }
 
-    /// Builds nodes from items over a default. The items are in order and longer than `depth`, the number of
-    /// bits that all of them have in common.
+    /// Builds nodes with these items, and with `default` for all other addresses. The items are in order. All of them have prefixes longer
+    /// than `at`, and their addresses have the first `at` bits in common.
     pub fn build(&mut self, at: u8, default: Slot, items: &[Item]) -> Result<Slot, LpmFull> {
         let (Some(first), Some(last)) = (items.first(), items.last()) else { return Ok(default) };
         let longest = items.iter().map(|item| item.slot.len).max().unwrap_or(128);
@@ -98,7 +98,7 @@ impl Builder {
         Ok(Slot { entry, len: 0 })
     }
 
-    /// Returns the entry of a piece.
+    /// Returns the slot for a piece. Builds a node if the piece has longer items.
     fn slot(&mut self, piece: &Piece, depth: u8, items: &[Item]) -> Result<Slot, LpmFull> {
         match &piece.what {
             What::Whole(item) if item.slot.is_child() => {
@@ -134,7 +134,7 @@ impl Builder {
         Ok(Slot::child(self.levels(origin, depth, default, 0, &all)?))
     }
 
-    /// Builds nodes for a prefix longer than `at`, over a default.
+    /// Builds nodes for a single prefix longer than `at`, with `default` for all other addresses.
     pub fn build_one(&mut self, at: u8, default: Slot, prefix: u128, to: Slot) -> Result<Slot, LpmFull> {
         let depth = to.len.next_multiple_of(8).min(at.saturating_add(64));
         let points = 1 << depth.saturating_sub(to.len);
@@ -142,7 +142,7 @@ impl Builder {
         Ok(Slot::child(self.levels(prefix, depth, default, 0, &[(points, slot)])?))
     }
 
-    /// Builds nodes from `runs`: the contents of a list of this depth, with its points counted from `origin`.
+    /// Builds nodes from `runs`, the contents of a list of depth `depth` whose points are counted from `origin`.
     pub fn build_runs(
         &mut self,
         at: u8,
@@ -161,7 +161,7 @@ impl Builder {
         self.build(at, default, &items)
     }
 
-    /// Returns `runs`, the contents of a list of this depth with its points counted from `origin`, as items.
+    /// Converts `runs` to items. `runs` has the contents of a list of depth `depth` whose points are counted from `origin`.
     pub fn items(&self, origin: u128, depth: u8, runs: &Runs) -> Vec<Item> {
         let address = |point: i128| origin.wrapping_add((point as u128).up(128 - depth));
         let (mut items, mut start) = (Vec::with_capacity(runs.all.len() + 1), runs.start);
@@ -176,7 +176,7 @@ impl Builder {
 }
 
 impl Item {
-    /// Adds a prefix to ordered items. It is inside one of the items, or overlaps none.
+    /// Adds a prefix to ordered items. The prefix must be inside one of the items, or overlap none.
     pub fn insert(items: &mut Vec<Item>, prefix: u128, slot: Slot) {
         let new = Item { first: prefix, last: prefix.last(slot.len), slot, under: Slot::default() };
         let at = items.partition_point(|item| item.last < new.first);
@@ -189,7 +189,7 @@ impl Item {
         items.splice(at..at + usize::from(around.is_some()), parts);
     }
 
-    /// Returns the item without a default of at most `depth` bits, which becomes the default of the node around it.
+    /// Returns the item, but without its default if that has at most `depth` bits: the node above has this default then.
     fn without_shorter(&self, depth: u8) -> Item {
         let under = if self.under.len > depth { self.under } else { Slot::default() };
         Item { under, ..*self }

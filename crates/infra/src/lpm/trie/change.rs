@@ -1,10 +1,11 @@
-//! The writer's view of an entry, and the changes to entries.
+//! The writer's view of entries, and the changes to entries.
 
 use super::node::{CHILD, INNER};
 use crate::lpm::Address;
 use std::ops::Range;
 
-/// An entry, and the length of the prefix behind it: 0 for none. A child has 0 or [`INNER`].
+/// An entry, and the length of the prefix from which the entry is; 0 if it is from none. For a child, the
+/// length is 0 or [`INNER`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slot {
     pub entry: u32,
@@ -21,7 +22,7 @@ impl Slot {
         self.entry & CHILD != 0
     }
 
-    /// True if it leads from a list to more intervals of the same list.
+    /// True if this slot of a list leads to more intervals of the same list.
     pub fn is_inner(self) -> bool {
         self.len == INNER
     }
@@ -31,22 +32,23 @@ impl Slot {
     }
 }
 
-/// The change of a prefix's addresses.
+/// The addition or removal of a route, which changes the entries for the addresses of the route's prefix.
 pub(super) struct Change {
     pub prefix: u128,
     pub len: u8,
-    /// New slot of the prefix's addresses: the prefix's leaf, or that of the next shorter prefix.
+    /// The new slot for the prefix's addresses: the prefix's leaf, or after a removal the leaf of the next
+    /// shorter prefix.
     pub to: Slot,
     pub adds: bool,
 }
 
 impl Change {
-    /// True if a prefix of this length is replaced.
+    /// True if the change replaces an entry that is from a prefix of length `len`.
     pub fn replaces(&self, len: u8) -> bool {
         if self.adds { len <= self.len } else { len == self.len }
     }
 
-    /// Returns the new slot of the addresses in a node with prefixes longer than `depth`.
+    /// Returns the new slot for addresses in a node that has prefixes longer than `depth`.
     pub fn to(&self, depth: u8) -> Slot {
         if self.to.len > depth { self.to } else { Slot::default() }
     }
@@ -55,14 +57,14 @@ impl Change {
         self.prefix.last(self.len)
     }
 
-    /// Returns the values of an address's first `bits` bits that the change covers.
+    /// Returns the range of values of an address's first `bits` bits that the changed prefix covers.
     pub fn first_bits(&self, bits: u8) -> Range<usize> {
         let start = self.prefix.bits(0, bits) as usize;
         start..start + (1 << (bits - self.len))
     }
 
-    /// Returns the points of the change: its addresses cut to `depth` bits, counted from the point of `origin`. A
-    /// single point if the prefix is longer.
+    /// Returns the points of the changed prefix: its addresses cut to `depth` bits, counted from `origin` cut
+    /// to the same bits. A prefix longer than `depth` has a single point.
     pub fn points(&self, origin: u128, depth: u8) -> Range<i128> {
         let point = |address: u128| address.down(128 - depth).wrapping_sub(origin.down(128 - depth)) as i128;
         point(self.prefix)..point(self.last()) + 1

@@ -1,10 +1,10 @@
-//! The contents of a node at some depth.
+//! The contents of a node for a given depth.
 
 use super::{build::Item, change::Slot};
 use crate::lpm::Address;
 use std::{borrow::Cow, ops::Range};
 
-/// A piece of a node's contents. Points are addresses cut to the node's depth, counted from its first one.
+/// A piece of a node's contents. Points are addresses cut to the node's depth, counted from the first one.
 pub(super) struct Piece {
     pub points: Range<u64>,
     pub what: What,
@@ -13,17 +13,18 @@ pub(super) struct Piece {
 pub(super) enum What {
     /// The complete contents.
     Whole(Item),
-    /// There is more below: the longer items in this range, over this slot.
+    /// A node is needed below: it has the longer items in this range, and this slot for all other addresses.
     Below(Range<usize>, Slot),
 }
 
-/// Number of intervals of a list with these pieces, including the gaps between them.
+/// Returns the number of intervals of a list with these pieces. The gaps between pieces count as intervals,
+/// too.
 pub(super) fn intervals(pieces: &[Piece]) -> usize {
     pieces.len() + pieces.windows(2).filter(|pair| pair[0].points.end < pair[1].points.start).count()
 }
 
-/// Splits items with prefixes longer than `depth` into items within one point each. An item may be wider than
-/// its prefixes, because neighbors with the same leaf are merged.
+/// Splits items that have prefixes longer than `depth`, so that each of them is within one point. An item may
+/// span more points than its prefixes do, because neighbors with the same leaf are merged.
 pub(super) fn apart(items: &[Item], depth: u8) -> Cow<'_, [Item]> {
     let point = |address: u128| address.down(128 - depth);
     let is_wide = |item: &Item| item.slot.len > depth && point(item.first) != point(item.last);
@@ -43,7 +44,7 @@ pub(super) fn apart(items: &[Item], depth: u8) -> Cow<'_, [Item]> {
     Cow::Owned(all)
 }
 
-/// Returns the pieces of a node of this depth with these items, which [`apart`] has split.
+/// Returns the pieces of a node of depth `depth` with these items. [`apart`] must have split the items.
 pub(super) fn cut_up(items: &[Item], depth: u8) -> Vec<Piece> {
     let start = items.first().map_or(0, |item| item.first.down(128 - depth));
     let point = |address: u128| (address.down(128 - depth) - start) as u64;
@@ -86,7 +87,8 @@ pub(super) fn cut_up(items: &[Item], depth: u8) -> Vec<Piece> {
     pieces
 }
 
-/// Makes a child's default apply to the child's whole point, if the default's prefix has at most `depth` bits.
+/// If the prefix of a child's default has at most `depth` bits, makes this default apply to the whole point
+/// in which the child is.
 fn take_over(under: &mut Slot, of_child: Slot, depth: u8) {
     if of_child.len > 0 && of_child.len <= depth {
         *under = of_child;

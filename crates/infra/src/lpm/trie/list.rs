@@ -1,4 +1,4 @@
-//! Reading and building lists, on the writer's side.
+//! Reads and builds lists, for the writer.
 
 use super::{
     change::{Change, Slot},
@@ -10,50 +10,51 @@ use super::{
 use crate::lpm::{Address, LpmFull};
 use std::ops::Range;
 
-/// The parts of a list.
+/// A list, as the writer reads it.
 pub(super) struct List {
     base: u64,
     pub depth: u8,
-    /// The intervals' ends and entries, the first one first.
+    /// For each interval its end and its contents, from the first interval to the last.
     intervals: [(u16, Slot); INTERVALS],
     n: usize,
     pub default: Slot,
 }
 
 impl List {
-    /// The intervals' ends and contents.
+    /// Returns for each interval its end and its contents.
     pub fn intervals(&self) -> &[(u16, Slot)] {
         &self.intervals[..self.n]
     }
 
-    /// Returns the contents of interval `n`; empty if there is none.
+    /// Returns the contents of interval `n`; an empty slot if there is no such interval.
     pub fn slot(&self, n: usize) -> Slot {
         self.intervals.get(n).map_or(Slot::default(), |(_, slot)| *slot)
     }
 
-    /// Returns the address of the first point; `path` is any address below the list.
+    /// Returns the address of the list's first point. `path` is any address below the list.
     pub fn origin(&self, path: u128) -> u128 {
         let behind = 8 * cut(self.depth).0;
         path & u128::mask(64 - behind) | u128::from(self.base).up(behind)
     }
 
-    /// Returns the points of a change, counted from this list's first one.
+    /// Returns the points of a change, counted from the list's first point.
     pub fn points(&self, change: &Change) -> Range<i128> {
         change.points(self.origin(change.prefix), self.depth)
     }
 
-    /// Returns the offset of an inner list's first point from this list's first one.
+    /// Returns the distance from the first point of this list to the first point of an inner list.
     pub fn offset(&self, inner: &List) -> i128 {
         i128::from(inner.base.wrapping_sub(self.base) >> cut(self.depth).1)
     }
 
-    /// True if one list can hold both these points and the points of this list.
+    /// True if a single list can have both these points and the points of this list.
     pub fn reaches(&self, points: &Range<i128>) -> bool {
         let end = self.intervals().last().map_or(0, |(end, _)| (*end).into());
         points.end.max(end) - points.start.min(0) <= u16::MAX.into()
     }
 
-    /// Returns the interval that contains all of these points, and whether they fill it.
+    /// Returns the interval that contains all of these points, and whether the points fill the interval.
+    /// `None` if no interval contains all of them.
     pub fn holding(&self, points: &Range<i128>) -> Option<(usize, bool)> {
         let mut start = 0;
         for (n, (end, _)) in self.intervals().iter().enumerate() {
@@ -68,13 +69,13 @@ impl List {
 }
 
 impl Builder {
-    /// Number of bits that a list's addresses are cut to.
+    /// Returns the depth of the list `child`: the number of bits to which the list's addresses are cut.
     pub fn depth(&self, child: u32) -> u8 {
         let high = self.pool.get(unit(child), 2);
         depth(((high >> 48) as u8, (high >> 56) as u8))
     }
 
-    /// Reads the list of a child.
+    /// Reads the list `child`.
     pub fn read_list(&self, child: u32) -> List {
         let words = self.pool.words_of(unit(child));
         let high = words[2];
@@ -120,7 +121,7 @@ impl Builder {
         Ok(list(at))
     }
 
-    /// Sets the contents of interval `n` of a list. Readers see the old or the new ones.
+    /// Sets the contents of interval `n` of a list. Readers see the old or the new contents.
     pub fn set_list_slot(&mut self, child: u32, l: &List, n: usize, slot: Slot) {
         let (at, lane) = (unit(child), l.n - 1 - n);
         self.set_half(at, 7 + lane, slot.entry);
@@ -138,7 +139,8 @@ impl Builder {
         }
     }
 
-    /// Removes a list's nodes and adds their contents, painted, to `runs`.
+    /// Marks a list's nodes as replaced, and writes the list's contents with the changes of `paint` to
+    /// `runs`.
     pub fn take_apart(&mut self, list: u32, l: &List, paint: &Paint, runs: &mut Runs) {
         self.give_up(list);
         runs.open(paint);
@@ -155,8 +157,9 @@ impl Builder {
         runs.close(paint);
     }
 
-    /// Builds a list of the intervals `all`, of two levels if necessary. Each interval has its end, and the first
-    /// begins at `start`. Ends and start are addresses cut to `depth` bits, counted from `origin` cut likewise.
+    /// Builds a list with the intervals `all`, of two levels if necessary. Each interval has its end; the
+    /// first interval begins at `start`. These numbers are addresses cut to `depth` bits, counted from
+    /// `origin` cut to the same bits.
     pub fn levels(
         &mut self,
         origin: u128,

@@ -1,24 +1,23 @@
-//! A trie for IPv6 with two kinds of nodes: lists where prefixes are sparse, and tables of one address byte
-//! where they are dense.
+//! A trie for IPv6 with two kinds of nodes: lists where prefixes are sparse, and tables for one byte of the address where prefixes are
+//! dense.
 //!
-//! The first 32 bits of an address select an entry of a table, of which only the parts with routes take
-//! memory. An entry is a leaf or leads to a node (`node.rs`), and so do the node's entries. On its way a
-//! lookup remembers the last leaf that it found as the default of a node; that is the answer if there is no
-//! longer prefix. Prefixes of up to [`WIDE`] bits are stored separately from the table, and those of up to
-//! [`WIDEST`] bits separately from these (`wide.rs`).
+//! The first 32 bits of an address select an entry of the first table, of which only the parts with routes take memory. An entry is a leaf,
+//! or leads to a node (`node.rs`), whose entries again are leaves or lead to nodes. Each node has a default, the leaf of a shorter prefix.
+//! A lookup remembers the last default that it has found; it is the result if there is no longer prefix. Prefixes of up to [`WIDE`] bits
+//! are stored separately from the first table, and those of up to [`WIDEST`] bits separately from both (`wide.rs`).
 //!
-//! The intervals of a published list never change. To add or remove a route, the writer builds a new list, or
-//! a new line of a two-level list. One store puts it into the entry above. If only an entry changes, that
-//! store is enough. Replaced memory is reused after a grace period.
+//! The intervals of a published list never change. To add or remove a route, the writer builds a new list, or a new line of a two-level
+//! list, and publishes it with one store into the entry that leads to it. If only the contents of an interval change, one store into the
+//! interval's entry is enough. Replaced memory is reused after a grace period.
 //!
-//! A reader's remembered default and an entry that it reads later must be consistent: if a new default is set
-//! before a longer route below it is removed, no reader may find the old default and miss the longer route.
-//! It is enough that no entry below a changed default changes while a reader may remember the former default.
-//! So until all readers have passed that change, all nodes above a new node are new as well, up to the first
-//! table. A reader that starts there sees consistent nodes.
+//! The default that a reader remembers must be consistent with an entry that the reader reads later. If a new default is set, and then a
+//! longer route below it is removed, no reader may find the old default and miss the longer route. For this, it is enough that no entry
+//! below a changed default changes while a reader may remember the old default. So until all readers have passed the change of a default,
+//! the writer does not change entries of nodes in place: all nodes above a new node are new as well, up to the first table. A reader that
+//! starts there sees consistent nodes.
 //!
-//! No change rewrites everything below a prefix: it affects the 256 entries of a table, the intervals of a
-//! list, or 2,048 entries of the first table, and the defaults of the nodes there.
+//! No change rewrites everything below a prefix. It affects at most the 256 entries of a table, the intervals of a list, or 2,048 entries
+//! of the first table, and the defaults of the nodes to which these lead.
 
 mod below;
 mod build;
@@ -51,32 +50,32 @@ use std::io;
 
 /// Number of address bits that select an entry of the first table.
 const FIRST: u8 = 32;
-/// Maximum length of the prefixes stored separately from the table.
+/// Maximum length of the prefixes that are stored separately from the first table.
 const WIDE: u8 = 20;
-/// Maximum length of the prefixes stored separately from both.
+/// Maximum length of the prefixes that are stored separately from both the first table and the other wide prefixes.
 const WIDEST: u8 = 12;
-/// Upper bound on the number of nested nodes: two lists for each byte of an address after the first four.
+/// Upper bound of the number of nodes on the path of an address: two lists for each byte of the address after the first four.
 const DEEPEST: usize = 32;
-/// Number of addresses looked up together.
+/// Number of addresses that are looked up together.
 const VECTOR: usize = 256;
 
-/// Makes an empty table. It takes 22 GiB of address space, but memory only for routes.
+/// Makes an empty table. It takes 22 GiB of address space, but memory only where there are routes.
 ///
 /// # Errors
-/// If the kernel refuses the address space.
+/// Fails if the kernel refuses the address space.
 pub fn trie(domain: &Domain) -> io::Result<(TrieWriter, TrieReader)> {
     let writer = TrieWriter::new(domain, u32::MAX)?;
     let reader = writer.reader();
     Ok((writer, reader))
 }
 
-/// A handle to look up addresses. Cheap to clone.
+/// A handle with which readers look up addresses. Cheap to clone.
 #[derive(Clone)]
 pub struct TrieReader {
     /// 2^[`FIRST`] entries.
     first: SharedZeroed<AtomicU32>,
     nodes: Nodes,
-    /// Prefixes of more than [`WIDEST`] and up to [`WIDE`] bits.
+    /// Prefixes of more than [`WIDEST`] and at most [`WIDE`] bits.
     wide: WideReader<WIDE>,
     /// Prefixes of up to [`WIDEST`] bits.
     widest: WideReader<WIDEST>,
@@ -89,21 +88,21 @@ impl TrieReader {
         unsafe { self.first.get_unchecked((addr >> (u128::BITS - u32::from(FIRST))) as usize) }.load(Acquire)
     }
 
-    /// Prefetches the first node for an address. Returns the entry that leads to it.
+    /// Prefetches the first node for an address. Returns the entry that leads to this node.
     fn fetch_node(&self, addr: u128) -> u32 {
         let entry = self.entry(addr);
         self.nodes.fetch(entry, &addr);
         entry
     }
 
-    /// Prefetches the next node.
+    /// Prefetches the node that follows the node of `entry` on the path of an address.
     fn fetch_below(&self, entry: u32, addr: u128) {
         if entry & CHILD != 0 {
             self.nodes.fetch(self.nodes.in_child(entry, &addr).entry, &addr);
         }
     }
 
-    /// Returns the leaf of the longest prefix of more than [`WIDE`] bits.
+    /// Returns the leaf of the longest prefix of more than [`WIDE`] bits that covers the address; [`NO_ROUTE`] if there is none.
     fn narrow(&self, addr: u128) -> u32 {
         let (mut entry, mut best) = (self.entry(addr), NO_ROUTE);
         for _ in 0..DEEPEST {
@@ -117,14 +116,14 @@ impl TrieReader {
         if entry & CHILD == 0 { better(best, entry) } else { best }
     }
 
-    /// Returns the leaf if no prefix of more than [`WIDE`] bits covers the address.
+    /// Returns the leaf for an address that no prefix of more than [`WIDE`] bits covers.
     #[cold]
     fn settle(&self, addr: u128) -> u32 {
         let wide = || self.wide.settle(addr.bits(0, WIDE), || self.narrow(addr));
         self.widest.settle(addr.bits(0, WIDEST), wide)
     }
 
-    /// Looks up as many addresses as fit into a vector.
+    /// Looks up the addresses, at most [`VECTOR`] of them.
     #[inline(always)]
     fn vector(&self, addrs: &[u128], leaves: &mut [u32]) {
         let n = addrs.len().min(leaves.len()).min(VECTOR);
@@ -184,8 +183,7 @@ impl TrieReader {
     }
 }
 
-/// Returns `longer`, or `leaf` if `longer` is [`NO_ROUTE`]. The choice is unpredictable, so a branch would often be
-/// mispredicted.
+/// Returns `longer`, or `leaf` if `longer` is [`NO_ROUTE`]. It avoids a branch, which would often be mispredicted.
 #[inline(always)]
 fn better(leaf: u32, longer: u32) -> u32 {
     std::hint::select_unpredictable(longer == NO_ROUTE, leaf, longer)
@@ -207,7 +205,7 @@ impl LpmLookup for TrieReader {
         prefetch::read(self.first.as_ptr().wrapping_add((addr >> (u128::BITS - u32::from(FIRST))) as usize));
     }
 
-    /// All addresses advance by one node at a time, so that the misses of many overlap.
+    /// All addresses advance by one node at a time, so that the cache misses of many lookups overlap.
     fn lookup_many(&self, addrs: &[u128], leaves: &mut [u32]) {
         for (addrs, leaves) in addrs.chunks(VECTOR).zip(leaves.chunks_mut(VECTOR)) {
             self.vector(addrs, leaves);

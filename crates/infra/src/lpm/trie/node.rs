@@ -1,14 +1,15 @@
-//! The words of nodes, and how a lookup reads them.
+//! The memory layout of nodes, and how a lookup reads them.
 //!
-//! An **entry** is 32 bits: 0 for nothing, a leaf, or a child with the top bit set. Each node has a
-//! **default**, the leaf of the longest prefix that covers the whole node; it applies where the node's
-//! entries are 0.
+//! An **entry** has 32 bits: 0 for nothing, a leaf, or with the top bit set a child, which is another node.
+//! Each node has a **default**: the leaf of the longest prefix that covers the whole node. It applies where
+//! the node's entries are 0.
 //!
-//! A **list** resolves addresses to `depth` bits. It has up to seven adjacent intervals with an entry each,
-//! from `base` on, which is the lower end of the first one. Their ends are counted from `base`, in addresses
-//! cut to `depth` bits, at most 65,535; elsewhere the default applies. An interval with a child is one such
-//! address. Or the child is a list of the same depth with the interval's contents, so that two levels of lists
-//! hold 49 intervals. In words of 64 bits, in little-endian order:
+//! A **list** resolves addresses to `depth` bits: it counts points, which are addresses cut to `depth` bits.
+//! It has up to seven adjacent intervals with one entry each. The first interval begins at `base`, and the
+//! end of each interval is counted in points from `base`, at most 65,535. The default applies to all other
+//! addresses. An interval whose entry is a child has a single point, or the child is a list of the same depth
+//! with more intervals; so two levels of lists have up to 49 intervals. In words of 64 bits, in little-endian
+//! order:
 //!
 //! | word | contents |
 //! |---|---|
@@ -21,7 +22,7 @@
 //! | 7 | lengths of the prefixes of the entries, the last first, or [`INNER`]; that of the default in the top
 //! byte |
 //!
-//! A list with a single interval ends with word 3, and has the lengths in the upper half of word 1.
+//! A list with a single interval ends after word 3, and has the prefix lengths in the upper half of word 1.
 //!
 //! A **table** has an entry for each value of one byte of the address.
 //!
@@ -39,55 +40,57 @@ use crate::{
 };
 use std::io;
 
-/// Set in an entry that is a child.
+/// This bit is set in an entry that is a child.
 pub(super) const CHILD: u32 = 1 << 31;
-/// Set in a child that is a table.
+/// This bit is set in a child that is a table.
 pub(super) const TABLE: u32 = 1 << 30;
-/// Lowest of the four bits, in a child that is a table, with the number of address bytes after the table's byte.
+/// A child that is a table has four bits with the number of address bytes after the table's byte. This is the
+/// position of the lowest of these bits.
 const BYTE_SHIFT: u32 = UNIT_BITS;
-/// In place of a prefix length: the child is a list of more intervals of the same list.
+/// Stands in place of a prefix length if the child is a list with more intervals of the same list.
 pub(super) const INNER: u8 = 255;
 /// Maximum number of intervals of a list.
 pub(super) const INTERVALS: usize = 7;
-/// Number of words of a table before its entries.
+/// Index of the first word with entries, in a table.
 pub(super) const TABLE_ENTRIES: usize = 4;
-/// Number of words of a table before its lengths.
+/// Index of the first word with prefix lengths, in a table.
 pub(super) const TABLE_LENGTHS: usize = 132;
 
-/// Returns the child for the list at `unit`.
+/// Returns the entry for a list at `unit`.
 pub(super) fn list(unit: u32) -> u32 {
     CHILD | unit
 }
 
-/// Returns the child for a table at `unit`, for the byte that begins at bit `depth` of the address.
+/// Returns the entry for a table at `unit`. The table is for the byte that begins at bit `depth` of the
+/// address.
 pub(super) fn table(unit: u32, depth: u8) -> u32 {
     CHILD | TABLE | u32::from(15 - depth / 8) << BYTE_SHIFT | unit
 }
 
-/// Returns all ones if the entry is a child, else zeros.
+/// Returns a word of ones if the entry is a child, otherwise zero.
 #[inline(always)]
 pub(super) fn child(entry: u32) -> u32 {
     (entry as i32 >> 31) as u32
 }
 
-/// Returns the unit of a child.
+/// Returns the number of the unit at which a child is.
 #[inline(always)]
 pub(super) fn unit(entry: u32) -> u32 {
     entry & ((1 << UNIT_BITS) - 1)
 }
 
-/// Returns the position of the 64 address bits that a list of this depth uses: the number of bytes after them (at
-/// most 7), and the right shift that drops their bits from `depth` on.
+/// Returns which 64 bits of an address a list of depth `depth` uses: the number of address bytes after these
+/// bits (at most 7), and the right shift that drops those of these bits that are beyond `depth`.
 pub(super) fn cut(depth: u8) -> (u8, u8) {
     if depth <= 72 { (7, 72 - depth) } else { ((128 - depth) / 8, 0) }
 }
 
-/// Returns the depth of a cut.
+/// Returns the depth for which [`cut`] returned these numbers.
 pub(super) fn depth((bytes, bits): (u8, u8)) -> u8 {
     128 - 8 * bytes - bits
 }
 
-/// Returns the 64 bits of an address with this many bytes after them, at most 7.
+/// Returns the 64 bits of an address that are followed by `bytes` bytes (at most 7).
 #[inline(always)]
 fn middle(address: &u128, bytes: u64) -> u64 {
     #[cfg(target_endian = "little")]
@@ -102,7 +105,7 @@ fn middle(address: &u128, bytes: u64) -> u64 {
     }
 }
 
-/// Returns the byte of an address with this many bytes after it, at most 15.
+/// Returns the byte of an address that is followed by `behind` bytes (at most 15).
 #[inline(always)]
 fn byte(address: &u128, behind: u32) -> u8 {
     #[cfg(target_endian = "little")]
@@ -117,8 +120,8 @@ fn byte(address: &u128, behind: u32) -> u8 {
     }
 }
 
-/// Returns how many of the seven ends are above `at`, up to the first one that is not. The ends are in the lowest
-/// seven 16-bit lanes of the two words.
+/// Returns how many of the seven ends are above `at`, counted from the lowest lane up to the first end that
+/// is not. The ends are in the lowest seven 16-bit lanes of `low` and `high`.
 #[inline(always)]
 pub(super) fn ends_above(low: u64, high: u64, at: u16) -> u32 {
     #[cfg(target_arch = "x86_64")]
@@ -140,19 +143,19 @@ pub(super) fn ends_above(low: u64, high: u64, at: u16) -> u32 {
     }
 }
 
-/// The words of nodes, as readers see them. A reader in a section of the domain sees nodes as they were
-/// published. Any other reader may see arbitrary contents, but only existing words.
+/// The memory of the nodes, as readers see it. A reader in a section of the domain sees nodes as they were
+/// published. Any other reader may see arbitrary contents, but reads only existing words.
 #[derive(Clone)]
 pub(super) struct Nodes(SharedZeroed<AtomicU64>);
 
-/// A step of a lookup: a node's answer for an address.
+/// What a node says about an address: the node's default, and the entry for the address.
 pub(super) struct Step {
     pub default: u32,
     pub entry: u32,
 }
 
 impl Nodes {
-    /// Wraps the words of a pool: [`words`](super::pool::words).
+    /// Uses the words of a pool, which are from [`words`](super::pool::words).
     pub fn new(words: SharedZeroed<AtomicU64>) -> io::Result<Nodes> {
         // `word` relies on this.
         if words.len() < ((1 << UNIT_BITS) + Size::Table.units() as usize) * UNIT {
@@ -161,14 +164,14 @@ impl Nodes {
         Ok(Nodes(words))
     }
 
-    /// Wraps any words: loom's accesses are checked.
+    /// Uses any words, even too few: under loom all accesses are checked.
     #[cfg(all(test, feature = "loom"))]
     pub fn of_any(words: SharedZeroed<AtomicU64>) -> Nodes {
         Nodes(words)
     }
 
-    /// Reads a word of the node at `unit`, which has at most [`UNIT_BITS`] bits; the largest node has 164
-    /// words.
+    /// Reads word `at` of the node at `unit`. `unit` must be below 2^[`UNIT_BITS`], and `at` below 164, the
+    /// number of words of the largest node.
     #[inline(always)]
     fn word(&self, unit: u32, at: usize) -> u64 {
         debug_assert!(unit < 1 << UNIT_BITS && at < Size::Table.units() as usize * UNIT);
@@ -181,7 +184,7 @@ impl Nodes {
         unsafe { self.0.get_unchecked(at) }.load(Acquire)
     }
 
-    /// Reads the half word `at` of a node.
+    /// Reads half word `at` (32 bits) of the node at `unit`.
     #[inline(always)]
     fn half(&self, unit: u32, at: usize) -> u32 {
         (self.word(unit, at / 2) >> (at % 2 * 32)) as u32
@@ -205,14 +208,14 @@ impl Nodes {
         Step { default: self.word(unit, 0) as u32, entry: self.half(unit, 2 * TABLE_ENTRIES + byte) }
     }
 
-    /// Looks up an address in a child.
+    /// Looks up an address in the node `child`.
     #[inline(always)]
     pub fn in_child(&self, child: u32, address: &u128) -> Step {
         if child & TABLE == 0 { self.in_list(child, address) } else { self.in_table(child, address) }
     }
 
-    /// Prefetches the line that a lookup will read: a list's, or that of a table's entry. For an entry that
-    /// is no child, any line.
+    /// Prefetches the cache line that a lookup in the node of `entry` will read: that of a list, or that of
+    /// the table's entry for the address. If `entry` is not a child, prefetches any line.
     #[inline(always)]
     pub fn fetch(&self, entry: u32, address: &u128) {
         let of_entry = TABLE_ENTRIES * 8 + 4 * usize::from(byte(address, entry >> BYTE_SHIFT));

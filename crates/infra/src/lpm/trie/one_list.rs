@@ -1,4 +1,4 @@
-//! A trie of one list, for loom.
+//! A trie that has a single list, for loom.
 
 use super::{change::Slot, node::Nodes, pool::Pool, store::Builder};
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// An entry of the first table, and the writer of its list.
+/// An entry of the first table, and the writer of the list to which this entry leads.
 pub struct OneList {
     entry: Arc<AtomicU32>,
     nodes: Nodes,
@@ -28,7 +28,7 @@ pub struct OneListReader {
 }
 
 impl OneList {
-    /// Returns one list, with room for another.
+    /// Returns a list, with memory for a second one.
     pub fn new(domain: &Domain, leaf: u32) -> OneList {
         let words = Zeroed::with_pages(8 + 41 * 4, Pages::Small).expect("memory").share();
         let builder = Builder::new(Pool::new(domain, words.clone(), 2));
@@ -42,7 +42,7 @@ impl OneList {
         OneListReader { entry: self.entry.clone(), nodes: self.nodes.clone() }
     }
 
-    /// Builds a list of the addresses 0 to 255 with this leaf.
+    /// Builds a list in which the addresses 0 to 255 have the leaf `leaf`.
     pub fn build(&mut self, leaf: u32) -> Result<u32, LpmFull> {
         let slot = Slot { entry: leaf, len: 120 };
         Ok(self.builder.build_one(80, Slot::default(), 0, slot)?.entry)

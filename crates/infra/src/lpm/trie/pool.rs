@@ -1,4 +1,4 @@
-//! Memory for nodes: blocks of a few sizes in one address range that never moves.
+//! The memory of the nodes: blocks of three sizes in one address range that never moves.
 
 use super::super::{
     LpmFull,
@@ -14,29 +14,30 @@ use crate::{
 };
 use std::{collections::VecDeque, io, time::Duration};
 
-/// Number of 8-byte words in a unit. A block begins at a unit and is identified by the unit's number.
+/// Number of 8-byte words in a unit. A block begins at the start of a unit, and the unit's number identifies
+/// the block.
 pub(super) const UNIT: usize = 4;
-/// Bytes of a unit.
+/// Size of a unit in bytes.
 pub(super) const UNIT_BYTES: usize = UNIT * size_of::<u64>();
-/// Number of bits of a unit's number: 2^26 units of 32 bytes are 2 GiB.
+/// Number of bits of a unit's number. 2^26 units of 32 bytes are 2 GiB.
 pub(super) const UNIT_BITS: u32 = 26;
 /// No unit.
 const NONE: u32 = u32::MAX;
-/// Maximum number of units that wait for readers, 2 MiB; beyond it, an allocation waits for readers as well.
-/// Readers pass within a tenth of a millisecond, unless the system has given a worker's core to another
-/// thread. Without the limit, memory would grow with every change until they pass.
+/// Maximum number of units that wait until readers have passed: 2 MiB. Beyond this, an allocation waits for
+/// the readers. They pass within a tenth of a millisecond, unless the kernel has given a worker's core to
+/// another thread. Without the limit, memory would grow with every change until the readers pass.
 const MOST_RETIRED: u32 = 1 << 16;
-/// Maximum time that a change waits for readers.
+/// Maximum time for which a change waits for readers.
 const PATIENCE: Duration = Duration::from_micros(500);
 
-/// Size of a block.
+/// The size of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Size {
     /// Half a cache line.
     Half,
-    /// One cache line, aligned to it.
+    /// One cache line. The block is aligned to it.
     Line,
-    /// 256 entries, and the lengths of their prefixes.
+    /// A table: 256 entries, and the lengths of their prefixes.
     Table,
 }
 
@@ -53,7 +54,8 @@ impl Size {
 /// A block.
 pub(super) type Block = (u32, Size);
 
-/// Returns the words of all possible units, and enough words after the last unit for the largest block.
+/// Returns the words of all possible units. After the last unit, there are enough words for the largest
+/// block.
 pub(super) fn words() -> io::Result<SharedZeroed<AtomicU64>> {
     Ok(Zeroed::with_pages(((1 << UNIT_BITS) + Size::Table.units() as usize) * UNIT, Pages::Small)?.share())
 }
@@ -62,25 +64,25 @@ pub(super) fn words() -> io::Result<SharedZeroed<AtomicU64>> {
 pub(super) struct Pool {
     words: SharedZeroed<AtomicU64>,
     domain: Domain,
-    /// Units from here on were never used.
+    /// This unit and all higher ones were never used.
     next: u32,
     capacity: u32,
-    /// The first free block of each size; its first word is the number of the next.
+    /// The first free block of each size. The first word of a free block is the number of the next one.
     free: [u32; 3],
-    /// Blocks that readers cannot reach any more, oldest first.
+    /// Blocks that readers cannot find any more, in the order in which they were retired.
     retired: VecDeque<(Mark, Block)>,
     /// Number of units in the retired blocks.
     retired_units: u32,
-    /// True if this change has waited for readers.
+    /// True if the current change has already waited for readers.
     waited: bool,
-    /// A mark that all readers have passed.
+    /// The latest mark that all readers are known to have passed.
     passed: Option<Mark>,
-    /// True if a route is being removed.
+    /// True if the current change removes a route.
     removes: bool,
 }
 
 impl Pool {
-    /// Returns a pool without blocks, for at most `capacity` units, or as many as there are words for.
+    /// Returns a pool without blocks. It can have `capacity` units, but not more than `words` has.
     pub fn new(domain: &Domain, words: SharedZeroed<AtomicU64>, capacity: u32) -> Pool {
         let room = (words.len() / UNIT).saturating_sub(Size::Table.units() as usize);
         let capacity = capacity.min(room.try_into().unwrap_or(NONE));
@@ -98,32 +100,34 @@ impl Pool {
         }
     }
 
-    /// Begins a change. If it removes a route (`removes`), it may use the reserve, a sixteenth of the units.
+    /// Begins a change. A change that removes a route (`removes`) may use the reserve of a sixteenth of the
+    /// units.
     pub fn begin(&mut self, removes: bool) {
         self.waited = false;
         self.removes = removes;
     }
 
-    /// Reads a word of a block.
+    /// Reads a word of the block at `unit`.
     pub fn get(&self, unit: u32, word: usize) -> u64 {
         self.words[unit as usize * UNIT + word].load(Relaxed)
     }
 
-    /// Reads eight words from the start of a list. After a list of half a line, the last four are not its own.
+    /// Reads eight words from the start of a list. A list in half a cache line has only the first four of
+    /// them.
     pub fn words_of(&self, unit: u32) -> [u64; 8] {
         let words = &self.words[unit as usize * UNIT..][..8];
         std::array::from_fn(|word| words[word].load(Relaxed))
     }
 
-    /// Writes a word of a block. A reader of the word sees all earlier writes.
+    /// Writes a word of the block at `unit`. A reader that sees the new word sees all earlier writes, too.
     pub fn set(&mut self, unit: u32, word: usize, value: u64) {
         self.words[unit as usize * UNIT + word].store(value, Release);
     }
 
-    /// Takes a block with undefined contents.
+    /// Allocates a block, whose contents are undefined. Returns the number of the block's first unit.
     ///
     /// # Errors
-    /// If there is no memory for it.
+    /// Fails if there is no memory for the block.
     pub fn take(&mut self, size: Size) -> Result<u32, LpmFull> {
         if self.free[size as usize] == NONE {
             self.reclaim();
@@ -141,22 +145,24 @@ impl Pool {
         self.grow(size)
     }
 
-    /// Frees a block that no reader ever saw.
+    /// Frees a block that no reader can use.
     pub fn give_back(&mut self, (unit, size): Block) {
         let next = self.free[size as usize];
         self.set(unit, 0, next.into());
         self.free[size as usize] = unit;
     }
 
-    /// Reserves room so that retiring this many blocks next cannot fail.
+    /// Reserves memory so that the next call of [`retire`](Self::retire) with this number of blocks cannot
+    /// fail.
     ///
     /// # Errors
-    /// If there is no memory.
+    /// Fails if there is no memory.
     pub fn make_room(&mut self, blocks: usize) -> Result<(), LpmFull> {
         self.retired.try_reserve(blocks).map_err(|_| LpmFull::Memory)
     }
 
-    /// Frees blocks that readers may still use, but cannot find any more.
+    /// Retires blocks that readers cannot find any more but may still use. They are free when all readers
+    /// have passed.
     pub fn retire(&mut self, blocks: impl Iterator<Item = Block>) {
         let mark = self.domain.mark();
         for block in blocks {
@@ -165,12 +171,12 @@ impl Pool {
         }
     }
 
-    /// Returns a point in the history of the readers' domain.
+    /// Returns a mark of the present time in the readers' domain.
     pub fn mark(&self) -> Mark {
         self.domain.mark()
     }
 
-    /// True if all readers have passed a mark.
+    /// True if all readers have passed the mark.
     pub fn passed(&mut self, mark: Mark) -> bool {
         if self.passed < Some(mark) {
             self.passed = Some(self.domain.all_passed());
@@ -178,7 +184,7 @@ impl Pool {
         self.passed >= Some(mark)
     }
 
-    /// Frees the blocks that all readers have passed.
+    /// Frees the retired blocks that all readers have passed.
     fn reclaim(&mut self) {
         let Some(&(oldest, _)) = self.retired.front() else { return };
         if !self.passed(oldest) {
@@ -193,7 +199,7 @@ impl Pool {
         }
     }
 
-    /// Takes a block of memory that was never used.
+    /// Allocates a block from memory that was never used.
     fn grow(&mut self, size: Size) -> Result<u32, LpmFull> {
         let odd = size == Size::Line && !self.next.is_multiple_of(2);
         let unit = self.next + u32::from(odd);
@@ -219,14 +225,14 @@ impl Pool {
         Ok(unit)
     }
 
-    /// Memory in use in bytes.
+    /// Returns the number of bytes of memory in use.
     pub fn memory_bytes(&self) -> usize {
         let pages = (self.next as usize * UNIT_BYTES).div_ceil(SMALL);
         let in_each = (0..pages).step_by(PER_HUGE).map(|first| (pages - first).min(PER_HUGE));
         resident(Pages::Small, in_each) + self.retired.capacity() * size_of::<(Mark, Block)>()
     }
 
-    /// Number of units that are neither free nor retired.
+    /// Returns the number of units that are neither free nor retired.
     #[cfg(all(test, not(feature = "loom")))]
     pub fn in_use(&self) -> u32 {
         let mut n = self.next - self.retired_units;

@@ -1,4 +1,4 @@
-//! The contents of a list while it changes.
+//! The contents of a list during a change.
 
 use super::{
     build::MOST,
@@ -7,18 +7,19 @@ use super::{
 };
 use std::ops::Range;
 
-/// New contents of some points of a list: addresses cut to the list's depth, counted from its first point.
+/// New contents for some points of a list. Points are addresses cut to the list's depth, counted from the
+/// list's first point.
 pub(super) struct Paint<'c> {
     pub points: Range<i128>,
     pub change: &'c Change,
-    /// Slot of the points whose present contents the change replaces.
+    /// The new slot for points whose present contents the change replaces.
     pub to: Slot,
-    /// Slot of all points, whatever their present contents are.
+    /// If there is one, the new slot for all points, whatever their present contents are.
     pub put: Option<Slot>,
 }
 
 impl Paint<'_> {
-    /// Returns the replacement for a slot within the points. Without `put`, a child stays.
+    /// Returns the new slot for a point that has `slot`. Without `put`, a child stays.
     fn over(&self, slot: Slot) -> Slot {
         match self.put {
             Some(new) => new,
@@ -27,32 +28,33 @@ impl Paint<'_> {
         }
     }
 
-    /// Returns the same paint, with its points counted from `first`.
+    /// Returns the same `Paint` with its points counted from `first`.
     pub fn behind(&self, first: i128) -> Self {
         Self { points: self.points.start - first..self.points.end - first, ..*self }
     }
 }
 
-/// Adjacent intervals, never two equal ones side by side. The first and the last one are not empty.
+/// The contents of a list as adjacent intervals. Neighbors with equal leaves are merged. The first and the
+/// last interval are not empty.
 #[derive(Default)]
 pub(super) struct Runs {
-    /// All points up to here are included.
+    /// All points below this one are included.
     at: i128,
     /// Start of the first interval.
     pub start: i128,
-    /// End and contents of each interval.
+    /// For each interval, its end and its contents.
     pub all: Vec<(i128, Slot)>,
 }
 
 impl Runs {
-    /// Begins with a list's first point, or with the first painted point if that is earlier.
+    /// Starts with the first point of a list, or with the first point of `paint` if that is lower.
     pub fn open(&mut self, paint: &Paint) {
         self.all.clear();
         self.at = paint.points.start.min(0);
         self.add(0, Slot::default(), paint);
     }
 
-    /// Adds the points up to `end`, painted.
+    /// Adds the points up to `end`, which have `slot`, with the changes of `paint`.
     pub fn add(&mut self, end: i128, slot: Slot, paint: &Paint) {
         let Range { start: from, end: to } = paint.points;
         if from < end && self.at < to {
@@ -62,7 +64,7 @@ impl Runs {
         self.push(end, slot);
     }
 
-    /// Adds the contents of one list, whose first point is `first`.
+    /// Adds the contents of a list whose first point is `first`, with the changes of `paint`.
     pub fn add_list(&mut self, l: &List, first: i128, paint: &Paint) {
         self.add(first, Slot::default(), paint);
         for (end, slot) in l.intervals() {
@@ -70,7 +72,7 @@ impl Runs {
         }
     }
 
-    /// Ends with the last painted point, if that is after all others.
+    /// Ends with the last point of `paint`, if that is after all others.
     pub fn close(&mut self, paint: &Paint) {
         self.add(paint.points.end, Slot::default(), paint);
         if self.all.last().is_some_and(|(_, slot)| slot.is_empty()) {
@@ -95,7 +97,7 @@ impl Runs {
         self.at = end;
     }
 
-    /// True if there are intervals, and they fit into a list of two levels.
+    /// True if there are intervals, and all of them fit into a list of two levels.
     pub fn fit(&self) -> bool {
         let points = self.all.last().map_or(0, |(end, _)| end - self.start);
         (1..=MOST).contains(&self.all.len()) && points <= u16::MAX.into()

@@ -1,4 +1,4 @@
-//! The nodes, as the writer changes them.
+//! Allocates, changes and replaces nodes, for the writer.
 
 use super::{
     change::Slot,
@@ -7,12 +7,12 @@ use super::{
 };
 use crate::lpm::LpmFull;
 
-/// The nodes, as the writer sees them.
+/// The nodes and their memory, as the writer uses them.
 pub(super) struct Builder {
     pub pool: Pool,
-    /// Blocks taken since the last publication.
+    /// Blocks allocated since the last publication.
     fresh: Vec<Block>,
-    /// Blocks that cannot be found any more after the next publication.
+    /// Blocks that readers cannot find any more after the next publication.
     stale: Vec<Block>,
 }
 
@@ -21,15 +21,15 @@ impl Builder {
         Builder { pool, fresh: Vec::new(), stale: Vec::new() }
     }
 
-    /// Ensures that [`published`](Self::published) cannot fail.
+    /// Reserves memory so that [`published`](Self::published) cannot fail.
     ///
     /// # Errors
-    /// If there is no memory.
+    /// Fails if there is no memory.
     pub fn make_room(&mut self) -> Result<(), LpmFull> {
         self.pool.make_room(self.stale.len())
     }
 
-    /// Retires the replaced nodes. Call it after the new nodes are published.
+    /// Retires the nodes that were replaced. The caller must have published the new nodes.
     pub fn published(&mut self) {
         self.fresh.clear();
         if !self.stale.is_empty() {
@@ -37,7 +37,7 @@ impl Builder {
         }
     }
 
-    /// Frees the new nodes, and keeps the nodes that they would have replaced.
+    /// Frees the new nodes, because they are not published. The nodes that they would have replaced stay.
     pub fn abandoned(&mut self) {
         self.stale.clear();
         for block in self.fresh.drain(..) {
@@ -45,7 +45,7 @@ impl Builder {
         }
     }
 
-    /// Takes a block for a new node.
+    /// Allocates a block for a new node.
     pub fn take(&mut self, size: Size) -> Result<u32, LpmFull> {
         let unit = self.pool.take(size)?;
         self.fresh.push((unit, size));
@@ -72,7 +72,7 @@ impl Builder {
         self.pool.set(unit, word + at / 8, old & !(0xff << shift) | u64::from(value) << shift);
     }
 
-    /// True if a list has a single interval.
+    /// True if the list at `unit` has a single interval, and so takes half a cache line.
     pub fn is_half(&self, unit: u32) -> bool {
         self.pool.get(unit, 1) as u32 >> 16 == 0
     }
@@ -95,7 +95,7 @@ impl Builder {
         }
     }
 
-    /// Sets the default of a child in place.
+    /// Sets the default of a child, in the child's own memory.
     pub fn set_default(&mut self, child: u32, default: Slot) {
         let at = unit(child);
         match self.size(child) {
@@ -108,7 +108,7 @@ impl Builder {
         self.set_half(at, 6, default.entry);
     }
 
-    /// Returns the child with another default.
+    /// Returns the child if it has this default; otherwise a copy that has it and replaces the child.
     pub fn with_default(&mut self, child: u32, default: Slot) -> Result<u32, LpmFull> {
         if self.default(child) == default {
             return Ok(child);
@@ -118,7 +118,7 @@ impl Builder {
         Ok(copy)
     }
 
-    /// Replaces a child by a copy.
+    /// Returns a copy of a child that replaces the child.
     pub fn copy(&mut self, child: u32) -> Result<u32, LpmFull> {
         let size = self.size(child);
         let (from, to) = (unit(child), self.take(size)?);
@@ -129,12 +129,12 @@ impl Builder {
         Ok(child ^ from ^ to)
     }
 
-    /// Marks a node as unreachable from the next publication on.
+    /// Marks a child as replaced: readers cannot find it after the next publication.
     pub fn give_up(&mut self, child: u32) {
         self.stale.push((unit(child), self.size(child)));
     }
 
-    /// Returns the entry of a table for a byte.
+    /// Returns the entry of the table `child` for this byte of an address.
     pub fn table_slot(&self, child: u32, byte: u8) -> Slot {
         let at = unit(child);
         let entry = self.half(at, 2 * TABLE_ENTRIES + usize::from(byte));
@@ -142,19 +142,19 @@ impl Builder {
         Slot { entry, len: if entry & CHILD == 0 { self.byte(at, TABLE_LENGTHS, byte.into()) } else { 0 } }
     }
 
-    /// True if a table has more than `n` intervals of equal entries.
+    /// True if the table `child` has more than `n` places where neighboring entries differ.
     pub fn has_more_than(&self, child: u32, n: usize) -> bool {
         let slot = |byte| self.table_slot(child, byte);
         (1..=255).filter(|byte| slot(*byte) != slot(byte - 1)).nth(n).is_some()
     }
 
-    /// Sets the entry of a table. Readers see the old or the new one.
+    /// Sets the entry of a table for this byte of an address. Readers see the old or the new entry.
     pub fn set_table_slot(&mut self, child: u32, byte: u8, slot: Slot) {
         self.set_half(unit(child), 2 * TABLE_ENTRIES + usize::from(byte), slot.entry);
         self.set_byte(unit(child), TABLE_LENGTHS, byte.into(), slot.len);
     }
 
-    /// Replaces a table by one with other entries for some bytes.
+    /// Returns a copy of a table that replaces the table and has other entries for some bytes.
     pub fn with_table_slots(&mut self, child: u32, slots: &[(u8, Slot)]) -> Result<u32, LpmFull> {
         let copy = self.copy(child)?;
         for (byte, slot) in slots {

@@ -16,7 +16,7 @@ enum Op {
     Remove(u128, u8),
 }
 
-/// Addresses with few different bytes, so that prefixes nest, repeat and share nodes.
+/// Generates addresses with few different bytes, so that prefixes nest, repeat and share nodes.
 fn address() -> impl Strategy<Value = u128> {
     let high =
         prop::sample::select(vec![0x2001_0db8u128, 0x2001_0db9, 0x2001_0d00, 0x2a00_1450, 0, 0xffff_ffff]);
@@ -104,8 +104,8 @@ proptest! {
     }
 }
 
-/// Adjacent prefixes with one leaf, on both sides of the border between two points of a list that must become
-/// shallower.
+/// Two adjacent prefixes have the same leaf. They are on both sides of the border between two points of a
+/// list, whose depth must become smaller.
 #[test]
 fn adjacent_prefixes_with_one_leaf_are_found_at_a_border() {
     let (mut writer, reader) = trie(&Domain::new()).unwrap();
@@ -127,7 +127,7 @@ fn adjacent_prefixes_with_one_leaf_are_found_at_a_border() {
 
 const NET: u128 = 0x2001_0db8 << 96;
 
-/// Many adjacent routes, so that lists become tables, and lists again when routes are removed.
+/// Many adjacent routes: lists become tables, and become lists again when routes are removed.
 #[test]
 fn agrees_with_the_oracle_with_dense_prefixes() {
     let (mut writer, reader) = trie(&Domain::new()).unwrap();
@@ -215,9 +215,9 @@ fn routes_take_memory_only_where_they_write() {
     assert!((20..100).contains(&each), "{each} bytes a route");
 }
 
-/// Shorter and longer routes alternate, and one of them always exists. Nodes are added and removed, and other
-/// routes turn lists into tables and tables into lists. Each address always has one of its own leaves: never
-/// none, and never another address's.
+/// Shorter and longer routes are added and removed in turns, but each address always has one. Meanwhile,
+/// nodes are added and removed, and other routes turn lists into tables and tables into lists. A reader
+/// always finds one of the leaves of the address: never none, and never that of another address.
 #[test]
 fn a_reader_always_finds_a_leaf_of_its_own_address() {
     let d = Domain::new();
@@ -300,7 +300,7 @@ fn a_reader_always_finds_a_leaf_of_its_own_address() {
     });
 }
 
-/// Number of nodes on an address's path.
+/// Returns the number of nodes on an address's path.
 fn nodes_to(r: &TrieReader, addr: u128) -> usize {
     let way = std::iter::successors(Some(r.entry(addr)), |entry| {
         (entry & CHILD != 0).then(|| r.nodes.in_child(*entry, &addr).entry)
@@ -308,9 +308,9 @@ fn nodes_to(r: &TrieReader, addr: u128) -> usize {
     way.take_while(|entry| entry & CHILD != 0).count()
 }
 
-/// A shorter route is added, which changes the default of the first node; then a longer one is removed from
-/// the third. A reader that remembers the former default must not miss the longer route. The node between
-/// them, a list or a table, may have to stay unchanged.
+/// A shorter route is added, which changes the default of the first node on a path. Then a longer route is
+/// removed from the third node. A reader that remembers the old default must not miss the longer route. The
+/// second node, a list or a table, may not be changed in place for this.
 #[test]
 fn a_reader_uses_no_outdated_default() {
     let d = Domain::new();
@@ -360,8 +360,8 @@ fn a_reader_uses_no_outdated_default() {
     }
 }
 
-/// Two /41s hide the /39 around them from every address of a /40, for which a node is built then. When one of
-/// them is removed, its addresses use the /39 again.
+/// Two /41s cover all addresses of a /40, and so hide the /39 that covers them. While it is hidden, a node is
+/// built for the /40. When one of the /41s is removed, the /39 applies again to the addresses of this /41.
 #[test]
 fn a_hidden_prefix_is_found_after_the_longer_one_is_removed() {
     let (mut w, r) = trie(&Domain::new()).unwrap();
@@ -382,7 +382,7 @@ fn a_hidden_prefix_is_found_after_the_longer_one_is_removed() {
     assert_eq!([NET, NET | 1 << 87].map(|addr| r.lookup(addr)), [1, 1]);
 }
 
-/// While a worker has no core, changes take a limited amount of memory, however long that lasts.
+/// While a worker has no core, changes take a limited amount of memory, no matter how long it has none.
 #[test]
 fn a_slow_reader_does_not_let_the_table_grow() {
     let d = Domain::new();

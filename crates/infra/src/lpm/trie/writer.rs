@@ -16,7 +16,7 @@ use crate::{
 };
 use std::io;
 
-/// The only handle that can change the table.
+/// The only handle with which the table can be changed.
 pub struct TrieWriter {
     pub(super) reader: TrieReader,
     first: First<FIRST>,
@@ -24,16 +24,16 @@ pub struct TrieWriter {
     widest: Wide<WIDEST>,
     pub(super) nodes: Builder,
     routes: PrefixMap<u128>,
-    /// Time of the last change of a node's default, until all readers have passed it.
+    /// Mark of the last change of a node's default; `None` if all readers have passed it.
     covered: Option<Mark>,
-    /// True if this change alters a node's default.
+    /// True if the current change alters a node's default.
     pub(super) covers: bool,
-    /// The contents of a changing list; the memory is reused.
+    /// The contents of a list during a change. The memory is reused.
     pub(super) runs: Runs,
 }
 
 impl TrieWriter {
-    /// Returns an empty table of at most `units` units of nodes.
+    /// Returns an empty table, whose nodes can take at most `units` units.
     pub(super) fn new(domain: &Domain, units: u32) -> io::Result<TrieWriter> {
         let (first, wide, widest) = (First::new(Pages::Small)?, Wide::new()?, Wide::new()?);
         let words = words()?;
@@ -57,12 +57,12 @@ impl TrieWriter {
         })
     }
 
-    /// Returns another handle for readers.
+    /// Returns a handle for another reader.
     pub fn reader(&self) -> TrieReader {
         self.reader.clone()
     }
 
-    /// Number of units of nodes that are neither free nor waiting for readers.
+    /// Returns the number of units that nodes use, without those that wait for readers.
     #[cfg(all(test, not(feature = "loom")))]
     pub(super) fn nodes_in_use(&self) -> u32 {
         self.nodes.pool.in_use()
@@ -98,12 +98,13 @@ impl TrieWriter {
         done
     }
 
-    /// True if published entries may be changed in place: no reader remembers an outdated default.
+    /// True if published entries may be changed in place, because no reader can remember an outdated default.
     pub(super) fn in_place(&self) -> bool {
         !self.covers && self.covered.is_none()
     }
 
-    /// Sets another leaf in the prefix's entries of the first table, and another default in the nodes there.
+    /// Changes the entries of the first table that the prefix covers. An entry that leads to a node stays,
+    /// and the node gets another default.
     fn paint_first(&mut self, change: &Change) {
         let (range, to) = (change.first_bits(FIRST), change.to(WIDE));
         self.first.touch(range.clone());
@@ -121,7 +122,7 @@ impl TrieWriter {
         }
     }
 
-    /// Changes the nodes below an entry of the first table.
+    /// Changes the nodes to which an entry of the first table leads.
     fn change_below(&mut self, change: &Change) -> Result<(), LpmFull> {
         let at = change.prefix.bits(0, FIRST) as usize;
         let entry = self.first.entries[at].load(Relaxed);

@@ -9,10 +9,10 @@ use crate::key::Key;
 use crate::object::{Value, World};
 use crate::origin::{FrontEnd, Origin, Peer};
 
-/// Number of objects named in the title of a change.
+/// Maximum number of objects named in the title of a change.
 const NAMED: usize = 3;
 
-/// One object of a change. At least one of both values is present, and they differ.
+/// One object of a change. At least one of its two values is present, and they differ.
 #[derive(Debug)]
 pub struct Edit<W> {
     /// The object's key.
@@ -34,7 +34,7 @@ impl<W> Clone for Edit<W> {
 pub struct Counts {
     /// Objects that did not exist before.
     pub added: u64,
-    /// Objects with another value.
+    /// Objects whose value differs.
     pub changed: u64,
     /// Objects that no longer exist.
     pub removed: u64,
@@ -63,12 +63,12 @@ impl Counts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Deed {
-    /// A change; a rollback undoes it.
+    /// A change, which a rollback can undo.
     Change,
-    /// A start of the router; no rollback undoes it. Changes after this number are no longer in effect, because they
-    /// were not saved.
+    /// A start of the router, which no rollback undoes. Changes with numbers above this are no longer in effect, because they were not
+    /// saved.
     Start(u64),
-    /// A rollback: it undoes every change after this number that is in effect.
+    /// A rollback. It undoes every change with a number above this that is in effect.
     Rollback(u64),
 }
 
@@ -77,9 +77,9 @@ pub enum Deed {
 pub enum Detail<W> {
     /// Each object.
     Edits(Arc<Edits<W>>),
-    /// Each object in its written form: a change before this start.
+    /// Each object as text in the form of a configuration file. The change was made before this start of the router.
     Written(Arc<Written>),
-    /// No details: there were too many objects.
+    /// No details, because there were too many objects.
     Forgotten,
 }
 
@@ -93,47 +93,46 @@ impl<W> Clone for Detail<W> {
     }
 }
 
-/// The objects of a change, and those needed to write them.
+/// The changed objects, and those needed to write them to a file.
 #[derive(Debug)]
 pub struct Edits<W> {
     /// The changed objects.
     pub all: Vec<Edit<W>>,
-    /// Unchanged objects that contain changed ones in a file: an interface with a new address.
+    /// Unchanged objects that contain changed ones in a configuration file, such as an interface with a new address.
     pub hosts: Vec<(Key, Value<W>)>,
 }
 
-/// The objects of a change in the form of a configuration file, with the objects that contain them. The change leaves
-/// these containing objects as they are.
+/// The objects of a change as text in the form of a configuration file, with the unchanged objects that contain them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
     /// The objects before.
     pub before: String,
     /// The objects after.
     pub after: String,
-    /// The difference for the operator, in lines, without secrets.
+    /// The difference between the objects before and after, for the operator: in lines, without secrets.
     pub difference: String,
 }
 
-/// A change of the past.
+/// A past change, start or rollback.
 #[derive(Debug)]
 pub struct Entry<W> {
-    /// Changes are numbered from 1 on, across restarts if there is a journal file.
+    /// The number of the entry. Entries are numbered from 1, across restarts if there is a journal file.
     pub number: u64,
-    /// When it was made.
+    /// When the change was made.
     pub time: SystemTime,
     /// The origin of the change.
     pub origin: Origin,
     /// The kind of the entry.
     pub deed: Deed,
-    /// The rollback that has undone it.
+    /// The number of the rollback or start that has undone the change.
     pub undone: Option<u64>,
-    /// A short title: its first objects, or the changes that it undid.
+    /// A short title: the first objects of the change, or the changes that a rollback undid.
     pub title: String,
-    /// How many objects it changed.
+    /// Numbers of objects that the change added, changed and removed.
     pub counts: Counts,
-    /// True if an object or the line has a secret.
+    /// True if an object of the change, or its command, contains a secret.
     pub secret: bool,
-    /// True if it was made before this start of the router.
+    /// True if the change was made before this start of the router.
     pub earlier: bool,
     /// Its details.
     pub detail: Detail<W>,
@@ -146,7 +145,7 @@ impl<W> Clone for Entry<W> {
 }
 
 impl<W> Entry<W> {
-    /// Returns an entry for unknown changes.
+    /// Returns an entry that stands for unknown changes.
     pub(super) fn missing() -> Entry<W> {
         Entry {
             number: 0,
@@ -162,12 +161,12 @@ impl<W> Entry<W> {
         }
     }
 
-    /// True if a rollback can undo it: it is a change, and not undone yet.
+    /// True if the entry is a change that is not undone. A rollback can undo it.
     pub fn is_in_effect(&self) -> bool {
         self.deed == Deed::Change && self.undone.is_none()
     }
 
-    /// Returns why it cannot be rolled back, if its details are forgotten.
+    /// Returns why the change cannot be rolled back. Its details must be forgotten.
     pub fn what_is_forgotten(&self) -> String {
         match self.counts.all() {
             0 => "its objects were not kept on disk".into(),
@@ -175,7 +174,7 @@ impl<W> Entry<W> {
         }
     }
 
-    /// Returns the number of objects that it holds in memory.
+    /// Returns the number of objects that the entry holds in memory.
     pub(super) fn objects(&self) -> usize {
         match &self.detail {
             Detail::Edits(edits) => edits.all.len(),
@@ -195,7 +194,7 @@ pub struct Note<W> {
 }
 
 impl<W: World> Note<W> {
-    /// Returns a note for a change of these objects; `hosts` are the objects that contain them in a file.
+    /// Returns a note for a change of the objects `all`. `hosts` are the objects that contain them in a configuration file.
     pub fn new(origin: Origin, all: Vec<Edit<W>>, hosts: Vec<(Key, Value<W>)>) -> Note<W> {
         let title = named(all.iter().map(|edit| &edit.key), all.len() as u64);
         let secret = all.iter().flat_map(|edit| [&edit.old, &edit.new]).flatten().any(Value::has_secrets);
@@ -203,24 +202,24 @@ impl<W: World> Note<W> {
         Note { origin, title, counts, secret, detail: Detail::Edits(Edits { all, hosts }.into()) }
     }
 
-    /// Returns a note for a change of too many objects, with the first ones.
+    /// Returns a note for a change of too many objects. `first` are the keys of the first ones.
     pub fn too_much<'k>(origin: Origin, first: impl Iterator<Item = &'k Key>, counts: Counts) -> Note<W> {
         Note { origin, title: named(first, counts.all()), counts, secret: false, detail: Detail::Forgotten }
     }
 
-    /// Returns a note for a start of the router with this number of objects.
+    /// Returns a note for a start of the router. `objects` is the number of objects in the configuration.
     pub fn start(origin: Origin, objects: u64) -> Note<W> {
         let counts = Counts { added: objects, ..Counts::default() };
         Note { origin, title: "the router started".into(), counts, secret: false, detail: Detail::Forgotten }
     }
 
-    /// True if nothing has changed.
+    /// True if the note contains no changed object.
     pub fn is_empty(&self) -> bool {
         self.counts == Counts::default()
     }
 }
 
-/// Returns the titles of the first few objects, and the number of others.
+/// Returns the titles of the first few objects, and the number of the others. `of` is the number of all.
 fn named<'k>(keys: impl Iterator<Item = &'k Key>, of: u64) -> String {
     let named: Vec<String> = keys.take(NAMED).map(Key::to_string).collect();
     match of.saturating_sub(named.len() as u64) {

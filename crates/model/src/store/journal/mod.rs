@@ -1,7 +1,7 @@
-//! The journal: changes, their origins, and rollbacks.
+//! The journal: configuration changes, their origins, and rollbacks.
 //!
-//! Changes are numbered. Those in effect are a stack: a rollback undoes the newest of them, and is itself no
-//! change for another rollback. So consecutive rollbacks go further and further back.
+//! Changes are numbered. The changes in effect form a stack. A rollback undoes the newest of them, but is not itself on the stack. So
+//! consecutive rollbacks go further and further back.
 
 mod entry;
 
@@ -16,25 +16,25 @@ pub use entry::{Counts, Deed, Detail, Edit, Edits, Entry, Note, Written};
 
 /// Maximum number of entries.
 const MOST: usize = 1000;
-/// Maximum number of changed objects in memory, in all entries together. A larger change cannot be rolled
-/// back, nor can the changes before it.
+/// Maximum number of changed objects in memory, in all entries together. A change of more objects cannot be rolled back, nor can the
+/// changes before it.
 const MOST_OBJECTS: usize = 250_000;
-/// Number of changes named in the title of a rollback.
+/// Maximum number of changes named in the title of a rollback.
 const NAMED: usize = 3;
 
-/// Objects before a transaction.
+/// Objects with their values before a transaction.
 pub type Before<W> = Vec<(Key, Option<Value<W>>)>;
 
 /// The last changes, the newest last.
 #[derive(Debug)]
 pub struct Journal<W> {
     entries: VecDeque<Entry<W>>,
-    /// Objects in all entries.
+    /// Number of objects in all entries.
     objects: usize,
     generation: u64,
-    /// The newest change in effect that is forgotten; 0 if there is none.
+    /// The number of the newest change in effect whose entry was dropped; 0 if there is none.
     lost: u64,
-    /// Entries after this generation are kept.
+    /// If set, all entries with higher numbers than this are kept.
     held: Option<u64>,
 }
 
@@ -49,13 +49,13 @@ impl<W> Default for Journal<W> {
 pub struct Noted<W> {
     /// The newest entry.
     pub entry: Entry<W>,
-    /// The details forgotten for it: dropping them takes time in proportion to their size.
+    /// The details that were dropped from the journal for the new entry. Freeing them takes time in proportion to their size.
     pub forgotten: Vec<Detail<W>>,
 }
 
 impl<W: World> Journal<W> {
-    /// Returns a journal that continues these entries, the oldest first. A gap in the numbers means an unwritten
-    /// change: earlier changes cannot be rolled back.
+    /// Returns a journal that continues after `entries`, the oldest first. A gap in the numbers means that a change was not written.
+    /// Changes before the gap cannot be rolled back.
     pub fn after(entries: impl IntoIterator<Item = Entry<W>>) -> Journal<W> {
         let mut journal = Journal::default();
         for entry in entries.into_iter() {
@@ -74,7 +74,7 @@ impl<W: World> Journal<W> {
         journal
     }
 
-    /// Returns the number of the last entry, which made the current configuration; 0 before the first change.
+    /// Returns the number of the last entry, which led to the current configuration; 0 before the first change.
     pub fn generation(&self) -> u64 {
         self.generation
     }
@@ -90,23 +90,23 @@ impl<W: World> Journal<W> {
         self.entries.get(at)
     }
 
-    /// Returns the changes in effect, the newest first: those that rollbacks undo.
+    /// Returns the changes in effect, the newest first. Rollbacks undo them in this order.
     pub fn changes(&self) -> impl Iterator<Item = &Entry<W>> {
         self.entries().filter(|entry| entry.is_in_effect())
     }
 
-    /// Returns the number of last changes that can be rolled back, as far as known.
+    /// Returns how many of the last changes can be rolled back, as far as known.
     pub fn can_be_taken_back(&self) -> usize {
         self.changes().take_while(|entry| !matches!(entry.detail, Detail::Forgotten)).count()
     }
 
-    /// Returns the objects that the changes would replace in the store. Call it before they are made.
+    /// Returns the current values of the objects that `changes` would change in the store. Call it before the changes are made.
     pub fn before(store: &Store<W>, changes: &[Change<W>]) -> Before<W> {
         let old = |change: &Change<W>| (change.key.clone(), store.get(&change.key).cloned());
         changes.iter().filter(|c| store.get(&c.key) != c.value.as_ref()).map(old).collect()
     }
 
-    /// Returns the edits. Call it after the changes are made.
+    /// Returns the changed objects with their old and new values. Call it after the changes are made.
     pub fn edits(mut before: Before<W>, store: &Store<W>) -> Vec<Edit<W>> {
         before.sort_by(|(one, _), (other, _)| one.cmp(other));
         before.dedup_by(|(one, _), (other, _)| one == other);
@@ -114,7 +114,7 @@ impl<W: World> Journal<W> {
         edits.filter(|edit| edit.old != edit.new).collect()
     }
 
-    /// True if a change of this number of objects would be kept.
+    /// True if the journal would keep the details of a change of `objects` objects.
     pub fn has_room(&self, objects: usize) -> bool {
         objects <= MOST_OBJECTS || self.is_held()
     }
@@ -124,14 +124,14 @@ impl<W: World> Journal<W> {
         (!note.is_empty()).then(|| self.noted(Deed::Change, note))
     }
 
-    /// Adds a rollback of all changes after this generation.
+    /// Adds a rollback of all changes with higher numbers than `to`.
     pub fn note_rollback(&mut self, to: u64, mut note: Note<W>) -> Noted<W> {
         let undone: Vec<u64> = self.changes().map(|entry| entry.number).take_while(|n| *n > to).collect();
         note.title = title(&undone);
         self.noted(Deed::Rollback(to), note)
     }
 
-    /// Adds a start of the router, with the changes up to this number: later ones were not saved.
+    /// Adds a start of the router with the changes up to number `to`. Later changes were not saved.
     pub fn note_start(&mut self, to: u64, note: Note<W>) -> Noted<W> {
         self.noted(Deed::Start(to), note)
     }
@@ -146,7 +146,7 @@ impl<W: World> Journal<W> {
         Noted { entry, forgotten }
     }
 
-    /// Adds an entry. Returns the details forgotten for it.
+    /// Adds an entry. Returns the details that were dropped from the journal for it.
     fn push(&mut self, entry: Entry<W>) -> Vec<Detail<W>> {
         self.generation = entry.number;
         self.objects += entry.objects();
@@ -161,7 +161,7 @@ impl<W: World> Journal<W> {
         self.forget()
     }
 
-    /// Forgets the oldest entries if there are too many, and the oldest details if they use too much memory.
+    /// Drops the oldest entries if there are too many, and the oldest details if they use too much memory. Returns the dropped details.
     fn forget(&mut self) -> Vec<Detail<W>> {
         let mut forgotten = Vec::new();
         let held = self.held;
@@ -187,12 +187,12 @@ impl<W: World> Journal<W> {
         forgotten
     }
 
-    /// Keeps the entries that lead back to this generation, until it is called with `None`.
+    /// Keeps all entries after this generation, so that a rollback to it stays possible, until this is called with `None`.
     pub fn hold(&mut self, generation: Option<u64>) {
         self.held = generation;
     }
 
-    /// True if the entries that lead back to some generation are kept, whatever their size.
+    /// True if the entries after some generation are kept, whatever their size.
     pub fn is_held(&self) -> bool {
         self.held.is_some()
     }
@@ -202,10 +202,10 @@ impl<W: World> Journal<W> {
         Way(self.changes().map(|entry| (entry.number, entry.detail.clone())).collect())
     }
 
-    /// Returns the changes to undo for a rollback to a generation: every later change in effect.
+    /// Returns the changes to undo for a rollback to `generation`: every later change in effect.
     ///
     /// # Errors
-    /// Returns the first of them that is forgotten.
+    /// Fails if such a change is no longer in the journal, or if its details are forgotten. The error names the first such change.
     pub fn back_to(&self, generation: u64) -> Result<Way<W>, Refused> {
         if generation < self.lost {
             return refuse(format!("change {} is no longer in the journal", self.lost));
@@ -223,7 +223,7 @@ impl<W: World> Journal<W> {
     }
 }
 
-/// Returns the title of a rollback.
+/// Returns the title of a rollback that undoes these changes.
 fn title(undone: &[u64]) -> String {
     let named: Vec<String> = undone.iter().take(NAMED).map(u64::to_string).collect();
     let more = undone.len() - named.len();
@@ -237,8 +237,8 @@ fn title(undone: &[u64]) -> String {
 pub struct Way<W>(Vec<(u64, Detail<W>)>);
 
 impl<W: World> Way<W> {
-    /// Returns the newest change that is, or may be, in effect in this tree; 0 if there is none.
-    /// `read` reads changes written by an earlier run of the router.
+    /// Returns the number of the newest change that is, or may be, in effect in `tree`; 0 if there is none. `read` parses changes written
+    /// by an earlier run of the router.
     pub fn in_effect(&self, tree: &Tree<W>, read: impl Fn(&Written) -> Result<Vec<Edit<W>>, Refused>) -> u64 {
         let is_there =
             |edits: Vec<Edit<W>>| edits.iter().all(|edit| tree.get(&edit.key) == edit.new.as_ref());
@@ -249,12 +249,11 @@ impl<W: World> Way<W> {
         newest.map_or(0, |(number, _)| *number)
     }
 
-    /// Returns the tree after the rollback, from the tree before it. `read` reads changes written by an earlier run
-    /// of the router.
+    /// Returns the tree after the rollback. `tree` is the tree before it. `read` parses changes written by an earlier run of the router.
     ///
     /// # Errors
-    /// Fails if a change cannot be read, or if one of an earlier run is not in effect: an object differs from
-    /// the change's result.
+    /// Fails if a change cannot be parsed, or if a change of an earlier run is not in effect, since an object differs from the change's
+    /// result.
     pub fn follow(
         &self,
         mut tree: Tree<W>,
@@ -336,7 +335,7 @@ mod tests {
         }
     }
 
-    /// A change that adds the object `n` if `there` is true, and otherwise removes it.
+    /// Returns a change that adds the object `n` if `there` is true, and otherwise removes it.
     fn number(n: u16, there: bool) -> Note<Nothing> {
         let value = Some(Value::from(Number));
         let (old, new) = if there { (None, value) } else { (value, None) };

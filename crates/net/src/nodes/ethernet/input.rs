@@ -29,7 +29,7 @@ pub struct EthernetInput {
     ethertypes: Registry,
     modes: Registry,
     interfaces: SlotReader<Interface>,
-    /// Counts received packets of sub-interfaces. Input nodes count those of devices.
+    /// Counts packets received on sub-interfaces. Input nodes count those received on devices.
     sub_rx: Lane<2>,
 }
 
@@ -37,18 +37,18 @@ pub struct EthernetInput {
 #[derive(Clone, Copy)]
 struct Port {
     interface: u32,
-    /// The interface's address. [`NO_STATION`] if it is not routed or a sub-interface takes its untagged frames, so
-    /// that no frame counts as sent to this router.
+    /// The interface's Ethernet address as a word. [`NO_STATION`] if the interface is not routed or if a sub-interface takes its untagged
+    /// frames, so that no frame matches.
     mac: u64,
     fib: u16,
     up: bool,
-    /// The edge for its frames, if it is not routed.
+    /// The edge for the interface's frames if it is in a port mode instead of routed.
     mode: Option<EdgeId>,
-    /// The sub-interface of its untagged frames, if it has one.
+    /// The sub-interface for the device's untagged frames, if it has one.
     untagged: Option<u32>,
 }
 
-/// Matches no destination address.
+/// A value of [`Port::mac`] that matches no destination address.
 const NO_STATION: u64 = u64::MAX;
 
 impl EthernetInput {
@@ -102,7 +102,7 @@ impl EthernetInput {
         self.taken(guard, p, sub, inner_type, header)
     }
 
-    /// Handles a frame without VLAN tags whose verdict is not the usual one.
+    /// Handles a frame without VLAN tags that is an exception to [`usual`](Self::usual).
     #[cold]
     fn untagged(
         &mut self,
@@ -118,7 +118,7 @@ impl EthernetInput {
         }
     }
 
-    /// Handles a frame that a sub-interface takes.
+    /// Handles a frame that belongs to the sub-interface `sub`.
     fn taken(
         &mut self,
         guard: &Guard,
@@ -136,8 +136,8 @@ impl EthernetInput {
         self.filter(p, port, ethertype, header)
     }
 
-    /// Marks group frames, drops frames to other stations, and passes the rest to their protocol. In a port mode, all
-    /// frames go to the mode's node instead.
+    /// Marks frames to group addresses, drops frames to other stations, and passes all others to their protocol's node. If the interface is
+    /// in a port mode, all frames go to the mode's node instead.
     #[cold]
     fn filter(
         &self,
@@ -171,8 +171,8 @@ impl EthernetInput {
         }
     }
 
-    /// Returns the usual EtherType and verdict of a frame whose first packet has the EtherType `first`. Other types are
-    /// exceptions, which cost more.
+    /// Returns the usual EtherType of a vector's frames and the verdict for them. `first` is the EtherType of the first packet. Frames with
+    /// other EtherTypes are exceptions, which cost more.
     fn usual(&self, port: Port, first: u16) -> (u16, Verdict<NoNext, Reason>) {
         if let Some(edge) = port.mode {
             return (first, Verdict::Edge(edge));
@@ -182,7 +182,7 @@ impl EthernetInput {
     }
 }
 
-/// Passes a packet to its protocol. Returns false if it is too short for its header.
+/// Prepares a packet for its protocol's node by skipping `header` bytes. Returns false if the packet is too short.
 #[inline(always)]
 fn accept(p: &mut Packet<'_>, port: Port, header: usize) -> bool {
     if !p.advance(header) {

@@ -1,9 +1,9 @@
-//! The node of Ethernet: decides whether a frame is for this router, and for which interface.
+//! The node `ethernet-input`: decides whether a frame is for this router, and on which interface.
 //!
-//! Frames with VLAN tags belong to the matching sub-interface of the device ([`Vlans`](crate::ethernet::Vlans)), others to
-//! the device's own interface or to the sub-interface of untagged frames. On interfaces in a
-//! [mode](crate::ethernet::PortMode), a feature takes all frames. Other frames go to the node that registered for their
-//! EtherType ([`Tables::ethertypes`]).
+//! A frame with VLAN tags belongs to the matching sub-interface of the device ([`Vlans`](crate::ethernet::Vlans)). Other frames belong to
+//! the device's own interface, or to the sub-interface for untagged frames if there is one. If an interface is in a
+//! [mode](crate::ethernet::PortMode), a feature takes all its frames. Otherwise a frame goes to the node that registered for its EtherType
+//! ([`Tables::ethertypes`]).
 
 mod input;
 

@@ -18,7 +18,7 @@ const SUB_DOWN: u32 = 4;
 const DOWN: u32 = 5;
 /// A device whose frames a bridge takes.
 const SWITCHED: u32 = 6;
-/// A device with a sub-interface of each kind of match: the constants below.
+/// A device with the sub-interfaces below, one for each kind of match.
 const PORT: u32 = 7;
 const UNTAGGED: u32 = 8;
 const EXACT: u32 = 9;
@@ -26,7 +26,7 @@ const ANY_INNER: u32 = 10;
 const ANY_OUTER: u32 = 11;
 const DEFAULT: u32 = 12;
 const HOST: Mac = Mac([2, 0, 0, 0, 9, 9]);
-/// The EtherType of a feature's protocol.
+/// An EtherType for which a feature's node is registered.
 const OTHER: u16 = 0x88b5;
 const GROUP: Mac = Mac([1, 0, 0x5e, 0, 0, 5]);
 
@@ -38,8 +38,8 @@ fn tags(outer_service: bool, outer: u16, inner: Option<u16>) -> Tags {
     Tags { outer_service, outer, inner }
 }
 
-/// Creates two devices with sub-interfaces, each with its own address and VRF 10 + its index, a device that is down,
-/// and one whose frames a bridge takes.
+/// Creates two devices with sub-interfaces, a device that is down, and a device whose frames a bridge takes. Each interface has its own
+/// address, and VRF 10 + its index.
 fn bench() -> (Bench, Harness) {
     let mut bench = Bench::new();
     let of_device = vec![
@@ -113,7 +113,7 @@ fn dropped(h: &mut Harness, interface: u32, frame: &[u8]) -> &'static str {
     out.reason.expect("a drop has a reason")
 }
 
-/// Asserts that the frame goes to `node`, from `interface`, and begins `header` bytes further on.
+/// Asserts that `frame` was sent to `node` as received on `interface`, with `header` bytes skipped.
 fn taken(out: &Out, frame: &[u8], node: &str, interface: u32, header: usize) {
     assert_eq!((out.node.as_str(), out.reason), (node, None));
     assert_eq!((out.record.rx_if, out.record.fib), (interface, 10 + interface as u16));
@@ -272,7 +272,7 @@ fn truncated_frames_are_runts() {
     }
 }
 
-/// The expected result of a frame with an IPv4 packet, in plain code.
+/// Returns the expected interface of a frame with an IPv4 packet, or the reason to drop it, by a simple implementation.
 fn plain(interface: u32, dst: Mac, tags_of: &[(u16, u16)]) -> Result<u32, &'static str> {
     let by = match (interface, tags_of) {
         (DEVICE, [] | [(_, 0)]) => DEVICE,
@@ -293,7 +293,7 @@ fn plain(interface: u32, dst: Mac, tags_of: &[(u16, u16)]) -> Result<u32, &'stat
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
-    /// Frames of all kinds in one vector fare as each would alone.
+    /// Frames of all kinds in one vector are handled as if each were alone.
     #[test]
     fn mixed_vectors(
         frames in prop::collection::vec((
@@ -323,7 +323,7 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
-    /// Whatever the first protocol of a vector is, each packet goes to its own protocol's node.
+    /// Each packet goes to the node of its own protocol, whatever the protocol of the vector's first packet is.
     #[test]
     fn protocols_in_one_vector(kinds in prop::collection::vec(0..4usize, 1..300)) {
         const KINDS: [(u16, &str); 4] = [

@@ -1,4 +1,4 @@
-//! `handoff-input`: receives packets that other workers gave to this one.
+//! `handoff-input`: receives the packets that other workers pass to this worker.
 
 use buf::Frame;
 use graph::handoff::{Inbox, RING};
@@ -6,12 +6,13 @@ use graph::{Cx, Eager, InputNode, More, NoReason, Out, RxMode, Verdict, WaitSet,
 
 edges! { pub enum Next { Device = "device-input" } }
 
-/// Number of turns without a packet after which this node lets its worker sleep, as for a device's queue.
+/// Number of turns without a packet after which this node lets its worker sleep. It is the same as for a
+/// device's queue.
 const QUIET: u32 = 64;
 
 pub struct HandoffInput {
     inbox: Inbox,
-    /// Turns in a row without a packet.
+    /// Number of turns in a row without a packet.
     quiet: u32,
 }
 

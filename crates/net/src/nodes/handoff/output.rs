@@ -1,4 +1,4 @@
-//! `worker-handoff`: finds a packet's worker, and gives the packet to it.
+//! `worker-handoff`: finds the worker for a packet's flow, and passes the packet to that worker.
 
 use std::fmt::Write;
 

@@ -1,24 +1,23 @@
-//! A cache of per-interface values for one frame: each is looked up once per frame.
+//! A cache of values by interface for one frame, so that each interface is usually looked up once per frame.
 //!
-//! A frame may hold packets of several interfaces in any order. A branch that compares each packet's interface with the
-//! previous one would be mispredicted every other time. A small direct-mapped table nearly always hits, so its branch
-//! is predicted well.
+//! A frame may hold packets of several interfaces in any order. A branch that compares each packet's interface with the previous one could
+//! be mispredicted for every other packet. A small direct-mapped table nearly always hits, so its branch is predicted well.
 
 /// Number of entries. Interfaces with equal lower bits share an entry.
 const PLACES: usize = 64;
 
 #[derive(Clone, Copy)]
 struct Place<T> {
-    /// The interface in the lower half, the frame's number in the upper half: one comparison checks both.
+    /// The interface in the lower half and the frame's number in the upper half, so that one comparison checks both.
     key: u64,
     value: T,
 }
 
 /// Values by interface, valid for one frame.
 pub struct ByFrame<T> {
-    /// The number of the current frame, in the upper half.
+    /// The number of the current frame, in the upper 32 bits.
     frame: u64,
-    /// One bit for each entry used in this frame.
+    /// A bitmap of the entries used in this frame.
     used: u64,
     places: Box<[Place<T>; PLACES]>,
 }
@@ -31,7 +30,7 @@ impl<T: Copy + Default> Default for ByFrame<T> {
 }
 
 impl<T: Copy> ByFrame<T> {
-    /// Starts a new frame, and so drops the values of the last one.
+    /// Starts a new frame: discards all values.
     pub fn begin(&mut self) {
         self.frame = self.frame.wrapping_add(1 << 32);
         self.used = 0;
@@ -42,7 +41,8 @@ impl<T: Copy> ByFrame<T> {
         }
     }
 
-    /// Returns the value of `interface`. On a miss, calls `load` with the evicted entry of this frame, if any.
+    /// Returns the value of `interface`. If it is not cached, `load` returns the value to store; `load` gets the interface and value that
+    /// it replaces, if they are of this frame.
     #[inline(always)]
     pub fn get(&mut self, interface: u32, load: impl FnOnce(Option<(u32, T)>) -> T) -> &mut T {
         let at = interface as usize % PLACES;
@@ -56,7 +56,7 @@ impl<T: Copy> ByFrame<T> {
         &mut place.value
     }
 
-    /// Calls `f` with every value of this frame that was not evicted.
+    /// Calls `f` for every interface with a value of this frame that was not replaced.
     pub fn each(&self, mut f: impl FnMut(u32, T)) {
         let mut used = self.used;
         while used != 0 {

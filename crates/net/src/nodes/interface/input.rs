@@ -1,7 +1,7 @@
 //! `<driver>-input`: polls the receive queues of one kind of device.
 //!
-//! Each call polls one queue, and its frame runs through the graph before the next queue is polled. So no queue waits
-//! for another's full vector, and all packets of a frame share their interface.
+//! Each call polls one queue, and the received frame runs through the graph before the next queue is polled. So no queue waits while
+//! another queue's vector fills up, and all packets of a frame have the same receive interface.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -14,8 +14,8 @@ use infra::counters::Lane;
 use crate::Tables;
 use crate::interface::{Placement, RxSlot};
 
-/// Number of polls between two reads of a queue's loss counters. A worker polls this often without a packet before it
-/// sleeps, so the counters are then up to date. The exception is a worker whose queues all have the mode `interrupt`.
+/// Number of polls between two reads of a queue's loss counters. A worker sleeps only after this many polls without a packet, so the
+/// counters are up to date while it sleeps. The exception is a worker whose queues all have the mode `interrupt`.
 const POLLS: u32 = 64;
 
 edges! { pub enum Next { Ethernet = "device-input", Handoff = "worker-handoff" } }
@@ -28,9 +28,9 @@ reasons! {
 /// A queue that this worker polls.
 struct Queue {
     slot: Arc<RxSlot>,
-    /// True if its flows are spread over the workers.
+    /// True if the queue's flows are spread over the workers.
     spread: bool,
-    /// Polls since the last read of its loss counters.
+    /// Number of polls since the queue's loss counters were last read.
     polls: u32,
 }
 
@@ -40,7 +40,7 @@ pub struct DeviceInput {
     node: &'static str,
     worker: usize,
     queues: Vec<Queue>,
-    /// The combined requirements of the queues.
+    /// The combined polling requirements of the queues.
     eager: Eager,
     next: usize,
     rx: Lane<2>,

@@ -1,4 +1,4 @@
-//! The nodes of interfaces: one input node per driver, one output and one transmit node serve all interfaces.
+//! The nodes of interfaces. There is one input node per driver; one output node and one transmit node serve all interfaces.
 //!
 //! ```text
 //! <driver>-input → (arc device-input) → ethernet-input … interface-output → (arc interface-output) → interface-tx

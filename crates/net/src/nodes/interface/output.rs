@@ -1,7 +1,7 @@
-//! `interface-output`: the common path of all packets to interfaces.
+//! `interface-output`: the node for all packets that leave through an interface.
 //!
-//! Checks that the interface is up, and counts packets. Segments packets and completes checksums if the device cannot.
-//! Segments keep their packet's place in the order.
+//! Checks that the interface is up, and counts packets. Segments packets and completes checksums if the device cannot. The segments of a
+//! packet are sent in the packet's place, so the order is kept.
 
 use std::io;
 
@@ -51,12 +51,12 @@ pub struct InterfaceOutput {
     segments: Box<Frame>,
 }
 
-/// The properties of an output interface, and this frame's counts of packets sent to it unchanged.
+/// The properties of an output interface, and the counts of this frame's packets that need no segmentation.
 #[derive(Clone, Copy)]
 struct To {
     device: u32,
     plain: Verdict<Next, Reason>,
-    /// Flags of packets that need software segmentation or checksums.
+    /// Packets with any of these flags need segmentation or a checksum in software.
     cannot: Flags,
     packets: u64,
     bytes: u64,
@@ -81,7 +81,7 @@ impl InterfaceOutput {
     }
 }
 
-/// Adds a frame's counts of an interface.
+/// Adds the counts of one frame to the counters of an interface and its device.
 fn count(tx: &mut Lane<2>, interface: u32, to: &To) {
     if to.packets == 0 || to.plain != Verdict::Next(Next::Tx) {
         return;
@@ -174,7 +174,7 @@ impl FrameNode for InterfaceOutput {
         }
     }
 
-    /// Cuts a packet into segments.
+    /// Cuts a packet into segments and sends them.
     fn held(&mut self, cx: &mut Cx<'_>, mut held: Held, out: &mut Out<'_, Next, Reason>) {
         let InterfaceOutput { interfaces, ports, tx, segments, .. } = self;
         let p = held.packet();

@@ -18,7 +18,7 @@ const DST: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 /// The output interface of the packets.
 const TX: u32 = 0;
 
-/// Creates the node alone, with a device of these capabilities.
+/// Creates a harness with only `interface-output`, and a device with these capabilities.
 fn harness_for(caps: TxCaps) -> (Bench, Harness) {
     let mut bench = Bench::new();
     assert_eq!(device(&mut bench, true, 0, caps).0, TX);
@@ -30,7 +30,7 @@ fn harness() -> (Bench, Harness) {
     harness_for(PLAIN)
 }
 
-/// A large packet, as a host sends it.
+/// A packet for segmentation offload, as a host sends it.
 #[derive(Clone, Debug)]
 struct Large {
     kind: GsoKind,
@@ -50,7 +50,7 @@ impl Large {
         p.cold_mut().set_gso(gso);
     }
 
-    /// Cuts a packet by RFC 9293, RFC 3168 and RFC 768, step by step and byte by byte.
+    /// Returns the segments that the node should send, by a simple implementation of RFC 9293, RFC 3168 and RFC 768.
     fn cut(&self) -> Vec<Vec<u8>> {
         let payload = &self.frame[self.headers..];
         let mut chunks: Vec<&[u8]> = payload.chunks(usize::from(self.size)).collect();
@@ -103,7 +103,7 @@ fn put(b: &mut [u8], at: usize, value: &[u8]) {
     b[at..at + value.len()].copy_from_slice(value);
 }
 
-/// A TCP packet with options, or a UDP packet, with 0 to 2 VLAN tags and options in its IPv4 header.
+/// Generates TCP and UDP packets with 0 to 2 VLAN tags. The TCP header and the IPv4 header may have options.
 fn large() -> impl Strategy<Value = Large> {
     let headers = (any::<bool>(), 0usize..3, 0usize..10, 0usize..10, any::<u8>());
     let numbers = (any::<u32>(), any::<u16>(), any::<u8>());
@@ -135,7 +135,7 @@ fn large() -> impl Strategy<Value = Large> {
     )
 }
 
-/// Checks the output on the way to the device, and returns the frames.
+/// Checks that all packets are sent to the device. Returns their frames.
 fn segments(out: Vec<Out>) -> Vec<Vec<u8>> {
     for o in &out {
         assert_eq!((o.node.as_str(), o.reason, o.record.tx_if), ("interface-tx", None, TX));
@@ -237,7 +237,7 @@ fn packets_are_prepared_for_the_devices_offloads() {
 }
 
 proptest! {
-    /// Packets for one interface leave in their order of arrival, even if some are segmented.
+    /// Packets to one interface are sent in their order of arrival, even if some are segmented.
     #[test]
     fn segmentation_keeps_the_order_of_packets(
         sent in prop::collection::vec((0u32..4, 0usize..3), 1..300),
@@ -261,7 +261,7 @@ proptest! {
     }
 }
 
-/// Sends one packet, which must be dropped whole. Returns the reason.
+/// Sends one packet, which must be dropped without sending any segment. Returns the reason.
 fn refused(h: &mut Harness, frame: &[u8], set: impl FnMut(usize, &mut Packet<'_>)) -> &'static str {
     let out = h.send("interface-output", &[frame], set);
     assert_eq!((out.len(), out[0].node.as_str(), &out[0].bytes[..]), (1, "interface-output", frame));

@@ -15,13 +15,13 @@ use crate::testing::Bench;
 
 pub(super) const PLAIN: TxCaps = TxCaps { gso: false, csum: false };
 
-/// The far end of a queue.
+/// The other end of a test queue: what a device sends and receives.
 #[derive(Default)]
 struct Far {
     arriving: VecDeque<Vec<u8>>,
     sent: Vec<Vec<u8>>,
     room: usize,
-    /// The queue's error when it has no room.
+    /// The error that the queue returns when it has no room.
     full: Option<Unsent>,
     /// The queue refuses packets that begin with this byte.
     refused: Option<u8>,
@@ -102,7 +102,7 @@ fn record(kind: Kind, device: u32, up: bool) -> Interface {
     }
 }
 
-/// Adds a device with a transmit queue, and returns the queue's far end.
+/// Adds a device with a transmit queue. Returns the device's index and the queue.
 pub(super) fn device(bench: &mut Bench, up: bool, room: usize, caps: TxCaps) -> (u32, Queue) {
     let index = bench.interface(0, None);
     bench.writers.interfaces.set(index, record(Kind::Device, index, up)).unwrap();
@@ -115,7 +115,7 @@ fn harness(bench: &Bench) -> Harness {
     bench.harness(|b, t, _| super::install(b, t))
 }
 
-/// Creates `interface-output` only; its output is captured.
+/// Creates a harness with only `interface-output`; its output is captured.
 pub(super) fn output(bench: &Bench) -> Harness {
     bench.harness(|b, t, _| {
         let tables = t.clone();
@@ -172,8 +172,8 @@ fn output_drops_packets_for_unusable_interfaces() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// For any order of interfaces, in vectors of any length: packets to one interface reach its device in order, and
-    /// counters agree with a plain count. With more devices than one split takes, sub-interfaces, and full queues.
+    /// For any order of interfaces and vectors of any length, packets to one interface reach its device in order, and the counters agree
+    /// with a simple count. There are sub-interfaces, full queues, and more devices than one round of `interface-tx` takes.
     #[test]
     fn every_packet_reaches_its_queue_in_order(
         to in prop::collection::vec(0usize..60, 1..600),
@@ -214,8 +214,8 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// Packets to interfaces of features reach the nodes of their kinds, in order; packets to devices among them reach
-    /// the devices.
+    /// Packets to interfaces of features reach the nodes for their kinds of interface, in order. Packets to devices in the same vector
+    /// reach the devices.
     #[test]
     fn packets_to_feature_interfaces_reach_their_nodes(to in prop::collection::vec(0usize..40, 1..300)) {
         let mut bench = Bench::new();
@@ -259,7 +259,7 @@ fn a_full_queue_drops_the_remaining_packets() {
     }
 }
 
-/// Sends packets with these first bytes. Returns the dropped ones, by position and reason.
+/// Sends one packet for each byte, which begins with this byte. Returns the position and the reason of each dropped packet.
 fn send_bytes(h: &mut Harness, to: &[u32], bytes: &[u8]) -> Vec<(usize, &'static str)> {
     let packets: Vec<[u8; 4]> = bytes.iter().map(|&b| [b; 4]).collect();
     let out = h.send("interface-tx", &packets, |i, p| p.set_tx_if(to[i % to.len()]));

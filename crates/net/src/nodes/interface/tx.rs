@@ -1,4 +1,4 @@
-//! `interface-tx`: hands packets to the device's transmit queue, or to the node of the interface's feature.
+//! `interface-tx`: passes packets to the device's transmit queue, or to the node of a feature's interface.
 
 use buf::{Frame, Unsent};
 use graph::{Cx, EdgeId, FrameNode, NoNext, Out, Verdict, reasons};
@@ -12,7 +12,7 @@ use crate::Tables;
 use crate::interface::{Interface, Kind, TX, TxPort};
 use crate::registry::Registry;
 
-/// Devices and nodes per round of splitting a frame. Packets for others wait for the next round.
+/// Number of devices and nodes to which one round of splitting a frame sends packets. Packets to others wait for the next round.
 const PORTS: usize = 16;
 /// Code of packets that wait for the next round.
 const LATER: u8 = PORTS as u8;
@@ -32,7 +32,7 @@ pub struct InterfaceTx {
     kinds: Registry,
     errors: Lane<1>,
     codes: Box<Codes>,
-    /// One frame per device or node of the round, and one for packets that wait.
+    /// One frame for each device or node of the round, and a last one for packets that wait.
     split: Vec<Frame>,
     /// Code by interface.
     code: ByFrame<u8>,
@@ -51,8 +51,8 @@ impl InterfaceTx {
         })
     }
 
-    /// Sends a frame to one device, and drops packets that the device refuses. Packets left in the frame were not sent,
-    /// for the returned reason.
+    /// Sends a frame to one device, and drops the packets that the device refuses. Packets that are still in the frame at the end could not
+    /// be sent, for the returned reason.
     fn send(
         &mut self,
         cx: &mut Cx<'_>,
@@ -117,12 +117,12 @@ impl InterfaceTx {
     }
 }
 
-/// The next hop of an interface's packets inside the router.
+/// Where `interface-tx` sends the packets of an interface.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
-    /// The device that carries the interface.
+    /// The device on which the interface is; for a sub-interface, its parent.
     Device(u32),
-    /// The node of the interface's feature.
+    /// The node for the kind of the feature's interface.
     Node(EdgeId),
 }
 

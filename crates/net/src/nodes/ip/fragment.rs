@@ -1,8 +1,8 @@
 //! Fragments packets that are larger than the MTU (RFC 791 section 3.2, RFC 1812 section 4.2.2.7; RFC 8200
 //! section 4.5).
 //!
-//! The packets begin with their IP header, and their TTL is already decremented. Each fragment has its own
-//! buffer, so it is at most as long as a buffer's data area, whatever the MTU.
+//! The packets begin with their IP header, and their TTL is already decremented. Each fragment uses one
+//! buffer, so it is at most as long as a buffer's data area, even if the MTU is larger.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -25,15 +25,15 @@ const UNIT: usize = 8;
 /// Maximum length of a fragment's headers in bytes. IPv4 needs 60; this router's own IPv6 packets never have
 /// more than this.
 const MAX_HEADER: usize = 128;
-/// The "more fragments" flag next to the IPv4 fragment offset.
+/// The "more fragments" flag in the same 16 bits as the IPv4 fragment offset.
 const MORE: u16 = 0x2000;
 
-/// The headers of a fragment, and their length.
+/// The headers of a fragment, and the number of bytes that they use.
 type Headers = ([u8; MAX_HEADER], usize);
 
-/// How to fragment a packet.
+/// How a packet is fragmented.
 pub struct Fragments {
-    /// Number of bytes at the packet's start, before the part that is divided among the fragments.
+    /// Number of bytes at the packet's start that are not divided among the fragments.
     front: usize,
     /// The headers of the first fragment.
     first: Headers,
@@ -58,22 +58,23 @@ impl Ids {
 
 /// A family whose packets can be fragmented.
 pub trait Cut: Packets {
-    /// Maximum length of a fragment in bytes, whatever the link can carry.
+    /// Maximum length of a fragment in bytes, even if the link can carry more.
     const LONGEST: usize;
 
-    /// Returns the headers for the fragments of a packet that begins with `headers` and has `total` bytes.
-    /// IPv6 fragments get an identification.
+    /// Returns the headers for the fragments of a packet. The packet begins with `headers`, and its length is
+    /// `total` bytes. IPv6 fragments get an identification from `ids`.
     ///
     /// # Errors
     /// The reason why the packet cannot be fragmented.
     fn headers(headers: &[u8], total: usize, ids: &mut Ids) -> Result<Fragments, Reason>;
-    /// Completes the headers of a fragment, `header` bytes long. Its data begins `at` bytes into the packet's
-    /// payload and ends the payload if `is_last`. Returns `false` if the headers are truncated.
+    /// Completes the headers of a fragment, which are `header` bytes long. The fragment's data begins at
+    /// offset `at` of the packet's payload; `is_last` if it ends the payload. Returns false if the headers
+    /// are truncated.
     fn complete(fragment: &mut [u8], header: usize, at: usize, is_last: bool) -> bool;
 }
 
-/// Cuts a packet into fragments of at most `mtu` bytes. After an error, the caller frees the packets in
-/// `fragments`.
+/// Cuts a packet into fragments of at most `mtu` bytes, and adds them to `fragments`. After an error, the
+/// caller frees the packets in `fragments`.
 pub fn cut<A: Cut>(
     p: &mut Packet<'_>,
     mtu: usize,
@@ -150,12 +151,11 @@ impl Cut for Ipv4Addr {
 }
 
 impl Cut for Ipv6Addr {
-    /// There is no path MTU discovery here, so every link must be able to carry the fragments (RFC 8200
+    /// The router has no path MTU discovery, so every link must be able to carry the fragments (RFC 8200
     /// section 5).
     const LONGEST: usize = ipv6::MIN_MTU as usize;
 
-    /// The headers that routers on the path process stay in front of the fragment header (RFC 8200 section
-    /// 4.5).
+    /// The fragment header follows the headers that routers on the path process (RFC 8200 section 4.5).
     fn headers(headers: &[u8], _: usize, ids: &mut Ids) -> Result<Fragments, Reason> {
         let mut chain = Extensions::of(headers);
         let (mut front, mut named_at, mut protocol) = (chain.at(), chain.named_at(), chain.protocol());
@@ -186,17 +186,17 @@ impl Cut for Ipv6Addr {
     }
 }
 
-/// A piece of the payload.
+/// The part of the payload that one fragment carries.
 struct Piece {
-    /// Offset of its first byte.
+    /// Offset of the piece in the payload, in bytes.
     at: usize,
     /// Length of the piece in bytes.
     len: usize,
 }
 
-/// Divides a payload among fragments with room for this many bytes (at least 8) after the header: in the
-/// first one, and in each later one. There is at least one piece. Every piece except the last is a multiple
-/// of 8 bytes long.
+/// Divides a payload of `payload` bytes among fragments. The first fragment has room for `first` bytes after
+/// its header, and every later one for `later` bytes; both are at least 8. There is at least one piece. The
+/// length of every piece except the last is a multiple of 8 bytes.
 fn pieces(payload: usize, [first, later]: [usize; 2]) -> impl Iterator<Item = Piece> {
     let piece = move |at: usize| {
         let (left, room) = (payload - at, if at == 0 { first } else { later });
@@ -208,9 +208,9 @@ fn pieces(payload: usize, [first, later]: [usize; 2]) -> impl Iterator<Item = Pi
     })
 }
 
-/// Returns the header of all IPv4 fragments except the first. It has only the options to be copied into every
-/// fragment, padded with zeros. The list ends at an option with an invalid length. `None` if the header is
-/// truncated.
+/// Returns the header of all IPv4 fragments except the first; `None` if the header `first` is truncated. It
+/// has only those options that are copied into every fragment, padded with zeros. Options from the first one
+/// with an invalid length on are left out.
 fn later_header(first: &[u8]) -> Option<Headers> {
     let mut header = [0; MAX_HEADER];
     let (fixed, options) = first.split_at_checked(Ipv4Header::LEN)?;

@@ -1,4 +1,5 @@
-//! The fragments made by `ip6-rewrite` for the router's own packets, compared with a plain reassembly.
+//! Tests of the fragments that `ip6-rewrite` makes of the router's own packets: they are reassembled by a
+//! simple implementation.
 
 use std::net::Ipv6Addr;
 
@@ -18,7 +19,8 @@ const DST: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, 9);
 /// The only adjacency.
 const ADJACENCY: u32 = 0;
 
-/// The node alone, with an adjacency of this MTU that lasts as long as the bench.
+/// Creates a harness with only the rewrite node, and an adjacency with this MTU that exists as long as the
+/// returned bench.
 fn harness(mtu: u16) -> (Bench, Harness) {
     let mut bench = Bench::new();
     let rewrite = LinkHeader::new(&[&[4; 6][..], &[2; 6], &[0x86, 0xdd]].concat());
@@ -57,8 +59,9 @@ fn be16(b: &[u8], at: usize) -> usize {
     usize::from(b[at]) << 8 | usize::from(b[at + 1])
 }
 
-/// Reassembles all fragments of a packet, in order, by RFC 8200 section 4.5. Each fragment has `front` bytes
-/// of headers, and its byte at `named_at` names the fragment header.
+/// Reassembles all fragments of a packet, given in order, by RFC 8200 section 4.5. Each fragment has `front`
+/// bytes of headers before the fragment header; the byte at `named_at` is the next-header field for the
+/// fragment header.
 fn reassemble(fragments: &[Vec<u8>], front: usize, named_at: usize) -> Vec<u8> {
     let first = &fragments[0];
     let mut whole = first[..front].to_vec();
@@ -106,7 +109,7 @@ proptest! {
         prop_assert!(others.iter().all(|f| (1273..=1280).contains(&f.len()) && (f.len() - front).is_multiple_of(8)));
     }
 
-    /// For any bytes the node returns fragments or a drop reason.
+    /// For any bytes, the node returns fragments or a drop reason.
     #[test]
     fn any_bytes_are_handled(next in prop::sample::select(vec![0u8, 17, 43, 44, 51, 60]), rest in prop::collection::vec(any::<u8>(), 0..400), mtu in 0u16..300) {
         let packet = udp(0).protocol(next).payload(&rest).build();

@@ -1,4 +1,4 @@
-//! The fragments made by `ip4-rewrite`, compared with a plain reassembly.
+//! Tests of the fragments that `ip4-rewrite` makes: they are reassembled by a simple implementation.
 
 use std::net::Ipv4Addr;
 
@@ -20,7 +20,8 @@ const DST: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 /// The only adjacency.
 const ADJACENCY: u32 = 0;
 
-/// The node alone, with an adjacency of this MTU that lasts as long as the bench.
+/// Creates a harness with only the rewrite node, and an adjacency with this MTU that exists as long as the
+/// returned bench.
 fn harness(mtu: u16) -> (Bench, Harness) {
     let mut bench = Bench::new();
     let rewrite = LinkHeader::new(&[&[4; 6][..], &[2; 6], &[8, 0]].concat());
@@ -37,13 +38,13 @@ fn udp(payload: usize) -> PacketBuilder {
     PacketBuilder::ipv4(SRC, DST).udp(1, 2).payload(&bytes(payload))
 }
 
-/// Bytes that show their own position.
+/// Returns `len` bytes whose values depend on their position, so that a misplaced byte is noticed.
 fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|i| ((i * i) >> 3) as u8 ^ i as u8).collect()
 }
 
-/// Sends one packet with `lead` bytes of link header in front, which moves all segment boundaries. It is the
-/// router's own packet, so its TTL does not change.
+/// Sends one packet after `lead` bytes of link header, which shifts all segment boundaries. The packet counts
+/// as the router's own, so its TTL does not change.
 fn send(h: &mut Harness, lead: usize, packet: &[u8], mut set: impl FnMut(&mut Packet<'_>)) -> Vec<Out> {
     h.send("ip4-rewrite", &[[&vec![0xee; lead], packet].concat()], |_, p| {
         p.set_flags(Flags::LOCAL_ORIGIN);
@@ -54,7 +55,7 @@ fn send(h: &mut Harness, lead: usize, packet: &[u8], mut set: impl FnMut(&mut Pa
     })
 }
 
-/// Returns the fragments. Panics on any other output.
+/// Returns the fragments without their link headers. Panics on any other output.
 fn fragments(out: Vec<Out>) -> Vec<Vec<u8>> {
     for o in &out {
         assert_eq!((o.node.as_str(), o.reason, o.from), ("ip4-output", None, Some(0)));
@@ -72,7 +73,7 @@ fn header_len(packet: &[u8]) -> usize {
     usize::from(packet[0] & 15) * 4
 }
 
-/// Reassembles all fragments of a packet, in order, by RFC 791 section 3.2.
+/// Reassembles all fragments of a packet, given in order, by RFC 791 section 3.2.
 fn reassemble(fragments: &[Vec<u8>]) -> Vec<u8> {
     let first = &fragments[0];
     let mut whole = first[..header_len(first)].to_vec();
@@ -101,7 +102,7 @@ fn reassemble(fragments: &[Vec<u8>]) -> Vec<u8> {
     whole
 }
 
-/// Options, and the part of them for later fragments.
+/// IPv4 options (`all`), and those of them that later fragments must have (`copied`).
 #[derive(Clone, Debug)]
 struct Options {
     all: Vec<u8>,
@@ -135,7 +136,7 @@ fn options() -> impl Strategy<Value = Options> {
     })
 }
 
-/// An MTU, and a payload length that needs at most 256 fragments.
+/// Generates an MTU and a payload length that needs at most 256 fragments.
 fn sizes() -> impl Strategy<Value = (u16, usize)> {
     prop_oneof![(68u16..600, 0usize..2000), (600u16..9200, 0usize..65_000)]
 }
@@ -187,7 +188,7 @@ proptest! {
         prop_assert_eq!(reassemble(&fragments(out)), b.build());
     }
 
-    /// For any bytes the node returns fragments or a drop reason.
+    /// For any bytes, the node returns fragments or a drop reason.
     #[test]
     fn any_bytes_are_handled(
         bytes in prop::collection::vec(any::<u8>(), 0..200), plain: bool, partial: bool, words: (u16, u16), mtu in 0u16..300,
@@ -291,7 +292,7 @@ fn packets_that_cannot_be_fragmented_are_dropped_whole() {
     assert_eq!(refused(&mut harness(68).1, &many, |p| large(p, GsoKind::UdpL4, 41)), "too-many-fragments");
 }
 
-/// Marks a packet for segmentation with this payload size.
+/// Marks a packet for segmentation into segments with `size` bytes of payload.
 fn large(p: &mut Packet<'_>, kind: GsoKind, size: u16) {
     p.set_flags(p.flags() | Flags::GSO | Flags::CSUM_PARTIAL);
     p.cold_mut().set_gso(Gso { kind, ecn: false, size, header_len: 28 });
@@ -347,7 +348,8 @@ fn without_buffers_for_all_fragments_none_is_sent() {
     assert_eq!(fragments(send(&mut h, 0, &packet, |_| ())).len(), 215);
 }
 
-/// A whole router between two links: the packets sent on the link with an MTU of 1,000 bytes.
+/// The whole router forwards between two links. The packets that it sends on the link with an MTU of 1,000
+/// bytes are checked.
 #[test]
 fn rfc1812_4_2_2_7_a_router_fragments_packets_above_the_mtu() {
     let (mut router, mut worker) = testing::router();

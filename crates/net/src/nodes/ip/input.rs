@@ -1,4 +1,4 @@
-//! `ip4-input`: header and source address checks of IPv4 packets (RFC 1812 sections 4.2.2 and 5.2.2).
+//! `ip4-input`: checks the header and the source address of IPv4 packets (RFC 1812 sections 4.2.2 and 5.2.2).
 
 use std::net::Ipv4Addr;
 
@@ -11,7 +11,7 @@ use super::lookup::through_tables;
 use crate::Tables;
 use crate::ip::{Fibs, Object, OwnAddresses};
 
-/// Version 4 and a header without options.
+/// First byte of a header with version 4 and without options.
 const PLAIN: u8 = 0x45;
 
 edges! { pub enum Next { Lookup = "ip4-unicast", Multicast = "ip4-multicast", Options = "ip4-options" } }
@@ -66,8 +66,8 @@ impl FrameNode for Ip4Input {
     }
 }
 
-/// True for nearly all packets: one buffer, a valid header without options, from one host to another. All
-/// other packets are left to [`check`].
+/// True for nearly all packets: in one buffer, with a valid header without options, from one host to another.
+/// [`check`] handles all other packets.
 #[inline(always)]
 fn is_plain(own: &OwnAddresses<Ipv4Addr>, p: &mut Packet<'_>) -> bool {
     let (len, fib, chained) = (p.len(), p.fib(), p.flags().any(Flags::CHAINED));
@@ -83,15 +83,16 @@ fn is_plain(own: &OwnAddresses<Ipv4Addr>, p: &mut Packet<'_>) -> bool {
         && !own.forbids_source(fib, src)
 }
 
-/// Addresses below this are in 0/8, the source of hosts without an address.
+/// Addresses below this are in 0.0.0.0/8. Hosts that have no address yet use them as source.
 const HOSTS: u32 = 0x0100_0000;
-/// One bit for each first byte of an address: set if a source with this first byte needs a closer look. These
-/// are 0/8, 127/8, 169/8 (it contains the link-local 169.254/16), and all from [`GROUPS`] on.
+/// One bit for each first byte of a source address, set if the address may be invalid: in 0/8, 127/8, 169/8
+/// (because of the link-local 169.254/16), and from [`GROUPS`] on.
 const SUSPECT: [u32; 8] = [1, 0, 0, 1 << 31, 0, 1 << 9, 0, u32::MAX];
-/// Addresses from here on are multicast, reserved or broadcast.
+/// Addresses from this one on are multicast, reserved or broadcast.
 const GROUPS: u32 = 0xe000_0000;
 
-/// Makes all checks, for any packet. `leads` is true if a route of the VRF leads to the address.
+/// Makes all checks; for packets that are not plain. `leads` is true if a VRF has a route to an address, and
+/// the route neither drops packets nor reports them.
 #[inline(never)]
 fn check(
     own: &OwnAddresses<Ipv4Addr>,
@@ -130,15 +131,15 @@ fn check(
     if ipv4::is_multicast(dst) { Verdict::Next(Next::Multicast) } else { Verdict::Next(Next::Lookup) }
 }
 
-/// True if a packet to `dst` is certainly for this router or for its link. A host without an address (RFC
-/// 1812 section 5.3.7) or with a link-local one (RFC 3927 section 7) may send nothing else. Multicast packets
-/// are never forwarded.
+/// True if a packet to `dst` certainly stays on this router or its link. A host without an address (RFC 1812
+/// section 5.3.7) or with a link-local one (RFC 3927 section 7) may send only such packets. Multicast packets
+/// are included because they are never forwarded.
 #[cold]
 fn stays_here(own: &OwnAddresses<Ipv4Addr>, fib: u16, dst: u32) -> bool {
     ipv4::is_broadcast(dst) || ipv4::is_multicast(dst) || own.contains(fib, dst)
 }
 
-/// Checks a header that is not a valid one of 20 bytes.
+/// Checks a header that has options, a wrong checksum, or another fault.
 #[cold]
 #[inline(never)]
 fn unusual(bytes: &[u8], said: usize) -> Option<Reason> {

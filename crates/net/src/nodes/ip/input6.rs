@@ -1,4 +1,4 @@
-//! `ip6-input`: header and address checks of IPv6 packets (RFC 8200 section 3, RFC 4291 section 2).
+//! `ip6-input`: checks the header and the addresses of IPv6 packets (RFC 8200 section 3, RFC 4291 section 2).
 
 use std::net::Ipv6Addr;
 
@@ -57,8 +57,8 @@ impl FrameNode for Ip6Input {
     }
 }
 
-/// True for nearly all packets: one buffer, from one host to another beyond the link, without options for
-/// routers. All other packets are left to [`check`].
+/// True for nearly all packets: in one buffer, without hop-by-hop options, from one host to another, neither
+/// with a link-local address. [`check`] handles all other packets.
 #[inline(always)]
 fn is_plain(own: &OwnAddresses<Ipv6Addr>, p: &mut Packet<'_>) -> bool {
     let (len, fib, chained) = (p.len(), p.fib(), p.flags().any(Flags::CHAINED));
@@ -74,15 +74,15 @@ fn is_plain(own: &OwnAddresses<Ipv6Addr>, p: &mut Packet<'_>) -> bool {
         && !own.forbids_source(fib, src)
 }
 
-/// True if the address is below all link-local and multicast addresses, and above the addresses that begin
-/// with 64 zeros. All martians are outside this range.
+/// True if the address is below all link-local and multicast addresses and does not begin with 64 zero bits.
+/// Such an address is never a martian.
 #[inline(always)]
 fn is_plain_host(address: u128) -> bool {
     const END: u64 = (ipv6::LINK_LOCAL_NETWORK >> 64) as u64;
     ((address >> 64) as u64).wrapping_sub(1) < END - 1
 }
 
-/// Makes all checks, for any packet.
+/// Makes all checks; for packets that are not plain.
 #[inline(never)]
 fn check(own: &OwnAddresses<Ipv6Addr>, bufs: &mut Cache, p: &mut Packet<'_>) -> Verdict<Next, Reason> {
     let (len, total) = (p.len(), p.total_len());
@@ -117,15 +117,16 @@ fn check(own: &OwnAddresses<Ipv6Addr>, bufs: &mut Cache, p: &mut Packet<'_>) -> 
     if ipv6::is_multicast(dst) { Verdict::Next(Next::Multicast) } else { Verdict::Next(Next::Lookup) }
 }
 
-/// True if no packet from `src` to `dst` is valid. A host without an address (`::`) only sends to multicast
-/// groups of its link: for duplicate address detection, and to find routers.
+/// True if a packet from `src` to `dst` is invalid because of `src`. A host without an address (`::`) may
+/// send only to multicast groups with link scope: for duplicate address detection, and to find routers.
 fn is_martian_source(src: u128, dst: u128) -> bool {
     let to_link = ipv6::is_multicast(dst) && ipv6::multicast_scope(dst) == scope::LINK;
     ipv6::is_martian_source(src) || ipv6::is_bad_link_local(src) || (ipv6::is_unspecified(src) && !to_link)
 }
 
-/// True if another node on the link claims one of the router's addresses by this packet. The main thread has
-/// to see it. The packet is for the router itself or for its link, and is not forwarded.
+/// True if another node on the link claims one of the router's addresses by this neighbor solicitation or
+/// advertisement. Such a packet must reach the main thread although its source is an own address. It is not
+/// forwarded: its destination is multicast or this router.
 #[cold]
 fn is_claim(own: &OwnAddresses<Ipv6Addr>, h: &Ipv6Header, p: &Packet<'_>) -> bool {
     let dst = h.dst_u128();

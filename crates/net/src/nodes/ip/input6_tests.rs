@@ -23,7 +23,7 @@ fn ip(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
-/// The nodes of a router with the address `OWN` in VRF 2, and `OWN_LINK` on the link.
+/// Creates the nodes of a router with the address `OWN` in VRF 2, and the link-local address `OWN_LINK`.
 fn bench() -> (Bench, Harness) {
     let mut bench = Bench::new();
     bench.own6(&[(2, ip(OWN), RX), (2, ip(OWN_LINK), RX)]);
@@ -220,7 +220,7 @@ fn hop_by_hop_options_are_handled_first() {
     assert_eq!(once(&p), "own-source");
 }
 
-/// The checks one by one, on addresses as text.
+/// A simple implementation of the checks, one by one, on addresses as text.
 fn plain(p: &[u8]) -> &'static str {
     if p.len() < 40 {
         return "too-short";
@@ -299,7 +299,7 @@ fn address() -> impl Strategy<Value = Ipv6Addr> {
 }
 
 proptest! {
-    /// The plain checks agree for every header.
+    /// The node agrees with the simple implementation for every header.
     #[test]
     fn a_simple_implementation_agrees(
         src in address(),
@@ -319,7 +319,7 @@ proptest! {
         prop_assert_eq!(out.reason.unwrap_or(&out.node), plain(&p));
     }
 
-    /// After this node a packet has the length in its header, whatever its padding and segments.
+    /// After this node, a packet has the length that its header says, whatever padding and segments it had.
     #[test]
     fn padding_is_trimmed(len in 0usize..6000, padding in 0usize..3000) {
         let p = packet(HOST, FAR).payload(&vec![7; len]).build();

@@ -13,7 +13,7 @@ const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
 const FAR: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 const OWN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-/// The nodes of a router with the address `OWN` in VRF 2.
+/// Creates the nodes of a router with the address `OWN` in VRF 2.
 fn bench() -> (Bench, Harness) {
     let mut bench = Bench::new();
     bench.own(&[(2, OWN)]);
@@ -120,7 +120,7 @@ fn rfc1812_4_2_2_11_which_sources_are_martians() {
     }
 }
 
-/// A host without an address may send to this router or to its link, and no further.
+/// A host without an address may send to this router and to its link, but not beyond it.
 #[test]
 fn rfc1812_5_3_7_packets_from_network_0_are_not_forwarded() {
     for from in [[0, 0, 0, 0], [0, 1, 2, 3], [0, 255, 255, 255]] {
@@ -140,7 +140,7 @@ fn rfc1812_5_3_7_packets_from_network_0_are_not_forwarded() {
     }
 }
 
-/// No route leads to these sources.
+/// The router has no route to the sources in this test.
 #[test]
 fn rfc3927_7_packets_from_link_local_sources_are_not_forwarded() {
     for from in [[169, 254, 0, 0], [169, 254, 1, 1], [169, 254, 255, 255]] {
@@ -201,7 +201,7 @@ fn a_feature_gets_only_packets_of_its_interface() {
     assert!(ends(false).iter().all(|out| out.node == "ip4-lookup"));
 }
 
-/// The checks of RFC 1812 section 5.2.2 one by one.
+/// A simple implementation of the checks of RFC 1812 section 5.2.2, one by one.
 fn plain(p: &[u8]) -> &'static str {
     if p.len() < 20 {
         return "too-short";
@@ -238,7 +238,7 @@ fn plain(p: &[u8]) -> &'static str {
 }
 
 proptest! {
-    /// Any single wrong bit is detected, and the plain checks agree for every header.
+    /// Any single wrong bit is detected, and the node agrees with the simple implementation for every header.
     #[test]
     fn a_simple_implementation_agrees(
         options in 0usize..11,
@@ -260,7 +260,7 @@ proptest! {
         prop_assert_eq!(out.reason.unwrap_or(&out.node), plain(&p));
     }
 
-    /// After this node a packet has the length in its header, whatever its padding and segments.
+    /// After this node, a packet has the length that its header says, whatever padding and segments it had.
     #[test]
     fn padding_is_trimmed(len in 0usize..6000, padding in 0usize..3000) {
         let p = packet().payload(&vec![7; len]).build();

@@ -1,10 +1,10 @@
-//! `ip6-local`: packets for this router, delivered to the protocol's node (RFC 8200 section 4).
+//! `ip6-local`: delivers packets for this router to the node of their protocol (RFC 8200 section 4).
 //!
-//! The next nodes receive the packet at its IPv6 header, with exactly the length in the header. The first
-//! segment holds the whole IPv6 header, and the upper layer begins after `l4_offset` bytes. The extension
-//! headers in between have been checked.
+//! The next node gets the packet from its IPv6 header on, with exactly the length that the header says. The
+//! first segment holds the whole IPv6 header. The upper-layer header begins at offset `l4_offset`; the
+//! extension headers before it have been checked.
 //!
-//! Hop-by-hop options are processed earlier (`ip6-hop-by-hop`).
+//! Hop-by-hop options are processed before, by `ip6-hop-by-hop`.
 
 use std::net::Ipv6Addr;
 
@@ -28,7 +28,7 @@ reasons! {
         Length = "bad-length", Error, "the lengths in the IPv6 header do not match the packet";
         Truncated = "truncated-header", Error, "an extension header does not end within the packet, or within its first buffer";
         Long = "long-headers", Warn, "there are more than 8 extension headers, or more than 215 bytes of them";
-        Options = "bad-options", Info, "a header has too many options, or an unknown one that asks for a silent drop";
+        Options = "bad-options", Info, "a header has too many options, or an unknown option that asks for a silent drop";
         Neighbor = "fragmented-neighbor-discovery", Warn, "a Neighbor Discovery message with a fragment header (RFC 6980)";
         Fragment = "fragment", Warn, "a fragment, and no feature reassembles datagrams (see plugins in startup.conf)";
         Group = "group-protocol", Info, counted, "a multicast packet of a protocol that this router does not support";
@@ -41,11 +41,11 @@ pub struct Ip6Local {
     fragments: Registry,
 }
 
-/// Result for a packet that is not delivered.
+/// Why a packet is not delivered to its protocol's node.
 enum Fault {
     Drop(Reason),
     Report(Cause),
-    /// The packet is a fragment of a datagram.
+    /// The packet is a fragment and must be reassembled.
     Piece,
 }
 
@@ -102,14 +102,14 @@ fn report(p: &mut Packet<'_>, cause: Cause) -> Verdict<Next, Reason> {
     Verdict::Next(Next::Report)
 }
 
-/// True if this router processes this extension header in packets for itself. It treats other headers like an
-/// unknown upper layer, since it cannot do what they require.
+/// True if this router can process this extension header in packets for itself. It handles all other
+/// extension headers like an unknown protocol, because it cannot do what they require.
 const fn is_understood(protocol: u8) -> bool {
     use protocol::{DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ROUTING};
     matches!(protocol, HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS)
 }
 
-/// Returns the protocol after a packet's extension headers, and its offset.
+/// Returns the protocol after a packet's extension headers, and the offset of its header.
 #[cold]
 fn upper_layer(p: &mut Packet<'_>) -> Result<(u8, u8), Fault> {
     let to_group = ipv6::is_multicast(p.peek::<Ipv6Header>().dst_u128());
@@ -142,8 +142,8 @@ fn check(p: &Packet<'_>, header: &Extension<'_>, to_group: bool) -> Result<(), F
     if fragment.is_atomic() { Ok(()) } else { Err(Fault::Piece) }
 }
 
-/// Checks that a first fragment contains all headers (RFC 7112 section 5), and that its payload may be
-/// fragmented.
+/// Checks that a first fragment contains all headers (RFC 7112 section 5), and that its payload is allowed to
+/// be fragmented: Neighbor Discovery messages are not.
 fn check_first(p: &Packet<'_>, fragment: &Fragment) -> Result<(), Fault> {
     let chain = match Chain::of(p.bytes()) {
         Ok(chain) if chain.whole || !fragment.more => chain,
@@ -162,7 +162,7 @@ fn check_first(p: &Packet<'_>, fragment: &Fragment) -> Result<(), Fault> {
     if forbidden { Err(Fault::Drop(Reason::Neighbor)) } else { Ok(()) }
 }
 
-/// Returns the offset of the byte that names the unsupported protocol, in a packet for this router.
+/// Returns the offset of the byte with the number of the unsupported protocol, in a packet for this router.
 pub(crate) fn unknown_at(l3: &[u8]) -> usize {
     let mut headers = Extensions::of(l3);
     while is_understood(headers.protocol()) {

@@ -1,4 +1,4 @@
-//! `ip6-local`: the protocol that a packet is delivered to, and its offset.
+//! Tests of `ip6-local`: to which protocol's node it delivers a packet, and the offset that it sets.
 
 use std::net::Ipv6Addr;
 
@@ -20,7 +20,7 @@ const GROUP: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 graph::edges! { enum Next { Taken = "taken" } }
 
-/// Takes a protocol's packets. Reports the protocol as flow hash and its offset as forwarding index.
+/// Receives the packets of one protocol. For the test, writes the protocol to the flow hash and `l4_offset` to the forwarding index.
 struct Taker(u8);
 
 impl FrameNode for Taker {
@@ -37,7 +37,7 @@ impl FrameNode for Taker {
     }
 }
 
-/// The node, followed by a node for UDP and one for ICMPv6.
+/// Creates `ip6-local`, followed by a node for UDP and a node for ICMPv6.
 fn harness() -> Harness {
     Bench::new().harness(|b, t, _| {
         let tables = t.clone();
@@ -64,7 +64,7 @@ fn send(packet: &[u8]) -> Out {
     out.remove(0)
 }
 
-/// Returns the protocol found in a packet, and its offset.
+/// Returns the protocol that the node finds in a packet, and the offset of its header.
 fn found(packet: &PacketBuilder) -> (u8, u32) {
     let bytes = packet.build();
     let out = send(&bytes);
@@ -84,7 +84,7 @@ fn reported(packet: &PacketBuilder) -> Cause {
     Cause::from_raw(out.record.fwd)
 }
 
-/// An authentication header: its length is in units of 4 bytes.
+/// The body of an authentication header. Its length field counts units of 4 bytes.
 const AH_BODY: [u8; 22] = [0; 22];
 
 #[test]
@@ -198,7 +198,7 @@ fn rfc6946_an_atomic_fragment_is_whole() {
     assert_eq!(found(&atomic.extension(DESTINATION_OPTIONS, &[])), (UDP, 56));
 }
 
-/// True if a packet is handled as a fragment: neither dropped, reported nor delivered.
+/// True if a packet is passed on as a fragment: neither dropped, reported nor delivered to a protocol's node.
 fn is_piece(packet: &PacketBuilder) -> bool {
     let out = send(&packet.build());
     (out.node.as_str(), out.reason) == ("fragments", None)
@@ -269,8 +269,8 @@ fn truncated_headers_are_dropped() {
     }
 }
 
-/// Returns the cause reported for a fragment if hop-by-hop options follow the fragment header of a first fragment,
-/// within the limit of processed headers.
+/// Returns the cause that must be reported for a first fragment that has hop-by-hop options after its fragment header, within the limit of
+/// processed headers.
 fn misplaced(fragment: &[u8; 6], behind: &[(u8, [u8; 6])]) -> Option<Cause> {
     let is_first = |body: &[u8; 6]| body[0] == 0 && body[1] & !7 == 0;
     let read = behind.iter().scan(is_first(fragment), |go_on, (kind, body)| {
@@ -281,7 +281,8 @@ fn misplaced(fragment: &[u8; 6], behind: &[(u8, [u8; 6])]) -> Option<Cause> {
     read.into_iter().any(|kind| kind == HOP_BY_HOP).then_some(Cause::ProtocolUnreachable)
 }
 
-/// The expected result for a packet with these headers, each of 8 bytes and before UDP, one by one.
+/// Returns the expected result for a packet with these headers before UDP, each 8 bytes long: the offset of the UDP header, or the cause to
+/// report (`None` for a drop). It is a simple implementation that goes through the headers one by one.
 fn plain(headers: &[(u8, [u8; 6])]) -> Result<u32, Option<Cause>> {
     for (i, (kind, body)) in headers.iter().enumerate() {
         let at = 40 + 8 * i as u16;
@@ -320,7 +321,7 @@ fn header() -> impl Strategy<Value = (u8, [u8; 6])> {
 }
 
 proptest! {
-    /// A plain walk through the headers finds the same.
+    /// The node agrees with a simple walk through the headers.
     #[test]
     fn a_simple_implementation_agrees(headers in prop::collection::vec(header(), 0..11)) {
         let chain: Vec<(u8, &[u8])> = headers.iter().map(|(kind, body)| (*kind, &body[..])).collect();

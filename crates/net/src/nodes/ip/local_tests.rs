@@ -1,4 +1,4 @@
-//! `ip4-local` and its registry.
+//! Tests of `ip4-local` and its registry.
 
 use std::net::Ipv4Addr;
 
@@ -34,7 +34,7 @@ fn send(h: &mut Harness, packet: &[u8]) -> Out {
 }
 
 proptest! {
-    /// The next node receives the packet with the length in its header, whatever its padding.
+    /// The next node gets the packet with the length that its header says, whatever the padding was.
     #[test]
     fn padding_is_removed_before_the_next_node(len in 0usize..6000, padding in 0usize..3000, options in 0usize..10) {
         let mut h = harness();
@@ -44,7 +44,7 @@ proptest! {
         prop_assert_eq!(out.bytes, packet);
     }
 
-    /// For any bytes the node returns an edge or a drop reason.
+    /// For any bytes, the node returns an edge or a drop reason.
     #[test]
     fn any_bytes_are_handled(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
         let out = send(&mut harness(), &bytes);

@@ -1,11 +1,11 @@
-//! `ip4-lookup` and `ip6-lookup`: longest-prefix match on the destination, and the action of its forwarding
-//! object.
+//! `ip4-lookup` and `ip6-lookup`: look up the destination's longest matching prefix, and do what its
+//! forwarding object says.
 //!
-//! The lookup makes two passes over the vector, first for the leaves and then for their objects, so that
-//! cache misses in a large table overlap.
+//! The lookup goes over the vector twice, first for the leaves and then for their objects, so that cache
+//! misses in a large table overlap.
 //!
-//! A link-local destination is looked up on the packet's receive link. For the router's own packets it is
-//! looked up on the transmit link.
+//! A link-local destination is looked up on the packet's receive interface, or on the transmit interface if
+//! the packet is the router's own.
 
 use buf::{Flags, Frame, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
@@ -17,11 +17,11 @@ use crate::Tables;
 use crate::adjacency::GLEAN;
 use crate::ip::{Buckets, Fibs, Forwarding, Ip, Leaves, Object, Packets};
 
-/// Maximum number of lookups in other VRFs for one packet.
+/// Maximum number of VRFs in which one packet is looked up because routes lead to other VRFs.
 const MAX_HOPS: usize = 8;
 
 edges! {
-    /// The edges, with the names of the IPv4 nodes; for IPv6 see [`FrameNode::EDGES`].
+    /// The edges, named after the IPv4 nodes. The IPv6 nodes are in [`FrameNode::EDGES`].
     pub enum Next {
         Rewrite = "ip4-rewrite",
         Resolve = "ip4-arp",
@@ -51,17 +51,18 @@ impl<A: Packets> Lookup<A> {
     }
 }
 
-/// Access to forwarding objects during one turn of a worker.
+/// Read access to forwarding objects during one turn of a worker.
 struct Ways<'t, A: Packets> {
     tables: &'t Forwarding<A>,
     guard: &'t Guard,
-    /// True if packets may go to the nodes of forwarding kinds, which are edges of the lookup node only.
+    /// True if packets may go to the nodes of features' forwarding kinds, which only the lookup node has
+    /// edges to.
     to_features: bool,
 }
 
 impl<A: Packets> Ways<'_, A> {
-    /// Returns the verdict for a packet to this address, by the forwarding object at an index. `None` if the
-    /// packet leaves over an adjacency, which is then its forwarding index.
+    /// Returns the verdict for a packet to `address` by the forwarding object with index `object`. If the
+    /// packet leaves over an adjacency, sets the adjacency as its forwarding index and returns `None`.
     #[inline(always)]
     fn go(
         &self,
@@ -81,7 +82,7 @@ impl<A: Packets> Ways<'_, A> {
         Some(self.other(p, address, word))
     }
 
-    /// Returns the verdict for a packet that does not leave over a plain adjacency.
+    /// Returns the verdict for a packet whose forwarding object `word` is no adjacency.
     #[cold]
     fn other(&self, p: &mut Packet<'_>, address: A::Bits, word: u64) -> Verdict<Next, Reason> {
         let Forwarding { fibs, objects, balances, .. } = self.tables;
@@ -139,8 +140,8 @@ impl<A: Packets> Ways<'_, A> {
     }
 }
 
-/// Returns the word of the path for the packet's flow, for a route with several paths. The two directions of
-/// a connection may use different paths. All fragments of a datagram use the same one.
+/// For a route with several paths, returns the word of the path that the packet's flow uses. The two
+/// directions of a connection may use different paths. All fragments of a datagram use the same path.
 #[inline(never)]
 pub(super) fn share<A: Packets>(
     balances: &SlotReader<Buckets>,
@@ -152,11 +153,11 @@ pub(super) fn share<A: Packets>(
     balances.get(guard, buckets).map_or(Object::Unresolved.to_word(), |b| b.word(hash))
 }
 
-/// Looks `address` up in VRF `next`, and follows objects that lead to another VRF. `fib` becomes the last
+/// Looks `address` up in the VRF `next`, and follows routes that lead to other VRFs. Sets `fib` to the last
 /// VRF.
 ///
 /// # Errors
-/// If a VRF does not exist, or the objects form a loop.
+/// If a VRF does not exist, or routes lead through more than `MAX_HOPS` VRFs, for example in a loop.
 #[cold]
 pub fn through_tables<A: Ip>(
     fibs: &Fibs<A>,
@@ -194,9 +195,9 @@ impl<A: Packets> FrameNode for Lookup<A> {
     }
 }
 
-/// The node for packets with a [track](crate::ip::Track)'s object as their forwarding index. It continues as if
-/// their destination had been looked up, but sends no packet to a feature's entry: that could be the entry that
-/// the packet comes from, and the packet would never leave the graph.
+/// The node for packets whose forwarding index is the object of a [track](crate::ip::Track). It treats a
+/// packet as if its destination had been looked up, but does not send it to a feature's node: the packet
+/// might come from that feature, and would then never leave the graph.
 pub struct Follow<A: Packets>(Forwarding<A>);
 
 impl<A: Packets> Follow<A> {

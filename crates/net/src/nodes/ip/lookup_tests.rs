@@ -1,4 +1,4 @@
-//! `ip4-lookup`, compared with a plain search in a list of prefixes.
+//! Tests of `ip4-lookup`: its results are compared with a search through a list of prefixes.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -15,10 +15,10 @@ use crate::adjacency::GLEAN;
 use crate::ip::{Cause, Fibs, ForwardingKind, Layout, Object, Path, Prefix4};
 use crate::testing::Bench;
 
-/// Routes by VRF. VRFs that are not listed have no table.
+/// The routes of each VRF. A VRF that is not in the map has no table.
 type Tables = BTreeMap<u16, Vec<(Prefix4, Object)>>;
 
-/// The node with tables of these routes.
+/// Creates the node, with tables of these routes.
 fn harness(tables: &Tables) -> (Bench, Harness) {
     let mut bench = Bench::new();
     bench.writers.ip4.objects.set(0, 0).unwrap();
@@ -45,14 +45,14 @@ fn harness(tables: &Tables) -> (Bench, Harness) {
     (bench, h)
 }
 
-/// Forwarding kinds of features, and their nodes.
+/// Forwarding kinds of features, with their nodes.
 const KINDS: [(u8, &str); 2] = [(0, "tunnel"), (239, "translation")];
 
-/// The objects of the paths, for the one route with several paths.
+/// The objects of the paths of the one route that has several.
 const WAYS: [Object; 4] =
     [Object::Adjacency(9), Object::Glean(8), Object::Drop, Object::Report(Cause::Prohibited)];
 
-/// The assignment of its flows to paths.
+/// The layout that assigns flows to the paths [`WAYS`].
 fn layout() -> Layout {
     let way = |interface| (Path::Attached(interface), 1 + u64::from(interface));
     Layout::new(&[0, 1, 2, 3].map(way))
@@ -70,8 +70,8 @@ fn send(h: &mut Harness, to: &[(u16, Ipv4Addr)]) -> Vec<Out> {
     out
 }
 
-/// Expected result of a packet: the node or reason, and the forwarding index and transmit interface where
-/// they matter.
+/// Expected result for a packet: the node or the drop reason, then the forwarding index and the transmit
+/// interface if they matter.
 type Fate = (String, Option<u32>, Option<u32>);
 
 fn fate(out: &Out) -> Fate {
@@ -84,7 +84,7 @@ fn fate(out: &Out) -> Fate {
     }
 }
 
-/// The expected result by plain search.
+/// Returns the expected result by a search through the prefixes.
 fn plain(naive: &BTreeMap<u16, (NaiveLpm<u32>, Vec<Object>)>, fib: u16, dst: Ipv4Addr) -> Fate {
     let drop = |reason: &str| (reason.to_string(), None, None);
     let mut table = fib;

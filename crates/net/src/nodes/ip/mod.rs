@@ -9,9 +9,9 @@
 //!                                              └ ip4-icmp-error
 //! ```
 //!
-//! IPv6 uses nodes with a 6 in their names, `ip6-hop-by-hop` in place of `ip4-options` and
-//! `ip6-discover-neighbor` in place of `ip4-arp`. Lookup, rewrite and reverse-path check are the same types;
-//! `ip/packet.rs` has the differences.
+//! The IPv6 nodes have a 6 in place of the 4 in their names, except `ip6-hop-by-hop` (in place of
+//! `ip4-options`) and `ip6-discover-neighbor` (in place of `ip4-arp`). Lookup, rewrite and reverse-path check
+//! are the same types for both families; `ip/packet.rs` has the differences.
 
 mod fragment;
 mod input;
@@ -40,7 +40,7 @@ use crate::tables::Tables;
 /// Adds the nodes and arcs of this feature.
 ///
 /// # Errors
-/// If the main thread cannot reach more nodes.
+/// If there are too many nodes that the main thread can send packets to.
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let tables = t.clone();
     b.frame(move |_| Ok(input::Ip4Input::new(&tables)));
@@ -62,7 +62,7 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     install_family::<Ipv6Addr>(b, t, hooks)
 }
 
-/// Adds the nodes and arcs of one family that the other family has, too.
+/// Adds the nodes and arcs that exist for both families, for the family `A`.
 fn install_family<A: fragment::Cut>(
     b: &mut Builder,
     t: &Tables,

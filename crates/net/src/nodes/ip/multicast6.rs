@@ -1,7 +1,7 @@
-//! `ip6-multicast`: multicast packets. Link-scope groups that this router has joined are for itself. All
-//! others are dropped, because there are no multicast routes.
+//! `ip6-multicast`: handles multicast packets. Those to groups with link scope that this router has joined
+//! are for this router. All others are dropped, because there are no multicast routes.
 //!
-//! All solicited-node groups are accepted; the message itself names the address.
+//! Packets to any solicited-node group are accepted, because the message says which address is solicited.
 
 use buf::Packet;
 use graph::{Cx, PacketNode, Verdict, edges, reasons};

@@ -1,10 +1,10 @@
-//! `ip4-options`: packets with IPv4 options (RFC 1812 sections 4.2.2.1 and 5.3.13).
+//! `ip4-options`: handles packets with IPv4 options (RFC 1812 sections 4.2.2.1 and 5.3.13).
 //!
-//! Record route and timestamp options get the address of the transmit interface, which is looked up at this
-//! point, before the features of the arcs. In a packet for the router itself, they get its destination address.
-//! Packets with a source route are dropped and reported: that is the default of RFC 7126 sections 4.3 and
-//! 4.4, against RFC 1812. Router alerts go to the node registered for the packet's protocol. All other
-//! options pass unchanged.
+//! Writes the address of the transmit interface into record route and timestamp options. It finds that
+//! interface by a lookup at this point, before the features of the arcs. In a packet for the router itself,
+//! it writes the packet's destination address. It drops packets with a source route and reports them to their
+//! source, which is the default of RFC 7126 sections 4.3 and 4.4, but not of RFC 1812. It sends router alerts
+//! to the node that registered for the packet's protocol. All other options pass unchanged.
 
 use std::net::Ipv4Addr;
 
@@ -23,7 +23,8 @@ use crate::ip::{Cause, Forwarding, Object, UtcClock};
 
 edges! { pub enum Next { Lookup = "ip4-unicast", Multicast = "ip4-multicast", Report = "ip4-icmp-error" } }
 
-/// The relevant options of a packet: start and end in the list, or only whether the option occurs.
+/// The options of a packet that this node handles. For record route and timestamp, start and end in the list
+/// of options; for the others, whether they occur.
 #[derive(Default)]
 struct Found {
     record: Option<(usize, usize)>,
@@ -33,10 +34,11 @@ struct Found {
 }
 
 impl Found {
-    /// Searches a list of options.
+    /// Finds the options in the list `list`.
     ///
     /// # Errors
-    /// The offset of the faulty byte: an invalid length, or a second option of a kind that may occur only once.
+    /// The offset of the faulty byte: an invalid length, or the start of the second option of a kind that may
+    /// occur only once.
     fn among(list: &[u8]) -> Result<Found, usize> {
         let mut found = Found::default();
         for option in Options::of(list) {
@@ -97,10 +99,10 @@ impl Ip4Options {
         Verdict::Next(if ipv4::is_multicast(dst) { Next::Multicast } else { Next::Lookup })
     }
 
-    /// Writes this router's address and the time into the options.
+    /// Writes this router's address and the time into the options that were found.
     ///
     /// # Errors
-    /// The offset of the faulty byte in the list.
+    /// The offset of the faulty byte in the list of options.
     fn write(&self, cx: &Cx<'_>, p: &mut Packet<'_>, found: &Found) -> Result<(), usize> {
         let (own, fib) = (self.tables.own.get(cx.guard), p.fib());
         let Some(address) = self.address(cx.guard, p) else { return Ok(()) };
@@ -121,8 +123,9 @@ impl Ip4Options {
         Ok(())
     }
 
-    /// Returns this router's address for a packet: its destination if that is the router's own, else the
-    /// transmit interface's address, else any. `None` if the packet is not forwarded.
+    /// Returns the address of this router to write into a packet: the destination if it is an address of this
+    /// router, otherwise the transmit interface's address, otherwise any address of the VRF. `None` if the
+    /// packet is not forwarded.
     fn address(&self, guard: &Guard, p: &mut Packet<'_>) -> Option<Ipv4Addr> {
         let (own, fib, dst) = (self.tables.own.get(guard), p.fib(), p.peek::<Ipv4Header>().dst_u32());
         if own.contains(fib, dst) {
@@ -150,7 +153,7 @@ fn report(p: &mut Packet<'_>, cause: Cause) -> Verdict<Next, NoReason> {
     Verdict::Next(Next::Report)
 }
 
-/// Reports an error at this byte of the options.
+/// Returns the verdict that reports a fault at offset `at` of the options to the packet's source.
 fn wrong(p: &mut Packet<'_>, at: usize) -> Verdict<Next, NoReason> {
     report(p, Cause::ParameterProblem((Ipv4Header::LEN + at) as u16))
 }

@@ -1,8 +1,8 @@
-//! `ip6-hop-by-hop`: packets with options for every router on the path (RFC 8200 section 4.3).
+//! `ip6-hop-by-hop`: handles packets with options for every router on the path (RFC 8200 section 4.3).
 //!
-//! Router alerts go to the node registered for the packet's protocol. No other option is supported; the
-//! option's type decides the packet's fate. The options of a header are processed up to a limit (RFC 8504
-//! section 5.3).
+//! Router alerts go to the node that registered for the packet's protocol. No other option is supported; an
+//! option's type says whether the packet is still forwarded. A header with too many options is not processed
+//! to its end (RFC 8504 section 5.3).
 
 use buf::Packet;
 use graph::{Cx, PacketNode, Verdict, edges, reasons};
@@ -66,8 +66,8 @@ impl PacketNode for Ip6HopByHop {
     }
 }
 
-/// Returns the cause to report for a fault in the options of the header at offset `at`. `None`: drop without
-/// a report (RFC 8200 section 4.2).
+/// Returns the cause to report for a fault in the options of the header at offset `at`; `None` to drop the
+/// packet without a report (RFC 8200 section 4.2). `to_group`: the packet's destination is multicast.
 pub(super) fn cause(fault: OptionFault, at: usize, to_group: bool) -> Option<Cause> {
     // The bounds in `wire::extension` keep this within 16 bits.
     let place = |in_header: usize| (at + in_header) as u16;

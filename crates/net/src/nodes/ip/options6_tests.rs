@@ -16,7 +16,7 @@ use crate::testing::Bench;
 const HOST: &str = "2001:db8::9";
 const FAR: &str = "2001:db8:1::1";
 const GROUP: &str = "ff02::16";
-/// The protocol whose packets with a router alert go to a node of this test.
+/// A protocol for whose router alerts a node of this test registers.
 const TAKEN: u8 = 46;
 
 fn harness() -> (Bench, Harness) {
@@ -156,7 +156,7 @@ fn truncated_headers_are_dropped() {
 }
 
 proptest! {
-    /// For any options the node returns a valid result.
+    /// For any options, the node returns a valid result.
     #[test]
     fn any_options(options in prop::collection::vec(any::<u8>(), 0..400), next: u8, units: Option<u8>, group: bool) {
         let dst = if group { GROUP } else { FAR };

@@ -16,18 +16,19 @@ use crate::ip::{Cause, Fibs, Object, Prefix4};
 use crate::testing::{Bench, checksum};
 
 const SRC: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
-/// The router's address on the receive side.
+/// The router's address on the receive interface.
 const NEAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-/// The router's address on the transmit side.
+/// The router's address on the transmit interface.
 const OUT: Ipv4Addr = Ipv4Addr::new(10, 0, 9, 1);
-/// Destinations over an adjacency, on the link itself, and without a route.
+/// Three destinations: reached over an adjacency (`FAR`), on a connected network (`LINK`), and without a
+/// route.
 const FAR: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 const LINK: Ipv4Addr = Ipv4Addr::new(10, 0, 9, 77);
 const NOWHERE: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 1);
-/// The protocol whose packets with a router alert go to a node of this test.
+/// A protocol for whose router alerts a node of this test registers.
 const TAKEN: u8 = 46;
 
-/// The nodes and their tables, which last as long as the first two values.
+/// Creates the nodes and their tables, which exist as long as the first two returned values.
 fn harness() -> (Bench, Dir24Writer, Harness) {
     let mut bench = Bench::new();
     bench.interface(0, Some(NEAR));
@@ -69,7 +70,7 @@ fn send(packet: &PacketBuilder) -> Out {
     out.remove(0)
 }
 
-/// Returns the next node of a packet with these options, and its options afterwards.
+/// Sends a packet with these options. Returns its next node, and its options after the node.
 fn through(dst: Ipv4Addr, options: &[u8]) -> (String, Vec<u8>) {
     let out = send(&packet(dst, options));
     let end = usize::from(out.bytes[0] & 15) * 4;
@@ -176,8 +177,8 @@ fn rfc2113_router_alerts_go_to_the_registered_node() {
 }
 
 proptest! {
-    /// With any options a packet is forwarded with its length unchanged, or reported. Only records and
-    /// timestamps change.
+    /// For any options, a packet is forwarded with its length unchanged, or reported. Only record route and
+    /// timestamp options change.
     #[test]
     fn any_options_are_handled(options in prop::collection::vec(any::<u8>(), 4..41), kind in 0usize..5) {
         let mut options = options;

@@ -1,11 +1,10 @@
 //! `ip4-rewrite` and `ip6-rewrite`: decrement the TTL, check the MTU, write the link header, and count the
 //! adjacency.
 //!
-//! A packet larger than the MTU is fragmented here; its fragments leave before the packets received after it.
-//! A packet that must not be fragmented is reported to its source (RFC 1812 section 4.2.2.7, RFC 1191). If
-//! segmentation is still pending: a TCP packet that may be fragmented gets smaller segments instead; a UDP
-//! packet is cut into its datagrams, and these into fragments. For IPv6, only the router's own packets are
-//! fragmented and all others reported (RFC 8200 section 5).
+//! A packet larger than the MTU is fragmented here; its fragments leave before the packets received after it. If fragmentation is not
+//! allowed, the packet is reported to its source (RFC 1812 section 4.2.2.7, RFC 1191). For IPv6, only the router's own packets are
+//! fragmented; all others are reported (RFC 8200 section 5). A TCP packet with pending segmentation gets smaller segments instead, if it
+//! may be fragmented. A UDP packet with pending segmentation is cut into its datagrams, and the datagrams into fragments.
 
 use std::io;
 use std::marker::PhantomData;
@@ -22,7 +21,7 @@ use infra::class_a::SlotReader;
 use infra::counters::Lane;
 
 edges! {
-    /// The edges, with the names of the IPv4 nodes; for IPv6 see [`FrameNode::EDGES`].
+    /// The edges, named after the IPv4 nodes. The IPv6 nodes are in [`FrameNode::EDGES`].
     pub enum Next {
         Output = "ip4-output",
         Resolve = "ip4-arp",
@@ -57,7 +56,7 @@ impl From<Fault> for Reason {
 pub struct Rewrite<A: Packets> {
     adjacencies: SlotReader<Adjacency>,
     counters: Lane<2>,
-    /// The segments and fragments of a packet. Empty between two packets.
+    /// The segments and fragments of the current packet; both are empty between packets.
     segments: Box<Frame>,
     fragments: Box<Frame>,
     ids: Ids,
@@ -111,7 +110,7 @@ impl<A: Cut> FrameNode for Rewrite<A> {
         }
     }
 
-    /// Cuts a packet into fragments, after segmentation if that is pending.
+    /// Segments a packet if that is pending, and cuts the packet or its segments into fragments.
     fn held(&mut self, cx: &mut Cx<'_>, mut held: Held, out: &mut Out<'_, Next, Reason>) {
         let Rewrite { adjacencies, counters, segments, fragments, ids, .. } = self;
         let p = held.packet();
@@ -132,7 +131,7 @@ impl<A: Cut> FrameNode for Rewrite<A> {
     }
 }
 
-/// The output of one packet's pieces.
+/// What is needed to send the fragments of one packet.
 struct Way<'a> {
     mtu: u16,
     rewrite: &'a LinkHeader,
@@ -161,7 +160,7 @@ impl Way<'_> {
     }
 }
 
-/// Flags of packets that need more than a new link header.
+/// Packets with any of these flags need more than a TTL decrement and a new link header.
 const UNUSUAL: Flags = Flags::CHAINED
     .or(Flags::LOCAL_ORIGIN)
     .or(Flags::L2_BROADCAST)
@@ -169,10 +168,10 @@ const UNUSUAL: Flags = Flags::CHAINED
     .or(Flags::CSUM_PARTIAL)
     .or(Flags::GSO);
 
-/// Prepares an unusual packet for its link header: it is large, the router's own, or has pending offloads.
+/// Prepares an unusual packet for its link header: a large one, a link broadcast, the router's own, or one with pending offloads.
 ///
 /// # Errors
-/// The verdict for a packet that cannot be sent like this.
+/// The verdict for a packet that cannot be sent unchanged.
 #[inline(never)]
 fn unusual<A: Packets>(p: &mut Packet<'_>, mtu: u16, link_len: usize) -> Result<(), Verdict<Next, Reason>> {
     if !p.flags().any(Flags::LOCAL_ORIGIN) {
@@ -194,7 +193,7 @@ fn unusual<A: Packets>(p: &mut Packet<'_>, mtu: u16, link_len: usize) -> Result<
     Ok(())
 }
 
-/// Adjusts the offload offsets, which count from the Ethernet header: the new link header may be longer or shorter.
+/// Adjusts the offload offsets, which count from the Ethernet header, to the length of the new link header.
 #[cold]
 fn move_offload(p: &mut Packet<'_>, link_len: usize) {
     let old = u16::from(p.l2_len());

@@ -16,7 +16,8 @@ use crate::testing::{Bench, checksum};
 
 const NEXT_HOP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const MTU: u16 = 1500;
-/// Adjacencies: complete, with one tag, with two, and incomplete. Each one's interface is its number + 20.
+/// Adjacencies: complete without tags, with one tag, with two tags, and incomplete. The interface of an
+/// adjacency is its number + 20.
 const PLAIN: u32 = 0;
 const TAG: u32 = 1;
 const TWO_TAGS: u32 = 2;
@@ -54,7 +55,7 @@ fn packet(len: usize) -> PacketBuilder {
     PacketBuilder::ipv4([192, 0, 2, 9].into(), [198, 51, 100, 1].into()).udp(1, 2).frame_len(len)
 }
 
-/// Sends packets over adjacencies. They were received with an Ethernet header of 14 bytes.
+/// Sends packets over adjacencies, as if they had been received with an Ethernet header of 14 bytes.
 fn send_all(h: &mut Harness, packets: &[(u32, Vec<u8>)], flags: Flags) -> Vec<Out> {
     let whole: Vec<_> = packets.iter().map(|(_, packet)| [&[0; 14][..], packet].concat()).collect();
     h.send("ip4-rewrite", &whole, |i, p| {
@@ -65,14 +66,14 @@ fn send_all(h: &mut Harness, packets: &[(u32, Vec<u8>)], flags: Flags) -> Vec<Ou
     })
 }
 
-/// Sends a packet and expects one back.
+/// Sends a packet over an adjacency. Expects one packet as output, and returns it.
 fn send(h: &mut Harness, adjacency: u32, packet: &[u8], flags: Flags) -> Out {
     let mut out = send_all(h, &[(adjacency, packet.to_vec())], flags);
     assert_eq!(out.len(), 1);
     out.remove(0)
 }
 
-/// Returns `packet` as it appears on its next link.
+/// Returns `packet` as it should be sent on the next link: with the TTL decremented.
 fn forwarded(packet: &[u8]) -> Vec<u8> {
     let mut p = packet.to_vec();
     p[8] -= 1;
@@ -114,7 +115,7 @@ fn rfc1812_5_3_1_the_ttl_is_decremented() {
 }
 
 proptest! {
-    /// The adjusted checksum equals the computed one, with options too.
+    /// The adjusted checksum equals a recomputed one, also if the header has options.
     #[test]
     fn the_adjusted_checksum_equals_the_computed_one(ttl in 2u8.., tos: u8, id: u16, words in 0usize..11, src: u32, dst: u32) {
         let packet = PacketBuilder::ipv4(src.into(), dst.into()).ttl(ttl).tos(tos).id(id).options(&vec![1; words * 4]);
@@ -156,7 +157,8 @@ fn rfc1191_4_packets_above_the_mtu_are_reported_or_fragmented() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Packets over one adjacency leave in the order of arrival, whole or in pieces, for any vector.
+    /// For any vector, packets over one adjacency leave in the order of arrival, whether they are fragmented
+    /// or not.
     #[test]
     fn fragmentation_keeps_the_order_of_packets(
         sent in prop::collection::vec((PLAIN..INCOMPLETE, prop_oneof![3 => 60usize..1500, 1 => 1501usize..5000], 1u8..5, any::<bool>()), 1..300),
@@ -201,7 +203,7 @@ fn pieces_of_large(h: &mut Harness, adjacency: u32, size: u16, dont_fragment: bo
     })
 }
 
-/// Sends a packet like [`pieces_of_large`], and expects one packet back.
+/// Sends a packet like [`pieces_of_large`]. Expects one packet as output, and returns it.
 fn send_large(h: &mut Harness, adjacency: u32, size: u16, dont_fragment: bool) -> Out {
     let mut out = pieces_of_large(h, adjacency, size, dont_fragment);
     assert_eq!(out.len(), 1);

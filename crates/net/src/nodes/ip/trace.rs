@@ -1,4 +1,4 @@
-//! Texts that the nodes for both families add to a trace.
+//! Trace texts of the nodes that both families have.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use graph::trace::Entry;
 
 use crate::ip::Packets;
 
-/// Describes a lookup: the VRF's ID and the result.
+/// Describes a lookup: the VRF's index and the resulting forwarding index.
 pub fn lookup<A: Packets>(e: &Entry, text: &mut String) {
     if let Some(s) = e.after {
         let _ = write!(text, "fib {} fwd-idx {}", e.vrf, s.fwd);
@@ -18,8 +18,8 @@ pub fn lookup<A: Packets>(e: &Entry, text: &mut String) {
     A::TRACE(e, text);
 }
 
-/// Describes a rewrite: the adjacency's interface and the packet as it will be sent. A packet that takes another path
-/// is shown as received.
+/// Describes a rewrite: the adjacency's interface and the packet as it will be sent. If the packet was not rewritten, it is shown as
+/// received.
 pub fn rewrite<A: Packets>(e: &Entry, text: &mut String) {
     match (e.before, e.after) {
         (Some(before), Some(after)) if after.offset < before.offset => {

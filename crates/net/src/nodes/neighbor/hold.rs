@@ -1,12 +1,12 @@
 //! `ip4-arp` and `ip6-discover-neighbor`: hold packets while the Ethernet address of their next hop is
-//! unknown, and request it from the main thread.
+//! unknown, and ask the main thread to resolve the next hop.
 //!
-//! Input: the transmit interface is set; the forwarding index is an adjacency without a link header, or
-//! [`GLEAN`]; the packet starts at its network header, with the TTL not decremented yet. If the next hop has
-//! recently failed to answer, its packets are reported immediately.
+//! A packet must arrive with its transmit interface set, and with an adjacency without a link header or
+//! [`GLEAN`] as its forwarding index. It must start at its network header, with the TTL not decremented yet.
+//! If its next hop has recently failed to answer, it is reported to its source immediately.
 //!
-//! A packet is held once. If it returns although its next hop was resolved, it is dropped, and no request is
-//! sent for the next hop for a while. Otherwise it could loop.
+//! A packet is held only once, since it could loop otherwise. If a packet returns to this node although its
+//! next hop was resolved, it is dropped, and the node does not ask for this next hop again for a while.
 
 use buf::{Flags, Frame, Held, Packet};
 use graph::{Cx, FrameNode, Out, PuntReason, Verdict, edges, reasons};
@@ -21,7 +21,7 @@ use crate::neighbor;
 use crate::waiting::{NextHop, Refused, Shared};
 
 edges! {
-    /// The edges, with the names of the IPv4 nodes; for IPv6 see [`FrameNode::EDGES`].
+    /// The edges, named after the IPv4 nodes. The IPv6 nodes are in [`FrameNode::EDGES`].
     pub enum Next { Punt = "error-punt", Report = "ip4-icmp-error" }
 }
 reasons! {
@@ -72,7 +72,7 @@ impl<A: Packets> Hold<A> {
         Some((p.tx_if(), next_hop))
     }
 
-    /// Returns a packet that asks the main thread to resolve a next hop; `None` if no buffer is free.
+    /// Returns a message that asks the main thread to resolve a next hop; `None` if no buffer is free.
     fn ask(&self, cx: &mut Cx<'_>, (interface, next_hop): NextHop<A>) -> Option<Held> {
         let mut ask = Held::alloc(cx.bufs)?;
         let mut p = ask.packet();

@@ -1,4 +1,4 @@
-//! `arp-input`: checks ARP packets (RFC 826), and punts those relevant to this router to the main thread.
+//! `arp-input`: checks ARP packets (RFC 826), and punts those that matter to this router to the main thread.
 
 use std::fmt::Write;
 
@@ -32,7 +32,7 @@ reasons! {
     }
 }
 
-/// Punt reasons of ARP packets. They are separate so that a flood of one kind does not block the others.
+/// Punt reasons of ARP packets. There are several so that a flood of one kind does not block the others.
 #[derive(Clone, Copy)]
 pub struct Punts {
     /// Requests for an address of this router.
@@ -64,8 +64,8 @@ impl ArpInput {
         }
     }
 
-    /// True if the sender is a neighbor in use whose Ethernet address has changed: RFC 826 requires an update of
-    /// the entry, whatever the target address is.
+    /// True if the sender is a resolved neighbor whose Ethernet address differs from the known one. RFC 826
+    /// then requires an update of the entry, whatever the target address is.
     fn is_news(&self, cx: &Cx<'_>, rx_if: u32, fib: u16, sender: u32, mac: Mac) -> bool {
         let Some(table) = self.fibs.get(cx.guard).get(fib) else { return false };
         let found = Object::adjacency(self.objects.get(table.lookup(sender)));

@@ -19,18 +19,20 @@ use crate::neighbor::Family;
 use crate::router::{Hooks, PuntHandler, Router};
 use crate::tables::Tables;
 
-/// Requests for next hops per second that one worker passes to the main thread: more than it has slots for next
-/// hops.
+/// Maximum number of next hops per second that one worker asks the main thread to resolve. It is larger than
+/// the number of next hops for which a worker can hold packets.
 const ASK_RATE: u32 = 20_000;
-/// ARP requests, and ARP replies, per second that one worker passes to the main thread.
+/// Maximum number of ARP requests per second that one worker passes to the main thread; the same for ARP
+/// replies.
 const ARP_RATE: u32 = 5_000;
-/// Claims of this router's addresses per second that one worker passes to the main thread.
+/// Maximum number of packets per second that one worker passes to the main thread because another station
+/// claims an address of this router.
 pub(crate) const CONFLICT_RATE: u32 = 10;
 
 /// Adds the nodes of this feature.
 ///
 /// # Errors
-/// If the main thread cannot reach more nodes.
+/// If there are too many nodes that the main thread can send packets to.
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let punts = input::Punts {
         request: hooks.punt(b, "arp-request", ARP_RATE, Router::punted_arp),
@@ -45,7 +47,8 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     hooks.inject(b, "interface-output")
 }
 
-/// Adds a family's nodes for packets that wait for their next hop.
+/// Adds a family's nodes that hold and release packets for unresolved next hops. `asked` handles their
+/// requests.
 fn waiting<A: Family>(
     b: &mut Builder,
     t: &Tables,

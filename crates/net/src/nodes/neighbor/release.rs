@@ -1,5 +1,5 @@
-//! `arp-release` and `nd-release`: receive the main thread's result for a next hop, and release its waiting
-//! packets.
+//! `arp-release` and `nd-release`: receive the main thread's result for a next hop, and release the packets
+//! that wait for it.
 
 use buf::{Flags, Frame};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
@@ -10,7 +10,7 @@ use crate::neighbor::{Outcome, Release};
 use crate::waiting::Shared;
 
 edges! {
-    /// The edges, with the names of the IPv4 nodes; for IPv6 see [`FrameNode::EDGES`].
+    /// The edges, named after the IPv4 nodes. The IPv6 nodes are in [`FrameNode::EDGES`].
     pub enum Next { Lookup = "ip4-lookup", Report = "ip4-icmp-error" }
 }
 reasons! {

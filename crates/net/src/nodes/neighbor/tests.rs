@@ -1,4 +1,4 @@
-//! The nodes `arp-input`, `ip4-arp` and `arp-release`.
+//! Tests of the nodes `arp-input`, `ip4-arp` and `arp-release`.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 3);
 const PEER_MAC: Mac = Mac([2, 0, 0, 0, 9, 2]);
 const OWN_MAC: Mac = Mac([2, 0, 0, 0, 0, 0]);
 
-/// The nodes, with an interface 0 in VRF 3 that has the address `OWN`.
+/// Creates the nodes, and an interface 0 in VRF 3 with the address `OWN`.
 fn harness() -> (Bench, Harness) {
     let mut bench = Bench::new();
     assert_eq!(bench.interface(3, Some(OWN)), 0);
@@ -42,7 +42,7 @@ fn arp_in(h: &mut Harness, packet: &[u8]) -> Out {
     out.remove(0)
 }
 
-/// Returns the packets that came out at `node`.
+/// Returns the packets that were sent to `node`.
 fn at<'o>(out: &'o [Out], node: &str) -> Vec<&'o Out> {
     out.iter().filter(|o| o.node == node).collect()
 }
@@ -162,7 +162,7 @@ fn the_main_thread_is_asked_to_resolve_once_a_second() {
     assert_eq!(asked, [0, 10, 20]);
 }
 
-/// As if `clear ip neighbors` followed each answer.
+/// Each answer is followed by a lost adjacency, as after `clear ip neighbors`.
 #[test]
 fn a_lost_next_hop_is_requested_again_at_once() {
     let (_bench, mut h) = harness();
