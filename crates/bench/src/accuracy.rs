@@ -6,7 +6,8 @@ use buf::Pool;
 use wire::Mac;
 
 use crate::cable::cable;
-use crate::engine::run::{Direction, Engine, Limits, Port};
+use crate::engine::limits::Limits;
+use crate::engine::run::{Direction, Engine, Port};
 use crate::sim::{Delay, Path, link};
 use crate::stats::latency::Ranked as _;
 use crate::traffic::{Ends, builtin};

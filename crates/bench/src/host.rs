@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::time::Duration;
 
 /// Ticks per second in `/proc`. The same on all machines, whatever the kernel's own tick rate (proc(5), USER_HZ).
 pub const TICKS: f64 = 100.0;
@@ -80,6 +81,16 @@ impl Times {
     }
 }
 
+/// Returns how long the calling thread has been ready to run without a processor. `None` if the kernel does not count it.
+pub fn waited() -> Option<Duration> {
+    waited_of(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
+}
+
+/// Parses `/proc/PID/schedstat`: nanoseconds run, nanoseconds waited, and time slices (Documentation/scheduler/sched-stats.rst).
+fn waited_of(schedstat: &str) -> Option<Duration> {
+    schedstat.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
+}
+
 /// Processor time used by a process or a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
@@ -141,6 +152,12 @@ mod tests {
         assert_eq!(a.map(|a| b.busy_since(a)), Some(0.55));
         assert_eq!(b.stolen_since(b), 0.0);
         assert_eq!(Times::parse("cpu 1 2 3\n"), None);
+    }
+
+    #[test]
+    fn waiting_for_a_processor_is_the_second_number() {
+        assert_eq!(waited_of("4000 68813 1\n"), Some(Duration::from_nanos(68_813)));
+        assert_eq!(waited_of("4000"), None);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::run::Left;
 use super::{Campaign, Cell, Disorder, Key, Procedure, Results, Test};
 use crate::dut::{Dut, Networks, Which};
 use crate::energy::Meters;
+use crate::engine::limits::Absence;
 use crate::engine::run::{Direction, Engine};
 use crate::search::Valid;
 use crate::search::profile::Profile;
@@ -240,8 +241,10 @@ impl Setup<'_> {
             0 => None,
             n => Some(self.sessions(n, &mut directions, case.key.bidirectional, traffic.seed)?),
         };
-        let engine =
-            Engine::new(bed.ports()?, directions, self.pool, bed.limits(), waits.residual, traffic.seed);
+        let limits = self.campaign.validity.over(bed.limits());
+        let mut engine =
+            Engine::new(bed.ports()?, directions, self.pool, limits, waits.residual, traffic.seed);
+        engine.set_hops(bed.hops);
         Ok(Recorded {
             engine,
             dut,
@@ -258,6 +261,7 @@ impl Setup<'_> {
             last: None,
             strain: Strain::default(),
             disorder: Disorder::default(),
+            absence: Absence::default(),
         })
     }
 }

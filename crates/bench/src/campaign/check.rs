@@ -10,6 +10,9 @@ use crate::sessions;
 use crate::testbed;
 use crate::traffic::{BUILTIN, MOST_NETWORKS};
 
+/// Maximum number of repetitions of a measurement.
+const MOST_REPETITIONS: u32 = 10_000;
+
 impl Campaign {
     /// Checks everything that does not depend on the machine.
     ///
@@ -23,7 +26,8 @@ impl Campaign {
         let seconds = |s: f64| (0.01..=86_400.0).contains(&s);
         let why = "trial-seconds: must be from 0.01 to 86400";
         ensure(self.trial_seconds.is_none_or(seconds), why)?;
-        ensure(self.repetitions != Some(0), "repetitions: must be at least 1")?;
+        let why = format!("repetitions: must be from 1 to {MOST_REPETITIONS}");
+        ensure(self.repetitions.is_none_or(|n| (1..=MOST_REPETITIONS).contains(&n)), &why)?;
         let soak = self.soak;
         let why =
             "soak: the key each must be at least 0.01, and the key seconds must be from that value to 86400";
@@ -34,6 +38,7 @@ impl Campaign {
         ensure(!self.latency_at.is_empty() && self.latency_at.iter().all(share), why)?;
         let why = format!("most-sessions: must be at most {}", sessions::MOST);
         ensure(self.most_sessions <= sessions::MOST, &why)?;
+        self.validity.check().map_err(|e| Fault(format!("validity: {e}")))?;
         self.check_procedures()?;
         for (n, meter) in self.meters.iter().enumerate() {
             meter.check().map_err(|e| Fault(format!("meter {}: {e}", n + 1)))?;

@@ -19,6 +19,7 @@ mod results;
 mod run;
 mod seconds;
 mod trial;
+mod validity;
 
 use std::fmt;
 use std::time::Duration;
@@ -39,6 +40,7 @@ pub use results::{
 pub use run::{head, run};
 pub use seconds::{Seconds, WaitsSpec};
 pub use trial::{Flow, Trial};
+pub use validity::ValiditySpec;
 
 use crate::dut;
 use crate::energy;
@@ -65,6 +67,9 @@ pub struct Campaign {
     /// Waits of a trial; each one given overrides the profile.
     #[serde(default)]
     pub waits: WaitsSpec,
+    /// Limits of a valid trial; each one given overrides the testbed's.
+    #[serde(default, skip_serializing_if = "ValiditySpec::is_empty")]
+    pub validity: ValiditySpec,
     /// Procedures to run, in this order.
     #[serde(default = "usual")]
     pub procedures: Vec<Procedure>,

@@ -11,6 +11,7 @@ use super::results::{Delays, Disorder, Key, Metered, Usage};
 use super::trial::{Flow, Trial};
 use crate::dut::Dut;
 use crate::energy::{self, Measured, Meters, Work};
+use crate::engine::limits::Absence;
 use crate::engine::run::{Engine, Report};
 use crate::engine::stamp::Stamp;
 use crate::host::Times;
@@ -50,6 +51,8 @@ pub(super) struct Recorded<'a> {
     pub strain: Strain,
     /// Duplicated, reordered and misdirected frames of the current procedure.
     pub disorder: Disorder,
+    /// Longest absences of the tester in the valid trials of the current procedure.
+    pub absence: Absence,
 }
 
 /// Load of the tester in the trials of a procedure, to compare it later with the tester's maximum rate.
@@ -134,10 +137,14 @@ impl Recorded<'_> {
                 astray: report.astray,
                 foreign: report.foreign,
                 asked: report.asked,
+                absence: Some(report.absence),
                 delays,
                 usage: Usage { seconds, busy, dut_busy, meters },
             };
             self.disorder.note(&trial);
+            if trial.outcome.is_valid() {
+                self.absence.include(&report.absence);
+            }
             self.keeper.trial(&trial)?;
             trials.push(trial);
         }
@@ -190,7 +197,9 @@ impl Recorded<'_> {
                 received: f.tally.received,
                 duplicated: f.tally.duplicated,
                 reordered: f.tally.reordered,
+                damaged: f.tally.damaged,
                 lag: f.lag,
+                behind: Some(f.behind),
                 fastest: f.fastest,
                 late: f.late,
                 last_lost: f.last_lost,

@@ -1,5 +1,7 @@
 //! Results of a campaign: one document, from which reports and comparisons are made.
 
+use crate::engine::limits::Absence;
+use crate::engine::receiver::Damaged;
 use serde::{Deserialize, Serialize};
 
 use super::Campaign;
@@ -152,9 +154,12 @@ pub struct Measurement {
     /// Invalid trials that were repeated; the result does not include them.
     #[serde(default)]
     pub repeated: u64,
-    /// Frames that arrived duplicated, reordered or on the wrong port.
+    /// Frames that arrived duplicated, reordered, damaged or on the wrong port.
     #[serde(default)]
     pub disorder: Disorder,
+    /// Longest absences of the tester in the valid trials; `None` in results stored before they were measured.
+    #[serde(default)]
+    pub absence: Option<Absence>,
     /// Increase of the router's counters during the procedure, as names and values.
     pub counters: Vec<(String, String)>,
 }
@@ -166,7 +171,7 @@ impl Measurement {
     }
 }
 
-/// Duplicated, reordered and misdirected frames of all trials of a procedure, repeated trials included.
+/// Duplicated, reordered, damaged and misdirected frames of all trials of a procedure, repeated trials included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disorder {
     /// Distinct frames received.
@@ -175,6 +180,9 @@ pub struct Disorder {
     pub duplicated: u64,
     /// Frames that arrived after one that was sent later (RFC 4737 section 3.3).
     pub reordered: u64,
+    /// Frames that arrived damaged, which are not received.
+    #[serde(default)]
+    pub damaged: Damaged,
     /// Frames that arrived on the wrong port.
     pub astray: u64,
 }
@@ -186,12 +194,13 @@ impl Disorder {
         self.received += sum(|flow| flow.received);
         self.duplicated += sum(|flow| flow.duplicated);
         self.reordered += sum(|flow| flow.reordered);
+        trial.flows.iter().for_each(|flow| self.damaged.add(&flow.damaged));
         self.astray += trial.astray;
     }
 
-    /// True if no frame was duplicated, reordered or misdirected.
+    /// True if no frame was duplicated, reordered, damaged or misdirected.
     pub fn is_none(&self) -> bool {
-        self.duplicated + self.reordered + self.astray == 0
+        self.duplicated + self.reordered + self.damaged.all() + self.astray == 0
     }
 }
 

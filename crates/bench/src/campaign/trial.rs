@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::procedure::Procedure;
 use super::results::{Delays, Key, Usage};
+use crate::engine::limits::Absence;
+use crate::engine::receiver::Damaged;
 use crate::trial::Outcome;
 
 /// A trial of a campaign. All trials are stored, including invalid ones that were repeated.
@@ -29,6 +31,9 @@ pub struct Trial {
     /// behind that port. The tester answered them.
     #[serde(default)]
     pub asked: Vec<u64>,
+    /// Absences of the tester; `None` in trials stored before they were measured.
+    #[serde(default)]
+    pub absence: Option<Absence>,
     /// Delays of the time-stamped frames of all flows.
     pub delays: Option<Delays>,
     /// Processor time and energy.
@@ -56,8 +61,14 @@ pub struct Flow {
     pub duplicated: u64,
     /// Frames that arrived after one that was sent later (RFC 4737 section 3.3).
     pub reordered: u64,
-    /// Largest number of frames that were overdue at one time.
+    /// Frames that arrived damaged, which are not received.
+    #[serde(default)]
+    pub damaged: Damaged,
+    /// Largest number of frames that were overdue at the same time.
     pub lag: u64,
+    /// Longest time in seconds that a frame left after it was due; `None` in trials stored before this was measured.
+    #[serde(default)]
+    pub behind: Option<f64>,
     /// Peak sending rate over at most 10 ms or 256 frames, as a multiple of the intended rate.
     pub fastest: f64,
     /// Actual sending time as a multiple of the intended time.

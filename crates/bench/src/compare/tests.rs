@@ -69,6 +69,7 @@ fn measured(found: Found) -> Measurement {
         limited_by_tester: false,
         repeated: 0,
         disorder: Disorder::default(),
+        absence: None,
         counters: Vec::new(),
     }
 }

@@ -175,7 +175,7 @@ pub struct Started {
 /// Returns an error if the testbed has too few cores, the cores do not support the clock, or the router does not start. In the last case
 /// the error includes the router's output.
 pub fn start(spec: &Spec, bed: &mut Bed) -> Result<Started, Failure> {
-    bed.bridged = spec.is_bridge();
+    (bed.bridged, bed.hops) = (spec.is_bridge(), spec.hops());
     let cores = cores::of(spec, bed.kind(), &bed.cores)?;
     bed.steer(&cores)?;
     let clock = spec.clock_mhz.map(|mhz| Clock::set(mhz, &cores, Path::new(clock::CPUS))).transpose()?;

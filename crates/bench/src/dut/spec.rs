@@ -69,6 +69,9 @@ pub struct Table {
     /// `command`: true for a router that forwards by Ethernet addresses, like a switch, without routing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bridge: Option<bool>,
+    /// `command`: number of routers on the way, each of which lowers the time to live by one; 1 by default, 0 for a bridge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hops: Option<u8>,
 }
 
 /// Kind of router.
@@ -159,6 +162,7 @@ impl Kind {
                 "counters",
                 "forget",
                 "bridge",
+                "hops",
             ],
             Kind::None => &[],
         }
@@ -207,6 +211,7 @@ impl From<Kind> for Spec {
             counters: None,
             forget: None,
             bridge: None,
+            hops: None,
         })
     }
 }
@@ -274,7 +279,12 @@ impl Spec {
         self.kind == Kind::Testpmd || self.bridge == Some(true)
     }
 
-    /// True if the tester can restart the router in a trial.
+    /// Returns the number of routers on the way, each of which lowers the time to live by one.
+    pub fn hops(&self) -> u8 {
+        self.hops.unwrap_or(u8::from(!self.is_bridge() && self.kind != Kind::None))
+    }
+
+    /// True if the tester can restart it in a trial.
     pub fn can_restart(&self) -> bool {
         self.kind == Kind::Volley || self.restart.is_some()
     }

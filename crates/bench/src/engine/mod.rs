@@ -1,6 +1,8 @@
 //! Runs trials: senders send frames by a schedule, and receivers count every frame.
 
+pub mod check;
 pub mod host;
+pub mod limits;
 pub mod receiver;
 pub mod run;
 pub mod schedule;

@@ -1,8 +1,9 @@
 //! Counts received frames for each stream.
 
 use buf::Frame;
+use serde::{Deserialize, Serialize};
 
-use super::sender::Mode;
+use super::check::{Damage, Expected};
 use super::stamp::{Place, Stamp};
 use crate::stats::Error;
 use crate::stats::ipdv::IpdvHistogram;
@@ -20,13 +21,26 @@ pub struct Receiver {
     pub foreign: u64,
     /// Number of the foreign frames at each port that were answered requests for hosts. The caller counts them.
     pub asked: Vec<u64>,
+    /// Longest time in ticks before a poll that brought frames: some of them may have waited so long.
+    pub away: u64,
+    /// Time of the last poll of each port, in ticks; 0 before the first.
+    polled: Vec<u64>,
 }
 
 /// Counts and delays of one stream.
 pub struct Account {
     /// Port that should receive the stream's frames.
     to: usize,
-    mode: Mode,
+    /// Its frames as they should arrive.
+    frames: Expected,
+    /// Position of the frame with the number `expected` in their pattern.
+    turn: usize,
+    /// Number of frames that a flood repeats; 0 if frames have their own numbers and times.
+    cycle: u64,
+    /// First number of the flood's current repetition.
+    round: u64,
+    /// Number of frames sent so far.
+    made: u64,
     /// Nanoseconds per tick.
     ns_per_tick: f64,
     /// One bit for each frame, set when the frame was received.
@@ -50,15 +64,85 @@ pub struct Tally {
     pub duplicated: u64,
     /// Frames that arrived after one that was sent later (RFC 4737 section 3.3: Type-P-Reordered).
     pub reordered: u64,
+    /// Frames that arrived damaged. They are not received (RFC 2544 section 10).
+    pub damaged: Damaged,
     /// Frames with a delay beyond the histogram's limit of an hour, which no histogram contains.
     pub over: u64,
+}
+
+/// Counts of frames that arrived damaged, by the first damage found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Damaged {
+    /// Frames of another length than sent.
+    pub length: u64,
+    /// Frames with a wrong checksum of IPv4, UDP, TCP or ICMP.
+    pub checksum: u64,
+    /// Frames whose time to live was not lowered by one for each router.
+    pub ttl: u64,
+    /// Frames with another payload than sent, but right checksums.
+    pub payload: u64,
+}
+
+impl Damaged {
+    /// Returns the number of damaged frames.
+    pub fn all(&self) -> u64 {
+        self.length + self.checksum + self.ttl + self.payload
+    }
+
+    /// Adds the counts of `other`.
+    pub fn add(&mut self, other: &Damaged) {
+        self.length += other.length;
+        self.checksum += other.checksum;
+        self.ttl += other.ttl;
+        self.payload += other.payload;
+    }
+
+    #[cold]
+    fn note(&mut self, damage: Damage) {
+        *match damage {
+            Damage::Length => &mut self.length,
+            Damage::Checksum => &mut self.checksum,
+            Damage::Ttl => &mut self.ttl,
+            Damage::Payload => &mut self.payload,
+        } += 1;
+    }
+}
+
+/// What became of a received frame of a stream.
+enum Fate {
+    /// It counts, if only as a duplicate.
+    Counted,
+    /// It counts as damaged.
+    Damaged,
+    /// The stream has no such frame.
+    Unknown,
 }
 
 impl Receiver {
     /// Creates a receiver for these streams, which are numbered from 0 on, and for this number of ports. `signature` marks the frames of
     /// the trial.
     pub fn new(signature: u32, streams: Vec<Account>, ports: usize) -> Receiver {
-        Receiver { signature, streams, astray: 0, foreign: 0, asked: vec![0; ports] }
+        let none = vec![0; ports];
+        Receiver { signature, streams, astray: 0, foreign: 0, asked: none.clone(), away: 0, polled: none }
+    }
+
+    /// Notes a poll of `port` at `now` (ticks), and whether it brought frames.
+    #[inline(always)]
+    pub fn polled(&mut self, port: usize, now: u64, has_frames: bool) {
+        let Some(last) = self.polled.get_mut(port) else { return };
+        if has_frames && *last > 0 {
+            self.away = self.away.max(now.saturating_sub(*last));
+        }
+        *last = now;
+    }
+
+    /// Tells the streams, by number, how many frames each has sent so far.
+    #[inline(always)]
+    pub fn sent(&mut self, made: impl Iterator<Item = u64>) {
+        for (account, made) in self.streams.iter_mut().zip(made) {
+            account.sent(made);
+        }
     }
 
     /// Counts the frames received on `port` at `now` (in ticks). Calls `came` with each frame of the trial and its stamp, and `other` with
@@ -73,7 +157,7 @@ impl Receiver {
         mut other: impl FnMut(&[u8]),
     ) {
         // Most frames have their stamp at the same place as the frame before.
-        let mut place = Place { at: usize::MAX, checksum: usize::MAX };
+        let mut place = Place::NONE;
         for packet in frame.packets() {
             let bytes = packet.bytes();
             let ours = |s: &Stamp| s.signature == self.signature;
@@ -84,16 +168,27 @@ impl Receiver {
             let account = stamp.and_then(|s| Some((s, self.streams.get_mut(usize::from(s.stream))?)));
             match account {
                 Some((_, account)) if account.to != port => self.astray += 1,
-                Some((stamp, account)) => match account.take(stamp, now) {
-                    true => came(stamp, bytes),
-                    false => self.foreign += 1,
+                Some((stamp, account)) => match account.take(stamp, bytes, place, now) {
+                    Fate::Counted => came(stamp, bytes),
+                    Fate::Damaged => {}
+                    Fate::Unknown => self.foreign += 1,
                 },
-                None => {
-                    self.foreign += 1;
-                    other(bytes);
-                }
+                None => match self.cut(bytes) {
+                    Some(account) => account.tally.damaged.length += 1,
+                    None => {
+                        self.foreign += 1;
+                        other(bytes);
+                    }
+                },
             }
         }
+    }
+
+    /// Returns the account of a frame that was cut within its stamp.
+    #[cold]
+    fn cut(&mut self, bytes: &[u8]) -> Option<&mut Account> {
+        let (signature, stream) = Stamp::cut(bytes)?;
+        self.streams.get_mut(usize::from(stream)).filter(|_| signature == self.signature)
     }
 
     /// Returns the account of each stream.
@@ -103,18 +198,28 @@ impl Receiver {
 }
 
 impl Account {
-    /// Creates the account of a stream of `frames` frames that port `to` should receive; `hz` is the number of ticks per second. A lost
-    /// frame counts as if its delay were `penalty_ns`.
+    /// Creates the account of a stream of `count` frames that port `to` should receive, with `hz` ticks a second. A flood repeats `cycle`
+    /// frames; 0 means that all have their own numbers and times. Lost frames count with a delay of `penalty_ns`.
     ///
     /// # Errors
     /// Returns an error if the histogram cannot be created.
-    pub fn new(to: usize, frames: u64, mode: Mode, hz: f64, penalty_ns: u64) -> Result<Account, Error> {
-        let words = if mode == Mode::Stamped { frames.div_ceil(64) } else { 0 };
+    pub fn new(
+        to: usize,
+        frames: Expected,
+        count: u64,
+        cycle: u64,
+        hz: f64,
+        penalty_ns: u64,
+    ) -> Result<Account, Error> {
         Ok(Account {
             to,
-            mode,
+            frames,
+            turn: 0,
+            cycle,
+            round: 0,
+            made: 0,
             ns_per_tick: 1e9 / hz,
-            seen: vec![0; words as usize].into(),
+            seen: vec![0; count.div_ceil(64) as usize].into(),
             expected: 0,
             tally: Tally::default(),
             delays: DelayHistogram::new(penalty_ns)?,
@@ -122,32 +227,56 @@ impl Account {
         })
     }
 
-    /// Counts a frame received at `now` (in ticks). Returns false if the stream has no such frame.
+    /// Notes that `made` frames were sent so far.
     #[inline(always)]
-    fn take(&mut self, stamp: Stamp, now: u64) -> bool {
-        if self.mode == Mode::Flood {
-            self.tally.received += 1;
-            return true;
+    fn sent(&mut self, made: u64) {
+        while self.cycle > 0 && made > self.round + self.cycle {
+            self.round += self.cycle;
         }
-        let Some(word) = self.seen.get_mut((stamp.sequence / 64) as usize) else { return false };
-        let bit = 1 << (stamp.sequence % 64);
+        self.made = made;
+    }
+
+    /// Returns the number of a flood's frame, of which only the number in its repetition is known: the last such frame that was sent. That is
+    /// right if the router delays no frame by a whole repetition.
+    #[inline(always)]
+    fn number(&self, in_round: u64) -> u64 {
+        let number = self.round + in_round;
+        if number < self.made { number } else { number.wrapping_sub(self.cycle) }
+    }
+
+    /// Accounts for a frame received at `now`.
+    #[inline(always)]
+    fn take(&mut self, stamp: Stamp, bytes: &[u8], place: Place, now: u64) -> Fate {
+        let sequence = if self.cycle > 0 { self.number(stamp.sequence) } else { stamp.sequence };
+        let in_order = sequence == self.expected;
+        let turn = if in_order { self.turn } else { self.frames.turn(sequence) };
+        if let Err(damage) = self.frames.check(turn, bytes, place) {
+            self.tally.damaged.note(damage);
+            return Fate::Damaged;
+        }
+        let Some(word) = self.seen.get_mut((sequence / 64) as usize) else { return Fate::Unknown };
+        let bit = 1 << (sequence % 64);
         if *word & bit != 0 {
             self.tally.duplicated += 1;
-            return true;
+            return Fate::Counted;
         }
         *word |= bit;
         self.tally.received += 1;
-        let delay = (stamp.age(now) as f64 * self.ns_per_tick) as u64;
-        self.tally.over += u64::from(self.delays.record(delay).is_err());
-        if stamp.sequence < self.expected {
+        let mut delay = 0;
+        if self.cycle == 0 {
+            delay = (stamp.age(now) as f64 * self.ns_per_tick) as u64;
+            self.tally.over += u64::from(self.delays.record(delay).is_err());
+        }
+        if sequence < self.expected {
             self.tally.reordered += 1;
         } else {
-            if self.ipdv.is_some() {
-                self.differ(stamp.sequence - self.expected, delay);
+            if self.ipdv.is_some() && self.cycle == 0 {
+                self.differ(sequence - self.expected, delay);
             }
-            self.expected = stamp.sequence + 1;
+            self.expected = sequence + 1;
+            self.turn = self.frames.after(turn);
         }
-        true
+        Fate::Counted
     }
 
     /// Records the delay of a frame, and that `missing` frames before it did not arrive.
@@ -160,16 +289,18 @@ impl Account {
         }
     }
 
-    /// Returns the highest received sequence number; `None` if no frame has been received, or frames are not numbered.
+    /// Returns the highest received number.
     pub fn last_received(&self) -> Option<u64> {
         self.expected.checked_sub(1)
     }
 
-    /// Returns the last missing frame among the first `sent` frames. `None` if no frame is missing, or frames are not numbered.
+    /// Returns the number of the last missing frame among the first `sent`, if any is missing.
     pub fn last_missing(&self, sent: u64) -> Option<u64> {
         let sent = sent.min(self.seen.len() as u64 * 64);
-        (0..sent)
-            .rev()
-            .find(|n| self.seen.get((n / 64) as usize).is_none_or(|word| word >> (n % 64) & 1 == 0))
+        (0..sent.div_ceil(64)).rev().find_map(|n| {
+            let beyond = (n * 64 + 64).saturating_sub(sent);
+            let missing = !self.seen.get(n as usize)? & u64::MAX >> beyond;
+            (missing != 0).then(|| n * 64 + u64::from(missing.ilog2()))
+        })
     }
 }

@@ -8,6 +8,7 @@ use infra::clock::{Clock, tsc};
 use infra::hash::mix64;
 
 use super::host::Hosts;
+use super::limits::{Absence, Limits};
 use super::receiver::{Account, Receiver, Tally};
 use super::schedule::Schedule;
 use super::sender::{Mode, Sender};
@@ -83,30 +84,6 @@ pub struct Direction {
     pub flows: Vec<Flow>,
 }
 
-/// Limits beyond which a trial is invalid.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
-    /// Maximum sending time, as a multiple of the trial's duration.
-    pub late: f64,
-    /// Maximum number of frames that are overdue at one time.
-    pub lag: u64,
-    /// Maximum sending rate over 10 ms or 256 frames, as a multiple of the intended rate.
-    pub burst: f64,
-    /// Maximum share of processor time that the host may steal.
-    pub stolen: f64,
-}
-
-impl Limits {
-    /// Returns the limits for hardware ports. `ring` is the size of the smallest ring in frames: a lag of up to half the ring does not show
-    /// on the wire. `late` is siitperf's tolerance.
-    pub fn strict(ring: u64) -> Limits {
-        Limits { late: 1.00001, lag: ring / 2, burst: 1.05, stolen: 0.001 }
-    }
-
-    /// Limits for virtual links on a shared machine: 1 % late, 512 frames overdue, bursts of twice the rate, 5 % stolen.
-    pub const VIRTUAL: Limits = Limits { late: 1.01, lag: 512, burst: 2.0, stolen: 0.05 };
-}
-
 /// Report on a trial.
 pub struct Report {
     /// Reports on the flows of each direction.
@@ -117,6 +94,8 @@ pub struct Report {
     pub foreign: u64,
     /// Number of the foreign frames at each port that were requests for hosts behind that port. The tester answered them.
     pub asked: Vec<u64>,
+    /// Absences of the tester.
+    pub absence: Absence,
 }
 
 /// Report on one flow.
@@ -137,14 +116,18 @@ pub struct FlowReport {
     pub ipdv: Option<IpdvHistogram>,
     /// Scheduled sending time of the last lost frame, in seconds from the start.
     pub last_lost: Option<f64>,
-    /// Scheduled sending time of the last received frame, in seconds from the start; `None` for a flood.
+    /// Scheduled sending time of the last received frame, in seconds from the start.
     pub last_received: Option<f64>,
     /// Largest number of frames that were overdue at one time.
     pub lag: u64,
+    /// Longest time in seconds that a frame was overdue when it was sent.
+    pub behind: f64,
     /// Peak sending rate over 10 ms or 256 frames, as a multiple of the intended rate.
     pub fastest: f64,
     /// Actual sending time as a multiple of the intended time.
     pub late: f64,
+    /// Intended sending time in seconds.
+    pub wanted: f64,
 }
 
 /// The tester's ports, and the traffic that it sends through the router.
@@ -159,6 +142,7 @@ pub struct Engine {
     seed: u64,
     trials: u64,
     ipdv: bool,
+    hops: u8,
 }
 
 /// Sending state of a flow in a trial.
@@ -195,12 +179,18 @@ impl Engine {
             seed,
             trials: 0,
             ipdv: false,
+            hops: 0,
         }
     }
 
     /// Sets whether the engine records delay differences of successive frames of a flow (RFC 8219 section 7.3.2).
     pub fn record_ipdv(&mut self, on: bool) {
         self.ipdv = on;
+    }
+
+    /// Sets the number of routers on the way, each of which lowers the time to live by one. It is 0 at first: a cable or a bridge.
+    pub fn set_hops(&mut self, hops: u8) {
+        self.hops = hops;
     }
 
     /// Returns the traffic.
@@ -256,7 +246,7 @@ impl Engine {
             // Forget losses from before the trial.
             port.rx.take_lost();
         }
-        let times = Times::now();
+        let (times, waited) = (Times::now(), host::waited());
         // Set the start only now: preparing the frames took milliseconds.
         let start = tsc() + (AHEAD * hz) as u64;
         let mut sending: Vec<Sending> = sending.into_iter().map(|s| s.later(start)).collect();
@@ -267,6 +257,7 @@ impl Engine {
             for s in &mut sending {
                 s.send(&mut self.ports, &mut frame, &mut self.cache)?;
             }
+            receiver.sent(sending.iter().map(|s| s.sender.made()));
             receive(&mut self.ports, &mut receiver, &mut frame, &mut self.cache, &mut came)?;
         }
         let ended = tsc();
@@ -274,19 +265,27 @@ impl Engine {
         while tsc() < until {
             receive(&mut self.ports, &mut receiver, &mut frame, &mut self.cache, &mut came)?;
         }
-        let faults = self.faults(times);
+        let waited = waited.and_then(|before| Some(host::waited()?.saturating_sub(before)));
+        let whole_time = (tsc() - start).max(1) as f64 / hz;
+        let absence = Absence {
+            behind: sending.iter().map(|s| s.schedule.behind()).max().unwrap_or_default() as f64 / hz,
+            away: receiver.away as f64 / hz,
+            waited: waited.map(|waited| waited.as_secs_f64() / whole_time),
+        };
+        let mut faults = self.faults(times);
+        faults.extend(self.limits.of_absence(&absence, whole_time));
         // The last frame of a slow load is due long before the end.
         let took = Duration::from_nanos(self.clock.ticks_to_ns(tsc() - began)).saturating_sub(whole);
         let (mut astray, mut foreign) = (receiver.astray, receiver.foreign);
         let mut asked = std::mem::take(&mut receiver.asked);
         let all = sending.into_iter().zip(receiver.into_streams());
-        let mut flows = all.map(|(sent, came)| sent.report(came, ended));
+        let mut flows = all.map(|(sent, came)| sent.report(came, ended, hz));
         let mut steps = Vec::new();
         for &request in requests {
             let directions: Vec<Vec<FlowReport>> =
                 self.directions.iter().map(|d| flows.by_ref().take(d.flows.len()).collect()).collect();
             let mut invalid = faults.clone();
-            directions.iter().flatten().for_each(|f| invalid.extend(f.faults(&self.limits)));
+            directions.iter().flatten().for_each(|f| invalid.extend(self.limits.of_flow(f)));
             let sum = |of: fn(&FlowReport) -> u64| directions.iter().flatten().map(of).sum();
             let outcome = Outcome {
                 request,
@@ -300,7 +299,7 @@ impl Engine {
             // Count frames without a flow only once.
             let (astray, foreign) = (std::mem::take(&mut astray), std::mem::take(&mut foreign));
             let asked = std::mem::replace(&mut asked, vec![0; self.ports.len()]);
-            steps.push((outcome, Report { directions, astray, foreign, asked }));
+            steps.push((outcome, Report { directions, astray, foreign, asked, absence }));
         }
         Ok(steps)
     }
@@ -353,18 +352,21 @@ impl Engine {
                 let frames = frames_of(flow);
                 let stream = u16::try_from(accounts.len()).map_err(|_| named("too many flows".into()))?;
                 let seed = mix64(self.seed ^ u64::from(stream));
-                let sender = Sender::new(&flow.templates, flow.mode, seed, signature, stream);
+                let sender = Sender::new(&flow.templates, flow.mode, seed, signature, stream)
+                    .map_err(|e| named(e.to_string()))?;
+                let expected = sender.expected(&flow.templates, self.hops);
+                let expected = expected.map_err(|e| named(e.to_string()))?;
                 let counted = |e: crate::stats::Error| named(e.to_string());
-                let mut account =
-                    Account::new(direction.to, frames, flow.mode, hz, penalty.as_nanos() as u64)
-                        .map_err(counted)?;
+                let penalty = penalty.as_nanos() as u64;
+                let mut account = Account::new(direction.to, expected, frames, sender.cycle(), hz, penalty)
+                    .map_err(counted)?;
                 if self.ipdv {
                     account.ipdv = Some(IpdvHistogram::new().map_err(counted)?);
                 }
                 accounts.push(account);
                 sending.push(Sending {
                     from: direction.from,
-                    sender: sender.map_err(|e| named(e.to_string()))?,
+                    sender,
                     schedule: Schedule::new(offset, frames, fps, hz),
                     fps,
                     refused: 0,
@@ -394,9 +396,11 @@ fn receive(
 ) -> Result<(), Failure> {
     for (n, port) in ports.iter_mut().enumerate() {
         let polled = port.rx.poll(frame, cache);
+        let now = tsc();
+        receiver.polled(n, now, !frame.is_empty());
         if !frame.is_empty() {
             let mut answers = Vec::new();
-            receiver.take(n, frame, tsc(), &mut *came, |other| {
+            receiver.take(n, frame, now, &mut *came, |other| {
                 answers.extend(port.hosts.as_ref().and_then(|hosts| hosts.answer(other)));
             });
             frame.free(cache);
@@ -448,8 +452,8 @@ impl Sending {
         Ok(())
     }
 
-    /// Returns the report on the flow. `came` is the account of its received frames, and `ended` is the time in ticks when sending ended.
-    fn report(self, came: Account, ended: u64) -> FlowReport {
+    /// Returns the report on the flow; `ended` is the end of sending in ticks.
+    fn report(self, came: Account, ended: u64, hz: f64) -> FlowReport {
         let (taken, end) = (self.schedule.taken(), self.schedule.end());
         // A sender that did not finish was busy until the end.
         let last = if self.schedule.is_done() { self.last } else { ended };
@@ -462,26 +466,14 @@ impl Sending {
             last_received: came.last_received().map(|n| n as f64 / self.fps),
             last_lost: came.last_missing(taken).map(|n| n as f64 / self.fps),
             lag: self.schedule.lag(),
+            behind: self.schedule.behind() as f64 / hz,
             fastest: self.schedule.fastest(),
             late: (wanted + last.saturating_sub(end) as f64) / wanted,
+            wanted: wanted / hz,
             tally: came.tally,
             delays: came.delays,
             ipdv: came.ipdv,
         }
-    }
-}
-
-impl FlowReport {
-    /// Returns the reasons why the trial is invalid.
-    fn faults(&self, limits: &Limits) -> impl Iterator<Item = Invalid> {
-        [
-            (self.late > limits.late).then_some(Invalid::Late(self.late)),
-            (self.lag > limits.lag).then_some(Invalid::Lagged(self.lag)),
-            (self.fastest > limits.burst).then_some(Invalid::Burst(self.fastest)),
-            (self.unmade > 0).then_some(Invalid::TesterDropped(self.unmade)),
-        ]
-        .into_iter()
-        .flatten()
     }
 }
 

@@ -8,11 +8,9 @@ use wire::builder::PacketBuilder;
 
 use super::*;
 use crate::cable::cable;
+use crate::engine::receiver::Damaged;
 use crate::sim::{Delay, Path, link};
 use crate::stats::latency::Ranked as _;
-
-/// Limits that even a busy machine keeps.
-const PATIENT: Limits = Limits { late: 100.0, lag: u64::MAX, burst: f64::INFINITY, stolen: 1.0 };
 
 fn udp4(size: usize) -> Template {
     let ip = PacketBuilder::ipv4(Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::new(198, 19, 0, 2));
@@ -44,7 +42,7 @@ fn ends(tx: Box<dyn TxQueue>, rx: Box<dyn RxQueue>) -> Vec<Port> {
 }
 
 fn engine(ports: Vec<Port>, directions: Vec<Direction>, pool: &Pool) -> Engine {
-    Engine::new(ports, directions, pool, PATIENT, Duration::from_millis(20), 7)
+    Engine::new(ports, directions, pool, Limits::NONE, Duration::from_millis(20), 7)
 }
 
 fn request(load_fps: f64, ms: u64) -> Request {
@@ -77,6 +75,12 @@ enum Fate {
     Twice,
     /// Forwarded after the next frame.
     Late,
+    /// Forwarded with a changed byte at the end.
+    Changed,
+    /// Forwarded without its last bytes.
+    Cut,
+    /// Forwarded after the sender was kept busy for 5 ms.
+    Busy,
 }
 
 impl<F: FnMut(u64) -> Fate + Send> TxQueue for Link<F> {
@@ -93,6 +97,19 @@ impl<F: FnMut(u64) -> Fate + Send> TxQueue for Link<F> {
                     let copy = held.packet().duplicate(cache).expect("a buffer");
                     put(held);
                     put(copy);
+                }
+                Fate::Changed => {
+                    *held.packet().bytes_mut().last_mut().expect("a frame has bytes") ^= 1;
+                    put(held);
+                }
+                Fate::Cut => {
+                    let len = held.packet().bytes().len() - 4;
+                    held.packet().set_len(len);
+                    put(held);
+                }
+                Fate::Busy => {
+                    std::thread::sleep(Duration::from_millis(5));
+                    put(held);
                 }
                 Fate::Late => {
                     self.late = Some(held);
@@ -155,6 +172,68 @@ fn impairments_of_a_link_are_measured_for_each_frame() -> Result<(), Box<dyn std
     assert_eq!(report.directions[0][0].tally, tally);
     assert_eq!((outcome.lost(), outcome.sent), (100, 10_000));
     assert_eq!(report.directions[0][0].last_lost, Some(0.099_07));
+    Ok(())
+}
+
+/// A frame that arrives damaged is not received, in any mode.
+#[test]
+fn damaged_frames_are_lost_and_counted_by_damage() -> Result<(), Box<dyn std::error::Error>> {
+    let pool = Pool::new(4096)?;
+    for (mode, size) in [(Mode::Stamped, 64), (Mode::Flood, 64), (Mode::Stamped, 1518), (Mode::Flood, 1518)] {
+        let (tx, rx) = cable(4096);
+        let treat = |n: u64| match n % 10 {
+            3 => Fate::Changed,
+            7 => Fate::Cut,
+            _ => Fate::Pass,
+        };
+        let link = Box::new(Link { out: tx, treat, n: 0, late: None });
+        let mut engine = engine(ends(link, rx), forth(flow(vec![udp4(size), udp6(size + 20)], mode)), &pool);
+        let (outcome, report) = engine.run(request(100_000.0, 100))?;
+        let damaged = Damaged { length: 1_000, checksum: 1_000, ..Damaged::default() };
+        let tally = Tally { received: 8_000, damaged, ..Tally::default() };
+        assert_eq!(report.directions[0][0].tally, tally, "{mode:?}, {size}");
+        assert_eq!((outcome.lost(), report.foreign), (2_000, 0));
+    }
+    Ok(())
+}
+
+/// A duplicate does not make up for a lost frame, although a flood repeats its frames.
+#[test]
+fn duplicates_of_a_flood_are_no_substitute_for_lost_frames() -> Result<(), Box<dyn std::error::Error>> {
+    let pool = Pool::new(8192)?;
+    let (tx, rx) = cable(8192);
+    // Frames of 1518 bytes are repeated after some 2,700. The last frames arrive, so that order is known.
+    let treat = |n: u64| match n % 3_000 {
+        7 | 2_000..2_100 => Fate::Drop,
+        31 | 1_000..1_100 => Fate::Twice,
+        50 => Fate::Late,
+        _ => Fate::Pass,
+    };
+    let link = Box::new(Link { out: tx, treat, n: 0, late: None });
+    let mut engine = engine(ends(link, rx), forth(flow(vec![udp4(1518)], Mode::Flood)), &pool);
+    let (outcome, report) = engine.run(request(100_000.0, 300))?;
+    let tally = Tally { received: 28_990, duplicated: 1_010, reordered: 10, ..Tally::default() };
+    assert_eq!(report.directions[0][0].tally, tally);
+    assert_eq!((outcome.lost(), report.directions[0][0].last_lost), (1_010, Some(0.290_99)));
+    Ok(())
+}
+
+/// A frame that leaves late, and frames that wait for the receiver, make a trial invalid.
+#[test]
+fn an_absent_tester_makes_the_trial_invalid() -> Result<(), Box<dyn std::error::Error>> {
+    let pool = Pool::new(4096)?;
+    let (tx, rx) = cable(4096);
+    let treat = |n: u64| if n == 1_000 { Fate::Busy } else { Fate::Pass };
+    let link = Box::new(Link { out: tx, treat, n: 0, late: None });
+    let limits = Limits { behind: Duration::from_millis(4), away: Duration::from_millis(4), ..Limits::NONE };
+    let directions = forth(flow(vec![udp4(64)], Mode::Stamped));
+    let wait = Duration::from_millis(20);
+    let mut engine = Engine::new(ends(link, rx), directions, &pool, limits, wait, 7);
+    let (outcome, report) = engine.run(request(20_000.0, 100))?;
+    let Absence { behind, away, .. } = report.absence;
+    assert!(behind > 0.0045 && away > 0.0045, "{behind} {away}");
+    let has = |of: fn(&Invalid) -> bool| outcome.invalid.iter().any(of);
+    assert!(has(|i| matches!(i, Invalid::Behind(_))) && has(|i| matches!(i, Invalid::Away(_))));
     Ok(())
 }
 
@@ -276,9 +355,9 @@ fn measured_figures_equal_those_of_a_simulated_router() -> Result<(), Box<dyn st
     let (truth, flow) = (watched.truth(), &report.directions[0][0]);
     assert_eq!((truth.sent, outcome.sent), (5_000, 5_000));
     assert!(truth.lost > 10 && truth.duplicated > 10 && truth.held_back > 10, "{truth:?}");
-    let Tally { received, duplicated, reordered, over } = flow.tally;
+    let Tally { received, duplicated, reordered, over, damaged } = flow.tally;
     assert_eq!((outcome.lost(), received), (truth.lost, 5_000 - truth.lost));
-    assert_eq!((duplicated, over), (truth.duplicated, 0));
+    assert_eq!((duplicated, over, damaged.all()), (truth.duplicated, 0, 0));
     assert_eq!(reordered, watched.reordered());
     // On a busy machine the tester sees frames late, never early.
     let figures = flow.delays.figures()?;

@@ -19,6 +19,8 @@ pub struct Schedule {
     taken: u64,
     /// Largest number of frames that were overdue at one time.
     lag: u64,
+    /// Longest time in ticks that a frame was overdue when it was taken.
+    behind: u64,
     window: Window,
 }
 
@@ -38,7 +40,7 @@ impl Schedule {
         let rate = fps / hz;
         let ticks = (WINDOW * hz).max(WINDOW_FRAMES / rate) as u64;
         let window = Window { ticks, began: start, frames: 0, fastest: 0.0 };
-        Schedule { start, rate, frames, taken: 0, lag: 0, window }
+        Schedule { start, rate, frames, taken: 0, lag: 0, behind: 0, window }
     }
 
     /// Returns the schedule delayed by `ticks`. Call this before taking the first frame.
@@ -58,6 +60,8 @@ impl Schedule {
             return 0;
         }
         self.lag = self.lag.max(waiting - 1);
+        // The first waiting frame has waited longest.
+        self.behind = self.behind.max(since.saturating_sub((self.taken as f64 / self.rate) as u64));
         let n = waiting.min(most as u64);
         self.taken += n;
         self.window.note(now, n, self.rate);
@@ -94,7 +98,12 @@ impl Schedule {
         self.lag
     }
 
-    /// Returns the peak sending rate over 10 ms or 256 frames, as a multiple of the intended rate.
+    /// Returns the longest time, in ticks, that a frame was overdue when it was taken.
+    pub fn behind(&self) -> u64 {
+        self.behind
+    }
+
+    /// Returns the sender's peak rate over 10 ms or 256 frames, as a multiple of the intended rate.
     pub fn fastest(&self) -> f64 {
         self.window.fastest
     }
@@ -164,6 +173,7 @@ mod tests {
         }
         assert!(s.is_done());
         assert_eq!(s.lag(), 0);
+        assert!(s.behind() < 1_000, "{}", s.behind());
         assert!((0.99..1.001).contains(&s.fastest()), "{}", s.fastest());
         assert_eq!(s.end(), (99_999.0 * 2_600.0) as u64);
     }
@@ -177,6 +187,8 @@ mod tests {
         }
         assert!(s.is_done());
         assert_eq!(s.lag(), 3_846);
+        // The first frame of the pause is due up to 2,600 ticks after its start, and the clock ticks by 1,000.
+        assert!((9_997_000..=10_001_000).contains(&s.behind()), "{}", s.behind());
         assert!(s.fastest() > 1.3, "{}", s.fastest());
     }
 }

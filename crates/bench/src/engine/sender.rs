@@ -5,6 +5,7 @@ use buf::{Cache, Frame};
 use drivers::pktgen::{Maker, Stream, StreamError, Template};
 use infra::hash::mix64;
 
+use super::check::Expected;
 use super::stamp::{LEN, Place, Stamp};
 
 /// Total size in bytes of the frames that a flood repeats: some 65,000 frames of the minimum size.
@@ -18,13 +19,15 @@ pub(crate) const TURNS: u64 = 4096;
 pub enum Mode {
     /// Each frame carries its number and sending time, so that loss, order and delay are known for each frame.
     Stamped,
-    /// 4 MiB of frames are made once and sent repeatedly. Received frames are only counted, which is faster.
+    /// 4 MiB of frames are made once and sent repeatedly, which is faster. Each carries its number among these frames, so that loss,
+    /// order and duplicates are known frame by frame, but no time.
     Flood,
 }
 
 /// Generates frames from a weighted mix of templates.
 pub struct Sender {
     mix: Mix,
+    /// Stamp of the next frame.
     next: Stamp,
     /// Frames that a flood repeats; empty for stamped frames.
     made: Made,
@@ -69,14 +72,32 @@ impl Sender {
         let next = Stamp { signature, stream, sequence: 0, ticks: 0 };
         let mut kinds = Vec::new();
         for (i, template) in templates.iter().enumerate() {
-            kinds.push(Kind::new(template, mode, mix64(seed ^ i as u64), next).map_err(|e| {
+            kinds.push(Kind::new(template, mix64(seed ^ i as u64)).map_err(|e| {
                 let StreamError(what) = e;
                 StreamError(format!("template {i}: {what}"))
             })?);
         }
         let mut mix = Mix { kinds: kinds.into(), order: order(templates, seed)?, turn: 0 };
-        let made = if mode == Mode::Flood { mix.many() } else { Made::default() };
+        let made = if mode == Mode::Flood { mix.many(next) } else { Made::default() };
         Ok(Sender { mix, next, made })
+    }
+
+    /// Returns the number of frames made.
+    pub fn made(&self) -> u64 {
+        self.next.sequence
+    }
+
+    /// Returns the number of frames that a flood repeats; 0 for stamped frames.
+    pub fn cycle(&self) -> u64 {
+        self.made.ends.len() as u64
+    }
+
+    /// Returns the frames as they should arrive after `hops` routers; `templates` are those that the sender was created with.
+    ///
+    /// # Errors
+    /// As [`Expected::new`].
+    pub fn expected(&self, templates: &[Template], hops: u8) -> Result<Expected, StreamError> {
+        Expected::new(templates, &self.mix.order, hops)
     }
 
     /// Appends up to `n` frames with the time `now`. Returns the number of frames appended: fewer if the buffers run
@@ -94,9 +115,9 @@ impl Sender {
             } else {
                 let (len, place) = self.mix.make(room);
                 self.next.write(room, place);
-                self.next.sequence += 1;
                 len
             };
+            self.next.sequence += 1;
             packet.set_len(len);
         }
         n
@@ -111,17 +132,19 @@ impl Mix {
         self.turn = if self.turn + 1 < self.order.len() { self.turn + 1 } else { 0 };
         match self.kinds.get_mut(usize::from(kind)) {
             Some(kind) => (kind.maker.make(room), kind.place),
-            None => (0, Place { at: usize::MAX, checksum: usize::MAX }),
+            None => (0, Place::NONE),
         }
     }
 
-    /// Generates the frames of a flood: whole patterns, at least one, so that each template has its share.
-    fn many(&mut self) -> Made {
+    /// Generates the frames of a flood with the numbers from 0 on: whole patterns, at least one, so that each template has its share.
+    fn many(&mut self, mut stamp: Stamp) -> Made {
         let mut made = Made::default();
         let mut room = vec![0; DATA_ROOM];
         while made.bytes.len() < FLOOD {
             for _ in 0..self.order.len() {
-                let (len, _) = self.make(&mut room);
+                let (len, place) = self.make(&mut room);
+                stamp.write(&mut room, place);
+                stamp.sequence += 1;
                 made.bytes.extend_from_slice(&room[..len]);
                 made.ends.push(made.bytes.len());
             }
@@ -152,7 +175,7 @@ impl Made {
 }
 
 impl Kind {
-    fn new(template: &Template, mode: Mode, seed: u64, stamp: Stamp) -> Result<Kind, StreamError> {
+    fn new(template: &Template, seed: u64) -> Result<Kind, StreamError> {
         let mut template = template.clone();
         let shortest = template.bytes.get(..*template.size.start()).unwrap_or(&template.bytes);
         let place = Place::find(shortest).ok_or_else(|| {
@@ -167,9 +190,6 @@ impl Kind {
             return Err(StreamError(format!("field {i}: it overlaps the tester's mark")));
         }
         template.bytes[place.at..place.at + LEN].fill(0);
-        if mode == Mode::Flood {
-            stamp.write(&mut template.bytes, place);
-        }
         // Varying fields need a new checksum.
         template.l4_checksum = true;
         let stream = Stream { name: "trial".into(), templates: vec![template], seed, ..Stream::default() };

@@ -30,38 +30,53 @@ pub struct Stamp {
     pub ticks: u64,
 }
 
-/// Position of a frame's stamp, and of the checksum that covers the stamp.
+/// Position of a frame's stamp, of its headers, and of the checksum that covers the stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Offset of the transport payload in bytes from the start of the frame; always even.
     pub at: usize,
     /// Offset of the transport checksum in bytes.
     pub checksum: usize,
+    /// Offset of the IP header in bytes.
+    pub ip: usize,
+    /// Offset of the transport header in bytes.
+    pub transport: usize,
 }
 
 impl Place {
-    /// Finds the stamp of a tester's frame, even if a router changed the frame. The stamp is after Ethernet with any VLAN tags, IPv4 or
-    /// IPv6, and a UDP, TCP or echo header. `None` for other frames and frames that are too short.
+    /// A place in no frame.
+    pub const NONE: Place =
+        Place { at: usize::MAX, checksum: usize::MAX, ip: usize::MAX, transport: usize::MAX };
+
+    /// Finds the stamp of a tester's frame, even if a router changed the frame: after Ethernet with any VLAN tags, IPv4 or IPv6, and UDP,
+    /// TCP or an echo header. `None` for other frames and frames that are too short.
     #[inline]
     pub fn find(frame: &[u8]) -> Option<Place> {
+        Place::find_with(frame, LEN)
+    }
+
+    /// Finds the stamp of a frame that has at least `room` bytes after the transport header.
+    #[inline]
+    fn find_with(frame: &[u8], room: usize) -> Option<Place> {
         let word = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?));
         let (mut kind, mut at) = (word(12)?, 14);
         while ethertype::is_vlan(kind) {
             (kind, at) = (word(at + 2)?, at + 4);
         }
-        let (next, at) = match kind {
-            ethertype::IPV4 => (*frame.get(at + 9)?, at + usize::from(*frame.get(at)? & 15) * 4),
-            ethertype::IPV6 => (*frame.get(at + 6)?, at + 40),
+        let ip = at;
+        let (next, transport) = match kind {
+            ethertype::IPV4 => (*frame.get(ip + 9)?, ip + usize::from(*frame.get(ip)? & 15) * 4),
+            ethertype::IPV6 => (*frame.get(ip + 6)?, ip + 40),
             _ => return None,
         };
         let (header, checksum) = match next {
             protocol::UDP => (8, 6),
-            protocol::TCP => (usize::from(*frame.get(at + 12)? >> 4) * 4, 16),
+            protocol::TCP => (usize::from(*frame.get(transport + 12)? >> 4) * 4, 16),
             protocol::ICMP | protocol::ICMPV6 => (8, 2),
             _ => return None,
         };
-        let place = Place { at: at + header, checksum: at + checksum };
-        (place.at + LEN <= frame.len()).then_some(place)
+        let place = Place { at: transport + header, checksum: transport + checksum, ip, transport };
+        (place.at + room <= frame.len()).then_some(place)
     }
 }
 
@@ -91,7 +106,16 @@ impl Stamp {
         *field = new.to_be_bytes();
     }
 
-    /// Reads a stamp. Any 18 bytes parse as a stamp; only the signature tells whether the tester wrote it.
+    /// Returns signature and stream of a frame that was cut within its stamp.
+    #[cold]
+    pub fn cut(frame: &[u8]) -> Option<(u32, u16)> {
+        let place = Place::find_with(frame, 6)?;
+        let bytes: [u8; 6] = *frame.get(place.at..)?.first_chunk()?;
+        let [a, b, c, d, e, f] = bytes;
+        Some((u32::from_be_bytes([a, b, c, d]), u16::from_be_bytes([e, f])))
+    }
+
+    /// Reads a stamp. Any 18 bytes parse as one; only the signature identifies it.
     #[inline(always)]
     pub fn read(frame: &[u8], place: Place) -> Option<Stamp> {
         let bytes: &[u8; LEN] = frame.get(place.at..)?.first_chunk()?;
@@ -193,7 +217,7 @@ mod tests {
         let ip = PacketBuilder::ipv4(Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::new(198, 19, 0, 2));
         let frame = ip.ethernet(Mac([2; 6]), Mac([4; 6])).udp(1024, 7).payload(&[0; 18]).build();
         assert_eq!(frame.len() + 4, 64);
-        assert_eq!(Place::find(&frame), Some(Place { at: 42, checksum: 40 }));
+        assert_eq!(Place::find(&frame), Some(Place { at: 42, checksum: 40, ip: 14, transport: 34 }));
         assert_eq!(Place::find(&frame[..59]), None);
     }
 

@@ -8,6 +8,8 @@ use crate::campaign::{
 };
 use crate::dut::{Facts, Spec};
 use crate::energy;
+use crate::engine::limits::Absence;
+use crate::engine::receiver::Damaged;
 use crate::search::Ended;
 use crate::search::Tally;
 use crate::search::back_to_back::{BackToBack, BackToBackResult, BurstSummary};
@@ -325,7 +327,14 @@ pub fn results(numbers: &[f64], routers: &[&str], runs: usize, name: &str) -> Re
             found,
             limited_by_tester: true,
             repeated: 7,
-            disorder: Disorder { received: 9, duplicated: 1, reordered: 2, astray: 3 },
+            disorder: Disorder {
+                received: 9,
+                duplicated: 1,
+                reordered: 2,
+                damaged: Damaged { length: 4, checksum: 0, ttl: 5, payload: 6 },
+                astray: 3,
+            },
+            absence: Some(Absence { behind: 0.001, away: 0.0005, waited: Some(0.01) }),
             counters: vec![(name.into(), "1|2".into())],
         };
         let measurements = n.found(runs).into_iter().map(measurement).collect();

@@ -5,6 +5,8 @@ use super::number::{NONE, kilo};
 use super::table::Table;
 use crate::campaign::{Disorder, Results};
 use crate::dut::{Kind, Spec};
+use crate::engine::limits::Absence;
+use crate::engine::receiver::Damaged;
 use crate::testbed;
 
 /// Returns the sections with conditions, routers, provenance, and the limits of tester and link.
@@ -61,8 +63,22 @@ pub fn notes(results: &Results) -> Vec<Section> {
         ]),
     );
     let mut disorder = Table::new(
-        "Duplicated, reordered and misdirected frames",
-        KEY.into_iter().chain(["procedure", "received#", "duplicated#", "reordered#", "on the wrong port#"]),
+        "Duplicated, reordered, damaged and misdirected frames",
+        KEY.into_iter().chain([
+            "procedure",
+            "received#",
+            "duplicated#",
+            "reordered#",
+            "wrong length#",
+            "wrong checksum#",
+            "wrong TTL#",
+            "wrong payload#",
+            "on the wrong port#",
+        ]),
+    );
+    let mut absences = Table::new(
+        "Longest absences of the tester in valid trials",
+        KEY.into_iter().chain(["procedure", "frame late, ms#", "receiver away, ms#", "waited, %#"]),
     );
     for (cell, m) in cells(results).into_iter().flat_map(|c| c.measurements.iter().map(move |m| (c, m))) {
         let procedure = m.found.procedure().name().to_owned();
@@ -71,9 +87,16 @@ pub fn notes(results: &Results) -> Vec<Section> {
             counters.row(keyed(&cell.key, [procedure.clone(), said.join("; ")]));
         }
         if !m.disorder.is_none() {
-            let Disorder { received, duplicated, reordered, astray } = m.disorder;
-            let counts = [received, duplicated, reordered, astray].map(|frames| frames.to_string());
+            let Disorder { received, duplicated, reordered, damaged, astray } = m.disorder;
+            let Damaged { length, checksum, ttl, payload } = damaged;
+            let counts = [received, duplicated, reordered, length, checksum, ttl, payload, astray];
+            let counts = counts.map(|frames| frames.to_string());
             disorder.row(keyed(&cell.key, [procedure.clone()].into_iter().chain(counts)));
+        }
+        if let Some(Absence { behind, away, waited }) = m.absence {
+            let waited = waited.map_or_else(|| NONE.into(), |share| format!("{:.3}", share * 100.0));
+            let ms = [behind, away].map(|seconds| format!("{:.3}", seconds * 1e3));
+            absences.row(keyed(&cell.key, [procedure.clone()].into_iter().chain(ms).chain([waited])));
         }
         let all = trials(&m.found);
         let bad: Vec<_> = all.iter().filter(|o| !o.is_valid()).collect();
@@ -94,13 +117,21 @@ pub fn notes(results: &Results) -> Vec<Section> {
         of_invalid.insert(0, Block::Text(why.into()));
     }
     let why = "Covers all trials, including repeated ones. A reordered frame arrived after a frame that was sent later (RFC 4737 section \
-               3.3). All other frames arrived once, in order, and on the right port.";
+               3.3). A damaged frame counts as lost (RFC 2544 section 10). All other frames arrived once, intact, in order, and on the right \
+               port.";
     let mut of_disorder = table(disorder);
     if !of_disorder.is_empty() {
         of_disorder.insert(0, Block::Text(why.into()));
     }
+    let why = "The longest times in which the tester was not where it should have been. No measured delay is wrong by more than the time \
+               that the receiver was away, and no burst of the tester is longer than what was due in the time that a frame left late.";
+    let mut of_absences = table(absences);
+    if !of_absences.is_empty() {
+        of_absences.insert(0, Block::Text(why.into()));
+    }
     vec![
-        Section { head: "Duplicates and disorder".into(), blocks: of_disorder },
+        Section { head: "Duplicates, damage and disorder".into(), blocks: of_disorder },
+        Section { head: "The tester's own delays".into(), blocks: of_absences },
         Section { head: "How the routers were set up".into(), blocks: configurations(results) },
         Section { head: "What the routers counted".into(), blocks: table(counters) },
         Section { head: "Invalid trials".into(), blocks: of_invalid },

@@ -480,10 +480,14 @@ fn the_spread_of_runs_is_reported() {
 fn duplicates_and_disorder_are_reported_if_present() {
     let mut all = results(&[1e3], &["linux"], 1, "x");
     all.cells.truncate(1);
-    let soak = "| rfc2544, both directions | 64 | linux | soak | 9 | 1 | 2 | 3 |";
-    assert!(rows(&markdown(&all), "Duplicates and disorder").contains(&soak.into()), "{}", markdown(&all));
+    let soak = "| rfc2544, both directions | 64 | linux | soak | 9 | 1 | 2 | 4 | 0 | 5 | 6 | 3 |";
+    assert!(
+        rows(&markdown(&all), "Duplicates, damage and disorder").contains(&soak.into()),
+        "{}",
+        markdown(&all)
+    );
     all.cells[0].measurements.iter_mut().for_each(|m| m.disorder = crate::campaign::Disorder::default());
-    assert!(!markdown(&all).contains("Duplicates and disorder"));
+    assert!(!markdown(&all).contains("Duplicates, damage and disorder"));
 }
 
 #[test]

@@ -11,14 +11,14 @@ use wire::Mac;
 use super::capacity::{Capacity, CapacityResult};
 use super::*;
 use crate::cable::cable;
-use crate::engine::run::{Direction, Engine, Limits, Port};
+use crate::engine::check::repair;
+use crate::engine::limits::Limits;
+use crate::engine::run::{Direction, Engine, Port};
 use crate::search::Ended;
 use crate::search::throughput::{Resolution, Start, Step, Throughput};
 use crate::sim::{Full, Nat};
 use crate::traffic::{Ends, builtin};
 use crate::trial::{Failure, Outcome, Request};
-
-const PATIENT: Limits = Limits { late: 100.0, lag: u64::MAX, burst: f64::INFINITY, stolen: 1.0 };
 
 fn asked(min_fps: f64, max_fps: f64) -> Throughput {
     let (start, step, resolution) = (Start::Maximum, Step::HalveRatio, Resolution::Relative(0.01));
@@ -136,6 +136,7 @@ impl TxQueue for Side {
             let to = of.and_then(|of| if self.initiator { nat.out(now, of) } else { nat.back(of) });
             match to {
                 Some(to) if to.write(held.packet().bytes_mut()) => {
+                    repair(held.packet().bytes_mut());
                     out.push(held).unwrap_or_else(|_| panic!("there is room for a burst"));
                 }
                 _ => held.discard(),
@@ -172,7 +173,7 @@ impl Bed {
         let macs = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
         let flows = |reverse| traffic.flows(&Ends::rfc(macs.0, macs.1, reverse));
         let table = Table::new(&flows(false)?, &flows(true)?, 1_000, 7)?;
-        let engine = Engine::new(ports, Vec::new(), pool, PATIENT, Duration::from_millis(5), 7);
+        let engine = Engine::new(ports, Vec::new(), pool, Limits::NONE, Duration::from_millis(5), 7);
         Ok(Bed { through: Through { engine, nat }, table })
     }
 

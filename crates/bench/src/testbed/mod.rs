@@ -28,12 +28,13 @@ pub use link::Link;
 pub(crate) use link::links;
 pub use spec::{Driver, Kind, Spec};
 
-use crate::engine::run::{Limits, Port};
+use crate::engine::limits::Limits;
+use crate::engine::run::Port;
 use crate::traffic::Ends;
 use crate::trial::{self, Failure};
 use cores::rps;
 use memif::Memif;
-use near::{Interfaces, Memory, Near, RING};
+use near::{Interfaces, Memory, Near};
 use record::Records;
 use veth::Cable;
 use way_in::Known;
@@ -51,6 +52,8 @@ pub struct Bed {
     pub tester_core: usize,
     /// True if the tested system forwards frames without routing; frames are then addressed to the tester's other port.
     pub bridged: bool,
+    /// Number of routers on the way, each of which lowers the time to live by one; 0 for a bridge or a cable.
+    pub hops: u8,
     /// True if the campaign tests connections through routers.
     pub sessions: bool,
     spec: Spec,
@@ -106,6 +109,7 @@ impl Bed {
             cores,
             tester_core,
             bridged: false,
+            hops: 1,
             sessions: false,
             spec,
             near,
@@ -157,6 +161,7 @@ impl Bed {
             cores: self.cores.clone(),
             tester_core: self.tester_core,
             bridged: false,
+            hops: 0,
             sessions: self.sessions,
             spec: self.spec.clone(),
             near,
@@ -245,9 +250,9 @@ impl Bed {
         Ends::rfc(link.tester_mac, to, from == 1)
     }
 
-    /// Returns the limits beyond which a trial is invalid.
+    /// Returns the limits beyond which a trial is invalid, unless the campaign sets others.
     pub fn limits(&self) -> Limits {
-        if self.hardware { Limits::strict(RING as u64) } else { Limits::VIRTUAL }
+        if self.hardware { Limits::STRICT } else { Limits::VIRTUAL }
     }
 
     /// Returns the capacity of each link; for virtual links, a fixed upper bound of the loads to try.

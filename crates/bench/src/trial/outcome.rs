@@ -76,6 +76,12 @@ pub enum Invalid {
     Late(f64),
     /// The sender's maximum lag, in frames behind its schedule.
     Lagged(u64),
+    /// A frame left too late, by this time in seconds.
+    Behind(f64),
+    /// The receiver was away for too long: this time in seconds.
+    Away(f64),
+    /// The share of the trial's time in which the tester was ready to run, but had no processor.
+    Waited(f64),
     /// To catch up, the sender temporarily exceeded its rate by this factor.
     Burst(f64),
     /// Frames dropped by the tester itself.
@@ -91,6 +97,11 @@ impl fmt::Display for Invalid {
         match self {
             Invalid::Late(by) => write!(f, "sending took {by:.6} times as long as intended"),
             Invalid::Lagged(n) => write!(f, "the sender was {n} frames behind its schedule"),
+            Invalid::Behind(s) => write!(f, "a frame left {:.3} ms after it was due", s * 1e3),
+            Invalid::Away(s) => write!(f, "the receiver was away for {:.3} ms", s * 1e3),
+            Invalid::Waited(share) => {
+                write!(f, "the tester waited for a processor for {:.3} % of the time", share * 100.0)
+            }
             Invalid::Burst(by) => write!(f, "the sender had to send at {by:.3} times its rate to catch up"),
             Invalid::TesterDropped(n) => write!(f, "the tester dropped {n} frames"),
             Invalid::Stolen(share) => {

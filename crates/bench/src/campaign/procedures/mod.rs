@@ -14,6 +14,7 @@ use super::procedure::Procedure;
 use super::recorded::{Recorded, Strain};
 use super::results::{Disorder, Found, Measurement};
 use super::run::time_left;
+use crate::engine::limits::Absence;
 use crate::search::profile::{Profile, Waits};
 use crate::search::{Ended, Progress, Valid};
 use crate::sessions::Establish as _;
@@ -60,6 +61,7 @@ impl Bench<'_> {
         self.valid.inner_mut().repetition = 1;
         self.valid.inner_mut().strain = Strain::default();
         self.valid.inner_mut().disorder = Disorder::default();
+        self.valid.inner_mut().absence = Absence::default();
         let (before, repeated) = (self.valid.inner().counters(), self.valid.repeated());
         let (found, unproved) = match procedure {
             Procedure::Throughput => searches::throughput(self)?,
@@ -83,8 +85,8 @@ impl Bench<'_> {
         let limited_by_tester = unproved || self.is_limited(&found);
         let counters = counted(&before, self.valid.inner().counters());
         let repeated = self.valid.repeated() - repeated + sessions::repeated(&found);
-        let disorder = self.valid.inner().disorder;
-        Ok(Measurement { found, limited_by_tester, repeated, disorder, counters })
+        let (disorder, absence) = (self.valid.inner().disorder, Some(self.valid.inner().absence));
+        Ok(Measurement { found, limited_by_tester, repeated, disorder, absence, counters })
     }
 
     /// Resolves neighbors and fills tables and caches before the first trial that counts.

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::campaign::{Delays, Flow, Teardown};
+use crate::engine::receiver::Damaged;
 use crate::search::throughput::{Resolution, Start, Step, Throughput};
 use crate::sessions::capacity::Capacity;
 use crate::sessions::rate;
@@ -22,6 +23,7 @@ fn invalid() -> impl Strategy<Value = Invalid> {
     prop_oneof![
         figure().prop_map(Invalid::Late),
         any::<u64>().prop_map(Invalid::Lagged),
+        figure().prop_map(Invalid::Away),
         figure().prop_map(Invalid::Stolen),
         any::<String>().prop_map(Invalid::Clock),
     ]
@@ -72,7 +74,9 @@ prop_compose! {
             received: counts[4],
             duplicated: 0,
             reordered: 0,
+            damaged: Damaged { length: counts[0], ..Damaged::default() },
             lag: counts[5],
+            behind: Some(figures[0]),
             fastest: figures[1],
             late: figures[2],
             last_lost,

@@ -11,6 +11,8 @@ use crate::campaign::{
     Provenance, Results, Trial, Usage, head,
 };
 use crate::dut::Facts;
+use crate::engine::limits::Absence;
+use crate::engine::receiver::Damaged;
 use crate::trial::{Outcome, Request};
 
 const ASKED: &str = "name = 'a'\nduts = ['linux', 'volley']\nprocedures = ['throughput', 'loads']\nloads = ['1 %']\n\
@@ -60,6 +62,7 @@ fn trial(key: Key, received: u64) -> Trial {
         astray: 0,
         foreign: 0,
         asked: vec![1, 2],
+        absence: None,
         delays: None,
         usage: Usage::default(),
     }
@@ -80,7 +83,14 @@ fn measurement(procedure: Procedure) -> Measurement {
         found,
         limited_by_tester: false,
         repeated: 2,
-        disorder: Disorder { received: 7000, duplicated: 1, reordered: 2, astray: 3 },
+        disorder: Disorder {
+            received: 7000,
+            duplicated: 1,
+            reordered: 2,
+            damaged: Damaged { length: 4, checksum: 0, ttl: 5, payload: 6 },
+            astray: 3,
+        },
+        absence: Some(Absence { behind: 0.001, away: 0.0005, waited: Some(0.01) }),
         counters: vec![("dropped".into(), "333".into())],
     }
 }

@@ -1,0 +1,113 @@
+//! Limits beyond which a trial is invalid, because the tester or its machine may have caused its result.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::run::FlowReport;
+use crate::trial::Invalid;
+
+/// Limits beyond which a trial is invalid.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Maximum sending time, as a multiple of the trial's duration. A trial may always end late by `behind`.
+    pub late: f64,
+    /// Maximum time that a frame may leave after it is due.
+    pub behind: Duration,
+    /// Maximum number of frames overdue at the same time: they leave as one burst, which even a small queue of the router must hold.
+    pub queue: u64,
+    /// Maximum sending rate over 10 ms or 256 frames, as a multiple of the intended rate.
+    pub burst: f64,
+    /// Maximum time that received frames may wait for the tester.
+    pub away: Duration,
+    /// Maximum share of the time in which the tester may be ready to run, but have no processor. A wait of up to `away` is always allowed.
+    pub waited: f64,
+    /// Maximum share of processor time that the host may steal.
+    pub stolen: f64,
+}
+
+impl Limits {
+    /// Limits for hardware ports. `late` is siitperf's tolerance, and 10 µs are the tolerance of FD.io CSIT.
+    pub const STRICT: Limits = Limits {
+        late: 1.00001,
+        behind: Duration::from_micros(10),
+        queue: 256,
+        burst: 1.05,
+        away: Duration::from_micros(100),
+        waited: 0.0001,
+        stolen: 0.001,
+    };
+
+    /// Limits for virtual links on a shared machine.
+    pub const VIRTUAL: Limits = Limits {
+        late: 1.01,
+        behind: Duration::from_millis(1),
+        queue: 256,
+        burst: 2.0,
+        away: Duration::from_millis(1),
+        waited: 0.001,
+        stolen: 0.05,
+    };
+
+    /// Limits that even a busy machine keeps.
+    #[cfg(test)]
+    pub const NONE: Limits = Limits {
+        late: 100.0,
+        behind: Duration::MAX,
+        queue: u64::MAX,
+        burst: f64::INFINITY,
+        away: Duration::MAX,
+        waited: 1.0,
+        stolen: 1.0,
+    };
+
+    /// Returns what makes a trial of `seconds` invalid in these absences of the tester.
+    pub fn of_absence(&self, absence: &Absence, seconds: f64) -> impl Iterator<Item = Invalid> + use<> {
+        let away = self.away.as_secs_f64();
+        let most = self.waited.max(away / seconds);
+        [
+            (absence.away > away).then_some(Invalid::Away(absence.away)),
+            absence.waited.filter(|waited| *waited > most).map(Invalid::Waited),
+        ]
+        .into_iter()
+        .flatten()
+    }
+
+    /// Returns what makes a trial with this flow invalid.
+    pub fn of_flow(&self, flow: &FlowReport) -> impl Iterator<Item = Invalid> + use<> {
+        let behind = self.behind.as_secs_f64();
+        let late = self.late.max(1.0 + behind / flow.wanted);
+        [
+            (flow.late > late).then_some(Invalid::Late(flow.late)),
+            (flow.behind > behind).then_some(Invalid::Behind(flow.behind)),
+            (flow.lag > self.queue).then_some(Invalid::Lagged(flow.lag)),
+            (flow.fastest > self.burst).then_some(Invalid::Burst(flow.fastest)),
+            (flow.unmade > 0).then_some(Invalid::TesterDropped(flow.unmade)),
+        ]
+        .into_iter()
+        .flatten()
+    }
+}
+
+/// How long the tester was not where it should have been in a trial, or at most in several trials.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Absence {
+    /// Longest time in seconds that a frame left after it was due.
+    pub behind: f64,
+    /// Longest time in seconds before a poll that brought frames: some of them may have waited so long.
+    pub away: f64,
+    /// Share of the time in which the tester was ready to run, but had no processor, 0 to 1. `None` if the kernel does not count it.
+    pub waited: Option<f64>,
+}
+
+impl Absence {
+    /// Includes another trial: each figure is the largest of all trials.
+    pub fn include(&mut self, other: &Absence) {
+        self.behind = self.behind.max(other.behind);
+        self.away = self.away.max(other.away);
+        self.waited = match (self.waited, other.waited) {
+            (Some(a), Some(b)) => Some(a.max(b)),
+            (a, b) => a.or(b),
+        };
+    }
+}
