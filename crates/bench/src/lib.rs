@@ -13,6 +13,7 @@ pub mod dut;
 pub mod energy;
 pub mod engine;
 pub mod host;
+pub mod idle;
 pub mod model;
 mod program;
 pub mod published;

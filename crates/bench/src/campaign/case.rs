@@ -1,7 +1,6 @@
 //! Measures one traffic with one frame size: first over a cable between the tester's own ports, then with each router.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use buf::Pool;
 
@@ -9,6 +8,7 @@ use super::connected::Sessions;
 use super::keeper::Keeper;
 use super::procedures::Bench;
 use super::recorded::{Recorded, Strain};
+use super::results::Ceiling;
 use super::run::Left;
 use super::{Campaign, Cell, Disorder, Key, Procedure, Results, Test};
 use crate::dut::{Dut, Networks, Which};
@@ -20,11 +20,8 @@ use crate::search::profile::Profile;
 use crate::sessions::Table;
 use crate::testbed::Bed;
 use crate::traffic::Family;
+use crate::trial::Failure;
 use crate::trial::link::Link;
-use crate::trial::{Failure, Measure as _, Request};
-
-/// Sending time of the tester's self-test.
-const SELF_TEST: Duration = Duration::from_millis(500);
 
 /// Shared context of all cases of a campaign.
 pub(super) struct Setup<'a> {
@@ -42,15 +39,15 @@ pub(super) struct Setup<'a> {
 pub(super) struct Case {
     /// Key of the case, with the name of the current router.
     pub key: Key,
-    /// Maximum rate of the tester in frames per second, per direction.
-    pub tester_fps: f64,
+    /// What the tester alone can do with this traffic.
+    pub tester: Ceiling,
     /// Link that carries the frames.
     link: Link,
 }
 
 impl Case {
     pub fn new(test: &Test, size: usize, bed: &Bed) -> Case {
-        Case { key: test.key(size), tester_fps: 0.0, link: bed.link() }
+        Case { key: test.key(size), tester: Ceiling::default(), link: bed.link() }
     }
 
     /// Returns the link's maximum rate in frames per second.
@@ -60,25 +57,6 @@ impl Case {
 }
 
 impl Setup<'_> {
-    /// Returns the tester's maximum rate over a cable without a router, in frames per second per direction.
-    ///
-    /// # Errors
-    /// Returns an error if no frame arrives, or a trial fails.
-    pub fn self_test(&self, case: &Case, bed: &Bed) -> Result<f64, Failure> {
-        let mut cable = bed.cable()?;
-        let mut trials = self.trials(case, &mut cable, None)?;
-        // A cable needs no time to become stable again.
-        trials.waits.restabilise = Duration::ZERO;
-        let request = Request { load_fps: case.link_fps(), duration: SELF_TEST };
-        // The first trial only warms caches.
-        trials.measure(request)?;
-        let outcome = trials.measure(request)?;
-        if outcome.received == 0 {
-            return Err(Failure("the self-test over a cable received nothing".into()));
-        }
-        Ok(outcome.forwarding_fps())
-    }
-
     /// Runs all procedures with a router. A procedure without a result is recorded as a failure, and the next one runs.
     ///
     /// # Errors
@@ -91,7 +69,7 @@ impl Setup<'_> {
         left: &mut Left,
         results: &mut Results,
     ) -> Result<(), Failure> {
-        let Case { key, tester_fps, .. } = case;
+        let Case { key, tester, .. } = case;
         let place = format!("{}, {}, {} bytes", key.dut, key.label(), key.size);
         if let Err(e) = self.networks(key, bed).and_then(|wanted| dut.set_networks(&wanted, bed)) {
             return results.fail(format!("{place}: {e}"), self.keeper);
@@ -112,7 +90,7 @@ impl Setup<'_> {
         if let Some(left_out) = self.campaign.left_out(key.size) {
             results.warn(&key.dut, format!("{place}, {left_out}"), self.keeper)?;
         }
-        let frames = tester_fps * self.profile.duration.as_secs_f64();
+        let frames = tester.fps * self.profile.duration.as_secs_f64();
         if f64::from(key.flows) > frames {
             let why =
                 format!("the tester sends at most {frames:.0} frames in a trial, too few to use every flow");
@@ -120,7 +98,8 @@ impl Setup<'_> {
         }
         let mut cell = Cell {
             key: key.clone(),
-            tester_fps: *tester_fps,
+            tester_fps: tester.fps,
+            tester_delays: tester.delays.clone(),
             link_fps: case.link_fps(),
             idle: trials.idle.clone(),
             measurements: Vec::new(),
@@ -129,7 +108,7 @@ impl Setup<'_> {
         let mut bench = Bench {
             campaign: self.campaign,
             profile: self.profile,
-            tester_fps: *tester_fps,
+            tester_fps: tester.fps,
             link_fps: case.link_fps(),
             throughput_fps: None,
             session_fps: None,
@@ -213,7 +192,7 @@ impl Setup<'_> {
     }
 
     /// Returns the runner of a case's trials, which stores each trial.
-    fn trials<'b>(
+    pub fn trials<'b>(
         &'b self,
         case: &Case,
         bed: &mut Bed,

@@ -18,6 +18,7 @@ mod recorded;
 mod results;
 mod run;
 mod seconds;
+mod self_test;
 mod trial;
 mod validity;
 
@@ -34,8 +35,8 @@ pub use papers::{PAPERS, Paper};
 pub use procedure::Procedure;
 pub use provenance::Provenance;
 pub use results::{
-    Cell, DelayRun, Delays, DelaysAt, Disorder, Found, Key, Measurement, Metered, Recovery, Reset, Results,
-    Teardown, Usage, median_throughput, throughputs,
+    Ceiling, Cell, DelayRun, Delays, DelaysAt, Disorder, Found, Key, Measurement, Metered, Recovery, Reset,
+    Results, Teardown, Usage, median_throughput, throughputs,
 };
 pub use run::{head, run};
 pub use seconds::{Seconds, WaitsSpec};

@@ -113,11 +113,15 @@ impl Recorded<'_> {
             meters.watch(&self.dut.map(|dut| dut.processes()).unwrap_or_default());
             meters.begin();
         }
-        let came = self.engine.run_watched(requests, came)?;
-        let measured = self.meters.as_mut().map(Meters::end).unwrap_or_default();
-        let seconds = began.elapsed().as_secs_f64();
-        let busy = times.and_then(|before| Some(Times::now()?.busy_since(before) / seconds));
-        let dut_busy = own.and_then(|before| Some((self.dut_seconds()? - before) / seconds));
+        // Energy and processor time end with the last frame, not after the wait for late frames.
+        let (meters, dut) = (&mut self.meters, self.dut);
+        let (mut measured, mut seconds, mut busy, mut dut_busy) = (Vec::new(), 0.0, None, None);
+        let came = self.engine.run_watched(requests, came, || {
+            measured = meters.as_mut().map(Meters::end).unwrap_or_default();
+            seconds = began.elapsed().as_secs_f64();
+            busy = times.and_then(|before| Some(Times::now()?.busy_since(before) / seconds));
+            dut_busy = own.and_then(|before| Some((dut?.cpu_seconds()? - before) / seconds));
+        })?;
         let mut trials = Vec::new();
         for (mut outcome, report) in came {
             outcome.took += self.waits.restabilise;

@@ -86,14 +86,26 @@ impl Key {
     }
 }
 
+/// What the tester alone can do with a traffic and frame size, over a cable in place of a router.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ceiling {
+    /// Throughput without loss in frames per second, per direction.
+    pub fps: f64,
+    /// Delays at half this throughput; `None` for a flood, or without a valid trial.
+    pub delays: Option<LatencyFigures>,
+}
+
 /// Results of a router with a traffic and frame size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// Router, traffic, size and options.
     #[serde(flatten)]
     pub key: Key,
-    /// Maximum rate of the tester with this traffic and no router, in frames per second per direction.
+    /// Throughput of the tester alone with this traffic, over a cable, in frames per second per direction.
     pub tester_fps: f64,
+    /// Delays of the tester alone, at half this throughput; `None` for a flood, and in results stored before they were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tester_delays: Option<LatencyFigures>,
     /// Maximum rate of the link, in frames per second per direction.
     pub link_fps: f64,
     /// Reading of each meter without traffic.
@@ -308,7 +320,7 @@ pub struct Delays {
 /// Processor time and energy of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Measured time in seconds, including the waits.
+    /// Time covered in seconds: from before the first frame until the last one has arrived.
     pub seconds: f64,
     /// Mean number of busy processors on the whole machine, including the tester's.
     pub busy: Option<f64>,

@@ -7,9 +7,11 @@ use buf::Pool;
 
 use super::case::{Case, Setup};
 use super::keeper::Keeper;
+use super::results::Ceiling;
 use super::{Campaign, Provenance, Results};
 use crate::accuracy::delay_error_ns;
 use crate::dut;
+use crate::idle;
 use crate::search::profile::Deviation;
 use crate::testbed::Bed;
 use crate::trial::{Failure, Request};
@@ -32,6 +34,8 @@ pub fn run(
     stop: &AtomicBool,
     say: &dyn Fn(&str),
 ) -> Result<Results, Failure> {
+    let busy = idle::told(&idle::busy_programs());
+    busy.iter().for_each(|what| say(what));
     let pool = Pool::new(BUFFERS).map_err(|e| Failure(format!("buffers: {e}")))?;
     let mut bed = Bed::new(&campaign.testbed, &pool)?;
     bed.sessions = campaign.tests.iter().any(|test| test.sessions > 0);
@@ -41,7 +45,7 @@ pub fn run(
     let setup = Setup { campaign, profile: &profile, pool: &pool, keeper, stop, say };
     let mut results = head(campaign);
     let exact = delay_error_ns(&pool, ACCURACY)?;
-    results.conditions.splice(0..0, bed.conditions().into_iter().chain([format!(
+    results.conditions.splice(0..0, busy.into_iter().chain(bed.conditions()).chain([format!(
         "The tester overestimates delays by {:.2} µs at the median, measured with a simulated router when the campaign began.",
         exact / 1e3
     )]));
@@ -51,8 +55,9 @@ pub fn run(
         let mut case = Case::new(test, size, &bed);
         say(&format!("self-test of the tester: {}", place(&case)));
         match setup.self_test(&case, &bed) {
-            Ok(fps) => {
-                case.tester_fps = fps;
+            Ok(tester) => {
+                say(&told(&tester, case.link_fps()));
+                case.tester = tester;
                 cases.push(case);
             }
             Err(_) if stop.load(Ordering::Relaxed) => break,
@@ -62,7 +67,7 @@ pub fn run(
     if cases.is_empty() && !results.failures.is_empty() {
         return Err(Failure(results.failures.join("; ")));
     }
-    let slow = cases.iter().filter(|case| case.tester_fps < case.link_fps());
+    let slow = cases.iter().filter(|case| case.tester.fps < case.link_fps());
     let slow: Vec<_> = slow.map(place).collect();
     results.conditions.extend(campaign.slower_than_the_link(&slow).as_ref().map(deviates));
     keeper.conditions(&results.conditions)?;
@@ -106,6 +111,24 @@ pub fn run(
         }
     }
     Ok(results)
+}
+
+/// Formats the result of a self-test.
+fn told(tester: &Ceiling, link_fps: f64) -> String {
+    let Ceiling { fps, delays } = tester;
+    let delay = delays.as_ref().map_or_else(String::new, |d| {
+        format!(
+            ", with a delay of {:.1} µs (median) and {:.1} µs (99.9 %)",
+            d.typical_ns / 1e3,
+            d.worst_case_ns as f64 / 1e3
+        )
+    });
+    let link = if *fps < link_fps {
+        format!(", less than the link's {:.0} kfps", link_fps / 1e3)
+    } else {
+        String::new()
+    };
+    format!("  the tester alone: {:.0} kfps without loss{link}{delay}", fps / 1e3)
 }
 
 /// Formats a deviation as a condition.

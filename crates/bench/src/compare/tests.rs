@@ -94,7 +94,14 @@ fn results(made: &Made) -> Results {
         flows: 0,
     };
     let measurements = vec![measured(Found::Throughput(searches)), measured(Found::Latency(delays))];
-    results.cells.push(Cell { key, tester_fps: 1e6, link_fps: 1e7, idle: Vec::new(), measurements });
+    results.cells.push(Cell {
+        key,
+        tester_fps: 1e6,
+        tester_delays: None,
+        link_fps: 1e7,
+        idle: Vec::new(),
+        measurements,
+    });
     results
 }
 

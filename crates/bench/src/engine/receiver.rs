@@ -23,6 +23,8 @@ pub struct Receiver {
     pub asked: Vec<u64>,
     /// Longest time in ticks before a poll that brought frames: some of them may have waited so long.
     pub away: u64,
+    /// Time of the last poll that brought frames, in ticks; 0 before the first.
+    pub brought: u64,
     /// Time of the last poll of each port, in ticks; 0 before the first.
     polled: Vec<u64>,
 }
@@ -124,15 +126,25 @@ impl Receiver {
     /// the trial.
     pub fn new(signature: u32, streams: Vec<Account>, ports: usize) -> Receiver {
         let none = vec![0; ports];
-        Receiver { signature, streams, astray: 0, foreign: 0, asked: none.clone(), away: 0, polled: none }
+        Receiver {
+            signature,
+            streams,
+            astray: 0,
+            foreign: 0,
+            asked: none.clone(),
+            away: 0,
+            brought: 0,
+            polled: none,
+        }
     }
 
     /// Notes a poll of `port` at `now` (ticks), and whether it brought frames.
     #[inline(always)]
     pub fn polled(&mut self, port: usize, now: u64, has_frames: bool) {
         let Some(last) = self.polled.get_mut(port) else { return };
-        if has_frames && *last > 0 {
-            self.away = self.away.max(now.saturating_sub(*last));
+        if has_frames {
+            let since = if *last > 0 { now.saturating_sub(*last) } else { 0 };
+            (self.away, self.brought) = (self.away.max(since), now);
         }
         *last = now;
     }

@@ -22,6 +22,8 @@ use crate::trial::{Failure, Invalid, Measure, Outcome, Request};
 pub const BURST: usize = 64;
 /// Seconds from a trial's start to its first frame, in which the polling loop warms the caches.
 const AHEAD: f64 = 0.001;
+/// Seconds without a received frame after which the traffic of a trial has ended.
+const SILENCE: f64 = 0.002;
 
 /// A mix of frames that has its own rate and is counted separately.
 #[derive(Clone, Debug)]
@@ -218,10 +220,11 @@ impl Engine {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn run_steps(&mut self, requests: &[Request]) -> Result<Vec<(Outcome, Report)>, Failure> {
-        self.run_watched(requests, |_, _| ())
+        self.run_watched(requests, |_, _| (), || ())
     }
 
-    /// Like [`run_steps`](Self::run_steps); also calls `came` with each received frame of the trials, and its stamp.
+    /// Like [`run_steps`](Self::run_steps); `came` gets each of the trial's received frames with its stamp. `quiet` is called once, when no
+    /// frame has arrived for 2 ms after the last one was sent, or after the wait at the latest.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -229,6 +232,7 @@ impl Engine {
         &mut self,
         requests: &[Request],
         mut came: impl FnMut(Stamp, &[u8]),
+        quiet: impl FnOnce(),
     ) -> Result<Vec<(Outcome, Report)>, Failure> {
         let began = tsc();
         let hz = self.clock.tsc_hz();
@@ -261,10 +265,20 @@ impl Engine {
             receive(&mut self.ports, &mut receiver, &mut frame, &mut self.cache, &mut came)?;
         }
         let ended = tsc();
-        let until = ended + (self.wait.as_secs_f64() * hz) as u64;
+        let mut until = ended + (self.wait.as_secs_f64() * hz) as u64;
+        let (mut quiet, silence) = (Some(quiet), (SILENCE * hz) as u64);
         while tsc() < until {
             receive(&mut self.ports, &mut receiver, &mut frame, &mut self.cache, &mut came)?;
+            let now = tsc();
+            if now > ended.max(receiver.brought) + silence
+                && let Some(quiet) = quiet.take()
+            {
+                quiet();
+                // Frames that are still in flight have their full wait.
+                until += tsc() - now;
+            }
         }
+        quiet.into_iter().for_each(|quiet| quiet());
         let waited = waited.and_then(|before| Some(host::waited()?.saturating_sub(before)));
         let whole_time = (tsc() - start).max(1) as f64 / hz;
         let absence = Absence {

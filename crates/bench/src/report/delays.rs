@@ -39,17 +39,29 @@ pub fn p99_ns(delays: &Delays) -> f64 {
         below += u128::from(*frames);
         below >= rank
     });
-    at.map_or(delays.figures.lost.penalty_ns, |(delay, _)| *delay) as f64
+    // The edge of the last bin may be beyond the longest delay.
+    at.map_or(delays.figures.lost.penalty_ns, |(delay, _)| (*delay).min(delays.figures.maximum_ns)) as f64
 }
 
-/// Returns the median of a figure over all runs at a load, in the unit of the figure.
+/// Returns the runs whose figures count: the valid ones, or all if none is valid. Then the result is marked.
+pub fn counted(at: &DelaysAt) -> impl Iterator<Item = &DelayRun> {
+    let none = !at.runs.iter().any(|run| run.invalid().is_empty());
+    at.runs.iter().filter(move |run| none || run.invalid().is_empty())
+}
+
+/// True if no run at a load is valid, although there are runs.
+fn is_doubtful(at: &DelaysAt) -> bool {
+    !at.runs.is_empty() && at.runs.iter().all(|run| !run.invalid().is_empty())
+}
+
+/// Returns the median over the counted runs at a load of a figure, in the figure's unit.
 pub fn over_runs(at: &DelaysAt, figure: fn(&Delays) -> f64) -> Option<f64> {
-    median(at.runs.iter().filter_map(|run| run.delays.as_ref()).map(figure))
+    median(counted(at).filter_map(|run| run.delays.as_ref()).map(figure))
 }
 
-/// Returns the median loss over all runs at a load, as a share.
+/// Returns the median loss over the counted runs at a load, as a share.
 pub fn loss(at: &DelaysAt) -> Option<f64> {
-    median(at.runs.iter().map(|run| run.outcome.loss_ratio()))
+    median(counted(at).map(|run| run.outcome.loss_ratio()))
 }
 
 /// Returns the number of runs, of invalid runs, and of runs without delays.
@@ -91,10 +103,10 @@ fn table(results: &Results, procedure: Procedure, source: &str) -> Option<Sectio
             .into_iter()
             .chain(delays)
             .chain(counts(&at.runs));
-        let limited = cell.found(procedure).is_some_and(|m| m.is_limited_at(at));
+        let limited = cell.found(procedure).is_some_and(|m| m.is_limited_at(at)) || is_doubtful(at);
         result(&mut table, &cell.key, limited, own);
     }
-    let text = "Each figure is the median over the runs, including invalid ones. The delay of a lost frame is the rest of the trial plus \
+    let text = "Each figure is the median over the valid runs; if none is valid, over all runs, and the result is marked. The delay of a lost frame is the rest of the trial plus \
                 the wait for late frames. PDV is the 99.9th percentile less the minimum.";
     let section = some(title(procedure, source), text, table);
     section.map(|s| s.with(figures::of_delays(results, procedure)))
@@ -114,7 +126,7 @@ fn ipdv(results: &Results, procedure: Procedure) -> Option<Section> {
     ];
     let mut table = Table::new("Differences of successive frames", heads(&own));
     for (cell, at) in loads(results, procedure) {
-        let all: Vec<_> = at.runs.iter().filter_map(|run| run.delays.as_ref()?.ipdv.as_ref()).collect();
+        let all: Vec<_> = counted(at).filter_map(|run| run.delays.as_ref()?.ipdv.as_ref()).collect();
         if all.is_empty() {
             continue;
         }

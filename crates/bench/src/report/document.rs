@@ -2,7 +2,9 @@
 
 use super::plot::Plot;
 use super::table::Table;
-use super::{compare, delays, loss, models, outage, published, sessions, setup, sweep, throughput, usage};
+use super::{
+    compare, conclusion, delays, loss, models, outage, published, sessions, setup, sweep, throughput, usage,
+};
 use crate::campaign::{Cell, Found, Key, Measurement, Procedure, Results};
 use crate::dut::Spec;
 use crate::testbed::Kind;
@@ -44,7 +46,8 @@ impl Section {
 
 /// Returns all non-empty sections of a report, in order.
 pub fn sections(results: &Results) -> Vec<Section> {
-    let mut all = setup::sections(results);
+    let mut all: Vec<Section> = conclusion::section(results).into_iter().collect();
+    all.extend(setup::sections(results));
     all.extend(throughput::sections(results));
     all.extend(compare::sections(results));
     all.extend(sweep::sections(results));

@@ -338,7 +338,14 @@ pub fn results(numbers: &[f64], routers: &[&str], runs: usize, name: &str) -> Re
             counters: vec![(name.into(), "1|2".into())],
         };
         let measurements = n.found(runs).into_iter().map(measurement).collect();
-        cells.push(Cell { key, tester_fps: n.f(), link_fps: n.f(), idle: Vec::new(), measurements });
+        cells.push(Cell {
+            key,
+            tester_fps: n.f(),
+            tester_delays: None,
+            link_fps: n.f(),
+            idle: Vec::new(),
+            measurements,
+        });
     }
     let facts = |dut: &&str| Facts {
         name: (*dut).into(),

@@ -3,6 +3,7 @@
 //! Both use the same sections, which hold tables and plots as data.
 
 mod compare;
+mod conclusion;
 mod delays;
 mod document;
 mod figures;
@@ -23,6 +24,9 @@ mod sweep;
 mod table;
 mod throughput;
 mod usage;
+
+/// First words of the condition of a machine that was not idle when its campaign began.
+pub const BUSY: &str = "The machine was not idle";
 
 pub use html::html;
 pub use markdown::markdown;

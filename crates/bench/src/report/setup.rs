@@ -22,10 +22,18 @@ pub fn sections(results: &Results) -> Vec<Section> {
         facts.row(["begun".into(), results.provenance.begun.clone()]);
     }
     results.provenance.facts.iter().for_each(|(name, value)| facts.row([name.clone(), value.clone()]));
-    let heads = KEY.into_iter().chain(["tester alone, kfps#", "link, kfps#"]);
+    let heads = KEY.into_iter().chain([
+        "tester alone, kfps#",
+        "its delay, median, µs#",
+        "99.9 %, µs#",
+        "link, kfps#",
+    ]);
     let mut ceilings = Table::new("Limits of tester and link, in each direction", heads);
     for cell in cells(results) {
-        ceilings.row(keyed(&cell.key, [kilo(cell.tester_fps), kilo(cell.link_fps)]));
+        let us = |ns: Option<f64>| ns.map_or_else(|| NONE.into(), |ns| format!("{:.1}", ns / 1e3));
+        let delays = cell.tester_delays.as_ref();
+        let [median, worst] = [delays.map(|d| d.typical_ns), delays.map(|d| d.worst_case_ns as f64)].map(us);
+        ceilings.row(keyed(&cell.key, [kilo(cell.tester_fps), median, worst, kilo(cell.link_fps)]));
     }
     let section = |head: &str, blocks| Section { head: head.into(), blocks };
     vec![

@@ -190,7 +190,8 @@ impl Phases for Through {
         came: &mut dyn FnMut(u64, &[u8]),
     ) -> Result<Outcome, Failure> {
         self.engine.set_directions(vec![direction]);
-        let mut steps = self.engine.run_watched(&[request], |stamp, frame| came(stamp.sequence, frame))?;
+        let mut steps =
+            self.engine.run_watched(&[request], |stamp, frame| came(stamp.sequence, frame), || ())?;
         Ok(steps.pop().ok_or_else(|| Failure("no step".into()))?.0)
     }
 

@@ -2,8 +2,9 @@
 
 use super::{Bed, Driver, Kind, lab, veth};
 
-/// The condition of a self-test over [`Memory`](super::Memory).
-const IN_MEMORY: &str = "The limits of the tester itself were measured over an in-memory cable, so the cost of its ports is not included.";
+/// The condition of a self-test over a virtual link in place of physical ports.
+const VIRTUAL_CABLE: &str = "The limits of the tester itself were measured over a virtual link with the same driver, so the costs of the \
+                             network cards are not included.";
 
 impl Bed {
     /// Returns sentences about how the testbed is set up, and what its numbers do and do not show. Reports put them next to their tables.
@@ -36,7 +37,6 @@ impl Bed {
                 );
                 all.push(of);
                 all.extend(self.kernels());
-                all.push(IN_MEMORY.into());
             }
             Kind::Memif => {
                 all.push(
@@ -56,7 +56,7 @@ impl Bed {
                     all.push("These ports are virtual: no wire limits the rate, and trials are checked against the limits for virtual links.".into());
                 }
                 all.push(format!("The tester polls on core {}.", self.tester_core));
-                all.push(IN_MEMORY.into());
+                all.push(VIRTUAL_CABLE.into());
             }
         }
         if self.records.is_some() {

@@ -34,7 +34,7 @@ use crate::traffic::Ends;
 use crate::trial::{self, Failure};
 use cores::rps;
 use memif::Memif;
-use near::{Interfaces, Memory, Near};
+use near::{Interfaces, Near};
 use record::Records;
 use veth::Cable;
 use way_in::Known;
@@ -136,8 +136,8 @@ impl Bed {
         }
     }
 
-    /// Returns a cable between two of the tester's ports, for the self-test. For physical ports and taps the cable is in memory: the tester
-    /// cannot recable ports, and the other end of a tap is the kernel.
+    /// Returns a cable between two of the tester's ports, for the self-test, of the same kind as the links. The kernel's ends of taps are
+    /// joined by a bridge. The tester cannot recable physical ports: a virtual link with the same driver takes their place.
     ///
     /// # Errors
     /// If a command fails.
@@ -145,11 +145,14 @@ impl Bed {
         let mut links = link::links();
         link::crossed(&mut links);
         let near: Box<dyn Near> = match self.spec.kind {
-            Kind::Veth => Box::new(Cable::make(&mut links, self.spec.driver.unwrap_or_default())?),
+            Kind::Veth | Kind::Physical => {
+                Box::new(Cable::make(&mut links, self.spec.driver.unwrap_or_default())?)
+            }
             Kind::Memif => Box::new(Memif::cable(&mut links, self.directory.path(), &self.pool)?),
-            Kind::Tap | Kind::Physical => Box::new(Memory),
+            Kind::Tap => Box::new(tap::cable(&mut links)?),
         };
         let mut bed = self.with(links, near)?;
+        bed.hardware = false;
         bed.wait()?;
         Ok(bed)
     }

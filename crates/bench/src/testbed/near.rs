@@ -6,7 +6,6 @@ use drivers::{af_packet, af_xdp};
 
 use super::link::Link;
 use super::spec::Driver;
-use crate::cable::cable;
 use crate::engine::run::Port;
 use crate::trial::Failure;
 
@@ -82,15 +81,4 @@ pub(super) fn port(mut device: Device, link: &Link) -> Result<(Port, Box<dyn Dev
     let none = || Failure(format!("{} has no queues", link.tester));
     let (rx, tx) = (device.rx.pop().ok_or_else(none)?, device.tx.pop().ok_or_else(none)?);
     Ok((Port { tx, rx, hosts: Some(link.answering()) }, device.control))
-}
-
-/// An in-memory cable.
-pub(super) struct Memory;
-
-impl Near for Memory {
-    fn open(&mut self, links: &[Link; 2], _: &Pool) -> Result<Vec<Port>, Failure> {
-        let (there, back) = (cable(RING), cable(RING));
-        let ports = [(there.0, back.1), (back.0, there.1)].into_iter().zip(links);
-        Ok(ports.map(|((tx, rx), link)| Port { tx, rx, hosts: Some(link.answering()) }).collect())
-    }
 }

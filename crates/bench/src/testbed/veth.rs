@@ -72,17 +72,18 @@ pub(super) struct Cable {
 }
 
 impl Cable {
-    /// Makes the virtual link for this driver, and stores the names of both ends in the links.
+    /// Makes it for this driver, and stores the names of its ends in the links. It may be in the machine's own namespace.
     pub fn make(links: &mut [Link; 2], driver: Driver) -> Result<Cable, Failure> {
-        silence()?;
         for (n, link) in links.iter_mut().enumerate() {
-            link.tester = format!("c{n}");
+            link.tester = format!("volley-cable{n}");
         }
         let [a, b] = &*links;
         let name = |l: &Link| format!("{} address {} numrxqueues 1 numtxqueues 1", l.tester, l.tester_mac);
         sh(&format!("ip link add {} type veth peer name {}", name(a), name(b)))?;
         let made = Cable { near: Interfaces::new(driver), name: a.tester.clone() };
         for link in &*links {
+            // Keeps the ends silent: no IPv6 of the kernel.
+            sh(&format!("sysctl -qw net.ipv6.conf.{}.disable_ipv6=1", link.tester))?;
             sh(&format!("ip link set {} up", link.tester))?;
         }
         Ok(made)

@@ -36,7 +36,13 @@ pub(super) fn recovery(b: &mut Bench<'_>) -> Result {
         b.valid.inner_mut().repetition = repetition;
         let are_valid = |trials: &Vec<Trial>| trials.iter().all(|t| t.outcome.is_valid());
         let trials = b.valid.until(are_valid, |trials| trials.steps(&requests))?;
-        let Some(relieved) = trials.last() else { continue };
+        let [overloaded, relieved] = &trials[..] else { continue };
+        if overloaded.outcome.lost() == 0 {
+            return Err(Failure(format!(
+                "the router lost no frame at {overload:.0} fps, which is 110 % of its throughput or the largest load that can be sent: \
+                 it was not overloaded, and has nothing to recover from"
+            )));
+        }
         let last_lost = relieved.flows.iter().filter_map(|f| f.last_lost).reduce(f64::max);
         // A router that loses the very last frames has not recovered.
         let end = requests[1].duration.as_secs_f64() - 0.1;

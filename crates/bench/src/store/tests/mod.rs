@@ -36,7 +36,7 @@ fn key(dut: &str, size: usize) -> Key {
 }
 
 fn cell(key: Key, tester_fps: f64) -> Cell {
-    Cell { key, tester_fps, link_fps: 1e7, idle: Vec::new(), measurements: Vec::new() }
+    Cell { key, tester_fps, tester_delays: None, link_fps: 1e7, idle: Vec::new(), measurements: Vec::new() }
 }
 
 fn outcome(received: u64) -> Outcome {

@@ -1,0 +1,100 @@
+//! Other programs that use the machine: a campaign says so before it begins.
+
+use std::collections::HashMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use crate::host::{TICKS, Task};
+
+/// Time over which programs are watched.
+const WATCHED: Duration = Duration::from_secs(1);
+/// Share of a processor from which on a program disturbs measurements.
+const DISTURBS: f64 = 0.05;
+
+/// A program and its processor time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Busy {
+    /// Name.
+    pub name: String,
+    /// Process ID.
+    pub id: u32,
+    /// Used processors: 1 for one busy processor.
+    pub processors: f64,
+}
+
+/// Watches all programs but this one for a second. Returns those that use a noticeable share of a processor, the busiest first.
+pub fn busy_programs() -> Vec<Busy> {
+    let (before, began) = (tasks(), Instant::now());
+    std::thread::sleep(WATCHED);
+    let seconds = began.elapsed().as_secs_f64();
+    busy_between(&before, &tasks(), seconds)
+}
+
+/// Returns all processes but this one.
+fn tasks() -> HashMap<u32, Task> {
+    let own = std::process::id();
+    let Ok(entries) = fs::read_dir("/proc") else { return HashMap::new() };
+    let ids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let parse = |id: u32| Some((id, Task::parse(&fs::read_to_string(format!("/proc/{id}/stat")).ok()?)?));
+    ids.filter(|id| *id != own).filter_map(parse).collect()
+}
+
+fn busy_between(before: &HashMap<u32, Task>, after: &HashMap<u32, Task>, seconds: f64) -> Vec<Busy> {
+    let used = |(id, now): (&u32, &Task)| {
+        // A process with the number of an earlier one started within the time.
+        let then = before.get(id).filter(|then| then.started == now.started).map_or(0.0, Task::seconds);
+        Busy { name: now.name.clone(), id: *id, processors: (now.seconds() - then) / seconds }
+    };
+    let mut all: Vec<Busy> = after.iter().map(used).collect();
+    // One tick is the resolution.
+    all.retain(|busy| busy.processors > DISTURBS.max(1.5 / TICKS / seconds));
+    all.sort_by(|a, b| b.processors.total_cmp(&a.processors).then(a.id.cmp(&b.id)));
+    all
+}
+
+/// Returns the condition of a machine with these busy programs, in words; `None` if it is idle.
+pub fn told(busy: &[Busy]) -> Option<String> {
+    let one = |b: &Busy| format!("{} (process {}) used {:.0} %", b.name, b.id, b.processors * 100.0);
+    let list: Vec<_> = busy.iter().take(5).map(one).collect();
+    (!list.is_empty()).then(|| {
+        let begin = crate::report::BUSY;
+        format!(
+            "{begin} when the campaign began: {} of a processor. Results may be marked, or missing.",
+            list.join(", ")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_programs_are_named_the_busiest_first() {
+        let task = |name: &str, user, started| Task { name: name.into(), user, system: 0, started };
+        let before =
+            HashMap::from([(1, task("init", 100, 1)), (2, task("cc", 50, 7)), (3, task("old", 900, 8))]);
+        let after = HashMap::from([
+            (1, task("init", 101, 1)),
+            (2, task("cc", 100, 7)),
+            (3, task("new", 98, 9)),
+            (4, task("late", 10, 20)),
+        ]);
+        let busy = busy_between(&before, &after, 1.0);
+        let names: Vec<_> = busy.iter().map(|b| (b.name.as_str(), b.id)).collect();
+        assert_eq!(names, [("new", 3), ("cc", 2), ("late", 4)]);
+        let said = told(&busy).expect("a condition");
+        assert!(said.contains("new (process 3) used 98 %, cc (process 2) used 50 %"), "{said}");
+        assert_eq!(told(&[]), None);
+    }
+
+    #[test]
+    fn a_busy_program_is_found() -> std::io::Result<()> {
+        let mut child = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn()?;
+        let busy = busy_programs();
+        child.kill()?;
+        child.wait()?;
+        assert!(busy.iter().any(|b| b.id == child.id()), "{busy:?}");
+        Ok(())
+    }
+}
