@@ -8,6 +8,7 @@
  *   drop=N, twice=N, swap=N, flip=N, cut=N, sum=N
  *                 every Nth frame: dropped; sent twice; exchanged with the next one; its last byte changed; its last 4 bytes
  *                 removed; its UDP checksum changed
+ *   after=N     leaves the first N frames alone, for a tester's warm-up
  *
  * What is dropped follows from the times at which the kernel received the frames, not from when this program ran: rate and
  * queue are exact even if it had to wait for a processor. Then a frame can leave too late, but never too early.
@@ -156,7 +157,7 @@ static int show(const char *path) {
     return 0;
 }
 
-#define EVERY(n) ((n) && came % (n) == 0)
+#define EVERY(n) ((n) && came > after && came % (n) == 0)
 
 int main(int words, char **word) {
     if (words == 2)
@@ -171,7 +172,7 @@ int main(int words, char **word) {
     uint64_t rate = key(keys, "rate", 0), queue = key(keys, "queue", 1000), delay = key(keys, "delay", 0);
     uint64_t jitter = key(keys, "jitter", 0), drop = key(keys, "drop", 0), twice = key(keys, "twice", 0);
     uint64_t swap = key(keys, "swap", 0), flip = key(keys, "flip", 0), cut = key(keys, "cut", 0);
-    uint64_t sum = key(keys, "sum", 0), random = 1;
+    uint64_t sum = key(keys, "sum", 0), after = key(keys, "after", 0), random = 1;
     double each = rate ? 1e9 / rate : 0, free_at = 0;
     for (int i = 0; i < FRAMES; i++)
         if (!(spare[spares++] = malloc(sizeof(struct frame))))
@@ -201,6 +202,7 @@ int main(int words, char **word) {
             random = random * 6364136223846793005ull + 1442695040888963407ull;
             f->arrived = arrived;
             f->at = (uint64_t)free_at + delay + (jitter ? (random >> 33) % (jitter + 1) : 0);
+            int intact = !EVERY(flip) && !EVERY(cut) && !EVERY(sum);
             if (EVERY(flip))
                 f->bytes[f->len - 1] ^= 1, flipped++;
             if (EVERY(cut))
@@ -217,7 +219,8 @@ int main(int words, char **word) {
             } else {
                 push(f);
                 if (held) {
-                    held->at = f->at, swapped++;
+                    /* A damaged frame that overtakes another one does not count: it is not received. */
+                    held->at = f->at, swapped += intact;
                     push(held), held = NULL;
                 }
             }

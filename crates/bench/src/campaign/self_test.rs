@@ -12,8 +12,12 @@ use crate::trial::{Failure, Measure as _, Request};
 
 /// Sending time of a trial: long enough to meet the disturbances of a busy machine.
 const TRIAL: Duration = Duration::from_millis(200);
+/// Wait for frames in flight: a cable has no other delay than its queues.
+const WAIT: Duration = Duration::from_millis(50);
+/// Repeats of an invalid trial: above its throughput, the tester has no valid ones.
+const REPEATS: u32 = 1;
 /// Resolution of the tester's throughput, as a share.
-const RESOLUTION: f64 = 0.03;
+const RESOLUTION: f64 = 0.05;
 /// Share of the tester's throughput at which its delay is measured.
 const HALF: f64 = 0.5;
 
@@ -26,15 +30,16 @@ impl Setup<'_> {
     pub fn self_test(&self, case: &Case, bed: &Bed) -> Result<Ceiling, Failure> {
         let mut cable = bed.cable()?;
         let mut trials = self.trials(case, &mut cable, None)?;
-        // A cable needs no time to become stable again.
+        // A cable needs no time to become stable again, and delays no frame for long.
         trials.waits.restabilise = Duration::ZERO;
+        trials.engine.set_wait(WAIT);
         let most = case.link_fps().max(2.0 * LEAST);
         // The first trial warms caches, and shows where to search.
         let first = trials.measure(Request { load_fps: most, duration: TRIAL })?;
         if first.received == 0 {
             return Err(Failure("the self-test over a cable received nothing".into()));
         }
-        let mut valid = Valid::new(trials, self.profile.invalid_repeats);
+        let mut valid = Valid::new(trials, self.profile.invalid_repeats.min(REPEATS));
         let search = Throughput {
             min_fps: LEAST,
             max_fps: most,

@@ -190,6 +190,11 @@ impl Engine {
         self.ipdv = on;
     }
 
+    /// Sets the time to wait for frames that are still in flight.
+    pub fn set_wait(&mut self, wait: Duration) {
+        self.wait = wait;
+    }
+
     /// Sets the number of routers on the way, each of which lowers the time to live by one. It is 0 at first: a cable or a bridge.
     pub fn set_hops(&mut self, hops: u8) {
         self.hops = hops;
