@@ -20,9 +20,10 @@ fn path(dir: &Path) -> String {
     format!("{}:{path}:/usr/local/sbin:/usr/sbin:/sbin", dir.join("bin").display())
 }
 
-/// Limits of valid trials that are kept even while other tests run. Loss, order and counts do not depend on when frames leave.
-const PATIENT: &str = "validity = { late-us = 1000000, away-us = 1000000, burst-frames = 1000000, waited-percent = 100, \
-                       stolen-percent = 100 }\n";
+/// The end of a campaign's file: limits of valid trials that are kept even while other tests run. Loss, order and counts do
+/// not depend on when frames leave.
+pub const PATIENT: &str = "[validity]\nlate-us = 1000000\naway-us = 1000000\nburst-frames = 1000000\nwaited-percent = 100\n\
+                           stolen-percent = 100\n";
 
 /// A campaign in the directory of a lab.
 #[derive(Debug)]
@@ -43,7 +44,7 @@ impl<'a> Campaign<'a> {
         let file = |name| lab.dir().join(name);
         let (keys, tests) = head.split_once("[[test]]").expect("a test");
         let validity = if keys.contains("validity") { "" } else { PATIENT };
-        let text = format!("{keys}{validity}duts = [\n{duts}\n]\n[[test]]{tests}[testbed]\n{testbed}\n");
+        let text = format!("{keys}duts = [\n{duts}\n]\n[[test]]{tests}[testbed]\n{testbed}\n{validity}");
         std::fs::write(file("campaign.toml"), text).expect("a file");
         Campaign { lab, file: file("campaign.toml"), json: file("results.json"), store: file("store.db") }
     }

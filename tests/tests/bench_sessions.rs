@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use scenarios::tester::PATIENT;
 use serde_json::Value;
 use testkit::netns::Lab;
 use testkit::router::binary;
@@ -20,7 +21,7 @@ fn campaign(lab: &Lab, text: &str) -> Option<(String, Value)> {
     let (file, json) = (lab.dir().join("campaign.toml"), lab.dir().join("results.json"));
     let head =
         "name = 'ci'\ntrial-seconds = 0.1\nrepetitions = 1\nwaits = { residual = 0.03, restabilise = 0 }\n";
-    std::fs::write(&file, format!("{head}{text}")).expect("a file");
+    std::fs::write(&file, format!("{head}{text}{PATIENT}")).expect("a file");
     let mut command = Command::new(binary());
     command.args(["bench", "run"]).arg(&file).arg("--json").arg(&json).current_dir(lab.dir());
     let out = command.output().expect("the binary runs");

@@ -4,16 +4,21 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use scenarios::tester::PATIENT;
 use serde_json::Value;
 use testkit::netns::Lab;
 use testkit::router::binary;
 
 /// A campaign with two frame sizes, so with two results of three trials each.
-const CAMPAIGN: &str = "name = 'kept'\ntrial-seconds = 1\nrepetitions = 3\nwaits = { residual = 0.05, restabilise = 0.05 }\nduts = ['volley']\nprocedures = ['loads']\n\
+static CAMPAIGN: LazyLock<String> = LazyLock::new(|| {
+    let text = "name = 'kept'\ntrial-seconds = 1\nrepetitions = 3\nwaits = { residual = 0.05, restabilise = 0.05 }\nduts = ['volley']\nprocedures = ['loads']\n\
                         loads = ['5 kfps']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64, 256]\n";
+    format!("{text}{PATIENT}")
+});
 
 /// Returns the command `volley bench` in a directory, in a process group of its own, as a shell would start it.
 fn bench(directory: &Path, words: &[&str]) -> Command {
@@ -39,7 +44,7 @@ fn loads(trials: &str) -> Vec<Value> {
 fn an_interrupted_campaign_is_kept_and_resumed() {
     // The tester makes its own namespaces. The lab only checks that namespaces are available.
     let Some(lab) = Lab::new() else { return };
-    std::fs::write(lab.dir().join("campaign.toml"), CAMPAIGN).expect("a file");
+    std::fs::write(lab.dir().join("campaign.toml"), &*CAMPAIGN).expect("a file");
     let run = |words: &[&str]| bench(lab.dir(), &[&["run", "campaign.toml"], words].concat());
 
     // Ctrl-C on a terminal, during the second result: the whole process group gets the signal.
@@ -166,7 +171,7 @@ fn a_campaign_without_results_fails_with_the_reason() {
 #[test]
 fn an_unusable_store_is_refused_before_the_campaign() {
     let Some(lab) = Lab::new() else { return };
-    std::fs::write(lab.dir().join("campaign.toml"), CAMPAIGN).expect("a file");
+    std::fs::write(lab.dir().join("campaign.toml"), &*CAMPAIGN).expect("a file");
     for (store, why) in [
         ("campaign.toml", "campaign.toml: not a store of volley bench: name another file"),
         ("none/x.db", "none/x.db: cannot open the store: check that its directory exists"),
@@ -175,7 +180,7 @@ fn an_unusable_store_is_refused_before_the_campaign() {
         let (code, report, said) = ended(bench(lab.dir(), &["run", "campaign.toml", "--store", store]));
         assert!(code == Some(1) && report.is_empty() && said.contains(why), "{said}");
     }
-    assert_eq!(std::fs::read_to_string(lab.dir().join("campaign.toml")).expect("a file"), CAMPAIGN);
+    assert_eq!(std::fs::read_to_string(lab.dir().join("campaign.toml")).expect("a file"), *CAMPAIGN);
 }
 
 #[test]

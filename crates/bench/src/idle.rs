@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::host::{TICKS, Task};
 
 /// Time over which programs are watched.
-const WATCHED: Duration = Duration::from_secs(1);
+const WATCHED: Duration = Duration::from_millis(400);
 /// Share of a processor from which on a program disturbs measurements.
 const DISTURBS: f64 = 0.05;
 
@@ -22,7 +22,7 @@ pub struct Busy {
     pub processors: f64,
 }
 
-/// Watches all programs but this one for a second. Returns those that use a noticeable share of a processor, the busiest first.
+/// Watches all programs but this one for 0.4 s. Returns those that use a noticeable share of a processor, the busiest first.
 pub fn busy_programs() -> Vec<Busy> {
     let (before, began) = (tasks(), Instant::now());
     std::thread::sleep(WATCHED);

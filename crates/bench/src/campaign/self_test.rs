@@ -10,10 +10,10 @@ use crate::search::throughput::{Resolution, Start, Step, Throughput};
 use crate::testbed::Bed;
 use crate::trial::{Failure, Measure as _, Request};
 
-/// Sending time of a trial: long enough to meet the disturbances of a busy machine.
+/// Longest sending time of a trial: long enough to meet the disturbances of a busy machine.
 const TRIAL: Duration = Duration::from_millis(200);
 /// Wait for frames in flight: a cable has no other delay than its queues.
-const WAIT: Duration = Duration::from_millis(50);
+const WAIT: Duration = Duration::from_millis(20);
 /// Repeats of an invalid trial: above its throughput, the tester has no valid ones.
 const REPEATS: u32 = 1;
 /// Resolution of the tester's throughput, as a share.
@@ -33,9 +33,10 @@ impl Setup<'_> {
         // A cable needs no time to become stable again, and delays no frame for long.
         trials.waits.restabilise = Duration::ZERO;
         trials.engine.set_wait(WAIT);
+        let duration = TRIAL.min(self.profile.duration);
         let most = case.link_fps().max(2.0 * LEAST);
         // The first trial warms caches, and shows where to search.
-        let first = trials.measure(Request { load_fps: most, duration: TRIAL })?;
+        let first = trials.measure(Request { load_fps: most, duration })?;
         if first.received == 0 {
             return Err(Failure("the self-test over a cable received nothing".into()));
         }
@@ -46,7 +47,7 @@ impl Setup<'_> {
             start: Start::At(first.forwarding_fps().clamp(LEAST, most)),
             step: Step::HalveRatio,
             resolution: Resolution::Relative(RESOLUTION),
-            duration: TRIAL,
+            duration,
         };
         let found = search.search(&mut valid, &mut |_| ()).map_err(|e| Failure(e.to_string()))?;
         let Some(fps) = found.throughput_fps else {
@@ -57,7 +58,7 @@ impl Setup<'_> {
                  the campaign's key validity"
             )));
         };
-        let half = Request { load_fps: (fps * HALF).max(LEAST), duration: TRIAL };
+        let half = Request { load_fps: (fps * HALF).max(LEAST), duration };
         valid.measure(half)?;
         let last = valid.inner().last.as_ref().filter(|trial| trial.outcome.is_valid());
         let delays = last.and_then(|trial| trial.delays.as_ref()).map(|delays| delays.figures.clone());
