@@ -152,7 +152,12 @@ impl Kind {
         let from = place.at + LEN - place.ip;
         let (head, payload) =
             (packet.get(start..from).ok_or(Damage::Length)?, packet.get(from..len).ok_or(Damage::Length)?);
-        let is_same = self.payload.as_deref().and_then(|p| p.get(..payload.len())).map(|p| p == payload);
+        // An empty slice is not compared: the masked load of a fast comparison would touch its dangling pointer, which takes 150 clocks.
+        let is_same = self
+            .payload
+            .as_deref()
+            .and_then(|p| p.get(..payload.len()))
+            .map(|p| payload.is_empty() || p == payload);
         let sum = match is_same {
             Some(true) if self.payload.as_deref().is_some_and(|p| p.len() == payload.len()) => self.sum,
             _ => Sum::of(payload),
