@@ -2,6 +2,7 @@
 //! that a slow reader or disk blocks no other thread.
 
 use std::{
+    cell::Cell,
     env,
     fs::{self, File, Metadata},
     io::{self, IsTerminal, Write},
@@ -57,7 +58,10 @@ impl Out {
         let (writer, said) = sync_channel(WAITING);
         let unwritten = Arc::<AtomicU64>::default();
         let (counted, form) = (Arc::clone(&unwritten), sink.form);
-        let work = move |file: &File| write_all(&said, &counted, |line| form.write(file, line));
+        let work = move |file: &File| {
+            let cut = Cell::new(false);
+            write_all(&said, &counted, |line| form.write(file, line, &cut));
+        };
         drivers::spawn_apart_with("volley_log", sink.file.as_fd(), work).map_err(LogError::Thread)?;
         Ok(Out { writer: Some(writer), unwritten })
     }
@@ -182,17 +186,24 @@ impl Sink {
 }
 
 impl Form {
-    /// Writes a message, in one call if possible, so that lines of several processes do not mix.
-    fn write(self, mut file: &File, line: &Line) -> io::Result<()> {
-        let text = match self {
+    /// Writes a message, in one call if possible, so that lines of several processes do not mix. `cut` is true if only a part of the last
+    /// message was written: a full disk took no more.
+    fn write(self, mut file: impl Write + AsFd, line: &Line, cut: &Cell<bool>) -> io::Result<()> {
+        let mut text = match self {
             Form::Timed { colors } => plain(line, colors),
             Form::Journal => for_journal(line),
         };
+        if cut.get() {
+            text.insert(0, '\n');
+        }
         let mut rest = text.as_bytes();
         while !rest.is_empty() {
             match file.write(rest) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => rest = &rest[n..],
+                Ok(n) => {
+                    rest = &rest[n..];
+                    cut.set(!rest.is_empty());
+                }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 // Another program with the same file may have set it to non-blocking.
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -275,6 +286,50 @@ mod tests {
         assert!(text.starts_with("before\n1970") && text.ends_with("after\n"), "{text}");
         let message = Sink::file(Path::new("/proc/none/log")).unwrap_err().to_string();
         assert!(message.contains("/proc/none/log") && message.contains("unix { log"), "{message}");
+    }
+
+    /// A file on a disk with this many free bytes.
+    struct Disk {
+        file: File,
+        free: usize,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.free == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            let n = self.file.write(&bytes[..bytes.len().min(self.free)])?;
+            self.free -= n;
+            Ok(n)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl AsFd for Disk {
+        fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+            self.file.as_fd()
+        }
+    }
+
+    #[test]
+    fn a_message_after_a_cut_one_begins_a_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let (form, cut) = (Form::Timed { colors: false }, Cell::new(false));
+        let on = |free| Disk { file: File::options().create(true).append(true).open(&path).unwrap(), free };
+        form.write(on(1000), &line("a"), &cut).unwrap();
+        form.write(on(10), &line("b"), &cut).unwrap_err();
+        // Not even a newline fits.
+        form.write(on(0), &line("c"), &cut).unwrap_err();
+        form.write(on(1000), &line("d"), &cut).unwrap();
+        form.write(on(1000), &line("e"), &cut).unwrap();
+        let text = fs::read_to_string(path).unwrap();
+        let ends: Vec<&str> = text.lines().map(|line| &line[line.len() - 1..]).collect();
+        assert_eq!(ends, ["a", "1", "d", "e"], "{text}");
     }
 
     #[test]
