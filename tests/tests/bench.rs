@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use scenarios::browser::{self, Media, Seen};
-use scenarios::tester::PATIENT;
+use scenarios::tester::{Campaign, PATIENT, count, loads};
 use serde_json::Value;
 use testkit::netns::Lab;
 use testkit::router::binary;
@@ -255,4 +255,29 @@ fn a_closed_standard_error_does_not_change_the_exit_code() {
     let status =
         command.args(["bench", "run", "/nowhere/campaign.toml"]).stderr(write).status().expect("it runs");
     assert_eq!(status.code(), Some(1), "the exit code without a reader of its messages");
+}
+
+/// A machine whose speed changes treats routers alike if each has one repetition after the other.
+#[test]
+fn routers_are_measured_in_turns() {
+    let Some(lab) = Lab::new() else { return };
+    let head = "name = 'turns'\ntrial-seconds = 0.1\nwaits = { residual = 0.02, restabilise = 0.02 }\nrepetitions = 2\n\
+                procedures = ['throughput', 'loads']\nloads = ['1 kfps']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n";
+    let campaign = Campaign::write(&lab, head, "'linux', 'none'", "");
+    let results = campaign.run();
+    assert_eq!(results["failures"], Value::Array(Vec::new()));
+    let trials = campaign.trials().of_procedures();
+    let of = |procedure: &str| {
+        let own = trials.0.iter().filter(|trial| trial["procedure"] == procedure);
+        let mut all: Vec<_> = own.map(|trial| (&trial["key"]["dut"], count(trial, "repetition"))).collect();
+        all.dedup();
+        all.iter().map(|(dut, n)| format!("{} {n}", dut.as_str().expect("a name"))).collect::<Vec<_>>()
+    };
+    assert_eq!(of("throughput"), ["linux 1", "none 1", "linux 2", "none 2"]);
+    assert_eq!(of("loads"), ["linux 1", "linux 2", "none 1", "none 2"]);
+    for (cell, dut) in list(&results["cells"], "cells").iter().zip(["linux", "none"]) {
+        assert_eq!(cell["dut"], dut);
+        assert_eq!(list(found(cell, "throughput"), "throughput").len(), 2);
+        assert_eq!(list(&loads(&results, dut)[0]["runs"], "runs").len(), 2);
+    }
 }

@@ -10,6 +10,7 @@ use super::procedures::Bench;
 use super::recorded::{Recorded, Strain};
 use super::results::Ceiling;
 use super::run::Left;
+use super::visits::Visit;
 use super::{Campaign, Cell, Disorder, Key, Procedure, Results, Test};
 use crate::dut::{Dut, Networks, Which};
 use crate::energy::Meters;
@@ -57,13 +58,14 @@ impl Case {
 }
 
 impl Setup<'_> {
-    /// Runs all procedures with a router. A procedure without a result is recorded as a failure, and the next one runs.
+    /// Runs the procedures of a visit with a router. A procedure without a result is recorded as a failure, and the next one runs.
     ///
     /// # Errors
     /// Returns an error if results cannot be stored.
     pub fn cell(
         &self,
         case: &Case,
+        visit: Visit,
         bed: &mut Bed,
         dut: &mut dyn Dut,
         left: &mut Left,
@@ -96,29 +98,33 @@ impl Setup<'_> {
                 format!("the tester sends at most {frames:.0} frames in a trial, too few to use every flow");
             results.warn(&key.dut, format!("{place}: {why}"), self.keeper)?;
         }
+        let before = results.cells.iter().position(|cell| cell.key == *key);
         let mut cell = Cell {
             key: key.clone(),
             tester_fps: tester.fps,
             tester_delays: tester.delays.clone(),
             link_fps: case.link_fps(),
             idle: trials.idle.clone(),
-            measurements: Vec::new(),
+            measurements: before.map(|at| results.cells[at].measurements.clone()).unwrap_or_default(),
         };
         self.keeper.cell(&cell)?;
+        let one = Profile { repetitions: 1, ..self.profile.clone() };
         let mut bench = Bench {
             campaign: self.campaign,
-            profile: self.profile,
+            profile: if matches!(visit, Visit::Round(_)) { &one } else { self.profile },
+            round: if let Visit::Round(round) = visit { round } else { 1 },
             tester_fps: tester.fps,
             link_fps: case.link_fps(),
-            throughput_fps: None,
-            session_fps: None,
+            throughput_fps: cell.throughput_fps(),
+            session_fps: cell.session_fps(),
             say: self.say,
             valid: Valid::new(trials, self.profile.invalid_repeats),
         };
         // Warm up only when a procedure must run. A router that forwards nothing is not tried again for each procedure.
         let mut forwards = None;
-        for &procedure in &self.campaign.procedures {
-            let known = self.keeper.known(key, procedure);
+        for procedure in visit.procedures(self.campaign) {
+            let old = cell.found(procedure).cloned().or_else(|| self.keeper.known(key, procedure));
+            let known = old.clone().filter(|old| visit.is_done(old));
             if known.is_none() && forwards.is_none() {
                 let warm = bench.warm_up();
                 forwards = Some(warm.is_ok());
@@ -133,19 +139,29 @@ impl Setup<'_> {
             let found = match known {
                 Some(known) => Ok(known),
                 None if forwards == Some(false) => continue,
-                None => bench
-                    .run(procedure)
-                    .and_then(|found| self.keeper.measurement(key, &found).map(|()| found)),
+                None => bench.run(procedure).and_then(|found| {
+                    let found = match old {
+                        Some(old) => old.and(found),
+                        None => found,
+                    };
+                    self.keeper.measurement(key, &found).map(|()| found)
+                }),
             };
             match found {
-                Ok(measurement) => cell.measurements.push(measurement),
+                Ok(measurement) => {
+                    cell.measurements.retain(|m| m.found.procedure() != procedure);
+                    cell.measurements.push(measurement);
+                }
                 Err(_) if self.stop.load(Ordering::Relaxed) => break,
                 Err(e) => results.fail(format!("{place}: {e}"), self.keeper)?,
             }
             bench.throughput_fps = cell.throughput_fps();
             bench.session_fps = cell.session_fps();
         }
-        results.cells.push(cell);
+        match before {
+            Some(at) => results.cells[at] = cell,
+            None => results.cells.push(cell),
+        }
         Ok(())
     }
 

@@ -21,6 +21,7 @@ mod seconds;
 mod self_test;
 mod trial;
 mod validity;
+mod visits;
 
 use std::fmt;
 use std::time::Duration;
@@ -89,7 +90,11 @@ pub struct Campaign {
     /// Search goals of `ndr-pdr`, in place of the profile's.
     #[serde(default, rename = "goal", skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<GoalSpec>,
-    /// Routers to measure, one after the other on the same testbed.
+    /// True to measure several routers in turns: one repetition of the throughput each, again and again. Otherwise one router after the other
+    /// has all its repetitions.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub interleave: bool,
+    /// Routers to measure on the same testbed.
     pub duts: Vec<dut::Spec>,
     /// Links between the tester and the routers.
     #[serde(default)]
@@ -111,6 +116,15 @@ fn usual() -> Vec<Procedure> {
 
 fn half_and_most() -> Vec<f64> {
     vec![0.5, 0.9]
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// True for the default, which is omitted from JSON as in [`is_million`].
+fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 fn million() -> u32 {

@@ -30,7 +30,7 @@ papers! {
     "slavik-2025-one-way": "tables 2.3 to 2.6: loss, latency, energy at 1 to 40 Gbit/s",
     "slavik-2025-both-ways": "tables 2.7 to 2.10: the same in both directions",
     "slavik-2025-nat": "tables 2.11 to 2.14: the same with translated addresses",
-    "slavik-2025-draft": "the draft: energy of 500 Mbit/s in each direction",
+    "slavik-2025-draft": "the draft: energy at 500 Mbit/s in each direction",
 }
 
 impl Paper {

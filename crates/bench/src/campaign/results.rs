@@ -177,6 +177,33 @@ pub struct Measurement {
 }
 
 impl Measurement {
+    /// Returns this measurement with further repetitions of the same procedure.
+    pub(super) fn and(mut self, more: Measurement) -> Measurement {
+        if let (Found::Throughput(searches), Found::Throughput(others)) = (&mut self.found, more.found) {
+            searches.extend(others);
+        }
+        self.limited_by_tester |= more.limited_by_tester;
+        self.repeated += more.repeated;
+        self.disorder.add(&more.disorder);
+        self.absence = match (self.absence, more.absence) {
+            (Some(mut all), Some(other)) => {
+                all.include(&other);
+                Some(all)
+            }
+            (a, b) => a.or(b),
+        };
+        for (name, value) in more.counters {
+            match self.counters.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, sum)) => {
+                    let both = sum.parse::<u64>().ok().zip(value.parse::<u64>().ok());
+                    *sum = both.map_or(value, |(a, b)| (a + b).to_string());
+                }
+                None => self.counters.push((name, value)),
+            }
+        }
+        self
+    }
+
     /// True if the tester may have set the limit at this load.
     pub fn is_limited_at(&self, at: &DelaysAt) -> bool {
         self.limited_by_tester && at.limited_by_tester.unwrap_or(true)
@@ -200,6 +227,15 @@ pub struct Disorder {
 }
 
 impl Disorder {
+    /// Adds the counts of `other`.
+    fn add(&mut self, other: &Disorder) {
+        self.received += other.received;
+        self.duplicated += other.duplicated;
+        self.reordered += other.reordered;
+        self.damaged.add(&other.damaged);
+        self.astray += other.astray;
+    }
+
     /// Adds the frames of a trial.
     pub(super) fn note(&mut self, trial: &Trial) {
         let sum = |of: fn(&Flow) -> u64| trial.flows.iter().map(of).sum::<u64>();

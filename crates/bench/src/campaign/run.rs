@@ -1,5 +1,6 @@
 //! Runs a campaign.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use buf::Pool;
 use super::case::{Case, Setup};
 use super::keeper::Keeper;
 use super::results::Ceiling;
+use super::visits::Visit;
 use super::{Campaign, Provenance, Results};
 use crate::accuracy::delay_error_ns;
 use crate::dut;
@@ -21,6 +23,10 @@ const BUFFERS: usize = 32 * 1024;
 
 /// Load sent through a simulated router, to determine the error of measured delays.
 const ACCURACY: Request = Request { load_fps: 100_000.0, duration: Duration::from_millis(100) };
+
+/// The condition of routers that are measured in turns.
+const IN_TURNS: &str =
+    "The routers were measured in turns: one repetition of the throughput each, again and again.";
 
 /// Runs a campaign and reports progress to `say`. Each trial and result goes to the keeper. Ends early when `stop` is set, with the results
 /// so far.
@@ -70,19 +76,32 @@ pub fn run(
     let slow = cases.iter().filter(|case| case.tester.fps < case.link_fps());
     let slow: Vec<_> = slow.map(place).collect();
     results.conditions.extend(campaign.slower_than_the_link(&slow).as_ref().map(deviates));
+    if campaign.visits(profile.repetitions).len() > 1 {
+        results.conditions.push(IN_TURNS.into());
+    }
     keeper.conditions(&results.conditions)?;
-    let of = campaign.duts.len() * cases.len() * campaign.procedures.len();
+    let visits = campaign.visits(profile.repetitions);
+    let number = cases.len();
+    let each = |visit: Visit| number * visit.procedures(campaign).len();
+    let of = campaign.duts.len() * visits.iter().map(|visit| each(*visit)).sum::<usize>();
     let mut left = Left { begun: Instant::now(), done: 0, of };
-    for spec in &campaign.duts {
+    let mut failed = HashSet::new();
+    for (visit, spec) in visits.iter().flat_map(|visit| campaign.duts.iter().map(move |spec| (*visit, spec)))
+    {
         let name = spec.name();
         if stop.load(Ordering::Relaxed) {
             break;
+        }
+        if failed.contains(name) {
+            left.of -= each(visit);
+            continue;
         }
         let mut router = match dut::start(spec, &mut bed) {
             Ok(router) => router,
             Err(e) => {
                 results.fail(format!("{name}: {e}"), keeper)?;
-                left.of -= cases.len() * campaign.procedures.len();
+                failed.insert(name);
+                left.of -= each(visit);
                 continue;
             }
         };
@@ -91,17 +110,21 @@ pub fn run(
             _ => None,
         };
         let bed = cable.as_mut().unwrap_or(&mut bed);
-        match keeper.dut(&router.facts)? {
-            0 => {}
-            n => say(&format!("{name} has changed since the interruption: its {n} old results are dropped")),
+        if !results.duts.iter().any(|known| known.name == name) {
+            match keeper.dut(&router.facts)? {
+                0 => {}
+                n => say(&format!(
+                    "{name} has changed since the interruption: its {n} old results are dropped"
+                )),
+            }
+            results.duts.push(router.facts.clone());
         }
-        results.duts.push(router.facts.clone());
         for case in &mut cases {
             if stop.load(Ordering::Relaxed) {
                 break;
             }
             case.key.dut = name.to_owned();
-            setup.cell(case, bed, &mut *router.dut, &mut left, &mut results)?;
+            setup.cell(case, visit, bed, &mut *router.dut, &mut left, &mut results)?;
         }
         if let Err(e) = router.dut.end() {
             let why =
@@ -153,8 +176,11 @@ pub fn head(campaign: &Campaign) -> Results {
 impl Results {
     /// Adds a failure to the results, and stores it with `keeper`.
     pub(super) fn fail(&mut self, why: String, keeper: &dyn Keeper) -> Result<(), Failure> {
-        keeper.failure(&why)?;
-        self.failures.push(why);
+        // A router that is measured in turns can fail in the same way again.
+        if !self.failures.contains(&why) {
+            keeper.failure(&why)?;
+            self.failures.push(why);
+        }
         Ok(())
     }
 

@@ -184,7 +184,7 @@ impl Keeper for Recorder<'_> {
     }
 
     fn measurement(&self, key: &Key, measurement: &Measurement) -> Result<(), Failure> {
-        let sql = "INSERT INTO measurement VALUES (?, ?, ?, ?)";
+        let sql = "INSERT INTO measurement VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET found = ?4";
         let procedure = measurement.found.procedure().name();
         self.write(sql, &[&self.id, &document(key)?, &procedure, &document(measurement)?])
     }

@@ -39,6 +39,8 @@ pub(super) struct Bench<'a> {
     pub campaign: &'a Campaign,
     /// Times and repetitions.
     pub profile: &'a Profile,
+    /// Number of the first repetition, from 1 on.
+    pub round: u32,
     /// Maximum rate of the tester, in frames per second per direction.
     pub tester_fps: f64,
     /// Maximum rate of the link, in frames per second per direction.

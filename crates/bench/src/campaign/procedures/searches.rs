@@ -16,9 +16,10 @@ type Result = std::result::Result<(Found, bool), Failure>;
 pub(super) fn throughput(b: &mut Bench<'_>) -> Result {
     let search = b.profile.throughput(LEAST, b.max_fps());
     let mut searches = Vec::new();
-    for repetition in 1..=b.profile.repetitions {
+    let last = b.round + b.profile.repetitions - 1;
+    for repetition in b.round..=last {
         b.valid.inner_mut().repetition = repetition;
-        let what = format!("throughput {repetition}/{}", b.profile.repetitions);
+        let what = format!("throughput {repetition}/{}", last.max(b.campaign.profile().repetitions));
         let result = search.search(&mut b.valid, &mut |p| tell(&what, p, b.say)).map_err(bad)?;
         searches.push(completed(&result.ended.clone(), result)?);
     }
