@@ -1,4 +1,4 @@
-//! The features of a program with a router: those that every program has, and a list of its own.
+//! The features of a program that runs a router: the common ones, and a list that the program adds.
 
 use std::sync::Arc;
 

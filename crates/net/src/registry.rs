@@ -43,7 +43,9 @@ impl Registry {
                 )));
             }
             _ => {
-                let message = format!("cannot register \"{to}\" at \"{node}\": {number} already has a node");
+                let message = format!(
+                    "cannot register \"{to}\" at \"{node}\": number {number} already belongs to another node"
+                );
                 return Err(GraphError(message));
             }
         }

@@ -179,7 +179,7 @@ impl Router {
     /// Runs one CLI command that must succeed. Returns its output.
     ///
     /// # Panics
-    /// If it fails; prints its message.
+    /// If the command fails. The panic shows the command's message.
     pub fn ctl(&self, command: &str) -> String {
         self.attempt(command).expect_ok()
     }

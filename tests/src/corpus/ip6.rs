@@ -127,7 +127,10 @@ fn extensions(c: &mut Corpus) {
             let frame = c.ip6(to).extension(header, &[1, 0, 1, 0, 1]).udp(1, 2).build();
             c.add(format!("IPv6 {name} padding at the end of its header, {where_to}"), frame);
             let frame = c.ip6(to).extension(header, &[0; 6]).udp(1, 2).build();
-            c.add(format!("IPv6 {name} options that are padding, {where_to}"), patch(frame, 41, &[200]));
+            c.add(
+                format!("IPv6 {name} header that is longer than the packet, {where_to}"),
+                patch(frame, 41, &[200]),
+            );
             let frame = c.ip6(to).extension(header, &[5, 2, 0, 0, 5, 2, 0, 0]).udp(1, 2).build();
             c.add(format!("IPv6 {name} router alert twice, {where_to}"), frame);
         }

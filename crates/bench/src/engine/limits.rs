@@ -20,7 +20,8 @@ pub struct Limits {
     pub burst: f64,
     /// Maximum time that received frames may wait for the tester.
     pub away: Duration,
-    /// Maximum share of the time in which the tester may be ready to run, but have no processor. A wait of up to `away` is always allowed.
+    /// Maximum share of a trial's time that the tester may spend ready to run, but without a processor. A wait of up to `away` is always
+    /// allowed.
     pub waited: f64,
     /// Maximum share of processor time that the host may steal.
     pub stolen: f64,

@@ -391,7 +391,7 @@ impl Job<Context> for Save {
                 c.start_is_stale &= !is_start;
                 for i in c.system.router.interfaces().filter(|i| i.is_absent()) {
                     *out += &format!(
-                        "! {} has no device: a router that starts from this file waits for it\n",
+                        "! {} has no device: a router that starts from this file runs without it until the device appears\n",
                         i.name
                     );
                 }

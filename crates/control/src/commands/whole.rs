@@ -432,7 +432,7 @@ fn begin(c: &mut Context, turn: Turn, (goal, planned): (Goal, Planned)) -> Stage
         && !c.journal.has_room(objects)
     {
         text += &format!(
-            "! a change of {objects} objects is too large for the journal: it cannot be rolled back unless it is applied with \
+            "! a change of {objects} objects is too large for the history: it cannot be rolled back unless it is applied with \
              \"confirm\"\n"
         );
     }

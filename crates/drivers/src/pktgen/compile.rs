@@ -396,7 +396,10 @@ fn check(f: &Field, least: usize, most: usize, bytes: &[u8]) -> Result<Vary, Str
             return Err(format!("{min} to {max} is not a range of {}-byte values", f.width));
         }
         Mode::Size { less } if less > least || (most - less) as u64 > top => {
-            return Err(format!("sizes {least} to {most} minus {less} do not fit into {} bytes", f.width));
+            return Err(format!(
+                "the value is the size of the packet, {least} to {most}, less {less}: that is negative or does not fit into {} bytes",
+                f.width
+            ));
         }
         Mode::Increment { min, max, step } => Value::Increment { now: min, min, max, step },
         Mode::Random { min, max } => Value::Random { min, more: max - min },

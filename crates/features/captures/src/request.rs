@@ -57,10 +57,10 @@ impl Request {
 pub(crate) fn scope<C: App>(c: &C, a: &Args) -> Result<Scope, CliError> {
     let Some(name) = a.get::<String>("interface").filter(|name| name != "any") else { return Ok(Scope::Any) };
     match c.router().interface_named(&name) {
-        Some(i) if i.parent != i.index => {
-            Err(a
-                .fault("interface", format!("{name} is a sub-interface: packets are captured on its device")))
-        }
+        Some(i) if i.parent != i.index => Err(a.fault(
+            "interface",
+            format!("{name} is a sub-interface: name its device instead, where its packets can be captured"),
+        )),
         Some(_) => Ok(Scope::Device(name)),
         None => Err(a.fault("interface", format!("there is no interface {name}; use \"any\" for all"))),
     }

@@ -1,9 +1,9 @@
 //! Tracks: features follow the route to a destination. For example, a tunnel tracks the route to its far end.
 //!
-//! A track is a path with a next hop, used by no route. It is resolved through the route to the destination,
-//! and resolved again when that route changes, like a recursive path (`recursion.rs`). A feature sets the
-//! track's forwarding object in its packets and sends them to the node `ip4-follow` or `ip6-follow`, without
-//! another lookup of the destination.
+//! A track is a path that belongs to no route; its next hop is the tracked destination. It is resolved through
+//! the route to that destination, and again when that route changes, like a recursive path (`recursion.rs`). A
+//! feature sets the track's forwarding object in its packets and sends them to the node `ip4-follow` or
+//! `ip6-follow`, which do not look up the destination again.
 
 use infra::lpm::Address as _;
 

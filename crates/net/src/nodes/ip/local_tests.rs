@@ -123,7 +123,10 @@ fn two_nodes_cannot_register_one_protocol() {
         b.frame(move |_| Ok(Ip4Local::new(&tables)));
         t.ip4.protocols.register(b, 1, "known").unwrap();
         let second = t.ip4.protocols.register(b, 1, "other").unwrap_err().to_string();
-        assert!(second.contains("already has a node") && second.contains("\"other\""), "{second}");
+        assert!(
+            second.contains("already belongs to another node") && second.contains("\"other\""),
+            "{second}"
+        );
         let large = t.ip4.protocols.register(b, 256, "known").unwrap_err().to_string();
         assert!(large.contains("too large"), "{large}");
         assert_eq!(
