@@ -64,7 +64,7 @@ fn run((_, mode, template, _): &Case) -> Result<[Vec<f64>; 2], Box<dyn Error>> {
     for repetition in 0..=REPETITIONS {
         let mut sender = Sender::new(std::slice::from_ref(template), *mode, 1, 7, 0)?;
         let expected = sender.expected(std::slice::from_ref(template), 0)?;
-        let account = Account::new(0, expected, frames, sender.cycle(), hz, 0)?;
+        let account = Account::new(0, expected, frames, *mode, hz, 0)?;
         let mut receiver = Receiver::new(7, vec![account], 1);
         let (mut sent, mut received) = (0, 0);
         for _ in 0..BURSTS {
@@ -72,7 +72,6 @@ fn run((_, mode, template, _): &Case) -> Result<[Vec<f64>; 2], Box<dyn Error>> {
             sender.fill(&mut frame, &mut cache, BURST, start);
             let taken = tx.send(&mut frame, &mut cache);
             let between = tsc();
-            receiver.sent([sender.made()].into_iter());
             let came = rx.poll(&mut frame, &mut cache);
             receiver.take(0, &mut frame, tsc(), |_, _| {}, |_| {});
             frame.free(&mut cache);

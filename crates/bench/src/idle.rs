@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::host::{TICKS, Task};
 
+/// First words of the condition of a machine that was not idle when its campaign began.
+pub const BUSY: &str = "The machine was not idle";
 /// Time over which programs are watched.
 const WATCHED: Duration = Duration::from_millis(400);
 /// Share of a processor from which on a program disturbs measurements.
@@ -57,9 +59,8 @@ pub fn told(busy: &[Busy]) -> Option<String> {
     let one = |b: &Busy| format!("{} (process {}) used {:.0} %", b.name, b.id, b.processors * 100.0);
     let list: Vec<_> = busy.iter().take(5).map(one).collect();
     (!list.is_empty()).then(|| {
-        let begin = crate::report::BUSY;
         format!(
-            "{begin} when the campaign began: {} of a processor. Results may be marked, or missing.",
+            "{BUSY} when the campaign began: {} of a processor. Results may be marked, or missing.",
             list.join(", ")
         )
     })

@@ -12,7 +12,7 @@ use super::results::Ceiling;
 use super::visits::Visit;
 use super::{Campaign, Provenance, Results};
 use crate::accuracy::delay_error_ns;
-use crate::dut;
+use crate::dut::{self, Facts};
 use crate::idle;
 use crate::search::profile::Deviation;
 use crate::testbed::Bed;
@@ -100,7 +100,10 @@ pub fn run(
             Ok(router) => router,
             Err(e) => {
                 results.fail(format!("{name}: {e}"), keeper)?;
-                failed.insert(name);
+                // A router that has started before may start again.
+                if !results.duts.iter().any(|known| known.name == name) {
+                    failed.insert(name);
+                }
                 left.of -= each(visit);
                 continue;
             }
@@ -110,7 +113,20 @@ pub fn run(
             _ => None,
         };
         let bed = cable.as_mut().unwrap_or(&mut bed);
-        if !results.duts.iter().any(|known| known.name == name) {
+        let facts = results.duts.iter().find(|known| known.name == name);
+        let is_other = |known: &Facts| {
+            known.version != router.facts.version || known.configuration != router.facts.configuration
+        };
+        if facts.is_some_and(is_other) {
+            results.fail(
+                format!("{name} has changed while it was measured: its further results are missing"),
+                keeper,
+            )?;
+            failed.insert(name);
+            left.of -= each(visit);
+            continue;
+        }
+        if facts.is_none() {
             match keeper.dut(&router.facts)? {
                 0 => {}
                 n => say(&format!(

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::case::{Case, Setup};
 use super::procedures::LEAST;
 use super::results::Ceiling;
-use crate::search::Valid;
 use crate::search::throughput::{Resolution, Start, Step, Throughput};
+use crate::search::{Ended, Valid};
 use crate::testbed::Bed;
 use crate::trial::{Failure, Measure as _, Request};
 
@@ -50,6 +50,9 @@ impl Setup<'_> {
             duration,
         };
         let found = search.search(&mut valid, &mut |_| ()).map_err(|e| Failure(e.to_string()))?;
+        if let Ended::Failed(why) = &found.ended {
+            return Err(Failure(why.clone()));
+        }
         let Some(fps) = found.throughput_fps else {
             let why = found.outcomes.iter().flat_map(|o| &o.invalid).next();
             let why = why.map_or_else(|| "frames were lost".into(), ToString::to_string);

@@ -84,6 +84,7 @@ impl Limits {
             (flow.lag > self.queue).then_some(Invalid::Lagged(flow.lag)),
             (flow.fastest > self.burst).then_some(Invalid::Burst(flow.fastest)),
             (flow.unmade > 0).then_some(Invalid::TesterDropped(flow.unmade)),
+            (flow.untaken > 0).then_some(Invalid::Lagged(flow.untaken)),
         ]
         .into_iter()
         .flatten()

@@ -4,6 +4,7 @@ use buf::Frame;
 use serde::{Deserialize, Serialize};
 
 use super::check::{Damage, Expected};
+use super::sender::Mode;
 use super::stamp::{Place, Stamp};
 use crate::stats::Error;
 use crate::stats::ipdv::IpdvHistogram;
@@ -37,12 +38,8 @@ pub struct Account {
     frames: Expected,
     /// Position of the frame with the number `expected` in their pattern.
     turn: usize,
-    /// Number of frames that a flood repeats; 0 if frames have their own numbers and times.
-    cycle: u64,
-    /// First number of the flood's current repetition.
-    round: u64,
-    /// Number of frames sent so far.
-    made: u64,
+    /// True if frames carry the time at which they were sent.
+    is_timed: bool,
     /// Nanoseconds per tick.
     ns_per_tick: f64,
     /// One bit for each frame, set when the frame was received.
@@ -149,14 +146,6 @@ impl Receiver {
         *last = now;
     }
 
-    /// Tells the streams, by number, how many frames each has sent so far.
-    #[inline(always)]
-    pub fn sent(&mut self, made: impl Iterator<Item = u64>) {
-        for (account, made) in self.streams.iter_mut().zip(made) {
-            account.sent(made);
-        }
-    }
-
     /// Counts the frames received on `port` at `now` (in ticks). Calls `came` with each frame of the trial and its stamp, and `other` with
     /// each frame that has no stamp of the trial.
     #[inline]
@@ -210,8 +199,8 @@ impl Receiver {
 }
 
 impl Account {
-    /// Creates the account of a stream of `count` frames that port `to` should receive, with `hz` ticks a second. A flood repeats `cycle`
-    /// frames; 0 means that all have their own numbers and times. Lost frames count with a delay of `penalty_ns`.
+    /// Creates the account of a stream of `count` frames that port `to` should receive, with `hz` ticks a second. Lost
+    /// frames count with a delay of `penalty_ns`.
     ///
     /// # Errors
     /// Returns an error if the histogram cannot be created.
@@ -219,7 +208,7 @@ impl Account {
         to: usize,
         frames: Expected,
         count: u64,
-        cycle: u64,
+        mode: Mode,
         hz: f64,
         penalty_ns: u64,
     ) -> Result<Account, Error> {
@@ -227,9 +216,7 @@ impl Account {
             to,
             frames,
             turn: 0,
-            cycle,
-            round: 0,
-            made: 0,
+            is_timed: mode == Mode::Stamped,
             ns_per_tick: 1e9 / hz,
             seen: vec![0; count.div_ceil(64) as usize].into(),
             expected: 0,
@@ -239,27 +226,10 @@ impl Account {
         })
     }
 
-    /// Notes that `made` frames were sent so far.
-    #[inline(always)]
-    fn sent(&mut self, made: u64) {
-        while self.cycle > 0 && made > self.round + self.cycle {
-            self.round += self.cycle;
-        }
-        self.made = made;
-    }
-
-    /// Returns the number of a flood's frame, of which only the number in its repetition is known: the last such frame that was sent. That is
-    /// right if the router delays no frame by a whole repetition.
-    #[inline(always)]
-    fn number(&self, in_round: u64) -> u64 {
-        let number = self.round + in_round;
-        if number < self.made { number } else { number.wrapping_sub(self.cycle) }
-    }
-
     /// Accounts for a frame received at `now`.
     #[inline(always)]
     fn take(&mut self, stamp: Stamp, bytes: &[u8], place: Place, now: u64) -> Fate {
-        let sequence = if self.cycle > 0 { self.number(stamp.sequence) } else { stamp.sequence };
+        let sequence = stamp.sequence;
         let in_order = sequence == self.expected;
         let turn = if in_order { self.turn } else { self.frames.turn(sequence) };
         if let Err(damage) = self.frames.check(turn, bytes, place) {
@@ -275,14 +245,14 @@ impl Account {
         *word |= bit;
         self.tally.received += 1;
         let mut delay = 0;
-        if self.cycle == 0 {
+        if self.is_timed {
             delay = (stamp.age(now) as f64 * self.ns_per_tick) as u64;
             self.tally.over += u64::from(self.delays.record(delay).is_err());
         }
         if sequence < self.expected {
             self.tally.reordered += 1;
         } else {
-            if self.ipdv.is_some() && self.cycle == 0 {
+            if self.ipdv.is_some() && self.is_timed {
                 self.differ(sequence - self.expected, delay);
             }
             self.expected = sequence + 1;

@@ -22,8 +22,12 @@ use crate::trial::{Failure, Invalid, Measure, Outcome, Request};
 pub const BURST: usize = 64;
 /// Seconds from a trial's start to its first frame, in which the polling loop warms the caches.
 const AHEAD: f64 = 0.001;
+/// Maximum time in seconds that sending may continue beyond the end of a trial, whatever the limits are.
+const LATEST: f64 = 10.0;
+/// Time in seconds that a port may take for each frame of a burst: frames behind the first are not late by that.
+const PER_FRAME: f64 = 2e-6;
 /// Seconds without a received frame after which the traffic of a trial has ended.
-const SILENCE: f64 = 0.002;
+const SILENCE: f64 = 0.05;
 
 /// A mix of frames that has its own rate and is counted separately.
 #[derive(Clone, Debug)]
@@ -110,6 +114,8 @@ pub struct FlowReport {
     pub refused: u64,
     /// Frames that were not made because the tester had no free buffer.
     pub unmade: u64,
+    /// Frames that the sender did not come to before the trial's time was over.
+    pub untaken: u64,
     /// Counts of the received frames.
     pub tally: Tally,
     /// Delays of the received frames.
@@ -159,6 +165,10 @@ struct Sending {
     unmade: u64,
     /// Time at which the last frame so far was sent, in ticks.
     last: u64,
+    /// Longest time in ticks by which a burst took longer than its frames need, from their making until the port had accepted them.
+    longest: u64,
+    /// Ticks that a frame of a burst needs.
+    per_frame: u64,
 }
 
 impl Engine {
@@ -229,7 +239,7 @@ impl Engine {
     }
 
     /// Like [`run_steps`](Self::run_steps); `came` gets each of the trial's received frames with its stamp. `quiet` is called once, when no
-    /// frame has arrived for 2 ms after the last one was sent, or after the wait at the latest.
+    /// frame has arrived for 50 ms after the last one was sent, or after the wait at the latest.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -260,13 +270,13 @@ impl Engine {
         let start = tsc() + (AHEAD * hz) as u64;
         let mut sending: Vec<Sending> = sending.into_iter().map(|s| s.later(start)).collect();
         // A trial is not extended for a late sender.
-        let stop = start + offset + (whole.as_secs_f64() * hz * (self.limits.late - 1.0) + 0.01 * hz) as u64;
+        let allowed = self.limits.behind.as_secs_f64().max(whole.as_secs_f64() * (self.limits.late - 1.0));
+        let stop = start + offset + ((allowed.min(LATEST) + 0.01) * hz) as u64;
         let mut frame = Box::new(Frame::new());
         while sending.iter().any(|s| !s.schedule.is_done()) && tsc() < stop {
             for s in &mut sending {
                 s.send(&mut self.ports, &mut frame, &mut self.cache)?;
             }
-            receiver.sent(sending.iter().map(|s| s.sender.made()));
             receive(&mut self.ports, &mut receiver, &mut frame, &mut self.cache, &mut came)?;
         }
         let ended = tsc();
@@ -287,7 +297,7 @@ impl Engine {
         let waited = waited.and_then(|before| Some(host::waited()?.saturating_sub(before)));
         let whole_time = (tsc() - start).max(1) as f64 / hz;
         let absence = Absence {
-            behind: sending.iter().map(|s| s.schedule.behind()).max().unwrap_or_default() as f64 / hz,
+            behind: sending.iter().map(Sending::behind).max().unwrap_or_default() as f64 / hz,
             away: receiver.away as f64 / hz,
             waited: waited.map(|waited| waited.as_secs_f64() / whole_time),
         };
@@ -377,8 +387,8 @@ impl Engine {
                 let expected = expected.map_err(|e| named(e.to_string()))?;
                 let counted = |e: crate::stats::Error| named(e.to_string());
                 let penalty = penalty.as_nanos() as u64;
-                let mut account = Account::new(direction.to, expected, frames, sender.cycle(), hz, penalty)
-                    .map_err(counted)?;
+                let mut account =
+                    Account::new(direction.to, expected, frames, flow.mode, hz, penalty).map_err(counted)?;
                 if self.ipdv {
                     account.ipdv = Some(IpdvHistogram::new().map_err(counted)?);
                 }
@@ -391,6 +401,8 @@ impl Engine {
                     refused: 0,
                     unmade: 0,
                     last: offset,
+                    longest: 0,
+                    per_frame: (PER_FRAME * hz) as u64,
                 });
             }
         }
@@ -466,9 +478,16 @@ impl Sending {
             frame.free(cache);
             return Err(Failure(format!("port {} vanished", self.from)));
         }
+        self.longest = self.longest.max((tsc() - now).saturating_sub(due as u64 * self.per_frame));
         self.refused += frame.len() as u64;
         frame.free(cache);
         Ok(())
+    }
+
+    /// Returns the longest time, in ticks, that a frame left after it was due. It may be shorter: the two parts may belong to different
+    /// frames.
+    fn behind(&self) -> u64 {
+        self.schedule.behind() + self.longest
     }
 
     /// Returns the report on the flow; `ended` is the end of sending in ticks.
@@ -482,10 +501,11 @@ impl Sending {
             sent: taken - self.unmade - self.refused,
             refused: self.refused,
             unmade: self.unmade,
+            untaken: self.schedule.frames() - taken,
             last_received: came.last_received().map(|n| n as f64 / self.fps),
             last_lost: came.last_missing(taken).map(|n| n as f64 / self.fps),
             lag: self.schedule.lag(),
-            behind: self.schedule.behind() as f64 / hz,
+            behind: self.behind() as f64 / hz,
             fastest: self.schedule.fastest(),
             late: (wanted + last.saturating_sub(end) as f64) / wanted,
             wanted: wanted / hz,

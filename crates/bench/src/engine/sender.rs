@@ -19,8 +19,8 @@ pub(crate) const TURNS: u64 = 4096;
 pub enum Mode {
     /// Each frame carries its number and sending time, so that loss, order and delay are known for each frame.
     Stamped,
-    /// 4 MiB of frames are made once and sent repeatedly, which is faster. Each carries its number among these frames, so that loss,
-    /// order and duplicates are known frame by frame, but no time.
+    /// 4 MiB of frames are made once and sent repeatedly, which is faster. Each carries its number, so that loss, order and duplicates are
+    /// known frame by frame, but no time.
     Flood,
 }
 
@@ -47,6 +47,8 @@ struct Made {
     bytes: Vec<u8>,
     /// End offset of each frame, where the next one begins.
     ends: Vec<usize>,
+    /// Offsets of each frame's stamp and of the checksum that covers it.
+    places: Vec<[u16; 2]>,
     turn: usize,
 }
 
@@ -78,18 +80,8 @@ impl Sender {
             })?);
         }
         let mut mix = Mix { kinds: kinds.into(), order: order(templates, seed)?, turn: 0 };
-        let made = if mode == Mode::Flood { mix.many(next) } else { Made::default() };
+        let made = if mode == Mode::Flood { mix.many() } else { Made::default() };
         Ok(Sender { mix, next, made })
-    }
-
-    /// Returns the number of frames made.
-    pub fn made(&self) -> u64 {
-        self.next.sequence
-    }
-
-    /// Returns the number of frames that a flood repeats; 0 for stamped frames.
-    pub fn cycle(&self) -> u64 {
-        self.made.ends.len() as u64
     }
 
     /// Returns the frames as they should arrive after `hops` routers; `templates` are those that the sender was created with.
@@ -106,17 +98,12 @@ impl Sender {
     pub fn fill(&mut self, frame: &mut Frame, cache: &mut Cache, n: usize, now: u64) -> usize {
         let first = frame.len();
         let n = frame.alloc(cache, n);
-        self.next.ticks = now;
         let is_flood = !self.made.ends.is_empty();
+        self.next.ticks = if is_flood { 0 } else { now };
         for mut packet in frame.packets().skip(first) {
             let room = packet.room_mut();
-            let len = if is_flood {
-                self.made.copy(room)
-            } else {
-                let (len, place) = self.mix.make(room);
-                self.next.write(room, place);
-                len
-            };
+            let (len, place) = if is_flood { self.made.copy(room) } else { self.mix.make(room) };
+            self.next.write(room, place);
             self.next.sequence += 1;
             packet.set_len(len);
         }
@@ -136,15 +123,14 @@ impl Mix {
         }
     }
 
-    /// Generates the frames of a flood with the numbers from 0 on: whole patterns, at least one, so that each template has its share.
-    fn many(&mut self, mut stamp: Stamp) -> Made {
+    /// Generates the frames of a flood, still without stamps: whole patterns, at least one, so that each template has its share.
+    fn many(&mut self) -> Made {
         let mut made = Made::default();
         let mut room = vec![0; DATA_ROOM];
         while made.bytes.len() < FLOOD {
             for _ in 0..self.order.len() {
                 let (len, place) = self.make(&mut room);
-                stamp.write(&mut room, place);
-                stamp.sequence += 1;
+                made.places.push([place.at, place.checksum].map(|at| u16::try_from(at).unwrap_or(u16::MAX)));
                 made.bytes.extend_from_slice(&room[..len]);
                 made.ends.push(made.bytes.len());
             }
@@ -157,20 +143,22 @@ impl Mix {
 }
 
 impl Made {
-    /// Copies the next frame and returns its length.
+    /// Copies the next frame. Returns its length and the place of its stamp.
     #[inline(always)]
-    fn copy(&mut self, room: &mut [u8]) -> usize {
+    fn copy(&mut self, room: &mut [u8]) -> (usize, Place) {
         let start = match self.turn.checked_sub(1) {
             Some(before) => self.ends.get(before).copied().unwrap_or_default(),
             None => 0,
         };
         let end = self.ends.get(self.turn).copied().unwrap_or_default();
+        let [at, checksum] = self.places.get(self.turn).map_or([usize::MAX; 2], |both| both.map(usize::from));
+        let place = Place { at, checksum, ..Place::NONE };
         self.turn = if self.turn + 1 < self.ends.len() { self.turn + 1 } else { 0 };
         let (Some(from), Some(to)) = (self.bytes.get(start..end), room.get_mut(..end - start)) else {
-            return 0;
+            return (0, Place::NONE);
         };
         to.copy_from_slice(from);
-        end - start
+        (end - start, place)
     }
 }
 

@@ -3,7 +3,9 @@
 use super::compare::{is_limited, measured};
 use super::document::{Block, Section, traffic};
 use super::number::{kilo, number};
-use crate::campaign::{Cell, Key, Procedure, Results};
+use crate::campaign::{Cell, Found, Key, Measurement, Procedure, Results};
+use crate::idle::BUSY;
+use crate::search::Ended;
 use crate::stats::{Bootstrap, Comparison, Effect, Runs, Terms, Verdict, Wanted, compare, fewest_runs};
 
 /// Returns the section with the conclusion; `None` for a campaign that measures no throughput.
@@ -12,19 +14,33 @@ pub fn section(results: &Results) -> Option<Section> {
         return None;
     }
     let all = measured(results);
-    let mut lines: Vec<String> = Vec::new();
-    for (at, (new, new_runs)) in all.iter().enumerate() {
-        let same = |(old, _): &&(&Cell, Runs)| Key { dut: new.key.dut.clone(), ..old.key.clone() } == new.key;
-        for (base, base_runs) in all[..at].iter().filter(same) {
-            lines.push(sentence(results, (new, new_runs), (base, base_runs)));
+    let of_case = |key: &Key| Key { dut: String::new(), ..key.clone() };
+    let mut cases: Vec<Key> = Vec::new();
+    for cell in &results.cells {
+        let case = of_case(&cell.key);
+        if !cases.contains(&case) {
+            cases.push(case);
+        }
+    }
+    let mut lines = Vec::new();
+    for case in &cases {
+        let own: Vec<_> = all.iter().filter(|(cell, _)| of_case(&cell.key) == *case).collect();
+        for (at, new) in own.iter().enumerate() {
+            lines.extend(own[..at].iter().map(|base| sentence(results, new, base)));
+        }
+        if let [(cell, runs)] = own[..] {
+            lines.push(alone(cell, runs));
+        }
+        for spec in &results.campaign.duts {
+            if !own.iter().any(|(cell, _)| cell.key.dut == spec.name()) {
+                let name = spec.name();
+                lines.push(format!("{}: nothing can be said of {name}: it has no throughput.", place(case)));
+            }
         }
     }
     if lines.is_empty() {
-        lines.extend(all.iter().map(|(cell, runs)| alone(cell, runs)));
-    }
-    if lines.is_empty() {
         lines.push(
-            "Nothing can be said: no router has a throughput. See what could not be measured, below.".into(),
+            "Nothing can be said: no router was measured. See what could not be measured, below.".into(),
         );
     }
     let mut blocks = vec![Block::List(lines)];
@@ -32,33 +48,50 @@ pub fn section(results: &Results) -> Option<Section> {
     Some(Section { head: "Conclusion".into(), blocks })
 }
 
-/// Returns the place of a comparison, such as "rfc2544, 64 bytes".
-fn place(cell: &Cell) -> String {
-    format!("{}, {} bytes", traffic(&cell.key), cell.key.size)
+/// Returns the traffic and frame size in words, such as "rfc2544, 64 bytes".
+fn place(case: &Key) -> String {
+    format!("{}, {} bytes", traffic(case), case.size)
+}
+
+/// Returns what limited a throughput besides the router: the router may do more.
+fn limit(cell: &Cell) -> Option<&'static str> {
+    let is_bound = |m: &Measurement| match &m.found {
+        Found::Throughput(searches) => {
+            let ended = searches.iter().filter(|search| search.ended == Ended::AllForwarded).count();
+            // Then the median is of such a search.
+            ended * 2 >= searches.len() && ended > 0
+        }
+        _ => false,
+    };
+    if is_limited(cell) {
+        Some("the tester")
+    } else {
+        cell.found(Procedure::Throughput).is_some_and(is_bound).then_some("the largest load of the link")
+    }
 }
 
 /// Returns the sentence about the only router with this traffic and frame size.
 fn alone(cell: &Cell, runs: &Runs) -> String {
-    let limit = if is_limited(cell) { " or more: the tester limited it" } else { "" };
-    format!("{}: {} forwards {} kfps without loss{limit}.", place(cell), cell.key.dut, kilo(runs.median()))
+    let more = limit(cell).map_or_else(String::new, |what| format!(" or more: {what} limited it"));
+    format!(
+        "{}: {} forwards {} kfps without loss{more}.",
+        place(&cell.key),
+        cell.key.dut,
+        kilo(runs.median())
+    )
 }
 
 /// Returns the sentence that compares two routers.
-fn sentence(results: &Results, new: (&Cell, &Runs), base: (&Cell, &Runs)) -> String {
+fn sentence(results: &Results, new: &(&Cell, Runs), base: &(&Cell, Runs)) -> String {
     let [(a, a_runs), (b, b_runs)] = [new, base];
-    let (place, a_name, b_name) = (place(a), &a.key.dut, &b.key.dut);
+    let (place, a_name, b_name) = (place(&a.key), &a.key.dut, &b.key.dut);
     let rates = format!("{} and {} kfps", kilo(a_runs.median()), kilo(b_runs.median()));
     let nothing =
         |why: &str| format!("{place}: nothing can be said of {a_name} and {b_name} ({rates}): {why}.");
-    match [is_limited(a), is_limited(b)] {
-        [true, true] => return nothing("the tester limited both"),
-        [false, true] if a_runs.median() >= b_runs.median() => {
-            return nothing(&format!("the tester limited {b_name}, which may do more"));
-        }
-        [true, false] if b_runs.median() >= a_runs.median() => {
-            return nothing(&format!("the tester limited {a_name}, which may do more"));
-        }
-        _ => {}
+    let limits = [limit(a), limit(b)];
+    if let [Some(what), Some(other)] = limits {
+        let what = if what == other { what.to_owned() } else { format!("{what} or {other}") };
+        return nothing(&format!("{what} limited both"));
     }
     let base_fps = b_runs.median();
     if base_fps <= 0.0 || a_runs.median() <= 0.0 {
@@ -72,57 +105,44 @@ fn sentence(results: &Results, new: (&Cell, &Runs), base: (&Cell, &Runs)) -> Str
     if fewest < needed {
         return nothing(&format!("{fewest} valid repetitions are too few, {needed} are needed"));
     }
-    let found = match compare(a_runs, b_runs, terms, &bootstrap) {
+    let Comparison { effect, verdict, .. } = match compare(a_runs, b_runs, terms, &bootstrap) {
         Ok(found) => found,
         Err(e) => return nothing(&e.to_string()),
     };
-    let limited = is_limited(a) || is_limited(b);
-    match found.verdict {
-        Verdict::Better => faster(
-            &place,
-            [a_name, b_name],
-            &found,
-            [1.0, found.effect.low, found.effect.high],
-            limited,
-            &rates,
+    let (fast, slow, times, low, high) = match verdict {
+        Verdict::Better => (a_name, b_name, effect.estimate, effect.low, effect.high),
+        Verdict::Worse => (b_name, a_name, 1.0 / effect.estimate, 1.0 / effect.high, 1.0 / effect.low),
+        Verdict::NoDifference => {
+            return match limits {
+                [Some(what), None] => nothing(&format!("{what} limited {a_name}, which may do more")),
+                [None, Some(what)] => nothing(&format!("{what} limited {b_name}, which may do more")),
+                _ => format!(
+                    "{place}: no difference was found between {a_name} and {b_name} ({rates}): the first is {} to {} times as fast \
+                     (95 % confidence).",
+                    number(effect.low, 3),
+                    number(effect.high, 3)
+                ),
+            };
+        }
+    };
+    // Small differences need more digits.
+    let digits = if times < 1.1 { 3 } else { 2 };
+    let times = number(times, digits);
+    match (limits, verdict) {
+        ([None, None], _) => format!(
+            "{place}: {fast} is {times} times as fast as {slow} ({} to {}, 95 % confidence; {rates}).",
+            number(low, digits),
+            number(high, digits)
         ),
-        Verdict::Worse => {
-            let Comparison { effect, .. } = found;
-            faster(
-                &place,
-                [b_name, a_name],
-                &found,
-                [-1.0, 1.0 / effect.high, 1.0 / effect.low],
-                limited,
-                &rates,
+        // The faster one may do more. The interval does not describe a bound.
+        ([Some(what), None], Verdict::Better) | ([None, Some(what)], Verdict::Worse) => {
+            format!(
+                "{place}: {fast} is at least {times} times as fast as {slow} ({rates}): {what} limited it."
             )
         }
-        Verdict::NoDifference => format!(
-            "{place}: no difference was found between {a_name} and {b_name} ({rates}): the first is {} to {} times as fast \
-             (95 % confidence).",
-            number(found.effect.low, 3),
-            number(found.effect.high, 3)
-        ),
+        ([Some(what), _], _) => nothing(&format!("{what} limited {a_name}, which may do more")),
+        ([_, Some(what)], _) => nothing(&format!("{what} limited {b_name}, which may do more")),
     }
-}
-
-/// Returns the sentence for a router that is faster than the other; `sign` is negative if the effect is that of the slower one.
-fn faster(
-    place: &str,
-    [fast, slow]: [&str; 2],
-    found: &Comparison,
-    [sign, low, high]: [f64; 3],
-    limited: bool,
-    rates: &str,
-) -> String {
-    let times = if sign < 0.0 { 1.0 / found.effect.estimate } else { found.effect.estimate };
-    let least = if limited { "at least " } else { "" };
-    format!(
-        "{place}: {fast} is {least}{} times as fast as {slow} ({} to {}, 95 % confidence; {rates}).",
-        number(times, 2),
-        number(low, 2),
-        number(high, 2)
-    )
 }
 
 /// Returns what makes the conclusion doubtful.
@@ -130,7 +150,7 @@ fn doubts(results: &Results) -> Option<String> {
     let all: Vec<_> = results.cells.iter().flat_map(|cell| &cell.measurements).collect();
     let repeated: u64 = all.iter().map(|m| m.repeated).sum();
     let limited = all.iter().filter(|m| m.limited_by_tester).count();
-    let busy = results.conditions.iter().find(|c| c.starts_with(super::BUSY));
+    let busy = results.conditions.iter().find(|c| c.starts_with(BUSY));
     let mut doubts = Vec::new();
     doubts.extend(busy.cloned());
     if repeated > 0 {
@@ -181,6 +201,42 @@ mod tests {
         let few = markdown(&two(&[1e6], &[2e6]));
         assert!(few.contains("1 valid repetitions are too few, 6 are needed"), "{few}");
         assert!(markdown(&two(&[0.0; 7], &[2e6; 7])).contains("one of them forwards nothing without loss"));
+    }
+
+    #[test]
+    fn a_limited_router_is_never_called_equal_or_slower() {
+        let mut all = two(&[1e6; 7], &[1e6; 7]);
+        let bound = |all: &mut Results, at: usize| {
+            for m in &mut all.cells[at].measurements {
+                if let Found::Throughput(searches) = &mut m.found {
+                    searches.iter_mut().for_each(|search| search.ended = crate::search::Ended::AllForwarded);
+                }
+            }
+        };
+        bound(&mut all, 0);
+        let said = markdown(&all);
+        assert!(said.contains("the largest load of the link limited linux, which may do more"), "{said}");
+        bound(&mut all, 1);
+        let said = markdown(&all);
+        assert!(said.contains("the largest load of the link limited both"), "{said}");
+        let mut all = two(&[2e6; 7], &[1e6; 7]);
+        bound(&mut all, 0);
+        let said = markdown(&all);
+        assert!(said.contains("linux is at least 2.00 times as fast as volley"), "{said}");
+        let mut all = two(&[1e6; 7], &[2e6; 7]);
+        bound(&mut all, 0);
+        assert!(markdown(&all).contains("limited linux, which may do more"));
+    }
+
+    #[test]
+    fn a_router_without_a_result_is_named() {
+        let mut all = two(&[1e6; 7], &[2e6; 7]);
+        all.campaign.duts =
+            ["linux", "volley"].map(|name| serde_json::from_str(&format!("\"{name}\"")).unwrap()).into();
+        all.cells.remove(1);
+        let said = markdown(&all);
+        assert!(said.contains("nothing can be said of volley: it has no throughput"), "{said}");
+        assert!(said.contains("linux forwards 1000.0 kfps without loss"), "{said}");
     }
 
     #[test]

@@ -25,9 +25,6 @@ mod table;
 mod throughput;
 mod usage;
 
-/// First words of the condition of a machine that was not idle when its campaign began.
-pub const BUSY: &str = "The machine was not idle";
-
 pub use html::html;
 pub use markdown::markdown;
 pub use svg::CannotDraw;

@@ -149,7 +149,13 @@ impl Bed {
                 Box::new(Cable::make(&mut links, self.spec.driver.unwrap_or_default())?)
             }
             Kind::Memif => Box::new(Memif::cable(&mut links, self.directory.path(), &self.pool)?),
-            Kind::Tap => Box::new(tap::cable(&mut links)?),
+            Kind::Tap => {
+                let cable = tap::cable(&mut links)?;
+                if self.rps == Some(true) {
+                    veth::steer(&links, &self.cores)?;
+                }
+                Box::new(cable)
+            }
         };
         let mut bed = self.with(links, near)?;
         bed.hardware = false;

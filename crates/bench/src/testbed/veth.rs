@@ -77,13 +77,15 @@ impl Cable {
         for (n, link) in links.iter_mut().enumerate() {
             link.tester = format!("volley-cable{n}");
         }
+        // A tester that was killed may have left one.
+        let _ = sh(&format!("ip link del {}", links[0].tester));
         let [a, b] = &*links;
         let name = |l: &Link| format!("{} address {} numrxqueues 1 numtxqueues 1", l.tester, l.tester_mac);
         sh(&format!("ip link add {} type veth peer name {}", name(a), name(b)))?;
         let made = Cable { near: Interfaces::new(driver), name: a.tester.clone() };
         for link in &*links {
-            // Keeps the ends silent: no IPv6 of the kernel.
-            sh(&format!("sysctl -qw net.ipv6.conf.{}.disable_ipv6=1", link.tester))?;
+            // Keeps the ends silent: no IPv6 of the kernel. A kernel without IPv6 has no such key.
+            let _ = sh(&format!("sysctl -qw net.ipv6.conf.{}.disable_ipv6=1", link.tester));
             sh(&format!("ip link set {} up", link.tester))?;
         }
         Ok(made)

@@ -1,6 +1,7 @@
 //! Describes why a router forwards nothing, as far as the tester can tell.
 
 use super::super::trial::Trial;
+use crate::engine::receiver::Damaged;
 
 /// Returns an error text about a router that forwarded nothing. `said` is the router's last output.
 pub(super) fn told(trial: &Trial, counters: &[(String, String)], said: &str) -> String {
@@ -11,6 +12,19 @@ pub(super) fn told(trial: &Trial, counters: &[(String, String)], said: &str) -> 
         let sent: u64 = of().map(|flow| flow.sent).sum();
         // The first direction is from the first port to the second.
         let (from, to) = (direction % 2, 1 - direction % 2);
+        let mut damaged = Damaged::default();
+        of().for_each(|flow| damaged.add(&flow.damaged));
+        if damaged.all() > 0 {
+            let Damaged { length, checksum, ttl, payload } = damaged;
+            all.push(format!(
+                "port {from} sent {sent} frames, all that port {to} received were damaged ({length} by their length, {checksum} by a \
+                 checksum, {ttl} by their TTL, {payload} by their payload)"
+            ));
+            if ttl > 0 {
+                all.push("a router lowers the TTL by one: for a bridge set bridge = true, for a chain of routers set hops".into());
+            }
+            continue;
+        }
         all.push(format!("port {from} sent {sent} frames, port {to} received none of them"));
         all.push(match trial.asked.get(to) {
             None | Some(0) => {
