@@ -22,8 +22,6 @@ use crate::trial::{Failure, Invalid, Measure, Outcome, Request};
 pub const BURST: usize = 64;
 /// Seconds from a trial's start to its first frame, in which the polling loop warms the caches.
 const AHEAD: f64 = 0.001;
-/// Maximum time in seconds that sending may continue beyond the end of a trial, whatever the limits are.
-const LATEST: f64 = 10.0;
 /// Time in seconds that a port may take for each frame of a burst: frames behind the first are not late by that.
 const PER_FRAME: f64 = 2e-6;
 /// Seconds without a received frame after which the traffic of a trial has ended.
@@ -270,8 +268,7 @@ impl Engine {
         let start = tsc() + (AHEAD * hz) as u64;
         let mut sending: Vec<Sending> = sending.into_iter().map(|s| s.later(start)).collect();
         // A trial is not extended for a late sender.
-        let allowed = self.limits.behind.as_secs_f64().max(whole.as_secs_f64() * (self.limits.late - 1.0));
-        let stop = start + offset + ((allowed.min(LATEST) + 0.01) * hz) as u64;
+        let stop = start + offset + (whole.as_secs_f64() * hz * (self.limits.late - 1.0) + 0.01 * hz) as u64;
         let mut frame = Box::new(Frame::new());
         while sending.iter().any(|s| !s.schedule.is_done()) && tsc() < stop {
             for s in &mut sending {
