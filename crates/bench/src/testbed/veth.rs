@@ -75,10 +75,9 @@ impl Cable {
     /// Makes it for this driver, and stores the names of its ends in the links. It may be in the machine's own namespace.
     pub fn make(links: &mut [Link; 2], driver: Driver) -> Result<Cable, Failure> {
         for (n, link) in links.iter_mut().enumerate() {
-            link.tester = format!("volley-cable{n}");
+            // Another tester may have a cable in the same namespace.
+            link.tester = format!("vb{}c{n}", std::process::id());
         }
-        // A tester that was killed may have left one.
-        let _ = sh(&format!("ip link del {}", links[0].tester));
         let [a, b] = &*links;
         let name = |l: &Link| format!("{} address {} numrxqueues 1 numtxqueues 1", l.tester, l.tester_mac);
         sh(&format!("ip link add {} type veth peer name {}", name(a), name(b)))?;
