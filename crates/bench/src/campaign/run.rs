@@ -12,7 +12,7 @@ use super::results::Ceiling;
 use super::visits::Visit;
 use super::{Campaign, Provenance, Results};
 use crate::accuracy::delay_error_ns;
-use crate::dut::{self, Facts};
+use crate::dut::{self, Facts, Spec};
 use crate::idle;
 use crate::search::profile::Deviation;
 use crate::testbed::Bed;
@@ -55,12 +55,45 @@ pub fn run(
         "The tester overestimates delays by {:.2} µs at the median, measured with a simulated router when the campaign began.",
         exact / 1e3
     )]));
+    let mut cases = tested(&setup, &bed, &mut results)?;
+    let visits = campaign.visits(profile.repetitions);
+    if visits.len() > 1 {
+        results.conditions.push(IN_TURNS.into());
+    }
+    keeper.conditions(&results.conditions)?;
+    let each = visits.iter().map(|visit| visit.procedures(campaign).len()).sum::<usize>();
+    let of = campaign.duts.len() * cases.len() * each;
+    let mut left = Left { begun: Instant::now(), done: 0, of };
+    let mut failed = HashSet::new();
+    for (visit, spec) in visits.iter().flat_map(|visit| campaign.duts.iter().map(move |spec| (*visit, spec)))
+    {
+        let name = spec.name();
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        if failed.contains(name) {
+            left.skip(&cases, visit, campaign);
+            continue;
+        }
+        if !turn(&setup, (visit, spec), &mut bed, &mut cases, &mut left, &mut results)? {
+            failed.insert(name);
+        }
+    }
+    Ok(results)
+}
+
+/// Tests the tester with all traffics and frame sizes. Returns those that it can send.
+///
+/// # Errors
+/// Returns an error if it can send none, or results cannot be stored.
+fn tested(setup: &Setup<'_>, bed: &Bed, results: &mut Results) -> Result<Vec<Case>, Failure> {
+    let Setup { campaign, keeper, stop, say, .. } = *setup;
     let place = |case: &Case| format!("{}, {} bytes", case.key.label(), case.key.size);
     let mut cases = Vec::new();
     for (test, size) in campaign.cells() {
-        let mut case = Case::new(test, size, &bed);
+        let mut case = Case::new(test, size, bed);
         say(&format!("self-test of the tester: {}", place(&case)));
-        match setup.self_test(&case, &bed) {
+        match setup.self_test(&case, bed) {
             Ok(tester) => {
                 say(&told(&tester, case.link_fps()));
                 case.tester = tester;
@@ -76,80 +109,70 @@ pub fn run(
     let slow = cases.iter().filter(|case| case.tester.fps < case.link_fps());
     let slow: Vec<_> = slow.map(place).collect();
     results.conditions.extend(campaign.slower_than_the_link(&slow).as_ref().map(deviates));
-    if campaign.visits(profile.repetitions).len() > 1 {
-        results.conditions.push(IN_TURNS.into());
-    }
-    keeper.conditions(&results.conditions)?;
-    let visits = campaign.visits(profile.repetitions);
-    let number = cases.len();
-    let each = |visit: Visit| number * visit.procedures(campaign).len();
-    let of = campaign.duts.len() * visits.iter().map(|visit| each(*visit)).sum::<usize>();
-    let mut left = Left { begun: Instant::now(), done: 0, of };
-    let mut failed = HashSet::new();
-    for (visit, spec) in visits.iter().flat_map(|visit| campaign.duts.iter().map(move |spec| (*visit, spec)))
-    {
-        let name = spec.name();
-        if stop.load(Ordering::Relaxed) {
-            break;
+    Ok(cases)
+}
+
+/// Starts a router, measures what this visit asks for, and ends the router. Returns false if it must not be visited again.
+///
+/// # Errors
+/// Returns an error if the testbed fails, or results cannot be stored.
+fn turn(
+    setup: &Setup<'_>,
+    (visit, spec): (Visit, &Spec),
+    bed: &mut Bed,
+    cases: &mut [Case],
+    left: &mut Left,
+    results: &mut Results,
+) -> Result<bool, Failure> {
+    let Setup { campaign, keeper, stop, say, .. } = *setup;
+    let name = spec.name();
+    let known = results.duts.iter().find(|known| known.name == name).cloned();
+    let mut router = match dut::start(spec, bed) {
+        Ok(router) => router,
+        Err(e) => {
+            left.skip(cases, visit, campaign);
+            results.fail(format!("{name}: {e}"), keeper)?;
+            // A router that has started before may start again.
+            return Ok(known.is_some());
         }
-        if failed.contains(name) {
-            left.of -= each(visit);
-            continue;
+    };
+    let mut cable = match spec.kind {
+        dut::Kind::None => Some(bed.without_router()?),
+        _ => None,
+    };
+    let bed = cable.as_mut().unwrap_or(bed);
+    match known {
+        Some(Facts { version, configuration, .. })
+            if version != router.facts.version || configuration != router.facts.configuration =>
+        {
+            left.skip(cases, visit, campaign);
+            let why = "has changed while it was measured: its further results are missing";
+            results.fail(format!("{name} {why}"), keeper)?;
+            return Ok(false);
         }
-        let mut router = match dut::start(spec, &mut bed) {
-            Ok(router) => router,
-            Err(e) => {
-                results.fail(format!("{name}: {e}"), keeper)?;
-                // A router that has started before may start again.
-                if !results.duts.iter().any(|known| known.name == name) {
-                    failed.insert(name);
-                }
-                left.of -= each(visit);
-                continue;
-            }
-        };
-        let mut cable = match spec.kind {
-            dut::Kind::None => Some(bed.without_router()?),
-            _ => None,
-        };
-        let bed = cable.as_mut().unwrap_or(&mut bed);
-        let facts = results.duts.iter().find(|known| known.name == name);
-        let is_other = |known: &Facts| {
-            known.version != router.facts.version || known.configuration != router.facts.configuration
-        };
-        if facts.is_some_and(is_other) {
-            results.fail(
-                format!("{name} has changed while it was measured: its further results are missing"),
-                keeper,
-            )?;
-            failed.insert(name);
-            left.of -= each(visit);
-            continue;
-        }
-        if facts.is_none() {
-            match keeper.dut(&router.facts)? {
-                0 => {}
-                n => say(&format!(
-                    "{name} has changed since the interruption: its {n} old results are dropped"
-                )),
+        Some(_) => {}
+        None => {
+            let dropped = keeper.dut(&router.facts)?;
+            if dropped > 0 {
+                let since = "has changed since the interruption";
+                say(&format!("{name} {since}: its {dropped} old results are dropped"));
             }
             results.duts.push(router.facts.clone());
         }
-        for case in &mut cases {
-            if stop.load(Ordering::Relaxed) {
-                break;
-            }
-            case.key.dut = name.to_owned();
-            setup.cell(case, visit, bed, &mut *router.dut, &mut left, &mut results)?;
-        }
-        if let Err(e) = router.dut.end() {
-            let why =
-                "it may still run, and may have forwarded frames during the measurements of later routers";
-            // A caveat of all results: those of other routers stay when this router's are dropped.
-            results.warn("", format!("{name}: {e}: {why}"), keeper)?;
-        }
     }
-    Ok(results)
+    for case in cases {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        case.key.dut = name.to_owned();
+        setup.cell(case, visit, bed, &mut *router.dut, left, results)?;
+    }
+    if let Err(e) = router.dut.end() {
+        let why = "it may still run, and may have forwarded frames during the measurements of later routers";
+        // A caveat of all results: those of other routers stay when this router's are dropped.
+        results.warn("", format!("{name}: {e}: {why}"), keeper)?;
+    }
+    Ok(true)
 }
 
 /// Formats the result of a self-test.
@@ -219,6 +242,11 @@ pub(super) struct Left {
 }
 
 impl Left {
+    /// Leaves out the procedures of a visit to a router.
+    fn skip(&mut self, cases: &[Case], visit: Visit, campaign: &Campaign) {
+        self.of = self.of.saturating_sub(cases.len() * visit.procedures(campaign).len());
+    }
+
     /// Returns the progress text of the next procedure, such as "3/8, about 5m left:".
     pub fn next(&mut self) -> String {
         let rest = self.of.saturating_sub(self.done);

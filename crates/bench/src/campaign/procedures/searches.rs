@@ -17,9 +17,10 @@ pub(super) fn throughput(b: &mut Bench<'_>) -> Result {
     let search = b.profile.throughput(LEAST, b.max_fps());
     let mut searches = Vec::new();
     let last = b.round + b.profile.repetitions - 1;
+    let of = last.max(b.campaign.profile().repetitions);
     for repetition in b.round..=last {
         b.valid.inner_mut().repetition = repetition;
-        let what = format!("throughput {repetition}/{}", last.max(b.campaign.profile().repetitions));
+        let what = format!("throughput {repetition}/{of}");
         let result = search.search(&mut b.valid, &mut |p| tell(&what, p, b.say)).map_err(bad)?;
         searches.push(completed(&result.ended.clone(), result)?);
     }
