@@ -106,8 +106,8 @@ fn table(results: &Results, procedure: Procedure, source: &str) -> Option<Sectio
         let limited = cell.found(procedure).is_some_and(|m| m.is_limited_at(at)) || is_doubtful(at);
         result(&mut table, &cell.key, limited, own);
     }
-    let text = "Each figure is the median over the valid runs; if none is valid, over all runs, and the result is marked. The delay of a lost frame is the rest of the trial plus \
-                the wait for late frames. PDV is the 99.9th percentile less the minimum.";
+    let text = "Each figure is the median over the valid runs; if none is valid, over all runs, and the result is marked. The delay of a \
+                lost frame is the rest of the trial plus the wait for late frames. PDV is the 99.9th percentile less the minimum.";
     let section = some(title(procedure, source), text, table);
     section.map(|s| s.with(figures::of_delays(results, procedure)))
 }

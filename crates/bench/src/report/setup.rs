@@ -125,8 +125,8 @@ pub fn notes(results: &Results) -> Vec<Section> {
         of_invalid.insert(0, Block::Text(why.into()));
     }
     let why = "Covers all trials, including repeated ones. A reordered frame arrived after a frame that was sent later (RFC 4737 section \
-               3.3). A damaged frame counts as lost (RFC 2544 section 10). All other frames that arrived did so once, intact, in order, and on the right \
-               port.";
+               3.3). A damaged frame counts as lost (RFC 2544 section 10). All other frames that arrived did so once, intact, \
+               in order, and on the right port.";
     let mut of_disorder = table(disorder);
     if !of_disorder.is_empty() {
         of_disorder.insert(0, Block::Text(why.into()));

@@ -56,7 +56,8 @@ fn processors(results: &Results) -> Option<Section> {
             table.row(keyed(&cell.key, own));
         }
     }
-    let text = "Processor time, not energy. Medians of the runs, each from before its first frame until its last one has arrived. The whole machine includes the tester. The \
-                table of routers lists the source of the router's time. A router that polls is busy with and without packets.";
+    let text = "Processor time, not energy. Medians of the runs, each from before its first frame until its last one has arrived. The \
+                whole machine includes the tester. The table of routers lists the source of the router's time. A router that polls is \
+                busy with and without packets.";
     some("Processor time".into(), text, table).map(|s| s.with(figures::efficiency(results)))
 }
