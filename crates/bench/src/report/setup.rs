@@ -131,8 +131,9 @@ pub fn notes(results: &Results) -> Vec<Section> {
     if !of_disorder.is_empty() {
         of_disorder.insert(0, Block::Text(why.into()));
     }
-    let why = "The longest times in which the tester was not where it should have been. No measured delay is wrong by more than the time \
-               that the receiver was away, and no burst of the tester is longer than what was due in the time that a frame left late.";
+    let why = "The longest times in which the tester was not where it should have been. A measured delay can be too long by the time that \
+               the receiver was away, and by a little more if over 256 frames waited. No burst of the tester is longer than what was due \
+               in the time that a frame left late.";
     let mut of_absences = table(absences);
     if !of_absences.is_empty() {
         of_absences.insert(0, Block::Text(why.into()));
