@@ -1,6 +1,6 @@
 """Levels of the modules in each crate: modules must not use each other in circles, directly or indirectly.
 
-Modules that use each other are a knot, and each knot is a fault.
+Modules that use each other are a knot, and each knot is a fault. So is the use of a front end by a module that is no part of it.
 """
 
 import pathlib
@@ -18,6 +18,8 @@ FIRST = re.compile(r"(?:^|,)\s*([a-z_][a-z_0-9]*)")
 GIVEN = re.compile(r"^pub(?:\([a-z]+\))? use ([a-z_0-9]+)::([^;]*);", re.M)
 ITEM = re.compile(r"(\w+)\s*(?=[,}]|$)")
 USED = re.compile(r"\b(?:crate|super)::(\w+)|\bcrate::\{([^;]*)\};", re.S)
+# Front ends: only these modules of the crate use them.
+FRONT_ENDS = {("control", "commands"): {"check", "features", "testing"}}
 
 
 def uses(crate):
@@ -94,7 +96,13 @@ def knots(graph):
 
 
 def faults(crates):
-    """Yields a line for each knot."""
+    """Yields a line for each knot, and for each use of a front end."""
     for name, manifest in sorted(crates.items()):
-        for knot in knots(uses(pathlib.Path(manifest).parent)):
+        graph = uses(pathlib.Path(manifest).parent)
+        for module, used in sorted(graph.items()):
+            for front_end in sorted(used):
+                allowed = FRONT_ENDS.get((name, front_end))
+                if allowed is not None and module not in allowed:
+                    yield f"{name}: {module} uses {front_end}, a front end: make a request of app instead"
+        for knot in knots(graph):
             yield f"{name}: these modules use each other: {' '.join(sorted(knot))}: remove one of the dependencies"

@@ -8,10 +8,10 @@ use std::path::Path;
 
 use net::router::Router;
 
+use crate::app::{Context, Feature};
 use crate::cli::{Registry, check_commands};
-use crate::commands::config::is_yaml;
-use crate::commands::{Context, Feature, Names};
-use crate::config;
+use crate::commands::Names;
+use crate::config::{self, is_yaml};
 use crate::features::{declared_without, selected_features, unknown_plugins};
 use crate::files;
 use crate::startup::{Fault, MOST_BUFFERS, Place, Plugins, Startup};

@@ -7,8 +7,9 @@ use net::Tables;
 use net::feature;
 use net::router::Hooks;
 
+use crate::app::{Context, Feature};
 use crate::cli::Registry;
-use crate::commands::{self, Context, Feature, show};
+use crate::commands::{self, show};
 use crate::logging;
 use crate::neighbors;
 use crate::ports;

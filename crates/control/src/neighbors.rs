@@ -9,8 +9,8 @@ use net::feature::{self, Entry, Registrar, unset};
 use net::neighbor::{self, Config, Counters};
 use serde::Serialize;
 
+use crate::app::{Context, Done, Output};
 use crate::cli::{Args, CliError, Table};
-use crate::commands::{Context, Done, Output};
 use crate::intent::{Change, Family, Key, Neighbor, Object, OfFamily, Refused, View, refuse};
 use crate::system::{Abilities, System};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::commands::Context;
+use crate::app::Context;
 
 /// Interval of updates of the status, unless the watchdog needs a shorter one.
 const LOOK: Duration = Duration::from_secs(5);
@@ -55,10 +55,10 @@ fn status(context: &Context) -> String {
     let router = &context.system.router;
     let all = router.interfaces().count();
     let usable = router.interfaces().filter(|i| router.usable(i.index)).count();
-    let confirm = match (context.awaits_confirmation(), context.vain_ways_back()) {
-        (false, _) => "",
-        (true, (0, _)) => "; a change awaits confirmation",
-        (true, _) => "; an unconfirmed change could not be rolled back",
+    let confirm = match context.confirmation() {
+        None => "",
+        Some(waiting) if waiting.failed().is_none() => "; a change awaits confirmation",
+        Some(_) => "; an unconfirmed change could not be rolled back",
     };
     format!("forwarding; {usable} of {all} interfaces usable{confirm}")
 }

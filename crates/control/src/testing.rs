@@ -8,8 +8,8 @@ use graph::Builder;
 use net::Tables;
 use net::router::{Hooks, Parts, Router, Sizes};
 
+use crate::app::{Context, Feature};
 use crate::cli::{Call, CliError, Registry, Step};
-use crate::commands::{Context, Feature};
 use crate::config;
 use crate::features;
 use crate::metrics::{Collection, Format};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use control::app::{Context, Feature};
 use control::cli::Registry;
-use control::commands::{Context, Feature};
 use control::features;
 use control::system::Catalog;
 use graph::{Builder, GraphError};

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use control::app::Context;
 use control::cli::Call;
-use control::commands::Context;
 use control::metrics::declared;
 use control::startup;
 use control::system::{Catalog, System};

@@ -1,20 +1,7 @@
 //! Adding packet buffers while the router forwards.
-//!
-//! The kernel takes some time to allocate hundreds of megabytes, so a thread adds the buffers. Only the command that started the thread
-//! waits for it. The thread completes its work even if the client disconnects.
 
-use std::io;
-use std::sync::mpsc::{self, Receiver, TryRecvError};
-use std::sync::{Arc, Weak};
-use std::thread;
-use std::time::Duration;
-
-use super::{Context, Output};
+use crate::app::{Adding, Context, Failure, LOOK, Output};
 use crate::cli::{Args, CliError, Job, Registry, Step};
-use crate::startup::MOST_BUFFERS;
-
-/// The polling interval for the thread's result.
-const LOOK: Duration = Duration::from_millis(2);
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
@@ -25,56 +12,17 @@ pub fn register(r: &mut Registry<Context>) {
     );
 }
 
-/// The permission to add buffers, which at most one thread holds.
-#[derive(Default)]
-pub(super) struct Growing(Weak<()>);
-
-impl Growing {
-    /// Returns the permission, which ends when the returned value is dropped; `None` while another thread holds it.
-    fn begin(&mut self) -> Option<Arc<()>> {
-        let alone = Arc::new(());
-        (self.0.strong_count() == 0).then(|| self.0 = Arc::downgrade(&alone)).map(|()| alone)
-    }
-}
-
 fn set_buffers(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let total = a.need::<u32>("total")? as usize;
-    if total > MOST_BUFFERS {
-        return Err(a.fault("total", format!("the maximum is {MOST_BUFFERS} buffers")));
-    }
-    let Some(alone) = c.growing.begin() else {
-        return Err(CliError::new(
-            "buffers are already being added: try again when this is done (show buffers)",
-        ));
-    };
-    let pool = c.system.router.pool().clone();
-    let there = pool.total();
-    let more = total.checked_sub(there).ok_or_else(|| {
-        let why = format!(
-            "there are {there} buffers, and none can be removed: for fewer, set buffers {{ buffers-per-numa N }} in \
-             startup.conf and restart the router"
-        );
-        a.fault("total", why)
+    let adding = c.add_buffers(total).map_err(|e| match e {
+        // The number is right.
+        Failure::AddingBuffers => e.into(),
+        _ => a.about("total", e),
     })?;
-    if more == 0 {
-        return Ok(Output::text(said(total)));
-    }
-    let (done, added) = mpsc::channel();
-    let work = move || {
-        let outcome = pool.grow(more);
-        match &outcome {
-            Ok(()) => {
-                tracing::info!(event = "buffers", "there are {total} buffers now, {more} more than before")
-            }
-            Err(e) => tracing::warn!("{}", refused(total, e)),
-        }
-        // Before the result is sent: its receiver may add more buffers at once.
-        drop(alone);
-        let _ = done.send(outcome);
-    };
-    let begun = thread::Builder::new().name("volley_buffers".into()).spawn(work);
-    begun.map_err(|e| a.fault("total", format!("buffers cannot be added: no thread can be started: {e}")))?;
-    Ok(Output::job(Adding { args: a.clone(), total, added }))
+    Ok(match adding {
+        Some(adding) => Output::job(Wait { args: a.clone(), total, adding }),
+        None => Output::text(said(total)),
+    })
 }
 
 fn said(total: usize) -> String {
@@ -84,30 +32,22 @@ fn said(total: usize) -> String {
     )
 }
 
-fn refused(total: usize, e: &io::Error) -> String {
-    format!("cannot allocate {total} buffers: {e}")
-}
-
 /// The job that waits for the thread that adds buffers.
-struct Adding {
+struct Wait {
     args: Args,
     total: usize,
-    added: Receiver<io::Result<()>>,
+    adding: Adding,
 }
 
-impl Job<Context> for Adding {
+impl Job<Context> for Wait {
     fn step(&mut self, _: &mut Context, out: &mut String) -> Step {
-        let failed = |why| Step::Failed(self.args.fault("total", why));
-        match self.added.try_recv() {
-            Ok(Ok(())) => {
+        match self.adding.outcome() {
+            None => Step::After(LOOK),
+            Some(Ok(())) => {
                 out.push_str(&Output::text(said(self.total)).render(self.args.json()).text);
                 Step::Done
             }
-            Ok(Err(e)) => failed(refused(self.total, &e)),
-            Err(TryRecvError::Empty) => Step::After(LOOK),
-            Err(TryRecvError::Disconnected) => {
-                failed("internal error: the thread that adds buffers died".into())
-            }
+            Some(Err(e)) => Step::Failed(self.args.about("total", e)),
         }
     }
 }

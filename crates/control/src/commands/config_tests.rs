@@ -2,13 +2,13 @@
 
 use std::net::Ipv4Addr;
 
-use super::Context;
+use crate::app::{Context, Go, Terms, Work};
 use crate::cli::{Call, Job, Step};
 use crate::intent::random_tests::state;
 use crate::testing::Cli;
 
 /// Creates a file in a folder of its own. Dropping the folder removes both.
-pub(super) fn file(name: &str, text: &str) -> (tempfile::TempDir, String) {
+pub(crate) fn file(name: &str, text: &str) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
     std::fs::write(&path, text).unwrap();
@@ -81,7 +81,7 @@ impl Cli {
     /// Lets the deadline of the unconfirmed configuration (for the confirmation, or for the next attempt to roll back) pass, and waits for
     /// the rollback to end.
     pub(super) fn expire(&mut self) {
-        self.context.unconfirmed.as_mut().unwrap().expire();
+        self.context.expire_confirmation();
         self.look_at_confirmation();
     }
 }
@@ -516,14 +516,8 @@ fn a_router_accepts_its_own_configuration_in_every_state() {
         let refused = cli.run(&format!("config apply {own}")).unwrap_err().render();
         assert!(refused.contains(told), "{refused}");
         // A start accepts its file.
-        let terms = super::whole::Terms { quiet: true, ..Default::default() };
-        let mut whole = super::whole::Whole::file(own.into(), terms, &cli.context).unwrap();
-        loop {
-            match whole.step(&mut cli.context, &mut String::new()) {
-                Step::Again | Step::After(_) | Step::Data { .. } => {}
-                Step::Done => break,
-                Step::Failed(e) => panic!("{}", e.render()),
-            }
-        }
+        let terms = Terms { quiet: true, ..Default::default() };
+        let mut start = cli.context.apply(own.into(), terms).unwrap();
+        while start.step(&mut cli.context, &mut Vec::new()).unwrap() != Go::Done {}
     }
 }

@@ -13,7 +13,7 @@ use buf::bpf::Program;
 use infra::mem::Room;
 
 use super::later::later;
-use super::{Context, Output};
+use crate::app::{Context, Output};
 use crate::cli::{Args, CliError};
 
 /// Maximum length of an expression in bytes. libpcap's recursion can be as deep as the expression is long.

@@ -8,7 +8,7 @@ use model::origin::{FrontEnd, Origin, Peer};
 use net::router::Sizes;
 use proptest::prelude::*;
 
-use super::Context;
+use crate::app::Context;
 use crate::cli::{Call, Step};
 use crate::journal::Keeper;
 use crate::testing::{Cli, FEATURES, catalog, registry, system};
@@ -33,7 +33,7 @@ impl Cli {
         std::fs::write(&file, yaml).unwrap();
         cli.ok(&format!("config apply {}", file.display()));
         let finder = cli.context.find_last_in_effect().unwrap();
-        cli.context.end_start(start, crate::commands::whole::joined(finder).unwrap());
+        cli.context.end_start(start, crate::app::joined(finder).unwrap());
         cli
     }
 

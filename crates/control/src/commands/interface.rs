@@ -2,15 +2,15 @@
 
 use graph::ArcError;
 use net::ethernet::{Match, Tags};
-use net::feature::{Prepared, free_number};
+use net::feature::{Prepared, free_number, unset};
 use net::interface::Kind;
 use net::ip::Address;
 use wire::Mac;
 
 use super::later::later;
-use super::long::ForClient;
-use super::whole::{Whole, joined, on_a_thread};
-use super::{Context, Done, Output, table};
+use super::long::{ForClient, Told};
+use super::table;
+use crate::app::{Context, Done, Output, joined, on_a_thread};
 use crate::cli::{Args, CliError, Registry};
 use crate::intent::{Addresses, Change, Family, FeatureOn, Interface, Key, Unnumbered, VLANS};
 use crate::system::{Backed, Spec};
@@ -158,7 +158,7 @@ fn of_the_network_layer(r: &mut Registry<Context>) {
     r.add(
         "set interface unnumbered del <interface:interface>",
         "Stop using the addresses of another interface.",
-        |c, a| c.unset(Unnumbered::key(&a.need::<String>("interface")?)),
+        |c, a| unset(c, Unnumbered::key(&a.need::<String>("interface")?)),
     );
     r.add(
         "set interface ip address [del] <interface:interface> <address:address>",
@@ -168,7 +168,7 @@ fn of_the_network_layer(r: &mut Registry<Context>) {
     r.add(
         "set interface ip address del <interface:interface> all",
         "Remove all addresses of an interface.",
-        |c, a| c.unset(Addresses::key(&a.need::<String>("interface")?)),
+        |c, a| unset(c, Addresses::key(&a.need::<String>("interface")?)),
     );
     r.add(
         "set interface proxy-arp <interface:interface> [{enable | disable}]",
@@ -393,7 +393,7 @@ pub(super) fn delete(
     }
     let tree = c.store.snapshot();
     if tree.has_many_dependents(&key, MANY) {
-        return Ok(Output::job(ForClient::new(Whole::without(key, c.origin.clone()), c)));
+        return Ok(Output::job(ForClient::new(Told::new(c.remove_with_dependents(key)), c)));
     }
     let all = tree.with_dependents(&key);
     drop(tree);

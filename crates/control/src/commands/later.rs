@@ -5,9 +5,8 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::whole::{joined, on_a_thread};
-use super::{Context, Output};
-use crate::cli::{Args, CliError, Job, Step};
+use crate::app::{Context, Output, joined, on_a_thread};
+use crate::cli::{Args, CliError, Job, Step, Values};
 use crate::files;
 
 /// The polling interval for the thread's result.
@@ -52,7 +51,7 @@ impl<T> Job<Context> for Later<T> {
                 let answer = output.render(self.args.json());
                 out.push_str(&answer.text);
                 // JSON output has no notices.
-                out.push_str(&c.notice.take().filter(|_| !self.args.json()).unwrap_or_default());
+                out.push_str(&c.notice().filter(|_| !self.args.json()).unwrap_or_default());
                 self.rest = answer.job;
                 if self.rest.is_some() { Step::Again } else { Step::Done }
             }

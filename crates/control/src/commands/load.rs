@@ -18,9 +18,10 @@ use model::origin::Origin;
 use model::store::Counts;
 use net::ip::IpPrefix;
 
-use super::long::{ForClient, SLICE, Unfinished};
+use super::long::{ForClient, Unfinished};
 use super::route::branches;
-use super::{Context, Output, table};
+use super::table;
+use crate::app::{Context, Output, SLICE};
 use crate::cli::{Args, CliError, Job, Registry, Step};
 use crate::files;
 use crate::intent::{Branch, Change, Edit, Family, Key, Note, Route, Value, Via};
@@ -350,7 +351,7 @@ impl Load {
             n => format!(", {n} lines skipped"),
         };
         let _ = writeln!(out, "{} routes added{passed_over}", self.added);
-        *out += &c.goes_back_too().unwrap_or_default();
+        out.extend(c.goes_back_too().map(|why| format!("! {why}\n")));
         match self.broken.take() {
             Some(e) => {
                 Step::Failed(CliError::new(format!("{}: {e}; the routes before it were added", self.file)))

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
-use super::{Context, Output};
+use crate::app::{Context, Output};
 use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
 use crate::logging::{Happened, Level, Line, MOST_MESSAGES, Wanted};
 

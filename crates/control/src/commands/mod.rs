@@ -1,7 +1,7 @@
 //! The operator's commands, in VPP's grammar. Each file declares the commands of one area, and implements them.
 
 mod buffers;
-pub mod config;
+mod config;
 mod filter;
 pub mod foreign;
 mod history;
@@ -14,208 +14,29 @@ mod monitor;
 mod nd;
 mod neighbor;
 mod ping;
-pub mod rates;
 mod route;
 mod scripts;
 pub(crate) mod show;
 mod trace;
-pub mod trouble;
-mod warnings;
-pub mod whole;
 mod workers;
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use buf::bpf::Program;
-use infra::clock::Clock;
+use model::origin::Origin;
 use net::feature::{App, Backing, Configured};
 use net::objects::Ability;
 use net::router::Router;
 
-use model::origin::Origin;
-
-use crate::cli::{Args, CliError, Registry, Sessions, Values};
-use crate::intent::{Change, Journal, Key, Store, Table, can_be_name};
-use crate::journal::Keeper;
-use crate::logging::{Level, Log, classes};
+use crate::app::{Context, Done, Output};
+use crate::cli::{Args, CliError, Registry, Values};
+use crate::intent::{Change, Store, Table, can_be_name};
+use crate::logging::{Level, classes};
 use crate::system::{Backed, Catalog, System};
-use rates::Rates;
-use trouble::Trouble;
-
-/// The answer to a command.
-pub type Output = crate::cli::Output<Context>;
-
-/// The result of a command.
-pub(crate) type Done = Result<Output, CliError>;
-
-/// A feature of this program.
-pub type Feature = dyn net::feature::Feature<Context>;
-
-pub use long::Abandoned;
-
-/// The state that commands read and change.
-pub struct Context {
-    /// The file of the configuration that the router starts from, if any.
-    pub startup_config: Option<PathBuf>,
-    /// The router and its devices.
-    pub system: System,
-    /// The origin of the running command. A job has a copy of the origin of its command.
-    pub origin: Origin,
-    /// The operator's configuration.
-    pub store: Store,
-    /// Past changes of the configuration.
-    pub journal: Journal,
-    /// Writes the journal to disk.
-    pub(crate) keeper: Option<Keeper>,
-    /// True while the start configuration is applied, which is one entry of the journal.
-    starting: bool,
-    /// The turns of long changes.
-    changes: long::Changes,
-    /// The turn to add buffers.
-    growing: buffers::Growing,
-    /// The applied configuration awaiting confirmation.
-    unconfirmed: Option<config::Unconfirmed>,
-    /// Packet and bit rates of the interfaces.
-    pub rates: Rates,
-    /// Hanging workers and shortages.
-    pub trouble: Trouble,
-    /// Running pings.
-    pub pings: Vec<ping::Pinging>,
-    /// A message to the client of the last command.
-    notice: Option<String>,
-    /// True if the configuration in the start file was rolled back, and the file was not replaced since.
-    start_is_stale: bool,
-    /// The filter of "show trace".
-    trace_filter: Option<Rc<trace::Filter>>,
-    /// The jobs whose clients have disconnected, and which must still run to their end.
-    pub abandoned: Abandoned,
-    /// The text of startup.conf, or the command-line arguments given instead of it.
-    pub startup: String,
-    /// When this instance started.
-    pub started: Instant,
-    /// The clients of the CLI.
-    pub sessions: Sessions,
-    /// The log and the event log.
-    pub log: Arc<Log>,
-    /// The clock, the same as in the data plane.
-    pub clock: Clock,
-    /// The core of the main thread, if it is pinned.
-    pub main_core: Option<usize>,
-}
-
-impl Context {
-    /// Returns the state of a router without configuration.
-    pub fn new(system: System) -> Context {
-        let clock = Clock::new();
-        Context {
-            startup_config: None,
-            system,
-            origin: Origin::default(),
-            store: Store::default(),
-            journal: Journal::default(),
-            keeper: None,
-            starting: false,
-            changes: long::Changes::default(),
-            growing: buffers::Growing::default(),
-            unconfirmed: None,
-            start_is_stale: false,
-            notice: None,
-            rates: Rates::new(clock.now_ns()),
-            trouble: Trouble::default(),
-            pings: Vec::new(),
-            trace_filter: None,
-            abandoned: Abandoned::default(),
-            startup: String::new(),
-            started: Instant::now(),
-            sessions: Sessions::default(),
-            log: Log::silent(),
-            clock,
-            main_core: None,
-        }
-    }
-
-    /// Returns the time in nanoseconds of the monotonic clock.
-    pub fn now(&self) -> u64 {
-        self.clock.now_ns()
-    }
-
-    /// Returns the start file if its configuration was rolled back unconfirmed.
-    pub fn stale_start(&self) -> Option<&Path> {
-        self.startup_config.as_deref().filter(|_| self.start_is_stale)
-    }
-
-    /// True if an applied configuration awaits confirmation.
-    pub fn awaits_confirmation(&self) -> bool {
-        self.unconfirmed.is_some()
-    }
-
-    /// Prepares the end of the process: tells hosts that the router is no longer a default router, gives every device back to the kernel,
-    /// and waits until the journal is written.
-    pub fn shut_down(&mut self) {
-        // All at once: waiting for the workers takes as long for many interfaces as for one.
-        let all: Vec<u32> = self.system.router.interfaces().map(|i| i.index).collect();
-        self.system.router.cease_advertising(&all);
-        let all: Vec<u32> =
-            self.system.router.interfaces().filter(|i| i.parent == i.index).map(|i| i.index).collect();
-        for index in all {
-            if let Err(e) = self.system.router.remove_interface(index) {
-                tracing::error!("{e}");
-            }
-        }
-        if let Some(keeper) = &mut self.keeper {
-            keeper.end();
-        }
-        // The process ends. Freeing these piece by piece would only take time.
-        std::mem::forget((std::mem::take(&mut self.store), std::mem::take(&mut self.journal)));
-    }
-
-    /// Changes the configuration, all or nothing.
-    ///
-    /// # Errors
-    /// If the change is refused.
-    pub fn transact(&mut self, changes: Vec<Change>) -> Result<(), CliError> {
-        self.changes.must_be_free()?;
-        let origin = self.origin.clone();
-        self.finish_abandoned();
-        let before = Journal::before(&self.store, &changes);
-        self.change(changes)?;
-        let edits = Journal::edits(before, &self.store);
-        self.note(origin, edits);
-        self.notice = self.goes_back_too();
-        Ok(())
-    }
-
-    /// Returns a warning for a change that is made while a configuration awaits confirmation: a rollback of that configuration undoes this
-    /// change, too. `None` if no configuration awaits confirmation.
-    fn goes_back_too(&self) -> Option<String> {
-        let left = self.unconfirmed.as_ref()?.left();
-        Some(format!(
-            "! the applied configuration awaits confirmation: without config confirm, both it and this change are rolled back in {left} \
-             s\n"
-        ))
-    }
-
-    /// Changes the configuration for a job, which adds its own entry to the journal when it is done.
-    fn change(&mut self, changes: Vec<Change>) -> Result<(), CliError> {
-        self.changes.must_be_free()?;
-        self.store.transact(&mut self.system, changes).map_err(|e| CliError::new(e.to_string()))
-    }
-
-    /// Removes the object with this key, if there is one.
-    ///
-    /// # Errors
-    /// If the removal is refused.
-    fn unset(&mut self, key: Key) -> Result<Output, CliError> {
-        let had = self.store.get(&key).is_some();
-        self.transact(had.then(|| Change::remove(key)).into_iter().collect())?;
-        Ok(Output::none())
-    }
-}
 
 impl App for Context {
     type World = System;
@@ -233,7 +54,7 @@ impl App for Context {
     }
 
     fn transact(&mut self, changes: Vec<Change>) -> Result<(), CliError> {
-        self.transact(changes)
+        Ok(self.transact(changes)?)
     }
 
     fn change_setting<T: Configured>(
@@ -245,7 +66,7 @@ impl App for Context {
         let mut value = interface.attached.get::<T>();
         change(&mut value);
         interface.attached.put(value);
-        self.transact(vec![Change::set(key, interface)])
+        Ok(self.transact(vec![Change::set(key, interface)])?)
     }
 
     fn create_interface(&mut self, a: &Args, about: &str, name: &str, backing: impl Backing<System>) -> Done {
@@ -313,7 +134,7 @@ impl Values for Context {
     }
 
     fn notice(&mut self) -> Option<String> {
-        self.notice.take()
+        self.warning.take().map(|why| format!("! {why}\n"))
     }
 
     fn acts_for(&mut self, origin: Origin) {
@@ -414,7 +235,7 @@ fn table(args: &Args, name: &str) -> u32 {
 }
 
 #[cfg(test)]
-mod config_tests;
+pub(crate) mod config_tests;
 #[cfg(test)]
 mod history_tests;
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::rates::{Rate, Sample};
-use super::{Context, Output, interval};
+use super::interval;
+use crate::app::{Context, Output, Rate, Sample};
 use crate::cli::{Args, CliError, Job, Registry, Step};
 
 /// The shortest interval, in seconds.

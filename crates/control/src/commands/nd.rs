@@ -7,7 +7,7 @@ use net::nd::advertiser::Interval;
 use net::nd::{Advertisement, BadAdvice, Preference, PrefixAdvice};
 
 use super::interface::change;
-use super::{Context, Output};
+use crate::app::{Context, Output};
 use crate::cli::{Args, CliError, Registry};
 use crate::intent::Find;
 

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::Mac;
 
-use super::{Context, Output};
+use crate::app::{Context, Output};
 use crate::cli::{Args, CliError, Registry};
 use crate::intent::{Change, Neighbor, OfFamily};
 

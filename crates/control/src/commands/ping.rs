@@ -1,5 +1,6 @@
 //! `ping` from the router.
 
+use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
@@ -7,7 +8,8 @@ use std::time::Duration;
 use net::router::PingTarget;
 use serde_json::json;
 
-use super::{Context, Output, interval, table};
+use super::{interval, table};
+use crate::app::{Context, Output};
 use crate::cli::{Args, CliError, Job, Registry, Step};
 
 /// Nanoseconds to wait for the last reply.
@@ -18,8 +20,11 @@ const READERS: usize = 16;
 /// The polling interval for replies.
 const LOOK: Duration = Duration::from_millis(2);
 
+/// The running pings.
+type Pings = Rc<RefCell<Vec<Pinging>>>;
+
 /// A running ping.
-pub struct Pinging {
+struct Pinging {
     id: u16,
     /// Refers to the token in the ping's job, which exists until the job is dropped.
     token: Weak<()>,
@@ -29,16 +34,17 @@ pub struct Pinging {
 
 /// Declares the command.
 pub fn register(r: &mut Registry<Context>) {
+    let pings = Pings::default();
     r.add(
         "ping <destination:ip> [<interface:interface>] [source {<source:ip> | <interface:interface>}] [table-id <table:table>] [size <size:u32>] [repeat <n:u32>] \
          [interval <seconds:word>]",
         "Send echo requests, and show the replies. A link-local address needs the interface of its link, alone or \
          after \"source\". The interval is in seconds, such as 0.2.",
-        start,
+        move |c, a| start(c, a, &mut pings.borrow_mut()),
     );
 }
 
-fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+fn start(c: &mut Context, a: &Args, pings: &mut Vec<Pinging>) -> Result<Output, CliError> {
     let destination: IpAddr = a.need("destination")?;
     let size = a.get::<u32>("size").unwrap_or(56) as usize;
     let source = a.get::<IpAddr>("source");
@@ -48,23 +54,21 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         return Err(a.fault("n", format!("the number of requests must be 1 to {}", u16::MAX)));
     }
     // Stop the pings of disconnected clients: their jobs were dropped, and their tokens with them.
-    let (gone, alive): (Vec<Pinging>, _) =
-        std::mem::take(&mut c.pings).into_iter().partition(|ping| ping.token.strong_count() == 0);
-    c.pings = alive;
-    gone.into_iter().for_each(|ping| c.system.router.ping_stop(ping.id));
-    if a.call().read_only && c.pings.iter().filter(|ping| ping.reader).count() >= READERS {
+    let gone = pings.extract_if(.., |ping| ping.token.strong_count() == 0);
+    gone.for_each(|ping| c.system.router.ping_stop(ping.id));
+    if a.call().read_only && pings.iter().filter(|ping| ping.reader).count() >= READERS {
         return Err(CliError::new(format!(
             "read-only clients have {READERS} active pings, the maximum: stop one, or wait"
         )));
     }
     let table = table(a, "table");
-    c.system.router.fib(table).map_err(|e| a.about("table", e.into()))?;
+    c.system.router.fib(table).map_err(|e| a.about("table", e))?;
     let interface = a.get::<String>("interface").map(|name| c.system.index(&name)).transpose();
     let interface = interface.map_err(|e| a.fault("interface", e.to_string()))?;
     let to = PingTarget { address: destination, interface };
     let id = c.system.router.ping_start(table, to, source, size)?;
     let token = Rc::new(());
-    c.pings.push(Pinging { id, token: Rc::downgrade(&token), reader: a.call().read_only });
+    pings.push(Pinging { id, token: Rc::downgrade(&token), reader: a.call().read_only });
     Ok(Output::job(Ping {
         id,
         destination,

@@ -1,6 +1,7 @@
 //! Rollbacks: by command, without confirmation, and failed ones.
 
 use super::config_tests::*;
+use crate::app::Confirmation;
 use crate::testing::Cli;
 
 #[test]
@@ -156,6 +157,11 @@ fn a_change_by_a_job_gets_the_confirmation_warning_too() {
     }
 }
 
+/// Returns the number of failed attempts to roll back the unconfirmed configuration.
+fn attempts(cli: &Cli) -> u64 {
+    cli.context.confirmation().and_then(Confirmation::failed).map_or(0, |(times, _)| times)
+}
+
 /// Returns a router with a failed rollback of its unconfirmed configuration, blocked by an unknown interface.
 fn stuck() -> (Cli, tempfile::TempDir, String) {
     let mut cli = Cli::new();
@@ -185,14 +191,14 @@ fn a_failed_rollback_is_repeated_until_it_succeeds() {
     );
     assert!(cli.context.degraded()[0].contains("could not be rolled back: there is an interface pg1"));
     cli.expire();
-    assert_eq!(cli.context.vain_ways_back().0, 2);
+    assert_eq!(attempts(&cli), 2);
     // The next attempt is not due yet.
     unstick(&mut cli);
     cli.look_at_confirmation();
     assert_ne!(cli.ok("show config"), before);
     cli.expire();
     assert_eq!(cli.ok("show config"), before);
-    assert!(cli.context.degraded().is_empty() && !cli.context.awaits_confirmation());
+    assert!(cli.context.degraded().is_empty() && cli.context.confirmation().is_none());
 }
 
 #[test]
@@ -203,7 +209,7 @@ fn confirm_or_another_apply_ends_a_failed_rollback() {
     unstick(&mut cli);
     cli.look_at_confirmation();
     assert_eq!(cli.ok("show config"), now);
-    assert!(!cli.context.awaits_confirmation());
+    assert!(cli.context.confirmation().is_none());
     cli.ok("config rollback");
     assert_eq!(cli.ok("show config"), before);
 
@@ -212,17 +218,17 @@ fn confirm_or_another_apply_ends_a_failed_rollback() {
     let (_other_folder, other) = file("b.yaml", "interfaces:\n  pg0: { mtu: 1300 }\n");
     let (_wrong_folder, wrong) = file("c.yaml", "interfaces:\n  host-nosuchport: {}\n");
     assert!(cli.run(&format!("config apply {wrong} confirm 1")).is_err());
-    assert_eq!(cli.context.vain_ways_back().0, 1);
+    assert_eq!(attempts(&cli), 1);
     cli.ok(&format!("config apply {other} confirm 1"));
     let another = cli.ok("show config");
-    assert_eq!(cli.context.vain_ways_back().0, 0);
+    assert_eq!(attempts(&cli), 0);
     cli.expire();
     let back = cli.ok("show config");
     assert!(
         back != another && back != before && !back.contains("pg1"),
         "back to the configuration whose rollback failed: {back}"
     );
-    assert!(!cli.context.awaits_confirmation());
+    assert!(cli.context.confirmation().is_none());
 }
 
 /// A configuration that was undone by hand awaits no confirmation: nothing is left to roll back.
@@ -237,7 +243,7 @@ fn a_manually_undone_configuration_needs_no_rollback() {
     cli.ok("set interface mtu 1300 pg1");
     assert_eq!(cli.ok("show config"), before);
     cli.expire();
-    assert!(!cli.context.awaits_confirmation());
+    assert!(cli.context.confirmation().is_none());
 }
 
 #[test]
@@ -272,7 +278,7 @@ fn an_unconfirmed_start_file_is_reported_until_it_is_saved() {
     let said = cli.ok(&format!("config apply {path} confirm 5"));
     assert!(said.contains("! the router starts from this file"), "{said}");
     assert!(cli.context.degraded().is_empty());
-    cli.context.unconfirmed.as_mut().unwrap().expire();
+    cli.context.expire_confirmation();
     cli.look_at_confirmation();
     let degraded = cli.context.degraded();
     assert!(degraded[0].contains("start.yaml still contains the unconfirmed configuration"), "{degraded:?}");

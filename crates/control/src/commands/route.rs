@@ -8,8 +8,9 @@ use model::origin::Origin;
 use model::store::Counts;
 use net::ip::{Address, IpPrefix};
 
-use super::long::{ForClient, SLICE, Unfinished};
-use super::{Context, Output, table, warnings};
+use super::long::{ForClient, Unfinished};
+use super::table;
+use crate::app::{Context, Output, SLICE, unreachable_paths};
 use crate::cli::{Args, CliError, Job, Registry, Step};
 use crate::intent::{Branch, Change, Edit, Family, Find, Key, Note, Route, Table, Value, Via};
 
@@ -221,19 +222,19 @@ fn change(c: &mut Context, a: &Args, deed: Deed) -> Result<Output, CliError> {
         _ => about(e, c, a, prefix, (&branches, &rounds)),
     };
     let mut work = Work::new(c, table(a, "table"), prefix, of, branches.clone(), deed);
-    if of > 1 && c.has_abandoned() {
+    if of > 1 && !c.abandoned.borrow().is_empty() {
         // Abandoned jobs are finished first, in slices.
         return Ok(Output::job(ForClient::new(work, c)));
     }
     // An error of all routes occurs with the first one.
-    c.changes.must_be_free().map_err(|e| about(e, c))?;
+    c.changes.must_be_free().map_err(|e| about(e.into(), c))?;
     c.finish_abandoned();
     work.one(c).map_err(|e| about(e, c))?;
     if of > 1 {
         return Ok(Output::job(ForClient::new(work, c)));
     }
     work.tell(c);
-    c.notice = c.goes_back_too();
+    c.warning = c.goes_back_too();
     let before = work.before.pop().and_then(|(_, before)| before);
     let mut told = match (before, Work::route(c, &work.key(0))) {
         (Some(old), Some(now)) if deed == Deed::Add && old != now => match now.paths().count() {
@@ -244,7 +245,8 @@ fn change(c: &mut Context, a: &Args, deed: Deed) -> Result<Output, CliError> {
     };
     if deed != Deed::Remove {
         let snapshot = c.store.snapshot();
-        told += &warnings::unreachable_paths(&snapshot.view(), table(a, "table"), prefix, &branches);
+        let unreachable = unreachable_paths(&snapshot.view(), table(a, "table"), prefix, &branches);
+        told.extend(unreachable.iter().map(|why| format!("! {why}\n")));
     }
     Ok(if told.is_empty() { Output::none() } else { Output::text(told.trim_end()) })
 }
@@ -288,7 +290,7 @@ impl Work {
     }
 
     fn set(c: &mut Context, key: Key, route: Option<Route>) -> Result<(), CliError> {
-        c.change(vec![Change { key, value: route.map(Value::from) }])
+        Ok(c.change(vec![Change { key, value: route.map(Value::from) }])?)
     }
 
     /// Returns what the change makes of the route `before`; `None` if no route remains.
@@ -425,7 +427,7 @@ impl Job<Context> for Work {
         if self.had_others > 0 && self.deed == Deed::Add {
             *out += &format!("{} of the routes already had other paths\n", self.had_others);
         }
-        *out += &c.goes_back_too().unwrap_or_default();
+        out.extend(c.goes_back_too().map(|why| format!("! {why}\n")));
         Step::Done
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Context, Output, interval};
+use super::interval;
+use crate::app::{Context, Output};
 use crate::cli::{Args, CliError, Job, Registry, Step};
 
 /// Declares the commands.

@@ -1,5 +1,7 @@
 //! Commands as typed, on a real router with packet generators as devices.
 
+use std::time::Instant;
+
 use super::*;
 use crate::cli::{Call, Step};
 use crate::testing::Cli;

@@ -1,5 +1,6 @@
 //! Packet traces.
 
+use std::cell::RefCell;
 use std::fmt::{self, Write};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
@@ -10,7 +11,7 @@ use net::router::Router;
 use serde::Serialize;
 
 use super::filter::with_filter;
-use super::{Context, Output};
+use crate::app::{Context, Output};
 use crate::cli::{Args, CliError, Merge, Registry, Rows};
 
 /// Default number of packets in `show trace`.
@@ -20,18 +21,28 @@ const SHOWN_AT_ONCE: u32 = 8;
 /// Entries sorted between two checks of the clock.
 const GATHERED: usize = 2048;
 
+/// The filter of `show trace`.
+type Kept = Rc<RefCell<Option<Rc<Filter>>>>;
+
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
+    let kept = Kept::default();
+    let set = kept.clone();
     r.add(
         "trace add <node:node> <n:u32> [filter <filter:word>]",
         "Trace the next N packets received by an input node, or the next N that match a tcpdump filter.",
         |c, a| with_filter(c, a, add),
     );
-    r.add("show trace [max <n:u32>]", "Show traced packets, node by node.", show);
+    r.add("show trace [max <n:u32>]", "Show traced packets, node by node.", move |c, a| {
+        show(c, a, kept.borrow().clone())
+    });
     r.add(
         "trace filter {none | include <included:node> <most:u32> | exclude <excluded:node> <most:u32>}",
         "Show only the first N traced packets that passed a node (include) or did not (exclude). \"none\" shows all again.",
-        filter,
+        move |_, a| {
+            *set.borrow_mut() = filter(a)?;
+            Ok(Output::none())
+        },
     );
     r.add("clear trace", "Delete all traces and stop tracing.", |c, _| {
         c.system.router.graph().tracer().clear();
@@ -52,7 +63,7 @@ fn add(c: &mut Context, a: &Args, filter: Option<Program>) -> Result<Output, Cli
 }
 
 /// Selects the traced packets to show.
-pub struct Filter {
+struct Filter {
     node: String,
     /// True for packets that passed the node, false for those that did not.
     passed: bool,
@@ -72,17 +83,16 @@ impl fmt::Display for Filter {
     }
 }
 
-/// Sets the filter. It deletes no traced packets, so another filter can show others.
-fn filter(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    c.trace_filter = match (a.get::<String>("included"), a.get::<String>("excluded")) {
+/// Returns the new filter. It deletes no traced packets, so another filter can show others.
+fn filter(a: &Args) -> Result<Option<Rc<Filter>>, CliError> {
+    Ok(match (a.get::<String>("included"), a.get::<String>("excluded")) {
         (None, None) => None,
         (included, excluded) => Some(Rc::new(Filter {
             passed: included.is_some(),
             node: included.or(excluded).unwrap_or_default(),
             most: a.need("most")?,
         })),
-    };
-    Ok(Output::none())
+    })
 }
 
 #[derive(Serialize)]
@@ -231,8 +241,7 @@ impl Rows<Context> for Packets {
     }
 }
 
-fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let filter = c.trace_filter.clone();
+fn show(c: &mut Context, a: &Args, filter: Option<Rc<Filter>>) -> Result<Output, CliError> {
     let most = filter.as_ref().map_or(u32::MAX, |filter| filter.most);
     let left = a.get::<u32>("n").unwrap_or(SHOWN).min(most);
     let zero = SystemTime::now() - Duration::from_nanos(c.now());

@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use super::interface::change;
 use super::later::later;
-use super::whole::{joined, on_a_thread};
-use super::{Context, Output};
+
+use crate::app::{Context, Output, joined, on_a_thread};
 use crate::cli::{Args, CliError, Registry, Table};
 use crate::intent::{HANDOFFS, Interface, MODES, handoff_word};
 use crate::startup::not_there;
@@ -121,7 +121,7 @@ fn set_workers(c: &mut Context, a: &Args) -> Done {
 /// Sets one worker for each of these cores; `None` is any core.
 fn have_workers(c: &mut Context, a: &Args, cores: &[Option<usize>]) -> Done {
     let count = cores.len();
-    c.system.router.set_workers(cores).map_err(|e| a.about("count", e.into()))?;
+    c.system.router.set_workers(cores).map_err(|e| a.about("count", e))?;
     let now =
         if count == 1 { "there is 1 worker now".into() } else { format!("there are {count} workers now") };
     tracing::info!(event = "workers", "{now}");
@@ -156,7 +156,7 @@ fn set_core(c: &mut Context, a: &Args) -> Done {
         usable(a, about, core)?;
     }
     let done = c.system.router.pin_worker(worker, core);
-    done.map_err(|e| a.about(about, e.into()))?;
+    done.map_err(|e| a.about(about, e))?;
     Ok(Output::none())
 }
 
@@ -218,7 +218,7 @@ fn set_shards(c: &mut Context, a: &Args) -> Done {
     let shards = numbers(a, "shards", SHARDS)?.unwrap_or_default();
     let worker = a.need::<u32>("worker")? as usize;
     let done = c.system.router.give_shards(&shards, worker);
-    done.map_err(|e| a.about("worker", e.into()))?;
+    done.map_err(|e| a.about("worker", e))?;
     Ok(stood(c, ""))
 }
 

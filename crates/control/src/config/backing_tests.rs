@@ -16,7 +16,7 @@ use net::router::{Hooks, Sizes};
 use wire::Mac;
 
 use super::{read, write};
-use crate::commands::{Context, Feature};
+use crate::app::{Context, Feature};
 use crate::features::{declared, declared_without};
 use crate::intent::{Interface, Refused, Store, can_be_name, refuse};
 use crate::testing::{Cli, system};

@@ -40,6 +40,7 @@ mod write;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use infra::mem::Room;
@@ -160,6 +161,11 @@ const FREE: u64 = 32 << 20;
 
 fn there_is_memory() -> Result<(), String> {
     Room::now().must_have(FREE).map_err(|e| format!("the file is too large for the free memory: {e}"))
+}
+
+/// True if a file of this name is YAML.
+pub fn is_yaml(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "yaml" || e == "yml")
 }
 
 /// Reads a configuration. Messages call the file `file`; `catalog` has the features' sections and settings.

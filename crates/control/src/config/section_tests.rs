@@ -18,7 +18,7 @@ use net::router::{Hooks, Router, RouterError};
 use net::setting::{Setting, Switch};
 
 use super::{read, write};
-use crate::commands::{Context, Feature};
+use crate::app::{Context, Feature};
 use crate::features::{declared, declared_without};
 use crate::intent::{Key, Object, Refused, Store, View, refuse};
 use crate::testing::{Cli, system};

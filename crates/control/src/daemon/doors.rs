@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 
 use super::{DaemonError, failed};
+use crate::app::Context;
 use crate::cli::{self, Listener, Registry, Service};
-use crate::commands::Context;
 use crate::metrics;
 use crate::process;
 use crate::startup::{Group, Listen, Startup};

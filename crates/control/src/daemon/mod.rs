@@ -29,10 +29,9 @@ use net::router::{Hooks, Parts, Router};
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
+use crate::app::{self, Context, Failure, Feature, Go, Reading, Report, Terms, Work, joined};
 use crate::cli::{self, CliError, Registry, client};
-use crate::commands::rates;
-use crate::commands::whole::{Reading, Terms, Whole, joined};
-use crate::commands::{self, Context, Feature};
+use crate::config::is_yaml;
 use crate::features;
 use crate::guardian;
 use crate::journal::{Found, Keeper};
@@ -99,7 +98,7 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     // Two threads read these files during the other preparations.
     let asked = std::time::Instant::now();
     let keeper = startup.unix.state_dir.as_deref().map(|state| Keeper::begin(state, catalog.clone()));
-    let long = startup.unix.startup_config.clone().filter(|file| commands::config::is_yaml(file));
+    let long = startup.unix.startup_config.clone().filter(|file| is_yaml(file));
     let begun = long.map(|file| Reading::begin(file, catalog.clone())).transpose().map_err(failed)?;
     let placement = place(startup, &log)?;
     let _pidfile = pidfile(startup)?;
@@ -143,7 +142,7 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     for (file, stirred) in watched {
         tokio::task::spawn_local(watch(context.clone(), Bell::new(file)?, stirred));
     }
-    tokio::task::spawn_local(rates::sample(context.clone()));
+    tokio::task::spawn_local(app::sample(context.clone()));
     if let Some(file) = &startup.unix.startup_config {
         let done = tokio::select! {
             done = configure(&registry, &context, file, begun) => done,
@@ -321,13 +320,34 @@ async fn configure(
     let say = |text: &str| text.lines().for_each(|line| tracing::debug!("{}: {line}", file.display()));
     if let Some(reading) = reading {
         let terms = Terms { quiet: true, ..Terms::default() };
-        let mut job = Whole::read(reading, terms, &context.borrow())?;
-        cli::run_job(&mut job, context, say).await?;
+        let work = context.borrow().apply_read(reading, terms)?;
+        to_its_end(work, context, |report| say(&report.to_string())).await?;
     } else {
         cli::run_file(registry, context, file, say).await?;
     }
     context.borrow_mut().system.absence = Absence::Refused;
     Ok(())
+}
+
+/// Runs long work to its end.
+///
+/// # Errors
+/// If the work fails.
+async fn to_its_end(
+    mut work: impl Work,
+    context: &RefCell<Context>,
+    say: impl Fn(&Report),
+) -> Result<(), Failure> {
+    loop {
+        let mut reports = Vec::new();
+        let went = work.step(&mut context.borrow_mut(), &mut reports);
+        reports.iter().for_each(&say);
+        match went? {
+            Go::Again => tokio::task::yield_now().await,
+            Go::After(time) => tokio::time::sleep(time).await,
+            Go::Done => return Ok(()),
+        }
+    }
 }
 
 /// Ends the configuration at the start. Tells the journal which changes of earlier runs are in effect.

@@ -11,7 +11,7 @@ use net::router::Stirred;
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use crate::commands::Context;
+use crate::app::Context;
 
 /// Interval of checks of the devices, for changes that the kernel does not report.
 const DEVICES: Duration = Duration::from_secs(1);

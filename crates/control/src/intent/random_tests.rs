@@ -17,8 +17,8 @@ use proptest::strategy::ValueTree;
 use super::random::*;
 use super::tests::{running, system};
 use super::*;
+use crate::app::Context;
 use crate::cli::Call;
-use crate::commands::Context;
 use crate::system::Spec;
 use crate::testing::registry;
 

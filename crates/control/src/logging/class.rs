@@ -13,6 +13,7 @@ const OWN: [LogClass; 11] = [
     LogClass {
         name: "config",
         modules: &[
+            "control::app",
             "control::commands",
             "control::config",
             "control::intent",
@@ -37,7 +38,7 @@ const OWN: [LogClass; 11] = [
         name: "neighbor",
         modules: &["net::neighbor", "net::router::arp", "net::router::nd", "net::router::neighbors"],
     },
-    LogClass { name: "router", modules: &[""] },
+    LogClass { name: "router", modules: &["", "control::app::trouble", "control::app::buffers"] },
     LogClass { name: "service", modules: &["control::service"] },
     LogClass { name: "worker", modules: &["graph"] },
 ];
@@ -232,6 +233,8 @@ mod tests {
             ("control::cli::server", "cli"),
             ("toys", "toy"),
             ("toys::cli", "toy"),
+            ("control::app::transition::end", "config"),
+            ("control::app::trouble", "router"),
             ("control::commands::filter", "config"),
             ("control::intent::interface", "interface"),
             ("model::store::journal", "config"),

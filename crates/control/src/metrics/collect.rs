@@ -17,7 +17,7 @@ use super::declared::Id;
 use super::process;
 use super::server::Ask;
 use super::text::{Samples, samples};
-use crate::commands::Context;
+use crate::app::{Confirmation, Context};
 use crate::intent::{Find, OfFamily};
 
 /// Time limit of a slice, before other work gets its turn.
@@ -186,8 +186,12 @@ impl Collection {
         process::collect(out, self.started);
         out.add(Id::ConfigGeneration, &[], c.journal.generation());
 
-        out.add(Id::ConfigUnconfirmed, &[], u8::from(c.awaits_confirmation()));
-        out.add(Id::ConfigOverdue, &[], c.vain_ways_back().0);
+        out.add(Id::ConfigUnconfirmed, &[], u8::from(c.confirmation().is_some()));
+        out.add(
+            Id::ConfigOverdue,
+            &[],
+            c.confirmation().and_then(Confirmation::failed).map_or(0, |(times, _)| times),
+        );
 
         let pool = router.pool().stats();
         for (state, n) in

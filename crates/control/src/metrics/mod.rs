@@ -20,7 +20,7 @@ use std::rc::Rc;
 
 use tokio::sync::mpsc;
 
-use crate::commands::Context;
+use crate::app::Context;
 
 pub use server::listen;
 #[cfg(any(test, feature = "testing"))]

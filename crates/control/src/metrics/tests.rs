@@ -23,8 +23,8 @@ use super::collect::Collection;
 use super::declared::{self, Id, Kind};
 use super::server::{self, Health};
 use super::text::{Format, Samples, samples};
+use crate::app::Context;
 use crate::cli::Call;
-use crate::commands::Context;
 use crate::testing;
 use model::metrics::Lines;
 

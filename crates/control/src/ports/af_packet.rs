@@ -7,8 +7,8 @@ use model::schema::{Schema, pairs, truth};
 use net::feature::{self, App, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened};
 
 use super::{DEVICE_TYPES, FORCE, check_linux_name, is_linux, taken_once};
+use crate::app::{Context, Done};
 use crate::cli::{Args, quote};
-use crate::commands::{Context, Done};
 use crate::intent::{Refused, View};
 use crate::system::{Abilities, System};
 

@@ -9,8 +9,8 @@ mod tap;
 
 use net::feature::number_of;
 
+use crate::app::Feature;
 use crate::cli::{Args, CliError};
-use crate::commands::Feature;
 use crate::config::DEVICE_TYPES;
 use crate::intent::{Interface, Refused, View, refuse, taps};
 

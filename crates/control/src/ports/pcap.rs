@@ -13,8 +13,8 @@ use net::feature::{
 };
 
 use super::numbered_name;
+use crate::app::{Context, Done};
 use crate::cli::{Args, quote};
-use crate::commands::{Context, Done};
 use crate::files;
 use crate::intent::{RECORDS, Refused, View, recorded, refuse};
 use crate::system::{Abilities, System};

@@ -17,8 +17,8 @@ use net::router::check_mac;
 use wire::Mac;
 
 use super::check_linux_name;
+use crate::app::{Context, Done};
 use crate::cli::{Args, quote};
-use crate::commands::{Context, Done};
 use crate::config::{Description, MTUS, address, mac};
 use crate::files;
 use crate::intent::{Refused, TAPS, View, refuse, taps};

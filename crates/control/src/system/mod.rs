@@ -46,6 +46,14 @@ struct Gap {
     took: Option<Duration>,
 }
 
+/// The interruption of an interface, for operators.
+pub struct Interruption {
+    /// What happened to the interface, in one line.
+    pub text: String,
+    /// True if the interruption is over.
+    pub over: bool,
+}
+
 /// An interface before a transaction deleted it, or opened its device again.
 struct Deleted {
     spec: Spec,
@@ -266,21 +274,21 @@ impl System {
         self.gaps.iter().any(|gap| gap.took.is_none())
     }
 
-    /// Returns the interruptions caused by the last transaction, as text.
-    pub fn interruptions(&self) -> String {
-        let line = |gap: &Gap| match gap.took {
-            Some(took) => format!(
-                "{} was {}: traffic was interrupted for {:.1} ms\n",
-                gap.name,
-                gap.how,
-                took.as_secs_f64() * 1e3
-            ),
-            None => format!(
-                "! {} was {} and its link is not up yet: the log will show how long traffic was interrupted\n",
-                gap.name, gap.how
-            ),
-        };
-        self.gaps.iter().map(line).collect()
+    /// Returns the interruptions caused by the last transaction.
+    pub fn interruptions(&self) -> impl Iterator<Item = Interruption> {
+        self.gaps.iter().map(|gap| {
+            let (name, how) = (&gap.name, &gap.how);
+            let text = match gap.took {
+                Some(took) => format!(
+                    "{name} was {how}: traffic was interrupted for {:.1} ms",
+                    took.as_secs_f64() * 1e3
+                ),
+                None => format!(
+                    "{name} was {how} and its link is not up yet: the log will show how long traffic was interrupted"
+                ),
+            };
+            Interruption { text, over: gap.took.is_some() }
+        })
     }
 
     /// Sets the MTU of an interface in bytes; `None` restores the initial one. A sub-interface gets its configured MTU, but at most that of

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use control::app::{Context, Feature};
 use control::cli::{Call, Job, Step};
-use control::commands::{Context, Feature};
 use control::features;
 use control::testing::{self, Cli};
 use net::router::Sizes;

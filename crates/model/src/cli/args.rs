@@ -107,7 +107,8 @@ impl Args {
     }
 
     /// Returns `error`, marked at the argument `name` in the line.
-    pub fn about(&self, name: &str, error: CliError) -> CliError {
+    pub fn about(&self, name: &str, error: impl Into<CliError>) -> CliError {
+        let error = error.into();
         let of_name = |t: &&Taken| t.name == name;
         let value = self.taken.iter().filter(of_name).find(|t| t.value != Value::Keyword);
         match value.or(self.find(name)) {

@@ -15,8 +15,8 @@ use std::io::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
 
+use control::app::Context;
 use control::cli::{Call, CliError, Registry, Step};
-use control::commands::Context;
 use control::config;
 use control::system::{Abilities, System};
 use drivers::{Guardian, pktgen};

@@ -4,8 +4,8 @@
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
+use control::app::Context;
 use control::cli::Registry;
-use control::commands::Context;
 use control::system::System;
 use drivers::Guardian;
 use net::router::{Parts, Router, Sizes};

@@ -5,7 +5,7 @@ mod table;
 
 use std::fmt::{self, Write};
 
-use super::Context;
+use crate::app::Context;
 use crate::cli::Registry;
 
 pub use table::TABLE;

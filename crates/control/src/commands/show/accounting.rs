@@ -3,7 +3,7 @@
 use graph::stats::NodeBooks;
 use serde::Serialize;
 
-use super::super::{Context, Output};
+use crate::app::{Context, Output};
 use crate::cli::{Registry, Table};
 
 /// Declares the commands.

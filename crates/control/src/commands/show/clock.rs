@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-use super::super::{Context, Output};
+use crate::app::{Context, Output};
 use crate::cli::Registry;
 
 /// Declares the command.

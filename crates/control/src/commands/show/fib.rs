@@ -10,9 +10,9 @@ use infra::mem::Room;
 use net::ip::{Address, Ip, Object, Path, PathList, PathState, Prefix, Routes, Trail, Weighted};
 use serde::Serialize;
 
-use super::super::{Context, Output};
 use super::path::PathFields;
 use super::table::table_of;
+use crate::app::{Context, Output};
 use crate::cli::{Args, CliError, Merge, PAGE, Registry, Rows, Table};
 use crate::intent::{Family, OfFamily};
 

@@ -8,9 +8,9 @@ use net::ip::Address;
 use net::router::InterfaceInfo;
 use serde::{Serialize, Serializer};
 
-use super::super::{Context, Output};
+use crate::app::Rate;
+use crate::app::{Context, Output};
 use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
-use crate::commands::rates::Rate;
 use crate::intent::{Family, Find, mode_word};
 
 /// Declares the commands.

@@ -6,8 +6,8 @@ use std::net::Ipv4Addr;
 use net::router::InterfaceInfo;
 use serde::Serialize;
 
-use super::super::{Context, Output};
 use super::interface::Chosen;
+use crate::app::{Context, Output};
 use crate::cli::{Registry, Rows};
 
 /// Declares the command.

@@ -8,8 +8,8 @@ use net::nd::{PrefixAdvice, PrefixInformation, Standing};
 use net::router::{InterfaceInfo, Router};
 use serde::Serialize;
 
-use super::super::{Context, Output};
 use super::interface::Chosen;
+use crate::app::{Context, Output};
 use crate::cli::{Args, CliError, Registry, Rows};
 use crate::intent::{Find, INFINITE};
 

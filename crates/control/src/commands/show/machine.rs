@@ -5,7 +5,7 @@ use std::io::Read;
 
 use serde::Serialize;
 
-use super::super::{Context, Output};
+use crate::app::{Context, Output};
 use crate::cli::Registry;
 
 /// Maximum bytes read of a kernel file. Of /proc/cpuinfo the first core is enough.

@@ -4,9 +4,9 @@ use buf::Part;
 use buf::layout::STRIDE;
 use serde::Serialize;
 
-use super::super::{Context, Output};
 use super::machine::{read, value};
 use super::pages;
+use crate::app::{Context, Output};
 use crate::cli::{Registry, Table};
 
 /// Declares the commands.

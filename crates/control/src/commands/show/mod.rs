@@ -22,7 +22,7 @@ use infra::mem::PageSize;
 use serde::Serialize;
 
 use super::config::CHANGED;
-use super::{Context, Feature, Output};
+use crate::app::{Context, Feature, Output};
 use crate::cli::{CliError, PAGE, Registry, Rows, Table};
 use crate::intent::{Key, in_order};
 

@@ -2,7 +2,7 @@
 
 use net::neighbor::{Key, NeighborView};
 
-use super::super::{Context, Output};
+use crate::app::{Context, Output};
 use crate::cli::{Args, PAGE, Registry, Rows, Table};
 use crate::intent::{Family, OfFamily};
 

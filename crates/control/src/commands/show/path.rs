@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use net::ip::{Path, Weighted};
 use serde::Serialize;
 
-use super::super::Context;
 use super::fib::interface_name;
+use crate::app::Context;
 
 /// A path: its kind and its target.
 #[derive(Clone, Serialize)]

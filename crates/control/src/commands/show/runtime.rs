@@ -5,7 +5,7 @@ use std::fmt::Write;
 use graph::{Blueprint, Severity};
 use serde::Serialize;
 
-use super::super::{Context, Output};
+use crate::app::{Context, Output};
 use crate::cli::{Args, CliError, Registry, Table};
 
 /// Declares the commands.

@@ -4,7 +4,7 @@ use model::origin::Peer;
 use model::visible::visible;
 use serde::Serialize;
 
-use super::super::{Context, Output};
+use crate::app::{Context, Output};
 use crate::cli::{Connected, Entrance, Registry, Table};
 use crate::intent::HIDDEN;
 

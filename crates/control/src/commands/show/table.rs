@@ -6,7 +6,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde::Serialize;
 
-use super::super::{Context, Output, table};
+use super::super::table;
+use crate::app::{Context, Output};
 use crate::cli::{Args, CliError, Registry, Rows};
 use crate::intent::{OfFamily, Table};
 
@@ -34,7 +35,7 @@ pub(super) struct VrfId {
 /// Returns the VRF given by the command; the default is VRF 0.
 pub(super) fn table_of(c: &Context, a: &Args) -> Result<VrfId, CliError> {
     let table = table(a, "table");
-    let fib = c.system.router.fib(table).map_err(|e| a.about("table", e.into()))?;
+    let fib = c.system.router.fib(table).map_err(|e| a.about("table", e))?;
     Ok(VrfId { table, fib })
 }
 

@@ -26,8 +26,8 @@ use serde::Serialize;
 
 use self::describe::Description;
 use super::numbered_name;
+use crate::app::{Context, Output};
 use crate::cli::{Args, CliError, Table};
-use crate::commands::{Context, Output};
 use crate::system::System;
 
 /// Prefix of the interface names, before the number.

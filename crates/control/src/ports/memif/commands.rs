@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::MemifSocket;
 use super::state::{DEFAULT_SOCKET, Memif};
+use crate::app::{Context, Done, Output};
 use crate::cli::{Args, Table};
-use crate::commands::{Context, Done, Output};
 use crate::intent::Change;
 
 /// Declares the commands.

@@ -17,8 +17,8 @@ use net::feature::{
 };
 use net::router::Hooks;
 
+use crate::app::Context;
 use crate::cli::quote_last;
-use crate::commands::Context;
 use crate::intent::{HIDDEN, Interface, Key, Refused, View, refuse};
 use crate::system::{Abilities, System};
 use state::DEFAULT_SOCKET;

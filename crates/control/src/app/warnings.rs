@@ -11,9 +11,14 @@ use crate::intent::{Addresses, Branch, Interface, Key, Plan, Route, Via, View, i
 /// Maximum number of next hops listed; the others are counted.
 const MOST: usize = 10;
 
-/// Returns one line of warning for each unreachable next hop in `paths`, the paths of a new route to `prefix`. A next hop is unreachable if
+/// Returns a warning for each unreachable next hop in `paths`, the paths of a new route to `prefix`. A next hop is unreachable if
 /// no connected network and no other route covers it.
-pub(super) fn unreachable_paths(view: &View<'_>, table: u32, prefix: IpPrefix, paths: &[Branch]) -> String {
+pub(crate) fn unreachable_paths(
+    view: &View<'_>,
+    table: u32,
+    prefix: IpPrefix,
+    paths: &[Branch],
+) -> Vec<String> {
     let covered = |ip: IpAddr| {
         let most = IpPrefix::host(ip).len();
         let mut wider = (0..=most).rev().map(|len| IpPrefix::new(ip, len));
@@ -32,12 +37,12 @@ pub(super) fn unreachable_paths(view: &View<'_>, table: u32, prefix: IpPrefix, p
 fn unreachable(table: u32, ip: IpAddr, prefix: IpPrefix) -> String {
     let at = if table == 0 { String::new() } else { format!(" in table {table}") };
     format!(
-        "! {ip}, the next hop of {prefix}{at}, is unreachable: no connected network and no other route covers it\n"
+        "{ip}, the next hop of {prefix}{at}, is unreachable: no connected network and no other route covers it"
     )
 }
 
 /// Returns the warnings of [`unreachable_paths`] for all new routes of a plan, but lists at most [`MOST`] next hops.
-pub(super) fn unreachable_next_hops(plan: &Plan) -> String {
+pub(super) fn unreachable_next_hops(plan: &Plan) -> Vec<String> {
     let mut hops: BTreeMap<(u32, IpAddr), IpPrefix> = BTreeMap::new();
     for edit in &plan.edits {
         let (Some((table, prefix)), Some(route)) =
@@ -52,7 +57,7 @@ pub(super) fn unreachable_next_hops(plan: &Plan) -> String {
         }
     }
     if hops.is_empty() {
-        return String::new();
+        return Vec::new();
     }
     let connected = connected(plan);
     hops.retain(|(table, ip), _| !connected.covers(*table, *ip, None));
@@ -62,11 +67,11 @@ pub(super) fn unreachable_next_hops(plan: &Plan) -> String {
         hops.retain(|(table, ip), prefix| !routes.covers(*table, *ip, Some(*prefix)));
     }
     let line = |((table, ip), prefix): (&(u32, IpAddr), &IpPrefix)| unreachable(*table, *ip, *prefix);
-    let mut text: String = hops.iter().take(MOST).map(line).collect();
+    let mut warnings: Vec<String> = hops.iter().take(MOST).map(line).collect();
     if let Some(more) = hops.len().checked_sub(MOST).filter(|more| *more > 0) {
-        text += &format!("! {more} more next hops are unreachable\n");
+        warnings.push(format!("{more} more next hops are unreachable"));
     }
-    text
+    warnings
 }
 
 /// Prefixes by table.
@@ -117,29 +122,28 @@ fn routes(plan: &Plan) -> Prefixes {
 
 /// Returns warnings about missing receive queues or workers in an interface's configuration. They are no errors: the
 /// queue or worker may exist later.
-pub(super) fn missing_queues(name: &str, wanted: &Interface, router: &Router) -> String {
+pub(super) fn missing_queues(name: &str, wanted: &Interface, router: &Router) -> Vec<String> {
     let Some(found) = router.interface_named(name).filter(|found| found.device.is_some()) else {
-        return String::new();
+        return Vec::new();
     };
     let slots = router.tables().placement.slots();
     let queues = slots.iter().filter(|slot| slot.interface == found.index).count();
-    let mut text = String::new();
-    for (queue, of) in &wanted.receive.queues {
-        if *queue >= queues {
-            text += &format!("! {name} has no queue {queue} now\n");
-        } else if let Some(worker) = of.worker.filter(|worker| *worker >= router.workers()) {
-            text += &format!(
-                "! there is no worker {worker} now: until there is, another worker polls queue {queue} of {name}\n"
-            );
+    let warning = |(queue, worker): (usize, Option<usize>)| {
+        if queue >= queues {
+            return Some(format!("{name} has no queue {queue} now"));
         }
-    }
-    text
+        let missing = worker.filter(|worker| *worker >= router.workers())?;
+        Some(format!(
+            "there is no worker {missing} now: until there is, another worker polls queue {queue} of {name}"
+        ))
+    };
+    wanted.receive.queues.iter().map(|(queue, of)| (*queue, of.worker)).filter_map(warning).collect()
 }
 
 /// Returns the warning of a device that works, but not as well as it could.
-pub(super) fn of_device(name: &str, router: &Router) -> String {
+pub(super) fn of_device(name: &str, router: &Router) -> Option<String> {
     let device = router.interface_named(name).and_then(|found| found.device.as_ref());
-    device.and_then(|device| device.warning()).map(|why| format!("! {name}: {why}\n")).unwrap_or_default()
+    device.and_then(|device| device.warning()).map(|why| format!("{name}: {why}"))
 }
 
 #[cfg(test)]

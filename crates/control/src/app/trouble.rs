@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use buf::pool;
 use net::router::Router;
 
-use super::Context;
+use super::{Confirmation, Context};
 use crate::journal::Keeper;
 
 /// If a worker has taken no turn at this number of successive checks, it counts as hanging. A sleeping worker takes a turn ten times per
@@ -148,7 +148,7 @@ impl Context {
     pub fn degraded(&self) -> Vec<String> {
         let absent = self.system.router.interfaces().filter(|i| i.is_absent());
         let mut all: Vec<_> = absent.map(|i| format!("{} has no device", i.name)).collect();
-        if let (1.., why) = self.vain_ways_back() {
+        if let Some((_, why)) = self.confirmation().and_then(Confirmation::failed) {
             all.push(format!("the unconfirmed configuration could not be rolled back: {why}"));
         }
         all.extend(self.keeper.as_ref().and_then(Keeper::fails));

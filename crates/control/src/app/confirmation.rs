@@ -1,0 +1,134 @@
+//! Confirmation: an applied configuration can be rolled back unless the operator confirms it in time.
+
+use std::time::{Duration, Instant};
+
+use model::origin::{FrontEnd, Origin, Peer};
+
+use super::failure::in_words;
+use super::{Context, Failure, Transition};
+
+/// The interval between attempts to roll back an unconfirmed configuration.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// An applied configuration awaiting confirmation.
+#[derive(Debug)]
+pub struct Confirmation {
+    /// The generation to roll back to.
+    pub generation: u64,
+    /// True if the configuration comes from the file that the router starts from.
+    pub(super) start: bool,
+    /// The time of the rollback, or of the next attempt.
+    deadline: Instant,
+    /// True while the rollback is pending.
+    expired: bool,
+    /// The failed attempts to roll back.
+    failed: Option<Failed>,
+}
+
+/// Failed attempts to roll back.
+#[derive(Debug)]
+struct Failed {
+    times: u64,
+    /// The last error.
+    why: String,
+}
+
+impl Confirmation {
+    /// Returns the state of a configuration that is to be rolled back to `generation` after `time`. `start` is true for the configuration
+    /// of the file that the router starts from.
+    pub(super) fn new(generation: u64, time: Duration, start: bool) -> Confirmation {
+        Confirmation { generation, start, deadline: Instant::now() + time, expired: false, failed: None }
+    }
+
+    /// Returns the seconds until the rollback, or until the next attempt.
+    pub fn left(&self) -> u64 {
+        self.deadline.saturating_duration_since(Instant::now()).as_secs()
+    }
+
+    /// Returns the number of failed attempts to roll back, and the last error; `None` if there are none.
+    pub fn failed(&self) -> Option<(u64, &str)> {
+        self.failed.as_ref().map(|failed| (failed.times, &*failed.why))
+    }
+}
+
+impl Context {
+    /// Returns the applied configuration that awaits confirmation, if there is one.
+    pub fn confirmation(&self) -> Option<&Confirmation> {
+        self.confirmation.as_ref()
+    }
+
+    /// Keeps the configuration that awaits confirmation.
+    ///
+    /// # Errors
+    /// If no configuration awaits confirmation, or if its rollback has begun.
+    pub fn confirm(&mut self) -> Result<(), Failure> {
+        match &self.confirmation {
+            Some(waiting) if waiting.expired => Err(Failure::TooLate),
+            Some(_) => {
+                self.forget_confirmation();
+                tracing::info!(event = "config", "the configuration is confirmed");
+                Ok(())
+            }
+            None => Err(Failure::NothingToConfirm),
+        }
+    }
+
+    /// Starts the rollback of a configuration that was not confirmed in time. Called regularly.
+    pub fn look_at_confirmation(&mut self) {
+        let due = |w: &&mut Confirmation| !w.expired && Instant::now() >= w.deadline;
+        let Some(waiting) = self.confirmation.as_mut().filter(due) else { return };
+        waiting.expired = true;
+        let generation = waiting.generation;
+        if waiting.failed.is_none() {
+            tracing::warn!(
+                event = "config",
+                "the configuration was not confirmed in time: rolling back to generation {generation}"
+            );
+        }
+        let origin = Origin::new(FrontEnd::Router, Peer::Own, "not confirmed in time");
+        let back = Transition::back_to(generation, false, origin).unasked();
+        self.abandoned.borrow_mut().push_back(Box::new(back));
+    }
+
+    /// True if a rollback to this generation is due because the configuration was not confirmed.
+    pub(super) fn goes_back_to(&self, generation: u64) -> bool {
+        self.confirmation.as_ref().is_some_and(|w| w.expired && w.generation == generation)
+    }
+
+    /// Records a failed rollback of the unconfirmed configuration, and schedules the next attempt.
+    pub(super) fn way_back_failed(&mut self, e: &Failure) {
+        let Some(waiting) = &mut self.confirmation else { return };
+        (waiting.expired, waiting.deadline) = (false, Instant::now() + RETRY);
+        let why = e.to_string();
+        let times = waiting.failed.as_ref().map_or(0, |failed| failed.times);
+        if waiting.failed.as_ref().is_none_or(|failed| failed.why != why) {
+            tracing::error!(
+                event = "config",
+                "the unconfirmed configuration could not be rolled back: {why}; the router tries again every {}",
+                in_words(RETRY)
+            );
+        }
+        waiting.failed = Some(Failed { times: times + 1, why });
+    }
+
+    /// Ends the wait for a confirmation.
+    pub(super) fn forget_confirmation(&mut self) {
+        self.confirmation = None;
+        self.journal.hold(None);
+    }
+
+    /// Returns a warning for a change that is made while a configuration awaits confirmation: a rollback of that configuration undoes this
+    /// change, too. `None` if no configuration awaits confirmation.
+    pub(crate) fn goes_back_too(&self) -> Option<String> {
+        let left = self.confirmation.as_ref()?.left();
+        Some(format!(
+            "the applied configuration awaits confirmation: without config confirm, both it and this change are rolled back in {left} s"
+        ))
+    }
+
+    /// Makes the rollback of the unconfirmed configuration due now.
+    #[cfg(test)]
+    pub(crate) fn expire_confirmation(&mut self) {
+        self.confirmation.as_mut().expect("an unconfirmed configuration").deadline = Instant::now();
+    }
+}

@@ -1,0 +1,184 @@
+//! The state of the application, below its front ends. The CLI, the configuration files, the metrics and the service manager make typed
+//! requests of it, and present the answers in their own ways.
+//!
+//! A request that changes the configuration is a method of [`Context`]. It is validated, journalled with its [`Origin`], and can be rolled
+//! back, whichever front end made it. A request that takes long returns [`Work`], which runs in slices.
+
+mod buffers;
+mod confirmation;
+mod difference;
+mod failure;
+mod history;
+mod rates;
+mod save;
+mod thread;
+mod transition;
+mod trouble;
+mod warnings;
+mod work;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use infra::clock::Clock;
+use model::origin::Origin;
+
+use crate::cli::{CliError, Sessions};
+use crate::intent::{Change, Journal, Store};
+use crate::journal::Keeper;
+use crate::logging::Log;
+use crate::system::System;
+
+pub use buffers::Adding;
+pub use confirmation::Confirmation;
+pub use failure::Failure;
+pub use history::Past;
+pub use rates::{Rate, Rates, Sample, sample};
+pub(crate) use save::header;
+pub(crate) use thread::{Thread, joined, on_a_thread};
+pub use transition::{Reading, Terms, Transition};
+pub use trouble::Trouble;
+pub(crate) use warnings::unreachable_paths;
+pub use work::{Abandoned, Go, Report, Unattended, Work};
+pub(crate) use work::{Changes, LOOK, SLICE};
+
+/// The answer to a command.
+pub type Output = crate::cli::Output<Context>;
+
+/// The result of a command.
+pub(crate) type Done = Result<Output, CliError>;
+
+/// A feature of this program.
+pub type Feature = dyn net::feature::Feature<Context>;
+
+/// The state of the application.
+pub struct Context {
+    /// The file of the configuration that the router starts from, if any.
+    pub startup_config: Option<PathBuf>,
+    /// The router and its devices.
+    pub system: System,
+    /// The origin of the running command. A job has a copy of the origin of its command.
+    pub origin: Origin,
+    /// The operator's configuration.
+    pub store: Store,
+    /// Past changes of the configuration.
+    pub journal: Journal,
+    /// Writes the journal to disk.
+    pub(crate) keeper: Option<Keeper>,
+    /// True while the start configuration is applied, which is one entry of the journal.
+    starting: bool,
+    /// The turns of long changes.
+    pub(crate) changes: Changes,
+    /// The turn to add buffers.
+    growing: buffers::Growing,
+    /// The applied configuration awaiting confirmation.
+    confirmation: Option<Confirmation>,
+    /// Packet and bit rates of the interfaces.
+    pub rates: Rates,
+    /// Hanging workers and shortages.
+    pub trouble: Trouble,
+    /// A warning about the last change, in one line, for its client.
+    pub(crate) warning: Option<String>,
+    /// True if the configuration in the start file was rolled back, and the file was not replaced since.
+    start_is_stale: bool,
+    /// The work for which nobody waits any more, and which must still run to its end.
+    pub abandoned: Abandoned,
+    /// The text of startup.conf, or the command-line arguments given instead of it.
+    pub startup: String,
+    /// When this instance started.
+    pub started: Instant,
+    /// The clients of the CLI.
+    pub sessions: Sessions,
+    /// The log and the event log.
+    pub log: Arc<Log>,
+    /// The clock, the same as in the data plane.
+    pub clock: Clock,
+    /// The core of the main thread, if it is pinned.
+    pub main_core: Option<usize>,
+}
+
+impl Context {
+    /// Returns the state of a router without configuration.
+    pub fn new(system: System) -> Context {
+        let clock = Clock::new();
+        Context {
+            startup_config: None,
+            system,
+            origin: Origin::default(),
+            store: Store::default(),
+            journal: Journal::default(),
+            keeper: None,
+            starting: false,
+            changes: Changes::default(),
+            growing: buffers::Growing::default(),
+            confirmation: None,
+            start_is_stale: false,
+            warning: None,
+            rates: Rates::new(clock.now_ns()),
+            trouble: Trouble::default(),
+            abandoned: Abandoned::default(),
+            startup: String::new(),
+            started: Instant::now(),
+            sessions: Sessions::default(),
+            log: Log::silent(),
+            clock,
+            main_core: None,
+        }
+    }
+
+    /// Returns the time in nanoseconds of the monotonic clock.
+    pub fn now(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    /// Returns the start file if its configuration was rolled back unconfirmed.
+    pub fn stale_start(&self) -> Option<&Path> {
+        self.startup_config.as_deref().filter(|_| self.start_is_stale)
+    }
+
+    /// Prepares the end of the process: tells hosts that the router is no longer a default router, gives every device back to the kernel,
+    /// and waits until the journal is written.
+    pub fn shut_down(&mut self) {
+        // All at once: waiting for the workers takes as long for many interfaces as for one.
+        let all: Vec<u32> = self.system.router.interfaces().map(|i| i.index).collect();
+        self.system.router.cease_advertising(&all);
+        let all: Vec<u32> =
+            self.system.router.interfaces().filter(|i| i.parent == i.index).map(|i| i.index).collect();
+        for index in all {
+            if let Err(e) = self.system.router.remove_interface(index) {
+                tracing::error!("{e}");
+            }
+        }
+        if let Some(keeper) = &mut self.keeper {
+            keeper.end();
+        }
+        // The process ends. Freeing these piece by piece would only take time.
+        std::mem::forget((std::mem::take(&mut self.store), std::mem::take(&mut self.journal)));
+    }
+
+    /// Changes the configuration, all or nothing.
+    ///
+    /// # Errors
+    /// If the change is refused.
+    pub fn transact(&mut self, changes: Vec<Change>) -> Result<(), Failure> {
+        self.changes.must_be_free()?;
+        let origin = self.origin.clone();
+        self.finish_abandoned();
+        let before = Journal::before(&self.store, &changes);
+        self.change(changes)?;
+        let edits = Journal::edits(before, &self.store);
+        self.note(origin, edits);
+        self.warning = self.goes_back_too();
+        Ok(())
+    }
+
+    /// Changes the configuration for long work, which adds its own entry to the journal when it is done.
+    ///
+    /// # Errors
+    /// If the change is refused.
+    pub(crate) fn change(&mut self, changes: Vec<Change>) -> Result<(), Failure> {
+        self.changes.must_be_free()?;
+        Ok(self.store.transact(&mut self.system, changes)?)
+    }
+}

@@ -1,0 +1,200 @@
+//! Saving the configuration in a file.
+
+use std::ffi::OsStr;
+use std::fmt::Display;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use super::work::{Go, LOOK, Report, SLICE, Turn, Work};
+use super::{Context, Failure};
+use crate::config::{Writer, is_yaml};
+use crate::files;
+use crate::intent::{Key, in_order};
+
+/// Returns the first line of a configuration of this generation.
+pub(crate) fn header(generation: u64) -> String {
+    format!(
+        "# generation {generation} of a Volley router's configuration; docs/guide/configuration.md describes it\n"
+    )
+}
+
+impl Context {
+    /// Begins to save the configuration in `file`: as YAML if its name ends in .yaml or .yml, otherwise as commands. The default is the
+    /// file that the router starts from.
+    ///
+    /// # Errors
+    /// If no file is named and the router was started without one, or if the applied configuration awaits confirmation.
+    pub fn save(&self, file: Option<PathBuf>) -> Result<Save, Failure> {
+        let Some(path) = file.or_else(|| self.startup_config.clone()) else {
+            let why = "the router was started without a startup-config: name the file to write";
+            return Err(Failure::Refused(why.into()));
+        };
+        if self.confirmation().is_some() {
+            // A restart would apply a configuration that may be rolled back.
+            let why =
+                "the applied configuration is not confirmed: run config confirm or config rollback first";
+            return Err(Failure::Refused(why.into()));
+        }
+        let form = if is_yaml(&path) { Form::Yaml(Writer::default()) } else { Form::Commands(None, false) };
+        Ok(Save { path, stage: Saving::Waiting(form) })
+    }
+}
+
+/// The format of the file.
+enum Form {
+    Yaml(Writer),
+    /// The key of the last object written, and whether the commands include the indices of interfaces.
+    Commands(Option<Key>, bool),
+}
+
+enum Saving {
+    /// The save waits until other long changes have ended.
+    Waiting(Form),
+    /// The configuration is appended to `text`. No other change is made meanwhile.
+    Writing { form: Form, text: String, _turn: Turn },
+    /// A thread writes the file, which may take long. The text is the name of the format. The thread returns true if the router starts from
+    /// this file.
+    Storing(&'static str, Option<JoinHandle<io::Result<bool>>>),
+}
+
+/// A running save.
+pub struct Save {
+    path: PathBuf,
+    stage: Saving,
+}
+
+impl Save {
+    fn failed(&self, e: impl Display) -> Failure {
+        format!("{} was not written, and no file was changed: {e}", self.path.display()).into()
+    }
+
+    /// Starts the thread that writes the file.
+    fn store(&self, c: &Context, text: String) -> io::Result<JoinHandle<io::Result<bool>>> {
+        let (path, start) = (self.path.clone(), c.startup_config.clone());
+        let write = move || {
+            let to = path.clone();
+            for left in files::apart(move || write_whole(&to, &text))?? {
+                tracing::info!("removed {}, left by an interrupted save", left.display());
+            }
+            Ok(start.is_some_and(|start| files::same(&start, &path)))
+        };
+        thread::Builder::new().name("volley_config".into()).spawn(write)
+    }
+}
+
+impl Work for Save {
+    fn step(&mut self, c: &mut Context, reports: &mut Vec<Report>) -> Result<Go, Failure> {
+        match &mut self.stage {
+            Saving::Waiting(form) => {
+                let Some(_turn) = c.changes.turn("config save") else { return Ok(Go::After(LOOK)) };
+                let form = match form {
+                    Form::Yaml(_) => Form::Yaml(Writer::new(c.store.tree(), &c.system.abilities.catalog)),
+                    Form::Commands(..) => Form::Commands(None, !in_order(c.store.tree())),
+                };
+                self.stage = Saving::Writing { form, text: header(c.journal.generation()), _turn };
+                Ok(Go::Again)
+            }
+            Saving::Writing { form, text, .. } => {
+                if form.write(c, text) {
+                    return Ok(Go::Again);
+                }
+                let form = if matches!(form, Form::Yaml(_)) { "YAML" } else { "commands" };
+                let text = std::mem::take(text);
+                let writer = self.store(c, text).map_err(|e| self.failed(e))?;
+                self.stage = Saving::Storing(form, Some(writer));
+                Ok(Go::Again)
+            }
+            Saving::Storing(form, writer) => {
+                let form = *form;
+                let is_start = match writer.take_if(|writer| writer.is_finished()).map(JoinHandle::join) {
+                    None => return Ok(Go::After(LOOK)),
+                    Some(Ok(Ok(is_start))) => is_start,
+                    Some(Ok(Err(e))) => return Err(self.failed(e)),
+                    Some(Err(_)) => return Err(self.failed("internal error: the writing thread died")),
+                };
+                reports.push(Report::Saved { file: self.path.clone(), form });
+                c.start_is_stale &= !is_start;
+                let absent = c.system.router.interfaces().filter(|i| i.is_absent());
+                reports.extend(absent.map(|i| {
+                    Report::Warning(format!(
+                        "{} has no device: a router that starts from this file runs without it until the device appears",
+                        i.name
+                    ))
+                }));
+                Ok(Go::Done)
+            }
+        }
+    }
+
+    fn cut_off(&mut self) -> bool {
+        // A thread that writes the file ends by itself.
+        false
+    }
+}
+
+impl Form {
+    /// Appends more of the configuration to `text`, for one slice. Returns true if there is more.
+    fn write(&mut self, c: &Context, text: &mut String) -> bool {
+        let start = Instant::now();
+        let mut more = true;
+        while more && start.elapsed() < SLICE {
+            more = match self {
+                Form::Yaml(writer) => writer.page(c.store.tree(), text),
+                Form::Commands(last, indices) => {
+                    let object = c.store.behind(last.as_ref()).next();
+                    let lines = object.iter().flat_map(|(k, v)| v.dump(k, *indices));
+                    lines.for_each(|line| *text += &(line + "\n"));
+                    *last = object.map(|(key, _)| key.clone());
+                    last.is_some()
+                }
+            };
+        }
+        more
+    }
+}
+
+/// Prefix and suffix of the name of a file that is being written.
+const BEGUN: (&str, &str) = (".volley-save-", ".tmp");
+
+/// Removes the files that interrupted saves have left in a folder, and returns their paths. A running save locks its file, so its file
+/// stays.
+fn remove_left_behind(folder: &Path) -> Vec<PathBuf> {
+    let mut gone = Vec::new();
+    let begun = |name: &OsStr| name.to_str().is_some_and(|n| n.starts_with(BEGUN.0) && n.ends_with(BEGUN.1));
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if begun(&entry.file_name()) && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            let left = File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
+            if left && fs::remove_file(entry.path()).is_ok() {
+                gone.push(entry.path());
+            }
+        }
+    }
+    gone
+}
+
+/// Replaces a file atomically: even after a crash or on a full disk, the file has either the old text or the new one. Also removes the
+/// files that interrupted saves have left in the same folder, and returns their paths.
+fn write_whole(path: &Path, text: &str) -> std::io::Result<Vec<PathBuf>> {
+    // Replaces the target of a link, not the link.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let old = fs::metadata(&path).ok();
+    if old.as_ref().is_some_and(|old| !old.is_file()) {
+        return Err(io::Error::other("it is not an ordinary file"));
+    }
+    let permissions = old.map_or(Permissions::from_mode(0o640), |old| old.permissions());
+    let gone = remove_left_behind(folder);
+    let mut new = tempfile::Builder::new().prefix(BEGUN.0).suffix(BEGUN.1).tempfile_in(folder)?;
+    // The lock protects the file from other saves. If another save has removed it before, renaming it fails.
+    new.as_file().lock()?;
+    new.as_file().set_permissions(permissions)?;
+    new.write_all(text.as_bytes())?;
+    new.as_file().sync_all()?;
+    new.persist(&path)?;
+    File::open(folder)?.sync_all()?;
+    Ok(gone)
+}

@@ -1,0 +1,321 @@
+//! Changes of the whole configuration, all or nothing: by applying a file, by a rollback, or by removing an object with
+//! many dependents.
+//!
+//! Reading, checking and planning run on a thread of their own, with a [`Snapshot`] of the current configuration. The main thread executes
+//! the steps of the plan in slices, and then replaces the old configuration by the new one at once. No other change is made between
+//! planning and the end (docs/decisions/0020).
+
+mod end;
+mod plan;
+mod read;
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use model::origin::{FrontEnd, Origin};
+
+use super::work::{Go, LOOK, Report, SLICE, Turn, Work};
+use super::{Context, Failure, Thread, joined};
+use crate::intent::{Key, Making, Note, Plan, Refused, Snapshot};
+use crate::system::{Absence, Interruption};
+use plan::{Goal, Planned, plan};
+use read::Read;
+
+pub use read::Reading;
+
+/// A plan with at least this number of steps reports its progress.
+const LONG: usize = 10_000;
+/// Bytes of text reported at once.
+const CHUNK: usize = 32 << 10;
+
+/// The options of applying a configuration.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Terms {
+    /// Only report what would change.
+    pub dry_run: bool,
+    /// Roll back after this time without confirmation.
+    pub confirm: Option<Duration>,
+    /// Refuse if the configuration has another generation.
+    pub expected: Option<u64>,
+    /// True while the router starts: no differences are reported, and the journal gets no change.
+    pub quiet: bool,
+    /// True if the router starts from this file. Set when the file is read, whatever it was.
+    pub start: bool,
+}
+
+/// A change of the whole configuration.
+pub struct Transition {
+    stage: Stage,
+    /// The user and the command.
+    origin: Origin,
+    /// True if nobody waits for the result any more.
+    cut_off: bool,
+    /// True if the router itself started the change: errors go to the log.
+    unasked: bool,
+}
+
+enum Stage {
+    Reading(Thread<Read>),
+    /// Waits until other long changes have ended.
+    Waiting(Goal),
+    Planning(Turn, Thread<(Goal, Planned)>),
+    Making(Box<Made>),
+    /// Waits until reopened devices have their links again, or for the time limit.
+    Opening(Turn, VecDeque<Report>, Instant),
+    /// Gives the reports, some at a time.
+    Telling(VecDeque<Report>),
+    Over,
+}
+
+/// A plan whose steps are being executed.
+struct Made {
+    turn: Turn,
+    goal: Goal,
+    making: Making,
+    after: Snapshot,
+    note: Note,
+    interfaces: Vec<Key>,
+    opened: Vec<String>,
+    reports: Vec<Report>,
+}
+
+impl Context {
+    /// Begins to apply the configuration in a file.
+    ///
+    /// # Errors
+    /// If the thread to read the file cannot be started.
+    pub fn apply(&self, file: PathBuf, terms: Terms) -> Result<Transition, Failure> {
+        self.apply_read(Reading::begin(file, self.system.abilities.catalog.clone())?, terms)
+    }
+
+    /// Like [`apply`](Context::apply), for a file that is already being read.
+    ///
+    /// # Errors
+    /// If the thread to check the file cannot be started.
+    pub fn apply_read(&self, reading: Reading, terms: Terms) -> Result<Transition, Failure> {
+        let checked = reading.checked(terms, self.system.abilities.clone(), self.startup_config.clone())?;
+        let mut origin = self.origin.clone();
+        if origin.front_end == FrontEnd::Cli {
+            origin.front_end = FrontEnd::File;
+        }
+        Ok(Transition::new(Stage::Reading(checked), origin))
+    }
+
+    /// Returns a removal of an object with many dependents.
+    pub fn remove_with_dependents(&self, key: Key) -> Transition {
+        Transition::new(Stage::Waiting(Goal::Without(key)), self.origin.clone())
+    }
+}
+
+impl Transition {
+    fn new(stage: Stage, origin: Origin) -> Transition {
+        Transition { stage, origin, cut_off: false, unasked: false }
+    }
+
+    /// Returns a rollback to generation `to`. It undoes all later changes. Interfaces are restored even if their devices are missing now,
+    /// and wait for the devices. A dry run only reports what would change.
+    pub(super) fn back_to(to: u64, dry_run: bool, origin: Origin) -> Transition {
+        Transition::new(Stage::Waiting(Goal::Back { to, dry_run }), origin)
+    }
+
+    /// Makes this change the automatic rollback of an unconfirmed configuration. If the rollback is no longer due when it gets the turn, it
+    /// does nothing.
+    pub(super) fn unasked(self) -> Transition {
+        Transition { unasked: true, ..self }
+    }
+
+    /// Runs one slice. Returns the next stage, and the time until the next slice.
+    fn go_on(&mut self, c: &mut Context, reports: &mut Vec<Report>) -> Result<(Stage, Duration), Failure> {
+        let now = |stage| Ok((stage, Duration::ZERO));
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Reading(reader) if !reader.is_finished() => Ok((Stage::Reading(reader), LOOK)),
+            Stage::Reading(reader) => {
+                let (wanted, terms) = joined(reader)?.settled(c.store.tree(), reports)?;
+                now(Stage::Waiting(Goal::File(wanted.into(), terms)))
+            }
+            Stage::Waiting(Goal::Back { to, .. }) if self.unasked && !c.goes_back_to(to) => now(Stage::Over),
+            Stage::Waiting(goal) => match c.changes.turn(goal.name()) {
+                Some(turn) => now(Stage::Planning(turn, plan(c, goal, self.origin.clone())?)),
+                None => Ok((Stage::Waiting(goal), LOOK)),
+            },
+            Stage::Planning(turn, planner) if !planner.is_finished() => {
+                Ok((Stage::Planning(turn, planner), LOOK))
+            }
+            // Nobody waits any more: the plan is dropped.
+            Stage::Planning(..) if self.cut_off => now(Stage::Over),
+            Stage::Planning(turn, planner) => now(begin(c, turn, joined(planner)?)),
+            Stage::Making(made) => now(made.go_on(c, reports)?),
+            Stage::Opening(turn, told, until) if c.system.is_interrupted() && Instant::now() < until => {
+                Ok((Stage::Opening(turn, told, until), LOOK))
+            }
+            Stage::Opening(_, mut told, _) => {
+                told.extend(c.system.interruptions().map(|Interruption { text, over }| {
+                    if over { Report::Note(text) } else { Report::Warning(text) }
+                }));
+                now(Stage::Telling(told))
+            }
+            Stage::Telling(mut told) => {
+                tell(&mut told, reports);
+                now(if told.is_empty() { Stage::Over } else { Stage::Telling(told) })
+            }
+            Stage::Over => now(Stage::Over),
+        }
+    }
+}
+
+impl Work for Transition {
+    fn step(&mut self, c: &mut Context, reports: &mut Vec<Report>) -> Result<Go, Failure> {
+        match self.go_on(c, reports) {
+            Ok((Stage::Over, _)) => Ok(Go::Done),
+            Ok((stage, time)) => {
+                self.stage = stage;
+                Ok(if time.is_zero() { Go::Again } else { Go::After(time) })
+            }
+            Err(e) => {
+                if self.unasked {
+                    c.way_back_failed(&e);
+                }
+                Err(e)
+            }
+        }
+    }
+
+    /// Rolls back a change in progress. A completed change stays.
+    fn cut_off(&mut self) -> bool {
+        self.cut_off = true;
+        match &mut self.stage {
+            // The thread has a snapshot: nothing may change until it ends.
+            Stage::Planning(..) => true,
+            Stage::Making(made) => {
+                made.making.turn_back(Refused("the client disconnected".into()));
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Made {
+    /// Executes some steps.
+    fn go_on(mut self: Box<Made>, c: &mut Context, reports: &mut Vec<Report>) -> Result<Stage, Failure> {
+        let (begun, start) = (self.making.progress(), Instant::now());
+        let mut more = true;
+        while more && start.elapsed() < SLICE {
+            more = self.making.go_on(&mut c.system);
+        }
+        let progress = self.making.progress();
+        self.turn.tell(progress);
+        if self.making.goes_back() {
+            self.turn.goes_on_as(match self.goal {
+                Goal::Without(_) => "the rollback of a removal",
+                _ => "the rollback of an apply",
+            });
+        } else {
+            reports.extend(tenths(begun, progress));
+        }
+        if more { Ok(Stage::Making(self)) } else { end::end(c, *self) }
+    }
+}
+
+/// Reports progress after each tenth of a long plan. `before` and `done` are the steps done before and after this slice, and `of` is the
+/// number of all steps.
+fn tenths((before, _): (usize, usize), (done, of): (usize, usize)) -> Option<Report> {
+    let tenth = |n: usize| 10 * n / of.max(1);
+    (of >= LONG && tenth(done) > tenth(before) && done < of).then_some(Report::Progress { done, of })
+}
+
+/// Moves reports of about [`CHUNK`] bytes from `told` to `reports`. Divides a longer difference between two lines.
+fn tell(told: &mut VecDeque<Report>, reports: &mut Vec<Report>) {
+    let mut room = CHUNK;
+    while room > 0
+        && let Some(mut report) = told.pop_front()
+    {
+        let len = match &mut report {
+            Report::Difference(text) => {
+                let end = text.get(text.floor_char_boundary(room)..).and_then(|rest| rest.find('\n'));
+                let at = end.map_or(text.len(), |end| text.floor_char_boundary(room) + end + 1);
+                if at < text.len() {
+                    let rest = text.split_off(at);
+                    told.push_front(Report::Difference(rest));
+                }
+                at
+            }
+            Report::Warning(text) | Report::Note(text) => text.len(),
+            _ => 1,
+        };
+        reports.push(report);
+        room = room.saturating_sub(len);
+    }
+}
+
+/// Begins the steps of a finished plan.
+fn begin(c: &mut Context, turn: Turn, (goal, planned): (Goal, Planned)) -> Stage {
+    let Planned { plan, prepared, interfaces, opened, objects, note, mut reports } = planned;
+    let nothing = |report| Stage::Telling(VecDeque::from([report]));
+    if let Goal::File(_, Terms { confirm: None, quiet: false, .. }) = goal
+        && !c.journal.has_room(objects)
+    {
+        reports.push(Report::Warning(format!(
+            "a change of {objects} objects is too large for the history: it cannot be rolled back unless it is applied with \
+             \"confirm\""
+        )));
+    }
+    if let Goal::File(_, Terms { dry_run: true, .. }) | Goal::Back { dry_run: true, .. } = goal {
+        return if reports.is_empty() {
+            nothing(Report::WouldNotChange)
+        } else {
+            Stage::Telling(reports.into())
+        };
+    }
+    if plan.steps.is_empty() {
+        // The configuration already is as wanted.
+        if let Goal::Back { to, .. } = goal {
+            c.remember(|journal| Some(journal.note_rollback(to, note)));
+        }
+        end::arrived(c, &goal);
+        return nothing(Report::Unchanged);
+    }
+    match goal {
+        Goal::Back { .. } => c.system.absence = Absence::Any,
+        // The journal must keep the way back, whatever its size. If it already keeps an earlier one, that includes this
+        // change.
+        Goal::File(_, Terms { confirm: Some(_), .. }) if c.confirmation().is_none() => {
+            c.journal.hold(Some(c.journal.generation()));
+        }
+        Goal::File(..) | Goal::Without(_) => {}
+    }
+    let Plan { steps, after, .. } = plan;
+    c.system.prepared = prepared;
+    let making = Making::begin(steps, &mut c.system);
+    Stage::Making(Made { turn, goal, making, after, note, interfaces, opened, reports }.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_differences_are_told_in_whole_lines() {
+        let line = format!("+ {}\n", "é".repeat(500));
+        let text = line.repeat(100);
+        let warning = Report::Warning("w".into());
+        let mut told = VecDeque::from([Report::Difference(text.clone()), warning.clone()]);
+        let (mut whole, mut rounds) = (String::new(), 0);
+        while !told.is_empty() {
+            let mut reports = Vec::new();
+            tell(&mut told, &mut reports);
+            rounds += 1;
+            for report in &reports {
+                match report {
+                    Report::Difference(part) => {
+                        assert!(part.ends_with('\n') && part.len() < CHUNK + line.len());
+                        whole += part;
+                    }
+                    other => assert_eq!(*other, warning),
+                }
+            }
+        }
+        assert_eq!((whole, rounds), (text, 4));
+    }
+}

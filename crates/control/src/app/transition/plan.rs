@@ -1,0 +1,173 @@
+//! Planning a change of the whole configuration, on a thread of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use infra::mem::Room;
+use model::origin::Origin;
+use model::store::Written;
+use net::feature::Prepared;
+
+use super::Terms;
+use crate::app::difference::{difference, numbered};
+use crate::app::{Context, Failure, Report, Thread, on_a_thread};
+use crate::config::Wanted;
+use crate::intent::{Interface, Key, Note, Plan, Refusal, Refused, Snapshot, Way, reopened, slow};
+use crate::journal;
+use crate::startup::Fault;
+use crate::system::{Abilities, Backed};
+
+/// Bytes of memory for each object in a copy of the configuration, measured with routes.
+const OBJECT: u64 = 256;
+/// Bytes of memory for each change in a plan, with the change's text and journal entry, measured with routes.
+const CHANGE: u64 = 1024;
+/// A change that needs at most this number of bytes is always tried: an operator must be able to free memory when it is short.
+const LITTLE: u64 = 4 << 20;
+
+/// The configuration that a change leads to.
+pub(super) enum Goal {
+    /// The configuration of a file.
+    File(Box<Wanted>, Terms),
+    /// The configuration of generation `to`: all later changes that are in effect are undone. A dry run only shows what would change.
+    Back { to: u64, dry_run: bool },
+    /// The configuration without this object and all its dependents.
+    Without(Key),
+}
+
+impl Goal {
+    /// Returns the name of the change.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Goal::File(..) => "an apply",
+            Goal::Back { .. } => "a rollback",
+            Goal::Without(_) => "a removal",
+        }
+    }
+
+    /// Returns a refusal as a failure, with its place in the file.
+    pub(super) fn refused(&self, Refusal { key, why }: Refusal) -> Failure {
+        let place = match (self, key) {
+            (Goal::File(wanted, _), Some(key)) => wanted.place(&key),
+            _ => None,
+        };
+        match place {
+            Some(place) => Failure::Faults(vec![Fault::new(place, why.to_string())]),
+            None => why.into(),
+        }
+    }
+}
+
+/// A plan, with what its execution and its reports need.
+pub(super) struct Planned {
+    pub(super) plan: Plan,
+    /// Prepared interfaces, as in [`System`](crate::system::System).
+    pub(super) prepared: BTreeMap<String, (Backed, Prepared)>,
+    /// The keys of the changed interfaces. The planning thread collects them, because the main thread would take too long to search all
+    /// changes.
+    pub(super) interfaces: Vec<Key>,
+    /// The interfaces whose devices are opened.
+    pub(super) opened: Vec<String>,
+    /// Number of changed objects.
+    pub(super) objects: usize,
+    /// The journal entry.
+    pub(super) note: Note,
+    /// The difference, with its warnings.
+    pub(super) reports: Vec<Report>,
+}
+
+/// Starts the planning of the change on another thread.
+///
+/// # Errors
+/// If the change is refused now, or if the thread cannot be started.
+pub(super) fn plan(
+    c: &mut Context,
+    mut goal: Goal,
+    origin: Origin,
+) -> Result<Thread<(Goal, Planned)>, Failure> {
+    let is = c.journal.generation();
+    let mut way = None;
+    match &goal {
+        Goal::File(_, terms) => {
+            if let Some(expected) = terms.expected.filter(|e| *e != is) {
+                return Err(Failure::Changed { is, expected });
+            }
+            // A configuration whose rollback failed may be replaced.
+            if c.confirmation().is_some_and(|w| w.failed().is_none()) && !terms.dry_run {
+                return Err(Failure::Unconfirmed);
+            }
+        }
+        Goal::Back { to, .. } => way = Some(c.journal.back_to(*to)?),
+        Goal::Without(_) => {}
+    }
+    let (now, abilities) = (c.store.snapshot(), c.system.abilities.clone());
+    on_a_thread(move || {
+        let planned =
+            planned(&now, &mut goal, way, &abilities, origin).map_err(|refusal| goal.refused(refusal))?;
+        Ok((goal, planned))
+    })
+}
+
+/// Plans the change, on the planning thread.
+fn planned(
+    now: &Snapshot,
+    goal: &mut Goal,
+    way: Option<Way>,
+    abilities: &Abilities,
+    origin: Origin,
+) -> Result<Planned, Refusal> {
+    let mut said = BTreeSet::new();
+    if !matches!(goal, Goal::File(..)) {
+        there_is_memory_for(now.tree().len(), OBJECT).map_err(|why| Refusal { key: None, why })?;
+    }
+    let goes_forward = matches!(goal, Goal::File(..));
+    let is_start = matches!(goal, Goal::File(_, Terms { quiet: true, .. }));
+    let quiet = is_start || matches!(goal, Goal::Without(_));
+    let after = match (goal, way) {
+        (Goal::File(wanted, _), _) => {
+            said = numbered(&wanted.tree);
+            std::mem::take(&mut wanted.tree)
+        }
+        (Goal::Without(key), _) => now.without(key),
+        (_, Some(way)) => {
+            let read = |written: &Written| journal::read(written, &abilities.catalog);
+            let tree = way.follow(now.tree().clone(), read).map_err(|why| Refusal { key: None, why })?;
+            Snapshot::of(tree)
+        }
+        _ => now.clone(),
+    };
+    let mut plan = now.plan(after, abilities, |changes| there_is_memory_for(changes, CHANGE))?;
+    let reports = if quiet { Vec::new() } else { difference(&plan, &said) };
+    let mut prepared = BTreeMap::new();
+    for (key, name, backed) in slow(&plan) {
+        match backed.prepare() {
+            Ok(one) => drop(prepared.insert(name, (backed.clone(), one))),
+            Err(unready) if goes_forward => {
+                return Err(Refusal { key: Some(key.clone()), why: unready.why });
+            }
+            // In a rollback the interface waits for its device.
+            Err(_) => {}
+        }
+    }
+    let interfaces =
+        plan.edits.iter().map(|edit| &edit.key).filter(|key| key.is::<Interface>()).cloned().collect();
+    let made = plan.steps.iter().filter(|step| step.from.is_none());
+    let opened = made.filter_map(|step| Interface::device_in(&step.key)).chain(reopened(&plan)).collect();
+    let edits = std::mem::take(&mut plan.edits);
+    let objects = edits.len();
+    let edits = if is_start { Vec::new() } else { edits };
+    let note = journal::note(origin, edits, |key| plan.after.tree().get(key));
+    Ok(Planned { plan, prepared, interfaces, opened, objects, note, reports })
+}
+
+/// Refuses a change if there is not enough free memory for `times` objects of `each` bytes.
+fn there_is_memory_for(times: usize, each: u64) -> Result<(), Refused> {
+    let bytes = times as u64 * each;
+    if bytes <= LITTLE {
+        return Ok(());
+    }
+    let why = |e| {
+        Refused(format!(
+            "not enough memory for this change of the configuration: {e}; remove some objects by commands first"
+        ))
+    };
+    Room::now().must_have(bytes).map_err(why)
+}

@@ -1,0 +1,96 @@
+//! Reading the file of a wanted configuration, on a thread of its own.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::app::{Failure, Report, Terms, Thread, joined, on_a_thread};
+use crate::config::{self, Doubt, Wanted};
+use crate::files;
+use crate::intent::Tree;
+use crate::startup::Fault;
+use crate::system::{Abilities, Catalog};
+
+/// A file that a separate thread reads.
+pub struct Reading(PathBuf, Thread<Wanted>);
+
+impl Reading {
+    /// Begins to read a file.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn begin(path: PathBuf, catalog: Arc<Catalog>) -> Result<Reading, Failure> {
+        let file = path.clone();
+        Ok(Reading(path, on_a_thread(move || load(&file, &catalog))?))
+    }
+
+    /// Waits for the file and checks it, on another thread. `start` is the file that the router starts from.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub(super) fn checked(
+        self,
+        terms: Terms,
+        abilities: Arc<Abilities>,
+        start: Option<PathBuf>,
+    ) -> Result<Thread<Read>, Failure> {
+        let Reading(path, reading) = self;
+        on_a_thread(move || {
+            let mut wanted = joined(reading)?;
+            let start = start.is_some_and(|start| files::same(&start, &path));
+            let doubts = wanted.take_doubts();
+            let faults = wanted.faults(&abilities);
+            Ok(Read { wanted, terms: Terms { start, ..terms }, faults, doubts })
+        })
+    }
+}
+
+/// Reads a configuration file. The router can read files that its client cannot, so no error shows the content of a file that is not a
+/// configuration.
+///
+/// # Errors
+/// If the file cannot be read, or is not a configuration.
+fn load(path: &Path, catalog: &Catalog) -> Result<Wanted, Failure> {
+    let file = path.display();
+    let text = files::read(path).map_err(|e| format!("{file}: {e}"))?;
+    let wanted = config::read(&text, &file.to_string(), catalog);
+    if wanted.is_foreign() {
+        return Err(Failure::Refused(format!(
+            "{file}: not a configuration: it has no known section. Its content is not shown here: run volley check {file} for \
+             details"
+        )));
+    }
+    Ok(wanted)
+}
+
+/// A file that was read.
+pub(super) struct Read {
+    wanted: Wanted,
+    terms: Terms,
+    faults: Vec<Fault>,
+    /// Broken rules that a running router may break, too.
+    doubts: Vec<(Fault, Doubt)>,
+}
+
+impl Read {
+    /// Returns the configuration of the file. Rules that the `running` configuration breaks, too, are only warnings: a router accepts its own
+    /// configuration. While it starts, all of them are.
+    ///
+    /// # Errors
+    /// If the file has faults, or breaks other rules.
+    pub(super) fn settled(
+        self,
+        running: &Tree,
+        reports: &mut Vec<Report>,
+    ) -> Result<(Wanted, Terms), Failure> {
+        let Read { wanted, terms, mut faults, doubts } = self;
+        for (broken, doubt) in doubts {
+            match terms.quiet {
+                true => tracing::warn!("{broken}"),
+                false if doubt.is_in(running) => reports.push(Report::Warning(broken.to_string())),
+                false => faults.push(broken),
+            }
+        }
+        faults.sort_by(|a, b| a.place.cmp(&b.place));
+        if faults.is_empty() { Ok((wanted, terms)) } else { Err(Failure::Faults(faults)) }
+    }
+}

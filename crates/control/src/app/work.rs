@@ -1,0 +1,182 @@
+//! Long work. It runs in slices, and other work runs between them. No two long changes run at the same time.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt;
+use std::path::PathBuf;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+use super::failure::in_words;
+use super::{Context, Failure};
+
+/// Maximum duration of a slice. Other work waits so long.
+pub(crate) const SLICE: Duration = Duration::from_millis(1);
+/// The polling interval for results of other threads.
+pub(crate) const LOOK: Duration = Duration::from_millis(2);
+
+/// A request that takes more than one slice.
+pub trait Work {
+    /// Runs one slice. Adds what happened to `reports`.
+    ///
+    /// # Errors
+    /// If the request fails. It must not run again then.
+    fn step(&mut self, c: &mut Context, reports: &mut Vec<Report>) -> Result<Go, Failure>;
+
+    /// Called when nobody waits for the result any more. Returns true if the work must continue.
+    fn cut_off(&mut self) -> bool;
+}
+
+/// What happens after a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Go {
+    /// The next slice runs after other work had its turn.
+    Again,
+    /// The next slice runs after this time.
+    After(Duration),
+    /// The work is done.
+    Done,
+}
+
+/// What long work reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// Steps made so far, and all steps.
+    Progress {
+        /// Steps made.
+        done: usize,
+        /// All steps.
+        of: usize,
+    },
+    /// A part of the changes, in whole lines: commands that are removed (`- `) and added (`+ `).
+    Difference(String),
+    /// A warning, in one line.
+    Warning(String),
+    /// Something that happened to traffic, in one line.
+    Note(String),
+    /// The configuration already was as wanted.
+    Unchanged,
+    /// A dry run has found no changes.
+    WouldNotChange,
+    /// The configuration rolls back after this time unless it is confirmed.
+    AwaitsConfirmation(Duration),
+    /// The configuration was saved in this file.
+    Saved {
+        /// The file.
+        file: PathBuf,
+        /// Its format.
+        form: &'static str,
+    },
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Report::Progress { done, of } => {
+                write!(f, "{done} of {of} steps ({} %)", 100 * done / (*of).max(1))
+            }
+            Report::Difference(text) | Report::Warning(text) | Report::Note(text) => f.write_str(text),
+            Report::Unchanged => f.write_str("nothing has changed"),
+            Report::WouldNotChange => f.write_str("nothing would change"),
+            Report::AwaitsConfirmation(time) => {
+                write!(f, "rolls back in {} unless confirmed: config confirm", in_words(*time))
+            }
+            Report::Saved { file, form } => write!(f, "{} written, as {form}", file.display()),
+        }
+    }
+}
+
+/// Work that continues although nobody waits for its result.
+pub trait Unattended {
+    /// Runs one slice.
+    fn go_on(&mut self, c: &mut Context) -> Go;
+}
+
+impl<W: Work> Unattended for W {
+    fn go_on(&mut self, c: &mut Context) -> Go {
+        // The log has the errors that matter.
+        self.step(c, &mut Vec::new()).unwrap_or(Go::Done)
+    }
+}
+
+/// The work for which nobody waits, and which must still run to its end.
+pub type Abandoned = Rc<RefCell<VecDeque<Box<dyn Unattended>>>>;
+
+/// The right to change the configuration, until it is dropped.
+pub(super) struct Turn(Rc<Running>);
+
+/// The name and the progress of the running change.
+struct Running {
+    what: Cell<&'static str>,
+    percent: Cell<usize>,
+}
+
+impl Turn {
+    /// Sets the progress: steps made, and all steps.
+    pub fn tell(&self, (done, of): (usize, usize)) {
+        self.0.percent.set(100 * done / of.max(1));
+    }
+
+    /// Changes the name of the running change.
+    pub fn goes_on_as(&self, what: &'static str) {
+        self.0.what.set(what);
+    }
+}
+
+/// The state shared by all long changes.
+#[derive(Default)]
+pub(crate) struct Changes {
+    turn: Weak<Running>,
+    /// Each running change that works object by object holds a clone. Other changes can be made between its slices.
+    beside: Rc<()>,
+}
+
+impl Changes {
+    /// Returns the turn for the change named `what`; `None` while another change has the turn, or works object by object.
+    pub(super) fn turn(&mut self, what: &'static str) -> Option<Turn> {
+        if self.turn.strong_count() > 0 || Rc::strong_count(&self.beside) > 1 {
+            return None;
+        }
+        let running = Rc::new(Running { what: Cell::new(what), percent: Cell::new(0) });
+        self.turn = Rc::downgrade(&running);
+        Some(Turn(running))
+    }
+
+    /// Returns a token for a change that works object by object. While the token exists, nobody gets the turn.
+    pub fn beside(&self) -> Rc<()> {
+        Rc::clone(&self.beside)
+    }
+
+    /// Refuses a change while another one has the turn.
+    ///
+    /// # Errors
+    /// Returns the name and the progress of the other change.
+    pub fn must_be_free(&self) -> Result<(), Failure> {
+        let Some(running) = self.turn.upgrade() else { return Ok(()) };
+        Err(Failure::Busy { what: running.what.get(), percent: running.percent.get() })
+    }
+}
+
+impl Context {
+    /// Runs a slice of about a millisecond of the first abandoned work. Returns the time until the next slice; `None` if
+    /// there is no more work.
+    pub fn tidy(&mut self) -> Option<Duration> {
+        let mut work = self.abandoned.borrow_mut().pop_front()?;
+        match work.go_on(self) {
+            Go::Again => {
+                self.abandoned.borrow_mut().push_front(work);
+                Some(Duration::ZERO)
+            }
+            Go::After(time) => {
+                self.abandoned.borrow_mut().push_back(work);
+                Some(time)
+            }
+            Go::Done => (!self.abandoned.borrow().is_empty()).then_some(Duration::ZERO),
+        }
+    }
+
+    /// Runs the abandoned work to its end, so that another change can be made. Work that waits is not completed.
+    pub(crate) fn finish_abandoned(&mut self) {
+        while self.tidy() == Some(Duration::ZERO) {}
+    }
+}
