@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::device::Link;
 use crate::guardian::{Guardian, Loan};
-use crate::kernel::netdev::{self, Netdev};
+use crate::kernel::netdev::{self, DefaultRoute, Netdev};
 use crate::kernel::sys;
 
 /// Why an interface cannot be opened.
@@ -77,10 +77,16 @@ pub(crate) fn find(name: &str, force: bool) -> Result<(Netdev, [u8; 6]), OpenErr
     })?;
     let mac = dev.mac().map_err(|e| OpenError::Refused("cannot read the interface's properties", e))?;
     let Some(mac) = mac else { return Err(OpenError::NotEthernet(name.to_owned())) };
-    if !force && netdev::carries_default_route(name) {
+    if !force && netdev::default_route(name).is_some() {
         return Err(OpenError::DefaultRoute(name.to_owned()));
     }
     Ok((dev, mac))
+}
+
+/// True if the only default routes of the machine through the interface `name` come from router advertisements, which any host on the link
+/// can send.
+pub fn has_only_learned_default_route(name: &str) -> bool {
+    netdev::default_route(name) == Some(DefaultRoute::Learned)
 }
 
 /// A kernel interface taken by the router. Dropping it restores the interface.

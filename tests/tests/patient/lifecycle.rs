@@ -169,6 +169,35 @@ fn the_port_of_the_default_route_needs_force() {
     assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete());
 }
 
+/// Any host on a link can send router advertisements while the router is stopped. The kernel learns a default route from them.
+#[test]
+fn a_learned_default_route_does_not_stop_a_start() {
+    let Some((a, r, _b)) = cabled() else { return };
+    let learned = "ip -6 route add default via fe80::1 dev eth0 proto ra expires 1000";
+    r.run(learned);
+    let mut router = Router::start(&r, "");
+    let refused = router.attempt("create host-interface name eth0");
+    assert!(refused.stderr.contains("default route"), "a new interface needs force: {refused}");
+    router.stop();
+    for start in [
+        "create host-interface name eth0\nset interface state host-eth0 up\nset interface ip address host-eth0 10.0.0.1/24\n",
+        "create interface af_xdp host-if eth0\nset interface state xdp-eth0 up\nset interface ip address xdp-eth0 10.0.0.1/24\n",
+    ] {
+        r.run("ip -6 route flush default");
+        r.run(learned);
+        let mut router = Router::start(&r, start);
+        assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete());
+        assert!(router.log().contains("router advertisement: it is ignored"), "{}", router.log());
+        router.stop();
+        // A route that somebody has set is respected.
+        r.run("ip -6 route flush default");
+        r.run("ip -6 route add default via fe80::1 dev eth0");
+        let mut router = Router::spawn(&r, start);
+        until("the router ends", Duration::from_secs(5), || !router.running());
+        assert!(router.log().contains("default route"), "{}", router.log());
+    }
+}
+
 #[test]
 fn the_commands_of_the_papers_run_as_printed() {
     // Section V.C of the comparison of VPP with the Linux kernel, with other interface names. Its tester does not answer

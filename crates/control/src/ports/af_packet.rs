@@ -6,7 +6,7 @@ use drivers::af_packet::{self, Config, Mode};
 use model::schema::{Schema, pairs, truth};
 use net::feature::{self, App, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened};
 
-use super::{DEVICE_TYPES, FORCE, check_linux_name, is_linux, taken_once};
+use super::{DEVICE_TYPES, FORCE, check_linux_name, ignores_default_route, is_linux, taken_once};
 use crate::app::{Context, Done};
 use crate::cli::{Args, quote};
 use crate::intent::{Refused, View};
@@ -45,8 +45,9 @@ impl Backing<System> for Config {
         taken_once(&self.name, &format!("{}{}", super::af_xdp::PREFIX, self.name), view)
     }
 
-    fn open(&self, _: &str, _: Prepared, _: &mut System) -> Result<Opened, Unopened> {
-        Ok(Opened::Device(af_packet::open(self)?))
+    fn open(&self, name: &str, _: Prepared, system: &mut System) -> Result<Opened, Unopened> {
+        let force = self.force || ignores_default_route(name, &self.name, system);
+        Ok(Opened::Device(af_packet::open(&Config { force, ..self.clone() })?))
     }
 
     fn dump(&self, _: &str) -> String {

@@ -6,7 +6,7 @@ use drivers::af_xdp::{self, Attach, Config, Copying};
 use model::schema::{Bad, Schema, number, optional, pairs, truth};
 use net::feature::{self, App, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened};
 
-use super::{DEVICE_TYPES, FORCE, check_linux_name, is_linux, taken_once};
+use super::{DEVICE_TYPES, FORCE, check_linux_name, ignores_default_route, is_linux, taken_once};
 use crate::app::{Context, Done};
 use crate::cli::{Args, quote};
 use crate::intent::{MOST_QUEUES, Refused, View, refuse};
@@ -81,8 +81,9 @@ impl Backing<System> for Config {
         taken_once(&self.name, &format!("{}{}", super::af_packet::PREFIX, self.name), view)
     }
 
-    fn open(&self, _: &str, _: Prepared, system: &mut System) -> Result<Opened, Unopened> {
-        Ok(Opened::Device(af_xdp::open(self, system.router.pool())?))
+    fn open(&self, name: &str, _: Prepared, system: &mut System) -> Result<Opened, Unopened> {
+        let force = self.force || ignores_default_route(name, &self.name, system);
+        Ok(Opened::Device(af_xdp::open(&Config { force, ..self.clone() }, system.router.pool())?))
     }
 
     fn dump(&self, _: &str) -> String {

@@ -13,6 +13,7 @@ use crate::app::Feature;
 use crate::cli::{Args, CliError};
 use crate::config::DEVICE_TYPES;
 use crate::intent::{Interface, Refused, View, refuse, taps};
+use crate::system::System;
 
 /// All drivers, in the order of the configuration reference.
 pub const ALL: &[&Feature] = &[
@@ -56,6 +57,20 @@ fn taken_once(host_interface: &str, other: &str, view: &View<'_>) -> Result<(), 
         Some(tap) => refuse(format!("{host_interface} is the host's end of {tap}, the router's own tap")),
         None => Ok(()),
     }
+}
+
+/// True if the default route through a Linux interface does not keep the interface `name` from taking it: the operator has accepted the
+/// interface before, and the route comes from a router advertisement. Any host on the link can send that, which must not keep the router
+/// from starting.
+fn ignores_default_route(name: &str, host_interface: &str, system: &System) -> bool {
+    let ignores = system.has_accepted(name) && drivers::has_only_learned_default_route(host_interface);
+    if ignores {
+        tracing::warn!(
+            event = "device",
+            "{name}: this machine has learned a default route through {host_interface} from a router advertisement: it is ignored"
+        );
+    }
+    ignores
 }
 
 /// Returns a check of interface names. A name must be `prefix` and the name of a Linux interface. The check returns `None` for names

@@ -185,6 +185,12 @@ impl System {
         Ok(())
     }
 
+    /// True if the operator has accepted the interface `name` before: the router starts, the configuration is rolled back, or the interface
+    /// exists and waits for its device.
+    pub fn has_accepted(&self, name: &str) -> bool {
+        self.absence != Absence::Refused || self.specs.contains_key(name) || self.deleted.contains_key(name)
+    }
+
     /// Lets an interface wait until its device can be opened, if that is allowed.
     ///
     /// # Errors

@@ -223,10 +223,20 @@ pub(crate) fn names() -> Vec<String> {
     table.lines().filter_map(|l| l.split_once(':')).map(|(name, _)| name.trim().to_owned()).collect()
 }
 
-/// True if a default route of the calling thread's namespace uses this interface.
-pub(crate) fn carries_default_route(name: &str) -> bool {
+/// A default route through an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum DefaultRoute {
+    /// A router advertisement announced it, and it expires. Any host on the link can send such messages.
+    Learned,
+    /// The administrator of the machine, or a program, has set it.
+    Set,
+}
+
+/// Returns the default route of the calling thread's namespace through this interface, if there is one.
+pub(crate) fn default_route(name: &str) -> Option<DefaultRoute> {
     let table = |file| fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
-    default_in_ip4(&table("route"), name) || default_in_ip6(&table("ipv6_route"), name)
+    let ip4 = default_in_ip4(&table("route"), name).then_some(DefaultRoute::Set);
+    ip4.max(default_in_ip6(&table("ipv6_route"), name))
 }
 
 /// Searches `/proc/net/route` for a default route through interface `name`. The fields are interface, destination, gateway, flags, …, and
@@ -238,16 +248,23 @@ fn default_in_ip4(table: &str, name: &str) -> bool {
         .any(|w| matches!(w[..], [interface, "00000000", _, _, _, _, _, "00000000", ..] if interface == name))
 }
 
-/// Searches `/proc/net/ipv6_route` for a default route through interface `name`, other than a reject route (`RTF_REJECT`). The fields are
-/// destination, prefix length, …, flags at index 8, and interface.
-fn default_in_ip6(table: &str, name: &str) -> bool {
+/// Searches `/proc/net/ipv6_route` for default routes through interface `name`, other than reject routes (`RTF_REJECT`). The fields are
+/// destination, prefix length, …, flags at index 8, and interface. The kernel marks the routes that it has learned (`RTF_ADDRCONF`), and
+/// programs that learn routes give them a lifetime (`RTF_EXPIRES`).
+fn default_in_ip6(table: &str, name: &str) -> Option<DefaultRoute> {
     const RTF_REJECT: u32 = 0x200;
-    table.lines().map(|l| l.split_whitespace().collect::<Vec<_>>()).any(|w| {
-        matches!(w[..], [to, "00", _, _, _, _, _, _, flags, interface]
-            if interface == name
-                && to.bytes().all(|b| b == b'0')
-                && u32::from_str_radix(flags, 16).is_ok_and(|f| f & RTF_REJECT == 0))
-    })
+    const LEARNED: u32 = 0x0004_0000 | 0x0040_0000;
+    let routes =
+        table.lines().map(|l| l.split_whitespace().collect::<Vec<_>>()).filter_map(|w| match w[..] {
+            [to, "00", _, _, _, _, _, _, flags, interface]
+                if interface == name && to.bytes().all(|b| b == b'0') =>
+            {
+                u32::from_str_radix(flags, 16).ok().filter(|flags| flags & RTF_REJECT == 0)
+            }
+            _ => None,
+        });
+    let kind = |flags| if flags & LEARNED == 0 { DefaultRoute::Set } else { DefaultRoute::Learned };
+    routes.map(kind).max()
 }
 
 #[cfg(test)]
@@ -268,9 +285,19 @@ mod tests {
         };
         let ip6 = route(zero, "00", "00000003", "eth1")
             + &route(zero, "00", "00200200", "lo")
-            + &route("fe800000000000000000000000000000", "40", "00000001", "eth0");
-        assert!(default_in_ip6(&ip6, "eth1"));
-        assert!(!default_in_ip6(&ip6, "eth0") && !default_in_ip6(&ip6, "lo"));
+            + &route("fe800000000000000000000000000000", "40", "00000001", "eth0")
+            + &route(zero, "00", "00450003", "eth2")
+            + &route(zero, "00", "00400003", "eth3")
+            + &route(zero, "00", "00450003", "eth1");
+        for (name, found) in [
+            ("eth0", None),
+            ("eth1", Some(DefaultRoute::Set)),
+            ("eth2", Some(DefaultRoute::Learned)),
+            ("eth3", Some(DefaultRoute::Learned)),
+            ("lo", None),
+        ] {
+            assert_eq!(default_in_ip6(&ip6, name), found, "{name}");
+        }
     }
 
     #[test]
