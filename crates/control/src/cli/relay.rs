@@ -22,7 +22,8 @@ use nix::sys::socket::{setsockopt, sockopt};
 const ROOM: usize = 16 << 10;
 /// Size of a socket's send buffer, in bytes: the kernel charges it to the router until the client reads.
 const SEND_BUFFER: usize = 32 << 10;
-/// After the session has ended, the rest of its output is discarded if the client reads nothing for this long.
+/// After the session has ended, the rest of its output is discarded if the client reads nothing for this long. After the client has left,
+/// the session ends if it neither reads nor writes for this long.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Stack size of a thread, in bytes.
 const STACK: usize = 128 << 10;
@@ -227,7 +228,9 @@ fn relay(client: &UnixStream, router: &UnixStream, counts: &Arc<Counts>, [inward
                 return;
             }
         }
-        let left = (!router_is_there).then(|| (moved + LAST_WORDS).saturating_duration_since(Instant::now()));
+        // A session that waits to write does not notice that its client has left.
+        let is_over = !router_is_there || outwards.is_broken();
+        let left = is_over.then(|| (moved + LAST_WORDS).saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
             return;
         }
@@ -477,6 +480,27 @@ mod tests {
         drop(inner);
         assert!(all_ended(&relays));
         drop(client);
+    }
+
+    /// A session that waits until it can write, and whose input is full, too, ends soon after its client has left.
+    #[test]
+    fn session_of_a_client_that_has_left_ends_although_it_waits() {
+        let relays = Relays::default();
+        let (client, inner) = pair(&relays);
+        for socket in [&client, &inner] {
+            socket.set_nonblocking(true).unwrap();
+        }
+        let end = Instant::now() + Duration::from_millis(100);
+        while Instant::now() < end {
+            let _ = (&inner).write(&[0; 4096]);
+            let _ = (&client).write(&[0; 4096]);
+        }
+        drop(client);
+        let mut files = [PollFd::new(inner.as_fd(), PollFlags::POLLOUT)];
+        poll(&mut files, PollTimeout::try_from(LONG).unwrap()).unwrap();
+        assert!(files[0].revents().is_some_and(|r| r.contains(PollFlags::POLLHUP)), "{files:?}");
+        drop(inner);
+        assert!(all_ended(&relays));
     }
 
     #[test]
