@@ -384,6 +384,7 @@ pub async fn run_job<C>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     impl<R: BufRead> Commands<R> {
         /// Returns the second command.
@@ -403,6 +404,18 @@ mod tests {
         let text = "# head\n\na b # tail\npg new { # x\n  size 64\n} end\nlong \\\n line\nlast";
         let expected = [(3, "a b"), (4, "pg new {   size 64 } end"), (7, "long   line"), (9, "last")];
         assert_eq!(all(text), expected.map(|(line, text)| (line, text.to_owned())));
+    }
+
+    proptest! {
+        /// Words of a saved file, such as descriptions, end with their line.
+        #[test]
+        fn quoted_words_do_not_go_on_in_the_next_line(
+            list in prop::collection::vec(r#"[^\r\n]{0,4}[a{}\\"'#/ ]{0,3}"#, 1..4),
+        ) {
+            let words: Vec<_> = list.iter().map(|word| model::cli::quote(word)).collect();
+            let line = format!("set {}", words.join(" "));
+            prop_assert_eq!(all(&format!("{line}\nlast")), [(1, line), (2, "last".to_owned())]);
+        }
     }
 
     #[test]

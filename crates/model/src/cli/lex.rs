@@ -127,13 +127,14 @@ pub fn comment(line: &str) -> Option<&str> {
     line.get(COMMENT.len()..)
 }
 
-/// Returns `word`, quoted if necessary, so that the parser reads it as one word.
+/// Returns `word`, quoted if necessary, so that the parser reads it as one word, and a file of commands does not go on in the next line
+/// after a brace or a backslash in it.
 pub fn quote(word: &str) -> Cow<'_, str> {
     let plain = !word.is_empty()
         && word != "|"
         && !word.starts_with('#')
         && !is_comment(word)
-        && !word.contains(|c: char| c.is_whitespace() || c == '"' || c == '\'');
+        && !word.contains(|c: char| c.is_whitespace() || "\"'{}\\".contains(c));
     if plain {
         return Cow::Borrowed(word);
     }
