@@ -41,13 +41,13 @@ fn made(r: &mut Registry<Context>) {
         });
     }
     r.add(
-        "create sub-interfaces <interface:interface> <id:u32> [{dot1q <vlan:u16> | dot1ad <service:u16>}] \
+        "create sub-interfaces <interface:interface> <id:1..4294967295> [{dot1q <vlan:u16> | dot1ad <service:u16>}] \
          [inner-dot1q <inner:u16>] [exact-match] [index <index:u32>]",
         "Make a sub-interface for packets with these VLAN tags. Without tags, its number is the VLAN.",
         create_tagged,
     );
     r.add(
-        "create sub-interfaces <interface:interface> <id:u32> {dot1q <vlan:u16> | dot1ad <service:u16>} inner-dot1q any \
+        "create sub-interfaces <interface:interface> <id:1..4294967295> {dot1q <vlan:u16> | dot1ad <service:u16>} inner-dot1q any \
          [exact-match] [index <index:u32>]",
         "Make a sub-interface for packets with two VLAN tags, whatever the VLAN of the inner tag. It only receives.",
         |c, a| {
@@ -57,7 +57,7 @@ fn made(r: &mut Registry<Context>) {
         },
     );
     r.add(
-        "create sub-interfaces <interface:interface> <id:u32> {dot1q any | dot1ad any} [exact-match] [index <index:u32>]",
+        "create sub-interfaces <interface:interface> <id:1..4294967295> {dot1q any | dot1ad any} [exact-match] [index <index:u32>]",
         "Make a sub-interface for packets with one VLAN tag of any VLAN that no other sub-interface takes. It only receives.",
         |c, a| {
             let takes = Match::AnyOuter { outer_service: a.has("dot1ad") };
@@ -65,12 +65,12 @@ fn made(r: &mut Registry<Context>) {
         },
     );
     r.add(
-        "create sub-interfaces <interface:interface> <id:u32> default [index <index:u32>]",
+        "create sub-interfaces <interface:interface> <id:1..4294967295> default [index <index:u32>]",
         "Make a sub-interface for packets with VLAN tags that no other sub-interface takes. It only receives.",
         |c, a| create_sub(c, a, "default", Match::Default),
     );
     r.add(
-        "create sub-interfaces <interface:interface> <id:u32> untagged [index <index:u32>]",
+        "create sub-interfaces <interface:interface> <id:1..4294967295> untagged [index <index:u32>]",
         "Make a sub-interface for packets without VLAN tags, which the device's own interface then no longer receives.",
         |c, a| create_sub(c, a, "untagged", Match::Untagged),
     );

@@ -128,6 +128,7 @@ fn a_refused_change_marks_the_argument_at_fault() {
         ("create host-interface name no-such-one", "no-such-one"),
         ("create sub-interfaces pg0 4095", "4095"),
         ("create sub-interfaces pg0 5 dot1q 0", "0"),
+        ("create sub-interfaces pg1 0 dot1q 5", "0"),
         ("create sub-interfaces pg0 5 dot1ad 7 inner-dot1q 4095", "4095"),
         ("create sub-interfaces loop65535 5", "loop65535"),
         ("create sub-interfaces loop65535 5 default", "loop65535"),

@@ -155,6 +155,9 @@ impl Object<System> for Interface {
         let (parent, takes) = match &self.spec {
             Spec::Backed(backed) => return backed.validate(name, self.mtu, view, abilities),
             Spec::Loopback(_) => return Ok(()),
+            Spec::Sub { id: 0, .. } => {
+                return refuse(format!("the number of a sub-interface must be 1 to {}", u32::MAX));
+            }
             Spec::Sub { parent, takes, .. } => (parent, *takes),
         };
         let over = view.must_have_interface(parent)?;
