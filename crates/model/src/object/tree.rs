@@ -135,6 +135,20 @@ impl<W: World> Snapshot<W> {
         Index::of(&self.tree) == *self.index
     }
 
+    /// Returns an object and one that it needs, if the order of keys is wrong: the object that is needed comes behind, or is of a kind with
+    /// potentially many objects. The phase of one of the two kinds is a mistake then.
+    pub fn out_of_order(&self) -> Option<(&Key, &Key)> {
+        let roles: BTreeMap<Need, &Key> =
+            self.tree.keys().filter_map(|key| Some((key.role()?, key))).collect();
+        self.tree.range(view::others()).find_map(|(key, value)| {
+            let mut behind = None;
+            value.needs(key, &mut |need| {
+                behind = behind.or(roles.get(&need).filter(|needed| **needed >= key).copied());
+            });
+            behind.map(|needed| (key, needed))
+        })
+    }
+
     /// Returns the object and all objects that depend on it, directly or not.
     pub fn with_dependents(&self, key: &Key) -> Vec<Key> {
         let (mut all, gone) = self.with_others(key);

@@ -41,6 +41,7 @@ impl<W: World> Snapshot<W> {
         admit: impl FnOnce(usize) -> Result<(), Refused>,
     ) -> Result<Plan<W>, Refusal> {
         after.complete(self);
+        debug_assert_eq!(after.out_of_order(), None, "an object comes before one that it needs");
         let changes = self.diff(after.tree());
         admit(changes.len()).map_err(|why| Refusal { key: None, why })?;
         let changed = changes.iter().map(|c| (&c.key, c.value.as_ref()));

@@ -222,6 +222,48 @@ impl Object<Room> for Thing {
     }
 }
 
+/// A cover with a phase before that of the box on which it lies.
+#[derive(Clone, Debug, PartialEq)]
+struct Cover;
+
+impl Kind for Cover {
+    type Key = u8;
+    const NAME: &'static str = "cover";
+    const PHASE: u16 = 0;
+    fn title(n: &u8) -> String {
+        format!("the cover of box {n}")
+    }
+}
+
+impl Object<Room> for Cover {
+    fn validate(&self, _: &u8, _: &View<'_, Room>, _: &()) -> Result<(), Refused> {
+        Ok(())
+    }
+    fn apply(&self, _: &u8, _: Option<&Self>, _: &mut Room) -> Result<(), Refused> {
+        Ok(())
+    }
+    fn withdraw(&self, _: &u8, _: &mut Room) -> Result<(), Refused> {
+        Ok(())
+    }
+    fn dump(&self, n: &u8, _: bool) -> Vec<String> {
+        vec![format!("cover {n}")]
+    }
+    fn needs(&self, n: &u8, to: &mut dyn FnMut(Need)) {
+        to(Need::new(&BOX, n));
+    }
+}
+
+#[test]
+fn a_kind_before_one_that_it_needs_is_found() {
+    let mut tree = Tree::new();
+    tree.insert(Key::of::<Shelf>(&1), Shelf.into());
+    tree.insert(Key::of::<Crate>(&2), Crate(1, 0).into());
+    assert_eq!(Snapshot::of(tree.clone()).out_of_order(), None);
+    let (cover, on) = (Key::of::<Cover>(&2), Key::of::<Crate>(&2));
+    tree.insert(cover.clone(), Cover.into());
+    assert_eq!(Snapshot::of(tree).out_of_order(), Some((&cover, &on)));
+}
+
 fn object() -> impl Strategy<Value = (Key, Value<Room>)> {
     let (shelf, box_number) = (0u8..3, 0u8..4);
     prop_oneof![
