@@ -217,19 +217,7 @@ impl Program {
                     0
                 }
                 Step::Sum(sum, with) => {
-                    let b = source(with);
-                    a = match sum {
-                        Sum::Add => a.wrapping_add(b),
-                        Sum::Sub => a.wrapping_sub(b),
-                        Sum::Mul => a.wrapping_mul(b),
-                        Sum::Div => a.checked_div(b)?,
-                        Sum::Mod => a.checked_rem(b)?,
-                        Sum::And => a & b,
-                        Sum::Or => a | b,
-                        Sum::Xor => a ^ b,
-                        Sum::ShiftLeft => a.checked_shl(b).unwrap_or(0),
-                        Sum::ShiftRight => a.checked_shr(b).unwrap_or(0),
-                    };
+                    a = sum.of(a, source(with))?;
                     0
                 }
                 Step::Negate => {
@@ -246,14 +234,7 @@ impl Program {
                 }
                 Step::Jump(skip) => skip as usize,
                 Step::Branch(test, with, yes, no) => {
-                    let b = source(with);
-                    let holds = match test {
-                        Test::Equal => a == b,
-                        Test::Greater => a > b,
-                        Test::GreaterOrEqual => a >= b,
-                        Test::Common => a & b != 0,
-                    };
-                    usize::from(if holds { yes } else { no })
+                    usize::from(if test.holds(a, source(with)) { yes } else { no })
                 }
                 Step::End(k) => return Some(k != 0),
                 Step::EndWithA => return Some(a != 0),
@@ -261,6 +242,35 @@ impl Program {
             if skip > 0 {
                 steps.nth(skip - 1)?;
             }
+        }
+    }
+}
+
+impl Sum {
+    /// Returns the result; `None` for a division by zero.
+    fn of(self, a: u32, b: u32) -> Option<u32> {
+        Some(match self {
+            Sum::Add => a.wrapping_add(b),
+            Sum::Sub => a.wrapping_sub(b),
+            Sum::Mul => a.wrapping_mul(b),
+            Sum::Div => a.checked_div(b)?,
+            Sum::Mod => a.checked_rem(b)?,
+            Sum::And => a & b,
+            Sum::Or => a | b,
+            Sum::Xor => a ^ b,
+            Sum::ShiftLeft => a.checked_shl(b).unwrap_or(0),
+            Sum::ShiftRight => a.checked_shr(b).unwrap_or(0),
+        })
+    }
+}
+
+impl Test {
+    fn holds(self, a: u32, b: u32) -> bool {
+        match self {
+            Test::Equal => a == b,
+            Test::Greater => a > b,
+            Test::GreaterOrEqual => a >= b,
+            Test::Common => a & b != 0,
         }
     }
 }

@@ -31,7 +31,7 @@ use tokio::task::LocalSet;
 
 use crate::app::{self, Context, Failure, Feature, Go, Reading, Report, Terms, Work, joined};
 use crate::cli::{self, CliError, Registry, client};
-use crate::config::is_yaml;
+use crate::config::Format;
 use crate::features;
 use crate::guardian;
 use crate::journal::{Found, Keeper};
@@ -39,7 +39,7 @@ use crate::logging::Log;
 use crate::process::{self, PidFile, Terminal};
 use crate::service;
 use crate::startup::{Listen, Placement, Startup, Workers};
-use crate::system::{Absence, System};
+use crate::system::{Absence, Catalog, System};
 use doors::{Doors, where_listening};
 use stop::Stop;
 use turns::{Bell, turns, watch};
@@ -95,11 +95,7 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     features::unknown_plugins(features, startup).iter().for_each(|warning| tracing::warn!("{warning}"));
     let (features, left_out) = features::selected_features(features, &startup.plugins);
     let (registry, catalog) = features::declared_without(&features, &left_out);
-    // Two threads read these files during the other preparations.
-    let asked = std::time::Instant::now();
-    let keeper = startup.unix.state_dir.as_deref().map(|state| Keeper::begin(state, catalog.clone()));
-    let long = startup.unix.startup_config.clone().filter(|file| is_yaml(file));
-    let begun = long.map(|file| Reading::begin(file, catalog.clone())).transpose().map_err(failed)?;
+    let files = Files::begin(startup, &catalog)?;
     let placement = place(startup, &log)?;
     let _pidfile = pidfile(startup)?;
     let pool = tokio::select! {
@@ -111,26 +107,11 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
         }
     };
     let mut router = router(startup, &features, pool, &placement)?;
-    let bell = Bell::new(router.doorbell().as_fd().try_clone_to_owned()?)?;
-    // Without it, links are polled as often as devices.
-    let links = drivers::link_events().and_then(Bell::new);
-    let links = links
-        .map_err(|e| {
-            tracing::warn!("the kernel does not report link changes: links are polled once per second: {e}")
-        })
-        .ok();
-
+    let (bell, links) = bells(&router)?;
     let watched = router.take_watched();
-    let mut context = Context::new(System::new(router, catalog, guardian));
-    context.log = log;
-    context.startup = startup.text.clone();
-    context.main_core = placement.main;
-    context.startup_config = startup.unix.startup_config.clone();
-    // The first turn sets the router's time, from which the ages of configured objects count.
-    let now = context.now();
-    context.system.router.poll(now);
-    if let Some(keeper) = keeper {
-        let found = found(&keeper, asked).await;
+    let mut context = state(startup, System::new(router, catalog, guardian), log, &placement);
+    if let Some(keeper) = files.keeper {
+        let found = found(&keeper, files.asked).await;
         context.go_on_with(keeper, found);
     }
     let file = startup.unix.startup_config.as_ref().map(|file| file.display().to_string());
@@ -145,7 +126,7 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     tokio::task::spawn_local(app::sample(context.clone()));
     if let Some(file) = &startup.unix.startup_config {
         let done = tokio::select! {
-            done = configure(&registry, &context, file, begun) => done,
+            done = configure(&registry, &context, file, files.configuration) => done,
             why = stop.told() => {
                 tracing::info!("{why} before the configuration was complete");
                 service::stopping(why);
@@ -159,12 +140,7 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     }
     end_start(&context, origin).await;
     let address = doors.serve(startup, registry, &context)?;
-    // Scripts wait for this line, and the service manager for its notification.
-    eprintln!("volley: ready");
-    service::ready(&context.borrow());
-    tokio::task::spawn_local(service::watch(context.clone()));
-    tracing::info!(event = "router", "forwarding; the CLI listens on {}", where_listening(startup));
-
+    announce(startup, &context);
     let left = terminal.is_some().then(|| console(startup, address)).transpose()?;
     let why = tokio::select! {
         why = stop.told() => why,
@@ -176,6 +152,60 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     service::stopping(why);
     context.borrow_mut().shut_down();
     Ok(())
+}
+
+/// Files that other threads read during the preparations.
+struct Files {
+    /// The journal, if it is kept on disk.
+    keeper: Option<Keeper>,
+    /// When the keeper was started.
+    asked: std::time::Instant,
+    /// The start configuration, if it is a document.
+    configuration: Option<Reading>,
+}
+
+impl Files {
+    /// Begins to read the files.
+    fn begin(startup: &Startup, catalog: &Arc<Catalog>) -> Result<Files, DaemonError> {
+        let asked = std::time::Instant::now();
+        let keeper = startup.unix.state_dir.as_deref().map(|state| Keeper::begin(state, catalog.clone()));
+        let long = startup.unix.startup_config.clone();
+        let long = long.filter(|file| Format::of(file) != Format::Commands);
+        let begun = long.map(|file| Reading::begin(file, catalog.clone())).transpose();
+        Ok(Files { keeper, asked, configuration: begun.map_err(failed)? })
+    }
+}
+
+/// Returns the bell of the router, and the kernel's bell for changed links. Without the latter, links are polled as often as devices.
+fn bells(router: &Router) -> io::Result<(Bell, Option<Bell>)> {
+    let bell = Bell::new(router.doorbell().as_fd().try_clone_to_owned()?)?;
+    let links = drivers::link_events().and_then(Bell::new);
+    let links = links.inspect_err(|e| {
+        tracing::warn!("the kernel does not report link changes: links are polled once per second: {e}")
+    });
+    Ok((bell, links.ok()))
+}
+
+/// Returns the state of the application, before its configuration.
+fn state(startup: &Startup, system: System, log: Arc<Log>, placement: &Placement) -> Context {
+    let mut context = Context::new(system);
+    context.log = log;
+    context.startup = startup.text.clone();
+    context.main_core = placement.main;
+    context.startup_config = startup.unix.startup_config.clone();
+    // The first turn sets the router's time, from which the ages of configured objects count.
+    let now = context.now();
+    context.system.router.poll(now);
+    context
+}
+
+/// Reports that the router forwards.
+fn announce(startup: &Startup, context: &Rc<RefCell<Context>>) {
+    // Scripts wait for this line, and the service manager for its notification.
+    eprintln!("volley: ready");
+    service::ready(&context.borrow());
+    tokio::task::spawn_local(service::watch(context.clone()));
+    tracing::info!(event = "router", "forwarding; the CLI listens on {}", where_listening(startup));
 }
 
 /// Waits until the keeper has read the entries of earlier runs, and returns them. `asked` is when the keeper was started.

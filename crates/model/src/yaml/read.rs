@@ -90,6 +90,26 @@ enum Open {
     Map(At, Vec<(String, At, Node)>, Option<(String, At)>),
 }
 
+impl Open {
+    /// Adds a member to a list; to a map, a name or the value of the last name.
+    ///
+    /// # Errors
+    /// If a name is expected, and the node is no text.
+    fn put(&mut self, node: Node) -> Result<(), &'static str> {
+        match self {
+            Open::List(_, list) => list.push(node),
+            Open::Map(_, map, name) => match name.take() {
+                Some((name, at)) => map.push((name, at, node)),
+                None => match node.content {
+                    Content::Text(text) => *name = Some((text, node.at)),
+                    _ => return Err("expected a name, found a map or a list"),
+                },
+            },
+        }
+        Ok(())
+    }
+}
+
 /// Parts of the parser's messages about invalid YAML, and for each the advice for the file's author.
 const ADVICE: &[(&[&str], &str)] = &[
     (&["tab cannot", "tabs disallowed", "found a tab", "with a tab"], "unexpected tab: indent with blanks"),
@@ -249,17 +269,7 @@ impl Reader {
             }
             match open.last_mut() {
                 None => done = Some(node),
-                Some(Open::List(_, list)) => list.push(node),
-                Some(Open::Map(_, map, name)) => match name.take() {
-                    Some((name, at)) => map.push((name, at, node)),
-                    None => match node.content {
-                        Content::Text(text) => *name = Some((text, at)),
-                        _ => {
-                            self.fault(at, "expected a name, found a map or a list");
-                            return None;
-                        }
-                    },
-                },
+                Some(within) => within.put(node).map_err(|why| self.fault(at, why)).ok()?,
             }
         }
         done
