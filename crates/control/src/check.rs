@@ -1,6 +1,6 @@
 //! Checks of files without a running router (`volley check`).
 //!
-//! The name of a file decides how it is read. YAML (`.yaml`, `.yml`) is a configuration. `.conf` is a startup.conf, which is checked
+//! The name of a file decides how it is read. YAML (`.yaml`, `.yml`) or JSON (`.json`) is a configuration. `.conf` is a startup.conf, which is checked
 //! together with the configuration that it names. Any other file has commands, like the file that the router runs at its start.
 
 use std::io::BufReader;
@@ -11,7 +11,7 @@ use net::router::Router;
 use crate::app::{Context, Feature};
 use crate::cli::{Registry, check_commands};
 use crate::commands::Names;
-use crate::config::{self, is_yaml};
+use crate::config::{self, Format};
 use crate::features::{declared_without, selected_features, unknown_plugins};
 use crate::files;
 use crate::startup::{Fault, MOST_BUFFERS, Place, Plugins, Startup};
@@ -104,7 +104,7 @@ impl<'r> Checker<'r> {
         let unreadable = |e: std::io::Error| {
             Fault::new(&Place::Whole(name.as_str().into()), format!("cannot be read: {e}")).to_string()
         };
-        if !is_yaml(path) {
+        if Format::of(path) == Format::Commands {
             match files::open(path) {
                 Err(e) => found.faults.push(unreadable(e)),
                 Ok(file) => {

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use super::work::{Go, LOOK, Report, SLICE, Turn, Work};
 use super::{Context, Failure};
-use crate::config::{Writer, is_yaml};
+use crate::config::{Format, Writer};
 use crate::files;
 use crate::intent::{Key, in_order};
 
@@ -23,8 +23,8 @@ pub(crate) fn header(generation: u64) -> String {
 }
 
 impl Context {
-    /// Begins to save the configuration in `file`: as YAML if its name ends in .yaml or .yml, otherwise as commands. The default is the
-    /// file that the router starts from.
+    /// Begins to save the configuration in `file`, in the [format](Format::of) of its name. The default is the file that the router starts
+    /// from.
     ///
     /// # Errors
     /// If no file is named and the router was started without one, or if the applied configuration awaits confirmation.
@@ -39,26 +39,24 @@ impl Context {
                 "the applied configuration is not confirmed: run config confirm or config rollback first";
             return Err(Failure::Refused(why.into()));
         }
-        let form = if is_yaml(&path) { Form::Yaml(Writer::default()) } else { Form::Commands(None, false) };
-        Ok(Save { path, stage: Saving::Waiting(form) })
+        Ok(Save { path, stage: Saving::Waiting })
     }
 }
 
-/// The format of the file.
+/// The state of writing.
 enum Form {
-    Yaml(Writer),
+    Document(Writer),
     /// The key of the last object written, and whether the commands include the indices of interfaces.
     Commands(Option<Key>, bool),
 }
 
 enum Saving {
     /// The save waits until other long changes have ended.
-    Waiting(Form),
+    Waiting,
     /// The configuration is appended to `text`. No other change is made meanwhile.
     Writing { form: Form, text: String, _turn: Turn },
-    /// A thread writes the file, which may take long. The text is the name of the format. The thread returns true if the router starts from
-    /// this file.
-    Storing(&'static str, Option<JoinHandle<io::Result<bool>>>),
+    /// A thread writes the file, which may take long. The thread returns true if the router starts from this file.
+    Storing(Option<JoinHandle<io::Result<bool>>>),
 }
 
 /// A running save.
@@ -89,34 +87,36 @@ impl Save {
 impl Work for Save {
     fn step(&mut self, c: &mut Context, reports: &mut Vec<Report>) -> Result<Go, Failure> {
         match &mut self.stage {
-            Saving::Waiting(form) => {
+            Saving::Waiting => {
                 let Some(_turn) = c.changes.turn("config save") else { return Ok(Go::After(LOOK)) };
-                let form = match form {
-                    Form::Yaml(_) => Form::Yaml(Writer::new(c.store.tree(), &c.system.abilities.catalog)),
-                    Form::Commands(..) => Form::Commands(None, !in_order(c.store.tree())),
+                let document = || Writer::new(c.store.tree(), &c.system.abilities.catalog);
+                let heading = || header(c.journal.generation());
+                let (form, text) = match Format::of(&self.path) {
+                    Format::Commands => (Form::Commands(None, !in_order(c.store.tree())), heading()),
+                    Format::Yaml => (Form::Document(document()), heading()),
+                    // JSON has no comments.
+                    Format::Json => (Form::Document(document().in_json()), String::new()),
                 };
-                self.stage = Saving::Writing { form, text: header(c.journal.generation()), _turn };
+                self.stage = Saving::Writing { form, text, _turn };
                 Ok(Go::Again)
             }
             Saving::Writing { form, text, .. } => {
                 if form.write(c, text) {
                     return Ok(Go::Again);
                 }
-                let form = if matches!(form, Form::Yaml(_)) { "YAML" } else { "commands" };
                 let text = std::mem::take(text);
                 let writer = self.store(c, text).map_err(|e| self.failed(e))?;
-                self.stage = Saving::Storing(form, Some(writer));
+                self.stage = Saving::Storing(Some(writer));
                 Ok(Go::Again)
             }
-            Saving::Storing(form, writer) => {
-                let form = *form;
+            Saving::Storing(writer) => {
                 let is_start = match writer.take_if(|writer| writer.is_finished()).map(JoinHandle::join) {
                     None => return Ok(Go::After(LOOK)),
                     Some(Ok(Ok(is_start))) => is_start,
                     Some(Ok(Err(e))) => return Err(self.failed(e)),
                     Some(Err(_)) => return Err(self.failed("internal error: the writing thread died")),
                 };
-                reports.push(Report::Saved { file: self.path.clone(), form });
+                reports.push(Report::Saved { file: self.path.clone(), format: Format::of(&self.path) });
                 c.start_is_stale &= !is_start;
                 let absent = c.system.router.interfaces().filter(|i| i.is_absent());
                 reports.extend(absent.map(|i| {
@@ -143,7 +143,7 @@ impl Form {
         let mut more = true;
         while more && start.elapsed() < SLICE {
             more = match self {
-                Form::Yaml(writer) => writer.page(c.store.tree(), text),
+                Form::Document(writer) => writer.page(c.store.tree(), text),
                 Form::Commands(last, indices) => {
                     let object = c.store.behind(last.as_ref()).next();
                     let lines = object.iter().flat_map(|(k, v)| v.dump(k, *indices));

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::failure::in_words;
 use super::{Context, Failure};
+use crate::config::Format;
 
 /// Maximum duration of a slice. Other work waits so long.
 pub(crate) const SLICE: Duration = Duration::from_millis(1);
@@ -65,7 +66,7 @@ pub enum Report {
         /// The file.
         file: PathBuf,
         /// Its format.
-        form: &'static str,
+        format: Format,
     },
 }
 
@@ -81,7 +82,7 @@ impl fmt::Display for Report {
             Report::AwaitsConfirmation(time) => {
                 write!(f, "rolls back in {} unless confirmed: config confirm", in_words(*time))
             }
-            Report::Saved { file, form } => write!(f, "{} written, as {form}", file.display()),
+            Report::Saved { file, format } => write!(f, "{} written, as {}", file.display(), format.name()),
         }
     }
 }

@@ -17,14 +17,16 @@ const LONGEST: u64 = 24 * 3600;
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     r.add("show config yaml", "Show the configuration as YAML, for \"config apply\".", |c, a| {
-        let writer = Writer::new(c.store.tree(), &c.system.abilities.catalog);
-        let writer = if a.call().read_only { writer.hiding_secrets() } else { writer };
-        let yaml = Yaml { writer, version: c.store.version(), begun: false };
-        Ok(Output::rows(yaml, a.json()))
+        Ok(Output::rows(Document::of(c, a), a.json()))
+    });
+    r.add("show config json", "Show the configuration as JSON, for \"config apply\".", |c, a| {
+        let Document { writer, version, .. } = Document::of(c, a);
+        // The text is JSON already.
+        Ok(Output::rows(Document { writer: writer.in_json(), version, begun: true }, false))
     });
     r.add(
         "config apply <file:path> [dry-run] [confirm <time:word>] [generation <expected:u64>]",
-        "Replace the configuration by that of a YAML file, all or nothing. \"dry-run\" only shows what would change. With \"confirm\", \
+        "Replace the configuration by that of a YAML or JSON file, all or nothing. \"dry-run\" only shows what would change. With \"confirm\", \
          the change is rolled back unless \"config confirm\" follows within this number of minutes (or seconds, as in \"90s\"). \
          \"generation\" refuses the file unless the configuration has this generation.",
         apply,
@@ -35,21 +37,31 @@ pub fn register(r: &mut Registry<Context>) {
     });
     r.add(
         "config save [<file:path>]",
-        "Write the configuration to a file: YAML if its name ends in .yaml or .yml, otherwise commands. The default is the \
-         file that the router starts from (startup-config).",
+        "Write the configuration to a file: YAML if its name ends in .yaml or .yml, JSON if it ends in .json, otherwise commands. The \
+         default is the file that the router starts from (startup-config).",
         save,
     );
 }
 
-/// The lines of the configuration as YAML.
-struct Yaml {
+/// The lines of the configuration as YAML or JSON.
+struct Document {
     writer: Writer,
     /// The store's version when the first line was shown.
     version: u64,
+    /// True once the heading is written. JSON has none.
     begun: bool,
 }
 
-impl Rows<Context> for Yaml {
+impl Document {
+    /// Returns the configuration for this client.
+    fn of(c: &Context, a: &Args) -> Document {
+        let writer = Writer::new(c.store.tree(), &c.system.abilities.catalog);
+        let writer = if a.call().read_only { writer.hiding_secrets() } else { writer };
+        Document { writer, version: c.store.version(), begun: false }
+    }
+}
+
+impl Rows<Context> for Document {
     type Row = String;
 
     fn next(&mut self, c: &Context, page: &mut Vec<String>) -> bool {
@@ -68,6 +80,7 @@ impl Rows<Context> for Yaml {
 
     fn end(&mut self, c: &Context, out: &mut String) {
         if c.store.version() != self.version {
+            // Programs that read JSON refuse the comment, as they should refuse a mixture.
             out.push_str(CHANGED);
         }
     }

@@ -40,6 +40,7 @@ mod write;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -163,9 +164,35 @@ fn there_is_memory() -> Result<(), String> {
     Room::now().must_have(FREE).map_err(|e| format!("the file is too large for the free memory: {e}"))
 }
 
-/// True if a file of this name is YAML.
-pub fn is_yaml(path: &Path) -> bool {
-    path.extension().is_some_and(|e| e == "yaml" || e == "yml")
+/// The format of a file with the router's configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Commands, as typed.
+    Commands,
+    /// YAML.
+    Yaml,
+    /// JSON. The reader for YAML reads it, too, because every JSON document is YAML.
+    Json,
+}
+
+impl Format {
+    /// Returns the format of a file with this name.
+    pub fn of(file: &Path) -> Format {
+        match file.extension().and_then(OsStr::to_str) {
+            Some("yaml" | "yml") => Format::Yaml,
+            Some("json") => Format::Json,
+            _ => Format::Commands,
+        }
+    }
+
+    /// Returns the format's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Commands => "commands",
+            Format::Yaml => "YAML",
+            Format::Json => "JSON",
+        }
+    }
 }
 
 /// Reads a configuration. Messages call the file `file`; `catalog` has the features' sections and settings.

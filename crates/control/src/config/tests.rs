@@ -443,6 +443,18 @@ proptest::proptest! {
         proptest::prop_assert_eq!(read.tree.tree(), &tree, "{}", text);
     }
 
+    /// The JSON of a tree is valid JSON, and reads as the same tree.
+    #[test]
+    fn tree_written_as_json_is_read_again(tree in crate::intent::random::tree_of_any_objects()) {
+        let (mut writer, mut text) = (Writer::new(&tree, &catalog()).in_json(), String::new());
+        while writer.page(&tree, &mut text) {}
+        let parsed: Result<serde_json::Value, _> = serde_json::from_str(&text);
+        proptest::prop_assert!(parsed.as_ref().is_ok_and(serde_json::Value::is_object), "{parsed:?}\n{text}");
+        let read = read(&text, "f", &catalog());
+        proptest::prop_assert!(read.faults.is_empty(), "{:#?}\n{text}", read.faults);
+        proptest::prop_assert_eq!(read.tree.tree(), &tree, "{}", text);
+    }
+
     #[test]
     fn reading_never_panics(cut in 0..EDGE.len(), insert in ".{0,6}", to in 0..EDGE.len()) {
         let (cut, to) = (cut.min(to), cut.max(to));

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use model::yaml::Text;
+use model::yaml::{Json, Text};
 use net::feature;
 
 use super::beside::{BEHIND_SETTINGS, LENDER};
@@ -65,6 +65,8 @@ pub struct Writer {
     hides: bool,
     /// The features' sections.
     catalog: Arc<Catalog>,
+    /// The state of the conversion to JSON; `None` if YAML is written, and at the end.
+    json: Option<Json>,
 }
 
 impl Writer {
@@ -83,8 +85,27 @@ impl Writer {
         Writer { hides: true, ..self }
     }
 
+    /// Writes JSON instead of YAML.
+    pub fn in_json(self) -> Writer {
+        Writer { json: Some(Json::default()), ..self }
+    }
+
     /// Writes the next page. Returns true if there may be more.
     pub fn page(&mut self, tree: &Tree, out: &mut String) -> bool {
+        let Some(mut json) = self.json.take() else { return self.yaml(tree, out) };
+        let mut yaml = String::new();
+        let more = self.yaml(tree, &mut yaml);
+        json.lines(&yaml, out);
+        if more {
+            self.json = Some(json);
+        } else {
+            json.end(out);
+        }
+        more
+    }
+
+    /// Writes the next page as YAML. Returns true if there may be more.
+    fn yaml(&mut self, tree: &Tree, out: &mut String) -> bool {
         let before = out.len();
         let mut t = Text::new(out, self.indices, self.hides);
         let (next, more) = match self.section {
@@ -136,6 +157,7 @@ impl Writer {
                 indices: self.indices,
                 hides: self.hides,
                 catalog: Arc::clone(&self.catalog),
+                json: None,
             };
         }
         if self.section == Section::End && !self.begun {
