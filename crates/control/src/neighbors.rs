@@ -156,8 +156,10 @@ fn family<A: OfFamily>(r: &mut Registrar<'_, Context>, entry: &'static str) {
     let key = NeighborBounds::key(A::FAMILY);
     let help = "Limits of the neighbor table (`show ip neighbor-config`).";
     r.entry(Entry::one::<NeighborBounds>(entry, help, key));
+    let schema = NeighborBounds::schema();
+    let (limit, age) = (schema.syntax("limit", "limit"), schema.syntax("age-seconds", "age"));
     r.command(
-        &format!("set ip neighbor-config {word} [limit <limit:u32>] [age <age:u32>]"),
+        &format!("set ip neighbor-config {word} [limit {limit}] [age {age}]"),
         "Limit the neighbor table: the maximum number of entries, and the age in seconds at which a learned entry is \
          verified again.",
         configure::<A>,
@@ -178,7 +180,7 @@ fn configure<A: OfFamily>(c: &mut Context, a: &Args) -> Done {
     let (limit, age) = (a.get::<u32>("limit"), a.get::<u32>("age"));
     let about = match (limit, age) {
         (None, None) => return Err(CliError::new("no limit is given: use limit ENTRIES, or age SECONDS")),
-        (_, Some(0)) | (None, _) => "age",
+        (None, _) => "age",
         _ => "limit",
     };
     let old = c.store.get(&NeighborBounds::key(A::FAMILY)).and_then(|value| value.get());

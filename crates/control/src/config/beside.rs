@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use model::schema::{Form, Row};
-use model::yaml::{self, At, Node, Reader, Text, quoted};
+use model::schema::{Form, List, Parsed, Row, list, parsed, text};
+use model::yaml::{self, At, Node, Reader, Text};
 use net::ip::Address;
 
 use super::body::{address, mac};
@@ -17,8 +17,8 @@ type Placed = (At, Key, Value);
 pub(super) struct Beside {
     /// The field.
     pub name: &'static str,
-    /// The valid values of the field, for the reference documentation.
-    values: &'static str,
+    /// Returns the valid values of the field, for the reference documentation.
+    values: fn() -> String,
     /// The help text of the field, for the reference documentation.
     help: &'static str,
     /// Reads the objects of the interface with this name, each with its place.
@@ -30,75 +30,80 @@ pub(super) struct Beside {
 impl Beside {
     /// Returns the field's row of the reference documentation.
     pub(super) fn row(&self) -> Row {
-        Row {
-            name: self.name.into(),
-            values: self.values.into(),
-            usual: String::new(),
-            help: self.help.into(),
-        }
+        Row { name: self.name.into(), values: (self.values)(), usual: String::new(), help: self.help.into() }
     }
+}
+
+/// The form of [`LENDER`].
+fn lender() -> Parsed<String> {
+    text("an interface's name", &["loop0"])
 }
 
 /// The interface that lends its addresses to an unnumbered one. Written before the interface's settings.
 pub(super) const LENDER: Beside = Beside {
     name: "unnumbered",
-    values: "an interface's name",
+    values: || lender().values(),
     help: "Another interface in the same VRF whose addresses are used, instead of `addresses`.",
     read: |r, name, node| {
-        let lender = r.text(node).map(str::to_string);
-        lender.map(|lender| (node.at, Unnumbered::key(name), Unnumbered(lender).into())).into_iter().collect()
+        let object = |lender| (node.at, Unnumbered::key(name), Unnumbered(lender).into());
+        lender().read(r, node).map(object).into_iter().collect()
     },
     write: |t, tree, name| {
-        if let Some(Unnumbered(lender)) = tree.get(&Unnumbered::key(name)).and_then(|value| value.get()) {
-            t.field(LENDER.name, Some(quoted(lender)));
+        if let Some(Unnumbered(of)) = tree.get(&Unnumbered::key(name)).and_then(|value| value.get()) {
+            lender().write(t, LENDER.name, of);
         }
     },
 };
+
+/// The form of [`ADDRESSES`].
+fn addresses() -> List<Parsed<Address>> {
+    list(parsed("addresses with prefix length", &["192.0.2.1/24", "2001:db8::1/64"], address, |ip| {
+        yaml::ip(ip)
+    }))
+}
 
 /// The addresses.
 pub(super) const ADDRESSES: Beside = Beside {
     name: "addresses",
-    values: "a list of addresses with prefix length",
+    values: || addresses().values(),
     help: "The first address of each family is the primary one.",
     read: |r, name, node| {
-        let one =
-            |r: &mut Reader, node: &Node| address(r.text(node)?).map_err(|why| r.fault(node.at, why)).ok();
-        let list: Vec<Address> = r.list(node).iter().filter_map(|node| one(r, node)).collect();
-        match list.is_empty() {
-            true => Vec::new(),
-            false => vec![(node.at, Addresses::key(name), Addresses(list).into())],
-        }
+        let list = addresses().read(r, node).filter(|list| !list.is_empty());
+        let object = |list| (node.at, Addresses::key(name), Addresses(list).into());
+        list.map(object).into_iter().collect()
     },
     write: |t, tree, name| {
         if let Some(Addresses(list)) = tree.get(&Addresses::key(name)).and_then(|value| value.get()) {
-            let list: Vec<String> = list.iter().map(yaml::ip).collect();
-            t.field(ADDRESSES.name, Some(format!("[ {} ]", list.join(", "))));
+            addresses().write(t, ADDRESSES.name, list);
         }
     },
 };
 
+/// The form of the names in [`NEIGHBORS`].
+fn neighbor() -> Parsed<IpAddr> {
+    let ip = |text: &str| text.parse().map_err(|_| format!("\"{text}\" is not an IP address"));
+    parsed("IP address", &["192.0.2.2", "2001:db8::2"], ip, |ip| yaml::ip(ip))
+}
+
 /// The static neighbors.
 pub(super) const NEIGHBORS: Beside = Beside {
     name: "neighbors",
-    values: "Ethernet addresses by IP address",
+    values: || format!("by {}: {}", neighbor().values(), mac().values()),
     help: "Static neighbors.",
     read: |r, name, node| {
         let mut found = Vec::new();
         for (ip, at, node) in r.entries(node) {
-            let Ok(ip) = ip.parse::<IpAddr>() else {
-                r.fault(at, format!("\"{ip}\" is not an IP address"));
-                continue;
-            };
-            let mac = mac().read(r, node);
-            found.extend(mac.map(|mac| (at, Neighbor::key(name, ip), Neighbor { mac }.into())));
+            let (ip, mac) = (neighbor().name(r, at, ip), mac().read(r, node));
+            let object = |(ip, mac)| (at, Neighbor::key(name, ip), Neighbor { mac }.into());
+            found.extend(ip.zip(mac).map(object));
         }
         found
     },
     write: |t, tree, name| {
         t.map(NEIGHBORS.name, |t| {
             for (key, value) in tree.range(Key::beginning::<Neighbor>(name)) {
-                if let (Some((_, ip)), Some(n)) = (key.get::<Neighbor>(), value.get::<Neighbor>()) {
-                    t.line(format_args!("{}: {}", yaml::ip(ip), yaml::mac(n.mac)));
+                if let (Some((_, ip)), Some(of)) = (key.get::<Neighbor>(), value.get::<Neighbor>()) {
+                    mac().write(t, &neighbor().line(&ip), &of.mac);
                 }
             }
         });
@@ -108,7 +113,7 @@ pub(super) const NEIGHBORS: Beside = Beside {
 /// The enabled features.
 pub(super) const FEATURES: Beside = Beside {
     name: "features",
-    values: "lists of features by arc",
+    values: || "lists of features by arc".into(),
     help: "The enabled features.",
     read: |r, name, node| {
         let mut found = Vec::new();

@@ -18,7 +18,6 @@ use wire::Mac;
 use super::*;
 use crate::neighbors::NeighborBounds;
 use crate::ports::Generator;
-use crate::ports::memif::MemifSocket;
 use crate::system::Spec;
 use crate::testing::catalog;
 
@@ -247,9 +246,7 @@ pub(super) fn object() -> impl Strategy<Value = (Key, Value)> {
         }),
         2 => prop::strategy::Union::new(catalog().entries().iter().map(|entry| prop::sample::select((entry.examples)()))),
         4 => interface(),
-        1 => (1u32..3, 0u8..2).prop_map(|(n, path)| {
-            (MemifSocket::key(n), MemifSocket(format!("m{n}-{path}.sock").into()).into())
-        }),
+        1 => prop::strategy::Union::new(catalog().sections().iter().map(|section| prop::sample::select((section.examples)()))),
         1 => memif(),
         1 => ALL.prop_map(|n| {
             (FeatureOn::key(&name_of(n), "ip4-unicast", "ip4-count"), FeatureOn.into())

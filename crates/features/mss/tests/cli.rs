@@ -19,7 +19,7 @@ fn mss_clamping_is_configured_and_shown() {
     assert!(cli.ok("show config yaml").contains("    tcp-mss-clamp: { ip4: 1400, direction: tx }\n"));
     cli.refused("set interface tcp-mss-clamp pg0 ip4 enable", "pg0");
     let told = cli.refused("set interface tcp-mss-clamp pg0 ip4 enable ip4-mss 40", "40");
-    assert!(told.contains("48 to 65495 bytes"), "{told}");
+    assert!(told.contains("48 to 65495"), "{told}");
     let feature = "tcp-mss-clamping-ip4-in";
     let told = cli.refused(&format!("set interface feature pg1 {feature} arc ip4-unicast"), feature);
     assert!(told.contains("set interface tcp-mss-clamp pg1"), "{told}");

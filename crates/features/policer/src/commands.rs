@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use model::cli::{Args, CliError, Job, Output, Step, quote};
 use model::object::Change;
+use model::schema::Described;
 use net::feature::{self, App, Registrar};
 use wire::{EthernetHeader, VlanTag};
 
@@ -14,21 +15,36 @@ use crate::object;
 use crate::rate::{Kind, Params, Round, Unit};
 use crate::table::Policers;
 
-/// The grammar of a policer's parameters in commands; they may come in any order.
-const PARAMS: &str = "[type {1r2c | 1r3c | 2r3c-2698 | 2r3c-4115 | 2r3c-mef5cf1}] [color-aware] [rate {kbps | pps}] \
-    [cir <cir:u64>] [eir <eir:u64>] [cb <cb-size:u64> [{bytes | packets | ms}]] [eb <eb-size:u64> [{bytes | packets | ms}]] \
-    [round {closest | up | down}] \
-    [conform-action {drop | transmit | mark-and-transmit <conform-dscp:word>}] \
-    [exceed-action {drop | transmit | mark-and-transmit <exceed-dscp:word>}] \
-    [violate-action {drop | transmit | mark-and-transmit <violate-dscp:word>}]";
+/// Returns the grammar of a policer's parameters in commands; they may come in any order.
+fn parameters() -> String {
+    let schema = Params::schema();
+    let word = |field| schema.syntax(field, "");
+    let (rate, round, cir, eir) =
+        (word("rate"), word("round"), schema.syntax("cir", "cir"), schema.syntax("eir", "eir"));
+    // VPP's last type is refused with a hint.
+    let types = Kind::ALL.map(Kind::word).join(" | ");
+    // In milliseconds, a burst may be larger than in packets.
+    let burst = |name: &str| format!("[{name} <{name}-size:u64> [{{bytes | packets | ms}}]]");
+    let actions = Params::default().actions().map(|(name, _)| {
+        let dscp = name.replace("action", "dscp");
+        format!("[{name} {{drop | transmit | {} <{dscp}:word>}}]", action::MARK)
+    });
+    format!(
+        "[type {{{types} | 2r3c-mef5cf1}}] [color-aware] [rate {rate}] [cir {cir}] [eir {eir}] {} {} [round {round}] {}",
+        burst("cb"),
+        burst("eb"),
+        actions.join(" ")
+    )
+}
 
 /// An existing policer.
 const ONE: &str = "{name <policer:policer> | index <index:u32>}";
 
 /// Declares the commands.
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
+    let parameters = parameters();
     r.command(
-        &format!("policer add [name <policer:word>] {PARAMS}"),
+        &format!("policer add [name <policer:word>] {parameters}"),
         "Make a policer. With \"rate kbps\" (default), rates are in kbit/s and bursts in bytes. With \"rate pps\", rates \
          are in packets per second; a burst is in milliseconds at that rate (as in VPP), or in packets if \"packets\" \
          follows it. \"round\" has no effect: rates are exact. By default, conforming packets are transmitted and all others \
@@ -45,7 +61,7 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
         },
     );
     r.command(
-        &format!("configure policer {{name <policer:word> | index <index:u32>}} {PARAMS}"),
+        &format!("configure policer {{name <policer:word> | index <index:u32>}} {parameters}"),
         "Change a policer. Parameters that are not given get their defaults. Each bucket keeps its fill level as \
          a share of the burst, and counters continue. A missing policer is made, as in older versions of VPP.",
         |c, a| {

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use model::key::{Key, Kind};
 use model::object::{Object, Refused, View, World, refuse};
-use model::schema::Row;
+use model::schema::{Form, Number, Parsed, Valued, number, text};
 use net::feature::Entry;
 use net::objects::{Ability, Host};
 
@@ -46,9 +46,8 @@ impl<W: Host> Object<W> for PuntRate {
         }
         if !RATES.contains(&self.0) {
             return refuse(format!(
-                "the rate of a reason must be {} to {} packets a second, not {}",
-                RATES.start(),
-                RATES.end(),
+                "the rate of a reason must be {}, not {}",
+                PuntRate::form().values(),
                 self.0
             ));
         }
@@ -77,38 +76,32 @@ fn set<W: Host>(reason: &str, rate: Option<u32>, world: &mut W) {
     }
 }
 
+impl Valued for PuntRate {
+    type Form = Number<u32>;
+
+    fn names() -> Parsed<String> {
+        text("a punt reason", &["arp-request", "nd-router"])
+    }
+
+    fn form() -> Number<u32> {
+        number(RATES).unit("packets a second")
+    }
+
+    fn value(&self) -> u32 {
+        self.0
+    }
+
+    fn with(rate: u32) -> PuntRate {
+        PuntRate(rate)
+    }
+}
+
 /// Returns the entry `punt-rates` in the section `settings` of a configuration file: a map from punt reason
 /// to rate.
 pub(crate) fn entry<W: Host>() -> Entry<W> {
-    const NAME: &str = "punt-rates";
-    Entry {
-        name: NAME,
-        read: Box::new(|file, node| {
-            for (reason, at, node) in file.reader().entries(node) {
-                if let Some(rate) = file.reader().number(node, RATES) {
-                    file.ask(at, PuntRate::key(reason), PuntRate(rate).into());
-                }
-            }
-        }),
-        write: Box::new(|t, tree| {
-            t.map(NAME, |t| {
-                for (key, value) in tree.range(Key::all::<PuntRate>()) {
-                    if let (Some(reason), Some(PuntRate(rate))) = (key.get::<PuntRate>(), value.get()) {
-                        t.field(&reason, Some(rate));
-                    }
-                }
-            });
-        }),
-        rows: vec![Row {
-            name: NAME.into(),
-            values: format!("by reason, {} to {} packets a second", RATES.start(), RATES.end()),
-            usual: String::new(),
-            help: "The rate at which each worker punts packets to the main thread (`show punt`).".into(),
-        }],
-        examples: Box::new(|| {
-            let ends = [*RATES.start(), *RATES.end()];
-            let of = |reason| ends.map(|rate| (PuntRate::key(reason), PuntRate(rate).into()));
-            ["arp-request", "nd-router"].into_iter().flat_map(of).collect()
-        }),
-    }
+    Entry::values::<PuntRate>(
+        "punt-rates",
+        "reason",
+        "The rate at which each worker punts packets to the main thread (`show punt`).",
+    )
 }

@@ -2,6 +2,7 @@
 
 use model::cli::{Args, CliError, Output, Table};
 use model::object::Change;
+use model::schema::Described;
 use serde::Serialize;
 
 use net::feature::{self, App, Entry, Registrar};
@@ -12,6 +13,14 @@ use crate::kind::{KindInfo, SECOND};
 use crate::shards::DatagramView;
 use crate::state::Reassembly;
 
+/// The limits in commands: keyword, argument, and field in files.
+const PARAMETERS: [(&str, &str, &str); 4] = [
+    ("timeout", "timeout", "timeout-seconds"),
+    ("max-reassemblies", "datagrams", "max-reassemblies"),
+    ("max-reassembly-length", "fragments", "max-reassembly-length"),
+    ("max-buffers", "buffers", "max-buffers"),
+];
+
 /// Declares the commands of a table, and its limits in the section `settings` of a configuration file.
 pub fn register<C: App>(r: &mut Registrar<'_, C>, info: &'static KindInfo) {
     let KindInfo { name, about, .. } = *info;
@@ -20,11 +29,12 @@ pub fn register<C: App>(r: &mut Registrar<'_, C>, info: &'static KindInfo) {
         "Limits of reassembly (`show ip4-full-reassembly` and the like).",
         Bounds::key(name),
     ));
+    let syntax: String = PARAMETERS
+        .iter()
+        .map(|(word, argument, field)| format!(" [{word} {}]", Bounds::schema().syntax(field, argument)))
+        .collect();
     r.command(
-        &format!(
-            "set {name} [timeout <timeout:u32>] [max-reassemblies <datagrams:u32>] \
-             [max-reassembly-length <fragments:u32>] [max-buffers <buffers:u32>]"
-        ),
+        &format!("set {name}{syntax}"),
         &format!(
             "Limit {about}: seconds, waiting datagrams, fragments of one datagram, buffers of all fragments."
         ),
@@ -47,7 +57,7 @@ fn set<C: App>(c: &mut C, a: &Args, name: &str) -> Result<Output<C>, CliError> {
     let key = Bounds::key(name);
     let bounds = c.store().get(&key).and_then(|value| value.get::<Bounds>());
     let mut bounds = bounds.copied().unwrap_or_default();
-    for argument in ["timeout", "datagrams", "fragments", "buffers"] {
+    for (_, argument, _) in PARAMETERS {
         let Some(value) = a.get::<u32>(argument) else { continue };
         match argument {
             "timeout" => bounds.timeout = Some(value),

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use super::{Row, Schema};
-use crate::yaml::{Node, Reader, Text, quoted};
+use crate::yaml::{At, Node, Reader, Text, quoted};
 
 /// The form of a value in a configuration file.
 pub trait Form: Send + Sync + 'static {
@@ -39,6 +39,11 @@ pub trait Form: Send + Sync + 'static {
 
     /// Returns values for tests, including extreme ones.
     fn examples(&self) -> Vec<Self::Value>;
+
+    /// Returns the syntax of the value in commands, with an argument of this name: by default, one word.
+    fn syntax(&self, argument: &str) -> String {
+        format!("<{argument}:word>")
+    }
 }
 
 /// `true` or `false`.
@@ -111,6 +116,17 @@ impl<N: Copy + Display + FromStr + PartialOrd + Send + Sync + 'static> Form for 
     fn examples(&self) -> Vec<N> {
         vec![*self.range.start(), *self.range.end()]
     }
+
+    fn syntax(&self, argument: &str) -> String {
+        let range = format!("{}..{}", self.range.start(), self.range.end());
+        // A shorter name for the same range.
+        let kind = match &*range {
+            "0..65535" => "u16",
+            "0..4294967295" => "u32",
+            range => range,
+        };
+        format!("<{argument}:{kind}>")
+    }
 }
 
 /// One of several words. Each stands for a value.
@@ -147,6 +163,11 @@ impl<E: Copy + PartialEq + Send + Sync + 'static> Form for Words<E> {
     fn examples(&self) -> Vec<E> {
         self.0.iter().map(|(value, _)| *value).collect()
     }
+
+    fn syntax(&self, _: &str) -> String {
+        let words: Vec<&str> = self.0.iter().map(|(_, word)| *word).collect();
+        format!("{{{}}}", words.join(" | "))
+    }
 }
 
 /// A text that a function parses.
@@ -171,6 +192,13 @@ pub fn parsed<V>(
 /// Returns the form of any text that is not empty, such as a name.
 pub fn text(values: &'static str, examples: &[&'static str]) -> Parsed<String> {
     parsed(values, examples, |text| Ok(text.to_string()), |text| quoted(text))
+}
+
+impl<V: 'static> Parsed<V> {
+    /// Parses a name of a map at `at`. Returns `None` after a fault, which is reported to `r`.
+    pub fn name(&self, r: &mut Reader, at: At, name: &str) -> Option<V> {
+        (self.read)(name).map_err(|why| r.fault(at, why)).ok()
+    }
 }
 
 impl<V: Clone + PartialEq + 'static> Form for Parsed<V> {
@@ -229,6 +257,10 @@ impl<F: Form> Form for Optional<F> {
 
     fn examples(&self) -> Vec<Self::Value> {
         self.0.examples().into_iter().map(Some).collect()
+    }
+
+    fn syntax(&self, argument: &str) -> String {
+        self.0.syntax(argument)
     }
 }
 
@@ -347,9 +379,9 @@ where
     fn read(&self, r: &mut Reader, node: &Node) -> Option<M> {
         let (before, mut all) = (r.found(), Vec::new());
         for (name, at, node) in r.entries(node) {
-            let key = (self.key.read)(name).map_err(|why| r.fault(at, why));
+            let key = self.key.name(r, at, name);
             let value = (self.schema)().read(r, at, node);
-            all.extend(key.ok().zip(value));
+            all.extend(key.zip(value));
         }
         (r.found() == before).then(|| all.into_iter().collect())
     }

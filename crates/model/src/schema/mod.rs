@@ -27,6 +27,7 @@ mod tests;
 
 use std::borrow::Cow;
 
+use crate::key::Kind;
 use crate::yaml::{At, Fields, NOT_YET, Node, Reader, Text};
 
 pub use form::{
@@ -54,6 +55,27 @@ impl Bad {
 pub trait Described: Clone + PartialEq + 'static {
     /// Returns the fields.
     fn schema() -> &'static Schema<Self>;
+}
+
+/// An object whose configuration is one value by name, such as a rate by reason.
+pub trait Valued: Kind<Key: Clone + PartialEq> + Clone + PartialEq + 'static {
+    /// The form of the value.
+    type Form: Form;
+    /// Returns the form of the names.
+    fn names() -> Parsed<Self::Key>;
+    /// Returns the form of the value.
+    fn form() -> Self::Form;
+    /// Returns the value.
+    fn value(&self) -> <Self::Form as Form>::Value;
+    /// Returns the object with this value.
+    fn with(value: <Self::Form as Form>::Value) -> Self;
+
+    /// Returns valid objects for tests: each example of a name with each example of a value.
+    fn examples() -> Vec<(Self::Key, Self)> {
+        let values = Self::form().examples();
+        let of = |name: Self::Key| values.iter().map(move |value| (name.clone(), Self::with(value.clone())));
+        Self::names().examples().into_iter().flat_map(of).collect()
+    }
 }
 
 /// A row of the reference.
@@ -99,6 +121,7 @@ trait Member<T>: Send + Sync {
     fn same(&self, a: &T, b: &T) -> bool;
     fn rows(&self, name: &str, usual: &T, help: &'static str) -> Vec<Row>;
     fn examples(&self) -> Vec<Example<T>>;
+    fn syntax(&self, argument: &str) -> String;
 }
 
 /// A form, and the functions that read and set its value in a record.
@@ -141,6 +164,10 @@ impl<T: 'static, F: Form> Member<T> for Accessor<T, F> {
         let set = self.set;
         let example = |value: F::Value| -> Example<T> { Box::new(move |to| set(to, value.clone())) };
         self.form.examples().into_iter().map(example).collect()
+    }
+
+    fn syntax(&self, argument: &str) -> String {
+        self.form.syntax(argument)
     }
 }
 
@@ -294,6 +321,15 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
 
     fn said<'a>(&'a self, value: &'a T, usual: &'a T) -> impl Iterator<Item = &'a Field<T>> {
         self.fields.iter().filter(|field| field.always || !field.member.same(value, usual))
+    }
+
+    /// Returns the syntax of a field's value in commands: its words, or an argument called `argument` in its range.
+    ///
+    /// # Panics
+    /// If there is no field `name`.
+    pub fn syntax(&self, name: &str, argument: &str) -> String {
+        let field = self.fields.iter().find(|field| field.name == name).expect("the field exists");
+        field.member.syntax(argument)
     }
 
     /// Returns the reference: a row for each field, and for the fields inside it. All names begin with `around`.

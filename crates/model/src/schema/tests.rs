@@ -193,3 +193,11 @@ fn the_reference_lists_nested_fields() {
     assert_eq!(of("a.spans.NUMBER.most").usual, "0");
     assert_eq!(of("a.wide").values, "maps by a name");
 }
+
+#[test]
+fn the_syntax_of_commands_follows_from_the_fields() {
+    assert_eq!(ALL.syntax("color", ""), "{green | off}");
+    assert_eq!(SPAN.syntax("least", "n"), "<n:0..9>");
+    assert_eq!(ALL.syntax("name", "name"), "<name:word>");
+    assert_eq!(number(0..=u32::MAX).syntax("n"), "<n:u32>");
+}

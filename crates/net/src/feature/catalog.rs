@@ -4,7 +4,7 @@ use buf::bpf::Program;
 use model::key::{Key, Kind, KindInfo};
 use model::metrics::{Lines, Metric};
 use model::object::{Object, Tree, Value, World};
-use model::schema::{Described, Row};
+use model::schema::{Described, Form, Row, Valued};
 use model::yaml::{At, Fields, Node, Reader, Text};
 
 use super::attached::{self, Attached, Configured, kind};
@@ -34,6 +34,8 @@ pub struct Section<W> {
     pub write: fn(&mut Text<'_>, &Key, &Value<W>),
     /// Returns the rows of an object's fields in the reference.
     pub rows: fn() -> Vec<Row>,
+    /// Returns valid objects for tests.
+    pub examples: fn() -> Vec<(Key, Value<W>)>,
 }
 
 impl<W: World> Section<W> {
@@ -56,8 +58,51 @@ impl<W: World> Section<W> {
                 }
             },
             rows: || T::schema().rows(""),
+            examples: || {
+                let names = ["one", "two"].into_iter().cycle();
+                names
+                    .zip(T::schema().examples())
+                    .map(|(name, value)| (Key::with::<T>(name), value.into()))
+                    .collect()
+            },
         }
     }
+
+    /// Returns a section with objects of the type `T`: a value by name.
+    pub fn values<T: Valued + Object<W>>(name: &'static str) -> Section<W> {
+        Section {
+            name,
+            first: false,
+            kind: T::INFO,
+            read: read_values::<W, T>,
+            write: write_value::<W, T>,
+            rows: Vec::new,
+            examples: value_examples::<W, T>,
+        }
+    }
+}
+
+/// Reads a map of values by name.
+fn read_values<W: World, T: Valued + Object<W>>(file: &mut dyn Objects<W>, node: &Node) {
+    let (names, form) = (T::names(), T::form());
+    for (name, at, node) in file.reader().entries(node) {
+        let name = names.name(file.reader(), at, name);
+        let value = form.read(file.reader(), node);
+        if let (Some(name), Some(value)) = (name, value) {
+            file.ask(at, Key::of::<T>(&name), T::with(value).into());
+        }
+    }
+}
+
+/// Writes a value by its name.
+fn write_value<W: World, T: Valued + Object<W>>(t: &mut Text<'_>, key: &Key, value: &Value<W>) {
+    if let (Some(name), Some(value)) = (key.get::<T>(), value.get::<T>()) {
+        T::form().write(t, &T::names().line(&name), &value.value());
+    }
+}
+
+fn value_examples<W: World, T: Valued + Object<W>>() -> Vec<(Key, Value<W>)> {
+    T::examples().into_iter().map(|(name, value)| (Key::of::<T>(&name), value.into())).collect()
 }
 
 type ReadEntry<W> = Box<dyn Fn(&mut dyn Objects<W>, &Node) + Send + Sync>;
@@ -106,6 +151,32 @@ impl<W: World> Entry<W> {
                 let all = T::schema().examples().into_iter();
                 all.map(|value| (key.clone(), value.into())).collect()
             }),
+        }
+    }
+}
+
+impl<W: World> Entry<W> {
+    /// Returns an entry with objects of the type `T`: a map of values by name. `title` is the name in the reference, such as `reason`.
+    pub fn values<T: Valued + Object<W>>(
+        name: &'static str,
+        title: &'static str,
+        help: &'static str,
+    ) -> Entry<W> {
+        Entry {
+            name,
+            read: Box::new(read_values::<W, T>),
+            write: Box::new(move |t, tree| {
+                t.map(name, |t| {
+                    tree.range(Key::all::<T>()).for_each(|(key, value)| write_value::<W, T>(t, key, value));
+                });
+            }),
+            rows: vec![Row {
+                name: name.into(),
+                values: format!("by {title}, {}", T::form().values()),
+                usual: String::new(),
+                help: help.into(),
+            }],
+            examples: Box::new(value_examples::<W, T>),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use model::key::{Kind, Need, Role};
 use model::object::Effect;
+use model::schema::{Parsed, Valued, parsed};
 use model::yaml::quoted;
 use net::feature::{Section, number_of};
 
@@ -73,29 +74,31 @@ impl Object<System> for MemifSocket {
     }
 }
 
+impl Valued for MemifSocket {
+    type Form = Parsed<PathBuf>;
+
+    fn names() -> Parsed<u32> {
+        let number = |text: &str| {
+            number_of(text, "").ok_or_else(|| "the ID of a memif socket must be a number from 1 up".into())
+        };
+        parsed("a number from 1 up", &["1", "2"], number, u32::to_string)
+    }
+
+    fn form() -> Parsed<PathBuf> {
+        let path = |text: &str| Ok(PathBuf::from(text));
+        parsed("a file", &["m1.sock", "m2.sock"], path, |path| quoted(&path.display().to_string()))
+    }
+
+    fn value(&self) -> PathBuf {
+        self.0.clone()
+    }
+
+    fn with(path: PathBuf) -> MemifSocket {
+        MemifSocket(path)
+    }
+}
+
 /// Returns the section `memif-sockets`: files by socket ID.
 pub(super) fn section() -> Section<System> {
-    Section {
-        name: "memif-sockets",
-        first: true,
-        kind: MemifSocket::INFO,
-        read: |file, node| {
-            for (id, at, node) in file.reader().entries(node) {
-                let Some(number) = number_of(id, "") else {
-                    file.reader().fault(at, "the ID of a memif socket must be a number from 1 up");
-                    continue;
-                };
-                if let Some(path) = file.reader().text(node) {
-                    let path = PathBuf::from(path);
-                    file.ask(at, MemifSocket::key(number), MemifSocket(path).into());
-                }
-            }
-        },
-        write: |t, key, value| {
-            if let (Some(id), Some(MemifSocket(path))) = (key.get::<MemifSocket>(), value.get()) {
-                t.field(&id.to_string(), Some(quoted(&path.display().to_string())));
-            }
-        },
-        rows: Vec::new,
-    }
+    Section { first: true, ..Section::values::<MemifSocket>("memif-sockets") }
 }
