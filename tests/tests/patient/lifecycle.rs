@@ -174,8 +174,9 @@ fn the_port_of_the_default_route_needs_force() {
 fn a_learned_default_route_does_not_stop_a_start() {
     let Some((a, r, _b)) = cabled() else { return };
     let learned = "ip -6 route add default via fe80::1 dev eth0 proto ra expires 1000";
+    r.run("sysctl -qw net.ipv6.conf.eth0.disable_ipv6=0");
     r.run(learned);
-    let mut router = Router::start(&r, "");
+    let router = Router::start(&r, "");
     let refused = router.attempt("create host-interface name eth0");
     assert!(refused.stderr.contains("default route"), "a new interface needs force: {refused}");
     router.stop();
@@ -185,7 +186,7 @@ fn a_learned_default_route_does_not_stop_a_start() {
     ] {
         r.run("ip -6 route flush default");
         r.run(learned);
-        let mut router = Router::start(&r, start);
+        let router = Router::start(&r, start);
         assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete());
         assert!(router.log().contains("router advertisement: it is ignored"), "{}", router.log());
         router.stop();
