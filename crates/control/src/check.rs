@@ -12,7 +12,7 @@ use crate::app::{Context, Feature};
 use crate::cli::{Registry, check_commands};
 use crate::commands::Names;
 use crate::config::{self, Format};
-use crate::features::{declared_without, selected_features, unknown_plugins};
+use crate::features::{Selected, unknown_plugins};
 use crate::files;
 use crate::startup::{Fault, MOST_BUFFERS, Place, Plugins, Startup};
 use crate::system::Abilities;
@@ -46,8 +46,7 @@ impl<'r> Checker<'r> {
 
     /// Returns a checker without the features that a startup.conf disables.
     fn without(router: &'r Router, features: &'r [&'r Feature], plugins: &Plugins) -> Checker<'r> {
-        let (wanted, left_out) = selected_features(features, plugins);
-        let (registry, catalog) = declared_without(&wanted, &left_out);
+        let (registry, catalog) = Selected::by(features, plugins).declared();
         Checker {
             router,
             features,

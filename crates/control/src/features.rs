@@ -24,12 +24,49 @@ fn with_own<'f>(features: &[&'f Feature]) -> Vec<&'f Feature> {
     OWN.iter().chain(ports::ALL).chain(features).copied().collect()
 }
 
+/// The features of a program, those of every program included.
+pub struct Selected<'f> {
+    wanted: Vec<&'f Feature>,
+    left_out: Vec<&'f Feature>,
+}
+
+impl<'f> Selected<'f> {
+    /// Returns these features as a startup.conf enables and disables them.
+    pub fn by(features: &[&'f Feature], plugins: &Plugins) -> Selected<'f> {
+        let wanted = |feature: &&Feature| plugins.want(feature.name(), feature.plugin());
+        let (wanted, left_out) = with_own(features).into_iter().partition(wanted);
+        Selected { wanted, left_out }
+    }
+
+    /// Returns these features without those in `left_out`.
+    pub fn without(features: &[&'f Feature], left_out: &[&'f Feature]) -> Selected<'f> {
+        Selected { wanted: with_own(features), left_out: left_out.to_vec() }
+    }
+
+    /// Adds the nodes of every router, and those of the features.
+    ///
+    /// # Errors
+    /// If the nodes do not fit together.
+    pub fn install(&self, b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+        net::install(b, t, hooks)?;
+        self.wanted.iter().try_for_each(|feature| feature.install(b, t, hooks))
+    }
+
+    /// Returns every command, including those of the features, and the catalog of the features.
+    pub fn declared(&self) -> (Registry<Context>, Arc<Catalog>) {
+        let mut registry = commands::own();
+        let catalog = feature::declare(&self.wanted, &self.left_out, &mut registry);
+        show::plugins(&mut registry, &self.wanted, &self.left_out);
+        (registry, Arc::new(catalog))
+    }
+}
+
 /// Declares the log classes of all features. To be called first, before a start configuration is read.
 pub fn declare_log_classes(features: &[&Feature]) {
     logging::declare(with_own(features).iter().filter_map(|feature| feature.log_class()));
 }
 
-/// Adds the nodes of every router, and those of these features.
+/// Adds the nodes of every router, and those of all these features.
 ///
 /// # Errors
 /// If the nodes do not fit together.
@@ -39,36 +76,20 @@ pub fn install(
     t: &Tables,
     hooks: &mut Hooks,
 ) -> Result<(), GraphError> {
-    net::install(b, t, hooks)?;
-    with_own(features).iter().try_for_each(|feature| feature.install(b, t, hooks))
+    Selected::without(features, &[]).install(b, t, hooks)
 }
 
-/// Returns the features that a startup.conf enables, and the others.
-pub fn selected_features<'f>(
-    features: &[&'f Feature],
-    plugins: &Plugins,
-) -> (Vec<&'f Feature>, Vec<&'f Feature>) {
-    features.iter().partition(|feature| plugins.want(feature.name(), feature.plugin()))
+/// Returns every command, including those of all these features, and the catalog of the features.
+pub fn declared(features: &[&Feature]) -> (Registry<Context>, Arc<Catalog>) {
+    Selected::without(features, &[]).declared()
 }
 
 /// Returns a warning for each plugin in a startup.conf that is neither a feature nor a plugin of VPP.
 pub fn unknown_plugins(features: &[&Feature], startup: &Startup) -> Vec<String> {
-    let known = |name: &str| name.ends_with("_plugin.so") || features.iter().any(|f| f.name() == name);
+    let all = with_own(features);
+    let known = |name: &str| name.ends_with("_plugin.so") || all.iter().any(|f| f.name() == name);
     let names = startup.plugins.named.iter().map(|(name, _)| name).filter(|name| !known(name));
-    let list = || features.iter().map(|feature| feature.name()).collect::<Vec<_>>().join(", ");
+    let list = || all.iter().map(|feature| feature.name()).collect::<Vec<_>>().join(", ");
     let warning = |name| format!("unknown plugin '{name}': features are {}", list());
     names.map(|name| startup.about(&["plugin"], warning(name))).collect()
-}
-
-/// Returns every command, including those of these features, and the catalog of the features.
-pub fn declared(features: &[&Feature]) -> (Registry<Context>, Arc<Catalog>) {
-    declared_without(features, &[])
-}
-
-/// Like [`declared`], but leaves out the features `left_out`.
-pub fn declared_without(features: &[&Feature], left_out: &[&Feature]) -> (Registry<Context>, Arc<Catalog>) {
-    let mut registry = commands::own();
-    let catalog = feature::declare(&with_own(features), left_out, &mut registry);
-    show::plugins(&mut registry, features, left_out);
-    (registry, Arc::new(catalog))
 }

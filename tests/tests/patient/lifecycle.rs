@@ -169,6 +169,28 @@ fn the_port_of_the_default_route_needs_force() {
     assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete());
 }
 
+#[test]
+fn a_disabled_driver_makes_no_interfaces() {
+    let Some((a, r, _b)) = cabled() else { return };
+    let names = ["af-xdp", "memif", "pcap", "tap", "packet-generator", "neighbor-bounds"];
+    let disabled = names.map(|name| format!("plugin {name} {{ disable }}")).join(" ");
+    let router = Router::launch(&r, &format!("plugins {{ {disabled} }}"), TWO_PORTS).wait_ready();
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete());
+    let plugins = router.json("show plugins");
+    for name in names {
+        let found = plugins.as_array().and_then(|all| all.iter().find(|plugin| plugin["name"] == name));
+        assert_eq!(found.map(|plugin| &plugin["enabled"]), Some(&false.into()), "{name}: {plugins}");
+    }
+    for (command, feature) in [
+        ("create interface memif id 0 master", "memif"),
+        ("create tap id 0", "tap"),
+        ("set ip neighbor-config ip4 limit 9", "neighbor-bounds"),
+    ] {
+        let refused = router.attempt(command);
+        assert!(refused.stderr.contains(&format!("plugin {feature} {{ enable }}")), "{refused}");
+    }
+}
+
 /// Any host on a link can send router advertisements while the router is stopped. The kernel learns a default route from them.
 #[test]
 fn a_learned_default_route_does_not_stop_a_start() {

@@ -17,7 +17,7 @@ use wire::Mac;
 
 use super::{read, write};
 use crate::app::{Context, Feature};
-use crate::features::{declared, declared_without};
+use crate::features::{Selected, declared};
 use crate::intent::{Interface, Refused, Store, can_be_name, refuse};
 use crate::testing::{Cli, system};
 
@@ -214,7 +214,7 @@ fn commands_create_and_dump_feature_interfaces() {
 
 #[test]
 fn disabled_feature_is_refused_with_the_way_to_enable_it() {
-    let (registry, catalog) = declared_without(&[], FEATURES);
+    let (registry, catalog) = Selected::without(&[], FEATURES).declared();
     let mut context = Context::new(system(&[], &small(), false));
     let way = "write plugins { plugin plumbing { enable } } in startup.conf";
     let refused =

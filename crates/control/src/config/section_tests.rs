@@ -19,7 +19,7 @@ use net::setting::{Setting, Switch};
 
 use super::{read, write};
 use crate::app::{Context, Feature};
-use crate::features::{declared, declared_without};
+use crate::features::{Selected, declared};
 use crate::intent::{Key, Object, Refused, Store, View, refuse};
 use crate::testing::{Cli, system};
 
@@ -228,7 +228,7 @@ fn features_are_listed_and_their_objects_shown_as_commands() {
 
 #[test]
 fn disabled_feature_is_refused_with_the_way_to_enable_it() {
-    let (registry, catalog) = declared_without(&[], FEATURES);
+    let (registry, catalog) = Selected::without(&[], FEATURES).declared();
     let registry = Rc::new(registry);
     let mut context = Context::new(system(&[], &net::router::Sizes { buffers: 64, workers: 1 }, false));
     let way = "write plugins { plugin notes { enable } } in startup.conf";

@@ -32,7 +32,7 @@ use tokio::task::LocalSet;
 use crate::app::{self, Context, Failure, Feature, Go, Reading, Report, Terms, Work, joined};
 use crate::cli::{self, CliError, Registry, client};
 use crate::config::Format;
-use crate::features;
+use crate::features::{self, Selected};
 use crate::guardian;
 use crate::journal::{Found, Keeper};
 use crate::logging::Log;
@@ -93,8 +93,8 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     // Before the router takes resources from the kernel, and before this thread is pinned.
     let guardian = guardian::start();
     features::unknown_plugins(features, startup).iter().for_each(|warning| tracing::warn!("{warning}"));
-    let (features, left_out) = features::selected_features(features, &startup.plugins);
-    let (registry, catalog) = features::declared_without(&features, &left_out);
+    let features = Selected::by(features, &startup.plugins);
+    let (registry, catalog) = features.declared();
     let files = Files::begin(startup, &catalog)?;
     let placement = place(startup, &log)?;
     let _pidfile = pidfile(startup)?;
@@ -241,7 +241,7 @@ fn pidfile(startup: &Startup) -> Result<Option<PidFile<'_>>, DaemonError> {
 /// Returns the router, with its workers running.
 fn router(
     startup: &Startup,
-    features: &[&Feature],
+    features: &Selected<'_>,
     pool: Pool,
     placement: &Placement,
 ) -> Result<Router, DaemonError> {
@@ -252,7 +252,7 @@ fn router(
     };
     let install = |b: &mut Builder, t: &Tables, hooks: &mut Hooks| {
         hooks.state(|_| Ok(RuntimeDir(startup.unix.runtime_dir.clone())))?;
-        features::install(features, b, t, hooks)
+        features.install(b, t, hooks)
     };
     let Parts { mut router, workers } = Router::with_pool(install, pool, workers).map_err(failed)?;
     if router.pool().stats().window.page == PageSize::Small {

@@ -75,6 +75,10 @@ impl feature::Feature<Context> for Feature {
         "Takes Linux interfaces by packet sockets."
     }
 
+    fn plugin(&self) -> Option<&'static str> {
+        Some("af_packet_plugin.so")
+    }
+
     fn register(&self, r: &mut Registrar<'_, Context>) {
         r.interfaces(Interfaces {
             what: "a Linux interface",

@@ -129,6 +129,10 @@ impl feature::Feature<Context> for Feature {
         "Takes Linux interfaces by AF_XDP."
     }
 
+    fn plugin(&self) -> Option<&'static str> {
+        Some("af_xdp_plugin.so")
+    }
+
     fn register(&self, r: &mut Registrar<'_, Context>) {
         r.interfaces(Interfaces {
             what: "a Linux interface by AF_XDP",

@@ -195,6 +195,10 @@ impl feature::Feature<Context> for Feature {
         "Interfaces to other programs over shared memory (memif)."
     }
 
+    fn plugin(&self) -> Option<&'static str> {
+        Some("memif_plugin.so")
+    }
+
     fn install(&self, _: &mut Builder, _: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
         state::install(hooks)
     }
