@@ -24,7 +24,6 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use buf::bpf::Program;
 use model::origin::Origin;
@@ -215,18 +214,6 @@ pub(crate) fn own() -> Registry<Context> {
     scripts::register(&mut r);
     foreign::register(&mut r);
     r
-}
-
-/// The longest interval of a command, in seconds.
-const LONGEST_INTERVAL: f64 = 3600.0;
-
-/// Returns the argument `name` as an interval. Its value is in seconds, such as 0.2, and must be at least `least`. The default is one
-/// second.
-fn interval(args: &Args, name: &str, least: f64) -> Result<Duration, CliError> {
-    let Some(word) = args.get::<String>(name) else { return Ok(Duration::from_secs(1)) };
-    let seconds = word.parse::<f64>().ok().filter(|s| (least..=LONGEST_INTERVAL).contains(s));
-    let fault = || args.fault(name, format!("an interval must be {least} to {LONGEST_INTERVAL} seconds"));
-    seconds.map(Duration::from_secs_f64).ok_or_else(fault)
 }
 
 /// Returns the VRF given by an argument; the default is 0.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::interval;
 use crate::app::{Context, Output, Rate, Sample};
 use crate::cli::{Args, CliError, Job, Registry, Step};
 
@@ -18,7 +17,8 @@ pub fn register(r: &mut Registry<Context>) {
         "Show the rates of an interface once per interval (in seconds, such as 0.5), for n lines or until \
          interrupted. With --json each line is an object.",
         start,
-    );
+    )
+    .for_readers();
 }
 
 fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
@@ -32,7 +32,7 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     }
     let last = Sample::take(&c.system.router, i, c.now());
     let shown = Shown { packets: !a.has("bps"), bits: !a.has("pps"), json: a.json() };
-    let interval = interval(a, "seconds", SHORTEST)?;
+    let interval = a.interval("seconds", SHORTEST)?;
     Ok(Output::job(Monitor {
         index: i.index,
         serial: i.serial,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use net::router::PingTarget;
 use serde_json::json;
 
-use super::{interval, table};
+use super::table;
 use crate::app::{Context, Output};
 use crate::cli::{Args, CliError, Job, Registry, Step};
 
@@ -41,14 +41,15 @@ pub fn register(r: &mut Registry<Context>) {
         "Send echo requests, and show the replies. A link-local address needs the interface of its link, alone or \
          after \"source\". The interval is in seconds, such as 0.2.",
         move |c, a| start(c, a, &mut pings.borrow_mut()),
-    );
+    )
+    .for_readers();
 }
 
 fn start(c: &mut Context, a: &Args, pings: &mut Vec<Pinging>) -> Result<Output, CliError> {
     let destination: IpAddr = a.need("destination")?;
     let size = a.get::<u32>("size").unwrap_or(56) as usize;
     let source = a.get::<IpAddr>("source");
-    let interval = interval(a, "seconds", 0.0)?;
+    let interval = a.interval("seconds", 0.0)?;
     let count = a.get::<u32>("n").unwrap_or(5);
     if !(1..=u32::from(u16::MAX)).contains(&count) {
         return Err(a.fault("n", format!("the number of requests must be 1 to {}", u16::MAX)));

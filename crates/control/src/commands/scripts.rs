@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use super::interval;
 use crate::app::{Context, Output};
 use crate::cli::{Args, CliError, Job, Registry, Step};
 
@@ -23,7 +22,7 @@ struct Wait {
 }
 
 fn wait(_: &mut Context, a: &Args) -> Result<Output, CliError> {
-    Ok(Output::job(Wait { until: Instant::now() + interval(a, "seconds", 0.0)? }))
+    Ok(Output::job(Wait { until: Instant::now() + a.interval("seconds", 0.0)? }))
 }
 
 impl Job<Context> for Wait {

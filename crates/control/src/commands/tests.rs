@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use super::*;
 use crate::cli::{Call, Step};
 use crate::testing::Cli;
+use std::time::Duration;
 
 #[test]
 fn pings_of_readers_leave_room_for_others() {

@@ -28,7 +28,8 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
          [filter <filter:word>]",
         "Send packets to a client, by default received and sent ones. \"volley capture\" writes them for tcpdump.",
         |c, a| c.with_filter(a, start),
-    );
+    )
+    .for_readers();
 }
 
 fn start<C: App>(c: &mut C, a: &Args, filter: Option<Program>) -> Result<Output<C>, CliError> {

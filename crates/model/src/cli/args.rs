@@ -6,7 +6,11 @@ use crate::origin::Origin;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::time::Duration;
 use wire::Mac;
+
+/// The longest interval of a command, in seconds.
+const LONGEST_INTERVAL: f64 = 3600.0;
 
 /// The value of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,6 +103,17 @@ impl Args {
     /// Fails if the argument is missing, or has another type in the command's syntax. Both are faults of the command's declaration.
     pub fn need<T: FromArg>(&self, name: &str) -> Result<T, CliError> {
         self.get(name).ok_or_else(|| CliError::new(format!("<{name}> is missing")))
+    }
+
+    /// Returns the argument `name`, a number of seconds such as 0.2, as an interval of at least `least` seconds. The default is one second.
+    ///
+    /// # Errors
+    /// Fails if the argument is no number, or is out of range.
+    pub fn interval(&self, name: &str, least: f64) -> Result<Duration, CliError> {
+        let Some(word) = self.get::<String>(name) else { return Ok(Duration::from_secs(1)) };
+        let seconds = word.parse::<f64>().ok().filter(|s| (least..=LONGEST_INTERVAL).contains(s));
+        let fault = || self.fault(name, format!("an interval must be {least} to {LONGEST_INTERVAL} seconds"));
+        seconds.map(Duration::from_secs_f64).ok_or_else(fault)
     }
 
     /// Returns an error about the argument `name`, marked in the line.

@@ -25,6 +25,6 @@ pub use complete::{Candidate, Completion, list};
 pub use error::CliError;
 pub use lex::{Line, Token, comment, is_comment, quote, quote_last};
 pub use output::{Answer, CHUNK, Job, Output, Step};
-pub use registry::{Call, Handler, Registry, Values};
+pub use registry::{Call, Declared, Handler, Registry, Values};
 pub use rows::{Merge, PAGE, Rows};
 pub use table::Table;

@@ -39,8 +39,8 @@ pub trait Values {
     fn acts_for(&mut self, _: Origin) {}
 }
 
-/// First words of commands that change no configuration. Read-only clients may run these commands.
-const READS: [&str; 4] = ["show", "monitor", "ping", "capture"];
+/// First word of commands that show something and change nothing. Read-only clients may run them.
+const SHOW: &str = "show";
 
 /// The error for filters on JSON.
 const NO_JSON: &str = "filters ('|') work on text: remove --json, or filter the JSON with jq";
@@ -74,7 +74,7 @@ struct Command<C> {
     syntax: String,
     help: String,
     grammar: Seq,
-    /// True if the command changes nothing.
+    /// True if the command changes no configuration, so that read-only clients may run it.
     reads: bool,
     run: Run<C>,
 }
@@ -84,6 +84,18 @@ enum Run<C> {
     Own(OwnHandler<C>),
     Help,
     Report(&'static [&'static str]),
+}
+
+/// A command that was just declared.
+pub struct Declared<'r> {
+    reads: &'r mut bool,
+}
+
+impl Declared<'_> {
+    /// Lets read-only clients run the command. It must not change the configuration.
+    pub fn for_readers(self) {
+        *self.reads = true;
+    }
 }
 
 /// The commands. Their functions get the state `C`.
@@ -164,8 +176,8 @@ impl<C: Values + 'static> Registry<C> {
         self.objects.push(kind);
     }
 
-    /// Declares a command: its syntax (see [`grammar`]), one sentence of help, and its function. If its first word is in `READS`, the
-    /// command changes no configuration, and read-only clients may run it.
+    /// Declares a command: its syntax (see [`grammar`]), one sentence of help, and its function. Read-only clients may run it if its first
+    /// word is `show`, or if it is [`for_readers`](Declared::for_readers).
     ///
     /// # Panics
     /// Panics if the syntax is faulty. Declarations are constants of the program, so a test that registers all of them finds the fault.
@@ -174,9 +186,9 @@ impl<C: Values + 'static> Registry<C> {
         syntax: &str,
         help: &str,
         handler: impl Fn(&mut C, &Args) -> Result<Output<C>, CliError> + 'static,
-    ) {
-        let reads = syntax.split_whitespace().next().is_some_and(|first| READS.contains(&first));
-        self.insert(syntax, help, reads, Run::Handler(Box::new(handler)));
+    ) -> Declared<'_> {
+        let reads = first_word(syntax) == SHOW;
+        Declared { reads: self.insert(syntax, help, reads, Run::Handler(Box::new(handler))) }
     }
 
     /// Declares a command whose function needs the registry. It may change the configuration.
@@ -207,13 +219,24 @@ impl<C: Values + 'static> Registry<C> {
         all
     }
 
-    fn insert(&mut self, syntax: &str, help: &str, reads: bool, run: Run<C>) {
-        match grammar::parse(syntax, &self.objects) {
-            Ok(grammar) => {
-                self.commands.push(Command { syntax: syntax.into(), help: help.into(), grammar, reads, run })
+    /// Adds a command. Returns its property `reads`.
+    fn insert(&mut self, syntax: &str, help: &str, reads: bool, run: Run<C>) -> &mut bool {
+        let grammar = grammar::parse(syntax, &self.objects);
+        let grammar = grammar.unwrap_or_else(|fault| panic!("the declaration '{syntax}' is faulty: {fault}"));
+        let command = Command { syntax: syntax.into(), help: help.into(), grammar, reads, run };
+        &mut self.commands.push_mut(command).reads
+    }
+
+    /// Returns the first words of the commands for read-only clients, other than `help`.
+    fn for_readers(&self) -> Vec<&str> {
+        let commands = self.commands.iter().filter(|c| c.reads && !matches!(c.run, Run::Help));
+        let mut words = Vec::new();
+        for word in commands.map(|command| first_word(&command.syntax)) {
+            if !words.contains(&word) {
+                words.push(word);
             }
-            Err(fault) => panic!("the declaration '{syntax}' is faulty: {fault}"),
         }
+        words
     }
 
     /// Runs a line; an empty one does nothing. `--json` or `-j` as its last word requests JSON, and `?` requests the words that may come
@@ -248,7 +271,7 @@ impl<C: Values + 'static> Registry<C> {
                 "this socket is read-only: \"{}\" is not allowed here. Allowed are {} and help; for other commands \
                  use the full socket (unix {{ cli-listen ... }})",
                 line.trim(),
-                READS.join(", ")
+                self.for_readers().join(", ")
             )));
         }
         let json = call.json;
@@ -379,6 +402,11 @@ impl<C: Values + 'static> Registry<C> {
             list.iter().map(|c| serde_json::json!({ "syntax": c.syntax, "help": c.help })).collect();
         Ok(Output::show(data, text))
     }
+}
+
+/// Returns the first word of a syntax.
+fn first_word(syntax: &str) -> &str {
+    syntax.split_whitespace().next().unwrap_or_default()
 }
 
 /// Removes the words at the end of a line that request JSON. Returns true if there were any.

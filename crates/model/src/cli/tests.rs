@@ -317,6 +317,26 @@ fn read_only_clients_are_offered_only_reading_commands() {
 }
 
 #[test]
+fn read_only_clients_may_run_commands_declared_for_readers() {
+    let mut registry = Registry::<Toy>::new();
+    registry.add("show version", "S.", |_, _| Ok(Output::none()));
+    registry.add("trace on", "T.", |_, _| Ok(Output::none()));
+    for syntax in ["probe <n:u32>", "probe all"] {
+        registry.add(syntax, "P.", |_, _| Ok(Output::text("probed"))).for_readers();
+    }
+    let registry = Rc::new(registry);
+    let run = |line: &str| {
+        let call = Call { read_only: true, ..Call::default() };
+        registry.run(&mut Toy::default(), line, call).map(|answer| answer.text)
+    };
+    assert_eq!(run("probe 7").unwrap(), "probed\n");
+    let refused = run("trace on").unwrap_err().to_string();
+    assert!(refused.contains("Allowed are show, probe and help;"), "{refused}");
+    let offered = registry.complete(&Toy::default(), "", true).candidates;
+    assert_eq!(offered.iter().map(|c| c.text.as_str()).collect::<Vec<_>>(), ["help", "show", "probe"]);
+}
+
+#[test]
 fn values_out_of_range_are_refused() {
     for line in [
         "set interface mtu 65536 host-eth0",

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use buf::bpf::Program;
 use graph::{Builder, GraphError};
-use model::cli::{Args, CliError, Output, Registry, Values};
+use model::cli::{Args, CliError, Declared, Output, Registry, Values};
 use model::key::Key;
 use model::metrics::Metric;
 use model::object::Change;
@@ -197,14 +197,15 @@ pub struct Registrar<'r, C: App> {
 }
 
 impl<'r, C: App> Registrar<'r, C> {
-    /// Declares a command: its syntax, a help text of one or two sentences, and its function.
+    /// Declares a command: its syntax, a help text of one or two sentences, and its function. Read-only clients may run it if its first word
+    /// is `show`, or if it is [`for_readers`](Declared::for_readers).
     pub fn command(
         &mut self,
         syntax: &str,
         help: &str,
         run: impl Fn(&mut C, &Args) -> Result<Output<C>, CliError> + 'static,
-    ) {
-        self.commands.add(syntax, help, run);
+    ) -> Declared<'_> {
+        self.commands.add(syntax, help, run)
     }
 
     /// Declares a setting of interfaces.
