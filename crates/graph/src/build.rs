@@ -15,6 +15,7 @@ use crate::entry::TraceFn;
 use crate::erased::{Make, OfFrame, OfInput, OfPacket};
 use crate::handoff::Exchange;
 use crate::info::NodeInfo;
+use crate::main_thread::MainReasons;
 use crate::node::{FrameNode, InputNode, PacketNode, Setup};
 use crate::rings::{PuntInfo, PuntReason};
 use crate::stats::Stats;
@@ -76,7 +77,7 @@ pub struct Builder {
     pub(crate) arcs: Vec<ArcDef>,
     pub(crate) features: Vec<FeatureDef>,
     pub(crate) punt_reasons: Vec<PuntInfo>,
-    pub(crate) main_reasons: &'static [ReasonInfo],
+    pub(crate) main_reasons: MainReasons,
     pub(crate) fields: FeatureFields,
     pub(crate) field_traces: Vec<FieldTrace>,
 }
@@ -212,9 +213,10 @@ impl Builder {
         PuntReason(self.punt_reasons.len() as u32 - 1)
     }
 
-    /// Declares all reasons why the main thread discards packets, like the reasons of a node. A later call replaces the list.
-    pub fn main_thread<D: Reasons>(&mut self) {
-        self.main_reasons = D::INFO;
+    /// Declares reasons why the main thread discards packets, like the reasons of a node. Their names must differ from those that are
+    /// declared already.
+    pub fn main_reasons<D: Reasons>(&mut self) {
+        self.main_reasons.add::<D>();
     }
 
     /// Adds an edge from the existing node `from` to the node or arc `to`.

@@ -37,6 +37,9 @@ impl Builder {
             let order = sort_features(arc.name, features.iter().filter(|f| f.arc == arc.name).collect())?;
             entries.add(arc, order, &names, &mut defs)?;
         }
+        if let Some(name) = main_reasons.repeated() {
+            return Err(GraphError(format!("two reasons of the main thread have the name \"{name}\"")));
+        }
         let targets = targets(&defs, &names, &entries)?;
         let (nodes, makes) = in_order(defs, &targets);
         let reasons = nodes.iter().map(|n| n.reasons.len() as u32).sum();

@@ -5,11 +5,14 @@ use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use infra::counters::{CounterSet, Lane};
+use infra::counters::CounterSet;
 
-use crate::edge::{ReasonInfo, Reasons};
+use crate::edge::ReasonInfo;
 use crate::info::NodeInfo;
+use crate::main_thread::{MainReasons, MainThread};
 use crate::rings::PuntReason;
+
+pub use crate::main_thread::MAIN_THREAD;
 
 /// Positions of a node's counters: calls, packets, packets of timed calls, and TSC clocks of timed calls.
 pub(crate) const CALLS: usize = 0;
@@ -20,38 +23,8 @@ pub(crate) const CLOCKS: usize = 3;
 /// Maximum number of interfaces with separate drop counters.
 const INTERFACES: u32 = 1 << 16;
 
-/// The name under which the main thread's counters are listed among those of the nodes.
-pub const MAIN_THREAD: &str = "main-thread";
 /// Number of the main thread's counter lane. No worker has this number.
 const MAIN_LANE: usize = usize::MAX;
-
-/// Counts what the main thread does with packets. There is only one.
-pub struct MainThread {
-    reasons: Lane<1>,
-    first: u32,
-    drops: Lane<1>,
-    handled: Lane<1>,
-}
-
-impl MainThread {
-    /// Counts that the main thread is done with a packet, which was punted for `reason` and received on
-    /// `interface`. If the packet was discarded, `unused` is the reason: one of those given to
-    /// [`Builder`](crate::Builder::main_thread).
-    pub fn done<D: Reasons>(&mut self, reason: PuntReason, interface: u32, unused: Option<D>) {
-        self.handled.add(reason.0, [1]);
-        if let Some(why) = unused {
-            self.ended(interface, why);
-        }
-    }
-
-    /// Counts a packet received on `interface` that the main thread discarded, but that was not punted.
-    pub fn ended<D: Reasons>(&mut self, interface: u32, why: D) {
-        self.reasons.add(self.first + u32::from(why.code()), [1]);
-        if D::INFO[usize::from(why.code())].drops {
-            self.drops.add(interface, [1]);
-        }
-    }
-}
 
 /// The counters of a graph. They can be read for one worker, or as the sum of all.
 #[derive(Clone)]
@@ -60,7 +33,7 @@ pub struct Stats {
     pub(crate) runtime: CounterSet<4>,
     pub(crate) reasons: CounterSet<1>,
     /// The reasons why the main thread discards packets. Their numbers follow those of the nodes' reasons.
-    main: &'static [ReasonInfo],
+    main: Arc<MainReasons>,
     first_of_main: u32,
     /// Numbers of packets that nodes made, freed and kept.
     pub(crate) books: CounterSet<3>,
@@ -219,12 +192,12 @@ pub struct Dropped {
 impl Stats {
     /// Returns counters for the nodes, which have `reasons` reasons in total, and for the main thread's
     /// reasons.
-    pub(crate) fn new(nodes: &Arc<[NodeInfo]>, reasons: u32, main: &'static [ReasonInfo]) -> Stats {
+    pub(crate) fn new(nodes: &Arc<[NodeInfo]>, reasons: u32, main: MainReasons) -> Stats {
         Stats {
             nodes: nodes.clone(),
             runtime: CounterSet::new("/node/runtime", nodes.len() as u32),
-            reasons: CounterSet::new("/err", reasons + main.len() as u32),
-            main,
+            reasons: CounterSet::new("/err", reasons + main.all().count() as u32),
+            main: Arc::new(main),
             first_of_main: reasons,
             books: CounterSet::new("/node/books", nodes.len() as u32),
             handled: CounterSet::new("/punt/handled", 256),
@@ -321,11 +294,13 @@ impl Stats {
     }
 
     fn by_reason(&self, count: impl Fn(u32) -> u64 + Copy) -> impl Iterator<Item = Dropped> {
-        let nodes = self.nodes.iter().map(|n| (n.name, n.reasons, n.first_reason));
-        nodes.chain([(MAIN_THREAD, self.main, self.first_of_main)]).flat_map(move |(node, reasons, first)| {
-            let numbers = (first..).zip(reasons);
-            numbers.map(move |(number, reason)| Dropped { node, reason, packets: count(number) })
-        })
+        let of_node = |n: &NodeInfo| {
+            let name = n.name;
+            (n.first_reason..).zip(n.reasons).map(move |(at, reason)| (name, at, reason))
+        };
+        let main = (self.first_of_main..).zip(self.main.all()).map(|(at, reason)| (MAIN_THREAD, at, reason));
+        let all = self.nodes.iter().flat_map(of_node).chain(main);
+        all.map(move |(node, number, reason)| Dropped { node, reason, packets: count(number) })
     }
 
     /// Returns the packet accounting of each node since the start, including what was cleared. The numbers
@@ -353,9 +328,10 @@ impl Stats {
     pub fn main_thread(&self) -> io::Result<MainThread> {
         Ok(MainThread {
             reasons: self.reasons.lane(MAIN_LANE)?,
-            first: self.first_of_main,
             drops: self.drops.lane(MAIN_LANE)?,
             handled: self.handled.lane(MAIN_LANE)?,
+            first: self.first_of_main,
+            declared: (*self.main).clone(),
         })
     }
 

@@ -1,6 +1,6 @@
-//! Reasons why a packet that a worker punted changes nothing.
+//! Reasons why a packet that a worker punted changes nothing. A feature with punted packets may have more reasons, of its own.
 //!
-//! For every packet that changes nothing, its punt handler returns one of these reasons, so that every packet is counted. Broken packets,
+//! For every packet that changes nothing, its punt handler returns a reason, so that every packet is counted. Broken packets,
 //! and those that find a table or a ring full, count as dropped. Valid messages that this router does not need are ignored, and count as
 //! events.
 

@@ -2,12 +2,13 @@
 //! accounted for.
 
 use buf::{Frame, Held, NO_INTERFACE};
+use infra::quiesce::Domain;
 
 use super::Rig;
 use super::toys::{End, Spec};
 use crate::stats::{MAIN_THREAD, NodeBooks};
 use crate::trace::Fate;
-use crate::{Cx, EdgeId, FrameNode, NoNext, Out, PuntReason, Verdict};
+use crate::{Builder, Cx, EdgeId, FrameNode, MainReason, NoNext, Out, PuntReason, Verdict};
 
 /// Treats each packet by its first byte: 0 passes it on, 1 ignores it, 2 drops it, 3 consumes it, 4 sends it
 /// twice, 5 keeps it.
@@ -22,6 +23,17 @@ crate::reasons! {
         Broken = "broken", Error, "it is broken";
         Unused = "unused", Info, counted, "no node uses it";
     }
+}
+
+crate::reasons! {
+    enum Other {
+        Late = "late", Info, counted, "it arrived too late";
+        Lost = "lost", Warn, "it was lost";
+    }
+}
+
+crate::reasons! {
+    enum Same { Broken = "broken", Error, "it is broken, too"; }
 }
 
 impl FrameNode for Sorts {
@@ -117,18 +129,34 @@ fn counters_account_for_all_packets_of_a_node() {
 fn drops_of_the_main_thread_are_counted_too() {
     let rig = Rig::new(|b, _| {
         b.edge("source", "error-drop").expect("an edge");
-        b.main_thread::<Reason>();
+        b.main_reasons::<Reason>();
+        b.main_reasons::<Other>();
+        b.main_reasons::<Reason>();
         b.punt_reason("all", 1000);
     });
     let stats = rig.blueprint.stats();
     let mut main = stats.main_thread().expect("counters");
-    main.done(PuntReason(0), 3, None::<Reason>);
-    main.done(PuntReason(0), 3, Some(Reason::Broken));
-    main.done(PuntReason(0), NO_INTERFACE, Some(Reason::Broken));
-    main.done(PuntReason(0), 3, Some(Reason::Unused));
+    main.done(PuntReason(0), 3, None);
+    main.done(PuntReason(0), 3, Some(Reason::Broken.into()));
+    main.done(PuntReason(0), NO_INTERFACE, Some(Reason::Broken.into()));
+    main.done(PuntReason(0), 3, Some(Reason::Unused.into()));
+    main.done(PuntReason(0), 3, Some(Other::Late.into()));
+    main.ended(3, Other::Lost);
     assert_eq!(rig.dropped(MAIN_THREAD, "broken"), 2);
-    assert_eq!(rig.dropped(MAIN_THREAD, "unused"), 1);
-    assert_eq!([3, NO_INTERFACE].map(|interface| stats.drops_of(interface)), [1, 1]);
-    assert_eq!(stats.handled_total(PuntReason(0)), 4);
+    assert_eq!(["unused", "late", "lost"].map(|name| rig.dropped(MAIN_THREAD, name)), [1, 1, 1]);
+    assert_eq!([3, NO_INTERFACE].map(|interface| stats.drops_of(interface)), [2, 1]);
+    assert_eq!(stats.handled_total(PuntReason(0)), 5);
+    let names = || stats.dropped().into_iter().filter(|d| d.node == MAIN_THREAD).map(|d| d.reason.name);
+    assert_eq!(names().collect::<Vec<_>>(), ["broken", "unused", "late", "lost"]);
     rig.ends_clean();
+}
+
+#[test]
+fn two_reasons_of_the_main_thread_cannot_have_one_name() {
+    let mut b = Builder::new();
+    b.main_reasons::<Reason>();
+    b.main_reasons::<Same>();
+    let why = b.build(&Domain::new()).err().expect("an error").0;
+    assert_ne!(MainReason::from(Reason::Broken), Same::Broken.into());
+    assert!(why.contains("two reasons of the main thread have the name \"broken\""), "{why}");
 }

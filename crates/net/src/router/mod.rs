@@ -36,8 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use buf::{Cache, Pool};
-use graph::stats::MainThread;
-use graph::{ArcControl, Blueprint, Builder, Runner, WorkerPort};
+use graph::{ArcControl, Blueprint, Builder, MainThread, Runner, WorkerPort};
 use infra::cpu::Schedule;
 use infra::doorbell::Doorbell;
 use infra::quiesce::{Domain, Mark, Participant};
@@ -214,7 +213,7 @@ impl Router {
         let (writers, tables) = tables::tables(&domain)?;
         let mut builder = Builder::new();
         let mut hooks = Hooks::new(&domain, pool.stats().total);
-        builder.main_thread::<Unused>();
+        builder.main_reasons::<Unused>();
         install(&mut builder, &tables, &mut hooks).map_err(|e| RouterError(e.to_string()))?;
         let (blueprint, arcs) = builder.build(&domain).map_err(|e| RouterError(e.to_string()))?;
         let wake = Arc::new(Doorbell::new()?);

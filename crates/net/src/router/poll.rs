@@ -1,10 +1,11 @@
 //! A turn of the main thread: it handles punted packets, expired timers, and work left over from changes.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use buf::layout::DATA_ROOM;
 use buf::{Held, Packet};
-use graph::{Builder, EdgeId, GraphError, PuntReason, Punted};
+use graph::{Builder, EdgeId, GraphError, MainReason, PuntReason, Punted};
 use infra::quiesce::Domain;
 
 use super::Router;
@@ -18,15 +19,21 @@ use crate::setting::{Attached, Setting, Settings};
 /// Maximum number of punted packets handled in one turn, so that commands do not wait long.
 const TURN: usize = 256;
 
-/// A feature's handler for packets that are punted for one reason. `now` is in nanoseconds of the monotonic clock.
+/// A handler for packets that are punted for one reason. `now` is in nanoseconds of the monotonic clock. `R` is an enum of reasons that
+/// are declared ([`Builder::main_reasons`]), or a [`MainReason`].
 ///
 /// # Errors
 /// Returns the reason why the packet changes nothing.
-pub type PuntHandler = fn(&mut Router, now: u64, worker: usize, &mut Packet<'_>) -> Result<(), Unused>;
+pub type PuntHandler<R = MainReason> =
+    fn(&mut Router, now: u64, worker: usize, &mut Packet<'_>) -> Result<(), R>;
+
+/// A handler, whatever its type of reasons.
+type AnyHandler =
+    Arc<dyn Fn(&mut Router, u64, usize, &mut Packet<'_>) -> Result<(), MainReason> + Send + Sync>;
 
 /// What features declare for the main thread while the graph is built.
 pub struct Hooks {
-    handlers: HashMap<PuntReason, PuntHandler>,
+    handlers: HashMap<PuntReason, AnyHandler>,
     inject: HashMap<&'static str, EdgeId>,
     pub(crate) settings: Settings,
     pub(super) states: States,
@@ -72,14 +79,16 @@ impl Hooks {
 
     /// Declares a punt reason with the name `name`. Each worker punts at most `rate` packets per second for it; `handler` handles them on
     /// the main thread.
-    pub fn punt(
+    pub fn punt<R: Into<MainReason> + 'static>(
         &mut self,
         b: &mut Builder,
         name: &'static str,
         rate: u32,
-        handler: PuntHandler,
+        handler: PuntHandler<R>,
     ) -> PuntReason {
         let reason = b.punt_reason(name, rate);
+        let handler: AnyHandler =
+            Arc::new(move |router, now, worker, p| handler(router, now, worker, p).map_err(Into::into));
         self.handlers.insert(reason, handler);
         reason
     }
@@ -138,9 +147,9 @@ impl Router {
     pub(super) fn punted(&mut self, now: u64, worker: usize, reason: PuntReason, mut held: Held) {
         let mut packet = held.packet();
         let interface = packet.rx_if();
-        let unused = match self.hooks.handlers.get(&reason) {
+        let unused = match self.hooks.handlers.get(&reason).cloned() {
             Some(handler) => handler(self, now, worker, &mut packet).err(),
-            None => Some(Unused::Unexpected),
+            None => Some(Unused::Unexpected.into()),
         };
         held.free(&mut self.bufs);
         self.outcomes.done(reason, interface, unused);

@@ -15,6 +15,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use graph::{Builder, GraphError};
 use wire::ethernet::ethertype;
 
+use crate::Unused;
 use crate::neighbor::Family;
 use crate::router::{Hooks, PuntHandler, Router};
 use crate::tables::Tables;
@@ -53,7 +54,7 @@ fn waiting<A: Family>(
     b: &mut Builder,
     t: &Tables,
     hooks: &mut Hooks,
-    asked: PuntHandler,
+    asked: PuntHandler<Unused>,
 ) -> Result<(), GraphError> {
     let resolve = hooks.punt(b, A::NODES.ask, ASK_RATE, asked);
     let tables = t.clone();
