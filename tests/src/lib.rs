@@ -9,7 +9,7 @@ mod fan;
 mod figure;
 mod hop;
 mod iperf;
-mod ping;
+mod probe;
 mod routed6;
 mod table;
 pub mod tester;
@@ -22,7 +22,7 @@ pub use fan::{Arrival, Fan, Input, Way, frame};
 pub use figure::Figure;
 pub use hop::{HOPS, gateway};
 pub use iperf::{Iperf, lost_on_the_way, out_of_order};
-pub use ping::{Ping, traceroute};
+pub use probe::{Ping, traceroute};
 pub use routed6::{Routed6, TWO_PORTS6, address6, cabled6, speaks6};
 pub use table::{Table, real};
 

@@ -1,9 +1,10 @@
-//! Registries that assign nodes to received packets: by EtherType, IP protocol or UDP port.
+//! Registries that assign nodes to received packets: by EtherType, IP protocol or UDP port. Messages of ICMP go to the main thread by
+//! type.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use graph::{Builder, EdgeId, GraphError};
+use graph::{Builder, EdgeId, GraphError, PuntReason};
 
 /// Marks a number without a node. It is larger than every edge.
 const NOBODY: u8 = u8::MAX;
@@ -65,5 +66,73 @@ impl Registry {
     pub fn get(&self, number: u16) -> Option<EdgeId> {
         let raw = self.edges.get(usize::from(number))?.load(Ordering::Relaxed);
         (raw < KEPT).then(|| EdgeId::from_raw(raw))
+    }
+}
+
+/// Marks a type of messages that no feature has registered.
+const UNPUNTED: u32 = u32::MAX;
+/// Marks a type of messages that the router itself needs.
+const OWN: u32 = u32::MAX - 1;
+
+/// Maps each type of ICMP messages to the reason with which they are punted to the main thread, if a feature wants them. It is filled while
+/// the graph is built. Clones share the map.
+#[derive(Clone)]
+pub struct IcmpTypes {
+    node: &'static str,
+    reasons: Arc<[AtomicU32; 256]>,
+}
+
+impl IcmpTypes {
+    /// Creates a registry for the node `node`.
+    pub(crate) fn new(node: &'static str) -> IcmpTypes {
+        IcmpTypes { node, reasons: Arc::new([const { AtomicU32::new(UNPUNTED) }; 256]) }
+    }
+
+    fn slot(&self, kind: u8) -> &AtomicU32 {
+        &self.reasons[usize::from(kind)]
+    }
+
+    /// Punts messages of the type `kind` with this reason.
+    ///
+    /// # Errors
+    /// If another feature has registered the type, or the router itself needs it.
+    pub fn register(&self, kind: u8, reason: PuntReason) -> Result<(), GraphError> {
+        let by = match self.slot(kind).load(Ordering::Relaxed) {
+            UNPUNTED => {
+                self.slot(kind).store(reason.0, Ordering::Relaxed);
+                return Ok(());
+            }
+            OWN => "itself",
+            _ => "for another feature",
+        };
+        let node = self.node;
+        Err(GraphError(format!("cannot register for messages of type {kind}: \"{node}\" takes them {by}")))
+    }
+
+    /// Reserves types that the router itself needs.
+    pub(crate) fn keep(&self, kinds: impl IntoIterator<Item = u8>) {
+        kinds.into_iter().for_each(|kind| self.slot(kind).store(OWN, Ordering::Relaxed));
+    }
+
+    /// Returns the punt reason of a type; `None` if no feature registered it.
+    pub(crate) fn get(&self, kind: u8) -> Option<PuntReason> {
+        let reason = self.slot(kind).load(Ordering::Relaxed);
+        (reason < OWN).then_some(PuntReason(reason))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_icmp_type_has_one_owner() {
+        let types = IcmpTypes::new("icmp4-input");
+        types.keep([8]);
+        assert_eq!((types.register(0, PuntReason(3)), types.get(0)), (Ok(()), Some(PuntReason(3))));
+        let refused = |kind| types.register(kind, PuntReason(4)).unwrap_err().0;
+        assert!(refused(0).contains("\"icmp4-input\" takes them for another feature"));
+        assert!(refused(8).contains("\"icmp4-input\" takes them itself"));
+        assert_eq!([8, 1].map(|kind| types.get(kind)), [None, None]);
     }
 }

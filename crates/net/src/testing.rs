@@ -14,9 +14,11 @@ use crate::interface::{Interface, Kind};
 use crate::ip::{Address, OwnAddresses};
 use crate::nodes::ip::local::Ip4Local;
 use crate::nodes::ip::local6::Ip6Local;
-use crate::router::{Hooks, Parts, Router, Sizes};
+use crate::router::{Hooks, Install, Parts, Router, Sizes};
 use crate::setting::Setting;
 use crate::tables::{Tables, Writers, tables};
+
+pub use crate::router::lab::{Lab, MS, WORKERS, own_mac};
 
 /// Returns the internet checksum by a simple implementation (RFC 1071 section 4.1). It is 0 for data with a
 /// valid checksum.
@@ -132,8 +134,12 @@ pub fn local_nodes(b: &mut Builder, t: &Tables) {
 
 /// Builds a router with one worker, whose turns the test runs.
 pub fn router() -> (Router, Worker) {
-    let Parts { router, mut workers } =
-        Router::build(crate::install, &Sizes { buffers: 1024, workers: 1 }).unwrap();
+    router_with(crate::install)
+}
+
+/// Like [`router`], with the nodes that `install` adds.
+pub fn router_with(install: impl Install) -> (Router, Worker) {
+    let Parts { router, mut workers } = Router::build(install, &Sizes { buffers: 1024, workers: 1 }).unwrap();
     (router, workers.remove(0))
 }
 

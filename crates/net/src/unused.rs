@@ -25,6 +25,5 @@ reasons! {
         Tentative = "tentative-target", Info, counted, "the requested address is still tentative";
         NotAdvertising = "not-advertising", Info, counted, "a router solicitation came in on an interface without router advertisements";
         NoGroup = "no-group", Info, counted, "an MLD query is for groups that the interface has not joined";
-        NoPing = "no-ping", Info, counted, "no ping of this router waits for this echo reply";
     }
 }

@@ -13,7 +13,6 @@ mod long;
 mod monitor;
 mod nd;
 mod neighbor;
-mod ping;
 mod route;
 mod scripts;
 pub(crate) mod show;
@@ -206,7 +205,6 @@ pub(crate) fn own() -> Registry<Context> {
     trace::register(&mut r);
     config::register(&mut r);
     history::register(&mut r);
-    ping::register(&mut r);
     monitor::register(&mut r);
     logging::register(&mut r);
     workers::register(&mut r);

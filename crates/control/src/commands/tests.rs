@@ -2,48 +2,8 @@
 
 use std::time::Instant;
 
-use crate::cli::{Call, Step};
 use crate::testing::Cli;
 use std::time::Duration;
-
-#[test]
-fn pings_of_readers_leave_room_for_others() {
-    let mut cli = Cli::new();
-    let ping = |cli: &mut Cli, read_only| {
-        cli.registry.run(&mut cli.context, "ping 10.0.0.2", Call { read_only, ..Call::default() })
-    };
-    let mut jobs: Vec<_> = (0..16).map(|_| ping(&mut cli, true).unwrap().job).collect();
-    assert!(ping(&mut cli, true).err().unwrap().to_string().contains("16 active pings"));
-    jobs.push(ping(&mut cli, false).unwrap().job);
-    // One that has ended makes room.
-    jobs.swap_remove(0);
-    assert!(ping(&mut cli, true).is_ok());
-}
-
-#[test]
-fn ping_with_json_prints_one_object() {
-    let mut cli = Cli::new();
-    let call = Call { json: true, ..Call::default() };
-    let line = "ping 10.0.0.1 repeat 2 interval 0";
-    let answer = cli.registry.run(&mut cli.context, line, call).unwrap();
-    let (mut text, mut job) = (answer.text, answer.job.unwrap());
-    loop {
-        let now = cli.context.now();
-        cli.context.system.router.poll(now);
-        match job.step(&mut cli.context, &mut text) {
-            Step::Again | Step::After(_) | Step::Data { .. } => {}
-            Step::Done | Step::Failed(_) => break,
-        }
-    }
-    let all: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!((&all["destination"], &all["sent"]), (&"10.0.0.1".into(), &2.into()), "{text}");
-    assert_eq!(
-        all["replies"].as_array().map(Vec::len),
-        all["received"].as_u64().map(|n| n as usize),
-        "{text}"
-    );
-    assert_eq!(all["loss_percent"].as_f64(), all["received"].as_f64().map(|n| 100.0 - 50.0 * n), "{text}");
-}
 
 #[test]
 fn the_mtu_of_a_sub_interface_follows_its_device() {
@@ -146,9 +106,6 @@ fn a_refused_change_marks_the_argument_at_fault() {
         ("set ip neighbor-config ip4 age 0", "0"),
         ("ip table del 0", "0"),
         ("ip table del 9", "9"),
-        ("ping 10.0.0.2 table-id 9", "9"),
-        ("ping 10.0.0.2 table-id 65536", "65536"),
-        ("ping 10.0.0.2 table-id 4294967296", "4294967296"),
         ("ip table add 4294967296", "4294967296"),
         ("ip table add 0 name blue", "blue"),
         ("ip table add 5 name 6", "6"),
@@ -325,14 +282,6 @@ fn queues_and_adjacencies_are_shown() {
 }
 
 #[test]
-fn ping_sends_at_most_65535_requests() {
-    let mut cli = Cli::new();
-    let message = cli.refused("ping 10.0.0.2 repeat 0", "0");
-    assert!(message.contains("the number of requests must be 1 to 65535"), "{message}");
-    cli.refused("ping 10.0.0.2 repeat 65536", "65536");
-}
-
-#[test]
 fn show_runtime_max_shows_the_slowest_calls() {
     let mut cli = Cli::new();
     assert!(cli.ok("show runtime").contains("Suspends"));
@@ -353,14 +302,6 @@ fn a_missing_namespace_is_marked() {
     let mut cli = Cli::new();
     let message = cli.refused("create tap host-ns no-such-place id 3", "no-such-place");
     assert!(message.contains("no such network namespace"), "{message}");
-}
-
-#[test]
-fn ping_without_a_reply_fails() {
-    let mut cli = Cli::new();
-    cli.ok("set ip neighbor pg0 10.0.0.2 02:00:00:00:00:02");
-    let error = cli.run("ping 10.0.0.2 repeat 1 interval 0").unwrap_err();
-    assert!(error.to_string().contains("no answer from 10.0.0.2"), "{error}");
 }
 
 #[test]

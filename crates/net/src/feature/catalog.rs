@@ -1,5 +1,7 @@
 //! The declarations of features, for configuration files, validation and metrics.
 
+use std::net::IpAddr;
+
 use buf::bpf::Program;
 use model::key::{Key, Kind, KindInfo};
 use model::metrics::{Lines, Metric};
@@ -185,11 +187,23 @@ impl<W: World> Entry<W> {
 /// Other work runs between pages. A page usually takes 100 µs or less, and at most 500 µs (measured with 64,000 policers).
 pub type Page = fn(&Router, u32, &mut Lines) -> Option<u32>;
 
+/// The decisions of the whole-graph fuzzer.
+pub trait Decisions {
+    /// Returns a number below `n`, which must be 1 to 256.
+    fn below(&mut self, n: usize) -> usize;
+    /// Returns an address that the router, another station or nobody has.
+    fn address(&mut self) -> IpAddr;
+    /// Returns the ID of a VRF, which may not exist.
+    fn table(&mut self) -> u32;
+}
+
 /// What the whole-graph fuzzer does with a feature, apart from changing its settings.
 #[derive(Clone, Copy)]
 pub struct Exercise {
     /// Starts or restarts the feature's activities that no setting enables. The filter selects the packets for them.
     pub begin: fn(&mut Router, Option<Program>),
+    /// Does what a command of the feature may do between packets.
+    pub act: fn(&mut Router, &mut dyn Decisions),
     /// Checks the results after each turn of a worker.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ pub use backing::{
     AnyBacking, Backed, Backing, Begun, Interfaces, Opened, Prepared, Unopened, Unready, is_numbered,
     number_of, numbered,
 };
-pub use catalog::{Catalog, Entry, Exercise, Objects, Page, Section, Variation};
+pub use catalog::{Catalog, Decisions, Entry, Exercise, Objects, Page, Section, Variation};
 pub use show::{Shown, show, show_counted};
 
 /// The state of a program with a router, for the commands of features.

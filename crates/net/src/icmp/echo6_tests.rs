@@ -286,9 +286,16 @@ fn a_message_shorter_than_its_header_is_dropped() {
 }
 
 #[test]
-fn queries_and_echo_replies_are_punted() {
-    let (_bench, mut h) = harness();
-    for (kind, reason) in [(kind::ECHO_REPLY, "icmp6-echo-reply"), (kind::MLD_QUERY, "mld-query")] {
+fn queries_and_echo_replies_for_a_feature_are_punted() {
+    let mut bench = Bench::new();
+    let rx = bench.interface(0, None);
+    bench.own6(&[(0, ip(OWN_LINK), rx)]);
+    let mut h = bench.harness(|b, t, hooks| {
+        nodes(b, t, hooks);
+        let reason = b.punt_reason("replies", 1000);
+        t.ip6.icmp_types.register(kind::ECHO_REPLY, reason).unwrap();
+    });
+    for (kind, reason) in [(kind::ECHO_REPLY, "replies"), (kind::MLD_QUERY, "mld-query")] {
         let message =
             PacketBuilder::ipv6(ip(HOST_LINK), ip(OWN_LINK)).icmp(kind, 0, 9).payload(&[0; 20]).build();
         let out = send(&mut h, &message, Flags::NONE);

@@ -1,17 +1,21 @@
-//! `icmp4-input` checks ICMP messages for this router (RFC 1812 section 4.3), and dispatches them by type.
+//! `icmp4-input` checks ICMP messages for this router (RFC 1812 section 4.3), and dispatches them by type. Features may register for
+//! types of messages, which are punted to them.
 
 use buf::{Flags, Packet};
-use graph::{Cx, PacketNode, PuntReason, Verdict, edges, reasons};
+use graph::{Cx, PacketNode, Verdict, edges, reasons};
 use wire::IcmpHeader;
 use wire::icmpv4::kind;
 
+use crate::Tables;
 use crate::checksum::sum;
+use crate::registry::IcmpTypes;
 
 edges! { pub enum Next { EchoRequest = "icmp4-echo-request", Punt = "error-punt" } }
 reasons! {
     pub enum Reason {
         Short = "too-short", Error, "the message is shorter than an ICMP header";
         Checksum = "bad-checksum", Error, "the ICMP checksum is wrong";
+        Reply = "echo-reply-received", Info, counted, "an echo reply, which no service here uses";
         Unreachable = "unreachable-received", Info, counted, "a destination unreachable message, which no service here uses";
         Exceeded = "time-exceeded-received", Info, counted, "a time exceeded message, which no service here uses";
         Parameter = "parameter-problem-received", Info, counted, "a parameter problem message, which no service here uses";
@@ -22,13 +26,30 @@ reasons! {
 }
 
 pub struct Icmp4Input {
-    reply: PuntReason,
+    types: IcmpTypes,
 }
 
 impl Icmp4Input {
-    /// Returns the node. It punts echo replies with the reason `reply`.
-    pub fn new(reply: PuntReason) -> Icmp4Input {
-        Icmp4Input { reply }
+    /// Returns the node.
+    pub fn new(t: &Tables) -> Icmp4Input {
+        Icmp4Input { types: t.ip4.icmp_types.clone() }
+    }
+
+    /// Dispatches a message that is no echo request.
+    fn other(&self, p: &mut Packet<'_>, kind: u8) -> Verdict<Next, Reason> {
+        if let Some(reason) = self.types.get(kind) {
+            p.set_fwd(reason.0);
+            return Verdict::Next(Next::Punt);
+        }
+        match kind {
+            kind::ECHO_REPLY => Verdict::Ignore(Reason::Reply),
+            kind::UNREACHABLE => Verdict::Ignore(Reason::Unreachable),
+            kind::TIME_EXCEEDED => Verdict::Ignore(Reason::Exceeded),
+            kind::PARAMETER_PROBLEM => Verdict::Ignore(Reason::Parameter),
+            kind::SOURCE_QUENCH => Verdict::Drop(Reason::Quench),
+            kind::REDIRECT => Verdict::Drop(Reason::Redirect),
+            _ => Verdict::Drop(Reason::Unknown),
+        }
     }
 }
 
@@ -50,16 +71,7 @@ impl PacketNode for Icmp4Input {
         }
         match p.peek_at::<IcmpHeader>(l4).kind() {
             kind::ECHO_REQUEST => Verdict::Next(Next::EchoRequest),
-            kind::ECHO_REPLY => {
-                p.set_fwd(self.reply.0);
-                Verdict::Next(Next::Punt)
-            }
-            kind::UNREACHABLE => Verdict::Ignore(Reason::Unreachable),
-            kind::TIME_EXCEEDED => Verdict::Ignore(Reason::Exceeded),
-            kind::PARAMETER_PROBLEM => Verdict::Ignore(Reason::Parameter),
-            kind::SOURCE_QUENCH => Verdict::Drop(Reason::Quench),
-            kind::REDIRECT => Verdict::Drop(Reason::Redirect),
-            _ => Verdict::Drop(Reason::Unknown),
+            other => self.other(p, other),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `icmp6-input` checks ICMPv6 messages for this router (RFC 4443), and dispatches them by type.
+//! `icmp6-input` checks ICMPv6 messages for this router (RFC 4443), and dispatches them by type. Features may register for types of
+//! messages, which are punted to them.
 //!
 //! Neighbor Discovery messages (RFC 4861) are punted to the main thread, which checks them further, if they
 //! come from the link and may be useful: solicitations for an address of this router, advertisements of
@@ -17,6 +18,7 @@ use crate::Tables;
 use crate::checksum::sum;
 use crate::interface::Interface;
 use crate::ip::{OwnAddresses, Packets};
+use crate::registry::IcmpTypes;
 
 edges! { pub enum Next { EchoRequest = "icmp6-echo-request", Punt = "error-punt" } }
 reasons! {
@@ -27,6 +29,7 @@ reasons! {
         Target = "bad-target", Error, "a neighbor solicitation or advertisement with an invalid target: a multicast, unspecified, loopback, IPv4-mapped or malformed link-local address";
         NotForUs = "not-for-us", Info, counted, "a solicitation for an address that is not this router's";
         Echo = "own-packet", Warn, "the packet is this router's own and came back: the link has a loop";
+        Reply = "echo-reply-received", Info, counted, "an echo reply, which no service here uses";
         Unreachable = "unreachable-received", Info, counted, "a destination unreachable message, which no service here uses";
         TooBig = "packet-too-big-received", Info, counted, "a packet too big message, which no service here uses";
         Exceeded = "time-exceeded-received", Info, counted, "a time exceeded message, which no service here uses";
@@ -37,7 +40,7 @@ reasons! {
     }
 }
 
-/// Punt reasons of Neighbor Discovery messages, MLD queries and echo replies. They are separate so that a
+/// Punt reasons of Neighbor Discovery messages and MLD queries. They are separate so that a
 /// flood of one kind does not block the others.
 #[derive(Clone, Copy)]
 pub struct Punts {
@@ -51,19 +54,38 @@ pub struct Punts {
     pub conflict: PuntReason,
     /// Queries of Multicast Listener Discovery (MLD).
     pub query: PuntReason,
-    /// Echo replies, for the router's own pings.
-    pub reply: PuntReason,
 }
 
 pub struct Icmp6Input {
     interfaces: SlotReader<Interface>,
     own: Reader<OwnAddresses<Ipv6Addr>>,
+    types: IcmpTypes,
     punts: Punts,
 }
 
 impl Icmp6Input {
     pub fn new(t: &Tables, punts: Punts) -> Icmp6Input {
-        Icmp6Input { interfaces: t.interfaces.clone(), own: t.ip6.own.clone(), punts }
+        let (own, types) = (t.ip6.own.clone(), t.ip6.icmp_types.clone());
+        Icmp6Input { interfaces: t.interfaces.clone(), own, types, punts }
+    }
+
+    /// Dispatches a message that is neither an echo request nor of Neighbor Discovery.
+    fn other(&self, p: &mut Packet<'_>, kind: u8) -> Verdict<Next, Reason> {
+        let core = (kind == kind::MLD_QUERY).then_some(self.punts.query);
+        if let Some(reason) = core.or_else(|| self.types.get(kind)) {
+            p.set_fwd(reason.0);
+            return Verdict::Next(Next::Punt);
+        }
+        match kind {
+            kind::ECHO_REPLY => Verdict::Ignore(Reason::Reply),
+            kind::UNREACHABLE => Verdict::Ignore(Reason::Unreachable),
+            kind::PACKET_TOO_BIG => Verdict::Ignore(Reason::TooBig),
+            kind::TIME_EXCEEDED => Verdict::Ignore(Reason::Exceeded),
+            kind::PARAMETER_PROBLEM => Verdict::Ignore(Reason::Parameter),
+            kind::MLD_REPORT | kind::MLD_DONE | kind::MLDV2_REPORT => Verdict::Ignore(Reason::Mld),
+            kind::REDIRECT => Verdict::Drop(Reason::Redirect),
+            _ => Verdict::Drop(Reason::Unknown),
+        }
     }
 
     /// Dispatches a Neighbor Discovery message.
@@ -160,21 +182,7 @@ impl PacketNode for Icmp6Input {
         match kind {
             kind::ECHO_REQUEST => Verdict::Next(Next::EchoRequest),
             kind::ROUTER_SOLICITATION..=kind::NEIGHBOR_ADVERTISEMENT => self.neighbor(cx, p, kind),
-            kind::ECHO_REPLY => {
-                p.set_fwd(self.punts.reply.0);
-                Verdict::Next(Next::Punt)
-            }
-            kind::MLD_QUERY => {
-                p.set_fwd(self.punts.query.0);
-                Verdict::Next(Next::Punt)
-            }
-            kind::UNREACHABLE => Verdict::Ignore(Reason::Unreachable),
-            kind::PACKET_TOO_BIG => Verdict::Ignore(Reason::TooBig),
-            kind::TIME_EXCEEDED => Verdict::Ignore(Reason::Exceeded),
-            kind::PARAMETER_PROBLEM => Verdict::Ignore(Reason::Parameter),
-            kind::MLD_REPORT | kind::MLD_DONE | kind::MLDV2_REPORT => Verdict::Ignore(Reason::Mld),
-            kind::REDIRECT => Verdict::Drop(Reason::Redirect),
-            _ => Verdict::Drop(Reason::Unknown),
+            _ => self.other(p, kind),
         }
     }
 }

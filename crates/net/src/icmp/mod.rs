@@ -4,11 +4,11 @@
 //! ```text
 //! (undeliverable packets) ─→ ip4-icmp-error ───────────────────┐
 //! ip4-local → icmp4-input → icmp4-echo-request → ip4-lookup ←──┘
-//!                  └ error-punt (echo replies, for the router's own pings)
+//!                  └ error-punt (types for which features have registered)
 //!
 //! (undeliverable packets) ─→ ip6-icmp-error ───────────────────┐
 //! ip6-local → icmp6-input → icmp6-echo-request → ip6-lookup ←──┘
-//!                  └ error-punt (Neighbor Discovery)
+//!                  └ error-punt (Neighbor Discovery, and types for which features have registered)
 //! ```
 //!
 //! The same nodes send error reports for both families. The differences between the families are in
@@ -24,16 +24,15 @@ mod limit;
 mod report;
 
 use graph::{Builder, GraphError};
-use wire::protocol;
+use wire::icmpv6::kind;
+use wire::{icmpv4, protocol};
 
 pub use report::{Message, Reporter, Unreported};
 
 use crate::Tables;
 use crate::nodes::neighbor::CONFLICT_RATE;
-use crate::router::{Hooks, Router, ping};
+use crate::router::{Hooks, Router};
 
-/// Maximum number of echo replies per second that one worker passes to the main thread.
-const REPLIES: u32 = 1000;
 /// Maximum number of Neighbor Discovery messages of each kind per second that one worker passes to the main
 /// thread.
 const ND_RATE: u32 = 5_000;
@@ -45,9 +44,10 @@ const ND_RATE: u32 = 5_000;
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let tables = t.clone();
     b.frame(move |_| Ok(error::Ip4IcmpError::new(&tables)));
-    let reply = hooks.punt(b, "icmp-echo-reply", REPLIES, ping::reply);
-    b.packet(move |_| Ok(input::Icmp4Input::new(reply)));
+    let tables = t.clone();
+    b.packet(move |_| Ok(input::Icmp4Input::new(&tables)));
     b.packet(|_| Ok(echo::Icmp4EchoRequest::default()));
+    t.ip4.icmp_types.keep([icmpv4::kind::ECHO_REQUEST]);
     t.ip4.protocols.register(b, u16::from(protocol::ICMP), "icmp4-input")?;
     install6(b, t, hooks)
 }
@@ -61,12 +61,13 @@ fn install6(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphE
         router: hooks.punt(b, "nd-router", ND_RATE, Router::punted_nd),
         conflict: hooks.punt(b, "nd-conflict", CONFLICT_RATE, Router::punted_nd),
         query: hooks.punt(b, "mld-query", CONFLICT_RATE, Router::punted_mld),
-        reply: hooks.punt(b, "icmp6-echo-reply", REPLIES, ping::reply),
     };
     let tables = t.clone();
     b.packet(move |_| Ok(input6::Icmp6Input::new(&tables, punts)));
     let tables = t.clone();
     b.packet(move |_| Ok(echo6::Icmp6EchoRequest::new(&tables)));
+    let neighbor_discovery = kind::ROUTER_SOLICITATION..=kind::NEIGHBOR_ADVERTISEMENT;
+    t.ip6.icmp_types.keep(neighbor_discovery.chain([kind::ECHO_REQUEST, kind::MLD_QUERY]));
     t.ip6.protocols.register(b, u16::from(protocol::ICMPV6), "icmp6-input")
 }
 

@@ -4,12 +4,14 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use buf::Flags;
+use graph::Builder;
 use proptest::prelude::*;
 use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
 use wire::icmpv4::{IcmpHeader, kind};
 use wire::{Ipv4Header, protocol};
 
+use crate::Tables;
 use crate::nodes::ip::local::Ip4Local;
 use crate::nodes::ip::local6::Ip6Local;
 use crate::testing::{Bench, checksum};
@@ -18,6 +20,11 @@ const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
 const OWN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
 fn harness() -> Harness {
+    harness_with(|_, _| ())
+}
+
+/// Returns a harness with the router's nodes for local packets, and with what a feature adds.
+fn harness_with(feature: impl FnOnce(&mut Builder, &Tables)) -> Harness {
     Bench::new().harness(|b, t, hooks| {
         let tables = t.clone();
         b.frame(move |_| Ok(Ip4Local::new(&tables)));
@@ -25,6 +32,7 @@ fn harness() -> Harness {
         b.frame(move |_| Ok(Ip6Local::new(&tables)));
         b.arc("ip4-output", "interface-output", graph::ArcKey::Tx);
         super::install(b, t, hooks).unwrap();
+        feature(b, t);
     })
 }
 
@@ -129,11 +137,16 @@ fn rfc1122_3_2_2_6_pings_to_groups_are_silently_dropped() {
 }
 
 #[test]
-fn echo_replies_are_punted() {
-    let mut h = harness();
+fn echo_replies_are_punted_to_a_feature() {
     let reply = PacketBuilder::ipv4(HOST, OWN).icmp(kind::ECHO_REPLY, 0, 9).build();
+    let out = send(&mut harness(), reply.clone(), Flags::NONE);
+    assert_eq!((out.node.as_str(), out.reason), ("icmp4-input", Some("echo-reply-received")));
+    let mut h = harness_with(|b, t| {
+        let reason = b.punt_reason("replies", 1000);
+        t.ip4.icmp_types.register(kind::ECHO_REPLY, reason).unwrap();
+    });
     let out = send(&mut h, reply.clone(), Flags::NONE);
-    assert_eq!((out.node.as_str(), out.reason), ("punt", Some("icmp-echo-reply")));
+    assert_eq!((out.node.as_str(), out.reason), ("punt", Some("replies")));
     assert_eq!(out.bytes, reply);
 }
 

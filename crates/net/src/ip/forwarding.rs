@@ -12,7 +12,7 @@ use super::fibs::Fibs;
 use super::kind::{self, ForwardingKind};
 use super::own::OwnAddresses;
 use super::packet::Packets;
-use crate::registry::Registry;
+use crate::registry::{IcmpTypes, Registry};
 use crate::waiting::{Budget, Queues};
 
 /// Maximum number of forwarding objects.
@@ -43,6 +43,8 @@ pub struct Forwarding<A: Packets> {
     pub(crate) kinds: Registry,
     /// Nodes for packets with a router alert (RFC 2113, RFC 2711), by IP protocol.
     pub router_alerts: Registry,
+    /// Punt reasons of messages of ICMP or ICMPv6 for this router, by type.
+    pub icmp_types: IcmpTypes,
 }
 
 /// The tables as the main thread writes them.
@@ -94,6 +96,7 @@ impl<A: Packets> Forwarding<A> {
             udp_ports,
             kinds,
             router_alerts,
+            icmp_types: IcmpTypes::new(A::NODES.icmp),
         };
         Ok((writers, tables))
     }

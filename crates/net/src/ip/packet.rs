@@ -29,6 +29,8 @@ pub struct Nodes {
     pub local: &'static str,
     /// The node that dispatches datagrams for this router by port.
     pub udp: &'static str,
+    /// The node that dispatches messages of ICMP or ICMPv6 for this router by type.
+    pub icmp: &'static str,
     /// The node that sends ICMP errors to the sources of packets.
     pub report: &'static str,
     /// The node that holds packets whose next hop is not resolved.
@@ -96,6 +98,7 @@ impl Packets for Ipv4Addr {
         output: "ip4-output",
         local: "ip4-local",
         udp: "udp4-local",
+        icmp: "icmp4-input",
         report: "ip4-icmp-error",
         resolve: "ip4-arp",
         ask: "ip4-resolve",
@@ -172,6 +175,7 @@ impl Packets for Ipv6Addr {
         output: "ip6-output",
         local: "ip6-local",
         udp: "udp6-local",
+        icmp: "icmp6-input",
         report: "ip6-icmp-error",
         resolve: "ip6-discover-neighbor",
         ask: "ip6-resolve",

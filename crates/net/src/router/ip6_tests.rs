@@ -216,10 +216,10 @@ fn rfc4862_5_4_a_duplicate_address_is_not_used() {
     let (_, ip, asked, options) = message(probe);
     assert_eq!((ip.src(), asked), (Ipv6Addr::UNSPECIFIED, Message::NeighborSolicitation { target: new }));
     assert_eq!((options.source_mac(), lab.stands(0, new)), (None, Some(Standing::Tentative)));
-    // A ping from the address reports why it has to wait.
-    let why =
-        lab.router.ping_start(0, std::net::IpAddr::V6(B), Some(std::net::IpAddr::V6(new)), 56).unwrap_err().0;
-    assert!(why.contains(&format!("{new} of ")) && why.contains("tested for duplicates"), "{why}");
+    // The router does not send from the address yet, and knows why.
+    let egress = lab.router.egress(0, B, None).unwrap();
+    let why = lab.router.egress_source::<Ipv6Addr>(0, egress, Some(new.into())).unwrap_err();
+    assert_eq!(why, NoSource::Tentative(new.into(), lab.router.interface(0).unwrap().name.clone()));
     // The address is not used as a source meanwhile, though it would be the first choice.
     assert_eq!(lab.router.ip6.own.get().first(0), Some(own(0)));
     assert!(lab.router.ip6.own.get().contains(0, new.to_bits()));

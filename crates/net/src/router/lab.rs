@@ -81,12 +81,16 @@ impl DeviceControl for Control {
 
 /// A router with the interfaces 0 and 1, whose time the test sets.
 pub struct Lab {
+    /// The router.
     pub router: Router,
+    /// Its workers.
     pub workers: Vec<Worker>,
     far: Vec<Far>,
+    /// The time in nanoseconds of the monotonic clock.
     pub now: u64,
 }
 
+/// Returns the Ethernet address of an interface.
 pub fn own_mac(interface: u32) -> Mac {
     Mac([2, 0, 0, 0, 0, interface as u8])
 }
@@ -126,6 +130,7 @@ impl Lab {
         lab
     }
 
+    /// Runs a turn of each worker.
     pub fn turn_workers(&mut self) {
         for worker in &mut self.workers {
             let mut participant = self.router.participant();
@@ -142,6 +147,7 @@ impl Lab {
         }
     }
 
+    /// Lets time pass, and runs the router every 100 milliseconds.
     pub fn pass(&mut self, ms: u64) {
         for _ in 0..ms / 100 {
             self.now += 100 * MS;

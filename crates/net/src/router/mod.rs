@@ -10,6 +10,7 @@ mod arp;
 mod balance;
 mod budget;
 mod devices;
+mod egress;
 mod events;
 mod features;
 mod interface_table;
@@ -19,7 +20,6 @@ mod kinds;
 mod lent;
 mod nd;
 mod neighbors;
-pub(crate) mod ping;
 mod poll;
 mod routes;
 mod side;
@@ -54,12 +54,12 @@ use interface_table::InterfaceTable;
 
 pub use accounts::Accounts;
 pub use budget::RouteMemory;
+pub use egress::{Egress, NoSource};
 pub use events::{Made, Stirred, Turn};
 pub use interface_table::{DeviceState, InterfaceInfo};
 pub use interfaces::{check_mac, check_mtu};
 pub use kinds::KindInfo;
 pub use neighbors::check_neighbor;
-pub use ping::{PingReply, PingTarget};
 pub use poll::{Hooks, PuntHandler};
 pub use side::{Routed, Side};
 pub use vrfs::{MAX_VRFS, Vrfs};
@@ -170,7 +170,6 @@ pub struct Router {
     nd: ip6::Ip6,
     usage: usage::Usage,
     budget: budget::Budget,
-    pings: ping::Pings,
     /// Counters of what happened to punted packets.
     outcomes: MainThread,
     // Last, and so dropped last: packets left in the rings of `ports` still need their pool, whose memory is reused.
@@ -237,7 +236,6 @@ impl Router {
             nd: ip6::Ip6::default(),
             usage: usage::Usage::default(),
             budget: budget::Budget::default(),
-            pings: ping::Pings::default(),
             outcomes: blueprint.stats().main_thread()?,
             domain,
             tables,
@@ -362,8 +360,8 @@ mod books_tests;
 mod device_tests;
 #[cfg(test)]
 mod ip6_tests;
-#[cfg(test)]
-mod lab;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod lab;
 #[cfg(test)]
 mod own_tests;
 #[cfg(test)]

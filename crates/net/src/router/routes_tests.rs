@@ -320,7 +320,7 @@ fn an_unconnected_next_hop_is_resolved_by_a_route() {
         router.add_route(0, prefix(route), path).unwrap();
         assert_eq!(leads_to(&router, "192.0.2.1"), expected, "{route} by {path:?}");
     }
-    assert!(router.ping_start(0, "192.0.2.1".parse::<Ipv4Addr>().unwrap(), None, 56).is_ok());
+    assert!(router.egress(0, "192.0.2.1".parse::<Ipv4Addr>().unwrap(), None).is_ok());
     // When the interface goes down and comes up again.
     router.set_admin(1, false).unwrap();
     assert_eq!(leads_to(&router, "192.0.2.1"), hop(2), "by the default route");
@@ -367,7 +367,7 @@ fn circular_and_too_deep_recursive_routes_are_unresolved() {
     }
     for to in ["50.0.0.1", "60.0.0.1", "70.0.0.1"] {
         assert!(router.routes::<Ipv4Addr>().lookup(0, to.parse().unwrap()).is_none(), "{to}");
-        assert!(router.ping_start(0, to.parse::<Ipv4Addr>().unwrap(), None, 56).is_err());
+        assert!(router.egress(0, to.parse::<Ipv4Addr>().unwrap(), None).is_err());
         assert_eq!(lost(&router, to), Some(Lost::Circle(to.parse().unwrap())));
     }
     // A route that breaks the loop resolves both.

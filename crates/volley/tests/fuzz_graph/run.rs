@@ -1,7 +1,7 @@
 //! Runs a script: packets, changes, and time that passes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 
 use buf::bpf::Program;
 use net::feature::Attached;
@@ -12,7 +12,7 @@ use net::router::{Receive, ReceiveQueue, Router};
 use wire::Mac;
 
 use crate::packet::{Arriving, arriving};
-use crate::script::{Script, own6};
+use crate::script::Script;
 use crate::world::{LINKS, MS, OTHERS, WORKERS, World, device_name};
 
 /// One in this many changes is checked: if the router refuses it, the router's state must be the same as before.
@@ -94,15 +94,14 @@ fn run(w: &mut World, is_used: bool, s: &mut Script<'_>, trace: bool) -> std::th
         }
         let level = s.pick(&[infra::cpu::Level::V2, infra::cpu::Level::V3, infra::cpu::Level::V4]);
         w.workers.iter_mut().for_each(|worker| worker.set_kernels(kernels::at_most(level)));
-        let mut run = Run { w, pings: Vec::new(), short: 0, changes: 0, features: BTreeSet::new() };
+        let mut run = Run { w, short: 0, changes: 0, features: BTreeSet::new() };
         if s.one_in(8) || trace {
             run.trace(if trace { 200 } else { TRACED });
         }
         while !s.is_over() {
             run.step(s);
         }
-        let Run { w, pings, features, .. } = run;
-        pings.into_iter().for_each(|id| w.router.ping_stop(id));
+        let Run { w, features, .. } = run;
         w.end();
         Seen { nodes: w.nodes(), features, punted: w.punted(), reached6: w.reached6 }
     }))
@@ -110,7 +109,6 @@ fn run(w: &mut World, is_used: bool, s: &mut Script<'_>, trace: bool) -> std::th
 
 struct Run<'w> {
     w: &'w mut World,
-    pings: Vec<u16>,
     short: usize,
     /// Number of attempted changes.
     changes: usize,
@@ -140,7 +138,7 @@ impl Run<'_> {
                 let mut line = self.w.links[s.below(LINKS)].line();
                 (line.room, line.refuses) = (s.pick(&[0, 1, 7, usize::MAX]), s.one_in(2));
             }
-            54 | 55 => self.ping(s),
+            54 | 55 => self.w.act(s),
             56 => self.trace(u32::from(s.u8()) % TRACED),
             57 => {
                 // A single worker: the other falls behind.
@@ -417,35 +415,6 @@ impl Run<'_> {
                 }
             }
             _ => {}
-        }
-    }
-
-    fn ping(&mut self, s: &mut Script<'_>) {
-        let router = &mut self.w.router;
-        match s.below(4) {
-            0 | 1 => {
-                let source = s.one_in(4).then(|| s.address().into());
-                let size = usize::from(s.u16()) % 2200;
-                let to: IpAddr = match s.below(4) {
-                    0 => own6(s.below(LINKS)).into(),
-                    1 => s.address6().into(),
-                    _ => s.address().into(),
-                };
-                let source = source.filter(|_| to.is_ipv4());
-                let started = router.ping_start(s.pick(&[0, 0, 1, 2]), to, source, size);
-                self.pings.extend(started);
-            }
-            2 => {
-                for &id in &self.pings {
-                    let _ = router.ping_send(id, u16::from(s.u8() & 7), self.w.now);
-                    router.ping_take_replies(id);
-                }
-            }
-            _ => {
-                if let Some(id) = self.pings.pop() {
-                    router.ping_stop(id);
-                }
-            }
         }
     }
 }

@@ -8,7 +8,7 @@
 //! [`World::reset`] sets the world up again, and checks that it is as at first.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use graph::{PuntReason, Worker};
 use infra::lpm::LpmLookup;
 use infra::quiesce::Participant;
 use net::ethernet::{Match, Tags};
-use net::feature::Attached;
+use net::feature::{Attached, Decisions};
 use net::handoff::SHARDS;
 use net::interface::Handoff;
 use net::ip::{Address, IpPrefix, Packets, Path, PathList, Source, Weighted};
@@ -29,7 +29,7 @@ use wire::Mac;
 use crate::link::{Far, Line};
 use crate::packet::Arriving;
 use crate::question::{ANSWERING, Asked};
-use crate::script::{own, own6};
+use crate::script::{Script, own, own6};
 use crate::state::Configuration;
 use crate::track;
 
@@ -117,6 +117,24 @@ pub enum Other {
     /// A sub-interface of this link's device.
     SubInterface(usize, Match),
     Loopback,
+}
+
+impl Decisions for Script<'_> {
+    fn below(&mut self, n: usize) -> usize {
+        Script::below(self, n)
+    }
+
+    fn address(&mut self) -> IpAddr {
+        match Script::below(self, 4) {
+            0 => own6(Script::below(self, LINKS)).into(),
+            1 => self.address6().into(),
+            _ => Script::address(self).into(),
+        }
+    }
+
+    fn table(&mut self) -> u32 {
+        self.pick(&[0, 0, 1, 2])
+    }
 }
 
 impl World {
@@ -296,6 +314,13 @@ impl World {
     pub fn exercise(&mut self, filter: Option<&Program>) {
         for exercise in self.catalog.exercises() {
             (exercise.begin)(&mut self.router, filter.cloned());
+        }
+    }
+
+    /// Does what commands of features may do.
+    pub fn act(&mut self, s: &mut Script<'_>) {
+        for exercise in self.catalog.exercises() {
+            (exercise.act)(&mut self.router, s);
         }
     }
 

@@ -1,0 +1,220 @@
+//! The active pings: requests without a reply, and replies.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use buf::Packet;
+use net::ip::Packets;
+use net::router::{Router, RouterError};
+use wire::builder::PacketBuilder;
+use wire::extension::Chain;
+use wire::{IcmpHeader, Ipv4Header, Ipv6Header};
+
+use crate::Reason;
+use crate::route::{self, Target};
+
+/// Maximum number of active pings.
+pub(crate) const SESSIONS: usize = 64;
+/// Maximum number of active pings of read-only clients. The router can run more, so that the other clients can ping, too.
+const READERS: usize = 16;
+/// Maximum number of requests without a reply, and maximum number of replies that have not been taken, for each ping.
+pub(crate) const WAITING: usize = 256;
+
+/// A reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reply {
+    /// Sequence number of the request.
+    pub(crate) seq: u16,
+    /// The source address of the reply.
+    pub(crate) from: IpAddr,
+    /// Length of ICMP header and data, in bytes.
+    pub(crate) bytes: usize,
+    /// Time to live (hop limit) with which the reply arrived.
+    pub(crate) ttl: u8,
+    /// Round-trip time.
+    pub(crate) rtt: Duration,
+}
+
+/// A client's ping. It is ended when another one begins after this value is gone.
+#[derive(Debug)]
+pub(crate) struct Held {
+    /// The identifier of the requests.
+    pub(crate) id: u16,
+    token: Arc<()>,
+}
+
+/// The active pings, by identifier: the feature's state.
+#[derive(Default)]
+pub(crate) struct Pings {
+    pub(crate) sessions: BTreeMap<u16, Session>,
+    pub(crate) last: u16,
+    /// Identification of the last IPv4 request. All pings share it, so that fragments of different requests are not mixed up.
+    datagram: u16,
+}
+
+/// An active ping.
+pub(crate) struct Session {
+    fib: u16,
+    pub(crate) source: IpAddr,
+    to: Target,
+    /// Refers to the token in [`Held`], which exists as long as the ping's client.
+    token: Weak<()>,
+    /// True if the client is read-only.
+    reader: bool,
+    /// Sequence number and send time of each request without a reply, the oldest first.
+    pub(crate) sent: VecDeque<(u16, u64)>,
+    replies: VecDeque<Reply>,
+}
+
+impl Pings {
+    /// Returns the pings of a router.
+    ///
+    /// # Errors
+    /// If the router does not have this feature.
+    pub(crate) fn of(router: &mut Router) -> Result<&mut Pings, RouterError> {
+        router.state_mut()
+    }
+
+    /// Ends the pings of disconnected clients. Then checks that a client may start one more.
+    ///
+    /// # Errors
+    /// If read-only clients have too many active pings.
+    pub(crate) fn admit(&mut self, reader: bool) -> Result<(), RouterError> {
+        self.sessions.retain(|_, s| s.token.strong_count() > 0);
+        if reader && self.sessions.values().filter(|s| s.reader).count() >= READERS {
+            return Err(RouterError(format!(
+                "read-only clients have {READERS} active pings, the maximum: stop one, or wait"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Returns a free identifier.
+    fn free(&mut self) -> Result<u16, RouterError> {
+        if self.sessions.len() >= SESSIONS {
+            return Err(RouterError(format!("{SESSIONS} pings are active already: stop one first")));
+        }
+        let mut id = self.last.wrapping_add(1);
+        while self.sessions.contains_key(&id) {
+            id = id.wrapping_add(1);
+        }
+        self.last = id;
+        Ok(id)
+    }
+
+    /// Takes the replies received since the last call, the oldest first.
+    pub(crate) fn take_replies(&mut self, id: u16) -> Vec<Reply> {
+        self.sessions.get_mut(&id).map_or_else(Vec::new, |s| s.replies.drain(..).collect())
+    }
+
+    /// Ends a ping. Replies that arrive later are dropped. If the ping has already ended, nothing happens.
+    pub(crate) fn stop(&mut self, id: u16) {
+        self.sessions.remove(&id);
+    }
+
+    /// Stores an echo reply in its ping; `None` if no ping waits for it. `l3` is the reply's first segment from the IP header on, and
+    /// `total` the length of the reply in bytes.
+    fn note(&mut self, now: u64, l3: &[u8], total: usize) -> Option<()> {
+        let ip = header(l3)?;
+        // Echo fields are at the same offsets in ICMP and ICMPv6.
+        let (icmp, _) = IcmpHeader::split(l3.get(ip.icmp_at..)?)?;
+        let s = self.sessions.get_mut(&icmp.echo_id())?;
+        if ip.dst != s.source || ip.src != s.to.address {
+            return None;
+        }
+        let at = s.sent.iter().position(|(seq, _)| *seq == icmp.echo_seq())?;
+        let (seq, sent) = s.sent.remove(at)?;
+        if s.replies.len() >= WAITING {
+            s.replies.pop_front();
+        }
+        s.replies.push_back(Reply {
+            seq,
+            from: ip.src,
+            bytes: total.saturating_sub(ip.icmp_at),
+            ttl: ip.hops,
+            rtt: Duration::from_nanos(now.saturating_sub(sent)),
+        });
+        Some(())
+    }
+}
+
+/// Starts a ping in a VRF, for a client that is read-only if `reader`. It is active until [`Pings::stop`].
+///
+/// # Errors
+/// If there is no such VRF, no route covers the destination, the source is not the router's, the router has no address, a request would be
+/// too large, or too many pings are active.
+pub(crate) fn start(router: &mut Router, table: u32, to: Target, reader: bool) -> Result<Held, RouterError> {
+    let fib = router.fib(table)?;
+    let source = route::source(router, fib, &to)?;
+    let pings = Pings::of(router)?;
+    let held = Held { id: pings.free()?, token: Arc::new(()) };
+    let (token, sent, replies) = (Arc::downgrade(&held.token), VecDeque::new(), VecDeque::new());
+    pings.sessions.insert(held.id, Session { fib, source, to, token, reader, sent, replies });
+    Ok(held)
+}
+
+/// Sends request number `seq` of a ping. `now` is in nanoseconds of the monotonic clock.
+///
+/// # Errors
+/// If there is no such ping, no buffer is free, or the worker's ring is full.
+pub(crate) fn send(router: &mut Router, id: u16, seq: u16, now: u64) -> Result<(), RouterError> {
+    let missing = || RouterError(format!("there is no ping {id}"));
+    let pings = Pings::of(router)?;
+    let datagram = pings.datagram.wrapping_add(1);
+    let s = pings.sessions.get_mut(&id).ok_or_else(missing)?;
+    pings.datagram = datagram;
+    let data: Vec<u8> = (0..s.to.size).map(|i| i as u8).collect();
+    let (request, node) = match (s.source, s.to.address) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            (PacketBuilder::ipv4(from, to).id(datagram), Ipv4Addr::NODES.lookup)
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => (PacketBuilder::ipv6(from, to), Ipv6Addr::NODES.lookup),
+        _ => return Err(missing()),
+    };
+    let request = request.echo_request(id, seq).payload(&data);
+    let (fib, by) = (s.fib, s.to.interface);
+    s.sent.retain(|(waiting, _)| *waiting != seq);
+    if s.sent.len() >= WAITING {
+        s.sent.pop_front();
+    }
+    s.sent.push_back((seq, now));
+    let no_buffer = || RouterError("no free buffer for the echo request".into());
+    let mut held = router.packet(&request.build()).ok_or_else(no_buffer)?;
+    let mut p = held.packet();
+    p.set_fib(fib);
+    by.into_iter().for_each(|interface| p.set_tx_if(interface));
+    if router.send(0, node, held) {
+        Ok(())
+    } else {
+        Err(RouterError("the worker is too busy: its ring from the main thread is full".into()))
+    }
+}
+
+/// Handles an echo reply that a worker punted.
+///
+/// # Errors
+/// If no ping waits for the reply.
+pub(crate) fn reply(router: &mut Router, now: u64, _: usize, p: &mut Packet<'_>) -> Result<(), Reason> {
+    let pings = Pings::of(router).map_err(|_| Reason::NoPing)?;
+    pings.note(now, p.bytes(), p.total_len()).ok_or(Reason::NoPing)
+}
+
+/// The header fields of an echo reply that the router needs.
+struct Header {
+    src: IpAddr,
+    dst: IpAddr,
+    hops: u8,
+    icmp_at: usize,
+}
+
+fn header(l3: &[u8]) -> Option<Header> {
+    if l3.first()? >> 4 == 6 {
+        let (ip, _) = Ipv6Header::split(l3)?;
+        let icmp_at = Chain::of(l3).ok()?.offset;
+        return Some(Header { src: ip.src().into(), dst: ip.dst().into(), hops: ip.hop_limit(), icmp_at });
+    }
+    let (ip, _) = Ipv4Header::split(l3)?;
+    Some(Header { src: ip.src().into(), dst: ip.dst().into(), hops: ip.ttl(), icmp_at: ip.header_len() })
+}
