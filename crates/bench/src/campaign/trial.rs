@@ -64,7 +64,7 @@ pub struct Flow {
     /// Frames that arrived damaged, which are not received.
     #[serde(default)]
     pub damaged: Damaged,
-    /// Largest number of frames that were overdue at the same time.
+    /// Largest number of frames of the flow that were overdue at the same time.
     pub lag: u64,
     /// Longest time in seconds that a frame left after it was due; `None` in trials stored before this was measured.
     #[serde(default)]

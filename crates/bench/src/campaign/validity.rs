@@ -13,7 +13,7 @@ pub struct ValiditySpec {
     /// Maximum time in microseconds that a frame may leave after it is due.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_us: Option<f64>,
-    /// Maximum number of frames that may be overdue at the same time, and then leave as one burst.
+    /// Maximum number of frames of a port that may be overdue at the same time, and then leave as one burst.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst_frames: Option<u64>,
     /// Maximum time in microseconds that received frames may wait for the tester.

@@ -14,7 +14,8 @@ pub struct Limits {
     pub late: f64,
     /// Maximum time that a frame may leave after it is due.
     pub behind: Duration,
-    /// Maximum number of frames overdue at the same time: they leave as one burst, which even a small queue of the router must hold.
+    /// Maximum number of frames of a port overdue at the same time: they leave as one burst, which even a small queue of the router must
+    /// hold. One frame of each further flow is always allowed, since flows have schedules of their own.
     pub queue: u64,
     /// Maximum sending rate over 10 ms or 256 frames, as a multiple of the intended rate.
     pub burst: f64,
@@ -74,6 +75,12 @@ impl Limits {
         .flatten()
     }
 
+    /// Returns what makes a trial invalid in which a port with this number of flows had `overdue` frames overdue at one time.
+    pub fn of_port(&self, overdue: u64, flows: usize) -> Option<Invalid> {
+        let most = self.queue.saturating_add(flows.saturating_sub(1) as u64);
+        (overdue > most).then_some(Invalid::Lagged(overdue))
+    }
+
     /// Returns what makes a trial with this flow invalid.
     pub fn of_flow(&self, flow: &FlowReport) -> impl Iterator<Item = Invalid> + use<> {
         let behind = self.behind.as_secs_f64();
@@ -81,7 +88,6 @@ impl Limits {
         [
             (flow.late > late).then_some(Invalid::Late(flow.late)),
             (flow.behind > behind).then_some(Invalid::Behind(flow.behind)),
-            (flow.lag > self.queue).then_some(Invalid::Lagged(flow.lag)),
             (flow.fastest > self.burst).then_some(Invalid::Burst(flow.fastest)),
             (flow.unmade > 0).then_some(Invalid::TesterDropped(flow.unmade)),
             (flow.untaken > 0).then_some(Invalid::Lagged(flow.untaken)),

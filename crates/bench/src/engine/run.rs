@@ -267,12 +267,19 @@ impl Engine {
         // Set the start only now: preparing the frames took milliseconds.
         let start = tsc() + (AHEAD * hz) as u64;
         let mut sending: Vec<Sending> = sending.into_iter().map(|s| s.later(start)).collect();
+        // Largest number of overdue frames of each port.
+        let mut overdue = vec![0; self.ports.len()];
         // A trial is not extended for a late sender.
         let stop = start + offset + (whole.as_secs_f64() * hz * (self.limits.late - 1.0) + 0.01 * hz) as u64;
         let mut frame = Box::new(Frame::new());
         while sending.iter().any(|s| !s.schedule.is_done()) && tsc() < stop {
-            for s in &mut sending {
-                s.send(&mut self.ports, &mut frame, &mut self.cache)?;
+            for at in 0..sending.len() {
+                let now = tsc();
+                let due = sending[at].send(now, &mut self.ports, &mut frame, &mut self.cache)?;
+                if due > 1 {
+                    let from = sending[at].from;
+                    overdue[from] = overdue[from].max(due - 1 + due_of_others(&sending, at, now));
+                }
             }
             receive(&mut self.ports, &mut receiver, &mut frame, &mut self.cache, &mut came)?;
         }
@@ -300,6 +307,10 @@ impl Engine {
         };
         let mut faults = self.faults(times);
         faults.extend(self.limits.of_absence(&absence, whole_time));
+        for (port, overdue) in overdue.into_iter().enumerate() {
+            let flows = sending.iter().filter(|s| s.from == port).count();
+            faults.extend(self.limits.of_port(overdue, flows));
+        }
         // The last frame of a slow load is due long before the end.
         let took = Duration::from_nanos(self.clock.ticks_to_ns(tsc() - began)).saturating_sub(whole);
         let (mut astray, mut foreign) = (receiver.astray, receiver.foreign);
@@ -413,6 +424,15 @@ impl Measure for Engine {
     }
 }
 
+/// Returns the number of frames that are due `now` (in ticks) in the other flows of the same port: they leave in one burst with those of the
+/// flow at `at`.
+#[inline]
+fn due_of_others(sending: &[Sending], at: usize, now: u64) -> u64 {
+    let from = sending[at].from;
+    let others = sending.iter().enumerate().filter(|(n, other)| *n != at && other.from == from);
+    others.map(|(_, other)| other.schedule.waiting(now)).sum()
+}
+
 /// Receives frames on all ports, and answers requests for hosts.
 #[inline]
 fn receive(
@@ -461,12 +481,17 @@ impl Sending {
         Sending { schedule: self.schedule.later(ticks), last: self.last + ticks, ..self }
     }
 
-    /// Sends the frames that are due.
+    /// Sends the frames that are due `now` (in ticks), at most a burst of them. Returns the number of frames that were due.
     #[inline]
-    fn send(&mut self, ports: &mut [Port], frame: &mut Frame, cache: &mut Cache) -> Result<(), Failure> {
-        let now = tsc();
-        let due = self.schedule.due(now, BURST);
-        let Some(port) = ports.get_mut(self.from).filter(|_| due > 0) else { return Ok(()) };
+    fn send(
+        &mut self,
+        now: u64,
+        ports: &mut [Port],
+        frame: &mut Frame,
+        cache: &mut Cache,
+    ) -> Result<u64, Failure> {
+        let (due, waiting) = self.schedule.due(now, BURST);
+        let Some(port) = ports.get_mut(self.from).filter(|_| due > 0) else { return Ok(waiting) };
         let made = self.sender.fill(frame, cache, due, now);
         self.unmade += (due - made) as u64;
         self.last = now;
@@ -478,7 +503,7 @@ impl Sending {
         self.longest = self.longest.max((tsc() - now).saturating_sub(due as u64 * self.per_frame));
         self.refused += frame.len() as u64;
         frame.free(cache);
-        Ok(())
+        Ok(waiting)
     }
 
     /// Returns the longest time, in ticks, that a frame left after it was due. It may be shorter: the two parts may belong to different

@@ -237,6 +237,40 @@ fn an_absent_tester_makes_the_trial_invalid() -> Result<(), Box<dyn std::error::
     Ok(())
 }
 
+/// The frames of all flows of a port leave as one burst.
+#[test]
+fn overdue_frames_are_counted_for_each_port_not_for_each_flow() -> Result<(), Box<dyn std::error::Error>> {
+    let pool = Pool::new(4096)?;
+    let half = || Flow { rate: Rate::Share(0.5), ..flow(vec![udp4(64)], Mode::Stamped).remove(0) };
+    // The sender is kept busy for 5 ms: 100 frames of each flow are overdue then.
+    let outcome = |queue: u64| -> Result<Outcome, Box<dyn std::error::Error>> {
+        let (tx, rx) = cable(4096);
+        let treat = |n: u64| if n == 1_000 { Fate::Busy } else { Fate::Pass };
+        let link = Box::new(Link { out: tx, treat, n: 0, late: None });
+        let (limits, wait) = (Limits { queue, ..Limits::NONE }, Duration::from_millis(20));
+        let mut engine = Engine::new(ends(link, rx), forth(vec![half(), half()]), &pool, limits, wait, 7);
+        let (outcome, report) = engine.run(request(40_000.0, 100))?;
+        assert!(report.directions[0].iter().all(|flow| flow.lag >= 95), "the sender was busy");
+        Ok(outcome)
+    };
+    let most = outcome(150)?.invalid.iter().find_map(|why| match why {
+        Invalid::Lagged(n) => Some(*n),
+        _ => None,
+    });
+    assert!(most.is_some_and(|n| n >= 190), "{most:?}");
+    assert_eq!(outcome(1_000_000)?.invalid, []);
+    Ok(())
+}
+
+#[test]
+fn each_flow_may_have_one_frame_due_at_the_same_time() {
+    let limits = Limits { queue: 10, ..Limits::NONE };
+    assert_eq!(limits.of_port(10, 1), None);
+    assert_eq!(limits.of_port(11, 1), Some(Invalid::Lagged(11)));
+    assert_eq!(limits.of_port(14, 5), None);
+    assert_eq!(limits.of_port(15, 5), Some(Invalid::Lagged(15)));
+}
+
 /// A latency stream and a flood each have their own rate and counts.
 #[test]
 fn flows_of_one_direction_are_counted_separately() -> Result<(), Box<dyn std::error::Error>> {

@@ -49,23 +49,30 @@ impl Schedule {
         Schedule { start, window: Window { began: start, ..self.window }, ..self }
     }
 
-    /// Takes the frames that are due at `now` (in ticks), at most `most`, and returns their number.
+    /// Takes the frames that are due at `now` (in ticks), at most `most`. Returns the number of frames taken, and of all frames that were due.
     #[inline(always)]
-    pub fn due(&mut self, now: u64, most: usize) -> usize {
-        let Some(since) = now.checked_sub(self.start) else { return 0 };
-        // The first frame is due at the start itself.
-        let due = ((since as f64 * self.rate) as u64 + 1).min(self.frames);
-        let waiting = due - self.taken.min(due);
+    pub fn due(&mut self, now: u64, most: usize) -> (usize, u64) {
+        let waiting = self.waiting(now);
         if waiting == 0 {
-            return 0;
+            return (0, 0);
         }
+        let since = now - self.start;
         self.lag = self.lag.max(waiting - 1);
         // The first waiting frame has waited longest.
         self.behind = self.behind.max(since.saturating_sub((self.taken as f64 / self.rate) as u64));
         let n = waiting.min(most as u64);
         self.taken += n;
         self.window.note(now, n, self.rate);
-        n as usize
+        (n as usize, waiting)
+    }
+
+    /// Returns the number of frames that are due at `now` (in ticks) and were not taken.
+    #[inline(always)]
+    pub fn waiting(&self, now: u64) -> u64 {
+        let Some(since) = now.checked_sub(self.start) else { return 0 };
+        // The first frame is due at the start itself.
+        let due = ((since as f64 * self.rate) as u64 + 1).min(self.frames);
+        due - self.taken.min(due)
     }
 
     /// Returns the total number of frames.
@@ -150,15 +157,15 @@ mod tests {
             let (mut now, mut taken) = (0, 0u64);
             for step in steps {
                 now += step;
-                taken += schedule.due(now, most) as u64;
+                taken += schedule.due(now, most).0 as u64;
                 prop_assert_eq!(schedule.taken(), taken);
                 let due = if now < 1_000 { 0.0 } else { (now - 1_000) as f64 * fps / HZ + 1.0 };
                 prop_assert!(taken as f64 <= due.min(frames as f64));
             }
-            let mut n = 1;
+            let mut n = 1u64;
             now += (frames as f64 / fps * HZ) as u64 + 2_000;
             while n > 0 {
-                n = schedule.due(now, most);
+                n = schedule.due(now, most).0 as u64;
                 taken += n as u64;
             }
             prop_assert!(schedule.is_done() && taken == frames);

@@ -74,7 +74,7 @@ impl Outcome {
 pub enum Invalid {
     /// Sending took too long: actual time divided by intended time.
     Late(f64),
-    /// The sender's maximum lag, in frames behind its schedule.
+    /// The largest number of frames of a port that were overdue at one time.
     Lagged(u64),
     /// A frame left too late, by this time in seconds.
     Behind(f64),
