@@ -168,6 +168,36 @@ fn a_campaign_without_results_fails_with_the_reason() {
     assert_eq!(run().0, Some(0));
 }
 
+/// A router whose version changes between its turns lacks the results of the later turns.
+#[test]
+fn a_campaign_with_a_changed_router_is_not_finished() {
+    let Some(lab) = Lab::new() else { return };
+    let version = lab.dir().join("version");
+    std::fs::write(&version, "").expect("a file");
+    let text = CAMPAIGN.replace("['loads']", "['throughput']").replace("[64, 256]", "[64]");
+    let text = text.replace("seconds = 1", "seconds = 0.1").replace("repetitions = 3", "repetitions = 2");
+    let duts = format!(
+        "[{{ kind = 'command', name = 'new', bridge = true, version = 'echo x >> {file}; cat {file}', stop = 'ip link del br0', \
+         configure = 'ip link add br0 type bridge && ip link set br0 up && ip link set $BENCH_LEFT_IF master br0 && \
+         ip link set $BENCH_RIGHT_IF master br0' }}, 'linux']",
+        file = version.display()
+    );
+    std::fs::write(lab.dir().join("campaign.toml"), text.replace("['volley']", &duts)).expect("a file");
+    let (code, report, said) = ended(bench(lab.dir(), &["run", "campaign.toml"]));
+    assert_eq!(code, Some(1), "{said}");
+    let why = "the campaign is not finished: results of new are missing; the failures in the report have the reason";
+    assert!(said.contains(why) && said.contains("repeat the command with --resume"), "{said}");
+    let conclusion = report.split("## ").nth(1).expect("a section");
+    assert!(conclusion.contains("The campaign is not finished"), "{report}");
+    assert!(report.contains("new has changed while it was measured"), "{report}");
+    assert_eq!(ended(bench(lab.dir(), &["report"])).1, report);
+    // A router that stays the same completes its campaign.
+    let steady = text.replace("['volley']", &duts.replace("echo x >> ", "true "));
+    std::fs::write(lab.dir().join("campaign.toml"), steady).expect("a file");
+    let (code, report, said) = ended(bench(lab.dir(), &["run", "campaign.toml"]));
+    assert!(code == Some(0) && !report.contains("not finished"), "{said}");
+}
+
 #[test]
 fn an_unusable_store_is_refused_before_the_campaign() {
     let Some(lab) = Lab::new() else { return };

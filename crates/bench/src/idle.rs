@@ -54,13 +54,22 @@ fn busy_between(before: &HashMap<u32, Task>, after: &HashMap<u32, Task>, seconds
     all
 }
 
-/// Returns the condition of a machine with these busy programs, in words; `None` if it is idle.
-pub fn told(busy: &[Busy]) -> Option<String> {
+/// Returns the conditions of a machine that was not idle, in words: those among `before`, the conditions of a campaign that is resumed, and
+/// that of the programs that are busy now. Results from before an interruption keep their doubts.
+pub fn conditions(before: Option<Vec<String>>, busy: &[Busy]) -> Vec<String> {
+    let now = told(busy, if before.is_some() { "was resumed" } else { "began" });
+    let mut all: Vec<String> = before.into_iter().flatten().filter(|c| c.starts_with(BUSY)).collect();
+    all.extend(now.filter(|now| !all.contains(now)));
+    all
+}
+
+/// Returns the condition of a machine with these busy programs when the campaign `did` something; `None` if it was idle.
+fn told(busy: &[Busy], did: &str) -> Option<String> {
     let one = |b: &Busy| format!("{} (process {}) used {:.0} %", b.name, b.id, b.processors * 100.0);
     let list: Vec<_> = busy.iter().take(5).map(one).collect();
     (!list.is_empty()).then(|| {
         format!(
-            "{BUSY} when the campaign began: {} of a processor. Results may be marked, or missing.",
+            "{BUSY} when the campaign {did}: {} of a processor. Results may be marked, or missing.",
             list.join(", ")
         )
     })
@@ -84,9 +93,23 @@ mod tests {
         let busy = busy_between(&before, &after, 1.0);
         let names: Vec<_> = busy.iter().map(|b| (b.name.as_str(), b.id)).collect();
         assert_eq!(names, [("new", 3), ("cc", 2), ("late", 4)]);
-        let said = told(&busy).expect("a condition");
-        assert!(said.contains("new (process 3) used 98 %, cc (process 2) used 50 %"), "{said}");
-        assert_eq!(told(&[]), None);
+        let said = conditions(None, &busy);
+        let list = "new (process 3) used 98 %, cc (process 2) used 50 %";
+        assert!(said.len() == 1 && said[0].contains(list), "{said:?}");
+        assert_eq!(conditions(None, &[]), [""; 0]);
+    }
+
+    #[test]
+    fn a_resumed_campaign_keeps_the_doubts_of_its_first_results() {
+        let busy = |name: &str| [Busy { name: name.into(), id: 7, processors: 0.5 }];
+        let first = conditions(None, &busy("cc"));
+        let stored = [vec!["Deviation from RFC 2544 section 24.".to_owned()], first.clone()].concat();
+        assert_eq!(conditions(Some(stored.clone()), &[]), first);
+        let both = conditions(Some(stored.clone()), &busy("ld"));
+        assert!(both.len() == 2 && both[0] == first[0], "{both:?}");
+        assert!(both[1].contains("when the campaign was resumed: ld (process 7)"), "{both:?}");
+        // A further interruption adds nothing that is known.
+        assert_eq!(conditions(Some(both.clone()), &busy("ld")), both);
     }
 
     #[test]

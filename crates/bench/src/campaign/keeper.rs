@@ -14,6 +14,9 @@ pub trait Keeper {
     /// Returns the stored result of a procedure, which is then not run again.
     fn known(&self, key: &Key, procedure: Procedure) -> Option<Measurement>;
 
+    /// Returns the conditions of the results from before an interruption; `None` if the campaign was begun now.
+    fn conditions_before(&self) -> Option<Vec<String>>;
+
     /// Stores a trial.
     ///
     /// # Errors
@@ -63,6 +66,10 @@ pub struct Nothing;
 
 impl Keeper for Nothing {
     fn known(&self, _: &Key, _: Procedure) -> Option<Measurement> {
+        None
+    }
+
+    fn conditions_before(&self) -> Option<Vec<String>> {
         None
     }
 

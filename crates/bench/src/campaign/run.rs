@@ -1,6 +1,6 @@
 //! Runs a campaign.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -33,14 +33,14 @@ const IN_TURNS: &str =
 ///
 /// # Errors
 /// Returns an error if the testbed fails, if every self-test fails, or if results cannot be stored. Failures of a router are part of the
-/// results.
+/// results, but a router that had started, and then changed or did not start again, lacks results: this is an error, too.
 pub fn run(
     campaign: &Campaign,
     keeper: &dyn Keeper,
     stop: &AtomicBool,
     say: &dyn Fn(&str),
 ) -> Result<Results, Failure> {
-    let busy = idle::told(&idle::busy_programs());
+    let busy = idle::conditions(keeper.conditions_before(), &idle::busy_programs());
     busy.iter().for_each(|what| say(what));
     let pool = Pool::new(BUFFERS).map_err(|e| Failure(format!("buffers: {e}")))?;
     let mut bed = Bed::new(&campaign.testbed, &pool)?;
@@ -64,7 +64,7 @@ pub fn run(
     let each = visits.iter().map(|visit| visit.procedures(campaign).len()).sum::<usize>();
     let of = campaign.duts.len() * cases.len() * each;
     let mut left = Left { begun: Instant::now(), done: 0, of };
-    let mut failed = HashSet::new();
+    let (mut failed, mut incomplete) = (HashSet::new(), BTreeSet::new());
     for (visit, spec) in visits.iter().flat_map(|visit| campaign.duts.iter().map(move |spec| (*visit, spec)))
     {
         let name = spec.name();
@@ -75,11 +75,41 @@ pub fn run(
             left.skip(&cases, visit, campaign);
             continue;
         }
-        if !turn(&setup, (visit, spec), &mut bed, &mut cases, &mut left, &mut results)? {
+        let turned = turn(&setup, (visit, spec), &mut bed, &mut cases, &mut left, &mut results)?;
+        if matches!(turned, Turned::NeverStarted | Turned::Changed) {
             failed.insert(name);
         }
+        if matches!(turned, Turned::NotStartedAgain | Turned::Changed) {
+            incomplete.insert(name);
+        }
     }
-    Ok(results)
+    match incomplete.is_empty() {
+        true => Ok(results),
+        false => Err(unfinished(&incomplete)),
+    }
+}
+
+/// Returns the error of a campaign in which these routers were measured in part.
+fn unfinished(routers: &BTreeSet<&str>) -> Failure {
+    let names: Vec<_> = routers.iter().copied().collect();
+    Failure(format!(
+        "the campaign is not finished: results of {} are missing; the failures in the report have the reason; to measure them, repeat the \
+         command with --resume",
+        names.join(", ")
+    ))
+}
+
+/// Outcome of a router's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turned {
+    /// The router was measured. A procedure may have failed.
+    Measured,
+    /// The router did not start, and had never started before.
+    NeverStarted,
+    /// The router did not start, but had started before. It may start again.
+    NotStartedAgain,
+    /// The router's version or configuration is no longer that of its earlier results.
+    Changed,
 }
 
 /// Tests the tester with all traffics and frame sizes. Returns those that it can send.
@@ -112,7 +142,7 @@ fn tested(setup: &Setup<'_>, bed: &Bed, results: &mut Results) -> Result<Vec<Cas
     Ok(cases)
 }
 
-/// Starts a router, measures what this visit asks for, and ends the router. Returns false if it must not be visited again.
+/// Starts a router, measures what this visit asks for, and ends the router.
 ///
 /// # Errors
 /// Returns an error if the testbed fails, or results cannot be stored.
@@ -123,7 +153,7 @@ fn turn(
     cases: &mut [Case],
     left: &mut Left,
     results: &mut Results,
-) -> Result<bool, Failure> {
+) -> Result<Turned, Failure> {
     let Setup { campaign, keeper, stop, say, .. } = *setup;
     let name = spec.name();
     let known = results.duts.iter().find(|known| known.name == name).cloned();
@@ -132,8 +162,7 @@ fn turn(
         Err(e) => {
             left.skip(cases, visit, campaign);
             results.fail(format!("{name}: {e}"), keeper)?;
-            // A router that has started before may start again.
-            return Ok(known.is_some());
+            return Ok(known.map_or(Turned::NeverStarted, |_| Turned::NotStartedAgain));
         }
     };
     let mut cable = match spec.kind {
@@ -148,7 +177,7 @@ fn turn(
             left.skip(cases, visit, campaign);
             let why = "has changed while it was measured: its further results are missing";
             results.fail(format!("{name} {why}"), keeper)?;
-            return Ok(false);
+            return Ok(Turned::Changed);
         }
         Some(_) => {}
         None => {
@@ -172,7 +201,7 @@ fn turn(
         // A caveat of all results: those of other routers stay when this router's are dropped.
         results.warn("", format!("{name}: {e}: {why}"), keeper)?;
     }
-    Ok(true)
+    Ok(Turned::Measured)
 }
 
 /// Formats the result of a self-test.

@@ -7,6 +7,7 @@ use crate::campaign::{Cell, Found, Key, Measurement, Procedure, Results};
 use crate::idle::BUSY;
 use crate::search::Ended;
 use crate::stats::{Bootstrap, Comparison, Effect, Runs, Terms, Verdict, Wanted, compare, fewest_runs};
+use crate::store::UNFINISHED;
 
 /// Returns the section with the conclusion; `None` for a campaign that measures no throughput.
 pub fn section(results: &Results) -> Option<Section> {
@@ -150,9 +151,8 @@ fn doubts(results: &Results) -> Option<String> {
     let all: Vec<_> = results.cells.iter().flat_map(|cell| &cell.measurements).collect();
     let repeated: u64 = all.iter().map(|m| m.repeated).sum();
     let limited = all.iter().filter(|m| m.limited_by_tester).count();
-    let busy = results.conditions.iter().find(|c| c.starts_with(BUSY));
-    let mut doubts = Vec::new();
-    doubts.extend(busy.cloned());
+    let of_all = |c: &&String| c.starts_with(BUSY) || *c == UNFINISHED;
+    let mut doubts: Vec<String> = results.conditions.iter().filter(of_all).cloned().collect();
     if repeated > 0 {
         doubts.push(format!("{repeated} invalid trials had to be repeated."));
     }
@@ -247,5 +247,15 @@ mod tests {
         assert_eq!(first, "## Conclusion");
         assert!(text.contains("the tester limited both"), "{text}");
         assert!(text.contains("invalid trials had to be repeated"), "{text}");
+        let mut all = all;
+        let why = [
+            crate::store::UNFINISHED,
+            "The machine was not idle when it began",
+            "The machine was not idle later",
+        ];
+        all.conditions = why.map(str::to_owned).into();
+        let said = markdown(&all);
+        let conclusion = said.split("## ").nth(1).expect("a section");
+        assert!(why.iter().all(|why| conclusion.contains(why)), "{conclusion}");
     }
 }

@@ -20,6 +20,7 @@ use crate::trial::Failure;
 
 pub use operand::{load, open};
 pub use read::Entry;
+pub(crate) use read::UNFINISHED;
 pub use recorder::Recorder;
 
 /// Maximum wait for another program's lock on the file.

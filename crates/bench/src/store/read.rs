@@ -21,7 +21,7 @@ pub struct Entry {
 }
 
 /// The text that a report adds to the conditions of an unfinished campaign.
-const UNFINISHED: &str = "The campaign is not finished: missing results have not been measured yet.";
+pub(crate) const UNFINISHED: &str = "The campaign is not finished: some results are missing.";
 
 impl Store {
     /// Returns all campaigns, in the order of their start.

@@ -19,6 +19,8 @@ pub struct Recorder<'a> {
     id: i64,
     /// Results from before an interruption.
     known: RefCell<HashMap<(Key, Procedure), Measurement>>,
+    /// Conditions from before an interruption; `None` for a new campaign.
+    conditions_before: Option<Vec<String>>,
     /// The first write error. Results after this error are lost, so the campaign is incomplete.
     lost: OnceCell<Failure>,
 }
@@ -41,7 +43,7 @@ impl Store {
         ];
         let sql = "INSERT INTO campaign (name, begun, asked, profile, provenance, conditions, writer) VALUES (?, ?, ?, ?, ?, ?, ?)";
         self.said(self.connection.execute(sql, row))?;
-        Ok(Recorder::new(self, self.connection.last_insert_rowid(), HashMap::new()))
+        Ok(Recorder::new(self, self.connection.last_insert_rowid(), HashMap::new(), None))
     }
 
     /// Resumes the last unfinished campaign with the same contents as `head`; `None` if there is none. Failed measurements are tried again.
@@ -83,13 +85,18 @@ impl Store {
             let found = cell.measurements.into_iter().map(|m| ((cell.key.clone(), m.found.procedure()), m));
             known.extend(found);
         }
-        Ok(Some(Recorder::new(self, id, known)))
+        Ok(Some(Recorder::new(self, id, known, Some(before.conditions))))
     }
 }
 
 impl<'a> Recorder<'a> {
-    fn new(store: &'a Store, id: i64, known: HashMap<(Key, Procedure), Measurement>) -> Recorder<'a> {
-        Recorder { store, id, known: RefCell::new(known), lost: OnceCell::new() }
+    fn new(
+        store: &'a Store,
+        id: i64,
+        known: HashMap<(Key, Procedure), Measurement>,
+        conditions_before: Option<Vec<String>>,
+    ) -> Recorder<'a> {
+        Recorder { store, id, known: RefCell::new(known), conditions_before, lost: OnceCell::new() }
     }
 
     /// Returns the campaign's number in its store.
@@ -136,6 +143,10 @@ impl<'a> Recorder<'a> {
 impl Keeper for Recorder<'_> {
     fn known(&self, key: &Key, procedure: Procedure) -> Option<Measurement> {
         self.known.borrow().get(&(key.clone(), procedure)).cloned()
+    }
+
+    fn conditions_before(&self) -> Option<Vec<String>> {
+        self.conditions_before.clone()
     }
 
     fn trial(&self, trial: &Trial) -> Result<(), Failure> {

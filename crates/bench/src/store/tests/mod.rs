@@ -167,12 +167,16 @@ fn an_interrupted_campaign_is_resumed() {
     recorder.measurement(&key("linux", 64), &measurement(Procedure::Loads)).unwrap();
     recorder.failure("linux, rfc2544, 64 bytes, throughput: no").unwrap();
     recorder.caveat("linux", "linux: it was not stopped").unwrap();
+    recorder.conditions(&["The machine was not idle".to_owned()]).unwrap();
+    assert_eq!(recorder.conditions_before(), None);
     let id = recorder.id();
     drop(recorder);
     // A campaign with other contents is not resumed, even if it is newer.
     store.begin(&asked("b")).unwrap();
     let recorder = store.resume(&asked_a).unwrap().unwrap();
     assert_eq!((recorder.id(), recorder.known_before()), (id, 1));
+    let before = recorder.conditions_before().unwrap();
+    assert!(before.contains(&"The machine was not idle".to_owned()), "{before:?}");
     let known = |dut, procedure| recorder.known(&key(dut, 64), procedure);
     assert_eq!(known("linux", Procedure::Loads), Some(measurement(Procedure::Loads)));
     assert_eq!((known("linux", Procedure::Throughput), known("volley", Procedure::Loads)), (None, None));
