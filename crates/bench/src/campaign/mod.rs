@@ -5,6 +5,7 @@ mod case;
 mod check;
 mod check_traffic;
 mod connected;
+mod delays;
 mod deviations;
 mod goal;
 mod keeper;
@@ -36,8 +37,8 @@ pub use papers::{PAPERS, Paper};
 pub use procedure::Procedure;
 pub use provenance::Provenance;
 pub use results::{
-    Ceiling, Cell, DelayRun, Delays, DelaysAt, Disorder, Found, Key, Measurement, Metered, Recovery, Reset,
-    Results, Teardown, Usage, median_throughput, throughputs,
+    Ceiling, Cell, DIRECTIONS, DelayRun, Delays, DelaysAt, DirectionDelays, Disorder, Found, Key,
+    Measurement, Metered, Recovery, Reset, Results, Teardown, Usage, median_throughput, throughputs,
 };
 pub use run::{head, run};
 pub use seconds::{Seconds, WaitsSpec};

@@ -5,9 +5,10 @@ use std::thread;
 use std::time::{Instant, SystemTime};
 
 use super::connected::Sessions;
+use super::delays::delays;
 use super::keeper::Keeper;
 use super::procedure::Procedure;
-use super::results::{Delays, Disorder, Key, Metered, Usage};
+use super::results::{Disorder, Key, Metered, Usage};
 use super::trial::{Flow, Trial};
 use crate::dut::Dut;
 use crate::energy::{self, Measured, Meters, Work};
@@ -16,7 +17,6 @@ use crate::engine::run::{Engine, Report};
 use crate::engine::stamp::Stamp;
 use crate::host::Times;
 use crate::search::profile::Waits;
-use crate::stats::latency::Ranked as _;
 use crate::trial::{Failure, Measure, Outcome, Request};
 
 /// Runs trials and stores each one.
@@ -130,7 +130,7 @@ impl Recorded<'_> {
             // The meters' readings cover all steps together.
             let work = (requests.len() == 1).then(|| self.work(&report));
             let meters = self.metered(&measured, work);
-            let (flows, delays) = (self.flows(&report), Self::delays(&report)?);
+            let (flows, delays) = (self.flows(&report), delays(self.engine.directions(), &report)?);
             let trial = Trial {
                 key: self.key.clone(),
                 procedure: self.procedure,
@@ -211,27 +211,6 @@ impl Recorded<'_> {
             }));
         }
         all
-    }
-
-    /// Returns the delays of all time-stamped frames. A lost frame counts as if its delay were the trial's time plus the wait for late
-    /// frames. `None` if no time-stamped frame arrived.
-    fn delays(report: &Report) -> Result<Option<Delays>, Failure> {
-        let stamped = || report.directions.iter().flatten().filter(|f| f.delays.frames() > 0);
-        let Some(first) = stamped().next() else { return Ok(None) };
-        let failed = |e: crate::stats::Error| Failure(format!("the delays: {e}"));
-        let mut all = first.delays.clone();
-        stamped().skip(1).try_for_each(|f| all.add(&f.delays)).map_err(failed)?;
-        let bins = all.bins();
-        for flow in stamped() {
-            all.record_lost(flow.intended.saturating_sub(flow.tally.received)).map_err(failed)?;
-        }
-        let mut each = stamped().filter_map(|f| f.ipdv.as_ref());
-        let mut ipdv = each.next().cloned();
-        if let Some(ipdv) = &mut ipdv {
-            each.try_for_each(|other| ipdv.add(other)).map_err(failed)?;
-        }
-        let ipdv = ipdv.and_then(|ipdv| ipdv.figures().ok());
-        Ok(Some(Delays { figures: all.figures().map_err(failed)?, ipdv, bins }))
     }
 }
 

@@ -341,6 +341,18 @@ impl DelayRun {
     }
 }
 
+/// Names of the directions: the tester's first port is on the left.
+pub const DIRECTIONS: [&str; 2] = ["left to right", "right to left"];
+
+/// The delays of the frames of one direction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DirectionDelays {
+    /// Figures of RFC 8219, in which each lost frame counts with a penalty delay.
+    pub figures: LatencyFigures,
+    /// Delay differences of successive frames, if they were recorded.
+    pub ipdv: Option<IpdvFigures>,
+}
+
 /// The delays of the frames of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delays {
@@ -351,6 +363,10 @@ pub struct Delays {
     /// Histogram of the received frames, in rising order of delay: for each bin its largest delay in nanoseconds, and its number of frames.
     /// A bin is 0.1 % of its delay wide.
     pub bins: Vec<(u64, u64)>,
+    /// Delays of each direction, in the order of [`DIRECTIONS`]; empty if there is only one, and in results stored before directions were
+    /// separate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub directions: Vec<DirectionDelays>,
 }
 
 /// Processor time and energy of a trial.

@@ -1,7 +1,9 @@
 //! Comparable figures of a measurement, with one value for each repetition.
 
 use super::{Effect, Measurement, Terms, Wanted};
-use crate::campaign::{DelayRun, DelaysAt, Found, Metered, Recovery, Reset, Teardown, throughputs};
+use crate::campaign::{
+    DIRECTIONS, DelayRun, DelaysAt, DirectionDelays, Found, Metered, Recovery, Reset, Teardown, throughputs,
+};
 use crate::energy;
 use crate::host::TICKS;
 use crate::search::back_to_back::BackToBackResult;
@@ -122,6 +124,48 @@ fn delay(at: &DelaysAt, what: &str, ns: fn(&LatencyFigures) -> f64) -> Figure {
     Figure::new(format!("{what} at {}", at.name), "µs", low(Effect::Ratio, BIN)).of(valid(&at.runs, us))
 }
 
+/// Returns a figure for each direction of bidirectional trials. `what` is the name of the same figure of both directions together.
+fn each_way(
+    at: &DelaysAt,
+    what: &str,
+    (unit, terms): (&'static str, Terms),
+    value: impl Fn(&DirectionDelays) -> Option<f64> + Copy,
+) -> Vec<Figure> {
+    let figure = |(way, name): (usize, &&str)| {
+        let of = move |run: &DelayRun| value(run.delays.as_ref()?.directions.get(way)?);
+        Figure::new(one_way(&format!("{what} at {}", at.name), name), unit, terms).of(valid(&at.runs, of))
+    };
+    let has = |way: usize| {
+        at.runs.iter().any(|run| run.delays.as_ref().is_some_and(|d| d.directions.get(way).is_some()))
+    };
+    DIRECTIONS.iter().enumerate().filter(|(way, _)| has(*way)).map(figure).collect()
+}
+
+/// Returns the name of a figure in one direction.
+fn one_way(figure: &str, direction: &str) -> String {
+    format!("{figure}, {direction}")
+}
+
+/// True if one of these names is that of the same figure in one direction. It says more than the figure of both directions together.
+pub(super) fn is_split<'a>(figure: &str, mut names: impl Iterator<Item = &'a str>) -> bool {
+    names.any(|name| DIRECTIONS.iter().any(|direction| name == one_way(figure, direction)))
+}
+
+/// Returns the delays and the loss of each direction, with names that begin as those of both directions together.
+fn ways(at: &DelaysAt, delays: &[(&str, fn(&LatencyFigures) -> f64)]) -> Vec<Figure> {
+    let us = ("µs", low(Effect::Ratio, BIN));
+    let mut all: Vec<Figure> = Vec::new();
+    for (what, ns) in delays {
+        all.extend(each_way(at, what, us, |way| Some(ns(&way.figures) / 1e3)));
+    }
+    let share = |way: &DirectionDelays| {
+        let LatencyFigures { frames, lost, .. } = &way.figures;
+        (*frames > 0).then(|| lost.frames as f64 * 100.0 / *frames as f64)
+    };
+    all.extend(each_way(at, "loss", ("%", low(Effect::Difference, 0.0)), share));
+    all
+}
+
 fn lost(at: &DelaysAt) -> Figure {
     let share = |run: &DelayRun| Some(run.outcome.loss_ratio() * 100.0);
     Figure::new(format!("loss at {}", at.name), "%", low(Effect::Difference, 0.0)).of(valid(&at.runs, share))
@@ -133,6 +177,7 @@ fn delays(at: &DelaysAt) -> Vec<Figure> {
         delay(at, "99.9 % delay", |f| f.worst_case_ns as f64),
         lost(at),
     ];
+    all.extend(ways(at, &[("median delay", |f| f.typical_ns), ("99.9 % delay", |f| f.worst_case_ns as f64)]));
     // Flood traffic carries no time stamps.
     all.retain(|figure| !figure.runs.is_empty() || at.runs.iter().any(|run| run.delays.is_some()));
     // Prefer the router's own processors: the tester's are always busy.
@@ -176,6 +221,10 @@ fn variation(at: &DelaysAt) -> Vec<Figure> {
     let terms = low(Effect::Ratio, BIN);
     let ipdv = Figure::new(format!("range of IPDV at {}", at.name), "µs", terms).of(valid(&at.runs, ipdv));
     let mut all = vec![delay(at, "PDV", |f| f.pdv_ns as f64), ipdv, lost(at)];
+    all.extend(ways(at, &[("PDV", |f| f.pdv_ns as f64)]));
+    all.extend(each_way(at, "range of IPDV", ("µs", terms), |way| {
+        way.ipdv.as_ref().map(|figures| (figures.maximum_ns - figures.minimum_ns) as f64 / 1e3)
+    }));
     all.extend(energy(at));
     all.iter_mut().for_each(|figure| figure.limited = at.limited_by_tester.unwrap_or(true));
     all

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::campaign::{Cell, Key, Measurement, Procedure, Results};
 use crate::stats::{self, Bootstrap, Effect, Runs, Terms, Verdict, Wanted, fewest_runs};
 
-use figures::{Figure, figures};
+use figures::{Figure, figures, is_split};
 
 /// Comparison of two campaigns, figure by figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -144,10 +144,15 @@ fn pairs<'a>(base: &'a Results, new: &Results) -> Vec<Pair<'a>> {
         let procedure = old.found.procedure();
         let Some(other) = found(new, &cell.key, procedure) else { continue };
         let mut others = figures(other, &new.profile);
+        let mut own = Vec::new();
         for figure in figures(old, &base.profile) {
             let Some(at) = others.iter().position(|o| o.name == figure.name) else { continue };
-            pairs.push(Pair { key: &cell.key, procedure, base: figure, new: others.swap_remove(at) });
+            own.push(Pair { key: &cell.key, procedure, base: figure, new: others.swap_remove(at) });
         }
+        // Fewer figures have narrower intervals: what both campaigns have of each direction is not compared of both together.
+        let names: Vec<String> = own.iter().map(|pair| pair.base.name.clone()).collect();
+        own.retain(|pair| !is_split(&pair.base.name, names.iter().map(String::as_str)));
+        pairs.extend(own);
     }
     pairs
 }

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::campaign::{
-    Campaign, DelayRun, Delays, DelaysAt, Disorder, Found, Metered, Recovery, Reset, Teardown, Usage, head,
+    Campaign, DelayRun, Delays, DelaysAt, DirectionDelays, Disorder, Found, Metered, Recovery, Reset,
+    Teardown, Usage, head,
 };
 use crate::energy;
 use crate::search::throughput::{Resolution, ThroughputResult};
@@ -60,7 +61,8 @@ fn run(ns: u64, lost: u64) -> DelayRun {
         pdv_ns: ns * 3 - ns / 2,
     };
     let usage = Usage { seconds: 1.0, busy: Some(1.5), dut_busy: None, meters: Vec::new() };
-    DelayRun { outcome: outcome(lost), delays: Some(Delays { figures, ipdv: None, bins: Vec::new() }), usage }
+    let delays = Delays { figures, ipdv: None, bins: Vec::new(), directions: Vec::new() };
+    DelayRun { outcome: outcome(lost), delays: Some(delays), usage }
 }
 
 fn measured(found: Found) -> Measurement {
@@ -120,6 +122,33 @@ fn verdict(comparison: &Comparison, figure: &str) -> Option<Verdict> {
         Judgement::Compared(c) => Some(c.verdict),
         _ => None,
     }
+}
+
+#[test]
+fn directions_are_compared_one_by_one() {
+    let of = |back_ns: u64| {
+        let mut all = results(&Made::steady(1e6, 10));
+        let Found::Latency(at) = &mut all.cells[0].measurements[1].found else { panic!() };
+        for run in &mut at[0].runs {
+            let way =
+                |ns: u64| DirectionDelays { figures: self::run(ns, 0).delays.unwrap().figures, ipdv: None };
+            run.delays.as_mut().unwrap().directions = vec![way(10_000), way(back_ns)];
+        }
+        all
+    };
+    let load = "at 50 % of the throughput";
+    let c = compared(&of(10_000), &of(20_000));
+    for what in ["median delay", "99.9 % delay"] {
+        assert_eq!(verdict(&c, &format!("{what} {load}, left to right")), Some(Verdict::NoDifference));
+        assert_eq!(verdict(&c, &format!("{what} {load}, right to left")), Some(Verdict::Worse));
+    }
+    assert_eq!(verdict(&c, &format!("loss {load}, right to left")), Some(Verdict::NoDifference));
+    // Both directions together would only widen the intervals of the others.
+    assert!(c.rows.iter().all(|row| row.figure != format!("median delay {load}")), "{:?}", c.rows);
+    // Results from before directions were separate are compared by both together.
+    let c = compared(&results(&Made::steady(1e6, 10)), &of(20_000));
+    assert_eq!(verdict(&c, &format!("median delay {load}")), Some(Verdict::NoDifference));
+    assert!(c.only_new.iter().any(|what| what.ends_with("right to left")), "{:?}", c.only_new);
 }
 
 #[test]

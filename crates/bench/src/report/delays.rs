@@ -1,11 +1,12 @@
 //! Frame delays: latency, delay variation, and delays at given loads.
 
-use super::document::{Section, found, heads, keyed, result, title};
+use super::document::{Block, Section, found, heads, keyed, result, title};
 use super::figures;
 use super::number::{NONE, median, micro, percent};
 use super::table::Table;
 use super::throughput::some;
-use crate::campaign::{Cell, DelayRun, Delays, DelaysAt, Found, Procedure, Results};
+use crate::campaign::{Cell, DIRECTIONS, DelayRun, Delays, DelaysAt, Found, Procedure, Results};
+use crate::stats::latency::LatencyFigures;
 
 /// Returns the sections with latency, delay variation and given loads.
 pub fn sections(results: &Results) -> Vec<Section> {
@@ -109,7 +110,52 @@ fn table(results: &Results, procedure: Procedure, source: &str) -> Option<Sectio
     let text = "Each figure is the median over the valid runs; if none is valid, over all runs, and the result is marked. The delay of a \
                 lost frame is the rest of the trial plus the wait for late frames. PDV is the 99.9th percentile less the minimum.";
     let section = some(title(procedure, source), text, table);
-    section.map(|s| s.with(figures::of_delays(results, procedure)))
+    section.map(|s| s.with(each_way(results, procedure)).with(figures::of_delays(results, procedure)))
+}
+
+/// Returns the median over the counted runs at a load of a figure of one direction, in the figure's unit.
+fn of_way(at: &DelaysAt, way: usize, figure: impl Fn(&LatencyFigures) -> f64) -> Option<f64> {
+    let of = counted(at).filter_map(|run| run.delays.as_ref()?.directions.get(way));
+    median(of.map(|way| figure(&way.figures)))
+}
+
+/// Returns the table with the delays of each direction; `None` if no trial had two directions.
+fn each_way(results: &Results, procedure: Procedure) -> Option<Block> {
+    let own = [
+        "load",
+        "kfps#",
+        "direction",
+        "loss, %#",
+        "least, µs#",
+        "TL, median, µs#",
+        "WCL, 99.9 %, µs#",
+        "max, µs#",
+        "mean, µs#",
+        "PDV, µs#",
+    ];
+    let mut table = Table::new("Delays of each direction (left: the tester's first port)", heads(&own));
+    let figures: [fn(&LatencyFigures) -> f64; 6] = [
+        |f| f.minimum_ns as f64,
+        |f| f.typical_ns,
+        |f| f.worst_case_ns as f64,
+        |f| f.maximum_ns as f64,
+        |f| f.mean_ns,
+        |f| f.pdv_ns as f64,
+    ];
+    let mut is_empty = true;
+    for (cell, at) in loads(results, procedure) {
+        for (way, name) in DIRECTIONS.iter().enumerate() {
+            let Some(lost) = of_way(at, way, |f| f.lost.frames as f64 / f.frames.max(1) as f64) else {
+                continue;
+            };
+            let own = [at.name.clone(), super::number::kilo(at.load_fps), (*name).to_owned(), percent(lost)];
+            let delays = figures.map(|f| of_way(at, way, f).map_or_else(|| NONE.into(), micro));
+            let limited = cell.found(procedure).is_some_and(|m| m.is_limited_at(at)) || is_doubtful(at);
+            result(&mut table, &cell.key, limited, own.into_iter().chain(delays));
+            is_empty = false;
+        }
+    }
+    (!is_empty).then_some(Block::Table(table))
 }
 
 fn ipdv(results: &Results, procedure: Procedure) -> Option<Section> {

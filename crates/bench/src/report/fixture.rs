@@ -78,7 +78,8 @@ impl Numbers<'_> {
         };
         let mut bins: Vec<(u64, u64)> = (0..3).map(|_| (self.u(), self.u())).collect();
         bins.sort_unstable();
-        (!self.next.is_multiple_of(4)).then_some(Delays { figures, ipdv: Some(ipdv), bins })
+        let directions = Vec::new();
+        (!self.next.is_multiple_of(4)).then_some(Delays { figures, ipdv: Some(ipdv), bins, directions })
     }
 
     fn metered(&mut self) -> Metered {

@@ -270,11 +270,46 @@ fn lost_frames_are_in_the_99th_percentile() {
         },
         ipdv: None,
         bins: vec![(10, 98), (20, 1)],
+        directions: Vec::new(),
     };
     at[0].runs[0].delays = Some(delays.clone());
     assert_eq!(super::delays::p99_ns(&delays), 20.0);
     let two_lost = crate::campaign::Delays { bins: vec![(10, 98)], ..delays };
     assert_eq!(super::delays::p99_ns(&two_lost), 777.0);
+}
+
+#[test]
+fn each_direction_has_its_delays_and_its_loss() {
+    let mut all = results(&[1e3], &["linux"], 1, "x");
+    assert!(!markdown(&all).contains("left to right"));
+    let Found::Latency(at) = &mut all.cells[0].measurements[1].found else { panic!() };
+    let figures = crate::stats::latency::LatencyFigures {
+        frames: 200,
+        lost: crate::stats::latency::Lost::default(),
+        minimum_ns: 12_000,
+        typical_ns: 13_000.0,
+        worst_case_ns: 14_000,
+        maximum_ns: 15_000,
+        mean_ns: 13_000.0,
+        pdv_ns: 2_000,
+    };
+    let mut back = figures.clone();
+    (back.minimum_ns, back.lost.frames) = (34_000, 50);
+    let way = |figures| crate::campaign::DirectionDelays { figures, ipdv: None };
+    at[0].runs[0].delays = Some(crate::campaign::Delays {
+        figures: figures.clone(),
+        ipdv: None,
+        bins: Vec::new(),
+        directions: vec![way(figures), way(back)],
+    });
+    at[0].runs.iter_mut().for_each(|run| run.outcome.invalid.clear());
+    let text = markdown(&all);
+    let rows = rows(&text, "Latency");
+    let of = |name: &str| rows.iter().find(|row| row.contains(name)).unwrap_or_else(|| panic!("{text}"));
+    let cells = |name: &str| of(name).split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+    let (forth, back) = (cells("left to right"), cells("right to left"));
+    assert!(forth.contains(&"12.0".to_owned()) && back.contains(&"34.0".to_owned()), "{forth:?} {back:?}");
+    assert!(back.contains(&"25.00".to_owned()), "{back:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
-use crate::campaign::{Delays, Flow, Teardown};
+use crate::campaign::{Delays, DirectionDelays, Flow, Teardown};
 use crate::engine::receiver::Damaged;
 use crate::search::throughput::{Resolution, Start, Step, Throughput};
 use crate::sessions::capacity::Capacity;
@@ -30,22 +30,22 @@ fn invalid() -> impl Strategy<Value = Invalid> {
 }
 
 fn delays() -> impl Strategy<Value = Delays> {
-    (vec(any::<u64>(), 4), figure(), figure(), vec(any::<(u64, u64)>(), 0..50)).prop_map(
-        |(ns, typical_ns, mean_ns, bins)| Delays {
-            figures: LatencyFigures {
-                frames: ns[0],
-                lost: Lost { frames: ns[1], penalty_ns: ns[2] },
-                minimum_ns: ns[3],
-                typical_ns,
-                worst_case_ns: ns[0],
-                maximum_ns: ns[1],
-                mean_ns,
-                pdv_ns: ns[2],
-            },
-            ipdv: None,
-            bins,
-        },
-    )
+    let way = latency().prop_map(|figures| DirectionDelays { figures, ipdv: None });
+    (latency(), vec(any::<(u64, u64)>(), 0..50), vec(way, 0..3))
+        .prop_map(|(figures, bins, directions)| Delays { figures, ipdv: None, bins, directions })
+}
+
+fn latency() -> impl Strategy<Value = LatencyFigures> {
+    (vec(any::<u64>(), 4), figure(), figure()).prop_map(|(ns, typical_ns, mean_ns)| LatencyFigures {
+        frames: ns[0],
+        lost: Lost { frames: ns[1], penalty_ns: ns[2] },
+        minimum_ns: ns[3],
+        typical_ns,
+        worst_case_ns: ns[0],
+        maximum_ns: ns[1],
+        mean_ns,
+        pdv_ns: ns[2],
+    })
 }
 
 prop_compose! {
