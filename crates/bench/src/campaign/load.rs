@@ -42,7 +42,7 @@ impl Load {
     }
 
     /// Parses a load. `None` if the text is no load, or the load is not above 0.
-    fn parse(text: &str) -> Option<Load> {
+    pub(super) fn parse(text: &str) -> Option<Load> {
         let positive = |number: &str| number.trim().parse::<f64>().ok().filter(|n| *n > 0.0 && n.is_finite());
         if let Some(percent) = text.strip_suffix('%') {
             return positive(percent).filter(|p| *p <= 100.0).map(Load::Percent);

@@ -16,6 +16,7 @@ mod procedure;
 mod procedures;
 mod provenance;
 mod recorded;
+mod resolution;
 mod results;
 mod run;
 mod seconds;
@@ -36,6 +37,7 @@ pub use load::Load;
 pub use papers::{PAPERS, Paper};
 pub use procedure::Procedure;
 pub use provenance::Provenance;
+pub use resolution::ResolutionSpec;
 pub use results::{
     Ceiling, Cell, DIRECTIONS, DelayRun, Delays, DelaysAt, DirectionDelays, Disorder, Found, Key,
     Measurement, Metered, Recovery, Reset, Results, Teardown, Usage, median_throughput, throughputs,
@@ -48,6 +50,7 @@ pub use validity::ValiditySpec;
 use crate::dut;
 use crate::energy;
 use crate::search::profile::Profile;
+use crate::search::throughput::Resolution;
 use crate::testbed;
 use crate::traffic::{Traffic, builtin};
 use place::File;
@@ -67,6 +70,9 @@ pub struct Campaign {
     /// Repetitions of each measurement; overrides the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repetitions: Option<u32>,
+    /// Resolution of searches; overrides the profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution: Option<ResolutionSpec>,
     /// Waits of a trial; each one given overrides the profile.
     #[serde(default)]
     pub waits: WaitsSpec,
@@ -273,6 +279,12 @@ impl Campaign {
             profile.latency.duration = profile.duration;
             profile.variation = profile.duration;
             profile.goals.iter_mut().for_each(|goal| *goal = goal.scaled(profile.duration));
+        }
+        if let Some(spec) = self.resolution {
+            profile.resolution = spec.resolution();
+            if let Resolution::Relative(width) = profile.resolution {
+                profile.goals.iter_mut().for_each(|goal| goal.width = width);
+            }
         }
         if !self.goals.is_empty() {
             profile.goals = self.goals.iter().map(GoalSpec::goal).collect();

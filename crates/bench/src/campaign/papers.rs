@@ -52,6 +52,7 @@ impl Campaign {
             profile: Times::Quick,
             trial_seconds: None,
             repetitions: None,
+            resolution: None,
             waits: WaitsSpec::default(),
             ..self
         }
@@ -61,6 +62,7 @@ impl Campaign {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::search::profile::Profile;
 
     #[test]
     fn every_paper_is_a_campaign_of_its_name() {
@@ -69,6 +71,7 @@ mod tests {
             assert_eq!(campaign.name, paper.name);
             assert_eq!(campaign.profile, Times::Strict);
             let quick = campaign.clone().miniature();
+            assert_eq!(quick.profile().resolution, Profile::quick().resolution);
             assert!(quick.profile().duration < campaign.profile().duration, "{}", paper.name);
             assert_eq!((&quick.duts, &quick.tests), (&campaign.duts, &campaign.tests));
         }

@@ -60,13 +60,9 @@ pub(super) fn figures(measurement: &Measurement, profile: &Profile) -> Vec<Figur
     let mut all = match &measurement.found {
         Found::Throughput(searches) => {
             let runs = throughputs(searches);
-            let least = runs.iter().copied().filter(|fps| *fps > 0.0).fold(f64::INFINITY, f64::min);
-            let resolution = match profile.resolution {
-                Resolution::Relative(share) => share,
-                Resolution::Absolute(fps) => fps / least,
-            };
+            let terms = high(share(profile, &runs));
             let left_out = searches.len() - runs.len();
-            vec![Figure { runs, left_out, ..Figure::new("throughput", "fps", high(resolution)) }]
+            vec![Figure { runs, left_out, ..Figure::new("throughput", "fps", terms) }]
         }
         Found::Latency(all) | Found::Loads(all) => all.iter().flat_map(delays).collect(),
         Found::Variation(all) => all.iter().flat_map(variation).collect(),
@@ -84,8 +80,9 @@ pub(super) fn figures(measurement: &Measurement, profile: &Profile) -> Vec<Figur
         Found::Reset(all) => vec![reset(all)],
         Found::SessionRate(all) => vec![established(all, profile)],
         Found::SessionCapacity(all) => {
-            let held = all.iter().map(|found| Some(found.connections.unwrap_or(0) as f64));
-            vec![Figure::new("capacity", "connections", high(share(profile))).of(held)]
+            let held: Vec<_> = all.iter().map(|found| found.connections.unwrap_or(0) as f64).collect();
+            let terms = high(share(profile, &held));
+            vec![Figure::new("capacity", "connections", terms).of(held.into_iter().map(Some))]
         }
         Found::SessionTeardown(all) => {
             vec![Figure::new("tear-down rate", "cps", high(0.0)).of(all.iter().map(Teardown::per_second))]
@@ -98,16 +95,20 @@ pub(super) fn figures(measurement: &Measurement, profile: &Profile) -> Vec<Figur
     all
 }
 
-/// Returns the relative resolution of the profile's searches, 0 if the resolution is absolute.
-fn share(profile: &Profile) -> f64 {
-    if let Resolution::Relative(share) = profile.resolution { share } else { 0.0 }
+/// Returns the resolution of the profile's searches as a share of their results: of the smallest one above 0 if the resolution is absolute.
+fn share(profile: &Profile, results: &[f64]) -> f64 {
+    let least = results.iter().copied().filter(|result| *result > 0.0).fold(f64::INFINITY, f64::min);
+    match profile.resolution {
+        Resolution::Relative(share) => share,
+        Resolution::Absolute(width) => width / least,
+    }
 }
 
 fn established(all: &[RateResult], profile: &Profile) -> Figure {
     let searches: Vec<_> = all.iter().map(|found| found.search.clone()).collect();
     let runs = throughputs(&searches);
-    let left_out = searches.len() - runs.len();
-    Figure { runs, left_out, ..Figure::new("establishment rate", "cps", high(share(profile))) }
+    let (left_out, terms) = (searches.len() - runs.len(), high(share(profile, &runs)));
+    Figure { runs, left_out, ..Figure::new("establishment rate", "cps", terms) }
 }
 
 /// Returns the value of each trial, `None` for invalid trials.
