@@ -167,6 +167,8 @@ fn every_procedure_ends_with_a_result() {
         let recovery = &list(found(cell, "recovery"), "recovery")[0];
         list(&recovery["outcomes"], "outcomes").iter().for_each(conserved);
     }
+    let seen = Seen::of(&lab.dir().join("report.html"), Media::Screen, 1280);
+    assert_eq!(seen.faults, Vec::<String>::new());
     assert!(
         found(cell, "back-to-back")["ended"].is_string() || found(cell, "back-to-back")["ended"].is_object()
     );

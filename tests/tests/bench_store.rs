@@ -172,18 +172,22 @@ fn a_campaign_without_results_fails_with_the_reason() {
 #[test]
 fn a_campaign_with_a_changed_router_is_not_finished() {
     let Some(lab) = Lab::new() else { return };
-    let version = lab.dir().join("version");
-    std::fs::write(&version, "").expect("a file");
-    let text = CAMPAIGN.replace("['loads']", "['throughput']").replace("[64, 256]", "[64]");
+    let (version, steady) = (lab.dir().join("version"), lab.dir().join("steady"));
+    let text = CAMPAIGN.replace("['loads']", "['throughput']").replace("loads = ['5 kfps']\n", "");
     let text = text.replace("seconds = 1", "seconds = 0.1").replace("repetitions = 3", "repetitions = 2");
     let duts = format!(
-        "[{{ kind = 'command', name = 'new', bridge = true, version = 'echo x >> {file}; cat {file}', stop = 'ip link del br0', \
-         configure = 'ip link add br0 type bridge && ip link set br0 up && ip link set $BENCH_LEFT_IF master br0 && \
-         ip link set $BENCH_RIGHT_IF master br0' }}, 'linux']",
-        file = version.display()
+        "[{{ kind = 'command', name = 'new', bridge = true, version = 'test -e {steady} || echo x >> {file}; cat {file}', \
+         stop = 'ip link del br0', configure = 'ip link add br0 type bridge && ip link set br0 up && \
+         ip link set $BENCH_LEFT_IF master br0 && ip link set $BENCH_RIGHT_IF master br0' }}, 'linux']",
+        file = version.display(),
+        steady = steady.display()
     );
-    std::fs::write(lab.dir().join("campaign.toml"), text.replace("['volley']", &duts)).expect("a file");
-    let (code, report, said) = ended(bench(lab.dir(), &["run", "campaign.toml"]));
+    let text = text.replace("['volley']", &duts).replace("[64, 256]", "[64]");
+    std::fs::write(lab.dir().join("campaign.toml"), text).expect("a file");
+    let run = |words: &[&str]| {
+        ended(bench(lab.dir(), &[&["run", "campaign.toml", "--json", "r.json"], words].concat()))
+    };
+    let (code, report, said) = run(&[]);
     assert_eq!(code, Some(1), "{said}");
     let why = "the campaign is not finished: results of new are missing; the failures in the report have the reason";
     assert!(said.contains(why) && said.contains("repeat the command with --resume"), "{said}");
@@ -191,11 +195,18 @@ fn a_campaign_with_a_changed_router_is_not_finished() {
     assert!(conclusion.contains("The campaign is not finished"), "{report}");
     assert!(report.contains("new has changed while it was measured"), "{report}");
     assert_eq!(ended(bench(lab.dir(), &["report"])).1, report);
-    // A router that stays the same completes its campaign.
-    let steady = text.replace("['volley']", &duts.replace("echo x >> ", "true "));
-    std::fs::write(lab.dir().join("campaign.toml"), steady).expect("a file");
-    let (code, report, said) = ended(bench(lab.dir(), &["run", "campaign.toml"]));
-    assert!(code == Some(0) && !report.contains("not finished"), "{said}");
+
+    // The router stays the same from now on. Its old results were those of another router.
+    std::fs::write(&steady, "").expect("a file");
+    let (code, report, said) = run(&["--resume"]);
+    assert!(code == Some(0) && said.contains("campaign 1 resumed: 2 results are already known"), "{said}");
+    assert!(said.contains("new has changed since the interruption: its 1 old results are dropped"), "{said}");
+    assert!(!report.contains("not finished"), "{report}");
+    let json = std::fs::read_to_string(lab.dir().join("r.json")).expect("results");
+    let results: Value = serde_json::from_str(&json).expect("JSON");
+    let runs = |cell: &Value| cell["measurements"][0]["found"]["result"].as_array().map(Vec::len);
+    let all: Vec<_> = results["cells"].as_array().expect("cells").iter().map(runs).collect();
+    assert_eq!(all, [Some(2), Some(2)], "{json}");
 }
 
 #[test]

@@ -40,7 +40,8 @@ pub use provenance::Provenance;
 pub use resolution::ResolutionSpec;
 pub use results::{
     Ceiling, Cell, DIRECTIONS, DelayRun, Delays, DelaysAt, DirectionDelays, Disorder, Found, Key,
-    Measurement, Metered, Recovery, Reset, Results, Teardown, Usage, median_throughput, throughputs,
+    Measurement, Metered, Recovery, Reset, Results, Teardown, Usage, conditional, median_throughput,
+    throughputs,
 };
 pub use run::{head, run};
 pub use seconds::{Seconds, WaitsSpec};
@@ -97,8 +98,8 @@ pub struct Campaign {
     /// Search goals of `ndr-pdr`, in place of the profile's.
     #[serde(default, rename = "goal", skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<GoalSpec>,
-    /// True to measure several routers in turns: one repetition of the throughput each, again and again. Otherwise one router after the other
-    /// has all its repetitions.
+    /// True to measure several routers in turns: one repetition of the throughput, and of MLRsearch, each, again and again. Otherwise one
+    /// router after the other has all its repetitions.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub interleave: bool,
     /// Routers to measure on the same testbed.

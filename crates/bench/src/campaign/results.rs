@@ -2,7 +2,7 @@
 
 use crate::engine::limits::Absence;
 use crate::engine::receiver::Damaged;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Campaign;
 use crate::dut::Facts;
@@ -148,6 +148,16 @@ pub fn median_rate(all: &[RateResult]) -> Option<f64> {
     median_throughput(&all.iter().map(|found| found.search.clone()).collect::<Vec<_>>())
 }
 
+/// Returns the conditional throughput that each search found for a goal, in frames per second and direction: 0 if even the smallest load
+/// failed the goal, `None` if the search ended without a result.
+pub fn conditional<'a>(searches: &'a [MlrResult], goal: &'a str) -> impl Iterator<Item = Option<f64>> + 'a {
+    searches.iter().map(move |search| {
+        let found = search.goals.iter().find(|found| found.goal.name == goal)?;
+        let decided = !matches!(found.ended, Ended::Failed(_) | Ended::OutOfBudget);
+        decided.then(|| found.conditional_fps.unwrap_or(0.0))
+    })
+}
+
 /// Returns the throughput of each search in frames per second, 0 if every load lost frames. Skips searches that
 /// failed or ran out of budget.
 pub fn throughputs(searches: &[ThroughputResult]) -> Vec<f64> {
@@ -179,8 +189,11 @@ pub struct Measurement {
 impl Measurement {
     /// Returns this measurement with further repetitions of the same procedure.
     pub(super) fn and(mut self, more: Measurement) -> Measurement {
-        if let (Found::Throughput(searches), Found::Throughput(others)) = (&mut self.found, more.found) {
-            searches.extend(others);
+        match (&mut self.found, more.found) {
+            (Found::Throughput(searches), Found::Throughput(others)) => searches.extend(others),
+            (Found::NdrPdr(searches), Found::NdrPdr(others)) => searches.extend(others),
+            // Only these two are measured in turns.
+            _ => {}
         }
         self.limited_by_tester |= more.limited_by_tester;
         self.repeated += more.repeated;
@@ -266,8 +279,8 @@ pub enum Found {
     LossRate(LossRateResult),
     /// Longest bursts without loss.
     BackToBack(BackToBackResult),
-    /// Non-drop and partial-drop rates, or the campaign's own goals.
-    NdrPdr(MlrResult),
+    /// Non-drop and partial-drop rates, or the campaign's own goals: one search for each repetition.
+    NdrPdr(#[serde(deserialize_with = "one_or_several")] Vec<MlrResult>),
     /// Rate received at the highest load.
     MaximumReceiveRate(FixedResult),
     /// Loss and delays at given loads.
@@ -284,6 +297,20 @@ pub enum Found {
     SessionCapacity(Vec<CapacityResult>),
     /// Times to delete all connections, one for each repetition.
     SessionTeardown(Vec<Teardown>),
+}
+
+/// Reads one search, as stored before searches were repeated, or a list of them.
+fn one_or_several<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<MlrResult>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Searches {
+        Several(Vec<MlrResult>),
+        One(Box<MlrResult>),
+    }
+    Ok(match Searches::deserialize(d)? {
+        Searches::Several(all) => all,
+        Searches::One(one) => vec![*one],
+    })
 }
 
 impl Found {

@@ -25,8 +25,7 @@ const BUFFERS: usize = 32 * 1024;
 const ACCURACY: Request = Request { load_fps: 100_000.0, duration: Duration::from_millis(100) };
 
 /// The condition of routers that are measured in turns.
-const IN_TURNS: &str =
-    "The routers were measured in turns: one repetition of the throughput each, again and again.";
+const IN_TURNS: &str = "The routers were measured in turns: one repetition of the throughput, and of MLRsearch, each, again and again.";
 
 /// Runs a campaign and reports progress to `say`. Each trial and result goes to the keeper. Ends early when `stop` is set, with the results
 /// so far.

@@ -2,14 +2,17 @@
 
 use super::{Campaign, Found, Measurement, Procedure};
 
+/// The procedures whose repetitions are measured in turns: searches of the rates by which routers are compared.
+const IN_TURNS: [Procedure; 2] = [Procedure::Throughput, Procedure::NdrPdr];
+
 /// What is measured from the start of a router to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Visit {
     /// All procedures.
     All,
-    /// One repetition of the throughput: its number, from 1 on.
+    /// One repetition of the searches of rates: its number, from 1 on.
     Round(u32),
-    /// All procedures except the throughput.
+    /// All other procedures.
     Rest,
 }
 
@@ -18,8 +21,8 @@ impl Visit {
     pub fn procedures(self, campaign: &Campaign) -> Vec<Procedure> {
         let wanted = |procedure: &Procedure| match self {
             Visit::All => true,
-            Visit::Round(_) => *procedure == Procedure::Throughput,
-            Visit::Rest => *procedure != Procedure::Throughput,
+            Visit::Round(_) => IN_TURNS.contains(procedure),
+            Visit::Rest => !IN_TURNS.contains(procedure),
         };
         campaign.procedures.iter().copied().filter(wanted).collect()
     }
@@ -30,6 +33,7 @@ impl Visit {
     pub fn is_done(self, found: &Measurement) -> bool {
         match (self, &found.found) {
             (Visit::Round(round), Found::Throughput(searches)) => searches.len() >= round as usize,
+            (Visit::Round(round), Found::NdrPdr(searches)) => searches.len() >= round as usize,
             _ => true,
         }
     }
@@ -38,8 +42,8 @@ impl Visit {
 impl Campaign {
     /// Returns the visits to each router. Every router gets its first visit before any gets its second.
     pub(super) fn visits(&self, repetitions: u32) -> Vec<Visit> {
-        let has_throughput = self.procedures.contains(&Procedure::Throughput);
-        if !self.interleave || self.duts.len() < 2 || repetitions < 2 || !has_throughput {
+        let has_searches = self.procedures.iter().any(|procedure| IN_TURNS.contains(procedure));
+        if !self.interleave || self.duts.len() < 2 || repetitions < 2 || !has_searches {
             return vec![Visit::All];
         }
         let rest = Some(Visit::Rest).filter(|rest| !rest.procedures(self).is_empty());
@@ -62,6 +66,8 @@ mod tests {
         assert_eq!(visits(two, 3), [Visit::Round(1), Visit::Round(2), Visit::Round(3), Visit::Rest]);
         let only = "duts = ['linux', 'volley']\nprocedures = ['throughput']";
         assert_eq!(visits(only, 2), [Visit::Round(1), Visit::Round(2)]);
+        let both = format!("{two}\nprocedures = ['ndr-pdr', 'throughput']");
+        assert_eq!(visits(&both, 2), [Visit::Round(1), Visit::Round(2)]);
         for keys in [
             "duts = ['linux']",
             "duts = ['linux', 'volley']\ninterleave = false",

@@ -2,7 +2,8 @@
 
 use super::{Effect, Measurement, Terms, Wanted};
 use crate::campaign::{
-    DIRECTIONS, DelayRun, DelaysAt, DirectionDelays, Found, Metered, Recovery, Reset, Teardown, throughputs,
+    DIRECTIONS, DelayRun, DelaysAt, DirectionDelays, Found, Metered, Recovery, Reset, Teardown, conditional,
+    throughputs,
 };
 use crate::energy;
 use crate::host::TICKS;
@@ -66,13 +67,13 @@ pub(super) fn figures(measurement: &Measurement, profile: &Profile) -> Vec<Figur
         }
         Found::Latency(all) | Found::Loads(all) => all.iter().flat_map(delays).collect(),
         Found::Variation(all) => all.iter().flat_map(variation).collect(),
-        Found::NdrPdr(result) => {
+        Found::NdrPdr(searches) => searches.first().map_or_else(Vec::new, |first| {
             let goal = |g: &crate::search::mlr::GoalResult| {
                 let name = format!("{}, conditional throughput", g.goal.name);
-                Figure::new(name, "fps", high(g.goal.width)).of([g.conditional_fps])
+                Figure::new(name, "fps", high(g.goal.width)).of(conditional(searches, &g.goal.name))
             };
-            result.goals.iter().map(goal).collect()
-        }
+            first.goals.iter().map(goal).collect()
+        }),
         Found::BackToBack(result) => vec![burst(result)],
         Found::MaximumReceiveRate(result) => vec![forwarded(result)],
         Found::Soak(result) => vec![soaked(result)],

@@ -125,6 +125,32 @@ fn verdict(comparison: &Comparison, figure: &str) -> Option<Verdict> {
 }
 
 #[test]
+fn goals_of_repeated_searches_are_judged() {
+    let of = |fps: f64| {
+        let mut all = results(&Made::steady(1e6, 10));
+        let one = |n: u32| crate::search::mlr::MlrResult {
+            asked: crate::search::mlr::Mlr::csit(1e3, 1e7),
+            goals: vec![crate::search::mlr::GoalResult {
+                goal: crate::search::mlr::Goal::csit_ndr(),
+                ended: Ended::Found,
+                lower_fps: Some(fps),
+                upper_fps: Some(fps * 1.004),
+                conditional_fps: Some(fps * (1.0 + f64::from(n % 3) / 1e4)),
+                upper_unproved: false,
+            }],
+            loads: Vec::new(),
+            tally: Tally::default(),
+        };
+        all.cells[0].measurements = vec![measured(Found::NdrPdr((0..10).map(one).collect()))];
+        all
+    };
+    let name = "NDR, conditional throughput";
+    assert_eq!(verdict(&compared(&of(1e6), &of(9e5)), name), Some(Verdict::Worse));
+    // Less than the goal's width is no difference.
+    assert_eq!(verdict(&compared(&of(1e6), &of(0.997e6)), name), Some(Verdict::NoDifference));
+}
+
+#[test]
 fn directions_are_compared_one_by_one() {
     let of = |back_ns: u64| {
         let mut all = results(&Made::steady(1e6, 10));

@@ -3,6 +3,7 @@
 use super::document::{Section, found, marked, router, traffic};
 use super::figures;
 use super::number::{NONE, kilo, maybe, number, range, runs};
+use super::rates::{Rate, Rated, rates};
 use super::table::Table;
 use super::throughput::some;
 use crate::campaign::{Cell, Found, Key, Measurement, Procedure, Results, throughputs};
@@ -42,34 +43,51 @@ pub(super) fn bounded(ratio: Option<f64>, digits: usize, limited: [bool; 2]) -> 
 }
 
 fn ratios(results: &Results) -> Option<Section> {
-    let heads =
-        ["traffic", "bytes#", "router", "beside", "ratio of medians#", "95 % confidence interval", "runs"];
-    let mut table = Table::new("Ratios of throughputs", heads);
-    let all = measured(results);
-    for (at, (new, new_runs)) in all.iter().enumerate() {
-        let same = |(old, _): &&(&Cell, Runs)| Key { dut: new.key.dut.clone(), ..old.key.clone() } == new.key;
-        for (base, base_runs) in all[..at].iter().filter(same) {
-            let plain = (base_runs.median() > 0.0).then(|| new_runs.median() / base_runs.median());
-            let drawn = Bootstrap::default().ratio_of_medians(new_runs, base_runs).ok();
-            let limited = [is_limited(new), is_limited(base)];
-            // The interval describes what was measured; it does not describe a bound.
-            let drawn = drawn.filter(|_| limited == [false, false]);
-            let row = [
-                traffic(&new.key),
-                new.key.size.to_string(),
-                marked(&mut table, &new.key.dut, limited[0]),
-                marked(&mut table, &base.key.dut, limited[1]),
-                bounded(plain, 3, limited),
-                range(drawn.map(|i| (i.low, i.high)), |v| number(v, 3)),
-                format!("{} and {}", new_runs.len(), base_runs.len()),
-            ];
-            table.row(row);
+    let heads = [
+        "traffic",
+        "bytes#",
+        "router",
+        "beside",
+        "rate",
+        "ratio of medians#",
+        "95 % confidence interval",
+        "runs",
+    ];
+    let mut table = Table::new("Ratios of rates", heads);
+    for Rate { goal, all } in rates(results) {
+        let rate = goal.as_deref().unwrap_or("throughput");
+        for (at, new) in all.iter().enumerate() {
+            let key = &new.cell.key;
+            let same = |old: &&Rated<'_>| Key { dut: key.dut.clone(), ..old.cell.key.clone() } == *key;
+            all[..at].iter().filter(same).for_each(|base| ratio(&mut table, rate, new, base));
         }
     }
-    let text = "The median throughput of a router divided by that of another, with the same traffic and frame size. Above 1, the first one \
-                is faster. The interval is by bootstrap and needs six runs of each router, all above 0. If the tester may have limited one \
-                router, the ratio is a bound (≥, ≤); if it may have limited both, there is no ratio.";
+    let text = "The median throughput of a router divided by that of another, with the same traffic and frame size; of goals the median \
+                conditional throughput. Above 1, the first one is faster. The interval is by bootstrap and needs six runs of each router, \
+                all above 0. If the tester may have limited one router, the ratio is a bound (≥, ≤); if it may have limited both, there is \
+                no ratio.";
     some("Comparison of routers".into(), text, table)
+}
+
+/// Adds the row of two routers.
+fn ratio(table: &mut Table, rate: &str, new: &Rated<'_>, base: &Rated<'_>) {
+    let plain = (base.runs.median() > 0.0).then(|| new.runs.median() / base.runs.median());
+    let drawn = Bootstrap::default().ratio_of_medians(&new.runs, &base.runs).ok();
+    let limited = [new.limited, base.limited];
+    // The interval describes what was measured; it does not describe a bound.
+    let drawn = drawn.filter(|_| limited == [false, false]);
+    let key = &new.cell.key;
+    let row = [
+        traffic(key),
+        key.size.to_string(),
+        marked(table, &key.dut, limited[0]),
+        marked(table, &base.cell.key.dut, limited[1]),
+        rate.to_owned(),
+        bounded(plain, 3, limited),
+        range(drawn.map(|i| (i.low, i.high)), |v| number(v, 3)),
+        format!("{} and {}", new.runs.len(), base.runs.len()),
+    ];
+    table.row(row);
 }
 
 /// The property in which routers of a group differ.

@@ -1,20 +1,21 @@
 //! The conclusion of a campaign in words, before anything else: which router is faster, by how much, or why nothing can be said.
 
-use super::compare::{is_limited, measured};
 use super::document::{Block, Section, traffic};
 use super::number::{kilo, number};
-use crate::campaign::{Cell, Found, Key, Measurement, Procedure, Results};
+use super::rates::{Rate, Rated, rates};
+use crate::campaign::{Key, Procedure, Results};
+use crate::dut::Spec;
 use crate::idle::BUSY;
-use crate::search::Ended;
-use crate::stats::{Bootstrap, Comparison, Effect, Runs, Terms, Verdict, Wanted, compare, fewest_runs};
+use crate::stats::{Bootstrap, Comparison, Effect, Terms, Verdict, Wanted, compare, fewest_runs};
 use crate::store::UNFINISHED;
 
-/// Returns the section with the conclusion; `None` for a campaign that measures no throughput.
+/// Returns the section with the conclusion; `None` for a campaign that measures no rate by which routers are compared.
 pub fn section(results: &Results) -> Option<Section> {
-    if !results.campaign.procedures.contains(&Procedure::Throughput) {
+    let wanted = |procedure| results.campaign.procedures.contains(&procedure);
+    let searched = [Procedure::Throughput, Procedure::NdrPdr].map(wanted);
+    if searched == [false, false] {
         return None;
     }
-    let all = measured(results);
     let of_case = |key: &Key| Key { dut: String::new(), ..key.clone() };
     let mut cases: Vec<Key> = Vec::new();
     for cell in &results.cells {
@@ -23,19 +24,26 @@ pub fn section(results: &Results) -> Option<Section> {
             cases.push(case);
         }
     }
+    let all = rates(results);
     let mut lines = Vec::new();
     for case in &cases {
-        let own: Vec<_> = all.iter().filter(|(cell, _)| of_case(&cell.key) == *case).collect();
-        for (at, new) in own.iter().enumerate() {
-            lines.extend(own[..at].iter().map(|base| sentence(results, new, base)));
+        let mut measured: Vec<&str> = Vec::new();
+        for Rate { goal, all } in &all {
+            let own: Vec<_> = all.iter().filter(|rated| of_case(&rated.cell.key) == *case).collect();
+            let place = place(case, goal.as_deref());
+            for (at, new) in own.iter().enumerate() {
+                lines.extend(own[..at].iter().map(|base| sentence(&place, new, base)));
+            }
+            if let [rated] = own[..] {
+                lines.push(alone(&place, goal.is_some(), rated));
+            }
+            measured.extend(own.iter().map(|rated| rated.cell.key.dut.as_str()));
         }
-        if let [(cell, runs)] = own[..] {
-            lines.push(alone(cell, runs));
-        }
-        for spec in &results.campaign.duts {
-            if !own.iter().any(|(cell, _)| cell.key.dut == spec.name()) {
-                let name = spec.name();
-                lines.push(format!("{}: nothing can be said of {name}: it has no throughput.", place(case)));
+        let what = if searched[0] { "throughput" } else { "result" };
+        for name in results.campaign.duts.iter().map(Spec::name) {
+            if !measured.contains(&name) {
+                let place = self::place(case, None);
+                lines.push(format!("{place}: nothing can be said of {name}: it has no {what}."));
             }
         }
     }
@@ -49,47 +57,29 @@ pub fn section(results: &Results) -> Option<Section> {
     Some(Section { head: "Conclusion".into(), blocks })
 }
 
-/// Returns the traffic and frame size in words, such as "rfc2544, 64 bytes".
-fn place(case: &Key) -> String {
-    format!("{}, {} bytes", traffic(case), case.size)
+/// Returns the traffic, frame size and goal in words, such as "rfc2544, 64 bytes, NDR".
+fn place(case: &Key, goal: Option<&str>) -> String {
+    let goal = goal.map_or_else(String::new, |goal| format!(", {goal}"));
+    format!("{}, {} bytes{goal}", traffic(case), case.size)
 }
 
-/// Returns what limited a throughput besides the router: the router may do more.
-fn limit(cell: &Cell) -> Option<&'static str> {
-    let is_bound = |m: &Measurement| match &m.found {
-        Found::Throughput(searches) => {
-            let ended = searches.iter().filter(|search| search.ended == Ended::AllForwarded).count();
-            // Then the median is of such a search.
-            ended * 2 >= searches.len() && ended > 0
-        }
-        _ => false,
-    };
-    if is_limited(cell) {
-        Some("the tester")
-    } else {
-        cell.found(Procedure::Throughput).is_some_and(is_bound).then_some("the largest load of the link")
-    }
-}
-
-/// Returns the sentence about the only router with this traffic and frame size.
-fn alone(cell: &Cell, runs: &Runs) -> String {
-    let more = limit(cell).map_or_else(String::new, |what| format!(" or more: {what} limited it"));
-    format!(
-        "{}: {} forwards {} kfps without loss{more}.",
-        place(&cell.key),
-        cell.key.dut,
-        kilo(runs.median())
-    )
+/// Returns the sentence about the only router with this rate.
+fn alone(place: &str, is_goal: bool, rated: &Rated<'_>) -> String {
+    let more = rated.limit().map_or_else(String::new, |what| format!(" or more: {what} limited it"));
+    // Goals allow loss.
+    let how = if is_goal { "at the lower bound" } else { "without loss" };
+    let (name, fps) = (&rated.cell.key.dut, kilo(rated.runs.median()));
+    format!("{place}: {name} forwards {fps} kfps {how}{more}.")
 }
 
 /// Returns the sentence that compares two routers.
-fn sentence(results: &Results, new: &(&Cell, Runs), base: &(&Cell, Runs)) -> String {
-    let [(a, a_runs), (b, b_runs)] = [new, base];
-    let (place, a_name, b_name) = (place(&a.key), &a.key.dut, &b.key.dut);
+fn sentence(place: &str, new: &Rated<'_>, base: &Rated<'_>) -> String {
+    let [(a_runs, a_name), (b_runs, b_name)] =
+        [(&new.runs, &new.cell.key.dut), (&base.runs, &base.cell.key.dut)];
     let rates = format!("{} and {} kfps", kilo(a_runs.median()), kilo(b_runs.median()));
     let nothing =
         |why: &str| format!("{place}: nothing can be said of {a_name} and {b_name} ({rates}): {why}.");
-    let limits = [limit(a), limit(b)];
+    let limits = [new.limit(), base.limit()];
     if let [Some(what), Some(other)] = limits {
         let what = if what == other { what.to_owned() } else { format!("{what} or {other}") };
         return nothing(&format!("{what} limited both"));
@@ -98,7 +88,7 @@ fn sentence(results: &Results, new: &(&Cell, Runs), base: &(&Cell, Runs)) -> Str
     if base_fps <= 0.0 || a_runs.median() <= 0.0 {
         return nothing("one of them forwards nothing without loss");
     }
-    let resolution = results.profile.resolution.of(base_fps) / base_fps;
+    let resolution = base.resolution.of(base_fps) / base_fps;
     let terms = Terms { wanted: Wanted::High, effect: Effect::Ratio, resolution };
     let bootstrap = Bootstrap::default();
     let needed = fewest_runs(bootstrap.level);
@@ -166,7 +156,7 @@ fn doubts(results: &Results) -> Option<String> {
 mod tests {
     use super::super::fixture;
     use super::super::markdown::markdown;
-    use crate::campaign::{Found, Results};
+    use crate::campaign::{Found, Procedure, Results};
 
     /// Returns results with these throughputs of two routers, of which the tester limited none.
     fn two(linux: &[f64], volley: &[f64]) -> Results {
@@ -201,6 +191,39 @@ mod tests {
         let few = markdown(&two(&[1e6], &[2e6]));
         assert!(few.contains("1 valid repetitions are too few, 6 are needed"), "{few}");
         assert!(markdown(&two(&[0.0; 7], &[2e6; 7])).contains("one of them forwards nothing without loss"));
+    }
+
+    #[test]
+    fn routers_are_compared_by_each_goal() {
+        let mut all = two(&[1e6; 7], &[1e6; 7]);
+        all.campaign.procedures = vec![Procedure::NdrPdr];
+        for (cell, by) in all.cells.iter_mut().zip([1.0, 2.0]) {
+            cell.measurements.retain(|m| matches!(m.found, Found::NdrPdr(_)));
+            let Found::NdrPdr(searches) = &mut cell.measurements[0].found else { panic!() };
+            let one = searches[0].clone();
+            *searches = [1.0, 1.001, 0.999, 1.0, 1.002, 0.998, 1.0]
+                .map(|f| {
+                    let mut one = one.clone();
+                    let mut pdr = one.goals[0].clone();
+                    pdr.goal.name = "PDR".into();
+                    one.goals.push(pdr);
+                    for (goal, fps) in one.goals.iter_mut().zip([1e6 * f * by, 1.5e6 * f]) {
+                        (goal.conditional_fps, goal.ended) = (Some(fps), crate::search::Ended::Found);
+                    }
+                    one
+                })
+                .into();
+        }
+        let text = markdown(&all);
+        let faster = "64 bytes, NDR: volley is 2.00 times as fast as linux (2.00 to 2.00, 95 % confidence; 2000.0 and 1000.0 kfps)";
+        assert!(text.contains(faster), "{text}");
+        assert!(text.contains("64 bytes, PDR: no difference was found between volley and linux"), "{text}");
+        let ratios = text.split("## Comparison of routers").nth(1).unwrap_or_default();
+        assert!(ratios.contains("| NDR ") && ratios.contains("| 7 and 7 "), "{ratios}");
+        // One router alone is described, not compared.
+        all.cells.truncate(1);
+        let text = markdown(&all);
+        assert!(text.contains("64 bytes, PDR: linux forwards 1500.0 kfps at the lower bound."), "{text}");
     }
 
     #[test]

@@ -282,12 +282,16 @@ impl Numbers<'_> {
             Found::Variation(vec![self.at("the throughput", runs)]),
             Found::LossRate(loss),
             Found::BackToBack(back),
-            Found::NdrPdr(MlrResult {
-                asked: Mlr::csit(1.0, 2.0),
-                goals: (0..runs).map(|_| goal(self)).collect(),
-                loads: vec![],
-                tally: Tally::default(),
-            }),
+            Found::NdrPdr(
+                (0..runs)
+                    .map(|_| MlrResult {
+                        asked: Mlr::csit(1.0, 2.0),
+                        goals: vec![goal(self)],
+                        loads: vec![],
+                        tally: Tally::default(),
+                    })
+                    .collect(),
+            ),
             Found::MaximumReceiveRate(self.fixed(runs)),
             Found::Loads((0..5).map(|_| self.at("10 %", runs)).collect()),
             Found::Soak(self.fixed(runs)),

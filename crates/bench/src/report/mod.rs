@@ -16,6 +16,7 @@ mod number;
 mod outage;
 mod plot;
 mod published;
+mod rates;
 mod routes;
 mod sessions;
 mod setup;

@@ -2,10 +2,11 @@
 
 use super::document::{Block, Section, found, heads, result, title};
 use super::figures;
-use super::number::{NONE, interval, kilo, maybe, number, percent, range, runs, summary};
+use super::number::{NONE, interval, kilo, maybe, median, percent, range, runs, summary};
 use super::table::Table;
-use crate::campaign::{Found, Procedure, Results, throughputs};
+use crate::campaign::{Found, Procedure, Results, conditional, throughputs};
 use crate::search::Ended;
+use crate::search::mlr::{Goal, MlrResult};
 use crate::stats::Summary;
 
 /// Returns the sections with throughput, and with non-drop and partial-drop rates.
@@ -77,39 +78,53 @@ fn goals(results: &Results) -> Option<Section> {
     let own = [
         "goal",
         "loss ratio, %#",
-        "lower bound, kfps#",
-        "upper bound, kfps#",
-        "conditional throughput, kfps#",
-        "width, % of the upper#",
+        "conditional throughput, median, kfps#",
+        "min to max, kfps",
+        "95 % confidence interval of the median, kfps",
+        "bounds, kfps",
+        "runs#",
+        "without result#",
         "trials#",
         "invalid#",
         "",
     ];
-    let mut table = Table::new("Bounds of each goal, in each direction", heads(&own));
+    let mut table = Table::new("Goals, in each direction (bounds: medians of the runs)", heads(&own));
     for (cell, m) in found(results, Procedure::NdrPdr) {
-        let Found::NdrPdr(search) = &m.found else { continue };
-        for goal in &search.goals {
-            let width = goal.lower_fps.zip(goal.upper_fps).map(|(low, high)| (high - low) / high * 100.0);
-            let unproved = goal.upper_unproved.then(|| "upper bound rests on invalid trials".to_owned());
-            let ended = Some(remarks([&goal.ended])).filter(|said| !said.is_empty());
-            let said: Vec<String> = unproved.into_iter().chain(ended).collect();
-            let own = [
-                goal.goal.name.clone(),
-                percent(goal.goal.loss_ratio),
-                goal.lower_fps.map_or_else(|| NONE.into(), kilo),
-                goal.upper_fps.map_or_else(|| NONE.into(), kilo),
-                goal.conditional_fps.map_or_else(|| NONE.into(), kilo),
-                width.map_or_else(|| NONE.into(), |w| number(w, 2)),
-                search.tally.trials.to_string(),
-                search.tally.invalid.to_string(),
-                said.join("; "),
-            ];
-            result(&mut table, &cell.key, m.limited_by_tester, own);
+        let Found::NdrPdr(searches) = &m.found else { continue };
+        for goal in searches.first().map_or(&[][..], |first| &first.goals) {
+            result(&mut table, &cell.key, m.limited_by_tester, goal_row(searches, &goal.goal));
         }
     }
-    let text = "The bounds that MLRsearch found for each goal. The conditional throughput is the rate forwarded at the lower bound. One \
-                search serves all goals, which share its trials.";
+    let text = "The conditional throughput is the rate forwarded at the lower bound. The interval is by bootstrap and needs six runs. A \
+                run in which the smallest load failed a goal counts as 0. One search serves all goals, which share its trials.";
     some(title(Procedure::NdrPdr, "MLRsearch, RFC 9971"), text, table)
+}
+
+/// Returns the fields of a goal's row.
+fn goal_row(searches: &[MlrResult], goal: &Goal) -> Vec<String> {
+    let of = || searches.iter().flat_map(|search| &search.goals).filter(|found| found.goal.name == goal.name);
+    let rates = runs(conditional(searches, &goal.name).flatten());
+    let [lower, upper] = [median(of().filter_map(|g| g.lower_fps)), median(of().filter_map(|g| g.upper_fps))];
+    let bound = |fps: Option<f64>| fps.map_or_else(|| NONE.into(), kilo);
+    let count = |f: fn(&crate::search::Tally) -> u32| {
+        searches.iter().map(|s| u64::from(f(&s.tally))).sum::<u64>().to_string()
+    };
+    let unproved = of().any(|g| g.upper_unproved).then(|| "upper bound rests on invalid trials".to_owned());
+    let ended = Some(remarks(of().map(|g| &g.ended))).filter(|said| !said.is_empty());
+    let said: Vec<String> = unproved.into_iter().chain(ended).collect();
+    vec![
+        goal.name.clone(),
+        percent(goal.loss_ratio),
+        rates.as_ref().map_or_else(|| NONE.into(), |runs| kilo(runs.median())),
+        range(rates.as_ref().map(|runs| (runs.minimum(), runs.maximum())), kilo),
+        range(rates.as_ref().and_then(interval), kilo),
+        format!("{} and {}", bound(lower), bound(upper)),
+        searches.len().to_string(),
+        (searches.len() - rates.as_ref().map_or(0, |runs| runs.len())).to_string(),
+        count(|t| t.trials),
+        count(|t| t.invalid),
+        said.join("; "),
+    ]
 }
 
 /// Makes a section with a table; `None` if the table is empty.

@@ -149,7 +149,10 @@ impl Bench<'_> {
         match found {
             Found::Throughput(_) => self.throughput_fps,
             Found::SessionRate(_) => self.session_fps,
-            Found::NdrPdr(result) => result.goals.iter().filter_map(|g| g.lower_fps).reduce(f64::max),
+            Found::NdrPdr(searches) => {
+                let goals = searches.iter().flat_map(|search| &search.goals);
+                goals.filter_map(|goal| goal.lower_fps).reduce(f64::max)
+            }
             Found::MaximumReceiveRate(result) => {
                 result.points.iter().filter_map(|p| p.mean_fps).reduce(f64::max)
             }

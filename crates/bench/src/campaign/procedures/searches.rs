@@ -13,17 +13,28 @@ fn bad(e: BadInput) -> Failure {
 /// The result, and true if one of its bounds relies on invalid trials.
 type Result = std::result::Result<(Found, bool), Failure>;
 
-pub(super) fn throughput(b: &mut Bench<'_>) -> Result {
-    let search = b.profile.throughput(LEAST, b.max_fps());
-    let mut searches = Vec::new();
+/// Calls `search` for each repetition, with its number and a name for progress lines. Returns all results.
+fn repeated<'a, T>(
+    b: &mut Bench<'a>,
+    what: &str,
+    mut search: impl FnMut(&mut Bench<'a>, &str) -> std::result::Result<T, Failure>,
+) -> std::result::Result<Vec<T>, Failure> {
     let last = b.round + b.profile.repetitions - 1;
     let of = last.max(b.campaign.profile().repetitions);
+    let mut all = Vec::new();
     for repetition in b.round..=last {
         b.valid.inner_mut().repetition = repetition;
-        let what = format!("throughput {repetition}/{of}");
-        let result = search.search(&mut b.valid, &mut |p| tell(&what, p, b.say)).map_err(bad)?;
-        searches.push(completed(&result.ended.clone(), result)?);
+        all.push(search(b, &format!("{what} {repetition}/{of}"))?);
     }
+    Ok(all)
+}
+
+pub(super) fn throughput(b: &mut Bench<'_>) -> Result {
+    let search = b.profile.throughput(LEAST, b.max_fps());
+    let searches = repeated(b, "throughput", |b, what| {
+        let result = search.search(&mut b.valid, &mut |p| tell(what, p, b.say)).map_err(bad)?;
+        completed(&result.ended.clone(), result)
+    })?;
     b.throughput_fps = median_throughput(&searches);
     let unproved = searches.iter().any(|s| s.upper_unproved);
     Ok((Found::Throughput(searches), unproved))
@@ -44,12 +55,15 @@ pub(super) fn back_to_back(b: &mut Bench<'_>) -> Result {
 
 pub(super) fn ndr_pdr(b: &mut Bench<'_>) -> Result {
     let search = b.profile.mlr(LEAST, b.max_fps());
-    let result = search.search(&mut b.valid, &mut |p| tell("NDR and PDR", p, b.say)).map_err(bad)?;
-    if let Some(failed) = result.goals.iter().find_map(|g| completed(&g.ended, ()).err()) {
-        return Err(failed);
-    }
-    let unproved = result.goals.iter().any(|g| g.upper_unproved);
-    Ok((Found::NdrPdr(result), unproved))
+    let searches = repeated(b, "NDR and PDR", |b, what| {
+        let result = search.search(&mut b.valid, &mut |p| tell(what, p, b.say)).map_err(bad)?;
+        match result.goals.iter().find_map(|g| completed(&g.ended, ()).err()) {
+            Some(failed) => Err(failed),
+            None => Ok(result),
+        }
+    })?;
+    let unproved = searches.iter().flat_map(|s| &s.goals).any(|g| g.upper_unproved);
+    Ok((Found::NdrPdr(searches), unproved))
 }
 
 pub(super) fn maximum_receive_rate(b: &mut Bench<'_>) -> Result {

@@ -155,3 +155,16 @@ fn connections_are_stored_and_absent_in_older_documents() {
     let before = r#"{"dut":"linux","traffic":"rfc2544","size":64,"bidirectional":false,"routes":0}"#;
     assert_eq!(serde_json::from_str::<Key>(before).unwrap(), Key { sessions: 0, ..key });
 }
+
+/// Before MLRsearch was repeated, its result was one search.
+#[test]
+fn a_single_search_of_older_stores_is_read_as_one_repetition() {
+    let search = serde_json::json!({
+        "asked": crate::search::mlr::Mlr::csit(1e3, 1e6), "goals": [], "loads": [], "tally": crate::search::Tally::default(),
+    });
+    let of = |result: serde_json::Value| {
+        let text = serde_json::json!({ "procedure": "ndr-pdr", "result": result });
+        serde_json::from_value::<Found>(text).unwrap()
+    };
+    assert_eq!(of(search.clone()), of(serde_json::json!([search])));
+}
