@@ -181,7 +181,7 @@ mod tests {
             "duts = [\n  'none',\n  { kind = 'linux', host = 'root@router',\n    driver = 'af-xdp' },\n]\n";
         // The paper's routers run on this machine, so they cannot be behind its ports.
         let paper =
-            "paper okelmann-2019-routes, line 9: router 1 (linux): the testbed \"physical\" needs host";
+            "paper okelmann-2019-routes, line 10: router 1 (linux): the testbed \"physical\" needs host";
         let cases = [
             (BED.to_owned(), paper),
             (format!("{router}{BED}"), "lab.toml, line 4: router 2 (linux): driver is not supported"),
@@ -218,7 +218,7 @@ mod tests {
         on("slavik-2025-one-way", "")?;
         let many = text.replace("workers = 10", "workers = 7000");
         assert!(
-            own(&many)?.contains(", line 12: router 1 (linux-10): workers = 7000 needs 7000 cores"),
+            own(&many)?.contains(", line 13: router 1 (linux-10): workers = 7000 needs 7000 cores"),
             "{}",
             own(&many)?
         );

@@ -102,6 +102,9 @@ pub struct Campaign {
     /// router after the other has all its repetitions.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub interleave: bool,
+    /// True to show published results beside the measured ones.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub published: bool,
     /// Routers to measure on the same testbed.
     pub duts: Vec<dut::Spec>,
     /// Links between the tester and the routers.
@@ -133,6 +136,11 @@ fn yes() -> bool {
 /// True for the default, which is omitted from JSON as in [`is_million`].
 fn is_yes(value: &bool) -> bool {
     *value
+}
+
+/// True for the default, which is omitted from JSON as in [`is_million`].
+fn is_no(value: &bool) -> bool {
+    !*value
 }
 
 fn million() -> u32 {

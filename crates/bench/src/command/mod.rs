@@ -46,6 +46,9 @@ enum Bench {
         /// Also write the report to this file, as one page with plots.
         #[arg(long, value_name = "FILE")]
         html: Option<PathBuf>,
+        /// Show published results beside the measured ones, even if the campaign does not ask for them.
+        #[arg(long)]
+        published: bool,
     },
     /// Compare two results and show which figures are better or worse. Exit code: 1 if a figure is worse beyond the noise, 2 on errors.
     Compare {
@@ -106,7 +109,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Bench::Run(arguments) => {
             return run::run(arguments).map_or_else(|e| failed(&e, 1), ExitCode::from);
         }
-        Bench::Report { results, json, html } => show(results, *json, html.as_deref()),
+        Bench::Report { results, json, html, published } => show(results, *json, html.as_deref(), *published),
         Bench::Compare { base, new, json } => {
             let worse = versus(base, new, *json);
             return worse.map_or_else(|e| failed(&e, 2), |worse| ExitCode::from(u8::from(worse)));
@@ -152,8 +155,9 @@ fn page(results: &Results) -> Result<String, Failure> {
     report::html(results).map_err(|e| Failure(format!("the page: {e}")))
 }
 
-fn show(operand: &Path, as_json: bool, html: Option<&Path>) -> Result<(), Failure> {
-    let results = store::load(operand)?;
+fn show(operand: &Path, as_json: bool, html: Option<&Path>, published: bool) -> Result<(), Failure> {
+    let mut results = store::load(operand)?;
+    results.campaign.published |= published && !as_json;
     let page = html.map(|path| Output::new(path, &[operand])?.write(&page(&results)?));
     print(&if as_json { json(&results)? } else { report::markdown(&results) })?;
     page.unwrap_or(Ok(()))

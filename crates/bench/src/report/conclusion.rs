@@ -54,7 +54,7 @@ pub fn section(results: &Results) -> Option<Section> {
     }
     let mut blocks = vec![Block::List(lines)];
     blocks.extend(doubts(results).map(Block::Text));
-    Some(Section { head: "Conclusion".into(), blocks })
+    Some(Section::new("Conclusion", blocks))
 }
 
 /// Returns the traffic, frame size and goal in words, such as "rfc2544, 64 bytes, NDR".

@@ -55,6 +55,11 @@ fn is_doubtful(at: &DelaysAt) -> bool {
     !at.runs.is_empty() && at.runs.iter().all(|run| !run.invalid().is_empty())
 }
 
+/// True if the tester may have set the limit at a load of a procedure, or no run is valid.
+pub fn is_limited(cell: &Cell, at: &DelaysAt, procedure: Procedure) -> bool {
+    cell.found(procedure).is_some_and(|m| m.is_limited_at(at)) || is_doubtful(at)
+}
+
 /// Returns the median over the counted runs at a load of a figure, in the figure's unit.
 pub fn over_runs(at: &DelaysAt, figure: fn(&Delays) -> f64) -> Option<f64> {
     median(counted(at).filter_map(|run| run.delays.as_ref()).map(figure))
@@ -104,7 +109,7 @@ fn table(results: &Results, procedure: Procedure, source: &str) -> Option<Sectio
             .into_iter()
             .chain(delays)
             .chain(counts(&at.runs));
-        let limited = cell.found(procedure).is_some_and(|m| m.is_limited_at(at)) || is_doubtful(at);
+        let limited = is_limited(cell, at, procedure);
         result(&mut table, &cell.key, limited, own);
     }
     let text = "Each figure is the median over the valid runs; if none is valid, over all runs, and the result is marked. The delay of a \
@@ -150,7 +155,7 @@ fn each_way(results: &Results, procedure: Procedure) -> Option<Block> {
             };
             let own = [at.name.clone(), super::number::kilo(at.load_fps), (*name).to_owned(), percent(lost)];
             let delays = figures.map(|f| of_way(at, way, f).map_or_else(|| NONE.into(), micro));
-            let limited = cell.found(procedure).is_some_and(|m| m.is_limited_at(at)) || is_doubtful(at);
+            let limited = is_limited(cell, at, procedure);
             result(&mut table, &cell.key, limited, own.into_iter().chain(delays));
             is_empty = false;
         }

@@ -16,6 +16,8 @@ pub struct Section {
     pub head: String,
     /// The contents, in order.
     pub blocks: Vec<Block>,
+    /// True if a page shows the contents only to readers who open the section.
+    pub folded: bool,
 }
 
 /// A piece of a section.
@@ -32,9 +34,14 @@ pub enum Block {
 }
 
 impl Section {
+    /// Makes a section with these contents.
+    pub fn new(head: impl Into<String>, blocks: Vec<Block>) -> Section {
+        Section { head: head.into(), blocks, folded: false }
+    }
+
     /// Makes a section with a paragraph and a table.
     pub fn table(head: impl Into<String>, text: impl Into<String>, table: Table) -> Section {
-        Section { head: head.into(), blocks: vec![Block::Text(text.into()), Block::Table(table)] }
+        Section::new(head, vec![Block::Text(text.into()), Block::Table(table)])
     }
 
     /// Appends plots.
@@ -57,7 +64,9 @@ pub fn sections(results: &Results) -> Vec<Section> {
     all.extend(sessions::sections(results));
     all.extend(usage::sections(results));
     all.extend(models::sections(results));
-    all.extend(published::sections(results));
+    if results.campaign.published {
+        all.extend(published::sections(results));
+    }
     all.extend(setup::notes(results));
     all.retain(|section| !section.blocks.is_empty());
     if results.campaign.testbed.kind != Kind::Physical {

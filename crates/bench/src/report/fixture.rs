@@ -317,6 +317,7 @@ pub fn results(numbers: &[f64], routers: &[&str], runs: usize, name: &str) -> Re
     let text = "name = 'x'\nduts = ['linux']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n";
     let mut campaign = Campaign::parse(text).unwrap();
     campaign.name = name.into();
+    campaign.published = true;
     let mut cells = Vec::new();
     for (dut, size) in routers.iter().flat_map(|dut| [64, 1518].map(|size| (dut, size))) {
         let key = Key {

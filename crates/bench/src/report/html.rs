@@ -47,7 +47,11 @@ fn section((at, section): (usize, &Section)) -> Result<Markup, CannotDraw> {
     Ok(html! {
         section {
             h2 id={ "s" (at) } { (section.head) }
-            @for part in &parts { (part) }
+            @if section.folded {
+                details { summary { "Show" } @for part in &parts { (part) } }
+            } @else {
+                @for part in &parts { (part) }
+            }
         }
     })
 }
@@ -66,7 +70,7 @@ fn block(block: &Block) -> Result<Markup, CannotDraw> {
             html! {
                 figure {
                     div role="img" aria-label=(plot.alternative()) { (PreEscaped(drawn)) }
-                    figcaption { (plot.title) }
+                    figcaption { (plot.caption()) }
                 }
             }
         }

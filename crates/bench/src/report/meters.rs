@@ -14,7 +14,8 @@ use crate::energy::{self, Kind, Reading};
 pub struct Metering<'a> {
     /// The cell: router, traffic and frame size.
     pub cell: &'a Cell,
-    procedure: Procedure,
+    /// The procedure that measured it.
+    pub procedure: Procedure,
     /// The load.
     pub at: &'a DelaysAt,
     /// The meter's name.

@@ -1,5 +1,8 @@
 //! Plots as data.
 
+/// Mark of results that the tester may have limited.
+pub const LIMITED: &str = "†";
+
 /// A plot of some series over a common x axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {
@@ -29,6 +32,8 @@ pub struct Series {
     pub name: String,
     /// How the series is drawn.
     pub kind: Kind,
+    /// Colour: the same number for all series of a router, in all plots of a report.
+    pub colour: usize,
     /// The points, in the order in which they are joined.
     pub points: Vec<Dot>,
 }
@@ -53,6 +58,8 @@ pub struct Dot {
     pub y: f64,
     /// The minimum and maximum of the runs, if there are several.
     pub range: Option<(f64, f64)>,
+    /// True if the tester may have set the limit: the point is marked.
+    pub limited: bool,
 }
 
 impl Axis {
@@ -82,8 +89,29 @@ impl Axis {
 impl Dot {
     /// Makes a point without a range.
     pub fn new(x: f64, y: f64) -> Dot {
-        Dot { x, y, range: None }
+        Dot { x, y, range: None, limited: false }
     }
+
+    /// Returns the point with the mark of the tester's limit, if `limited`.
+    pub fn marked(self, limited: bool) -> Dot {
+        Dot { limited, ..self }
+    }
+}
+
+impl Series {
+    /// Returns the text of the legend. † marks a series with points that the tester may have limited.
+    pub fn label(&self) -> String {
+        match self.points.iter().any(|dot| dot.limited) && !self.name.contains(LIMITED) {
+            true => format!("{} {LIMITED}", self.name),
+            false => self.name.clone(),
+        }
+    }
+}
+
+/// Returns the number of each series among those of the same colour, from 0 on: they differ in dashes and markers.
+pub fn variants(all: &[Series]) -> Vec<usize> {
+    let same = |at: usize| all[..at].iter().filter(|other| other.colour == all[at].colour).count();
+    (0..all.len()).map(same).collect()
 }
 
 impl Plot {
@@ -105,9 +133,16 @@ impl Plot {
         (!series.is_empty()).then(|| Plot { title: title.into(), x, y, series })
     }
 
+    /// Returns the caption: the title, and what the mark means if the plot has any.
+    pub fn caption(&self) -> String {
+        let limited = self.series.iter().flat_map(|s| &s.points).any(|dot| dot.limited);
+        let note = if limited { "; †: limited by the tester, the router may do more" } else { "" };
+        format!("{}{note}", self.title)
+    }
+
     /// Returns the text for people who cannot see the plot (`aria-label`).
     pub fn alternative(&self) -> String {
-        let names: Vec<&str> = self.series.iter().map(|s| s.name.as_str()).collect();
+        let names: Vec<String> = self.series.iter().map(Series::label).collect();
         let Plot { title, x, y, .. } = self;
         let numbers = match self.series.iter().any(|s| s.kind == Kind::Curve) {
             true => "Its percentiles are in the table of this section, which also counts lost frames.",
@@ -120,6 +155,30 @@ impl Plot {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limited_points_are_marked_in_legend_and_caption() {
+        let series = |name: &str, limited| Series {
+            name: name.into(),
+            kind: Kind::Measured,
+            colour: 0,
+            points: vec![Dot::new(1.0, 1.0), Dot::new(2.0, 2.0).marked(limited)],
+        };
+        let plot = |limited| {
+            let all = [series("linux", limited), series("volley", false)];
+            Plot::new("Loss", Axis::linear("kfps"), Axis::linear("%"), all).expect("a plot")
+        };
+        assert_eq!(plot(true).series.iter().map(Series::label).collect::<Vec<_>>(), ["linux †", "volley"]);
+        assert_eq!(plot(true).caption(), "Loss; †: limited by the tester, the router may do more");
+        assert_eq!(plot(false).caption(), "Loss");
+        assert_eq!(series("one †, two", true).label(), "one †, two");
+    }
+
+    #[test]
+    fn series_of_a_colour_differ_in_their_variant() {
+        let of = |colour| Series { name: String::new(), kind: Kind::Curve, colour, points: Vec::new() };
+        assert_eq!(variants(&[of(3), of(3), of(1), of(3), of(1)]), [0, 1, 0, 2, 1]);
+    }
 
     #[test]
     fn an_axis_is_logarithmic_for_a_large_range() {

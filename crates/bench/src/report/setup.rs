@@ -35,7 +35,8 @@ pub fn sections(results: &Results) -> Vec<Section> {
         let [median, worst] = [delays.map(|d| d.typical_ns), delays.map(|d| d.worst_case_ns as f64)].map(us);
         ceilings.row(keyed(&cell.key, [kilo(cell.tester_fps), median, worst, kilo(cell.link_fps)]));
     }
-    let section = |head: &str, blocks| Section { head: head.into(), blocks };
+    // The conclusion is above them, and the results are below.
+    let section = |head: &str, blocks| Section { folded: true, ..Section::new(head, blocks) };
     vec![
         section("Conditions", list(&[&results.conditions[..], &results.caveats].concat())),
         section("Routers", table(routers)),
@@ -139,12 +140,12 @@ pub fn notes(results: &Results) -> Vec<Section> {
         of_absences.insert(0, Block::Text(why.into()));
     }
     vec![
-        Section { head: "Duplicates, damage and disorder".into(), blocks: of_disorder },
-        Section { head: "The tester's own delays".into(), blocks: of_absences },
-        Section { head: "How the routers were set up".into(), blocks: configurations(results) },
-        Section { head: "What the routers counted".into(), blocks: table(counters) },
-        Section { head: "Invalid trials".into(), blocks: of_invalid },
-        Section { head: "What could not be measured".into(), blocks: list(&results.failures) },
+        Section::new("Duplicates, damage and disorder", of_disorder),
+        Section::new("The tester's own delays", of_absences),
+        Section::new("How the routers were set up", configurations(results)),
+        Section::new("What the routers counted", table(counters)),
+        Section::new("Invalid trials", of_invalid),
+        Section::new("What could not be measured", list(&results.failures)),
     ]
 }
 

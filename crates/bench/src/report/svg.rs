@@ -7,7 +7,7 @@ use plotters::element::{ComposedElement, DashedPathElement};
 use plotters::prelude::*;
 use plotters::style::ShapeStyle;
 
-use super::plot::{Axis, Kind, Plot, Series};
+use super::plot::{Axis, Kind, LIMITED, Plot, Series, variants};
 
 /// Colors that color-blind people can distinguish (Okabe and Ito, Color Universal Design, 2008), without the yellow one, which is hardly
 /// visible on white. Markers and dashes differ, too.
@@ -22,6 +22,8 @@ const COLOURS: [RGBColor; 7] = [
 ];
 /// Dash and gap of each line style, in pixels.
 const DASHES: [(i32, i32); 4] = [(1, 0), (8, 4), (2, 3), (14, 5)];
+/// Distance of the mark † from its point, in pixels.
+const ASIDE: (i32, i32) = (7, -15);
 /// Width in pixels. Two plots fit side by side on a page.
 const WIDTH: u32 = 640;
 /// Height without the legend, in pixels.
@@ -101,15 +103,21 @@ where
             .axis_desc_style(("sans-serif", 14))
             .draw()
             .map_err(|e| failed(&e))?;
-        for (at, series) in plot.series.iter().enumerate() {
+        let styles: Vec<Style> = plot
+            .series
+            .iter()
+            .zip(variants(&plot.series))
+            .map(|(s, variant)| Style::of(s, variant))
+            .collect();
+        for (style, series) in styles.iter().zip(&plot.series) {
             let points: Vec<(f64, f64)> = series.points.iter().map(|d| (d.x, d.y)).collect();
             if series.kind != Kind::Published {
-                let (dash, gap) = DASHES[at % DASHES.len()];
-                let style = line(at);
-                let drawn = match gap {
-                    0 => chart.draw_series(LineSeries::new(points.iter().copied(), style)).map(|_| ()),
-                    _ => chart
-                        .draw_series(DashedLineSeries::new(points.iter().copied(), dash, gap, style))
+                let drawn = match style.dash {
+                    (_, 0) => {
+                        chart.draw_series(LineSeries::new(points.iter().copied(), style.line())).map(|_| ())
+                    }
+                    (dash, gap) => chart
+                        .draw_series(DashedLineSeries::new(points.iter().copied(), dash, gap, style.line()))
                         .map(|_| ()),
                 };
                 drawn.map_err(|e| failed(&e))?;
@@ -117,30 +125,34 @@ where
             let bars = series.points.iter().filter_map(|d| Some((d, d.range?)));
             chart
                 .draw_series(
-                    bars.map(|(d, (low, high))| ErrorBar::new_vertical(d.x, low, d.y, high, line(at), 8)),
+                    bars.map(|(d, (low, high))| ErrorBar::new_vertical(d.x, low, d.y, high, style.line(), 8)),
                 )
                 .map_err(|e| failed(&e))?;
             if series.kind != Kind::Curve {
-                let marks = points.iter().map(|p| marker(*p, at, series));
+                let marks = points.iter().map(|p| style.marker(*p));
                 chart.draw_series(marks).map_err(|e| failed(&e))?;
             }
+            // A curve has very many points.
+            let limited = series.points.iter().filter(|d| d.limited && series.kind != Kind::Curve);
+            let signs = limited.map(|d| {
+                EmptyElement::at((d.x, d.y)) + Text::new(LIMITED, ASIDE, ("sans-serif", 15).into_font())
+            });
+            chart.draw_series(signs).map_err(|e| failed(&e))?;
         }
-        for (at, series) in plot.series.iter().enumerate() {
+        for (at, (style, series)) in styles.iter().zip(&plot.series).enumerate() {
             let height = (LEGEND * at as u32 + LEGEND / 2) as i32;
             if series.kind != Kind::Published {
-                let (dash, gap) = DASHES[at % DASHES.len()];
                 let ends = [(20, height), (60, height)];
-                let sample = DashedPathElement::new(ends, dash.max(1), gap, line(at));
-                match gap {
-                    0 => below.draw(&PathElement::new(ends, line(at))),
-                    _ => below.draw(&sample),
+                match style.dash {
+                    (_, 0) => below.draw(&PathElement::new(ends, style.line())),
+                    (dash, gap) => below.draw(&DashedPathElement::new(ends, dash, gap, style.line())),
                 }
                 .map_err(|e| failed(&e))?;
             }
             if series.kind != Kind::Curve {
-                below.draw(&marker((40, height), at, series)).map_err(|e| failed(&e))?;
+                below.draw(&style.marker((40, height))).map_err(|e| failed(&e))?;
             }
-            let text = Text::new(cut(&series.name), (70, height - 7), ("sans-serif", 13));
+            let text = Text::new(cut(&series.label()), (70, height - 7), ("sans-serif", 13));
             below.draw(&text).map_err(|e| failed(&e))?;
         }
         root.present().map_err(|e| failed(&e))?;
@@ -157,12 +169,36 @@ fn cut(name: &str) -> String {
     }
 }
 
-fn color(at: usize) -> RGBColor {
-    COLOURS[at % COLOURS.len()]
+/// How a series is drawn. Series of a router have its colour, and differ in dashes and markers.
+struct Style {
+    colour: RGBColor,
+    /// Dash and gap, in pixels.
+    dash: (i32, i32),
+    outline: &'static [(i32, i32)],
+    /// Color inside the markers: those of published results are hollow.
+    inside: RGBColor,
 }
 
-fn line(at: usize) -> ShapeStyle {
-    color(at).stroke_width(2)
+impl Style {
+    fn of(series: &Series, variant: usize) -> Style {
+        let colour = COLOURS[series.colour % COLOURS.len()];
+        // Markers differ between routers, too: not everybody sees colors, and not every printer has them.
+        let outline = MARKERS[(series.colour + variant) % MARKERS.len()];
+        let inside = if series.kind == Kind::Published { WHITE } else { colour };
+        Style { colour, dash: DASHES[variant % DASHES.len()], outline, inside }
+    }
+
+    fn line(&self) -> ShapeStyle {
+        self.colour.stroke_width(2)
+    }
+
+    /// Makes a marker.
+    fn marker<P, DB: DrawingBackend>(&self, point: P) -> Marker<P, DB> {
+        let outline = self.outline.to_vec();
+        EmptyElement::at(point)
+            + Polygon::new(outline.clone(), self.inside.filled())
+            + PathElement::new(outline, self.line())
+    }
 }
 
 /// The outlines of markers, in pixels from their points: square, triangle, diamond, cross.
@@ -188,15 +224,6 @@ const MARKERS: [&[(i32, i32)]; 4] = [
 ];
 
 type Marker<P, DB> = ComposedElement<P, DB, Polygon<(i32, i32)>, PathElement<(i32, i32)>>;
-
-/// Makes a marker. Its shape depends on `at`, the index of the series. Markers of published results are hollow.
-fn marker<P, DB: DrawingBackend>(point: P, at: usize, series: &Series) -> Marker<P, DB> {
-    let outline = MARKERS[at % MARKERS.len()].to_vec();
-    let inside = if series.kind == Kind::Published { WHITE } else { color(at) };
-    EmptyElement::at(point)
-        + Polygon::new(outline.clone(), inside.filled())
-        + PathElement::new(outline, line(at))
-}
 
 /// Formats a number for the labels of an axis.
 fn tick(value: f64) -> String {

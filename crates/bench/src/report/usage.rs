@@ -1,13 +1,15 @@
 //! Cost of forwarding: processor time, and energy as a separate figure.
 
 use super::delays::loads;
-use super::document::{Section, heads, keyed};
+use super::document::{Section, heads, keyed, router};
 use super::figures;
 use super::meters;
 use super::number::{kilo, maybe, median};
 use super::table::Table;
 use super::throughput::some;
-use crate::campaign::{DelayRun, DelaysAt, Procedure, Results};
+use crate::campaign::{Cell, DelayRun, DelaysAt, Procedure, Results};
+use crate::dut::{Kind, Spec};
+use crate::idle::BUSY;
 
 /// Returns the sections with processor time and meter readings.
 pub fn sections(results: &Results) -> Vec<Section> {
@@ -16,6 +18,13 @@ pub fn sections(results: &Results) -> Vec<Section> {
 
 /// Procedures whose results include processor time and meter readings.
 pub const PROCEDURES: [Procedure; 3] = [Procedure::Latency, Procedure::Variation, Procedure::Loads];
+
+/// True if the router is charged for all work of its cores, and the machine was not idle: other programs may have used these cores.
+pub fn is_shared(results: &Results, cell: &Cell) -> bool {
+    let is_charged = |spec: &Spec| matches!(spec.kind, Kind::Linux | Kind::Command);
+    router(results, &cell.key.dut).is_some_and(is_charged)
+        && results.conditions.iter().any(|condition| condition.starts_with(BUSY))
+}
 
 /// Returns the frames received per second of the router's processor time, as the median of the runs. `None` if the processor time is
 /// unknown.
@@ -44,13 +53,14 @@ fn processors(results: &Results) -> Option<Section> {
             if busy.is_none() && own.is_none() {
                 continue;
             }
+            let efficiency = frames_per_second_of_processor(at).filter(|_| !is_shared(results, cell));
             let own = [
                 procedure.name().to_owned(),
                 at.name.clone(),
                 kilo(at.load_fps),
                 maybe(busy, 2),
                 maybe(own, 2),
-                maybe(frames_per_second_of_processor(at).map(|n| n / 1e3), 1),
+                maybe(efficiency.map(|n| n / 1e3), 1),
                 at.runs.len().to_string(),
             ];
             table.row(keyed(&cell.key, own));
@@ -58,6 +68,7 @@ fn processors(results: &Results) -> Option<Section> {
     }
     let text = "Processor time, not energy. Medians of the runs, each from before its first frame until its last one has arrived. The \
                 whole machine includes the tester. The table of routers lists the source of the router's time. A router that polls is \
-                busy with and without packets.";
+                busy with and without packets. A router that is charged for all work of its cores has no efficiency on a machine that was \
+                not idle: other programs may have used these cores.";
     some("Processor time".into(), text, table).map(|s| s.with(figures::efficiency(results)))
 }

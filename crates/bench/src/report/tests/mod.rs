@@ -1,5 +1,7 @@
 //! Tests of reports, with all kinds of results, including senseless ones.
 
+mod plots;
+
 use html5ever::ParseOpts;
 use html5ever::tendril::TendrilSink as _;
 use markup5ever_rcdom::{Handle, NodeData, RcDom};
