@@ -161,7 +161,8 @@ fn every_procedure_ends_with_a_result() {
         [found(cell, "maximum-receive-rate"), found(cell, "soak")].map(|f| &f["points"][0]["outcomes"]);
     points.iter().flat_map(|o| list(o, "outcomes")).for_each(conserved);
     assert_eq!(points.map(|o| list(o, "outcomes").len()), [1, 2]);
-    assert_eq!(list(&found(cell, "ndr-pdr")["goals"], "goals")[0]["goal"]["name"], "NDR");
+    let searches = list(found(cell, "ndr-pdr"), "searches");
+    assert_eq!(searches[0]["goals"][0]["goal"]["name"], "NDR");
     assert!(!list(&found(cell, "loss-rate")["points"], "points").is_empty());
     if list(&results["failures"], "failures").is_empty() {
         let recovery = &list(found(cell, "recovery"), "recovery")[0];

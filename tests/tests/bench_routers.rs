@@ -128,17 +128,38 @@ fn tester_measures_programs_with_shared_memory() {
 fn tester_configures_vpp_with_files_that_volley_accepts() {
     let Some(lab) = Lab::new() else { return };
     let volley = binary().display();
-    // VPP's main thread forwards. Volley has a worker on that core instead.
+    // VPP's main thread forwards. Volley has a worker on that core instead, and its checksums are always right.
     let worker = "sed -i 's/main-core \\([0-9]*\\) }/corelist-workers \\1 }/' \"$2\"";
-    program(lab.dir(), "vpp", &format!("{worker}\nexec {volley} run \"$@\""));
-    program(lab.dir(), "vppctl", &format!("exec {volley} ctl $*"));
-    let results = run(&lab, HEAD, "'vpp'", "");
-    forwarded(&results, &["vpp"]);
-    let lines = facts(&results, "vpp")["configuration"].to_string();
-    assert!(
-        lines.contains("dpdk_plugin.so { disable }") && lines.contains("create host-interface"),
-        "{lines}"
-    );
+    let commands = "sed -i 's/ cksum-gso-disable//' \"$(dirname \"$2\")/vpp.cli\"";
+    program(lab.dir(), "vpp", &format!("{worker}\n{commands}\nexec {volley} run \"$@\""));
+    let variants = "printf '  node function variants:\\n    Name  Priority  Active  Description\\n    skx  100  yes  Intel Skylake\\n'";
+    let node = format!("case \"$*\" in *'show node ip4-lookup'*) {variants}; exit ;; esac");
+    program(lab.dir(), "vppctl", &format!("{node}\nexec {volley} ctl $*"));
+    let beds = [("", "hw-addr"), ("kind = 'memif'", "no-zero-copy")];
+    let path = lab.dir().join("bin/vpp").display().to_string();
+    let duts = ["'vpp'".to_owned(), format!("{{ kind = 'vpp', program = '{path}' }}")];
+    for (dut, (bed, own)) in duts.iter().flat_map(|dut| beds.map(|bed| (dut, bed))) {
+        let results = run(&lab, HEAD, dut, bed);
+        forwarded(&results, &["vpp"]);
+        let facts = facts(&results, "vpp");
+        let lines = facts["configuration"].to_string();
+        for line in ["dpdk_plugin.so { disable }", "set interface mtu packet 1500", own] {
+            assert!(lines.contains(line), "{line}: {lines}");
+        }
+        let version = facts["version"].as_str().expect("a version");
+        assert!(
+            version.contains("variant skx (Intel Skylake)") && version.contains("huge pages"),
+            "{version}"
+        );
+    }
+}
+
+#[test]
+fn a_missing_program_is_one_failure() {
+    let Some(lab) = Lab::new() else { return };
+    let results = run(&lab, HEAD, "{ kind = 'vpp', program = '/none/vpp' }, 'linux'", "");
+    let why = "vpp: program /none/vpp not found: change the key program";
+    assert_eq!(results["failures"], serde_json::json!([why]));
 }
 
 #[test]

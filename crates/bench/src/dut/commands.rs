@@ -6,14 +6,34 @@ use crate::testbed::lab::{program, said_by};
 use crate::testbed::{Bed, Kind, Link};
 use crate::trial::Failure;
 
+/// A router that understands these commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Router {
+    /// Volley.
+    Volley,
+    /// FD.io VPP, whose defaults do not fit the tester's links.
+    Vpp,
+}
+
+/// Maximum packet length in bytes on the links: that of Ethernet.
+const MTU: u32 = 1500;
+
 /// Returns the commands that set a router up to forward between the links.
-pub fn forward(links: &[Link; 2], driver: Driver) -> Vec<String> {
+///
+/// VPP needs more than Volley: without `hw-addr` it invents an Ethernet address for a Linux interface and drops all frames, without
+/// `cksum-gso-disable` it leaves checksums to an interface that does not compute them, a packet above the link's MTU stalls its ring, and by
+/// default it lends its memory to a memif peer, which the tester refuses.
+pub fn forward(links: &[Link; 2], driver: Driver, of: Router) -> Vec<String> {
     let mut all = Vec::new();
     for (n, link) in (1..).zip(links) {
         let Link { router, router_mac, .. } = link;
         let name = match driver {
             Driver::AfPacket => {
-                all.push(format!("create host-interface name {router}"));
+                let more = match of {
+                    Router::Volley => String::new(),
+                    Router::Vpp => format!(" hw-addr {router_mac} cksum-gso-disable"),
+                };
+                all.push(format!("create host-interface name {router}{more}"));
                 format!("host-{router}")
             }
             Driver::AfXdp => {
@@ -22,10 +42,16 @@ pub fn forward(links: &[Link; 2], driver: Driver) -> Vec<String> {
             }
             Driver::Memif => {
                 all.push(format!("create memif socket id {n} filename {router}"));
-                all.push(format!("create interface memif id 0 socket-id {n} slave hw-addr {router_mac}"));
+                let more = if of == Router::Vpp { " no-zero-copy" } else { "" };
+                all.push(format!(
+                    "create interface memif id 0 socket-id {n} slave hw-addr {router_mac}{more}"
+                ));
                 format!("memif{n}/0")
             }
         };
+        if of == Router::Vpp {
+            all.push(format!("set interface mtu packet {MTU} {name}"));
+        }
         all.push(format!("set interface state {name} up"));
         for (own, behind, host) in link.families() {
             all.push(format!("set interface ip address {name} {own}"));
@@ -86,7 +112,7 @@ mod tests {
     #[test]
     fn commands_use_the_names_of_each_driver() {
         let links = crate::testbed::links();
-        let first = |driver| forward(&links, driver)[..3].join("\n");
+        let first = |driver| forward(&links, driver, Router::Volley)[..3].join("\n");
         assert_eq!(
             first(Driver::AfPacket),
             "create host-interface name d0\nset interface state host-d0 up\nset interface ip address host-d0 198.18.0.1/24"
@@ -100,10 +126,27 @@ mod tests {
             "create memif socket id 1 filename d0\ncreate interface memif id 0 socket-id 1 slave hw-addr 02:44:00:00:00:00\n\
              set interface state memif1/0 up"
         );
-        let all = forward(&links, Driver::Memif);
+        let all = forward(&links, Driver::Memif, Router::Volley);
         assert_eq!(
             all.last().map(String::as_str),
             Some("ip route add 2001:2:0:8000::/49 via 2001:2:0:8000::2 memif2/0")
+        );
+    }
+
+    #[test]
+    fn vpp_gets_what_its_defaults_lack() {
+        let links = crate::testbed::links();
+        let first = |driver, n| forward(&links, driver, Router::Vpp)[..n].join("\n");
+        assert_eq!(
+            first(Driver::AfPacket, 3),
+            "create host-interface name d0 hw-addr 02:44:00:00:00:00 cksum-gso-disable\nset interface mtu packet 1500 host-d0\n\
+             set interface state host-d0 up"
+        );
+        assert_eq!(
+            first(Driver::Memif, 4),
+            "create memif socket id 1 filename d0\n\
+             create interface memif id 0 socket-id 1 slave hw-addr 02:44:00:00:00:00 no-zero-copy\n\
+             set interface mtu packet 1500 memif1/0\nset interface state memif1/0 up"
         );
     }
 }

@@ -1,6 +1,7 @@
 //! Description of a router in a campaign.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
@@ -42,6 +43,9 @@ pub struct Table {
     /// `volley`: driver for the links.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<Driver>,
+    /// `vpp`: path of its program, with `vppctl` in the same directory; the installed programs by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<PathBuf>,
     /// `command`: starts the router.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
@@ -125,7 +129,7 @@ impl Kind {
     pub const ALL: [(Kind, &'static str); 6] = [
         (Kind::Linux, "the Linux kernel's forwarding; on another machine with host = \"user@machine\""),
         (Kind::Volley, "Volley, from the tester's directory or as installed"),
-        (Kind::Vpp, "FD.io VPP, if it is installed"),
+        (Kind::Vpp, "FD.io VPP, as installed, or with program = \"/path/of/vpp\""),
         (Kind::Testpmd, "DPDK's testpmd, which forwards without routing (memif)"),
         (Kind::Command, "any router that shell commands start"),
         (Kind::None, "a cable in place of a router"),
@@ -148,7 +152,7 @@ impl Kind {
         match self {
             Kind::Linux => &["workers", "clock-mhz", "mode", "nat", "host"],
             Kind::Volley => &["workers", "clock-mhz", "driver"],
-            Kind::Vpp => &["workers", "clock-mhz"],
+            Kind::Vpp => &["workers", "clock-mhz", "program"],
             Kind::Testpmd => &["workers", "clock-mhz", "mode"],
             Kind::Command => &[
                 "workers",
@@ -202,6 +206,7 @@ impl From<Kind> for Spec {
             nat: None,
             host: None,
             driver: None,
+            program: None,
             start: None,
             ready: None,
             configure: None,
@@ -312,6 +317,10 @@ impl Spec {
         let why = match (kind, self.mode, self.driver) {
             _ if self.workers == Some(0) => "workers: must be at least 1",
             _ if self.name.as_deref() == Some("") => "name: must not be empty",
+            // The router's programs start in another directory.
+            _ if self.program.as_ref().is_some_and(|path| !path.is_absolute()) => {
+                "program: must be an absolute path"
+            }
             _ if self.clock_mhz.is_some() && physical => {
                 "clock-mhz is only supported for routers on this machine, not on the testbed \"physical\""
             }
@@ -363,6 +372,7 @@ impl Spec {
             ("nat", self.nat.is_some()),
             ("host", self.host.is_some()),
             ("driver", self.driver.is_some()),
+            ("program", self.program.is_some()),
             ("start", self.start.is_some()),
             ("ready", self.ready.is_some()),
             ("configure", self.configure.is_some()),
@@ -372,6 +382,7 @@ impl Spec {
             ("counters", self.counters.is_some()),
             ("forget", self.forget.is_some()),
             ("bridge", self.bridge.is_some()),
+            ("hops", self.hops.is_some()),
         ]
         .into_iter()
         .filter_map(|(key, set)| set.then_some(key))

@@ -47,7 +47,8 @@ fn valid_routers_are_accepted() {
         "duts = [{kind = 'testpmd', mode = 'macswap'}]\n[testbed]\nkind = 'memif'".into(),
         format!("duts = [{{kind = 'linux', host = 'root@router'}}, 'none']\n{physical}"),
         format!("duts = [{{kind = 'linux', host = 'root@router', workers = 4, mode = 'tuned'}}]\n{physical}"),
-        "duts = [{kind = 'command', configure = 'true'}]".into(),
+        "duts = [{kind = 'command', configure = 'true', hops = 2}]".into(),
+        "duts = [{kind = 'vpp', program = '/opt/vpp/bin/vpp'}]".into(),
         "duts = [{kind = 'linux', clock-mhz = 1200}, {kind = 'linux', name = 'fast', clock-mhz = 3200}]".into(),
     ] {
         assert_eq!(said(&good), "nothing", "{good}");
@@ -118,6 +119,12 @@ fn faults_name_router_key_and_valid_values() {
         ),
         ("duts = [{kind = 'volley', restart = 'x'}]".into(), "restart is not supported by the kind volley"),
         ("duts = ['command']".into(), "start or configure is needed"),
+        ("duts = [{kind = 'linux', hops = 2}]".into(), "hops is not supported by the kind linux"),
+        (
+            "duts = [{kind = 'vpp', program = 'vpp'}]".into(),
+            "router 1 (vpp): program: must be an absolute path",
+        ),
+        ("duts = [{kind = 'volley', program = '/x'}]".into(), "program is not supported by the kind volley"),
         ("duts = [{kind = 'command', configure = 'x', ready = 'y'}]".into(), "ready needs start"),
         ("duts = ['linux']\n[testbed]\ngbit = 1".into(), "testbed: gbit requires kind"),
     ];

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
 
+use super::commands::Router;
 use super::process::{self, Running};
 use super::runtime::{self, RUNTIME};
 use super::spec::Driver;
@@ -63,7 +64,7 @@ impl Volley {
 
     fn start_with(driver: Driver, spec: &Spec, bed: &Bed, on: &[usize]) -> Result<Volley, Failure> {
         let program = router();
-        let lines = commands::forward(&bed.links, driver);
+        let lines = commands::forward(&bed.links, driver, Router::Volley);
         let file = commands::write(bed, "volley.cli", &format!("{}\n", lines.join("\n")))?;
         let socket = bed.directory().join("volley.sock").display().to_string();
         let startup = format!(

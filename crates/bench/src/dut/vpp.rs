@@ -1,5 +1,8 @@
 //! FD.io VPP, set up as in the papers: cores in `startup.conf`, everything else by commands at its start.
 
+use std::path::{Path, PathBuf};
+
+use super::commands::Router;
 use super::process::{self, Running};
 use super::runtime::{self, RUNTIME};
 use super::{Dut, Facts, Networks, Spec, commands, cores};
@@ -7,10 +10,44 @@ use crate::testbed::Bed;
 use crate::testbed::lab::{program, said_in_time};
 use crate::trial::Failure;
 
+/// Node whose variant is reported: VPP has its nodes compiled for several processors, and chooses one at its start.
+const NODE: &str = "ip4-lookup";
+
+/// The programs of an installation or of a built tree.
+struct Programs {
+    vpp: PathBuf,
+    /// The client of the CLI socket.
+    vppctl: PathBuf,
+}
+
+impl Programs {
+    /// Returns the program that the campaign names, with the client beside it, or the installed programs.
+    ///
+    /// # Errors
+    /// Returns an error if a program is missing.
+    fn of(spec: &Spec) -> Result<Programs, Failure> {
+        if let Some(vpp) = &spec.program {
+            let programs = Programs { vpp: vpp.clone(), vppctl: vpp.with_file_name("vppctl") };
+            let missing = [&programs.vpp, &programs.vppctl].into_iter().find(|path| !path.is_file());
+            return match missing {
+                None => Ok(programs),
+                Some(path) => {
+                    Err(Failure(format!("program {} not found: change the key program", path.display())))
+                }
+            };
+        }
+        for name in ["vpp", "vppctl"] {
+            commands::installed(name, "FD.io's vpp and vpp-plugin-core, or set the key program")?;
+        }
+        Ok(Programs { vpp: "vpp".into(), vppctl: "vppctl".into() })
+    }
+}
+
 /// A running VPP.
 pub struct Vpp {
     facts: Facts,
     process: Running,
+    vppctl: PathBuf,
     socket: String,
     networks: Vec<Networks>,
     cores: Vec<usize>,
@@ -22,10 +59,8 @@ impl Vpp {
     /// # Errors
     /// Returns an error if the program is missing, or does not start. In the second case the error includes the program's output.
     pub fn start(spec: &Spec, bed: &Bed, on: &[usize]) -> Result<Vpp, Failure> {
-        for name in ["vpp", "vppctl"] {
-            commands::installed(name, "FD.io's vpp and vpp-plugin-core")?;
-        }
-        let lines = commands::forward(&bed.links, commands::usual(bed));
+        let Programs { vpp, vppctl } = Programs::of(spec)?;
+        let lines = commands::forward(&bed.links, commands::usual(bed), Router::Vpp);
         let file = commands::write(bed, "vpp.cli", &format!("{}\n", lines.join("\n")))?;
         let directory = bed.directory().display().to_string();
         let main = main_core(&bed.cores, on)?;
@@ -33,17 +68,19 @@ impl Vpp {
         let configuration = commands::write(bed, "vpp.conf", &startup)?;
         let all: Vec<usize> = on.iter().copied().chain(main).collect();
         let mut command = commands::on_cores(bed, &all);
-        command.args(["vpp", "-c", &configuration]);
+        command.arg(&vpp).args(["-c", &configuration]);
         let mut process = Running::start(command, bed.directory().join("vpp.log"))?;
         let socket = format!("{directory}/vpp.sock");
-        process.wait_until(|| ask(&socket, "show version").is_ok())?;
+        process.wait_until(|| ask(&vppctl, &socket, "show version").is_ok())?;
+        let node = ask(&vppctl, &socket, &format!("show node {NODE}")).unwrap_or_default();
+        let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap_or_default();
         let facts = Facts {
             name: spec.name().into(),
-            version: ask(&socket, "show version")?.trim().to_owned(),
+            version: version(&ask(&vppctl, &socket, "show version")?, &node, &status),
             configuration: startup.lines().map(str::to_owned).chain(lines).collect(),
             processor_time: process::TIME.into(),
         };
-        Ok(Vpp { facts, process, socket, networks: Vec::new(), cores: all })
+        Ok(Vpp { facts, process, vppctl, socket, networks: Vec::new(), cores: all })
     }
 }
 
@@ -79,8 +116,33 @@ fn startup(directory: &str, file: &str, main: Option<usize>, on: &[usize]) -> St
     )
 }
 
-fn ask(socket: &str, words: &str) -> Result<String, Failure> {
-    said_in_time(program("vppctl").args(["-s", socket, words]), "vppctl")
+fn ask(vppctl: &Path, socket: &str, words: &str) -> Result<String, Failure> {
+    said_in_time(program(vppctl).args(["-s", socket, words]), "vppctl")
+}
+
+/// Returns VPP's version, the variant of its nodes, and whether it uses huge pages: from its answers to `show version` and `show node`, and
+/// from the process's status (proc_pid_status(5)).
+fn version(version: &str, node: &str, status: &str) -> String {
+    // The builder and the machine of the build are left out.
+    let version = version.trim().split(" built by ").next().unwrap_or_default();
+    let variant = variant(node).unwrap_or_else(|| "variant of the processor not reported".into());
+    let kib = status.lines().find_map(|line| line.strip_prefix("HugetlbPages:")?.split_whitespace().next());
+    let pages = match kib.and_then(|kib| kib.parse::<u64>().ok()) {
+        Some(0) => "without huge pages",
+        Some(_) => "with huge pages",
+        None => "use of huge pages not known",
+    };
+    format!("{version}; {variant}; {pages}")
+}
+
+/// Returns the variant of a node that is active, from the table of variants (name, priority, active, description) of `show node`.
+fn variant(node: &str) -> Option<String> {
+    let mut lines = node.lines().skip_while(|line| !line.contains("node function variants"));
+    lines.find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [name, _, "yes", what @ ..] = &words[..] else { return None };
+        Some(format!("variant {name} ({})", what.join(" ")))
+    })
 }
 
 impl Dut for Vpp {
@@ -107,24 +169,47 @@ impl Dut for Vpp {
     fn set_networks(&mut self, wanted: &[Networks], bed: &Bed) -> Result<(), Failure> {
         let (old, new) = (commands::routes(&self.networks, bed, "del"), commands::routes(wanted, bed, "add"));
         self.networks = wanted.to_vec();
-        old.iter().chain(&new).try_for_each(|line| ask(&self.socket, line).map(drop))
+        old.iter().chain(&new).try_for_each(|line| ask(&self.vppctl, &self.socket, line).map(drop))
     }
 
     fn counters(&self) -> Vec<(String, String)> {
         ["show errors", "show interface"]
             .map(|words| {
-                let said = ask(&self.socket, words).unwrap_or_else(|e| e.to_string());
+                let said = ask(&self.vppctl, &self.socket, words).unwrap_or_else(|e| e.to_string());
                 (words.to_owned(), said.trim().to_owned())
             })
             .into_iter()
-            .chain(ask(&self.socket, RUNTIME).map(|text| runtime::clocks(&text)).unwrap_or_default())
+            .chain(
+                ask(&self.vppctl, &self.socket, RUNTIME)
+                    .map(|text| runtime::clocks(&text))
+                    .unwrap_or_default(),
+            )
             .collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{main_core, startup};
+    use super::{main_core, startup, version};
+
+    #[test]
+    fn the_version_has_the_variant_and_the_huge_pages() {
+        let node = "node ip4-lookup, type internal, state active, index 640\n  node function variants:\n\
+                    \x20   Name             Priority  Active  Description\n\
+                    \x20   icl                    -1          Intel Ice Lake\n\
+                    \x20   skx                   100    yes   Intel Skylake (server) / Cascade Lake\n\n  next nodes:\n";
+        let show = "vpp v26.06-release built by someone on somewhere at 2026-06-24T10:00:00\n";
+        assert_eq!(
+            version(show, node, "Name:\tvpp\nHugetlbPages:\t  65536 kB\n"),
+            "vpp v26.06-release; variant skx (Intel Skylake (server) / Cascade Lake); with huge pages"
+        );
+        let none = "vpp v26.06-release; variant of the processor not reported; without huge pages";
+        assert_eq!(
+            version(show, "  node function variants:\n    default only\n", "HugetlbPages: 0 kB"),
+            none
+        );
+        assert!(version(show, node, "").ends_with("use of huge pages not known"));
+    }
 
     #[test]
     fn startup_conf_sets_the_cores_of_the_papers() {
