@@ -1,6 +1,6 @@
 # Build, test and benchmark targets. Each target installs what it needs (scripts/setup.sh).
 .DEFAULT_GOAL := help
-.PHONY: help setup build test soak fuzz miri sanitize lint bench bench-fib bench-lpm bench-io bench-restart bench-tester bench-compare demo loom deb test-deb docs-check
+.PHONY: help setup build test soak fuzz miri sanitize lint bench bench-fib bench-lpm bench-io bench-restart bench-tester bench-compare bench-aa demo loom deb test-deb docs-check
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target what; do \
@@ -57,11 +57,15 @@ bench-restart: setup ## Measure the outage of a restart under traffic; writes ta
 bench-tester: setup ## Measure the tester's own time per frame; writes target/bench/tester.json
 	@. scripts/env.sh && cargo bench --package bench --bench tester
 
-bench-compare: setup ## Compare the kernel and Volley in namespaces; prints a report in Markdown (minutes; root, or user namespaces)
+bench-compare: setup ## Compare the kernel and Volley in namespaces; prints a report in Markdown (10 minutes at most; root, or user namespaces)
 	@. scripts/env.sh && cargo build --release --package volley --package bench && \
 		mkdir -p target/bench && "$$target_dir/release/volley" bench init > target/bench/compare.toml && \
 		"$$target_dir/release/volley" bench run target/bench/compare.toml \
 			--store target/bench/compare.db --json target/bench/compare.json --html target/bench/compare.html
+
+bench-aa: setup ## Compare the kernel with itself, 20 times: at most one pair may differ (an hour; root, or user namespaces)
+	@. scripts/env.sh && cargo build --release --package volley --package bench && \
+		VOLLEY_BIN="$$target_dir/release/volley" scripts/bench-aa
 
 demo: ## Route between two hosts in namespaces, with ping, traceroute and iperf3
 	@scripts/demo.sh

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use scenarios::browser::{self, Media, Seen};
 use scenarios::tester::{Campaign, PATIENT, count, loads};
@@ -283,4 +284,20 @@ fn routers_are_measured_in_turns() {
         assert_eq!(list(found(cell, "throughput"), "throughput").len(), 2);
         assert_eq!(list(&loads(&results, dut)[0]["runs"], "runs").len(), 2);
     }
+}
+
+/// After the limit, no procedure begins. The conclusion gives the reason for what is missing.
+#[test]
+fn a_campaign_ends_at_its_limit_of_time() {
+    let Some(lab) = Lab::new() else { return };
+    let head = "name = 'limited'\ntrial-seconds = 0.1\nwaits = { residual = 0.02, restabilise = 0.02 }\nrepetitions = 10000\n\
+                most-minutes = 0.3\nprocedures = ['throughput']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n";
+    let began = Instant::now();
+    let results = Campaign::write(&lab, head, "'linux', 'none'", "").run();
+    // The running procedure ends: a search of some 15 trials, with repeats of the invalid ones.
+    assert!(began.elapsed() < Duration::from_secs(90), "{:?}", began.elapsed());
+    let failures = list(&results["failures"], "failures");
+    let why = failures.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n");
+    assert!(why.contains("reached its limit (most-minutes) of 0.3 minutes: "), "{why}");
+    assert!(why.contains("of 20000 procedures are missing"), "{why}");
 }

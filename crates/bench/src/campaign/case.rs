@@ -1,6 +1,7 @@
 //! Measures one traffic with one frame size: first over a cable between the tester's own ports, then with each router.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use buf::Pool;
 
@@ -32,6 +33,8 @@ pub(super) struct Setup<'a> {
     pub keeper: &'a dyn Keeper,
     /// Set when the campaign must stop.
     pub stop: &'a AtomicBool,
+    /// Time from which on no procedure begins; `None` without a limit.
+    pub until: Option<Instant>,
     /// Receives progress lines.
     pub say: &'a dyn Fn(&str),
 }
@@ -58,6 +61,11 @@ impl Case {
 }
 
 impl Setup<'_> {
+    /// True if no further procedure may begin: the campaign's time is over, or it must stop.
+    pub fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
     /// Runs the procedures of a visit with a router. A procedure without a result is recorded as a failure, and the next one runs.
     ///
     /// # Errors
@@ -125,6 +133,9 @@ impl Setup<'_> {
         for procedure in visit.procedures(self.campaign) {
             let old = cell.found(procedure).cloned().or_else(|| self.keeper.known(key, procedure));
             let known = old.clone().filter(|old| visit.is_done(old));
+            if known.is_none() && self.is_over() {
+                break;
+            }
             if known.is_none() && forwards.is_none() {
                 let warm = bench.warm_up();
                 forwards = Some(warm.is_ok());

@@ -28,6 +28,8 @@ impl Campaign {
         ensure(self.trial_seconds.is_none_or(seconds), why)?;
         let why = format!("repetitions: must be from 1 to {MOST_REPETITIONS}");
         ensure(self.repetitions.is_none_or(|n| (1..=MOST_REPETITIONS).contains(&n)), &why)?;
+        let minutes = |m: f64| (0.01..=1e6).contains(&m);
+        ensure(self.most_minutes.is_none_or(minutes), "most-minutes: must be from 0.01 to 1000000")?;
         let soak = self.soak;
         let why =
             "soak: the key each must be at least 0.01, and the key seconds must be from that value to 86400";

@@ -44,7 +44,10 @@ fn routers_with_a_restart_command_can_be_reset() {
 #[test]
 fn the_template_of_init_is_a_valid_campaign() -> Result<(), Fault> {
     let campaign = Campaign::parse(TEMPLATE)?;
-    assert_eq!((campaign.duts.len(), campaign.cells().count()), (2, 4));
+    assert_eq!((campaign.duts.len(), campaign.cells().count()), (2, 2));
+    // Enough for a conclusion, and an end within ten minutes.
+    assert!(campaign.profile().repetitions >= fewest_runs(0.95) as u32);
+    assert!(campaign.most_minutes.is_some_and(|minutes| minutes <= 9.0));
     // The template's number of runs for comparisons is right.
     let needed = fewest_runs(0.95);
     assert!(TEMPLATE.contains(&format!("from {needed} on")), "{needed}");
@@ -59,6 +62,18 @@ fn the_commented_part_of_the_template_is_valid_too() -> Result<(), Fault> {
     let campaign = Campaign::parse(&text)?;
     assert_eq!((campaign.traffics.len(), campaign.tests.len()), (1, 3));
     Ok(())
+}
+
+#[test]
+fn an_impossible_limit_of_time_is_refused() {
+    for wrong in ["0", "-1", "1e9", "nan"] {
+        let said = Campaign::parse(&format!("most-minutes = {wrong}\n{GOOD}"))
+            .map_or_else(|e| e.0, |_| "nothing".into());
+        assert!(
+            said.contains("line 1") && said.contains("most-minutes: must be from 0.01 to 1000000"),
+            "{wrong}: {said}"
+        );
+    }
 }
 
 #[test]

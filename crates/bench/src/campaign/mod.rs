@@ -43,6 +43,7 @@ pub use results::{
     Measurement, Metered, Recovery, Reset, Results, Teardown, Usage, conditional, median_throughput,
     throughputs,
 };
+pub(crate) use run::OVER;
 pub use run::{head, run};
 pub use seconds::{Seconds, WaitsSpec};
 pub use trial::{Flow, Trial};
@@ -74,6 +75,9 @@ pub struct Campaign {
     /// Resolution of searches; overrides the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<ResolutionSpec>,
+    /// Limit for the time of the whole campaign in minutes: after it, no further procedure begins. No limit by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_minutes: Option<f64>,
     /// Waits of a trial; each one given overrides the profile.
     #[serde(default)]
     pub waits: WaitsSpec,

@@ -24,6 +24,9 @@ const BUFFERS: usize = 32 * 1024;
 /// Load sent through a simulated router, to determine the error of measured delays.
 const ACCURACY: Request = Request { load_fps: 100_000.0, duration: Duration::from_millis(100) };
 
+/// First words of the failure of a campaign that reached its limit of time.
+pub(crate) const OVER: &str = "The campaign reached its limit (most-minutes)";
+
 /// The condition of routers that are measured in turns.
 const IN_TURNS: &str = "The routers were measured in turns: one repetition of the throughput, and of MLRsearch, each, again and again.";
 
@@ -39,6 +42,8 @@ pub fn run(
     stop: &AtomicBool,
     say: &dyn Fn(&str),
 ) -> Result<Results, Failure> {
+    let limit = campaign.most_minutes.map(|minutes| Duration::from_secs_f64(minutes * 60.0));
+    let until = limit.map(|limit| Instant::now() + limit);
     let busy = idle::conditions(keeper.conditions_before(), &idle::busy_programs());
     busy.iter().for_each(|what| say(what));
     let pool = Pool::new(BUFFERS).map_err(|e| Failure(format!("buffers: {e}")))?;
@@ -47,7 +52,7 @@ pub fn run(
     infra::cpu::pin_current(bed.tester_core)
         .map_err(|e| Failure(format!("core {}: {e}", bed.tester_core)))?;
     let profile = campaign.profile();
-    let setup = Setup { campaign, profile: &profile, pool: &pool, keeper, stop, say };
+    let setup = Setup { campaign, profile: &profile, pool: &pool, keeper, stop, until, say };
     let mut results = head(campaign);
     let exact = delay_error_ns(&pool, ACCURACY)?;
     results.conditions.splice(0..0, busy.into_iter().chain(bed.conditions()).chain([format!(
@@ -67,7 +72,7 @@ pub fn run(
     for (visit, spec) in visits.iter().flat_map(|visit| campaign.duts.iter().map(move |spec| (*visit, spec)))
     {
         let name = spec.name();
-        if stop.load(Ordering::Relaxed) {
+        if setup.is_over() {
             break;
         }
         if failed.contains(name) {
@@ -81,6 +86,13 @@ pub fn run(
         if matches!(turned, Turned::NotStartedAgain | Turned::Changed) {
             incomplete.insert(name);
         }
+    }
+    if let (Some(minutes), true, false) =
+        (campaign.most_minutes, left.rest() > 0, stop.load(Ordering::Relaxed))
+    {
+        let (rest, of) = (left.rest(), left.of);
+        results
+            .fail(format!("{OVER} of {minutes} minutes: {rest} of {of} procedures are missing"), keeper)?;
     }
     match incomplete.is_empty() {
         true => Ok(results),
@@ -153,7 +165,7 @@ fn turn(
     left: &mut Left,
     results: &mut Results,
 ) -> Result<Turned, Failure> {
-    let Setup { campaign, keeper, stop, say, .. } = *setup;
+    let Setup { campaign, keeper, say, .. } = *setup;
     let name = spec.name();
     let known = results.duts.iter().find(|known| known.name == name).cloned();
     let mut router = match dut::start(spec, bed) {
@@ -189,7 +201,7 @@ fn turn(
         }
     }
     for case in cases {
-        if stop.load(Ordering::Relaxed) {
+        if setup.is_over() {
             break;
         }
         case.key.dut = name.to_owned();
@@ -275,9 +287,14 @@ impl Left {
         self.of = self.of.saturating_sub(cases.len() * visit.procedures(campaign).len());
     }
 
+    /// Returns the number of procedures that have not begun.
+    fn rest(&self) -> usize {
+        self.of.saturating_sub(self.done)
+    }
+
     /// Returns the progress text of the next procedure, such as "3/8, about 5m left:".
     pub fn next(&mut self) -> String {
-        let rest = self.of.saturating_sub(self.done);
+        let rest = self.rest();
         let left = match self.done {
             0 => String::new(),
             done => format!(", {}", time_left(self.begun.elapsed() / done as u32 * rest as u32)),

@@ -3,7 +3,7 @@
 use super::document::{Block, Section, traffic};
 use super::number::{kilo, number};
 use super::rates::{Rate, Rated, rates};
-use crate::campaign::{Key, Procedure, Results};
+use crate::campaign::{Key, OVER, Procedure, Results};
 use crate::dut::Spec;
 use crate::idle::BUSY;
 use crate::stats::{Bootstrap, Comparison, Effect, Terms, Verdict, Wanted, compare, fewest_runs};
@@ -143,6 +143,7 @@ fn doubts(results: &Results) -> Option<String> {
     let limited = all.iter().filter(|m| m.limited_by_tester).count();
     let of_all = |c: &&String| c.starts_with(BUSY) || *c == UNFINISHED;
     let mut doubts: Vec<String> = results.conditions.iter().filter(of_all).cloned().collect();
+    doubts.extend(results.failures.iter().filter(|why| why.starts_with(OVER)).map(|why| format!("{why}.")));
     if repeated > 0 {
         doubts.push(format!("{repeated} invalid trials had to be repeated."));
     }
