@@ -5,6 +5,7 @@ use crate::engine::run::{Direction, FlowReport, Report};
 use crate::engine::sender::Mode;
 use crate::stats::Error;
 use crate::stats::ipdv::IpdvFigures;
+use crate::stats::jitter::Jitter;
 use crate::stats::latency::{DelayHistogram, Ranked as _};
 use crate::trial::Failure;
 
@@ -38,7 +39,8 @@ pub(super) fn delays(directions: &[Direction], report: &Report) -> Result<Option
             each.push(DirectionDelays { figures, ipdv: ipdv(flows).map_err(failed)? });
         }
     }
-    Ok(Some(Delays { figures, ipdv: ipdv(&all).map_err(failed)?, bins, directions: each }))
+    let jitter = Jitter::figures(all.iter().map(|flow| &flow.jitter));
+    Ok(Some(Delays { figures, ipdv: ipdv(&all).map_err(failed)?, jitter, bins, directions: each }))
 }
 
 /// Returns the delays of the received frames of these flows; `None` without a flow.
@@ -118,6 +120,9 @@ mod tests {
         assert!(back.figures.minimum_ns >= 5_000_000, "{back:?}");
         assert_eq!(forth.figures.frames + back.figures.frames, all.figures.frames);
         assert_eq!(all.figures.minimum_ns, forth.figures.minimum_ns);
+        // Both links delay by a constant time, so frames differ by the machine's own jitter only.
+        let jitter = all.jitter.ok_or("no jitter")?;
+        assert!(jitter.mean_ns < 2_000_000.0 && jitter.smoothed_ns >= 0.0, "{jitter:?}");
         let pairs = |ipdv: &Option<IpdvFigures>| ipdv.as_ref().map(|ipdv| ipdv.pairs);
         assert_eq!((pairs(&forth.ipdv), pairs(&all.ipdv)), (Some(499), Some(998)));
         Ok(())

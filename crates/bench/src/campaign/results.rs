@@ -18,6 +18,7 @@ use crate::sessions::Attempt;
 use crate::sessions::capacity::CapacityResult;
 use crate::sessions::rate::RateResult;
 use crate::stats::ipdv::IpdvFigures;
+use crate::stats::jitter::JitterFigures;
 use crate::stats::latency::LatencyFigures;
 use crate::trial::{Invalid, Outcome};
 
@@ -387,6 +388,9 @@ pub struct Delays {
     pub figures: LatencyFigures,
     /// Delay differences of successive frames, if they were recorded.
     pub ipdv: Option<IpdvFigures>,
+    /// Interarrival jitter; `None` with fewer than two frames, and in results stored before it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<JitterFigures>,
     /// Histogram of the received frames, in rising order of delay: for each bin its largest delay in nanoseconds, and its number of frames.
     /// A bin is 0.1 % of its delay wide.
     pub bins: Vec<(u64, u64)>,

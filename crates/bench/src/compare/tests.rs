@@ -61,7 +61,7 @@ fn run(ns: u64, lost: u64) -> DelayRun {
         pdv_ns: ns * 3 - ns / 2,
     };
     let usage = Usage { seconds: 1.0, busy: Some(1.5), dut_busy: None, meters: Vec::new() };
-    let delays = Delays { figures, ipdv: None, bins: Vec::new(), directions: Vec::new() };
+    let delays = Delays { figures, ipdv: None, jitter: None, bins: Vec::new(), directions: Vec::new() };
     DelayRun { outcome: outcome(lost), delays: Some(delays), usage }
 }
 

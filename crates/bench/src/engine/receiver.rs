@@ -8,6 +8,7 @@ use super::sender::Mode;
 use super::stamp::{Place, Stamp};
 use crate::stats::Error;
 use crate::stats::ipdv::IpdvHistogram;
+use crate::stats::jitter::Jitter;
 use crate::stats::latency::DelayHistogram;
 
 /// Assigns received frames to the streams of a trial.
@@ -50,6 +51,8 @@ pub struct Account {
     pub tally: Tally,
     /// Delays of the received frames.
     pub delays: DelayHistogram,
+    /// Jitter of the received frames, in the order of arrival.
+    pub jitter: Jitter,
     /// Delay differences of successive frames, if they are recorded. A reordered frame counts as a lost one.
     pub ipdv: Option<IpdvHistogram>,
 }
@@ -222,6 +225,7 @@ impl Account {
             expected: 0,
             tally: Tally::default(),
             delays: DelayHistogram::new(penalty_ns)?,
+            jitter: Jitter::default(),
             ipdv: None,
         })
     }
@@ -248,6 +252,7 @@ impl Account {
         if self.is_timed {
             delay = (stamp.age(now) as f64 * self.ns_per_tick) as u64;
             self.tally.over += u64::from(self.delays.record(delay).is_err());
+            self.jitter.record(delay);
         }
         if sequence < self.expected {
             self.tally.reordered += 1;

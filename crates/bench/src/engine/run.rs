@@ -15,6 +15,7 @@ use super::sender::{Mode, Sender};
 use super::stamp::Stamp;
 use crate::host::{self, Times};
 use crate::stats::ipdv::IpdvHistogram;
+use crate::stats::jitter::Jitter;
 use crate::stats::latency::DelayHistogram;
 use crate::trial::{Failure, Invalid, Measure, Outcome, Request};
 
@@ -118,6 +119,8 @@ pub struct FlowReport {
     pub tally: Tally,
     /// Delays of the received frames.
     pub delays: DelayHistogram,
+    /// Jitter of the received frames.
+    pub jitter: Jitter,
     /// Delay differences of successive frames, if they were recorded.
     pub ipdv: Option<IpdvHistogram>,
     /// Scheduled sending time of the last lost frame, in seconds from the start.
@@ -533,6 +536,7 @@ impl Sending {
             wanted: wanted / hz,
             tally: came.tally,
             delays: came.delays,
+            jitter: came.jitter,
             ipdv: came.ipdv,
         }
     }

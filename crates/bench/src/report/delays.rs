@@ -2,10 +2,11 @@
 
 use super::document::{Block, Section, found, heads, keyed, result, title};
 use super::figures;
-use super::number::{NONE, median, micro, percent};
+use super::number::{NONE, median, micro, percent, summary};
 use super::table::Table;
 use super::throughput::some;
 use crate::campaign::{Cell, DIRECTIONS, DelayRun, Delays, DelaysAt, Found, Procedure, Results};
+use crate::stats::jitter::JitterFigures;
 use crate::stats::latency::LatencyFigures;
 
 /// Returns the sections with latency, delay variation and given loads.
@@ -113,9 +114,42 @@ fn table(results: &Results, procedure: Procedure, source: &str) -> Option<Sectio
         result(&mut table, &cell.key, limited, own);
     }
     let text = "Each figure is the median over the valid runs; if none is valid, over all runs, and the result is marked. The delay of a \
-                lost frame is the rest of the trial plus the wait for late frames. PDV is the 99.9th percentile less the minimum.";
+                lost frame is the rest of the trial plus the wait for late frames. PDV is the 99.9th percentile less the minimum (RFC 5481 \
+                section 4.2).";
     let section = some(title(procedure, source), text, table);
-    section.map(|s| s.with(each_way(results, procedure)).with(figures::of_delays(results, procedure)))
+    section.map(|s| {
+        s.with(averages(results, procedure))
+            .with(each_way(results, procedure))
+            .with(figures::of_delays(results, procedure))
+    })
+}
+
+/// Returns the table with the figures of the theses: the average of the runs' mean delays, and jitter. `None` if no trial has delays.
+fn averages(results: &Results, procedure: Procedure) -> Option<Block> {
+    let own = ["load", "kfps#", "average delay, µs#", "jitter at the end, µs#", "mean jitter, µs#", "runs#"];
+    let caption = "Average of the runs' mean delays (RFC 2544 section 26.2), and jitter of received frames (RFC 3550 section 6.4.1)";
+    let mut table = Table::new(caption, heads(&own));
+    for (cell, at) in loads(results, procedure) {
+        let Some(average) =
+            summary(counted(at).filter_map(|run| run.delays.as_ref()).map(|d| d.figures.mean_ns))
+        else {
+            continue;
+        };
+        let jitter = |figure: fn(&JitterFigures) -> f64| {
+            let all = counted(at).filter_map(|run| run.delays.as_ref()?.jitter.as_ref());
+            median(all.map(figure)).map_or_else(|| NONE.into(), micro)
+        };
+        let own = [
+            at.name.clone(),
+            super::number::kilo(at.load_fps),
+            micro(average.mean),
+            jitter(|j| j.smoothed_ns),
+            jitter(|j| j.mean_ns),
+            average.runs.to_string(),
+        ];
+        result(&mut table, &cell.key, is_limited(cell, at, procedure), own);
+    }
+    (!table.rows().is_empty()).then_some(Block::Table(table))
 }
 
 /// Returns the median over the counted runs at a load of a figure of one direction, in the figure's unit.

@@ -22,6 +22,7 @@ use crate::sessions::Attempt;
 use crate::sessions::capacity::{Capacity, CapacityResult};
 use crate::sessions::rate::RateResult;
 use crate::stats::ipdv::IpdvFigures;
+use crate::stats::jitter::JitterFigures;
 use crate::stats::latency::{LatencyFigures, Lost};
 use crate::trial::{Invalid, Outcome, Request};
 
@@ -79,7 +80,13 @@ impl Numbers<'_> {
         let mut bins: Vec<(u64, u64)> = (0..3).map(|_| (self.u(), self.u())).collect();
         bins.sort_unstable();
         let directions = Vec::new();
-        (!self.next.is_multiple_of(4)).then_some(Delays { figures, ipdv: Some(ipdv), bins, directions })
+        (!self.next.is_multiple_of(4)).then_some(Delays {
+            figures,
+            ipdv: Some(ipdv),
+            jitter: Some(JitterFigures { smoothed_ns: self.f(), mean_ns: self.f() }),
+            bins,
+            directions,
+        })
     }
 
     fn metered(&mut self) -> Metered {

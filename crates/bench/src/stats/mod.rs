@@ -9,6 +9,7 @@ mod compare;
 pub mod efficiency;
 mod error;
 pub mod ipdv;
+pub mod jitter;
 pub mod latency;
 mod percentile;
 mod runs;

@@ -31,8 +31,9 @@ fn invalid() -> impl Strategy<Value = Invalid> {
 
 fn delays() -> impl Strategy<Value = Delays> {
     let way = latency().prop_map(|figures| DirectionDelays { figures, ipdv: None });
-    (latency(), vec(any::<(u64, u64)>(), 0..50), vec(way, 0..3))
-        .prop_map(|(figures, bins, directions)| Delays { figures, ipdv: None, bins, directions })
+    (latency(), vec(any::<(u64, u64)>(), 0..50), vec(way, 0..3)).prop_map(|(figures, bins, directions)| {
+        Delays { figures, ipdv: None, jitter: None, bins, directions }
+    })
 }
 
 fn latency() -> impl Strategy<Value = LatencyFigures> {
