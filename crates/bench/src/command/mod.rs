@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bench::campaign::{PAPERS, Paper, Procedure, Results, TEMPLATE};
-use bench::compare::compare;
+use bench::compare::{compare, join};
 use bench::report;
 use bench::stats::Bootstrap;
 use bench::store;
@@ -35,11 +35,11 @@ enum Bench {
     /// Run a campaign and print its report as Markdown. Ctrl-C ends it after the current trial; all results are kept. Exit code: 0 if
     /// something was measured; 1 if nothing was, or the campaign was refused or failed; 130 if it was interrupted.
     Run(run::Arguments),
-    /// Print the report of a campaign as Markdown.
+    /// Print the report of a campaign, or of several campaigns together, as Markdown.
     Report {
         /// Results as JSON, or a store. Of a store, the last campaign is used, or the one given by number or name, as in volley-bench.db#3.
         #[arg(value_name = "RESULTS", default_value = STORE)]
-        results: PathBuf,
+        results: Vec<PathBuf>,
         /// Print the results as JSON instead.
         #[arg(long)]
         json: bool,
@@ -155,10 +155,12 @@ fn page(results: &Results) -> Result<String, Failure> {
     report::html(results).map_err(|e| Failure(format!("the page: {e}")))
 }
 
-fn show(operand: &Path, as_json: bool, html: Option<&Path>, published: bool) -> Result<(), Failure> {
-    let mut results = store::load(operand)?;
+fn show(operands: &[PathBuf], as_json: bool, html: Option<&Path>, published: bool) -> Result<(), Failure> {
+    let all = operands.iter().map(|operand| store::load(operand)).collect::<Result<Vec<_>, _>>()?;
+    let mut results = join(all)?;
     results.campaign.published |= published && !as_json;
-    let page = html.map(|path| Output::new(path, &[operand])?.write(&page(&results)?));
+    let files: Vec<&Path> = operands.iter().map(PathBuf::as_path).collect();
+    let page = html.map(|path| Output::new(path, &files)?.write(&page(&results)?));
     print(&if as_json { json(&results)? } else { report::markdown(&results) })?;
     page.unwrap_or(Ok(()))
 }

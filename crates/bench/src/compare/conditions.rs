@@ -5,6 +5,9 @@ use serde_json::Value;
 use crate::campaign::Results;
 use crate::search::profile::Profile;
 
+/// First words of a condition that only one campaign has.
+pub(super) const ONLY: &str = "only in the";
+
 /// Returns all differences as text. Each difference states the base first.
 pub(super) fn differences(base: &Results, new: &Results) -> Vec<String> {
     let mut all = base.provenance.differences(&new.provenance);
@@ -12,7 +15,7 @@ pub(super) fn differences(base: &Results, new: &Results) -> Vec<String> {
     for (of, one, other) in [("base", base, new), ("new", new, base)] {
         let of_other = |c: &&String| other.conditions.contains(c) || other.caveats.contains(c);
         let own = one.conditions.iter().chain(&one.caveats).filter(|c| !of_other(c));
-        all.extend(own.map(|c| format!("only in the {of}: {c}")));
+        all.extend(own.map(|c| format!("{ONLY} {of}: {c}")));
     }
     for dut in &base.duts {
         let Some(other) = new.duts.iter().find(|d| d.name == dut.name) else { continue };
@@ -28,7 +31,7 @@ pub(super) fn differences(base: &Results, new: &Results) -> Vec<String> {
 
 /// Returns the parts of the profile that differ. Leaves out frame sizes, since the rows of the comparison
 /// show them.
-fn profiles(base: &Profile, new: &Profile) -> Vec<String> {
+pub(super) fn profiles(base: &Profile, new: &Profile) -> Vec<String> {
     let parts = |profile| match serde_json::to_value(profile) {
         Ok(Value::Object(parts)) => parts,
         _ => serde_json::Map::new(),

@@ -9,6 +9,7 @@
 
 mod conditions;
 mod figures;
+mod join;
 mod markdown;
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,7 @@ use crate::campaign::{Cell, Key, Measurement, Procedure, Results};
 use crate::stats::{self, Bootstrap, Effect, Runs, Terms, Verdict, Wanted, fewest_runs};
 
 use figures::{Figure, figures, is_split};
+pub use join::join;
 
 /// Comparison of two campaigns, figure by figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

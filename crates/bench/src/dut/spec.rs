@@ -263,6 +263,11 @@ impl Spec {
         self.name.as_deref().unwrap_or(self.kind.name())
     }
 
+    /// Returns the same router with another name in reports.
+    pub(crate) fn named(&self, name: String) -> Spec {
+        Spec(Table { name: Some(name), ..self.0.clone() })
+    }
+
     /// Formats a fault of this router, which is number `n`, from 0 on, in the campaign.
     pub fn fault(&self, n: usize, why: &str) -> String {
         format!("router {} ({}): {why}", n + 1, self.name())

@@ -141,7 +141,7 @@ fn doubts(results: &Results) -> Option<String> {
     let all: Vec<_> = results.cells.iter().flat_map(|cell| &cell.measurements).collect();
     let repeated: u64 = all.iter().map(|m| m.repeated).sum();
     let limited = all.iter().filter(|m| m.limited_by_tester).count();
-    let of_all = |c: &&String| c.starts_with(BUSY) || *c == UNFINISHED;
+    let of_all = |c: &&String| c.starts_with(BUSY) || c.starts_with(UNFINISHED);
     let mut doubts: Vec<String> = results.conditions.iter().filter(of_all).cloned().collect();
     doubts.extend(results.failures.iter().filter(|why| why.starts_with(OVER)).map(|why| format!("{why}.")));
     if repeated > 0 {

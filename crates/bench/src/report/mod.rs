@@ -31,6 +31,6 @@ pub use markdown::markdown;
 pub use svg::CannotDraw;
 
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;
