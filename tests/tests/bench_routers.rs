@@ -364,64 +364,6 @@ fn a_port_that_carries_a_login_is_refused() {
     assert!(!refused.ok() && refused.stderr.contains(why), "{}", refused.stderr);
 }
 
-/// A directory of this test is mounted over the machine's directory of core settings, for the tester alone. In it, the first core has a
-/// settable clock.
-#[test]
-fn clocks_are_set_for_a_router_and_restored() {
-    let Some(lab) = Lab::new() else { return };
-    let host = lab.host("t");
-    let place = lab.dir().join("cpus/cpu0/cpufreq");
-    std::fs::create_dir_all(&place).expect("a directory");
-    let online = std::fs::read("/sys/devices/system/cpu/online").expect("Linux lists its cores");
-    std::fs::write(lab.dir().join("cpus/online"), online).expect("a file");
-    let usual = [("cpuinfo_min_freq", 800_000), ("cpuinfo_max_freq", 3_200_000)];
-    for (name, khz) in
-        usual.into_iter().chain([("scaling_min_freq", 800_000), ("scaling_max_freq", 3_000_000)])
-    {
-        std::fs::write(place.join(name), format!("{khz}\n")).expect("a file");
-    }
-    // A file is empty for a moment during a write.
-    let bounds = || {
-        ["scaling_min_freq", "scaling_max_freq"].map(|name| {
-            let text = std::fs::read_to_string(place.join(name)).expect("a file");
-            text.trim().parse::<u64>().unwrap_or_default()
-        })
-    };
-    let before = bounds();
-    let campaign = |mhz: &str| {
-        let duts = format!("{{kind = 'linux', name = 'slow', clock-mhz = {mhz}}}");
-        Campaign::write(&lab, HEAD, &duts, "cores = [0]")
-    };
-    let mount = format!("mount --bind {}/cpus /sys/devices/system/cpu && exec \"$@\"", lab.dir().display());
-
-    // A clock that the machine does not support is refused with the reason.
-    if !std::path::Path::new("/sys/devices/system/cpu/cpu0/cpufreq").exists() {
-        let refused = campaign("1200").spawn(&host, &[]).finish(LONG);
-        let why = "campaign.toml, line 8: router 1 (slow): clock-mhz = 1200: core 0 has no ";
-        assert!(!refused.ok() && refused.stderr.contains(why), "{}", refused.stderr);
-    }
-    let there = ["sh", "-c", &mount, "sh"];
-    let refused = campaign("3201").spawn(&host, &there).finish(LONG);
-    assert!(refused.stderr.contains("core 0 supports 800 to 3200 MHz"), "{}", refused.stderr);
-
-    let mut killed = campaign("1200").spawn(&host, &there);
-    until("the clock is set", LONG, || {
-        assert!(killed.running(), "{}", killed.stderr());
-        bounds() == [1_200_000; 2]
-    });
-    drop(killed);
-    until("the clock is restored", LONG, || bounds() == before);
-
-    let campaign = campaign("1200");
-    campaign.spawn(&host, &there).finish(LONG).expect_ok();
-    assert_eq!(bounds(), before);
-    let results = campaign.results();
-    forwarded(&results, &["slow"]);
-    let lines = facts(&results, "slow")["configuration"].to_string();
-    assert!(lines.contains("clock-mhz: core 0: scaling_min_freq 1200000"), "{lines}");
-    assert_eq!(results["campaign"]["duts"][0]["clock-mhz"], 1200);
-}
-
 #[test]
 fn tester_measures_routers_behind_taps() {
     let Some(lab) = Lab::new() else { return };

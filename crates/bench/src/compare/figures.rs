@@ -17,6 +17,8 @@ use crate::trial::Outcome;
 
 /// Relative width of the bins of the delay histogram.
 const BIN: f64 = 0.001;
+/// A figure of the delays of a trial, in nanoseconds.
+type Delay = fn(&LatencyFigures) -> f64;
 /// Resolution of outage times, in seconds.
 const MOMENT: f64 = 0.001;
 
@@ -121,7 +123,7 @@ fn valid<'a>(
 }
 
 /// Returns the figure `what` of each trial's delays, in microseconds.
-fn delay(at: &DelaysAt, what: &str, ns: fn(&LatencyFigures) -> f64) -> Figure {
+fn delay(at: &DelaysAt, what: &str, ns: Delay) -> Figure {
     let us = move |run: &DelayRun| run.delays.as_ref().map(|d| ns(&d.figures) / 1e3);
     Figure::new(format!("{what} at {}", at.name), "µs", low(Effect::Ratio, BIN)).of(valid(&at.runs, us))
 }
@@ -154,7 +156,7 @@ pub(super) fn is_split<'a>(figure: &str, mut names: impl Iterator<Item = &'a str
 }
 
 /// Returns the delays and the loss of each direction, with names that begin as those of both directions together.
-fn ways(at: &DelaysAt, delays: &[(&str, fn(&LatencyFigures) -> f64)]) -> Vec<Figure> {
+fn ways(at: &DelaysAt, delays: &[(&str, Delay)]) -> Vec<Figure> {
     let us = ("µs", low(Effect::Ratio, BIN));
     let mut all: Vec<Figure> = Vec::new();
     for (what, ns) in delays {

@@ -1,6 +1,5 @@
 //! Routers under test, one file for each kind.
 
-mod clock;
 mod command;
 mod commands;
 mod cores;
@@ -15,17 +14,15 @@ mod volley;
 mod vpp;
 
 use std::net::IpAddr;
-use std::path::Path;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use clock::Clock;
 pub use cores::check as check_cores;
 pub use runtime::lookup_share;
 pub use spec::{Driver, Kind, Mode, Spec, Table, check};
 
-use crate::testbed::{self, Bed};
+use crate::testbed::Bed;
 use crate::traffic::{Family, networks};
 use crate::trial::Failure;
 
@@ -152,33 +149,23 @@ pub struct Facts {
     pub processor_time: String,
 }
 
-/// Checks that this machine supports the clocks of the routers. Changes nothing.
-///
-/// # Errors
-/// Returns the first unsupported clock, and the remedy.
-pub fn check_clocks(duts: &[Spec], bed: &testbed::Spec) -> Result<(), String> {
-    clock::check(duts, bed, Path::new(clock::CPUS))
-}
-
 /// A router that was started.
 pub struct Started {
-    /// The router, which ends before the old clock of its cores is restored.
+    /// The router.
     pub dut: Box<dyn Dut>,
-    /// Description of the router and of its cores' clock, for reports.
+    /// Description of the router, for reports.
     pub facts: Facts,
-    _clock: Option<Clock>,
 }
 
-/// Starts a router on its cores with its clock, and makes it forward between the links.
+/// Starts a router on its cores, and makes it forward between the links.
 ///
 /// # Errors
-/// Returns an error if the testbed has too few cores, the cores do not support the clock, or the router does not start. In the last case
-/// the error includes the router's output.
+/// Returns an error if the testbed has too few cores, or the router does not start. In the second case the
+/// error includes the router's output.
 pub fn start(spec: &Spec, bed: &mut Bed) -> Result<Started, Failure> {
     (bed.bridged, bed.hops) = (spec.is_bridge(), spec.hops());
     let cores = cores::of(spec, bed.kind(), &bed.cores)?;
     bed.steer(&cores)?;
-    let clock = spec.clock_mhz.map(|mhz| Clock::set(mhz, &cores, Path::new(clock::CPUS))).transpose()?;
     let dut: Box<dyn Dut> = match spec.kind {
         Kind::Linux => Box::new(linux::Linux::start(spec, bed, &cores)?),
         Kind::Volley => Box::new(volley::Volley::start(spec, bed, &cores)?),
@@ -197,11 +184,10 @@ pub fn start(spec: &Spec, bed: &mut Bed) -> Result<Started, Failure> {
         bed.resolve()?;
     }
     let mut facts = dut.facts().clone();
-    facts.configuration.extend(clock.iter().flat_map(|clock| clock.lines.iter().cloned()));
     // The directory differs in each campaign: replace it, so that the same setup reads the same.
     let directory = bed.directory().display().to_string();
     facts.configuration.iter_mut().for_each(|line| *line = line.replace(&directory, "$BENCH_DIR"));
-    Ok(Started { dut, facts, _clock: clock })
+    Ok(Started { dut, facts })
 }
 
 /// No router: the testbed is [without](Bed::without_router) one.

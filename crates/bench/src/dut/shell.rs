@@ -42,10 +42,11 @@ impl Shell {
         }
     }
 
-    /// Opens a shell on this machine outside all namespaces, for settings that exist only there.
+    /// Opens a shell on this machine outside all namespaces.
     ///
     /// # Errors
     /// Returns an error if the shell cannot be started.
+    #[cfg(test)]
     pub fn here() -> Result<Shell, Failure> {
         Shell::start(&["sh", "-c"], GUARD)
     }

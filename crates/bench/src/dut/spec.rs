@@ -28,9 +28,6 @@ pub struct Table {
     /// Number of the testbed's cores that the router uses; one by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
-    /// Clock of the router's cores in MHz; unchanged by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub clock_mhz: Option<u32>,
     /// Setup of the router.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
@@ -150,13 +147,12 @@ impl Kind {
     /// Returns the supported keys, besides `kind` and `name`.
     fn keys(self) -> &'static [&'static str] {
         match self {
-            Kind::Linux => &["workers", "clock-mhz", "mode", "nat", "host"],
-            Kind::Volley => &["workers", "clock-mhz", "driver"],
-            Kind::Vpp => &["workers", "clock-mhz", "program"],
-            Kind::Testpmd => &["workers", "clock-mhz", "mode"],
+            Kind::Linux => &["workers", "mode", "nat", "host"],
+            Kind::Volley => &["workers", "driver"],
+            Kind::Vpp => &["workers", "program"],
+            Kind::Testpmd => &["workers", "mode"],
             Kind::Command => &[
                 "workers",
-                "clock-mhz",
                 "start",
                 "ready",
                 "configure",
@@ -201,7 +197,6 @@ impl From<Kind> for Spec {
             kind,
             name: None,
             workers: None,
-            clock_mhz: None,
             mode: None,
             nat: None,
             host: None,
@@ -326,9 +321,6 @@ impl Spec {
             _ if self.program.as_ref().is_some_and(|path| !path.is_absolute()) => {
                 "program: must be an absolute path"
             }
-            _ if self.clock_mhz.is_some() && physical => {
-                "clock-mhz is only supported for routers on this machine, not on the testbed \"physical\""
-            }
             (Kind::Linux, mode, _) if !kernel.contains(&mode) => "mode: use default, tuned or threaded",
             (Kind::Linux, Some(Mode::Threaded), _) if bed.kind == testbed::Kind::Tap => {
                 "mode: threaded is not supported on taps, which have no NAPI threads: use default or tuned"
@@ -372,7 +364,6 @@ impl Spec {
     fn written(&self) -> impl Iterator<Item = &'static str> {
         [
             ("workers", self.workers.is_some()),
-            ("clock-mhz", self.clock_mhz.is_some()),
             ("mode", self.mode.is_some()),
             ("nat", self.nat.is_some()),
             ("host", self.host.is_some()),

@@ -49,7 +49,6 @@ fn valid_routers_are_accepted() {
         format!("duts = [{{kind = 'linux', host = 'root@router', workers = 4, mode = 'tuned'}}]\n{physical}"),
         "duts = [{kind = 'command', configure = 'true', hops = 2}]".into(),
         "duts = [{kind = 'vpp', program = '/opt/vpp/bin/vpp'}]".into(),
-        "duts = [{kind = 'linux', clock-mhz = 1200}, {kind = 'linux', name = 'fast', clock-mhz = 3200}]".into(),
     ] {
         assert_eq!(said(&good), "nothing", "{good}");
     }
@@ -71,7 +70,7 @@ fn faults_name_router_key_and_valid_values() {
         ("duts = ['linux', 'linux']".into(), "router 2 (linux): name: already taken"),
         (
             "duts = [{kind = 'linux', driver = 'af-xdp'}]".into(),
-            "router 1 (linux): driver is not supported by the kind linux: its keys are workers, clock-mhz, mode, nat, host",
+            "router 1 (linux): driver is not supported by the kind linux: its keys are workers, mode, nat, host",
         ),
         ("duts = [{kind = 'none', workers = 1}]".into(), "its only key is name"),
         (
@@ -110,12 +109,6 @@ fn faults_name_router_key_and_valid_values() {
         (
             "duts = [{kind = 'linux', mode = 'threaded'}]\n[testbed]\nkind = 'tap'".into(),
             "mode: threaded is not supported on taps",
-        ),
-        ("duts = [{kind = 'none', clock-mhz = 1200}]".into(), "clock-mhz is not supported by the kind none"),
-        ("duts = [{kind = 'volley', clock-mhz = 1.2}]".into(), "line 1"),
-        (
-            format!("duts = [{{kind = 'linux', host = 'a', clock-mhz = 1200}}]\n{physical}"),
-            "clock-mhz is only supported for routers on this machine",
         ),
         ("duts = [{kind = 'volley', restart = 'x'}]".into(), "restart is not supported by the kind volley"),
         ("duts = ['command']".into(), "start or configure is needed"),

@@ -1,4 +1,4 @@
-//! Meters that run programs: commands that print joules or watts, and `ipmitool` for the board's own measurement.
+//! Meters that are shell commands, which print joules or watts.
 
 use std::process::Command;
 use std::time::Duration;
@@ -87,48 +87,6 @@ impl Power for Shell {
     }
 }
 
-/// Power measured by a board's controller (DCMI 1.5, section 6.6.1, "Get Power Reading"), read with `ipmitool`.
-pub(super) struct Ipmi {
-    arguments: Vec<String>,
-}
-
-impl Ipmi {
-    /// Opens the controller that the arguments of `ipmitool` select; without arguments, this machine's own.
-    ///
-    /// # Errors
-    /// Returns an error if there is no reading.
-    pub fn open(arguments: &[String]) -> Result<Ipmi, Fault> {
-        let mut ipmi = Ipmi { arguments: arguments.to_vec() };
-        ipmi.watts().map_err(|f| {
-            Fault(format!("ipmi: {f}: install ipmitool; only root can read this machine's own power"))
-        })?;
-        Ok(ipmi)
-    }
-}
-
-/// Parses the watts in `Instantaneous power reading:   220 Watts`. `None` if the output reports that the measurement is off.
-fn dcmi(text: &str) -> Option<f64> {
-    let after = |label: &str| text.lines().find_map(|l| l.trim().strip_prefix(label)).map(str::trim);
-    if after("Power reading state is:").is_some_and(|state| state != "activated") {
-        return None;
-    }
-    after("Instantaneous power reading:")?.strip_suffix("Watts")?.trim().parse().ok()
-}
-
-impl Power for Ipmi {
-    fn watts(&mut self) -> Result<f64, Fault> {
-        let mut command = Command::new("ipmitool");
-        command.args(&self.arguments).args(["dcmi", "power", "reading"]);
-        // The arguments may contain a password, so they are not shown.
-        let text = output(command).map_err(|_| Fault("ipmitool dcmi power reading: it failed".into()))?;
-        dcmi(&text).ok_or_else(|| Fault("ipmitool dcmi power reading: it printed no power".into()))
-    }
-
-    fn step(&self) -> f64 {
-        1.0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,14 +135,5 @@ mod tests {
             let said = Shell::open(line).map_or_else(|f| f.to_string(), |_| "nothing".into());
             assert!(said.contains(why), "{line}: {said}");
         }
-    }
-
-    #[test]
-    fn power_is_parsed_from_ipmitool() {
-        let text = "\n    Instantaneous power reading:                   220 Watts\n    Minimum during sampling period:  \
-                    18 Watts\n    Power reading state is:                   activated\n";
-        assert_eq!(dcmi(text), Some(220.0));
-        assert_eq!(dcmi(&text.replace("activated", "deactivated")), None);
-        assert_eq!(dcmi("DCMI request failed"), None);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::command::{Ipmi, Shell};
+use super::command::Shell;
 use super::counter::Counting;
 use super::cpu::Cpu;
 use super::power::Powered;
@@ -39,15 +39,6 @@ pub enum Spec {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         joules_per_unit: Option<f64>,
     },
-    /// Power measured by the board's controller (DCMI).
-    Ipmi {
-        /// Arguments of `ipmitool` that select the controller; none for this machine's own.
-        #[serde(default)]
-        arguments: Vec<String>,
-        /// Seconds between samples.
-        #[serde(default = "second")]
-        interval_seconds: f64,
-    },
     /// A shell command that prints the energy so far in joules, or the power in watts.
     Command {
         /// The line of shell.
@@ -74,10 +65,6 @@ fn public() -> String {
     "public".into()
 }
 
-fn second() -> f64 {
-    1.0
-}
-
 impl Spec {
     /// Default meter: the router's processor time.
     pub const CPU: Spec = Spec::Cpu { cores: None, cgroup: None };
@@ -94,7 +81,6 @@ impl Spec {
                 fault("address: must be the PDU's host, or host:port")
             }
             Spec::Snmp { .. } => self.object().map(|_| ()),
-            Spec::Ipmi { interval_seconds, .. } => interval(*interval_seconds).map(|_| ()),
             Spec::Command { command, .. } if command.trim().is_empty() => {
                 fault("command: must be a shell command that prints a figure")
             }
@@ -120,7 +106,6 @@ impl Spec {
                 let which = outlet.map_or_else(|| oid.clone().unwrap_or_default(), |n| format!("outlet {n}"));
                 format!("snmp {address} {which}")
             }
-            Spec::Ipmi { .. } => "ipmi".into(),
             Spec::Command { command, .. } => format!("command {command:?}"),
             Spec::Cpu { .. } => "cpu".into(),
         }
@@ -133,12 +118,7 @@ impl Spec {
 
     /// True if the meter is read over the network.
     pub fn is_remote(&self) -> bool {
-        match self {
-            Spec::Snmp { .. } => true,
-            // Without arguments, ipmitool reads this machine's own controller.
-            Spec::Ipmi { arguments, .. } => !arguments.is_empty(),
-            _ => false,
-        }
+        matches!(self, Spec::Snmp { .. })
     }
 
     /// Returns the object to read over SNMP.
@@ -190,9 +170,6 @@ impl Spec {
             Spec::Snmp { address, community, .. } => {
                 Box::new(Counting::new(Snmp::open(address, community, &self.object()?)?))
             }
-            Spec::Ipmi { arguments, interval_seconds } => {
-                Box::new(Powered::new(Ipmi::open(arguments)?, interval(*interval_seconds)?))
-            }
             Spec::Command { command, watts, interval_seconds } => match Shell::open(command)? {
                 shell if *watts => Box::new(Powered::new(shell, interval(interval_seconds.unwrap_or(1.0))?)),
                 shell => Box::new(Counting::new(shell)),
@@ -233,7 +210,6 @@ mod tests {
             "kind = 'rapl'",
             "kind = 'snmp'\naddress = 'pdu.example'\noutlet = 5",
             "kind = 'snmp'\naddress = 'pdu:1161'\ncommunity = 'c'\noid = '.1.3.6.1.4.1.1'\njoules-per-unit = 3600",
-            "kind = 'ipmi'\narguments = ['-H', 'bmc']\ninterval-seconds = 0.5",
             "kind = 'command'\ncommand = 'joules'",
             "kind = 'command'\ncommand = 'power'\nwatts = true\ninterval-seconds = 2",
             "kind = 'cpu'\ncores = [0, 1]\ncgroup = '/sys/fs/cgroup/router'",
@@ -266,7 +242,6 @@ mod tests {
             (format!("{snmp}oid = '1.3.x'\njoules-per-unit = 1"), "oid: \"1.3.x\" is not"),
             (format!("{snmp}oid = '7.3.6'\njoules-per-unit = 1"), "oid: \"7.3.6\" is not"),
             (format!("{snmp}oid = '1.3.6'\njoules-per-unit = 1\npdu = 1"), "pdu: only supported with outlet"),
-            ("kind = 'ipmi'\ninterval-seconds = 0".into(), "interval-seconds: 0 is not"),
             ("kind = 'command'\ncommand = ' '".into(), "command: must be a shell command"),
             (
                 "kind = 'command'\ncommand = 'a'\ninterval-seconds = 1".into(),
@@ -275,6 +250,10 @@ mod tests {
             (
                 "kind = 'command'\ncommand = 'a'\nwatts = true\ninterval-seconds = nan".into(),
                 "interval-seconds: NaN",
+            ),
+            (
+                "kind = 'command'\ncommand = 'a'\nwatts = true\ninterval-seconds = 0".into(),
+                "interval-seconds: 0 is not",
             ),
             ("kind = 'cpu'\ncores = []".into(), "cores: list at least one"),
             ("kind = 'cpu'\ncgroup = 'router'".into(), "cgroup: must be an absolute path"),

@@ -166,7 +166,7 @@ mod tests {
             now += (frames as f64 / fps * HZ) as u64 + 2_000;
             while n > 0 {
                 n = schedule.due(now, most).0 as u64;
-                taken += n as u64;
+                taken += n;
             }
             prop_assert!(schedule.is_done() && taken == frames);
         }

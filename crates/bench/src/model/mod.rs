@@ -4,7 +4,6 @@
 //! thesis' parameters can be [compared](Quality::of) with measured points. In both cases the error is part of the result.
 
 pub mod cache;
-pub mod clock;
 pub mod cores;
 pub mod latency;
 mod least_squares;

@@ -2,8 +2,6 @@
 //! agree, and listed rows must not.
 
 use super::*;
-use crate::model::Point;
-use crate::model::clock::ClockModel;
 use crate::stats::{dispersion_percent, scaling::scaling};
 
 /// A printed figure that differs from the one computed from its table's other figures: table, setup, printed value, computed value.
@@ -130,27 +128,6 @@ fn published_throughput_shares_are_reproduced() {
             ("6.2", "Linux 3.7 64 B 1 routes, 1 cores", "11", "10", ROUNDED),
         ],
     );
-}
-
-#[test]
-fn the_clock_model_fits_its_published_table() {
-    let cases = of(Paper::Okelmann2019);
-    let at_top: Vec<&Case> = cases.iter().filter(|c| c.table == "6.1" && c.clock_mhz == Some(3200)).collect();
-    let shares: Vec<f64> = at_top
-        .iter()
-        .map(|top| {
-            let same = |c: &&Case| c.table == "6.1" && (c.path, c.routes) == (top.path, top.routes);
-            let point = |c: &Case| (f64::from(c.clock_mhz.unwrap()), value(c, Metric::ThroughputMpps));
-            let points: Vec<Point> = cases.iter().filter(same).map(point).collect();
-            let fit = ClockModel::fit(&points).unwrap();
-            assert!(points.len() == 3 && fit.quality.r_squared.unwrap() > 0.99, "{fit:?}");
-            fit.model.share
-        })
-        .collect();
-    assert_eq!(shares.len(), 8);
-    assert!(shares.iter().all(|share| (0.75..0.95).contains(share)), "{shares:?}");
-    let mean = shares.iter().sum::<f64>() / 8.0;
-    assert!((mean - ClockModel::SHARE_OF_VPP).abs() < 0.02, "{mean}");
 }
 
 /// The drafts' bytes are their packets times the frame size. Their packets match 1 Gbit/s of frames for 30 times five minutes: the offered

@@ -90,35 +90,12 @@ fn ratio(table: &mut Table, rate: &str, new: &Rated<'_>, base: &Rated<'_>) {
     table.row(row);
 }
 
-/// The property in which routers of a group differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
-    /// The number of cores.
-    Workers,
-    /// The clock rate of the cores, in MHz.
-    Clocks,
-}
-
-impl Over {
-    /// Splits a spec into the value of this property, and the router without the property. `None` if the value is unknown.
-    fn apart(self, spec: &Spec, bed: testbed::Kind) -> Option<(u32, Router)> {
-        let all = Router { name: None, ..spec.clone().into() };
-        match self {
-            Over::Workers => {
-                let workers = u32::try_from(spec.workers_on(bed)?).unwrap_or(u32::MAX);
-                Some((workers, Router { workers: None, ..all }))
-            }
-            Over::Clocks => Some((spec.clock_mhz?, Router { clock_mhz: None, ..all })),
-        }
-    }
-}
-
 /// A router of a [`Scaled`] group.
 pub struct ScaledPoint {
     /// The router's name.
     pub dut: String,
-    /// The router's value of the property in which the group's routers differ.
-    pub value: u32,
+    /// The router's number of cores.
+    pub workers: u32,
     /// The router's median throughput, in frames per second.
     pub fps: f64,
     /// The minimum and maximum of the router's runs, if there are several.
@@ -127,13 +104,13 @@ pub struct ScaledPoint {
     pub limited: bool,
 }
 
-/// A group of routers that differ in one property only.
+/// A group of routers that differ only in their number of cores.
 pub struct Scaled {
     /// Traffic and frame size; the router's name is empty.
     pub key: Key,
-    /// The group's routers, each with its value of the property.
+    /// The group's routers.
     pub points: Vec<ScaledPoint>,
-    /// The properties that all routers of the group share.
+    /// What all routers of the group share.
     router: Router,
 }
 
@@ -145,32 +122,37 @@ impl Scaled {
     }
 }
 
-/// Groups routers that differ only in this property, by traffic and frame size. Of routers with the same value, only the first is used.
-/// Routers that forward nothing are left out.
-pub fn scaled(results: &Results, over: Over) -> Vec<Scaled> {
+/// Groups routers that differ only in their number of cores, by traffic and frame size. Of routers with the same number, only the first is
+/// used. Routers that forward nothing are left out.
+pub fn scaled(results: &Results) -> Vec<Scaled> {
     let mut groups: Vec<Scaled> = Vec::new();
     for (cell, runs) in measured(results) {
         let spec = router(results, &cell.key.dut).filter(|_| runs.median() > 0.0);
-        let Some((value, router)) = spec.and_then(|spec| over.apart(spec, results.campaign.testbed.kind))
-        else {
+        let Some((workers, router)) = spec.and_then(|spec| apart(spec, results.campaign.testbed.kind)) else {
             continue;
         };
         let key = Key { dut: String::new(), ..cell.key.clone() };
         let point = ScaledPoint {
             dut: cell.key.dut.clone(),
-            value,
+            workers,
             fps: runs.median(),
             range: (runs.len() > 1).then(|| (runs.minimum(), runs.maximum())),
             limited: is_limited(cell),
         };
         match groups.iter_mut().find(|group| group.key == key && group.router == router) {
-            Some(group) if group.points.iter().any(|p| p.value == value) => {}
+            Some(group) if group.points.iter().any(|p| p.workers == workers) => {}
             Some(group) => group.points.push(point),
             None => groups.push(Scaled { key, router, points: vec![point] }),
         }
     }
     groups.retain(|group| group.points.len() > 1);
     groups
+}
+
+/// Splits a spec into the number of cores, and the router without it. `None` if the number is unknown.
+fn apart(spec: &Spec, bed: testbed::Kind) -> Option<(u32, Router)> {
+    let workers = u32::try_from(spec.workers_on(bed)?).unwrap_or(u32::MAX);
+    Some((workers, Router { name: None, workers: None, ..spec.clone().into() }))
 }
 
 fn scale(results: &Results) -> Option<Section> {
@@ -184,9 +166,9 @@ fn scale(results: &Results) -> Option<Section> {
         "relative to half the workers#",
     ];
     let mut table = Table::new("Throughput over workers", heads);
-    for group in scaled(results, Over::Workers) {
-        let points: Vec<(u32, f64)> = group.points.iter().map(|p| (p.value, p.fps)).collect();
-        let with = |cores: u32| group.points.iter().find(|p| p.value == cores);
+    for group in scaled(results) {
+        let points: Vec<(u32, f64)> = group.points.iter().map(|p| (p.workers, p.fps)).collect();
+        let with = |cores: u32| group.points.iter().find(|p| p.workers == cores);
         let limited = |cores: u32| with(cores).is_some_and(|p| p.limited);
         for one in scaling::scaling(&points).unwrap_or_default() {
             let n = one.cores;

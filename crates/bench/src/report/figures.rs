@@ -1,6 +1,6 @@
 //! The plots of a report.
 
-use super::compare::{self, Over, scaled};
+use super::compare::{self, scaled};
 use super::delays::{counted, is_limited, loads, over_runs, p99_ns};
 use super::document::{Block, found, traffic};
 use super::meters;
@@ -113,10 +113,10 @@ pub fn throughput(results: &Results) -> Vec<Block> {
 /// Plots throughput over the number of workers.
 pub fn workers(results: &Results) -> Vec<Block> {
     let mut all = Cases::new(results);
-    for group in scaled(results, Over::Workers) {
+    for group in scaled(results) {
         for point in &group.points {
             let range = point.range.map(|(least, greatest)| (least / 1e3, greatest / 1e3));
-            let dot = Dot { x: f64::from(point.value), y: point.fps / 1e3, range, limited: point.limited };
+            let dot = Dot { x: f64::from(point.workers), y: point.fps / 1e3, range, limited: point.limited };
             let first = group.points.first().map_or("", |first| first.dut.as_str());
             all.add(case(&group.key), first, group.names(), Kind::Measured, dot);
         }

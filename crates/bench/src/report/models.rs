@@ -1,6 +1,6 @@
 //! Fits of performance models to the results.
 
-use super::compare::{Over, ScaledPoint, scaled};
+use super::compare::{ScaledPoint, scaled};
 use super::delays::{loads, over_runs};
 use super::document::{Section, cells, keyed, traffic};
 use super::number::{kilo, maybe, number};
@@ -9,13 +9,12 @@ use super::table::Table;
 use super::throughput::some;
 use crate::campaign::{Cell, Procedure, Results};
 use crate::dut::lookup_share;
-use crate::model::clock::ClockModel;
 use crate::model::cores::CoreModel;
 use crate::model::latency::LatencyModel;
 use crate::model::lookup::LookupModel;
 use crate::model::{Point, Quality};
 
-/// Returns the section with fits of latency over load, and of throughput over the share of lookups, workers, and clock rate.
+/// Returns the section with fits of latency over load, and of throughput over the share of lookups and workers.
 pub fn sections(results: &Results) -> Vec<Section> {
     let heads =
         ["traffic", "bytes#", "router", "model", "residual of each point", "root mean square#", "R²#"];
@@ -56,27 +55,19 @@ pub fn sections(results: &Results) -> Vec<Section> {
             table.row(keyed(&Count::Routes.any(&cell.key), of(model, "kfps", &at, &fit.quality)));
         }
     }
-    for over in [Over::Workers, Over::Clocks] {
-        for group in scaled(results, over) {
-            let points: Vec<Point> = group.points.iter().map(|p| (f64::from(p.value), p.fps / 1e3)).collect();
-            let (fit, unit) = match over {
-                Over::Workers => {
-                    (CoreModel::fit(&points, None).map(|f| (per_worker(&f.model), f.quality)), "workers")
-                }
-                Over::Clocks => (ClockModel::fit(&points).map(|f| (over_clock(&f.model), f.quality)), "MHz"),
-            };
-            let Ok((model, quality)) = fit else { continue };
-            let key = [traffic(&group.key), group.key.size.to_string(), group.names()];
-            // The model does not know the tester's limits, so the reader must see which points may be affected.
-            let sign = |limited: bool| if limited { " †" } else { "" };
-            let at = |p: &ScaledPoint| format!("{} {unit}{}", p.value, sign(p.limited));
-            let at: Vec<String> = group.points.iter().map(at).collect();
-            table.row(key.into_iter().chain(of(model, "kfps", &at, &quality)));
-        }
+    for group in scaled(results) {
+        let points: Vec<Point> = group.points.iter().map(|p| (f64::from(p.workers), p.fps / 1e3)).collect();
+        let Ok(fit) = CoreModel::fit(&points, None) else { continue };
+        let key = [traffic(&group.key), group.key.size.to_string(), group.names()];
+        // The model does not know the tester's limits, so the reader must see which points may be affected.
+        let sign = |limited: bool| if limited { " †" } else { "" };
+        let at = |p: &ScaledPoint| format!("{} workers{}", p.workers, sign(p.limited));
+        let at: Vec<String> = group.points.iter().map(at).collect();
+        table.row(key.into_iter().chain(of(per_worker(&fit.model), "kfps", &at, &fit.quality)));
     }
     let text = "Fits by least squares. The residual of a point is the measured less the modelled value. Latency needs four loads below the \
-                throughput. Lookups need two table sizes and a router that reports the time of its nodes. Workers and clocks need two \
-                values. A point with † was limited by the tester.";
+                throughput. Lookups need two table sizes and a router that reports the time of its nodes. Workers need two \
+                numbers of them. A point with † was limited by the tester.";
     some("Models".into(), text, table).into_iter().collect()
 }
 
@@ -106,12 +97,4 @@ fn at_share((routes, share, _): &Shared) -> String {
 
 fn per_worker(model: &CoreModel) -> String {
     format!("throughput = {} kfps for each worker", number(model.per_worker, 1))
-}
-
-fn over_clock(model: &ClockModel) -> String {
-    let [share, rest] = [model.share, 1.0 - model.share].map(|share| number(share, 3));
-    let [most, clock] = [model.max_throughput, model.max_clock].map(|value| number(value, 1));
-    format!(
-        "throughput = ({share} c / {clock} MHz + {rest}) · {most} kfps, clock c; the thesis has 0.9 and 0.1 for VPP"
-    )
 }

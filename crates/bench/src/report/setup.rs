@@ -166,7 +166,7 @@ fn table(table: Table) -> Vec<Block> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::compare::{Over, scaled};
+    use super::super::compare::scaled;
     use super::super::fixture;
     use super::*;
 
@@ -187,9 +187,9 @@ mod tests {
     fn routers_with_unknown_cores_are_not_scaled() -> serde_json::Result<()> {
         let mut all = fixture::results(&[1.0], &["volley", "b"], 1, "x");
         all.campaign.duts[0] = serde_json::from_str(r#"{"kind":"volley"}"#)?;
-        let here = scaled(&all, Over::Workers).len();
+        let here = scaled(&all).len();
         all.campaign.testbed.kind = testbed::Kind::Physical;
-        assert!(here > 0 && scaled(&all, Over::Workers).is_empty(), "{here}");
+        assert!(here > 0 && scaled(&all).is_empty(), "{here}");
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use html5ever::tendril::TendrilSink as _;
 use markup5ever_rcdom::{Handle, NodeData, RcDom};
 use proptest::prelude::*;
 
-use super::compare::{Over, Scaled, scaled};
+use super::compare::{Scaled, scaled};
 use super::fixture::{results, router};
 use super::{html, markdown};
 use crate::campaign::{Found, Key, Results};
@@ -189,18 +189,18 @@ fn workers_are_read_from_the_campaign_not_from_names() {
     };
     (0..4).for_each(|n| fps(&mut all, n, 1e6));
     assert_eq!(
-        scaled(&all, Over::Workers).iter().map(Scaled::names).collect::<Vec<_>>(),
+        scaled(&all).iter().map(Scaled::names).collect::<Vec<_>>(),
         ["volley-9 †, b †", "volley-9 †, b †"]
     );
     // Not compared: a router that forwards nothing, a second one with as many workers, one with another configuration.
     fps(&mut all, 0, 0.0);
-    assert_eq!(scaled(&all, Over::Workers).len(), 1);
+    assert_eq!(scaled(&all).len(), 1);
     fps(&mut all, 0, 1e6);
     all.campaign.duts[1] = router("b", 1);
-    assert_eq!(scaled(&all, Over::Workers).len(), 0);
+    assert_eq!(scaled(&all).len(), 0);
     all.campaign.duts[1] =
         serde_json::from_str(r#"{"kind":"volley","name":"b","workers":2,"driver":"af-xdp"}"#).unwrap();
-    assert_eq!(scaled(&all, Over::Workers).len(), 0);
+    assert_eq!(scaled(&all).len(), 0);
 }
 
 #[test]
@@ -212,27 +212,8 @@ fn throughput_over_workers_shows_the_spread_of_runs() {
             (search.throughput_fps, search.ended) = (Some(fps), crate::search::Ended::Found);
         }
     }
-    let points: Vec<_> = scaled(&all, Over::Workers).into_iter().flat_map(|group| group.points).collect();
+    let points: Vec<_> = scaled(&all).into_iter().flat_map(|group| group.points).collect();
     assert!(points.iter().all(|p| (p.fps, p.range) == (2e6, Some((1e6, 3e6)))) && points.len() == 4);
-}
-
-#[test]
-fn the_clock_model_is_fitted_with_two_clocks() {
-    let mut all = results(&[1.0], &["slow", "fast"], 1, "x");
-    for (cell, fps) in all.cells.iter_mut().zip([5.5e5, 1e5, 1e6, 2e5]) {
-        let Found::Throughput(searches) = &mut cell.measurements[0].found else { panic!() };
-        (searches[0].throughput_fps, searches[0].ended) = (Some(fps), crate::search::Ended::Found);
-    }
-    let spec = |name: &str, mhz: u32| {
-        let spec = format!(r#"{{"kind":"volley","name":"{name}","clock-mhz":{mhz}}}"#);
-        serde_json::from_str(&spec).unwrap()
-    };
-    all.campaign.duts = vec![spec("slow", 1600), spec("fast", 3200)];
-    let text = markdown(&all);
-    // The share in the thesis: at half the clock, 55 % of the throughput is left.
-    assert!(text.contains("throughput = (0.900 c / 3200.0 MHz + 0.100) · 1000.0 kfps"), "{text}");
-    all.campaign.duts[1] = spec("fast", 1600);
-    assert!(!markdown(&all).contains("MHz + "));
 }
 
 #[test]
