@@ -39,6 +39,14 @@ pub(super) struct Setup<'a> {
     pub say: &'a dyn Fn(&str),
 }
 
+/// Reason why the trials of a router cannot begin.
+enum Unprepared {
+    /// The router cannot be measured with this traffic; the campaign continues.
+    Router(Failure),
+    /// Results cannot be stored.
+    Store(Failure),
+}
+
 /// A traffic with a frame size.
 pub(super) struct Case {
     /// Key of the case, with the name of the current router.
@@ -81,31 +89,11 @@ impl Setup<'_> {
     ) -> Result<(), Failure> {
         let Case { key, tester, .. } = case;
         let place = format!("{}, {}, {} bytes", key.dut, key.label(), key.size);
-        if let Err(e) = self.networks(key, bed).and_then(|wanted| dut.set_networks(&wanted, bed)) {
-            return results.fail(format!("{place}: {e}"), self.keeper);
-        }
-        let dut = &*dut;
-        let mut trials = match self.trials(case, bed, Some(dut)) {
+        let trials = match self.prepared(case, &place, bed, dut, results) {
             Ok(trials) => trials,
-            Err(e) => return results.fail(format!("{place}: {e}"), self.keeper),
+            Err(Unprepared::Store(e)) => return Err(e),
+            Err(Unprepared::Router(e)) => return results.fail(format!("{place}: {e}"), self.keeper),
         };
-        let mut meters = Meters::open(&self.campaign.meters, dut.cores(), &dut.processes());
-        for why in meters.missing() {
-            let what = format!("{why}: the readings of this meter are missing");
-            (self.say)(&what);
-            results.warn("", what, self.keeper)?;
-        }
-        trials.idle = meters.idle(self.profile.idle);
-        trials.meters = Some(meters);
-        if let Some(left_out) = self.campaign.left_out(key.size) {
-            results.warn(&key.dut, format!("{place}, {left_out}"), self.keeper)?;
-        }
-        let frames = tester.fps * self.profile.duration.as_secs_f64();
-        if f64::from(key.flows) > frames {
-            let why =
-                format!("the tester sends at most {frames:.0} frames in a trial, too few to use every flow");
-            results.warn(&key.dut, format!("{place}: {why}"), self.keeper)?;
-        }
         let before = results.cells.iter().position(|cell| cell.key == *key);
         let mut cell = Cell {
             key: key.clone(),
@@ -174,6 +162,44 @@ impl Setup<'_> {
             None => results.cells.push(cell),
         }
         Ok(())
+    }
+
+    /// Gives the router its routes, and returns the runner of its trials with its meters. Adds what will be missing to the caveats.
+    fn prepared<'b>(
+        &'b self,
+        case: &Case,
+        place: &str,
+        bed: &mut Bed,
+        dut: &'b mut dyn Dut,
+        results: &mut Results,
+    ) -> Result<Recorded<'b>, Unprepared> {
+        let Case { key, tester, .. } = case;
+        let router = Unprepared::Router;
+        self.networks(key, bed).and_then(|wanted| dut.set_networks(&wanted, bed)).map_err(router)?;
+        let dut = &*dut;
+        let mut trials = self.trials(case, bed, Some(dut)).map_err(router)?;
+        let mut meters = Meters::open(&self.campaign.meters, dut.cores(), &dut.processes());
+        let mut caveats = Vec::new();
+        for why in meters.missing() {
+            let what = format!("{why}: the readings of this meter are missing");
+            (self.say)(&what);
+            caveats.push(("", what));
+        }
+        trials.idle = meters.idle(self.profile.idle);
+        trials.meters = Some(meters);
+        if let Some(left_out) = self.campaign.left_out(key.size) {
+            caveats.push((&key.dut, format!("{place}, {left_out}")));
+        }
+        let frames = tester.fps * self.profile.duration.as_secs_f64();
+        if f64::from(key.flows) > frames {
+            let why =
+                format!("the tester sends at most {frames:.0} frames in a trial, too few to use every flow");
+            caveats.push((&key.dut, format!("{place}: {why}")));
+        }
+        for (of, what) in caveats {
+            results.warn(of, what, self.keeper).map_err(Unprepared::Store)?;
+        }
+        Ok(trials)
     }
 
     /// Returns the networks that the router needs routes to: those of the test's `routes`, and the traffic's own destinations.

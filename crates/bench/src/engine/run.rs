@@ -172,6 +172,19 @@ struct Sending {
     per_frame: u64,
 }
 
+/// What trials without a gap between them left behind.
+struct Ran {
+    receiver: Receiver,
+    sending: Vec<Sending>,
+    /// End of sending, in ticks.
+    ended: u64,
+    /// Elapsed time in addition to sending.
+    took: Duration,
+    /// Faults of the machine and of the tester's ports.
+    faults: Vec<Invalid>,
+    absence: Absence,
+}
+
 impl Engine {
     /// Creates an engine with these ports and with buffers of `pool`. All random values derive from `seed`.
     pub fn new(
@@ -316,6 +329,14 @@ impl Engine {
         }
         // The last frame of a slow load is due long before the end.
         let took = Duration::from_nanos(self.clock.ticks_to_ns(tsc() - began)).saturating_sub(whole);
+        let ran = Ran { receiver, sending, ended, took, faults, absence };
+        Ok(self.reports(requests, ran))
+    }
+
+    /// Returns outcome and report of each of the trials that ran without a gap.
+    fn reports(&self, requests: &[Request], ran: Ran) -> Vec<(Outcome, Report)> {
+        let Ran { mut receiver, sending, ended, took, faults, absence } = ran;
+        let hz = self.clock.tsc_hz();
         let (mut astray, mut foreign) = (receiver.astray, receiver.foreign);
         let mut asked = std::mem::take(&mut receiver.asked);
         let all = sending.into_iter().zip(receiver.into_streams());
@@ -341,7 +362,7 @@ impl Engine {
             let asked = std::mem::replace(&mut asked, vec![0; self.ports.len()]);
             steps.push((outcome, Report { directions, astray, foreign, asked, absence }));
         }
-        Ok(steps)
+        steps
     }
 
     /// Returns the faults of the machine and of the tester's ports, which are not the router's. Processor time that the host stole counts
