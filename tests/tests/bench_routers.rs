@@ -194,6 +194,35 @@ fn a_router_that_fails_to_start_is_one_failure() {
     assert_eq!(loads(&results, "linux").len(), 2);
 }
 
+/// Commands get the routes on their standard input.
+#[test]
+fn commands_change_the_routes_of_a_router() {
+    let Some(lab) = Lab::new() else { return };
+    let log = lab.dir().join("routes");
+    let set_up = "for side in LEFT RIGHT; do eval ip address add \\$BENCH_${side}_IP4 dev \\$BENCH_${side}_IF; done; sysctl -qw net.ipv4.ip_forward=1";
+    let dut = format!(
+        "{{ kind = 'command', name = 'routed', configure = '{set_up}', routes = 'tee -a {} | ip -batch -' }}, \
+         {{ kind = 'command', name = 'fixed', configure = 'true' }}",
+        log.display()
+    );
+    let head = HEAD.replace("sizes = [128]", "sizes = [128]\nroutes = 300");
+    let head = format!("{head}[[test]]\ntraffic = 'rfc2544'\nsizes = [256]\nroutes = 2\n");
+    let results = run(&lab, &head, &dut, "");
+    let why =
+        "fixed, rfc2544, 300 routes, 128 bytes: the router needs the key routes: a command that adds routes";
+    let failures = results["failures"].to_string();
+    assert!(failures.contains(why) && !failures.contains("routed"), "{failures}");
+    assert_eq!(loads(&results, "routed").len(), 2);
+    for run in loads(&results, "routed").iter().flat_map(|l| l["runs"].as_array().expect("runs")) {
+        let (sent, received) = (count(&run["outcome"], "sent"), count(&run["outcome"], "received"));
+        assert!(received * 10 >= sent * 8 && received > 300, "{run}");
+    }
+    let text = std::fs::read_to_string(log).expect("the routes");
+    let lines =
+        |verb: &str| text.lines().filter(|line| line.starts_with(&format!("route {verb} 20."))).count();
+    assert_eq!((lines("add"), lines("del")), (302, 300));
+}
+
 /// Workers without cores and loads above the link's rate are refused. A load that is too high only for some frame sizes is
 /// skipped for those.
 #[test]
@@ -315,6 +344,15 @@ fn tester_measures_a_router_on_another_machine() {
     assert!(addresses().is_empty(), "{}", addresses());
     let is_as_before =
         || assert_eq!((r.run("sysctl -n net.ipv4.ip_forward").trim(), addresses().as_str()), ("0", ""));
+    is_as_before();
+
+    // The router has routes during the campaign only.
+    let routed = HEAD.replace("sizes = [128]", "sizes = [128]\nroutes = 300");
+    let campaign = Campaign::write(&lab, &routed, "{kind = 'linux', host = 'root@router'}", testbed);
+    campaign.spawn(&t, &[]).finish(LONG).expect_ok();
+    forwarded(&campaign.results(), &["linux"]);
+    let routes = r.run("ip route");
+    assert!(!routes.contains("20.0.") && !routes.contains("198.1"), "{routes}");
     is_as_before();
 
     // Virtual ports have no interrupts to distribute over cores.

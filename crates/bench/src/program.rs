@@ -1,6 +1,6 @@
 //! Runs programs to completion, with a time limit.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -17,8 +17,23 @@ const MOST_BYTES: u64 = 16 << 20;
 /// # Errors
 /// Returns an error if the program cannot be started, or exceeds the limit.
 pub(crate) fn output(command: &mut Command, limit: Duration) -> io::Result<Output> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    fed(command, Vec::new(), limit)
+}
+
+/// Like [`output`]; the program gets `input` on its standard input. A program that does not read all of it is no error.
+///
+/// # Errors
+/// As [`output`].
+pub(crate) fn fed(command: &mut Command, input: Vec<u8>, limit: Duration) -> io::Result<Output> {
+    let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = command.spawn()?;
+    if let Some(mut pipe) = child.stdin.take() {
+        std::thread::spawn(move || {
+            // A program that ends early has closed its end; its status tells why.
+            let _ = pipe.write_all(&input);
+        });
+    }
     let (out, err) = (read(child.stdout.take()), read(child.stderr.take()));
     let end = Instant::now() + limit;
     let left = || end.saturating_duration_since(Instant::now());
@@ -68,6 +83,18 @@ mod tests {
             shell("head -c 300000 /dev/zero; head -c 200000 /dev/zero >&2; exit 3", Duration::from_secs(60))?;
         assert_eq!((said.stdout.len(), said.stderr.len(), said.status.code()), (300_000, 200_000, Some(3)));
         assert!(output(&mut Command::new("/nowhere"), Duration::from_secs(1)).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn a_program_gets_its_input() -> io::Result<()> {
+        let fed = |line: &str, bytes| {
+            fed(Command::new("/bin/sh").args(["-c", line]), vec![b'x'; bytes], Duration::from_secs(60))
+        };
+        // More than a pipe's buffer.
+        let said = fed("wc -c", 300_000)?;
+        assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), "300000");
+        assert_eq!(fed("exit 3", 300_000)?.status.code(), Some(3));
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::process::{self, Running};
-use super::{Dut, Facts, Spec, cores};
+use super::{Dut, Facts, Networks, Spec, commands, cores};
 use crate::testbed::{Bed, Kind, lab};
 use crate::trial::Failure;
 
@@ -20,6 +20,9 @@ pub struct Shell {
     stop: Option<String>,
     counters: Option<String>,
     forget: Option<String>,
+    /// Line of shell that adds and removes routes.
+    routes: Option<String>,
+    networks: Vec<Networks>,
     cores: Vec<usize>,
 }
 
@@ -68,6 +71,8 @@ impl Shell {
             stop: spec.stop.clone(),
             counters: spec.counters.clone(),
             forget: spec.forget.clone(),
+            routes: spec.routes.clone(),
+            networks: Vec::new(),
             cores: on.to_vec(),
         };
         // From here on a failed router is stopped, too.
@@ -112,11 +117,16 @@ impl Place {
     /// Runs a line of shell and returns the output of the line. The line runs in the PID namespace that process `of` created, if `of` is
     /// given.
     fn run(&self, line: &str, of: Option<u32>) -> Result<String, Failure> {
+        lab::said_in_time(self.inside(of).args(["sh", "-c", line]), line)
+    }
+
+    /// Returns a command as [`command`](Self::command), in the PID namespace that process `of` created, if `of` is given.
+    fn inside(&self, of: Option<u32>) -> Command {
         let mut command = self.command();
         if let Some(of) = of {
             command.args(["nsenter", &format!("--pid=/proc/{of}/ns/pid_for_children")]);
         }
-        lab::said_in_time(command.args(["sh", "-c", line]), line)
+        command
     }
 }
 
@@ -166,6 +176,25 @@ impl Dut for Shell {
         let (line, place, of) = (self.restart.clone()?, self.place.clone(), self.process.id());
         let failed = |e| Failure(format!("restart: {e}"));
         Some(Box::new(move || place.run(&line, Some(of)).map(drop).map_err(failed)))
+    }
+
+    /// Gives the routes to the line `routes`: first those to remove, then those to add. Without the line, the router has its own routes for
+    /// the traffic.
+    fn set_networks(&mut self, wanted: &[Networks], bed: &Bed) -> Result<(), Failure> {
+        let Some(line) = &self.routes else {
+            return match wanted.iter().all(Networks::is_own) {
+                true => Ok(()),
+                false => Err(Failure("the router needs the key routes: a command that adds routes".into())),
+            };
+        };
+        let input =
+            commands::batch(&self.networks, bed, "del", "") + &commands::batch(wanted, bed, "add", "");
+        if !input.is_empty() {
+            let mut command = self.place.inside(Some(self.process.id()));
+            lab::fed_in_time(command.args(["sh", "-c", line]), &format!("routes: {line}"), input)?;
+        }
+        self.networks = wanted.to_vec();
+        Ok(())
     }
 
     /// Runs `stop` once. If the started process has ended, `stop` runs without the process's PID namespace, since other effects of the

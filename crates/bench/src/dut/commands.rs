@@ -1,5 +1,7 @@
 //! Commands for Volley and VPP, whose CLIs use the same words.
 
+use std::fmt::Write as _;
+
 use super::spec::Driver;
 use super::{Networks, Which, cores};
 use crate::testbed::lab::{program, said_by};
@@ -103,6 +105,22 @@ pub(super) fn routes(networks: &[Networks], bed: &Bed, verb: &str) -> Vec<String
         })
     };
     networks.iter().filter_map(line).collect()
+}
+
+/// Returns the commands of `ip -batch` that add or remove routes to networks, a line for each; `verb` is "add" or "del", and `more` stands at
+/// the end of each line.
+pub(super) fn batch(networks: &[Networks], bed: &Bed, verb: &str, more: &str) -> String {
+    let mut text = String::new();
+    for of in networks {
+        let (host, link) = (of.host(bed), &bed.links[of.link.min(1)]);
+        // The name is the router's own on memif, and not known on physical ports without router-ports.
+        let is_named = bed.kind() != Kind::Memif && !link.router.is_empty();
+        let device = if is_named { format!(" dev {}", link.router) } else { String::new() };
+        for network in of.iter() {
+            let _ = writeln!(text, "route {verb} {network} via {host}{device}{more}");
+        }
+    }
+    text
 }
 
 #[cfg(test)]

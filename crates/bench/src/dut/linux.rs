@@ -1,6 +1,5 @@
 //! Forwarding of the Linux kernel, in a namespace of this machine or on another machine.
 
-use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use super::shell::Shell;
@@ -34,7 +33,7 @@ pub struct Linux {
     interfaces: Vec<String>,
     /// Cores on which the kernel forwards; empty if the router is another machine.
     cores: Vec<usize>,
-    /// True if the campaign has added routes to the router's namespace.
+    /// True if the campaign has added routes.
     has_networks: bool,
     /// True if the kernel tracks connections and a test uses connections.
     has_sessions: bool,
@@ -211,43 +210,17 @@ const PROTOCOL: &str = "222";
 /// Deletes all routes with [`PROTOCOL`].
 const FLUSH: &str = "ip -4 route flush proto 222; ip -6 route flush proto 222";
 
-impl Linux {
-    /// Adds routes on another machine, one command for each, since they are few.
-    fn set_remote_networks(&mut self, wanted: &[Networks], bed: &Bed) -> Result<(), Failure> {
-        if !wanted.iter().all(Networks::is_own) {
-            return Err(Failure(
-                "routes are only supported for a router on this machine: remove routes".into(),
-            ));
-        }
-        for networks in wanted {
-            let (host, device) = (networks.host(bed), &bed.links[networks.link.min(1)].router);
-            for network in networks.iter() {
-                let route = format!("{network} via {host} dev {device} proto {PROTOCOL}");
-                self.shell
-                    .set(&format!("ip route replace {route}"), &format!("ip route del {route} || true"))?;
-            }
-        }
-        Ok(())
-    }
-}
-
 impl Dut for Linux {
     fn set_networks(&mut self, wanted: &[Networks], bed: &Bed) -> Result<(), Failure> {
-        if self.shell.is_remote() {
-            return self.set_remote_networks(wanted, bed);
-        }
         if self.has_networks {
             self.shell.run(FLUSH)?;
+        } else if self.shell.is_remote() && !wanted.is_empty() {
+            self.shell.undo(FLUSH)?;
         }
         self.has_networks = !wanted.is_empty();
-        for (n, networks) in wanted.iter().enumerate() {
-            let (host, device) = (networks.host(bed), &bed.links[networks.link.min(1)].router);
-            let mut batch = String::new();
-            for network in networks.iter() {
-                let _ = writeln!(batch, "route add {network} via {host} dev {device} proto {PROTOCOL}");
-            }
-            let file = commands::write(bed, &format!("routes-{n}"), &batch)?;
-            self.shell.run(&format!("ip -batch {file}"))?;
+        if self.has_networks {
+            let batch = commands::batch(wanted, bed, "add", &format!(" proto {PROTOCOL}"));
+            self.shell.feed("ip -batch -", batch)?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::testbed::Bed;
-use crate::testbed::lab::{program, said_by, said_in_time};
+use crate::testbed::lab::{fed_in_time, program, said_by, said_in_time};
 use crate::trial::Failure;
 
 /// Guard script: reads lines until its input ends for any reason, then runs them in reverse order.
@@ -85,6 +85,16 @@ impl Shell {
         // A remote machine may be unreachable, so it gets a timeout. Locally the kernel may need long for millions of routes.
         let said = if self.is_remote() { said_in_time } else { said_by };
         said(program(&self.words[0]).args(&self.words[1..]).arg(format!("{sbin}{line}")), line)
+    }
+
+    /// Runs a line of shell with `input` on its standard input.
+    ///
+    /// # Errors
+    /// Returns an error with the line's output if it fails, or takes too long.
+    pub fn feed(&self, line: &str, input: String) -> Result<(), Failure> {
+        let sbin = if self.is_remote() { SBIN } else { "" };
+        let mut command = program(&self.words[0]);
+        fed_in_time(command.args(&self.words[1..]).arg(format!("{sbin}{line}")), line, input).map(drop)
     }
 
     /// Runs a line of shell. Registers the line `undo` to run at the end, if it is not empty.

@@ -67,6 +67,9 @@ pub struct Table {
     /// `command`: deletes all connections that the router tracks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forget: Option<String>,
+    /// `command`: changes routes, as listed on its standard input in the form of `ip -batch`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routes: Option<String>,
     /// `command`: true for a router that forwards by Ethernet addresses, like a switch, without routing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bridge: Option<bool>,
@@ -161,6 +164,7 @@ impl Kind {
                 "version",
                 "counters",
                 "forget",
+                "routes",
                 "bridge",
                 "hops",
             ],
@@ -210,6 +214,7 @@ impl From<Kind> for Spec {
             version: None,
             counters: None,
             forget: None,
+            routes: None,
             bridge: None,
             hops: None,
         })
@@ -377,6 +382,7 @@ impl Spec {
             ("version", self.version.is_some()),
             ("counters", self.counters.is_some()),
             ("forget", self.forget.is_some()),
+            ("routes", self.routes.is_some()),
             ("bridge", self.bridge.is_some()),
             ("hops", self.hops.is_some()),
         ]

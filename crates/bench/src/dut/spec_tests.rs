@@ -47,7 +47,7 @@ fn valid_routers_are_accepted() {
         "duts = [{kind = 'testpmd', mode = 'macswap'}]\n[testbed]\nkind = 'memif'".into(),
         format!("duts = [{{kind = 'linux', host = 'root@router'}}, 'none']\n{physical}"),
         format!("duts = [{{kind = 'linux', host = 'root@router', workers = 4, mode = 'tuned'}}]\n{physical}"),
-        "duts = [{kind = 'command', configure = 'true', hops = 2}]".into(),
+        "duts = [{kind = 'command', configure = 'true', hops = 2, routes = 'ip -batch -'}]".into(),
         "duts = [{kind = 'vpp', program = '/opt/vpp/bin/vpp'}]".into(),
     ] {
         assert_eq!(said(&good), "nothing", "{good}");
@@ -112,6 +112,7 @@ fn faults_name_router_key_and_valid_values() {
         ),
         ("duts = [{kind = 'volley', restart = 'x'}]".into(), "restart is not supported by the kind volley"),
         ("duts = ['command']".into(), "start or configure is needed"),
+        ("duts = [{kind = 'linux', routes = 'x'}]".into(), "routes is not supported by the kind linux"),
         ("duts = [{kind = 'linux', hops = 2}]".into(), "hops is not supported by the kind linux"),
         (
             "duts = [{kind = 'vpp', program = 'vpp'}]".into(),

@@ -92,6 +92,14 @@ pub fn said_in_time(command: &mut Command, name: &str) -> Result<String, Failure
     said(crate::program::output(command, PATIENCE), name)
 }
 
+/// Like [`said_in_time`]; the command gets `input` on its standard input.
+///
+/// # Errors
+/// As [`said_in_time`].
+pub fn fed_in_time(command: &mut Command, name: &str, input: String) -> Result<String, Failure> {
+    said(crate::program::fed(command, input.into_bytes(), PATIENCE), name)
+}
+
 fn said(output: std::io::Result<Output>, name: &str) -> Result<String, Failure> {
     match output {
         Ok(Output { status, stdout, .. }) if status.success() => {
