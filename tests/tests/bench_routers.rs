@@ -336,6 +336,8 @@ fn tester_measures_a_router_on_another_machine() {
     campaign.spawn(&t, &[]).finish(LONG).expect_ok();
     let results = campaign.results();
     forwarded(&results, &["linux"]);
+    let lines = facts(&results, "linux")["configuration"].to_string();
+    assert!(lines.contains("# cores online: ") && lines.contains("# kernel's command line: "), "{lines}");
     assert!(
         results["conditions"].to_string().contains("These ports are virtual"),
         "{}",

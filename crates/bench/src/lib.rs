@@ -8,6 +8,7 @@
 pub mod accuracy;
 pub mod cable;
 pub mod campaign;
+mod command_line;
 pub mod compare;
 pub mod dut;
 pub mod energy;

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::shell::Shell;
 use super::{Dut, Facts, Mode, Networks, Spec, commands, cores, queues};
+use crate::command_line::command_line;
 use crate::testbed::{Bed, Kind, Link, check_router_ports};
 use crate::trial::Failure;
 
@@ -58,6 +59,14 @@ impl Linux {
         let version = shell.run("uname -r")?.trim().to_owned();
         if shell.is_remote() {
             check_router_ports(&bed.links, &|line| shell.run(line))?;
+            // The provenance describes the tester's machine.
+            let online = shell.run("cat /sys/devices/system/cpu/online")?;
+            let words = command_line(&shell.run("cat /proc/cmdline")?);
+            shell.lines.push(format!("# cores online: {}", online.trim()));
+            shell.lines.push(format!(
+                "# kernel's command line: {}",
+                if words.is_empty() { "usual" } else { &words }
+            ));
         }
         for key in ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"] {
             shell.sysctl(key, "1")?;

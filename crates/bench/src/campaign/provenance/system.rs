@@ -1,47 +1,11 @@
 //! Facts about machine and kernel, including processor time stolen by the host.
 
 use super::machine::{Machine, chosen};
+use crate::command_line::command_line;
 use crate::host::Times;
 
 /// Name of the fact with the processor time that the host stole, which varies from run to run.
 pub(super) const STOLEN: &str = "stolen since the start of the machine";
-
-/// Words of the kernel's command line that affect measurements. All others are left out, since they may name disks, addresses or keys.
-const WORDS: [&str; 33] = [
-    "amd_iommu",
-    "amd_pstate",
-    "audit",
-    "clocksource",
-    "default_hugepagesz",
-    "hugepages",
-    "hugepagesz",
-    "idle",
-    "intel_idle.max_cstate",
-    "intel_iommu",
-    "intel_pstate",
-    "iommu",
-    "iommu.passthrough",
-    "irqaffinity",
-    "isolcpus",
-    "kthread_cpus",
-    "l1tf",
-    "mds",
-    "mitigations",
-    "nmi_watchdog",
-    "nohz",
-    "nohz_full",
-    "nosmt",
-    "nosoftlockup",
-    "nowatchdog",
-    "pcie_aspm",
-    "preempt",
-    "processor.max_cstate",
-    "rcu_nocbs",
-    "skew_tick",
-    "spectre_v2",
-    "transparent_hugepage",
-    "tsc",
-];
 
 pub(super) fn facts(m: &mut Machine) {
     let made = ["sys_vendor", "product_name"].map(|file| m.read(&format!("sys/class/dmi/id/{file}")));
@@ -91,12 +55,4 @@ fn limits(m: &mut Machine) {
 fn stolen(stat: &str) -> Option<String> {
     let share = Times::parse(stat)?.stolen_since(Times::default());
     Some(format!("{:.2} %", share * 100.0))
-}
-
-fn command_line(line: &str) -> String {
-    let words = line.split_whitespace().filter(|word| {
-        let name = word.split('=').next().unwrap_or_default();
-        WORDS.contains(&name)
-    });
-    words.collect::<Vec<_>>().join(" ")
 }

@@ -33,8 +33,7 @@ fn files_become_facts() {
         )
     };
     let cpuinfo = [threads(0, 0), threads(1, 0), threads(2, 1), threads(3, 1)].concat();
-    let cmdline =
-        "BOOT_IMAGE=/boot/vmlinuz root=UUID=1234 ip=192.0.2.1 isolcpus=2,3 quiet mitigations=off nosmt\n";
+    let cmdline = "BOOT_IMAGE=/boot/vmlinuz root=UUID=1234 ip=192.0.2.1 isolcpus=2,3 maxcpus=8 quiet mitigations=off nosmt\n";
     let (_root, facts) = machine(&[
         ("proc/cpuinfo", &cpuinfo),
         ("proc/cmdline", cmdline),
@@ -71,7 +70,7 @@ fn files_become_facts() {
         ("huge pages of 2048kB", Some("512")),
         ("distribution", Some("Debian GNU/Linux 12")),
         // Disks and addresses are left out.
-        ("kernel's command line", Some("isolcpus=2,3 mitigations=off nosmt")),
+        ("kernel's command line", Some("isolcpus=2,3 maxcpus=8 mitigations=off nosmt")),
     ] {
         assert_eq!(fact(&facts, name), value, "{name}: {facts:#?}");
     }
