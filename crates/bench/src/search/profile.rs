@@ -90,7 +90,8 @@ pub struct Profile {
     pub duration: Duration,
     /// Resolution of the throughput's bounds.
     pub resolution: Resolution,
-    /// Number of throughput searches; the median and the spread of their results are reported. The RFC does not ask for repetitions.
+    /// Number of searches for throughput and by MLRsearch; the median and the spread of their results are reported. The RFCs do not ask for
+    /// repetitions.
     pub repetitions: u32,
     /// Step of the frame loss rate, as a share of the largest load.
     pub loss_step: f64,
