@@ -262,6 +262,7 @@ fn impossible_loads_and_workers_are_refused() {
 
 /// Host t plays the tester's machine. Its two ports are cabled to host r, which plays the router; `ssh` runs commands there.
 #[test]
+#[expect(clippy::too_many_lines, reason = "one campaign, whose whole course is checked")]
 fn tester_measures_a_router_on_another_machine() {
     let Some(lab) = Lab::new() else { return };
     let (t, r) = (lab.host("t"), lab.host("r"));

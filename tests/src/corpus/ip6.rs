@@ -232,6 +232,7 @@ fn of_router(c: &mut Corpus) {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a list of packets")]
 fn neighbor_discovery(c: &mut Corpus) {
     let group = |target: Ipv6Addr| Ipv6Addr::from_bits(ipv6::solicited_node(target.to_bits()));
     let frame = |to: Ipv6Addr, packet: &[u8]| {

@@ -86,6 +86,7 @@ fn a_mix_has_sizes_of_its_own() -> Result<(), Fault> {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of cases")]
 fn faults_name_their_place_and_valid_values() {
     assert!(Campaign::parse(GOOD).is_ok());
     let with = |line: &str| format!("name = 'a'\n{line}\n");

@@ -56,6 +56,22 @@ fn workers(spec: &Spec, bed: testbed::Kind) -> String {
     }
 }
 
+/// What the table of invalid trials means.
+const INVALID: &str = "A trial is invalid if the tester, not the router, may have caused its result. Invalid trials were repeated; the \
+    repeated ones are in no other table. A trial that is still invalid after its repeats counts as failed, so a throughput \
+    can be too low, but never too high. For bursts, non-drop rates and connection \
+    attempts, the numbers of trials and of invalid ones are in their own tables.";
+
+/// What the table of disorder means.
+const DISORDER: &str = "Covers all trials, including repeated ones. A reordered frame arrived after a frame that was sent later (RFC 4737 section \
+    3.3). A damaged frame counts as lost (RFC 2544 section 10). All other frames that arrived did so once, intact, \
+    in order, and on the right port.";
+
+/// What the table of absences means.
+const ABSENCES: &str = "The longest times in which the tester was not where it should have been. A measured delay can be too long by the time that \
+    the receiver was away, and by a little more if over 256 frames waited. No burst of the tester is longer than what was due \
+    in the time that a frame left late.";
+
 /// Returns the sections with duplicated, reordered and misdirected frames, router configurations and counters, invalid trials, and failed
 /// measurements.
 pub fn notes(results: &Results) -> Vec<Section> {
@@ -117,34 +133,12 @@ pub fn notes(results: &Results) -> Vec<Section> {
             invalid.row(keyed(&cell.key, counts));
         }
     }
-    let why = "A trial is invalid if the tester, not the router, may have caused its result. Invalid trials were repeated; the \
-               repeated ones are in no other table. A trial that is still invalid after its repeats counts as failed, so a throughput \
-               can be too low, but never too high. For bursts, non-drop rates and connection \
-               attempts, the numbers of trials and of invalid ones are in their own tables.";
-    let mut of_invalid = table(invalid);
-    if !of_invalid.is_empty() {
-        of_invalid.insert(0, Block::Text(why.into()));
-    }
-    let why = "Covers all trials, including repeated ones. A reordered frame arrived after a frame that was sent later (RFC 4737 section \
-               3.3). A damaged frame counts as lost (RFC 2544 section 10). All other frames that arrived did so once, intact, \
-               in order, and on the right port.";
-    let mut of_disorder = table(disorder);
-    if !of_disorder.is_empty() {
-        of_disorder.insert(0, Block::Text(why.into()));
-    }
-    let why = "The longest times in which the tester was not where it should have been. A measured delay can be too long by the time that \
-               the receiver was away, and by a little more if over 256 frames waited. No burst of the tester is longer than what was due \
-               in the time that a frame left late.";
-    let mut of_absences = table(absences);
-    if !of_absences.is_empty() {
-        of_absences.insert(0, Block::Text(why.into()));
-    }
     vec![
-        Section::new("Duplicates, damage and disorder", of_disorder),
-        Section::new("The tester's own delays", of_absences),
+        Section::new("Duplicates, damage and disorder", explained(disorder, DISORDER)),
+        Section::new("The tester's own delays", explained(absences, ABSENCES)),
         Section::new("How the routers were set up", configurations(results)),
         Section::new("What the routers counted", table(counters)),
-        Section::new("Invalid trials", of_invalid),
+        Section::new("Invalid trials", explained(invalid, INVALID)),
         Section::new("What could not be measured", list(&results.failures)),
     ]
 }
@@ -158,6 +152,15 @@ fn configurations(results: &Results) -> Vec<Block> {
 
 fn list(items: &[String]) -> Vec<Block> {
     if items.is_empty() { Vec::new() } else { vec![Block::List(items.to_vec())] }
+}
+
+/// Returns a table that has rows, with its explanation above it.
+fn explained(of: Table, why: &str) -> Vec<Block> {
+    let mut blocks = table(of);
+    if !blocks.is_empty() {
+        blocks.insert(0, Block::Text(why.into()));
+    }
+    blocks
 }
 
 fn table(table: Table) -> Vec<Block> {

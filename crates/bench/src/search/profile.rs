@@ -240,6 +240,7 @@ impl Profile {
     }
 
     /// Returns all deviations from the RFCs, for the report: RFC 2544 section 23 requires reporting them.
+    #[expect(clippy::too_many_lines, reason = "a list of requirements")]
     pub fn deviations(&self) -> Vec<Deviation> {
         let mut found = Vec::new();
         let missing: Vec<String> = ETHERNET_SIZES

@@ -18,6 +18,7 @@ fn a(text: &str) -> Ipv6Addr {
 
 /// Messages of another implementation, with their source, destination, message and options.
 #[allow(clippy::type_complexity)]
+#[expect(clippy::too_many_lines, reason = "a list of messages")]
 fn examples() -> Vec<(Vec<u8>, &'static str, &'static str, Message, Vec<NdOption<'static>>)> {
     const SERVERS: &[[u8; 16]] = &[
         Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x53).octets(),
