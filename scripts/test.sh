@@ -40,13 +40,15 @@ tests() {
     echo "Running has ended" >>"$log"
     return $ended
 }
-# Features are optional: the router is linted with each single feature and tested without any.
+# Features are optional: the router is linted with each single feature and tested without any, with real neighbors, too.
 without_features() {
     local ended=0 folder
     for folder in crates/features/*/; do
         cargo clippy --quiet -p volley --no-default-features --features "$(basename "$folder")" -- -D warnings || ended=1
     done
     cargo test --quiet -p volley --no-default-features --test fuzz_graph --test metrics || ended=1
+    cargo build --quiet -p volley --no-default-features || ended=1
+    cargo test --quiet -p scenarios --test patient -- ecmp:: link:: neighbor:: pmtu:: routes:: vlan:: vrf:: || ended=1
     # Restores the program with all features in the target directory.
     cargo build --quiet -p volley || ended=1
     return $ended
