@@ -10,7 +10,7 @@ use infra::class_a::Reader;
 use infra::quiesce::Domain;
 
 use crate::arc::{ArcKey, CONTINUE, Rows};
-use crate::edge::{EdgeId, Edges, FIRST_REASON, NodeId, ReasonInfo, Reasons};
+use crate::edge::{EdgeId, Edges, FIRST_REASON, MoreReasons, NodeId, ReasonInfo, Reasons};
 use crate::entry::TraceFn;
 use crate::erased::{Make, OfFrame, OfInput, OfPacket};
 use crate::handoff::Exchange;
@@ -52,7 +52,7 @@ pub(crate) struct Def {
     pub(crate) name: &'static str,
     pub(crate) input: bool,
     pub(crate) edges: Vec<String>,
-    pub(crate) reasons: &'static [ReasonInfo],
+    pub(crate) reasons: Vec<&'static ReasonInfo>,
     pub(crate) trace: TraceFn,
     pub(crate) make: Make,
 }
@@ -78,6 +78,7 @@ pub struct Builder {
     pub(crate) features: Vec<FeatureDef>,
     pub(crate) punt_reasons: Vec<PuntInfo>,
     pub(crate) main_reasons: MainReasons,
+    pub(crate) more_reasons: Vec<(&'static str, MoreReasons)>,
     pub(crate) fields: FeatureFields,
     pub(crate) field_traces: Vec<FieldTrace>,
 }
@@ -144,7 +145,8 @@ impl Builder {
         make: Make,
     ) {
         let edges = edges.iter().map(|n| n.to_string()).collect();
-        self.defs.push(Def { name, input, edges, reasons: D::INFO, trace, make });
+        let reasons = D::INFO.iter().collect();
+        self.defs.push(Def { name, input, edges, reasons, trace, make });
     }
 
     /// Declares an arc: packets that enter it go to the node `end` unless a feature takes them.
@@ -217,6 +219,11 @@ impl Builder {
     /// declared already.
     pub fn main_reasons<D: Reasons>(&mut self) {
         self.main_reasons.add::<D>();
+    }
+
+    /// Gives the node `node` the reasons of this list, behind its own. Features may add to the list until the graph is built.
+    pub fn more_reasons(&mut self, node: &'static str, list: &MoreReasons) {
+        self.more_reasons.push((node, list.clone()));
     }
 
     /// Adds an edge from the existing node `from` to the node or arc `to`.

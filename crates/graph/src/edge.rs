@@ -1,5 +1,7 @@
 //! A node's verdicts on packets: the edge by which a packet leaves, or the reason for dropping it.
 
+use std::sync::{Arc, Mutex};
+
 /// Lowest code of a drop reason. Codes 0 to 127 are edges, codes 128 to 252 are drop reasons, and the constants below have the remaining
 /// codes.
 pub(crate) const FIRST_REASON: u8 = 128;
@@ -24,6 +26,44 @@ pub trait Reasons: Copy + 'static {
     const INFO: &'static [ReasonInfo];
     /// The reason's number.
     fn code(self) -> u8;
+}
+
+/// A list of further reasons of one node ([`Builder::more_reasons`](crate::Builder::more_reasons)). It is filled while the graph is built.
+/// Clones share the list.
+#[derive(Clone, Debug, Default)]
+pub struct MoreReasons(Arc<Mutex<Vec<&'static ReasonInfo>>>);
+
+impl MoreReasons {
+    /// Adds a reason. Returns its position in the list.
+    pub fn add(&self, reason: &'static ReasonInfo) -> usize {
+        let mut list = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        list.push(reason);
+        list.len() - 1
+    }
+
+    pub(crate) fn all(&self) -> Vec<&'static ReasonInfo> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+}
+
+/// A reason of a node with [further reasons](MoreReasons): one of its own enum, or the position of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extended<R> {
+    /// A reason of the node's enum.
+    Own(R),
+    /// The position of a reason in the list.
+    More(u8),
+}
+
+impl<R: Reasons> Reasons for Extended<R> {
+    const INFO: &'static [ReasonInfo] = R::INFO;
+    #[inline(always)]
+    fn code(self) -> u8 {
+        match self {
+            Extended::Own(reason) => reason.code(),
+            Extended::More(at) => R::INFO.len() as u8 + at,
+        }
+    }
 }
 
 /// The verdict on a whole frame.
@@ -161,11 +201,16 @@ pub enum Verdict<N, D> {
     Consume,
 }
 
+/// Returns whether a reason drops packets; `None` if it is not known here, because it is one of the [further reasons](MoreReasons).
+pub(crate) fn drops<D: Reasons>(reason: D) -> Option<bool> {
+    D::INFO.get(usize::from(reason.code())).map(|info| info.drops)
+}
+
 /// Returns the code of a packet that is dropped for this reason.
 #[inline(always)]
 pub(crate) fn drop_code<D: Reasons>(reason: D) -> u8 {
     debug_assert!(
-        D::INFO[usize::from(reason.code())].drops,
+        drops(reason) != Some(false),
         "a packet must not be dropped for an event (a reason declared `counted`)"
     );
     FIRST_REASON | reason.code()
@@ -174,7 +219,7 @@ pub(crate) fn drop_code<D: Reasons>(reason: D) -> u8 {
 /// Returns the code of a packet that is ignored for this reason.
 #[inline(always)]
 fn ignore_code<D: Reasons>(reason: D) -> u8 {
-    debug_assert!(!D::INFO[usize::from(reason.code())].drops, "a packet is ignored with a drop reason");
+    debug_assert!(drops(reason) != Some(true), "a packet is ignored with a drop reason");
     FIRST_REASON | reason.code()
 }
 

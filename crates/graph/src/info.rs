@@ -1,5 +1,7 @@
 //! Description of a node in a built graph.
 
+use std::sync::Arc;
+
 use crate::edge::ReasonInfo;
 use crate::entry::TraceFn;
 
@@ -23,7 +25,7 @@ pub struct NodeInfo {
     /// Names of the node's edges: nodes, arcs or features.
     pub edges: Vec<String>,
     /// Drop reasons of the node.
-    pub reasons: &'static [ReasonInfo],
+    pub reasons: Arc<[&'static ReasonInfo]>,
     /// Number of the node's first reason among the reasons of all nodes.
     pub first_reason: u32,
     pub(crate) trace: TraceFn,
@@ -33,6 +35,11 @@ pub struct NodeInfo {
 }
 
 impl NodeInfo {
+    /// Returns the node's drop reasons, each with its number among those of all nodes.
+    pub(crate) fn numbered_reasons(&self) -> impl Iterator<Item = (u32, &'static ReasonInfo)> {
+        (self.first_reason..).zip(self.reasons.iter().copied())
+    }
+
     /// True if an edge leads to the node at position `index` of
     /// [`Blueprint::nodes`](crate::Blueprint::nodes).
     pub fn leads_to(&self, index: usize) -> bool {

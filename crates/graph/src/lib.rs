@@ -32,7 +32,9 @@ pub mod worker;
 pub use arc::{ArcControl, ArcError, ArcKey, CONTINUE};
 pub use build::{Blueprint, Builder, GraphError, Missing};
 pub use builtin::{DROPPED, INJECT, PUNT};
-pub use edge::{EdgeId, Edges, NoNext, NoReason, NodeId, ReasonInfo, Reasons, Severity, Verdict};
+pub use edge::{
+    EdgeId, Edges, Extended, MoreReasons, NoNext, NoReason, NodeId, ReasonInfo, Reasons, Severity, Verdict,
+};
 pub use info::NodeInfo;
 pub use main_thread::{MainReason, MainThread};
 pub use node::{Cx, FrameNode, InputNode, More, Out, PacketNode, Setup, WaitSet};

@@ -26,7 +26,20 @@ impl Builder {
     /// Fails if a name is undefined or used twice, if the order of an arc's features cannot be satisfied, or
     /// if an edge leads to an input node.
     pub fn build(self, domain: &Domain) -> Result<(Blueprint, ArcControl), GraphError> {
-        let Builder { mut defs, arcs, features, punt_reasons, main_reasons, fields: _, field_traces } = self;
+        let Builder {
+            mut defs,
+            arcs,
+            features,
+            punt_reasons,
+            main_reasons,
+            more_reasons,
+            fields: _,
+            field_traces,
+        } = self;
+        for (node, list) in more_reasons {
+            let of = defs.iter_mut().filter(|def| def.name == node);
+            of.for_each(|def| def.reasons.extend(list.all()));
+        }
         let names = Names::new(&defs)?;
         check_features(&features, &arcs)?;
         let mut entries = Entries::default();
@@ -243,6 +256,7 @@ fn in_order(defs: Vec<Def>, targets: &[Vec<(usize, u16)>]) -> (Arc<[NodeInfo]>, 
     let (mut infos, mut makes, mut first_reason) = (Vec::new(), Vec::new(), 0);
     for &n in &order {
         let Some(def) = slots[n].take() else { continue };
+        let reasons = def.reasons.len() as u32;
         let of_node: Vec<Target> =
             targets[n].iter().map(|&(node, row)| Target { node: place[node], row }).collect();
         let arc_edges = (0..of_node.len() as u8).filter(|&e| of_node[e as usize].row != NO_ROW).collect();
@@ -250,13 +264,13 @@ fn in_order(defs: Vec<Def>, targets: &[Vec<(usize, u16)>]) -> (Arc<[NodeInfo]>, 
             name: def.name,
             input: def.input,
             edges: def.edges,
-            reasons: def.reasons,
+            reasons: def.reasons.into(),
             first_reason,
             trace: def.trace,
             targets: of_node,
             arc_edges,
         });
-        first_reason += def.reasons.len() as u32;
+        first_reason += reasons;
         makes.push(def.make);
     }
     (infos.into(), makes)

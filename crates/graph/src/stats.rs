@@ -294,12 +294,10 @@ impl Stats {
     }
 
     fn by_reason(&self, count: impl Fn(u32) -> u64 + Copy) -> impl Iterator<Item = Dropped> {
-        let of_node = |n: &NodeInfo| {
-            let name = n.name;
-            (n.first_reason..).zip(n.reasons).map(move |(at, reason)| (name, at, reason))
-        };
         let main = (self.first_of_main..).zip(self.main.all()).map(|(at, reason)| (MAIN_THREAD, at, reason));
-        let all = self.nodes.iter().flat_map(of_node).chain(main);
+        let of_nodes =
+            self.nodes.iter().flat_map(|n| n.numbered_reasons().map(|(at, reason)| (n.name, at, reason)));
+        let all = of_nodes.chain(main);
         all.map(move |(node, number, reason)| Dropped { node, reason, packets: count(number) })
     }
 
@@ -308,7 +306,7 @@ impl Stats {
     pub fn node_books(&self) -> impl Iterator<Item = NodeBooks> {
         (0..).zip(self.nodes.iter()).map(|(i, n)| {
             let [made, freed, kept] = self.books.total(i);
-            let drops = (n.first_reason..).zip(n.reasons).filter(|(_, reason)| reason.drops);
+            let drops = n.numbered_reasons().filter(|(_, reason)| reason.drops);
             NodeBooks {
                 name: n.name,
                 input: n.input,
@@ -383,7 +381,7 @@ impl Stats {
     /// Returns the node and the drop reason for a reason's number, which dropped packets carry.
     pub fn reason(&self, number: u32) -> Option<(&'static str, &'static ReasonInfo)> {
         let n = self.nodes.iter().find(|n| number.wrapping_sub(n.first_reason) < n.reasons.len() as u32)?;
-        Some((n.name, &n.reasons[(number - n.first_reason) as usize]))
+        Some((n.name, n.reasons[(number - n.first_reason) as usize]))
     }
 
     /// Resets the run-time statistics.

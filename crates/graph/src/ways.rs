@@ -58,7 +58,7 @@ fn key(row: &Row, p: &buf::Packet<'_>) -> u32 {
 pub(crate) struct Ways<'a> {
     pub(crate) targets: &'a [Target],
     pub(crate) first_reason: u32,
-    pub(crate) reason_info: &'static [ReasonInfo],
+    pub(crate) reason_info: &'a [&'static ReasonInfo],
     pub(crate) drop_node: u32,
     pub(crate) pending: &'a mut Pending,
     pub(crate) reasons: &'a mut Lane<1>,

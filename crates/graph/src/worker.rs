@@ -76,7 +76,7 @@ struct Slot {
     targets: Vec<Target>,
     arc_edges: Vec<u8>,
     first_reason: u32,
-    reasons: &'static [ReasonInfo],
+    reasons: Arc<[&'static ReasonInfo]>,
 }
 
 /// A node and what it gets when it is called.
@@ -111,7 +111,7 @@ impl Worker {
                 targets: info.targets.clone(),
                 arc_edges: info.arc_edges.clone(),
                 first_reason: info.first_reason,
-                reasons: info.reasons,
+                reasons: info.reasons.clone(),
             });
         }
         let Stats { runtime, reasons, books, turns, sizes, .. } = blueprint.stats();
@@ -430,7 +430,7 @@ impl Worker {
         let mut ways = Ways {
             targets: &slot.targets,
             first_reason: slot.first_reason,
-            reason_info: slot.reasons,
+            reason_info: &slot.reasons,
             drop_node: self.drop_node,
             pending: &mut self.pending,
             reasons: &mut self.reasons,
@@ -451,7 +451,7 @@ impl Worker {
     fn one_by_one(&mut self, guard: &Guard, now: u64, node: u32, mut frame: Box<Frame>) {
         // `held` may set its own verdicts.
         let codes = self.codes.0;
-        let reasons = self.nodes[node as usize].reasons;
+        let reasons = self.nodes[node as usize].reasons.clone();
         let mut at = 0;
         frame.drain(|packet| {
             let Call { node, mut cx, codes: own, mut sink } = self.call(guard, now, node);

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use buf::{Frame, Held};
-use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
+use graph::{Cx, FrameNode, Out, Reasons, Verdict, edges, reasons};
 
-use net::ip::Cause;
+use net::ip::{Cause, CauseInfo, Limit};
 
 use crate::datagrams::Datagrams;
 use crate::family::Fragmented;
@@ -28,13 +28,34 @@ reasons! {
     }
 }
 
+reasons! {
+    /// Reasons for which packets are dropped where the router reports them to their sources.
+    enum Reported {
+        Timeout = "reassembly-timeout", Warn, "the first fragment of a datagram whose other fragments did not arrive in time";
+    }
+}
+
+/// Returns the report about an expired datagram of a family.
+pub fn report<A: Fragmented>() -> CauseInfo {
+    let (kind, code) = A::TIMEOUT;
+    CauseInfo {
+        kind,
+        code,
+        limit: Limit::Common,
+        reason: &Reported::INFO[usize::from(Reported::Timeout.code())],
+    }
+}
+
 pub struct ReassemblyExpire<A: Fragmented> {
     datagrams: Arc<Shards<Datagrams<Key<A>, Held>>>,
+    /// The cause of the reports.
+    cause: Cause,
 }
 
 impl<A: Fragmented> ReassemblyExpire<A> {
-    pub fn new(datagrams: &Arc<Shards<Datagrams<Key<A>, Held>>>) -> ReassemblyExpire<A> {
-        ReassemblyExpire { datagrams: datagrams.clone() }
+    /// Returns the node. It reports `cause` to the sources of datagrams.
+    pub fn new(datagrams: &Arc<Shards<Datagrams<Key<A>, Held>>>, cause: Cause) -> ReassemblyExpire<A> {
+        ReassemblyExpire { datagrams: datagrams.clone(), cause }
     }
 }
 
@@ -50,7 +71,7 @@ impl<A: Fragmented> FrameNode for ReassemblyExpire<A> {
             table.expire(cx.now, MOST, |first, mut held| {
                 went += 1;
                 if first {
-                    held.packet().set_fwd(Cause::ReassemblyTimeout.to_raw());
+                    held.packet().set_fwd(self.cause.to_raw());
                     out.emit(Next::Report, held);
                 } else {
                     out.drop(Reason::Full, held);

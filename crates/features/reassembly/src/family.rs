@@ -6,6 +6,7 @@ use buf::Packet;
 use wire::extension::{self, Extensions};
 use wire::ipv4::{self, Ipv4Header};
 use wire::ipv6::Ipv6Header;
+use wire::{icmpv4, icmpv6};
 
 use net::ip::Cause;
 use net::ip::{Packets, extensions};
@@ -31,6 +32,8 @@ const USUAL6: Limits = Limits { timeout: 60 * SECOND, ..USUAL4 };
 pub trait Fragmented: Packets {
     /// The table of fragments that are addressed to this router.
     const FULL: &'static KindInfo;
+    /// Type and code of the ICMP error about a datagram whose fragments did not all arrive in time.
+    const TIMEOUT: (u8, u8);
 
     /// Returns the key of a fragment's datagram, and the fragment's header fields; `None` if the packet is not a fragment. The packet must
     /// begin with its IP header, and be as long as the header states.
@@ -46,6 +49,7 @@ pub trait Fragmented: Packets {
 }
 
 impl Fragmented for Ipv4Addr {
+    const TIMEOUT: (u8, u8) = (icmpv4::kind::TIME_EXCEEDED, icmpv4::exceeded::REASSEMBLY);
     const FULL: &'static KindInfo = &KindInfo {
         name: "ip4-full-reassembly",
         about: "the reassembly of IPv4 datagrams for this router",
@@ -84,6 +88,7 @@ impl Fragmented for Ipv4Addr {
 }
 
 impl Fragmented for Ipv6Addr {
+    const TIMEOUT: (u8, u8) = (icmpv6::kind::TIME_EXCEEDED, icmpv6::exceeded::REASSEMBLY);
     const FULL: &'static KindInfo = &KindInfo {
         name: "ip6-full-reassembly",
         about: "the reassembly of IPv6 datagrams for this router",

@@ -107,7 +107,8 @@ fn install_full<A: Fragmented>(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -
     let datagrams = state::table(b, hooks, A::FULL, Datagrams::<Key<A>, Held>::new)?;
     let of_node = datagrams.clone();
     b.frame(move |_| Ok(full::FullReassembly::<A>::new(&of_node)));
-    b.frame(move |_| Ok(expire::ReassemblyExpire::<A>::new(&datagrams)));
+    let cause = t.of::<A>().causes.register(expire::report::<A>())?;
+    b.frame(move |_| Ok(expire::ReassemblyExpire::<A>::new(&datagrams, cause)));
     t.of::<A>().fragments.register(b, 0, A::FULL.name)
 }
 

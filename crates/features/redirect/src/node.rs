@@ -24,7 +24,7 @@ use net::Tables;
 use net::adjacency::Adjacency;
 use net::icmp::{Message, Reporter, Unreported};
 use net::interface::Interface;
-use net::ip::Ip;
+use net::ip::{Ip, Limit};
 use net::router::Hooks;
 use net::setting::{Setting, Switch};
 
@@ -99,7 +99,7 @@ impl Ip4Redirect {
         let message = Message { kind: kind::REDIRECT, code: redirect::HOST, rest: next_hop.to_bits() };
         // The source must be the router address that the host uses: it accepts no redirect from another (RFC
         // 1122 section 3.2.2.2).
-        Some(self.reporter.report(cx, p, message, |_, _| Some(own.address)))
+        Some(self.reporter.report(cx, p, message, Limit::Common, |_, _| Some(own.address)))
     }
 }
 

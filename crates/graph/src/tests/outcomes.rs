@@ -8,7 +8,10 @@ use super::Rig;
 use super::toys::{End, Spec};
 use crate::stats::{MAIN_THREAD, NodeBooks};
 use crate::trace::Fate;
-use crate::{Builder, Cx, EdgeId, FrameNode, MainReason, NoNext, Out, PuntReason, Verdict};
+use crate::{
+    Builder, Cx, EdgeId, Extended, FrameNode, MainReason, MoreReasons, NoNext, Out, PuntReason, Reasons,
+    Verdict,
+};
 
 /// Treats each packet by its first byte: 0 passes it on, 1 ignores it, 2 drops it, 3 consumes it, 4 sends it
 /// twice, 5 keeps it.
@@ -159,4 +162,40 @@ fn two_reasons_of_the_main_thread_cannot_have_one_name() {
     let why = b.build(&Domain::new()).err().expect("an error").0;
     assert_ne!(MainReason::from(Reason::Broken), Same::Broken.into());
     assert!(why.contains("two reasons of the main thread have the name \"broken\""), "{why}");
+}
+
+/// Drops each packet for the further reason with the number of the packet's first byte.
+struct Extends;
+
+impl FrameNode for Extends {
+    const NAME: &'static str = "extends";
+    type Next = NoNext;
+    type Drop = Extended<Same>;
+
+    fn run(&mut self, _: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, Extended<Same>>) {
+        out.each(frame, |_, p| match p.bytes()[0] {
+            0 => Verdict::Drop(Extended::Own(Same::Broken)),
+            1 => Verdict::Ignore(Extended::More(0)),
+            _ => Verdict::Drop(Extended::More(1)),
+        });
+    }
+}
+
+#[test]
+fn a_node_may_have_further_reasons() {
+    let mut rig = Rig::new(|b, _| {
+        let more = MoreReasons::default();
+        b.frame(|_| Ok(Extends));
+        b.more_reasons("extends", &more);
+        b.edge("source", "extends").expect("an edge");
+        assert_eq!(Other::INFO.iter().map(|reason| more.add(reason)).collect::<Vec<_>>(), [0, 1]);
+    });
+    rig.source.push((0..6).map(|id| spec(id, [0, 1, 2, 2, 1, 2][id as usize])).collect());
+    rig.turn();
+    assert_eq!(["broken", "late", "lost"].map(|name| rig.dropped("extends", name)), [1, 2, 3]);
+    assert_eq!((rig.ran("error-drop").1, rig.blueprint.stats().drops_of(3)), (4, 4));
+    let last = rig.blueprint.node("extends").map(|n| &rig.blueprint.nodes()[n.0 as usize]).expect("a node");
+    let reason = rig.blueprint.stats().reason(last.first_reason + 2).expect("a reason");
+    assert_eq!((reason.0, reason.1.name), ("extends", "lost"));
+    rig.ends_clean();
 }

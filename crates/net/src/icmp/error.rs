@@ -7,16 +7,15 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use buf::{FRAME_SIZE, Frame, Held, Packet};
-use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
+use graph::{Cx, Extended, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::{Reader, SlotReader};
 use infra::quiesce::Guard;
 
 use super::family::Icmp;
-use super::report::{Reporter, Unreported};
+use super::report::{Message, Reporter, Unreported};
 use crate::Tables;
 use crate::interface::Interface;
-use crate::ip::Cause;
-use crate::ip::OwnAddresses;
+use crate::ip::{Cause, CauseInfo, Limit, OwnAddresses};
 
 edges! {
     /// The edges, with the names of the IPv4 nodes; for IPv6 see [`FrameNode::EDGES`].
@@ -31,7 +30,6 @@ reasons! {
         Protocol = "protocol-unreachable", Info, "the packet is for this router, which does not support its protocol";
         Port = "port-unreachable", Info, "the packet is for this router, but no service listens on its port";
         TooBig = "fragmentation-needed", Info, "the packet is larger than the MTU and must not be fragmented";
-        Reassembly = "reassembly-timeout", Warn, "the first fragment of a datagram whose other fragments did not arrive in time";
         SourceRoute = "source-route", Warn, "the packet has a source route, which this router does not follow";
         Parameter = "bad-options", Warn, "the packet's options, or its extension headers, are malformed";
         Option = "unknown-option", Info, "the packet has an unknown option that must not be ignored";
@@ -51,6 +49,8 @@ pub struct IcmpError<A: Icmp> {
     interfaces: SlotReader<Interface>,
     own: Reader<OwnAddresses<A>>,
     reporter: Reporter<A>,
+    /// Causes of features.
+    causes: Vec<CauseInfo>,
     /// The result for each packet of a frame: a report, or the reason why none is sent.
     reports: Vec<Result<Held, Reason>>,
 }
@@ -66,6 +66,7 @@ impl<A: Icmp> IcmpError<A> {
             interfaces: t.interfaces.clone(),
             own: t.of::<A>().own.clone(),
             reporter: Reporter::default(),
+            causes: t.of::<A>().causes.all(),
             reports: Vec::with_capacity(FRAME_SIZE),
         }
     }
@@ -89,6 +90,18 @@ pub(super) fn source<A: Icmp>(
     of_interface.or_else(|| own.first(fib))
 }
 
+/// Returns the drop reason, the message and its limit when `cause` applies to the packet `l3`, which begins with its IP header.
+fn described<A: Icmp>(causes: &[CauseInfo], cause: Cause, l3: &[u8]) -> (Extended<Reason>, Message, Limit) {
+    if let Cause::Feature(at) = cause
+        && let Some(&CauseInfo { kind, code, limit, .. }) = causes.get(usize::from(at))
+    {
+        return (Extended::More(at), Message { kind, code, rest: 0 }, limit);
+    }
+    let limit = if let Cause::FragmentationNeeded(_) = cause { Limit::Vital } else { Limit::Common };
+    let (reason, message) = A::message(cause, l3);
+    (Extended::Own(reason), message, limit)
+}
+
 /// Returns the drop reason for a report that was not sent.
 fn unreported(why: Unreported) -> Reason {
     match why {
@@ -103,23 +116,23 @@ fn unreported(why: Unreported) -> Reason {
 impl<A: Icmp> FrameNode for IcmpError<A> {
     const NAME: &'static str = A::NODES.report;
     type Next = Next;
-    type Drop = Reason;
+    type Drop = Extended<Reason>;
     const EDGES: &'static [&'static str] = &[A::NODES.lookup];
     const TRACE: graph::trace::TraceFn = A::TRACE;
 
-    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
-        let IcmpError { interfaces, own, reporter, reports } = self;
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Self::Drop>) {
+        let IcmpError { interfaces, own, reporter, causes, reports } = self;
         let own = own.get(cx.guard);
         out.each(frame, |_, p| {
-            let (reason, message) = A::message(Cause::from_raw(p.fwd()), p.bytes());
+            let (reason, message, limit) = described::<A>(causes, Cause::from_raw(p.fwd()), p.bytes());
             let source = |cx: &Cx<'_>, p: &mut Packet<'_>| source(own, interfaces, cx.guard, p);
-            reports.push(reporter.report(cx, p, message, source).map_err(unreported));
+            reports.push(reporter.report(cx, p, message, limit, source).map_err(unreported));
             Verdict::Drop(reason)
         });
         for report in reports.drain(..) {
             match report {
                 Ok(report) => out.emit(Next::Lookup, report),
-                Err(reason) => out.count(reason, 1),
+                Err(reason) => out.count(Extended::Own(reason), 1),
             }
         }
     }

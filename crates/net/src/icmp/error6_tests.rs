@@ -5,6 +5,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use buf::Flags;
+use graph::Reasons;
 use proptest::prelude::*;
 use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
@@ -13,8 +14,7 @@ use wire::protocol::{self, DESTINATION_OPTIONS, HOP_BY_HOP};
 use wire::{Icmpv6Header, Ipv6Header, Mac, ipv6};
 
 use super::error::Ip6IcmpError;
-use crate::ip::Address;
-use crate::ip::Cause;
+use crate::ip::{Address, Cause, CauseInfo, Limit};
 use crate::testing::{Bench, checksum};
 
 const HOST: &str = "2001:db8::9";
@@ -28,10 +28,21 @@ fn ip(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
+graph::reasons! {
+    /// The reason of a feature's cause.
+    enum Late { Packet = "too-late", Warn, "the packet is too late"; }
+}
+
 fn node(bench: &Bench) -> Harness {
     bench.harness(|b, t, _| {
-        let t = t.clone();
+        let (causes, t) = (t.ip6.causes.clone(), t.clone());
         b.frame(move |_| Ok(Ip6IcmpError::new(&t)));
+        b.more_reasons("ip6-icmp-error", &causes.reasons);
+        let reason = &Late::INFO[0];
+        let info = CauseInfo { kind: 3, code: 1, limit: Limit::Common, reason };
+        assert_eq!(causes.register(info), Ok(Cause::Feature(0)));
+        let why = causes.register(info).unwrap_err().0;
+        assert!(why.contains("a cause of ICMP errors \"too-late\" already"), "{why}");
     })
 }
 
@@ -80,7 +91,7 @@ fn parse(report: &Out) -> (Ipv6Header, Icmpv6Header, &[u8]) {
 fn every_cause_has_its_message() {
     let cases = [
         (Cause::TtlExpired, "ttl-expired", (3, 0, 0)),
-        (Cause::ReassemblyTimeout, "reassembly-timeout", (3, 1, 0)),
+        (Cause::Feature(0), "too-late", (3, 1, 0)),
         (Cause::NoRoute, "no-route", (1, 0, 0)),
         (Cause::Prohibited, "prohibited", (1, 1, 0)),
         (Cause::BeyondScope, "beyond-scope", (1, 2, 0)),

@@ -20,8 +20,6 @@ const TOS: u8 = 0xc0;
 pub trait Icmp: Packets {
     /// Offset of the quoted packet in a report, in bytes.
     const QUOTE_AT: usize;
-    /// Type and code of the "packet too big" report.
-    const TOO_BIG: (u8, u8);
 
     /// Returns the drop reason and the message when `cause` applies to the packet `l3`, which begins with its
     /// IP header.
@@ -39,14 +37,14 @@ pub trait Icmp: Packets {
 
 impl Icmp for Ipv4Addr {
     const QUOTE_AT: usize = Ipv4Header::LEN + IcmpHeader::LEN;
-    const TOO_BIG: (u8, u8) = (icmpv4::kind::UNREACHABLE, icmpv4::unreachable::FRAGMENTATION_NEEDED);
 
     fn message(cause: Cause, _: &[u8]) -> (Reason, Message) {
         use icmpv4::kind::{PARAMETER_PROBLEM, TIME_EXCEEDED, UNREACHABLE};
         use icmpv4::{exceeded, unreachable};
         let (reason, kind, code, rest) = match cause {
             Cause::TtlExpired => (Reason::TtlExpired, TIME_EXCEEDED, exceeded::TTL, 0),
-            Cause::NoRoute => (Reason::NoRoute, UNREACHABLE, unreachable::NET, 0),
+            // A feature's cause comes here only if it was never registered.
+            Cause::NoRoute | Cause::Feature(_) => (Reason::NoRoute, UNREACHABLE, unreachable::NET, 0),
             Cause::HostUnreachable => (Reason::Unreachable, UNREACHABLE, unreachable::HOST, 0),
             Cause::Prohibited => (Reason::Prohibited, UNREACHABLE, unreachable::ADMIN_PROHIBITED, 0),
             Cause::ProtocolUnreachable => (Reason::Protocol, UNREACHABLE, unreachable::PROTOCOL, 0),
@@ -54,7 +52,6 @@ impl Icmp for Ipv4Addr {
             Cause::FragmentationNeeded(mtu) => {
                 (Reason::TooBig, UNREACHABLE, unreachable::FRAGMENTATION_NEEDED, u32::from(mtu))
             }
-            Cause::ReassemblyTimeout => (Reason::Reassembly, TIME_EXCEEDED, exceeded::REASSEMBLY, 0),
             Cause::SourceRouteFailed => {
                 (Reason::SourceRoute, UNREACHABLE, unreachable::SOURCE_ROUTE_FAILED, 0)
             }
@@ -94,14 +91,14 @@ impl Icmp for Ipv4Addr {
 
 impl Icmp for Ipv6Addr {
     const QUOTE_AT: usize = Ipv6Header::LEN + Icmpv6Header::LEN;
-    const TOO_BIG: (u8, u8) = (icmpv6::kind::PACKET_TOO_BIG, 0);
 
     fn message(cause: Cause, l3: &[u8]) -> (Reason, Message) {
         use icmpv6::kind::{PACKET_TOO_BIG, PARAMETER_PROBLEM, TIME_EXCEEDED, UNREACHABLE};
         use icmpv6::{exceeded, parameter, unreachable};
         let (reason, kind, code, rest) = match cause {
             Cause::TtlExpired => (Reason::TtlExpired, TIME_EXCEEDED, exceeded::HOP_LIMIT, 0),
-            Cause::NoRoute => (Reason::NoRoute, UNREACHABLE, unreachable::NO_ROUTE, 0),
+            // A feature's cause comes here only if it was never registered.
+            Cause::NoRoute | Cause::Feature(_) => (Reason::NoRoute, UNREACHABLE, unreachable::NO_ROUTE, 0),
             Cause::HostUnreachable => (Reason::Unreachable, UNREACHABLE, unreachable::ADDRESS, 0),
             Cause::Prohibited => (Reason::Prohibited, UNREACHABLE, unreachable::ADMIN_PROHIBITED, 0),
             Cause::ProtocolUnreachable => {
@@ -109,7 +106,6 @@ impl Icmp for Ipv6Addr {
             }
             Cause::PortUnreachable => (Reason::Port, UNREACHABLE, unreachable::PORT, 0),
             Cause::FragmentationNeeded(mtu) => (Reason::TooBig, PACKET_TOO_BIG, 0, u32::from(mtu)),
-            Cause::ReassemblyTimeout => (Reason::Reassembly, TIME_EXCEEDED, exceeded::REASSEMBLY, 0),
             Cause::ParameterProblem(at) => {
                 (Reason::Parameter, PARAMETER_PROBLEM, parameter::HEADER, u32::from(at))
             }

@@ -23,6 +23,8 @@ mod input6;
 mod limit;
 mod report;
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use graph::{Builder, GraphError};
 use wire::icmpv6::kind;
 use wire::{icmpv4, protocol};
@@ -30,6 +32,7 @@ use wire::{icmpv4, protocol};
 pub use report::{Message, Reporter, Unreported};
 
 use crate::Tables;
+use crate::ip::Packets;
 use crate::nodes::neighbor::CONFLICT_RATE;
 use crate::router::{Hooks, Router};
 
@@ -44,6 +47,7 @@ const ND_RATE: u32 = 5_000;
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let tables = t.clone();
     b.frame(move |_| Ok(error::Ip4IcmpError::new(&tables)));
+    b.more_reasons(Ipv4Addr::NODES.report, &t.ip4.causes.reasons);
     let tables = t.clone();
     b.packet(move |_| Ok(input::Icmp4Input::new(&tables)));
     b.packet(|_| Ok(echo::Icmp4EchoRequest::default()));
@@ -55,6 +59,7 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
 fn install6(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let tables = t.clone();
     b.frame(move |_| Ok(error::Ip6IcmpError::new(&tables)));
+    b.more_reasons(Ipv6Addr::NODES.report, &t.ip6.causes.reasons);
     let punts = input6::Punts {
         solicitation: hooks.punt(b, "nd-solicitation", ND_RATE, Router::punted_nd),
         advertisement: hooks.punt(b, "nd-advertisement", ND_RATE, Router::punted_nd),

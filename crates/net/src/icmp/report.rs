@@ -9,6 +9,7 @@ use wire::icmpv6;
 
 use super::family::Icmp;
 use super::limit::{Limiter, Rate, Refused};
+use crate::ip::Limit;
 
 /// Rate of reports to one source. Traceroute and path MTU discovery need a few reports at once, and then only a few each second.
 const PER_SOURCE: Rate = Rate::new(100, 10);
@@ -46,8 +47,8 @@ pub enum Unreported {
 /// Makes reports of one address family within the limits. Each worker has one for each node that sends reports.
 pub struct Reporter<A> {
     limiter: Limiter,
-    /// Separate limits for "too big" reports. A connection hangs without these reports, so a flood of other reports must not block them.
-    mtu_limiter: Limiter,
+    /// Separate limits for [vital](Limit::Vital) reports, so that a flood of other reports does not block them.
+    vital: Limiter,
     /// Identification number of the next report.
     id: u16,
     family: PhantomData<A>,
@@ -56,7 +57,7 @@ pub struct Reporter<A> {
 impl<A: Icmp> Default for Reporter<A> {
     fn default() -> Reporter<A> {
         let limiter = || Limiter::new(PER_SOURCE, IN_TOTAL);
-        Reporter { limiter: limiter(), mtu_limiter: limiter(), id: 0, family: PhantomData }
+        Reporter { limiter: limiter(), vital: limiter(), id: 0, family: PhantomData }
     }
 }
 
@@ -71,14 +72,17 @@ impl<A: Icmp> Reporter<A> {
         cx: &mut Cx<'_>,
         p: &mut Packet<'_>,
         message: Message,
+        limit: Limit,
         from: impl FnOnce(&Cx<'_>, &mut Packet<'_>) -> Option<A>,
     ) -> Result<Held, Unreported> {
         if !A::may_report(p, message) {
             return Err(Unreported::Forbidden);
         }
         let (to, said) = (A::src(p.peek()), A::said(p.peek()));
-        let too_big = (message.kind, message.code) == A::TOO_BIG;
-        let limiter = if too_big { &mut self.mtu_limiter } else { &mut self.limiter };
+        let limiter = match limit {
+            Limit::Common => &mut self.limiter,
+            Limit::Vital => &mut self.vital,
+        };
         limiter.pass(p.fib(), to, cx.now).map_err(|refused| match refused {
             Refused::Source => Unreported::Source,
             Refused::Total => Unreported::Limit,

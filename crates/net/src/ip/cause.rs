@@ -1,4 +1,13 @@
-//! Causes of ICMP errors.
+//! Causes of ICMP errors: those of the core, and those that features register.
+
+use std::sync::{Arc, Mutex};
+
+use graph::{GraphError, MoreReasons, ReasonInfo};
+
+/// The lowest number of a feature's cause in a forwarding index.
+const OF_FEATURES: u32 = 0x80;
+/// Maximum number of causes of features.
+const MOST: usize = 64;
 
 /// Why a packet could not be delivered. The packet has the cause as its forwarding index on the way to the
 /// node that reports it.
@@ -18,8 +27,6 @@ pub enum Cause {
     PortUnreachable,
     /// The packet is larger than this MTU (in bytes), and must not be fragmented.
     FragmentationNeeded(u16),
-    /// This is the first fragment of a datagram whose other fragments did not arrive in time.
-    ReassemblyTimeout,
     /// The packet has a source route, and this router does not follow source routes.
     SourceRouteFailed,
     /// The header is invalid at this byte of the packet.
@@ -30,6 +37,8 @@ pub enum Cause {
     UnknownOption(u16),
     /// The packet is a first fragment that does not contain all headers (IPv6).
     IncompleteHeaders,
+    /// A cause of a feature, by its position in [`Causes`].
+    Feature(u8),
 }
 
 impl Cause {
@@ -45,12 +54,12 @@ impl Cause {
             Cause::ProtocolUnreachable => 4,
             Cause::PortUnreachable => 5,
             Cause::FragmentationNeeded(mtu) => 6 | u32::from(mtu) << 16,
-            Cause::ReassemblyTimeout => 7,
-            Cause::SourceRouteFailed => 8,
-            Cause::ParameterProblem(at) => 9 | u32::from(at) << 16,
-            Cause::BeyondScope => 10,
-            Cause::UnknownOption(at) => 11 | u32::from(at) << 16,
-            Cause::IncompleteHeaders => 12,
+            Cause::SourceRouteFailed => 7,
+            Cause::ParameterProblem(at) => 8 | u32::from(at) << 16,
+            Cause::BeyondScope => 9,
+            Cause::UnknownOption(at) => 10 | u32::from(at) << 16,
+            Cause::IncompleteHeaders => 11,
+            Cause::Feature(at) => OF_FEATURES + u32::from(at),
         }
     }
 
@@ -65,13 +74,69 @@ impl Cause {
             4 => Cause::ProtocolUnreachable,
             5 => Cause::PortUnreachable,
             6 => Cause::FragmentationNeeded((raw >> 16) as u16),
-            7 => Cause::ReassemblyTimeout,
-            8 => Cause::SourceRouteFailed,
-            9 => Cause::ParameterProblem((raw >> 16) as u16),
-            10 => Cause::BeyondScope,
-            11 => Cause::UnknownOption((raw >> 16) as u16),
-            12 => Cause::IncompleteHeaders,
+            7 => Cause::SourceRouteFailed,
+            8 => Cause::ParameterProblem((raw >> 16) as u16),
+            9 => Cause::BeyondScope,
+            10 => Cause::UnknownOption((raw >> 16) as u16),
+            11 => Cause::IncompleteHeaders,
+            of @ OF_FEATURES..=0xff => Cause::Feature((of - OF_FEATURES) as u8),
             _ => Cause::NoRoute,
         }
+    }
+}
+
+/// The limit of a kind of reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// The limit that most reports share.
+    Common,
+    /// The limit of reports without which a connection hangs, such as "too big".
+    Vital,
+}
+
+/// A cause of a feature: the packet's end, and the report about it.
+#[derive(Clone, Copy, Debug)]
+pub struct CauseInfo {
+    /// The type of the report.
+    pub kind: u8,
+    /// The code of the report.
+    pub code: u8,
+    /// The limit for the reports.
+    pub limit: Limit,
+    /// The reason for which the packet is dropped.
+    pub reason: &'static ReasonInfo,
+}
+
+/// The causes that features register while the graph is built. Clones share them.
+#[derive(Clone, Default)]
+pub struct Causes {
+    all: Arc<Mutex<Vec<CauseInfo>>>,
+    /// The reasons of the causes, at the same positions.
+    pub(crate) reasons: MoreReasons,
+}
+
+impl Causes {
+    /// Registers a cause. A node sends a packet with this cause as its forwarding index to the node that reports it.
+    ///
+    /// # Errors
+    /// If there are too many causes, or another one has a reason of the same name.
+    pub fn register(&self, info: CauseInfo) -> Result<Cause, GraphError> {
+        let mut all = self.all.lock().unwrap_or_else(|e| e.into_inner());
+        let name = info.reason.name;
+        if all.iter().any(|other| other.reason.name == name) {
+            return Err(GraphError(format!("there is a cause of ICMP errors \"{name}\" already")));
+        }
+        if all.len() == MOST {
+            return Err(GraphError(format!(
+                "\"{name}\" is too much: features have {MOST} causes of ICMP errors"
+            )));
+        }
+        all.push(info);
+        Ok(Cause::Feature(self.reasons.add(info.reason) as u8))
+    }
+
+    /// Returns all causes.
+    pub(crate) fn all(&self) -> Vec<CauseInfo> {
+        self.all.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
 }

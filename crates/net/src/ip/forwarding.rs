@@ -8,6 +8,7 @@ use infra::class_a::{
 use infra::quiesce::Domain;
 
 use super::balance::Buckets;
+use super::cause::Causes;
 use super::fibs::Fibs;
 use super::kind::{self, ForwardingKind};
 use super::own::OwnAddresses;
@@ -45,6 +46,8 @@ pub struct Forwarding<A: Packets> {
     pub router_alerts: Registry,
     /// Punt reasons of messages of ICMP or ICMPv6 for this router, by type.
     pub icmp_types: IcmpTypes,
+    /// Causes of ICMP errors, of features.
+    pub causes: Causes,
 }
 
 /// The tables as the main thread writes them.
@@ -97,6 +100,7 @@ impl<A: Packets> Forwarding<A> {
             kinds,
             router_alerts,
             icmp_types: IcmpTypes::new(A::NODES.icmp),
+            causes: Causes::default(),
         };
         Ok((writers, tables))
     }

@@ -31,7 +31,7 @@ mod utc;
 
 pub use address::{Address, BadAddress};
 pub use balance::{Buckets, Layout, MAX_WAYS};
-pub use cause::Cause;
+pub use cause::{Cause, CauseInfo, Causes, Limit};
 pub use family::{Ip, PerFamily};
 pub use fibs::{Fibs, Leaves};
 pub use forwarding::{Forwarding, ForwardingWriters};
