@@ -21,7 +21,11 @@ fn features_do_not_share_names() {
     each_once("sections", catalog.sections().iter().map(|section| section.name).chain(of_interfaces));
     each_once("kinds of objects", catalog.sections().iter().map(|section| section.kind.name));
     each_once("entries of settings", catalog.entries().iter().map(|entry| entry.name));
-    each_once("fields of interfaces", catalog.interfaces().iter().filter_map(|kind| kind.field));
+    each_once("settings", catalog.setting_names());
+    let fields = catalog.setting_rows().into_iter().map(|row| row.name).filter(|name| !name.contains('.'));
+    let of_kinds = catalog.interfaces().iter().filter_map(|kind| kind.field).map(str::to_string);
+    each_once("fields of interfaces", fields.chain(of_kinds));
+    each_once("metrics", catalog.all_metrics().iter().map(|metric| metric.name));
 }
 
 #[test]

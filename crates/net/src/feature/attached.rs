@@ -67,6 +67,7 @@ pub trait Configured: Described + Debug + Default + Send + Sync {
 
 /// Operations on a setting, whatever its type.
 pub(super) trait Kind: Send + Sync {
+    fn name(&self) -> &'static str;
     fn read(&self, r: &mut Reader, fields: &mut Fields<'_>, to: &mut Attached);
     fn rows(&self) -> Vec<Row>;
     fn way(&self, feature: &str, interface: &str) -> Option<String>;
@@ -85,6 +86,10 @@ pub(super) fn kind<T: Configured>() -> &'static dyn Kind {
 }
 
 impl<T: Configured> Kind for Of<T> {
+    fn name(&self) -> &'static str {
+        T::Setting::COUNTED
+    }
+
     fn read(&self, r: &mut Reader, fields: &mut Fields<'_>, to: &mut Attached) {
         let mut value = T::default();
         T::schema().read_into(r, fields, &mut value);

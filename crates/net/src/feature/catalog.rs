@@ -257,7 +257,7 @@ impl<W: World> Catalog<W> {
     pub(super) fn setting<T: Configured>(&mut self) {
         self.settings.push(kind::<T>());
         for metric in T::COUNTERS.iter().map(|counter| counter.metric).chain(T::METRICS.iter().copied()) {
-            if !self.metrics.iter().any(|known| known.name == metric.name) {
+            if !self.metrics.iter().any(|known| std::ptr::eq(*known, metric)) {
                 self.metrics.push(metric);
             }
         }
@@ -341,6 +341,11 @@ impl<W: World> Catalog<W> {
     /// Adds an interface's samples for the metrics of all settings.
     pub fn collect(&self, router: &Router, interface: &InterfaceInfo, lines: &mut Lines) {
         self.settings.iter().for_each(|kind| kind.collect(router, interface, lines));
+    }
+
+    /// Returns the names under which the interfaces keep the settings.
+    pub fn setting_names(&self) -> impl Iterator<Item = &'static str> {
+        self.settings.iter().map(|kind| kind.name())
     }
 
     /// Returns the rows of all settings in the reference of an interface's fields.
