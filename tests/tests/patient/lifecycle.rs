@@ -1,6 +1,7 @@
 //! Start, refused start, stop and kill of the router.
 
 use std::fs;
+use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use scenarios::{Ping, Routed, TWO_PORTS, cabled};
@@ -189,6 +190,27 @@ fn a_disabled_driver_makes_no_interfaces() {
         let refused = router.attempt(command);
         assert!(refused.stderr.contains(&format!("plugin {feature} {{ enable }}")), "{refused}");
     }
+}
+
+/// Any user can take the name of a stopped router's socket in a folder that others may write to.
+#[test]
+fn a_taken_memif_socket_does_not_stop_a_start() {
+    let Some((a, r, _b)) = cabled() else { return };
+    let socket = r.lab().dir().join("m.sock");
+    let taken = UnixListener::bind(&socket).expect("a socket");
+    let memif = format!(
+        "create memif socket id 1 filename {}\ncreate interface memif id 0 socket-id 1 master\n",
+        socket.display()
+    );
+    let router = Router::start(&r, &format!("{memif}{TWO_PORTS}"));
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete());
+    let absent = || router.json("show interface memif1/0")[0]["absent"].clone();
+    assert_eq!(absent(), true);
+    let refused = router.attempt("create interface memif id 1 socket-id 1 master");
+    assert!(refused.stderr.contains("is taken"), "a command is refused: {refused}");
+    drop(taken);
+    std::fs::remove_file(&socket).expect("the socket's file");
+    until("the interface has its socket", Duration::from_secs(5), || absent() == false);
 }
 
 /// Any host on a link can send router advertisements while the router is stopped. The kernel learns a default route from them.

@@ -129,7 +129,7 @@ impl Backing<System> for Config {
     }
 
     fn open(&self, _: &str, _: Prepared, system: &mut System) -> Result<Opened, Unopened> {
-        state::open(&mut system.router, self).map(Opened::Device).map_err(Unopened::new)
+        state::open(&mut system.router, self).map(Opened::Device)
     }
 
     fn dump(&self, _: &str) -> String {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use drivers::Device;
 use drivers::memif::{Config, Role, Sockets};
 use graph::GraphError;
-use net::feature::RuntimeDir;
+use net::feature::{RuntimeDir, Unopened};
 use net::router::{Hooks, Router};
 
 use crate::intent::{Refused, refuse};
@@ -49,12 +49,17 @@ impl Memif {
 /// Opens a device.
 ///
 /// # Errors
-/// If the socket's directory cannot be created, or the device cannot be opened.
-pub(super) fn open(router: &mut Router, config: &Config) -> Result<Device, Refused> {
+/// If the socket's directory cannot be created, or the device cannot be opened. A server whose socket is taken counts as missing: who takes
+/// the name of a stopped router's socket must not keep the router from starting. The interface waits until the name is free.
+pub(super) fn open(router: &mut Router, config: &Config) -> Result<Device, Unopened> {
     let pool = router.pool().clone();
-    let memif = router.state_mut::<Memif>()?;
-    memif.prepare(config)?;
-    memif.sockets.open(config, &pool).or_else(|e| refuse(e.to_string()))
+    let memif = router.state_mut::<Memif>().map_err(Unopened::new)?;
+    let opened = match memif.prepare(config) {
+        Ok(()) => memif.sockets.open(config, &pool).map_err(|e| e.to_string()),
+        Err(e) => Err(e.to_string()),
+    };
+    let missing = config.role == Role::Server;
+    opened.map_err(|why| Unopened { missing, why: Refused(why) })
 }
 
 /// Adds memif's state to the router, and memif's work to the turns of the main thread.

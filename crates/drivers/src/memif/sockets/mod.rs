@@ -361,7 +361,7 @@ impl Sockets {
         let at = socket.path.display();
         let listener = Listener::new(&socket.path, &socket.crew).map_err(|e| match e.kind() {
             io::ErrorKind::AddrInUse => OpenError(format!(
-                "another program listens on {at}: use another socket, or be its client (\"slave\")"
+                "{at} is taken, by another program that listens or by a file: use another socket, or be its client (\"slave\")"
             )),
             io::ErrorKind::NotFound => OpenError(format!("the directory of {at} does not exist")),
             _ => OpenError(format!("cannot listen on {at}: {e}")),
