@@ -90,6 +90,39 @@ impl Cli {
 pub(super) const NO_PACKETS: [u8; 24] =
     [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
 
+/// The start file would refuse it, or mean another file.
+#[test]
+fn a_file_without_a_folder_is_one_of_the_routers_own_folder() {
+    let mut cli = Cli::new();
+    cli.ok("create pcap interface pcap0 tx relative-of-a-test.pcap");
+    let here = std::env::current_dir().unwrap().join("relative-of-a-test.pcap");
+    std::fs::remove_file(&here).unwrap();
+    assert!(cli.ok("show config").contains(&format!("pcap0 tx {} ", here.display())));
+    let yaml = cli.ok("show config yaml");
+    let wanted = crate::config::read(&yaml, "f", &crate::testing::catalog());
+    let faults = wanted.faults(&cli.context.system.abilities);
+    assert!(faults.is_empty(), "{faults:#?}");
+    // A folder's name can have characters that no line of a file can.
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("a\nb");
+    std::fs::create_dir(&directory).unwrap();
+    let call = Call { directory, ..Call::default() };
+    let mut job = cli
+        .registry
+        .run(&mut cli.context, "create pcap interface pcap1 tx b.pcap", call)
+        .unwrap()
+        .job
+        .unwrap();
+    let told = loop {
+        match job.step(&mut cli.context, &mut String::new()) {
+            Step::Failed(e) => break e.to_string(),
+            Step::Done => panic!("accepted"),
+            _ => {}
+        }
+    };
+    assert!(told.contains("cannot be saved"), "{told}");
+}
+
 #[test]
 fn two_devices_do_not_record_to_one_file() {
     let mut cli = Cli::new();

@@ -164,6 +164,15 @@ impl Backing<System> for Config {
     const DEVICE: bool = true;
 
     fn validate(&self, name: &str, _: Option<u16>, view: &View<'_>, _: &Abilities) -> Result<(), Refused> {
+        let (replay, record) = (self.replay.as_ref(), self.record.as_ref());
+        for file in replay.map(|r| &r.file).into_iter().chain(record.map(|r| &r.file)) {
+            if file.to_str().is_none_or(|text| text.contains(char::is_control)) {
+                return refuse(format!(
+                    "{} cannot be saved in a configuration: rename it or its folder, so that the path is a line of UTF-8",
+                    file.display()
+                ));
+            }
+        }
         let Some(record) = &self.record else { return Ok(()) };
         match recorded(view, &record.file).find(|other| other != name) {
             Some(other) => refuse(format!("{other} already records to {}", record.file.display())),

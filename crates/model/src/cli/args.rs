@@ -155,7 +155,11 @@ impl FromArg for String {
 impl FromArg for PathBuf {
     fn from_arg(value: &Value, call: &Call) -> Option<PathBuf> {
         match value {
-            Value::Text(text) => Some(call.directory.join(text)),
+            // A client without a directory means the router's own. The path must not change its meaning when it is saved.
+            Value::Text(text) => {
+                let path = call.directory.join(text);
+                Some(std::path::absolute(&path).unwrap_or(path))
+            }
             _ => None,
         }
     }
