@@ -7,13 +7,17 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::work::{Go, LOOK, Report, SLICE, Turn, Work};
 use super::{Context, Failure};
 use crate::config::{Format, Writer};
 use crate::files;
 use crate::intent::{Key, in_order};
+use crate::journal::Keeper;
+
+/// How long a save waits for the journal.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Returns the first line of a configuration of this generation.
 pub(crate) fn header(generation: u64) -> String {
@@ -55,8 +59,12 @@ enum Saving {
     Waiting,
     /// The configuration is appended to `text`. No other change is made meanwhile.
     Writing { form: Form, text: String, _turn: Turn },
-    /// A thread writes the file, which may take long. The thread returns true if the router starts from this file.
-    Storing(Option<JoinHandle<io::Result<bool>>>),
+    /// A thread writes the file, which may take long. The thread returns true if the router starts from this file. `queued` is the number
+    /// of journal entries before the save.
+    Storing { writer: Option<JoinHandle<io::Result<bool>>>, queued: u64 },
+    /// The file is written. The journal must be on the disk, too: after a crash, a rollback undoes the last change that it has. Waits for a
+    /// limited time.
+    Journal { is_start: bool, queued: u64, until: Instant },
 }
 
 /// A running save.
@@ -106,16 +114,28 @@ impl Work for Save {
                 }
                 let text = std::mem::take(text);
                 let writer = self.store(c, text).map_err(|e| self.failed(e))?;
-                self.stage = Saving::Storing(Some(writer));
+                let queued = c.keeper.as_ref().map_or(0, Keeper::queued);
+                self.stage = Saving::Storing { writer: Some(writer), queued };
                 Ok(Go::Again)
             }
-            Saving::Storing(writer) => {
+            Saving::Storing { writer, queued } => {
+                let queued = *queued;
                 let is_start = match writer.take_if(|writer| writer.is_finished()).map(JoinHandle::join) {
                     None => return Ok(Go::After(LOOK)),
                     Some(Ok(Ok(is_start))) => is_start,
                     Some(Ok(Err(e))) => return Err(self.failed(e)),
                     Some(Err(_)) => return Err(self.failed("internal error: the writing thread died")),
                 };
+                self.stage = Saving::Journal { is_start, queued, until: Instant::now() + PATIENCE };
+                Ok(Go::Again)
+            }
+            Saving::Journal { is_start, queued, until } => {
+                let is_start = *is_start;
+                if c.keeper.as_ref().is_some_and(|keeper| !keeper.has_written(*queued))
+                    && Instant::now() < *until
+                {
+                    return Ok(Go::After(LOOK));
+                }
                 reports.push(Report::Saved { file: self.path.clone(), format: Format::of(&self.path) });
                 c.start_is_stale &= !is_start;
                 let absent = c.system.router.interfaces().filter(|i| i.is_absent());

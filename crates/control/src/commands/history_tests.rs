@@ -55,6 +55,27 @@ impl Cli {
 
 const TWO: &str = "interfaces:\n  pg0: { addresses: [ 10.0.0.1/24 ] }\n  pg1: {}\n";
 
+/// A script changes more than a disk syncs one by one. An acknowledged save has all of it in the journal, even if the router is killed then.
+#[test]
+fn a_save_has_the_journal_of_a_fast_script_on_the_disk() {
+    let state = tempfile::tempdir().unwrap();
+    let mut cli = Cli::started(state.path(), TWO);
+    for n in 1..=700 {
+        cli.ok(&format!("ip table add {n}"));
+    }
+    let saved = state.path().join("saved.yaml");
+    cli.ok(&format!("config save {}", saved.display()));
+    let journal = std::fs::read_to_string(state.path().join("journal")).unwrap();
+    // The header, the start, and the changes.
+    assert_eq!(journal.lines().count(), 702, "{:?}", cli.context.keeper.as_ref().unwrap().trouble());
+    // The next run knows the last change.
+    let text = std::fs::read_to_string(&saved).unwrap();
+    let mut cli = cli.restarted(state.path(), &text);
+    cli.ok("config rollback");
+    let config = cli.ok("show config");
+    assert!(config.contains("ip table add 699\n") && !config.contains("ip table add 700\n"));
+}
+
 #[derive(Clone, Debug)]
 enum Happens {
     /// A command, which may be refused.

@@ -112,18 +112,18 @@ impl Kept {
         directory.join(NAME)
     }
 
-    /// Appends a line, and syncs it to disk.
+    /// Appends whole lines, and syncs them to disk.
     ///
     /// # Errors
     /// If the system refuses. Then nothing was written.
-    pub fn append(&mut self, line: &str) -> io::Result<()> {
+    pub fn append(&mut self, lines: &str) -> io::Result<()> {
         self.is_in_place()?;
         if self.bytes > self.sizes.full || self.lines >= 2 * MOST {
             self.replace()?;
         }
-        append(&self.file, line.as_bytes(), self.bytes)?;
-        self.bytes += line.len() as u64;
-        self.lines += 1;
+        append(&self.file, lines.as_bytes(), self.bytes)?;
+        self.bytes += lines.len() as u64;
+        self.lines += lines.lines().count();
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! Writes the journal to disk on a thread of its own, so that a slow or full disk does not delay the main thread.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
@@ -12,7 +13,7 @@ use crate::intent::Entry;
 use crate::system::Catalog;
 
 /// Maximum number of changes that wait for the disk. Further changes are not written to the file.
-const WAITING: usize = 256;
+const WAITING: usize = 1024;
 /// Interval between attempts to write after a failure.
 const RETRY: Duration = Duration::from_secs(5);
 /// How long to wait for a user's name, which another thread looks up.
@@ -27,6 +28,8 @@ struct Status {
     trouble: Option<String>,
     /// Number of changes that were not written.
     lost: u64,
+    /// Number of queued changes that were written or lost.
+    done: u64,
     /// True if the file was read too late for the start. Then change numbers restart, so nothing is written to the
     /// file.
     too_late: bool,
@@ -37,6 +40,8 @@ pub struct Keeper {
     path: PathBuf,
     status: Arc<Mutex<Status>>,
     entries: Option<SyncSender<Entry>>,
+    /// Number of queued changes.
+    queued: Cell<u64>,
     found: Receiver<Found>,
     ended: Receiver<()>,
     /// The last logged message about changes that are not written.
@@ -66,7 +71,7 @@ impl Keeper {
             set(&status, |status| status.trouble = Some(format!("cannot start a thread for it: {e}")));
         }
         let path = Kept::path_in(directory);
-        Keeper { path, status, entries: Some(entries), found, ended, told: None }
+        Keeper { path, status, entries: Some(entries), queued: Cell::new(0), found, ended, told: None }
     }
 
     /// Returns the changes of earlier runs, or `None` if they have not been read yet. Waits for the file system until
@@ -90,9 +95,23 @@ impl Keeper {
     /// Queues a change to be written.
     pub fn keep(&self, entry: Entry) {
         let Some(entries) = &self.entries else { return };
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = entries.try_send(entry) {
-            set(&self.status, |status| status.lost += 1);
+        match entries.try_send(entry) {
+            Ok(()) => self.queued.set(self.queued.get() + 1),
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                set(&self.status, |status| status.lost += 1);
+            }
         }
+    }
+
+    /// Returns the number of changes queued so far, for [`has_written`](Keeper::has_written).
+    pub fn queued(&self) -> u64 {
+        self.queued.get()
+    }
+
+    /// True if the first `queued` changes are on the disk, or cannot be written.
+    pub fn has_written(&self, queued: u64) -> bool {
+        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        status.done >= queued || status.trouble.is_some()
     }
 
     /// Returns a message if changes are not written or were lost: the file, the reason, and the number of lost changes.
@@ -165,7 +184,8 @@ impl Writer {
                 false => entries.recv_timeout(RETRY),
             };
             match next {
-                Ok(entry) => self.add(&entry),
+                // All that wait are written at once: syncing each one would take longer than a script needs for its next change.
+                Ok(entry) => std::iter::once(entry).chain(entries.try_iter()).for_each(|e| self.add(&e)),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     self.write();
@@ -198,26 +218,30 @@ impl Writer {
         if self.pending.len() < WAITING {
             self.pending.push_back(record::line(entry, &self.catalog));
         } else {
-            set(&self.status, |status| status.lost += 1);
+            set(&self.status, |status| (status.lost, status.done) = (status.lost + 1, status.done + 1));
         }
     }
 
-    /// Writes the waiting lines until one fails.
+    /// Writes the waiting lines, all or none.
     fn write(&mut self) {
         if self.status.lock().unwrap_or_else(PoisonError::into_inner).too_late {
             self.kept = None;
         }
+        let waiting = self.pending.len() as u64;
         // A file that was not read at the start is not written: its change numbers would restart.
         let Some(kept) = &mut self.kept else {
-            let lost = std::mem::take(&mut self.pending).len() as u64;
-            return set(&self.status, |status| status.lost += lost);
+            self.pending.clear();
+            return set(&self.status, |status| {
+                (status.lost, status.done) = (status.lost + waiting, status.done + waiting);
+            });
         };
-        while let Some(line) = self.pending.front() {
-            if let Err(e) = kept.append(line) {
-                return set(&self.status, |status| status.trouble = Some(e.to_string()));
-            }
-            self.pending.pop_front();
+        let lines = String::from_iter(self.pending.iter().map(String::as_str));
+        if waiting > 0
+            && let Err(e) = kept.append(&lines)
+        {
+            return set(&self.status, |status| status.trouble = Some(e.to_string()));
         }
-        set(&self.status, |status| status.trouble = None);
+        self.pending.clear();
+        set(&self.status, |status| (status.trouble, status.done) = (None, status.done + waiting));
     }
 }
