@@ -4,6 +4,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use buf::pool;
+use net::nd::Standing;
 use net::router::Router;
 
 use super::{Confirmation, Context};
@@ -148,6 +149,13 @@ impl Context {
     pub fn degraded(&self) -> Vec<String> {
         let absent = self.system.router.interfaces().filter(|i| i.is_absent());
         let mut all: Vec<_> = absent.map(|i| format!("{} has no device", i.name)).collect();
+        all.extend(self.system.router.interfaces().flat_map(|i| {
+            let addresses = i.all_ip6().into_iter().map(|a| a.address);
+            let duplicates = addresses.filter(|a| i.standing(*a) == Some(Standing::Duplicate));
+            duplicates.map(|a| {
+                format!("another host uses {a}, an address of {}: the router does not use it", i.name)
+            })
+        }));
         if let Some((_, why)) = self.confirmation().and_then(Confirmation::failed) {
             all.push(format!("the unconfirmed configuration could not be rolled back: {why}"));
         }
