@@ -16,9 +16,6 @@ const WAIT: u64 = SECOND;
 /// Maximum delay of the first probe, in nanoseconds, if many nodes may probe at once
 /// (MAX_RTR_SOLICITATION_DELAY).
 const FIRST: u64 = SECOND;
-/// Time after which a duplicate address is probed again, in nanoseconds. The other node may have left, or may have been an attacker: two
-/// packets must not take an address away for good.
-pub(crate) const AGAIN: u64 = 60 * SECOND;
 
 /// State of an interface's IPv6 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,12 +54,10 @@ pub enum Event {
 pub enum Action {
     /// Probe for the address, from `::` to its solicited-node group.
     Probe(Key<Ipv6Addr>),
-    /// No other node has the address: the router may use it. True if the address was a duplicate before.
-    Unique(Key<Ipv6Addr>, bool),
-    /// Another node has the address: the router must not use it. True if the address was a duplicate before.
-    Duplicate(Key<Ipv6Addr>, bool),
-    /// A duplicate address is probed again: it is tentative.
-    Again(Key<Ipv6Addr>),
+    /// No other node has the address: the router may use it.
+    Unique(Key<Ipv6Addr>),
+    /// Another node has the address: the router must not use it.
+    Duplicate(Key<Ipv6Addr>),
 }
 
 /// The tentative addresses.
@@ -70,27 +65,14 @@ pub enum Action {
 pub struct Dad {
     /// Number of probes for an address (DupAddrDetectTransmits). With 0, an address is used immediately.
     pub transmits: u8,
-    tentative: BTreeMap<Key<Ipv6Addr>, Tentative>,
-    /// The time at which each duplicate address is probed again.
-    duplicates: BTreeMap<Key<Ipv6Addr>, u64>,
+    /// For each tentative address, the time of the next step and the number of probes left.
+    tentative: BTreeMap<Key<Ipv6Addr>, (u64, u8)>,
     jitter: Jitter,
-}
-
-/// The state of a tentative address.
-#[derive(Clone, Copy, Debug)]
-struct Tentative {
-    /// The time of the next step.
-    due: u64,
-    /// Number of probes left.
-    left: u8,
-    /// True if the address was a duplicate before.
-    again: bool,
 }
 
 impl Default for Dad {
     fn default() -> Self {
-        let (tentative, duplicates) = (BTreeMap::new(), BTreeMap::new());
-        Dad { transmits: 1, tentative, duplicates, jitter: Jitter::default() }
+        Dad { transmits: 1, tentative: BTreeMap::new(), jitter: Jitter::default() }
     }
 }
 
@@ -103,51 +85,36 @@ impl Dad {
     /// Handles an event. Adds the actions to `out`.
     pub fn handle(&mut self, now: u64, event: Event, out: &mut Vec<Action>) {
         match event {
-            Event::Start { key, .. } if self.transmits == 0 => {
-                self.duplicates.remove(&key);
-                out.push(Action::Unique(key, false));
-            }
+            Event::Start { key, .. } if self.transmits == 0 => out.push(Action::Unique(key)),
             Event::Start { key, delay } => {
-                self.duplicates.remove(&key);
                 let due = now + if delay { self.jitter.up_to(FIRST) } else { 0 };
-                self.tentative.insert(key, Tentative { due, left: self.transmits, again: false });
+                self.tentative.insert(key, (due, self.transmits));
                 self.timeout(now, out);
             }
             Event::Solicited(key) | Event::Advertised(key) => {
-                if let Some(Tentative { again, .. }) = self.tentative.remove(&key) {
-                    self.duplicates.insert(key, now + AGAIN);
-                    out.push(Action::Duplicate(key, again));
+                if self.tentative.remove(&key).is_some() {
+                    out.push(Action::Duplicate(key));
                 }
             }
-            Event::Stop(key) => {
-                self.tentative.remove(&key);
-                self.duplicates.remove(&key);
-            }
-            Event::Down(interface) => {
-                self.tentative.retain(|key, _| key.0 != interface);
-                self.duplicates.retain(|key, _| key.0 != interface);
-            }
+            Event::Stop(key) => drop(self.tentative.remove(&key)),
+            Event::Down(interface) => self.tentative.retain(|key, _| key.0 != interface),
         }
     }
 
     /// Returns the time at which [`timeout`](Self::timeout) must be called next.
     pub fn poll_timeout(&self) -> Option<u64> {
-        self.tentative.values().map(|t| t.due).chain(self.duplicates.values().copied()).min()
+        self.tentative.values().map(|t| t.0).min()
     }
 
     /// Handles expired timers.
     pub fn timeout(&mut self, now: u64, out: &mut Vec<Action>) {
-        for (key, _) in self.duplicates.extract_if(.., |_, due| *due <= now) {
-            self.tentative.insert(key, Tentative { due: now, left: self.transmits, again: true });
-            out.push(Action::Again(key));
-        }
-        self.tentative.retain(|key, t| {
-            if t.due > now {
+        self.tentative.retain(|key, (due, left)| {
+            if *due > now {
                 return true;
             }
-            let asks = t.left > 0;
-            out.push(if asks { Action::Probe(*key) } else { Action::Unique(*key, t.again) });
-            (t.due, t.left) = (now + WAIT, t.left.saturating_sub(1));
+            let asks = *left > 0;
+            out.push(if asks { Action::Probe(*key) } else { Action::Unique(*key) });
+            (*due, *left) = (now + WAIT, left.saturating_sub(1));
             asks
         });
     }

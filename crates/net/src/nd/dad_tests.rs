@@ -34,14 +34,14 @@ fn rfc4862_5_4_an_address_is_probed_and_unique_a_second_later() {
     let mut dad = Dad::default();
     assert_eq!(event(&mut dad, 0, start(KEY)), [Action::Probe(KEY)]);
     assert!(dad.is_tentative(KEY) && !dad.is_tentative(OTHER));
-    assert_eq!(pass(&mut dad, 60 * SECOND), [(SECOND, Action::Unique(KEY, false))]);
+    assert_eq!(pass(&mut dad, 60 * SECOND), [(SECOND, Action::Unique(KEY))]);
     assert!(!dad.is_tentative(KEY));
     dad.transmits = 3;
     event(&mut dad, 0, start(KEY));
-    let expected = [(1, Action::Probe(KEY)), (2, Action::Probe(KEY)), (3, Action::Unique(KEY, false))];
+    let expected = [(1, Action::Probe(KEY)), (2, Action::Probe(KEY)), (3, Action::Unique(KEY))];
     assert_eq!(pass(&mut dad, 60 * SECOND), expected.map(|(s, a)| (s * SECOND, a)));
     dad.transmits = 0;
-    assert_eq!(event(&mut dad, 0, start(KEY)), [Action::Unique(KEY, false)]);
+    assert_eq!(event(&mut dad, 0, start(KEY)), [Action::Unique(KEY)]);
     assert_eq!(dad.poll_timeout(), None);
 }
 
@@ -52,10 +52,7 @@ fn rfc4862_5_4_2_the_first_probe_is_sent_within_a_second() {
         let mut dad = Dad { jitter: Jitter::seeded(seed), ..Dad::default() };
         assert_eq!(event(&mut dad, 5 * SECOND, Event::Start { key: KEY, delay: true }), []);
         let done = pass(&mut dad, 60 * SECOND);
-        assert_eq!(
-            (done[0].1, done[1]),
-            (Action::Probe(KEY), (done[0].0 + SECOND, Action::Unique(KEY, false)))
-        );
+        assert_eq!((done[0].1, done[1]), (Action::Probe(KEY), (done[0].0 + SECOND, Action::Unique(KEY))));
         assert!((5 * SECOND..=6 * SECOND).contains(&done[0].0));
         at.push(done[0].0);
     }
@@ -69,35 +66,10 @@ fn rfc4862_5_4_3_and_4_other_claims_make_an_address_a_duplicate() {
         let mut dad = Dad::default();
         event(&mut dad, 0, start(KEY));
         event(&mut dad, 0, start(OTHER));
-        assert_eq!(event(&mut dad, 1, claim), [Action::Duplicate(KEY, false)]);
+        assert_eq!(event(&mut dad, 1, claim), [Action::Duplicate(KEY)]);
         assert_eq!(event(&mut dad, 1, claim), [], "it is reported once");
-        assert_eq!(pass(&mut dad, 60 * SECOND), [(SECOND, Action::Unique(OTHER, false))]);
+        assert_eq!(pass(&mut dad, 60 * SECOND), [(SECOND, Action::Unique(OTHER))]);
         assert_eq!(event(&mut dad, 61 * SECOND, Event::Advertised(OTHER)), [], "the detection is over");
-    }
-}
-
-/// Whoever answers once takes an address away for a minute.
-#[test]
-fn a_duplicate_address_is_probed_again_until_it_is_free() {
-    let mut dad = Dad::default();
-    event(&mut dad, 0, start(KEY));
-    assert_eq!(event(&mut dad, 1, Event::Advertised(KEY)), [Action::Duplicate(KEY, false)]);
-    assert_eq!(event(&mut dad, 2, Event::Advertised(KEY)), [], "it is not probed now");
-    let again = AGAIN + 1;
-    assert_eq!(pass(&mut dad, again), [(again, Action::Again(KEY)), (again, Action::Probe(KEY))]);
-    assert!(dad.is_tentative(KEY));
-    assert_eq!(event(&mut dad, again + 1, Event::Solicited(KEY)), [Action::Duplicate(KEY, true)]);
-    let last = again + 1 + AGAIN;
-    let free =
-        [(last, Action::Again(KEY)), (last, Action::Probe(KEY)), (last + SECOND, Action::Unique(KEY, true))];
-    assert_eq!(pass(&mut dad, last + 60 * SECOND), free);
-    // A removed address is not probed any more.
-    for end in [Event::Stop(KEY), Event::Down(7), Event::Start { key: KEY, delay: false }] {
-        let mut dad = Dad::default();
-        event(&mut dad, 0, start(KEY));
-        event(&mut dad, 1, Event::Advertised(KEY));
-        event(&mut dad, 2, end);
-        assert!(pass(&mut dad, 2 * AGAIN).iter().all(|(_, action)| *action != Action::Again(KEY)));
     }
 }
 
@@ -108,13 +80,13 @@ fn removed_addresses_are_not_probed() {
         event(&mut dad, 0, start(KEY));
         event(&mut dad, 0, start((8, KEY.1)));
         assert_eq!(event(&mut dad, 1, end), []);
-        assert_eq!(pass(&mut dad, 60 * SECOND), [(SECOND, Action::Unique((8, KEY.1), false))]);
+        assert_eq!(pass(&mut dad, 60 * SECOND), [(SECOND, Action::Unique((8, KEY.1)))]);
     }
 }
 
 proptest! {
     /// After any events, each started address is decided exactly once, as unique or duplicate, unless it was
-    /// stopped or its interface went down. A duplicate is decided again after a while. No other address is decided.
+    /// stopped or its interface went down. No other address is decided.
     #[test]
     fn every_address_is_decided_under_any_events(
         events in prop::collection::vec((0u64..1500, 0u32..2, 0u8..3, 0u8..6), 1..60),
@@ -127,8 +99,7 @@ proptest! {
             for action in out {
                 match action {
                     Action::Probe(key) => assert!(open.contains(&key)),
-                    Action::Unique(key, _) | Action::Duplicate(key, _) => assert!(open.remove(&key)),
-                    Action::Again(key) => assert!(open.insert(key)),
+                    Action::Unique(key) | Action::Duplicate(key) => assert!(open.remove(&key)),
                 }
             }
         };
@@ -154,9 +125,6 @@ proptest! {
         }
         let wait = (u64::from(transmits) + 2) * SECOND;
         decide(&mut open, pass(&mut dad, now + wait).into_iter().map(|a| a.1).collect());
-        prop_assert!(open.is_empty());
-        // Only duplicates have a next step.
-        (0..2).for_each(|interface| drop(event(&mut dad, now, Event::Down(interface))));
-        prop_assert!(dad.poll_timeout().is_none());
+        prop_assert!(open.is_empty() && dad.poll_timeout().is_none());
     }
 }

@@ -227,33 +227,21 @@ impl Router {
         for action in actions {
             match action {
                 dad::Action::Probe(key) => self.nd.probes.push(key),
-                dad::Action::Again(key) => known.extend(self.stands(key, Standing::Tentative)),
-                dad::Action::Unique(key, again) => {
+                dad::Action::Unique(key) => {
                     known.extend(self.stands(key, Standing::Unique));
-                    if again {
-                        let name = self.near.interfaces.get(key.0).map_or("?", |i| &i.name);
-                        tracing::info!(
-                            event = "neighbor",
-                            "{name}: no other station has the address {} any more: the router uses it",
-                            key.1
-                        );
-                    }
                     if ipv6::is_link_local(key.1.to_bits()) {
                         // Advertisements due before had no source address.
                         self.nd.advertiser.handle(self.now, advertiser::Event::Changed(key.0));
                     }
                 }
-                dad::Action::Duplicate(key, again) => {
+                dad::Action::Duplicate(key) => {
                     let name = self.near.interfaces.get(key.0).map_or("?", |i| &i.name);
-                    if !again {
-                        tracing::warn!(
-                            event = "neighbor",
-                            "{name}: another station has the address {}: the router does not use this address, and tests it again every \
-                              {} s; remove it or configure another address",
-                            key.1,
-                            dad::AGAIN / 1_000_000_000
-                        );
-                    }
+                    tracing::warn!(
+                        event = "neighbor",
+                        "{name}: another station has the address {}: the router does not use this address; remove it or configure another \
+                          address",
+                        key.1
+                    );
                     known.extend(self.stands(key, Standing::Duplicate));
                 }
             }

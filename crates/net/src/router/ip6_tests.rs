@@ -199,34 +199,6 @@ fn rfc4861_7_2_solicitations_are_answered() {
     assert_eq!(lab.sent(0).len(), 0);
 }
 
-/// Two packets of a host on the link do not take an address away for good.
-#[test]
-fn a_duplicate_address_is_used_once_the_other_station_has_left() {
-    let mut lab = lab();
-    let new = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 9);
-    lab.router.add_address(0, Address::new(new, 64)).unwrap();
-    lab.run();
-    let what =
-        Message::NeighborAdvertisement { target: new, router: false, solicited: false, overrides: true };
-    lab.hear(0, (A_MAC, new), Ipv6Addr::from_bits(ipv6::ALL_NODES), what, &[NdOption::TargetMac(A_MAC)]);
-    assert_eq!(lab.stands(0, new), Some(Standing::Duplicate));
-    lab.pass(59_000);
-    assert_eq!(lab.stands(0, new), Some(Standing::Duplicate));
-    lab.sent(0);
-    lab.pass(1500);
-    assert_eq!(lab.stands(0, new), Some(Standing::Tentative));
-    let probes = |f: &Vec<u8>| {
-        let (_, ip, asked, _) = message(f);
-        ip.src() == Ipv6Addr::UNSPECIFIED && asked == Message::NeighborSolicitation { target: new }
-    };
-    let sent = lab.sent(0);
-    assert!(sent.iter().filter(|f| packet(f).1.next_header() == protocol::ICMPV6).any(probes));
-    lab.pass(1500);
-    assert_eq!(lab.stands(0, new), Some(Standing::Unique));
-    let egress = lab.router.egress(0, B, None).unwrap();
-    assert_eq!(lab.router.egress_source::<Ipv6Addr>(0, egress, Some(new.into())).ok(), Some(new));
-}
-
 #[test]
 fn rfc4862_5_4_a_duplicate_address_is_not_used() {
     let mut lab = lab();
