@@ -92,7 +92,10 @@ impl Setup<'_> {
         let trials = match self.prepared(case, &place, bed, dut, results) {
             Ok(trials) => trials,
             Err(Unprepared::Store(e)) => return Err(e),
-            Err(Unprepared::Router(e)) => return results.fail(format!("{place}: {e}"), self.keeper),
+            Err(Unprepared::Router(e)) => {
+                left.skip_one(visit, self.campaign);
+                return results.fail(format!("{place}: {e}"), self.keeper);
+            }
         };
         let before = results.cells.iter().position(|cell| cell.key == *key);
         let mut cell = Cell {

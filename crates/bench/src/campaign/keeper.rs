@@ -14,6 +14,12 @@ pub trait Keeper {
     /// Returns the stored result of a procedure, which is then not run again.
     fn known(&self, key: &Key, procedure: Procedure) -> Option<Measurement>;
 
+    /// True if a router has described itself in this campaign, also before an interruption.
+    ///
+    /// # Errors
+    /// Returns an error if the stored description cannot be read.
+    fn has_started(&self, dut: &str) -> Result<bool, Failure>;
+
     /// Returns the conditions of the results from before an interruption; `None` if the campaign was begun now.
     fn conditions_before(&self) -> Option<Vec<String>>;
 
@@ -67,6 +73,10 @@ pub struct Nothing;
 impl Keeper for Nothing {
     fn known(&self, _: &Key, _: Procedure) -> Option<Measurement> {
         None
+    }
+
+    fn has_started(&self, _: &str) -> Result<bool, Failure> {
+        Ok(false)
     }
 
     fn conditions_before(&self) -> Option<Vec<String>> {

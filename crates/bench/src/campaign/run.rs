@@ -87,9 +87,8 @@ pub fn run(
             incomplete.insert(name);
         }
     }
-    if let (Some(minutes), true, false) =
-        (campaign.most_minutes, left.rest() > 0, stop.load(Ordering::Relaxed))
-    {
+    let is_late = setup.is_over() && !stop.load(Ordering::Relaxed);
+    if let (Some(minutes), true, true) = (campaign.most_minutes, left.rest() > 0, is_late) {
         let (rest, of) = (left.rest(), left.of);
         results
             .fail(format!("{OVER} of {minutes} minutes: {rest} of {of} procedures are missing"), keeper)?;
@@ -173,7 +172,9 @@ fn turn(
         Err(e) => {
             left.skip(cases, visit, campaign);
             results.fail(format!("{name}: {e}"), keeper)?;
-            return Ok(known.map_or(Turned::NeverStarted, |_| Turned::NotStartedAgain));
+            // Also before an interruption: the campaign has results of the router then.
+            let started = known.is_some() || keeper.has_started(name)?;
+            return Ok(if started { Turned::NotStartedAgain } else { Turned::NeverStarted });
         }
     };
     let mut cable = match spec.kind {
@@ -285,6 +286,11 @@ impl Left {
     /// Leaves out the procedures of a visit to a router.
     fn skip(&mut self, cases: &[Case], visit: Visit, campaign: &Campaign) {
         self.of = self.of.saturating_sub(cases.len() * visit.procedures(campaign).len());
+    }
+
+    /// Leaves out the procedures of a visit to a router that cannot be measured in one of the cases.
+    pub fn skip_one(&mut self, visit: Visit, campaign: &Campaign) {
+        self.of = self.of.saturating_sub(visit.procedures(campaign).len());
     }
 
     /// Returns the number of procedures that have not begun.

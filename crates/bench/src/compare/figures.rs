@@ -166,7 +166,8 @@ fn ways(at: &DelaysAt, delays: &[(&str, Delay)]) -> Vec<Figure> {
         let LatencyFigures { frames, lost, .. } = &way.figures;
         (*frames > 0).then(|| lost.frames as f64 * 100.0 / *frames as f64)
     };
-    all.extend(each_way(at, "loss", ("%", low(Effect::Difference, 0.0)), share));
+    // Not the name of the loss of all frames, which this figure does not replace.
+    all.extend(each_way(at, "loss of stamped frames", ("%", low(Effect::Difference, 0.0)), share));
     all
 }
 

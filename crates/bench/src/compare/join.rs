@@ -15,15 +15,26 @@ pub fn join(all: impl IntoIterator<Item = Results>) -> Result<Results, Failure> 
     let mut all = all.into_iter();
     let mut whole = all.next().ok_or_else(|| Failure("no campaign to report".into()))?;
     let first = whole.clone();
+    let mut labels = vec![first.campaign.name.clone()];
     for next in all {
-        fits(&first, &next)?;
-        add(&mut whole, &first, next);
+        fits(&first, &whole, &next)?;
+        // Several runs of one campaign have the same name.
+        let label = free(&next.campaign.name, &labels);
+        labels.push(label.clone());
+        add(&mut whole, &first, next, &label);
     }
     Ok(whole)
 }
 
-/// Checks that two campaigns can share tables.
-fn fits(first: &Results, next: &Results) -> Result<(), Failure> {
+/// Returns this name, or the name with a number that is not in `taken`.
+fn free(name: &str, taken: &[String]) -> String {
+    let numbered = (2..).map(|n| format!("{name} {n}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered);
+    names.find(|name| !taken.contains(name)).unwrap_or_default()
+}
+
+/// Checks that a campaign can share tables with the first one, and with the others in the whole.
+fn fits(first: &Results, whole: &Results, next: &Results) -> Result<(), Failure> {
     let (one, other) = (&first.campaign, &next.campaign);
     let refuse = |why: String| {
         Err(Failure(format!("cannot join the campaigns {} and {}: {why}", one.name, other.name)))
@@ -36,20 +47,16 @@ fn fits(first: &Results, next: &Results) -> Result<(), Failure> {
     if !times.is_empty() {
         return refuse(times.join("; "));
     }
-    let differs = |name: &str| {
-        let [own, others] =
-            [one, other].map(|campaign| campaign.traffics.iter().find(|traffic| traffic.name == name));
-        own.is_some() && others.is_some() && own != others
-    };
-    match one.traffics.iter().find(|traffic| differs(&traffic.name)) {
+    let known = &whole.campaign.traffics;
+    match other.traffics.iter().find(|own| known.iter().any(|known| known.name == own.name && known != *own))
+    {
         Some(traffic) => refuse(format!("the traffic {} has different contents", traffic.name)),
         None => Ok(()),
     }
 }
 
-/// Adds a campaign to the whole.
-fn add(whole: &mut Results, first: &Results, mut next: Results) {
-    let campaign = next.campaign.name.clone();
+/// Adds a campaign to the whole, where it is called `campaign`.
+fn add(whole: &mut Results, first: &Results, mut next: Results, campaign: &str) {
     let differences = differences(first, &next).into_iter();
     let differences = differences.filter(|what| !what.starts_with(super::conditions::ONLY));
     whole
@@ -57,7 +64,7 @@ fn add(whole: &mut Results, first: &Results, mut next: Results) {
         .extend(differences.map(|what| format!("{} and {campaign}: {what}", first.campaign.name)));
     let taken: Vec<String> = whole.campaign.duts.iter().map(|dut| dut.name().to_owned()).collect();
     let rename = |name: &str| match taken.iter().any(|known| known == name) {
-        true => format!("{name} ({campaign})"),
+        true => free(&format!("{name} ({campaign})"), &taken),
         false => name.to_owned(),
     };
     let duts = next.campaign.duts.iter().map(|spec| Spec::named(spec, rename(spec.name())));
@@ -84,15 +91,12 @@ fn add(whole: &mut Results, first: &Results, mut next: Results) {
     whole.campaign.published |= next.campaign.published;
     // Behind the text: reports recognise some conditions by their first words.
     let of = |what: String| format!("{what} ({campaign})");
-    let known = |all: &[String], what: &String| all.contains(what);
-    for (into, from) in [
-        (&mut whole.conditions, next.conditions),
-        (&mut whole.caveats, next.caveats),
-        (&mut whole.failures, next.failures),
-    ] {
-        let new: Vec<String> = from.into_iter().filter(|what| !known(into, what)).map(of).collect();
-        into.extend(new);
-    }
+    // A condition that all share is said once. A failure or a caveat is of this campaign's routers.
+    let new = next.conditions.into_iter().filter(|what| !whole.conditions.contains(what)).map(of);
+    let new: Vec<String> = new.collect();
+    whole.conditions.extend(new);
+    whole.caveats.extend(next.caveats.into_iter().map(of));
+    whole.failures.extend(next.failures.into_iter().map(of));
     whole.campaign.name = format!("{}, {campaign}", whole.campaign.name);
 }
 
@@ -122,6 +126,11 @@ mod tests {
             "{:?}",
             whole.conditions
         );
+        // Runs of one campaign have the same name.
+        let again = || campaign("one", &["linux"]);
+        let runs = join([again(), again(), again()])?;
+        let names: Vec<_> = runs.campaign.duts.iter().map(Spec::name).collect();
+        assert_eq!(names, ["linux", "linux (one 2)", "linux (one 3)"]);
         let text = markdown(&whole);
         for needed in ["| linux (two)", "| volley", "volley: no (two)"] {
             assert!(text.contains(needed), "{needed}: {text}");

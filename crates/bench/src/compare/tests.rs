@@ -168,7 +168,10 @@ fn directions_are_compared_one_by_one() {
         assert_eq!(verdict(&c, &format!("{what} {load}, left to right")), Some(Verdict::NoDifference));
         assert_eq!(verdict(&c, &format!("{what} {load}, right to left")), Some(Verdict::Worse));
     }
-    assert_eq!(verdict(&c, &format!("loss {load}, right to left")), Some(Verdict::NoDifference));
+    let stamped = format!("loss of stamped frames {load}, right to left");
+    assert_eq!(verdict(&c, &stamped), Some(Verdict::NoDifference));
+    // Only stamped flows have delays, so their loss does not replace that of all frames.
+    assert_eq!(verdict(&c, &format!("loss {load}")), Some(Verdict::NoDifference));
     // Both directions together would only widen the intervals of the others.
     assert!(c.rows.iter().all(|row| row.figure != format!("median delay {load}")), "{:?}", c.rows);
     // Results from before directions were separate are compared by both together.

@@ -127,7 +127,8 @@ fn table(results: &Results, procedure: Procedure, source: &str) -> Option<Sectio
 /// Returns the table with the figures of the theses: the average of the runs' mean delays, and jitter. `None` if no trial has delays.
 fn averages(results: &Results, procedure: Procedure) -> Option<Block> {
     let own = ["load", "kfps#", "average delay, µs#", "jitter at the end, µs#", "mean jitter, µs#", "runs#"];
-    let caption = "Average of the runs' mean delays (RFC 2544 section 26.2), and jitter of received frames (RFC 3550 section 6.4.1)";
+    let caption = "Average of the runs' mean delays (RFC 2544 section 26.2), in which a lost frame has its penalty, and jitter of received frames \
+                   (RFC 3550 section 6.4.1)";
     let mut table = Table::new(caption, heads(&own));
     for (cell, at) in loads(results, procedure) {
         let Some(average) =
@@ -164,7 +165,7 @@ fn each_way(results: &Results, procedure: Procedure) -> Option<Block> {
         "load",
         "kfps#",
         "direction",
-        "loss, %#",
+        "loss of stamped frames, %#",
         "least, µs#",
         "TL, median, µs#",
         "WCL, 99.9 %, µs#",

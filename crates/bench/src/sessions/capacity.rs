@@ -100,7 +100,9 @@ impl Capacity {
             (Some(lower), None) => Ok(lower.saturating_mul(2).min(self.most)),
             (_, Some(upper)) => {
                 let known = lower.unwrap_or(0);
-                let near = self.resolution.reached(known as f64, upper as f64) || upper - known <= 1;
+                // Without a number that was held, a coarse resolution would end the search at once.
+                let near = lower.is_some() && self.resolution.reached(known as f64, upper as f64);
+                let near = near || upper - known <= 1;
                 match lower {
                     _ if !near => Ok(known + (upper - known) / 2),
                     Some(_) => Err(Ended::Found),

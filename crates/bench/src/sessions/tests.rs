@@ -87,6 +87,13 @@ fn tables_outside_the_search_range_are_reported() {
     assert_eq!((found.connections, found.upper, found.ended), (None, Some(1), Ended::NothingForwarded));
 }
 
+#[test]
+fn a_coarse_resolution_does_not_end_the_search_before_a_table_is_found() {
+    let coarse = Capacity { first: 500, resolution: Resolution::Absolute(1_000.0), ..capacity(1_000, 1e5) };
+    let found = coarse.search(&mut Nat::new(300), &mut |_| ()).expect("a good configuration");
+    assert_eq!((found.connections, found.upper, found.ended), (Some(250), Some(500), Ended::Found));
+}
+
 /// A bound from invalid attempts is marked: the router or the tester may have lost the frames.
 #[test]
 fn invalid_attempts_give_a_marked_bound() {

@@ -145,6 +145,10 @@ impl Keeper for Recorder<'_> {
         self.known.borrow().get(&(key.clone(), procedure)).cloned()
     }
 
+    fn has_started(&self, dut: &str) -> Result<bool, Failure> {
+        Ok(self.said_before(dut)?.is_some())
+    }
+
     fn conditions_before(&self) -> Option<Vec<String>> {
         self.conditions_before.clone()
     }
