@@ -6,7 +6,7 @@ use super::protocol::{Reply, Request};
 use super::screen;
 use super::script::{Command, Commands, Unread};
 use memchr::memchr;
-use model::cli::{CliError, Completion, is_comment, quote};
+use model::cli::{CliError, Completion, is_comment, quote, quote_typed};
 use model::visible::visible;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::Uid;
@@ -472,7 +472,7 @@ pub fn run_with(
             [first, ..] if first.starts_with('#') || is_comment(first) => Ok(0),
             words => {
                 // A quoted bar begins a filter.
-                let word = |word| if word == "|" { Cow::Borrowed(word) } else { quote(word) };
+                let word = |word| if word == "|" { Cow::Borrowed(word) } else { quote_typed(word) };
                 let line: Vec<_> = words.iter().map(|text| word(text.as_str())).collect();
                 connection.say(&line.join(" "), options.json, out).map(|()| 0)
             }

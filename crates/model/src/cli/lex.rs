@@ -130,11 +130,21 @@ pub fn comment(line: &str) -> Option<&str> {
 /// Returns `word`, quoted if necessary, so that the parser reads it as one word, and a file of commands does not go on in the next line
 /// after a brace or a backslash in it.
 pub fn quote(word: &str) -> Cow<'_, str> {
+    quote_if(word, "\"'{}\\")
+}
+
+/// As [`quote`], for a word that a user has typed in a shell: braces group words there, as in a command that is typed to the router.
+pub fn quote_typed(word: &str) -> Cow<'_, str> {
+    quote_if(word, "\"'")
+}
+
+/// Returns `word`, quoted if it contains one of the characters `special`, or is no word otherwise.
+fn quote_if<'w>(word: &'w str, special: &str) -> Cow<'w, str> {
     let plain = !word.is_empty()
         && word != "|"
         && !word.starts_with('#')
         && !is_comment(word)
-        && !word.contains(|c: char| c.is_whitespace() || "\"'{}\\".contains(c));
+        && !word.contains(|c: char| c.is_whitespace() || special.contains(c));
     if plain {
         return Cow::Borrowed(word);
     }

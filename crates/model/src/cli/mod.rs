@@ -23,7 +23,7 @@ mod tests;
 pub use args::{Args, FromArg, Value};
 pub use complete::{Candidate, Completion, list};
 pub use error::CliError;
-pub use lex::{Line, Token, comment, is_comment, quote, quote_last};
+pub use lex::{Line, Token, comment, is_comment, quote, quote_last, quote_typed};
 pub use output::{Answer, CHUNK, Job, Output, Step};
 pub use registry::{Call, Declared, Handler, Registry, Values};
 pub use rows::{Merge, PAGE, Rows};
