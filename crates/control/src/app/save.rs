@@ -64,7 +64,7 @@ enum Saving {
     Storing { writer: Option<JoinHandle<io::Result<bool>>>, queued: u64 },
     /// The file is written. The journal must be on the disk, too: after a crash, a rollback undoes the last change that it has. Waits for a
     /// limited time.
-    Journal { is_start: bool, queued: u64, until: Instant },
+    Journal { queued: u64, until: Instant },
 }
 
 /// A running save.
@@ -126,18 +126,20 @@ impl Work for Save {
                     Some(Ok(Err(e))) => return Err(self.failed(e)),
                     Some(Err(_)) => return Err(self.failed("internal error: the writing thread died")),
                 };
-                self.stage = Saving::Journal { is_start, queued, until: Instant::now() + PATIENCE };
+                c.start_is_stale &= !is_start;
+                self.stage = Saving::Journal { queued, until: Instant::now() + PATIENCE };
                 Ok(Go::Again)
             }
-            Saving::Journal { is_start, queued, until } => {
-                let is_start = *is_start;
-                if c.keeper.as_ref().is_some_and(|keeper| !keeper.has_written(*queued))
-                    && Instant::now() < *until
-                {
+            Saving::Journal { queued, until } => {
+                let waits = c.keeper.as_ref().is_some_and(|keeper| !keeper.has_written(*queued));
+                if waits && Instant::now() < *until {
                     return Ok(Go::After(LOOK));
                 }
+                let trouble = c.keeper.as_ref().and_then(Keeper::fails);
+                let slow =
+                    waits.then(|| "the last changes are not in the journal yet: the disk is slow".into());
                 reports.push(Report::Saved { file: self.path.clone(), format: Format::of(&self.path) });
-                c.start_is_stale &= !is_start;
+                reports.extend(trouble.or(slow).map(Report::Warning));
                 let absent = c.system.router.interfaces().filter(|i| i.is_absent());
                 reports.extend(absent.map(|i| {
                     Report::Warning(format!(

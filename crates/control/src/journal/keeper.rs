@@ -14,6 +14,8 @@ use crate::system::Catalog;
 
 /// Maximum number of changes that wait for the disk. Further changes are not written to the file.
 const WAITING: usize = 1024;
+/// Bytes of text that are written and synced together, more only for one long line.
+const CHUNK: usize = 1 << 20;
 /// Interval between attempts to write after a failure.
 const RETRY: Duration = Duration::from_secs(5);
 /// How long to wait for a user's name, which another thread looks up.
@@ -28,7 +30,7 @@ struct Status {
     trouble: Option<String>,
     /// Number of changes that were not written.
     lost: u64,
-    /// Number of queued changes that were written or lost.
+    /// Number of queued changes that were written, or lost after they were queued.
     done: u64,
     /// True if the file was read too late for the start. Then change numbers restart, so nothing is written to the
     /// file.
@@ -184,8 +186,16 @@ impl Writer {
                 false => entries.recv_timeout(RETRY),
             };
             match next {
-                // All that wait are written at once: syncing each one would take longer than a script needs for its next change.
-                Ok(entry) => std::iter::once(entry).chain(entries.try_iter()).for_each(|e| self.add(&e)),
+                // Those that wait are written together: syncing each one would take longer than a script needs for its next change.
+                Ok(entry) => {
+                    self.add(&entry);
+                    while self.pending_bytes() < CHUNK
+                        && self.pending.len() < WAITING
+                        && let Ok(entry) = entries.try_recv()
+                    {
+                        self.add(&entry);
+                    }
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     self.write();
@@ -210,6 +220,10 @@ impl Writer {
         }
     }
 
+    fn pending_bytes(&self) -> usize {
+        self.pending.iter().map(String::len).sum()
+    }
+
     fn add(&mut self, entry: &Entry) {
         let until = Instant::now() + NAMES;
         while !entry.origin.peer.is_known() && Instant::now() < until {
@@ -222,7 +236,7 @@ impl Writer {
         }
     }
 
-    /// Writes the waiting lines, all or none.
+    /// Writes the waiting lines, some at a time, until that fails.
     fn write(&mut self) {
         if self.status.lock().unwrap_or_else(PoisonError::into_inner).too_late {
             self.kept = None;
@@ -235,13 +249,21 @@ impl Writer {
                 (status.lost, status.done) = (status.lost + waiting, status.done + waiting);
             });
         };
-        let lines = String::from_iter(self.pending.iter().map(String::as_str));
-        if waiting > 0
-            && let Err(e) = kept.append(&lines)
-        {
-            return set(&self.status, |status| status.trouble = Some(e.to_string()));
+        while !self.pending.is_empty() {
+            let (mut lines, mut n) = (String::new(), 0);
+            for line in self.pending.iter() {
+                if n > 0 && lines.len() + line.len() > CHUNK {
+                    break;
+                }
+                lines += line;
+                n += 1;
+            }
+            if let Err(e) = kept.append(&lines) {
+                return set(&self.status, |status| status.trouble = Some(e.to_string()));
+            }
+            self.pending.drain(..n);
+            set(&self.status, |status| status.done += n as u64);
         }
-        self.pending.clear();
-        set(&self.status, |status| (status.trouble, status.done) = (None, status.done + waiting));
+        set(&self.status, |status| status.trouble = None);
     }
 }
