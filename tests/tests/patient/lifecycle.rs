@@ -210,7 +210,7 @@ fn a_taken_memif_socket_does_not_stop_a_start() {
     assert!(refused.stderr.contains("is taken"), "a command is refused: {refused}");
     drop(taken);
     std::fs::remove_file(&socket).expect("the socket's file");
-    until("the interface has its socket", Duration::from_secs(5), || absent() == false);
+    until("the interface has its socket", Duration::from_secs(15), || absent() == false);
 }
 
 /// Any host on a link can send router advertisements while the router is stopped. The kernel learns a default route from them.

@@ -16,6 +16,7 @@ use net::feature::{
     self, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened, number_of,
 };
 use net::router::Hooks;
+use net::router::InterfaceInfo;
 
 use crate::app::Context;
 use crate::cli::quote_last;
@@ -128,8 +129,9 @@ impl Backing<System> for Config {
         Ok(())
     }
 
-    fn open(&self, _: &str, _: Prepared, system: &mut System) -> Result<Opened, Unopened> {
-        state::open(&mut system.router, self).map(Opened::Device)
+    fn open(&self, name: &str, _: Prepared, system: &mut System) -> Result<Opened, Unopened> {
+        let waits = system.router.interface_named(name).is_some_and(InterfaceInfo::is_absent);
+        state::open(&mut system.router, self, waits).map(Opened::Device)
     }
 
     fn dump(&self, _: &str) -> String {

@@ -1,5 +1,6 @@
 //! The sockets and connections of memif on the main thread, and their turns.
 
+use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,10 @@ use net::router::{Hooks, Router};
 use crate::intent::{Refused, refuse};
 use crate::process;
 
+const SECOND: u64 = 1_000_000_000;
+/// The longest pause between attempts to listen on a socket that is taken, in nanoseconds.
+const LONGEST_PAUSE: u64 = 60 * SECOND;
+
 /// The memif socket that always exists.
 pub(super) const DEFAULT_SOCKET: u32 = 0;
 
@@ -21,6 +26,8 @@ pub(super) struct Memif {
     pub sockets: Sockets,
     /// Directory of the sockets with relative names.
     directory: PathBuf,
+    /// The servers whose socket is taken, by socket and ID: the time of the next attempt, and the pause before it, in nanoseconds.
+    taken: BTreeMap<(u32, u32), (u64, u64)>,
 }
 
 impl Memif {
@@ -46,20 +53,32 @@ impl Memif {
     }
 }
 
-/// Opens a device.
+/// Opens a device. `waits` is true if an interface that waits for its socket tries again.
 ///
 /// # Errors
 /// If the socket's directory cannot be created, or the device cannot be opened. A server whose socket is taken counts as missing: who takes
-/// the name of a stopped router's socket must not keep the router from starting. The interface waits until the name is free.
-pub(super) fn open(router: &mut Router, config: &Config) -> Result<Device, Unopened> {
-    let pool = router.pool().clone();
+/// the name of a stopped router's socket must not keep the router from starting. The interface waits until the name is free. It tries
+/// again after 1, 2, 4 ... 60 s, because each attempt connects to the other program.
+pub(super) fn open(router: &mut Router, config: &Config, waits: bool) -> Result<Device, Unopened> {
+    let (pool, now) = (router.pool().clone(), router.now());
     let memif = router.state_mut::<Memif>().map_err(Unopened::new)?;
-    let opened = match memif.prepare(config) {
-        Ok(()) => memif.sockets.open(config, &pool).map_err(|e| e.to_string()),
-        Err(e) => Err(e.to_string()),
-    };
-    let missing = config.role == Role::Server;
-    opened.map_err(|why| Unopened { missing, why: Refused(why) })
+    let key = (config.socket, config.id);
+    if let Some((next, _)) = memif.taken.get(&key).filter(|(next, _)| waits && now < *next) {
+        return Err(Unopened::new(format!(
+            "its socket is taken: next attempt in {} s",
+            (next - now) / SECOND
+        )));
+    }
+    memif.prepare(config).map_err(Unopened::new)?;
+    let opened = memif.sockets.open(config, &pool);
+    match &opened {
+        Err(e) if e.taken => {
+            let pause = memif.taken.get(&key).map_or(SECOND, |(_, pause)| (2 * pause).min(LONGEST_PAUSE));
+            memif.taken.insert(key, (now + pause, pause));
+        }
+        _ => drop(memif.taken.remove(&key)),
+    }
+    opened.map_err(|e| Unopened { missing: e.taken, ..Unopened::new(e) })
 }
 
 /// Adds memif's state to the router, and memif's work to the turns of the main thread.
@@ -72,7 +91,7 @@ pub(super) fn install(hooks: &mut Hooks) -> Result<(), GraphError> {
         let mut sockets = Sockets::new()?;
         let default = sockets.add_socket(DEFAULT_SOCKET, &directory.join("memif.sock"));
         default.map_err(std::io::Error::other)?;
-        Ok(Memif { sockets, directory })
+        Ok(Memif { sockets, directory, taken: BTreeMap::new() })
     })?;
     let bell = memif.sockets.as_fd().try_clone_to_owned();
     let bell = bell.map_err(|e| GraphError(format!("no descriptor for memif: {e}")))?;

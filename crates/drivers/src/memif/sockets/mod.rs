@@ -59,18 +59,28 @@ const GOODBYE: Duration = Duration::from_millis(200);
 
 /// Why a socket or interface cannot be opened.
 #[derive(Debug)]
-pub struct OpenError(String);
+pub struct OpenError {
+    why: String,
+    /// True if another program, or a file, has the socket's name.
+    pub taken: bool,
+}
+
+impl OpenError {
+    fn new(why: impl Into<String>) -> OpenError {
+        OpenError { why: why.into(), taken: false }
+    }
+}
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.why)
     }
 }
 
 impl std::error::Error for OpenError {}
 
 fn refuse<T>(why: impl Into<String>) -> Result<T, OpenError> {
-    Err(OpenError(why.into()))
+    Err(OpenError::new(why))
 }
 
 struct Socket {
@@ -297,7 +307,7 @@ impl Sockets {
     fn add(&mut self, config: &Config, pool: Option<&Pool>) -> Result<(Arc<Shared>, [u8; 6]), OpenError> {
         self.reap();
         let (name, key) = (config.name(), (config.socket, config.id));
-        config.check().map_err(|e| OpenError(format!("{name}: {e}")))?;
+        config.check().map_err(|e| OpenError::new(format!("{name}: {e}")))?;
         let Some(socket) = self.sockets.get(&config.socket) else {
             return refuse(format!("no such memif socket: {}", config.socket));
         };
@@ -305,10 +315,10 @@ impl Sockets {
         if self.interfaces.contains_key(&key) {
             return refuse(format!("{name} already exists"));
         }
-        let failed = |e: io::Error| OpenError(format!("{name}: {e}"));
+        let failed = |e: io::Error| OpenError::new(format!("{name}: {e}"));
         if self.signals.is_none() {
             let made = Signals::new().map_err(|e| {
-                OpenError(format!("{name}: the kernel refuses asynchronous I/O, which wakes peers: {e}"))
+                OpenError::new(format!("{name}: the kernel refuses asynchronous I/O, which wakes peers: {e}"))
             })?;
             self.signals = Some(Arc::new(made));
         }
@@ -360,11 +370,14 @@ impl Sockets {
         let Some(socket) = self.sockets.get_mut(&id).filter(|s| s.listener.is_none()) else { return Ok(()) };
         let at = socket.path.display();
         let listener = Listener::new(&socket.path, &socket.crew).map_err(|e| match e.kind() {
-            io::ErrorKind::AddrInUse => OpenError(format!(
-                "{at} is taken, by another program that listens or by a file: use another socket, or be its client (\"slave\")"
-            )),
-            io::ErrorKind::NotFound => OpenError(format!("the directory of {at} does not exist")),
-            _ => OpenError(format!("cannot listen on {at}: {e}")),
+            io::ErrorKind::AddrInUse => OpenError {
+                why: format!(
+                    "{at} is taken, by another program that listens or by a file: use another socket, or be its client (\"slave\")"
+                ),
+                taken: true,
+            },
+            io::ErrorKind::NotFound => OpenError::new(format!("the directory of {at} does not exist")),
+            _ => OpenError::new(format!("cannot listen on {at}: {e}")),
         })?;
         socket.listener = Some(listener);
         self.accept(id);
