@@ -252,7 +252,7 @@ fn relay(client: &UnixStream, router: &UnixStream, counts: &Arc<Counts>, [inward
         let gone = PollFlags::POLLHUP | PollFlags::POLLERR;
         let mut is_there = files.iter().map(|f| !f.revents().is_some_and(|r| r.intersects(gone)));
         if client_is_there && is_there.next() == Some(false) {
-            client_is_there = false;
+            (client_is_there, moved) = (false, Instant::now());
             outwards.break_off();
         }
         if router_is_there && is_there.next() == Some(false) {

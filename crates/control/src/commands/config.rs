@@ -14,15 +14,16 @@ pub(super) const CHANGED: &str =
 
 /// The longest time to wait for a confirmation, in seconds.
 const LONGEST: u64 = 24 * 3600;
+
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     r.add("show config yaml", "Show the configuration as YAML, for \"config apply\".", |c, a| {
         Ok(Output::rows(Document::of(c, a), a.json()))
     });
     r.add("show config json", "Show the configuration as JSON, for \"config apply\".", |c, a| {
-        let Document { writer, version, .. } = Document::of(c, a);
+        let Document { writer, version, rest, .. } = Document::of(c, a);
         // The text is JSON already.
-        Ok(Output::rows(Document { writer: writer.in_json(), version, begun: true }, false))
+        Ok(Output::rows(Document { writer: writer.in_json(), version, begun: true, rest }, false))
     });
     r.add(
         "config apply <file:path> [dry-run] [confirm <time:word>] [generation <expected:u64>]",
@@ -50,6 +51,8 @@ struct Document {
     version: u64,
     /// True once the heading is written. JSON has none.
     begun: bool,
+    /// The beginning of a line that the next page ends.
+    rest: String,
 }
 
 impl Document {
@@ -57,7 +60,7 @@ impl Document {
     fn of(c: &Context, a: &Args) -> Document {
         let writer = Writer::new(c.store.tree(), &c.system.abilities.catalog);
         let writer = if a.call().read_only { writer.hiding_secrets() } else { writer };
-        Document { writer, version: c.store.version(), begun: false }
+        Document { writer, version: c.store.version(), begun: false, rest: String::new() }
     }
 }
 
@@ -65,11 +68,15 @@ impl Rows<Context> for Document {
     type Row = String;
 
     fn next(&mut self, c: &Context, page: &mut Vec<String>) -> bool {
-        let mut text = String::new();
+        let mut text = std::mem::take(&mut self.rest);
         if !std::mem::replace(&mut self.begun, true) {
             text = header(c.journal.generation());
         }
         let more = self.writer.page(c.store.tree(), &mut text);
+        if more {
+            let whole = text.rfind('\n').map_or(0, |end| end + 1);
+            self.rest = text.split_off(whole);
+        }
         page.extend(text.lines().map(str::to_string));
         more
     }
@@ -80,7 +87,7 @@ impl Rows<Context> for Document {
 
     fn end(&mut self, c: &Context, out: &mut String) {
         if c.store.version() != self.version {
-            // Programs that read JSON refuse the comment, as they should refuse a mixture.
+            // JSON has no comments, so that other programs refuse the mixture.
             out.push_str(CHANGED);
         }
     }

@@ -445,8 +445,8 @@ const PLUGINS: &[Parameter] = &[
     .default("enable")
     .help(
         "Enables or disables a feature or a driver, by its name in `show plugins` or its plugin in VPP, such as `urpf_plugin.so`. The last line \
-         with a name counts. It overrides `default`, which applies to features that are plugins in VPP. Other plugins of VPP have no \
-         effect. A feature costs nothing until it is configured.",
+         with a name counts. It overrides `default`, which applies to features and drivers that are plugins in VPP. Other plugins of \
+         VPP have no effect. A feature costs nothing until it is configured.",
     ),
 ];
 

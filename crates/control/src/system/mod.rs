@@ -185,8 +185,8 @@ impl System {
         Ok(())
     }
 
-    /// True if the operator has accepted the interface `name` before: the router starts, the configuration is rolled back, or the interface
-    /// exists and waits for its device.
+    /// True if the operator has accepted the interface `name` before: it is in the start configuration or in one to roll back to, or it
+    /// exists.
     pub fn has_accepted(&self, name: &str) -> bool {
         self.absence != Absence::Refused || self.specs.contains_key(name) || self.deleted.contains_key(name)
     }

@@ -104,7 +104,7 @@ pub(super) fn arrived(c: &mut Context, goal: &Goal) {
     if let (true, Goal::Back { .. }, Some(file)) = (waiting.start, goal, &c.startup_config) {
         tracing::warn!(
             event = "config",
-            "the router starts from {}, whose configuration was rolled back: a restart would apply it again: run config save, or fix the file",
+            "the router starts from {}, whose configuration was rolled back: a restart would apply it again; run config save, or fix the file",
             file.display()
         );
         c.start_is_stale = true;
