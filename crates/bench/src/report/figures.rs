@@ -18,7 +18,7 @@ type Figure = fn(&Delays) -> f64;
 
 /// Series by name, grouped by case: one plot with all cases would be unreadable.
 struct Cases<'a> {
-    /// All routers of the report; the position of a router is its colour.
+    /// All routers of the report; the position of a router is its color.
     routers: Vec<&'a str>,
     all: Vec<(String, Vec<Series>)>,
 }
@@ -41,12 +41,12 @@ impl<'a> Cases<'a> {
         self.point(case, position, name, kind, dot);
     }
 
-    /// Adds a published result. Its series has a colour of its own.
+    /// Adds a published result. Its series has a color of its own.
     fn published(&mut self, case: String, name: String, dot: Dot) {
         self.point(case, None, name, Kind::Published, dot);
     }
 
-    fn point(&mut self, case: String, colour: Option<usize>, name: String, kind: Kind, dot: Dot) {
+    fn point(&mut self, case: String, color: Option<usize>, name: String, kind: Kind, dot: Dot) {
         if !self.all.iter().any(|(known, _)| *known == case) {
             self.all.push((case.clone(), Vec::new()));
         }
@@ -54,9 +54,9 @@ impl<'a> Cases<'a> {
         match all.iter_mut().find(|s| s.name == name) {
             Some(series) => series.points.push(dot),
             None => {
-                let next = all.iter().map(|s| s.colour + 1).max().unwrap_or_default();
-                let colour = colour.unwrap_or(next.max(self.routers.len()));
-                all.push(Series { name, kind, colour, points: vec![dot] });
+                let next = all.iter().map(|s| s.color + 1).max().unwrap_or_default();
+                let color = color.unwrap_or(next.max(self.routers.len()));
+                all.push(Series { name, kind, color, points: vec![dot] });
             }
         }
     }

@@ -32,8 +32,8 @@ pub struct Series {
     pub name: String,
     /// How the series is drawn.
     pub kind: Kind,
-    /// Colour: the same number for all series of a router, in all plots of a report.
-    pub colour: usize,
+    /// Color: the same number for all series of a router, in all plots of a report.
+    pub color: usize,
     /// The points, in the order in which they are joined.
     pub points: Vec<Dot>,
 }
@@ -108,9 +108,9 @@ impl Series {
     }
 }
 
-/// Returns the number of each series among those of the same colour, from 0 on: they differ in dashes and markers.
+/// Returns the number of each series among those of the same color, from 0 on: they differ in dashes and markers.
 pub fn variants(all: &[Series]) -> Vec<usize> {
-    let same = |at: usize| all[..at].iter().filter(|other| other.colour == all[at].colour).count();
+    let same = |at: usize| all[..at].iter().filter(|other| other.color == all[at].color).count();
     (0..all.len()).map(same).collect()
 }
 
@@ -161,7 +161,7 @@ mod tests {
         let series = |name: &str, limited| Series {
             name: name.into(),
             kind: Kind::Measured,
-            colour: 0,
+            color: 0,
             points: vec![Dot::new(1.0, 1.0), Dot::new(2.0, 2.0).marked(limited)],
         };
         let plot = |limited| {
@@ -175,8 +175,8 @@ mod tests {
     }
 
     #[test]
-    fn series_of_a_colour_differ_in_their_variant() {
-        let of = |colour| Series { name: String::new(), kind: Kind::Curve, colour, points: Vec::new() };
+    fn series_of_a_color_differ_in_their_variant() {
+        let of = |color| Series { name: String::new(), kind: Kind::Curve, color, points: Vec::new() };
         assert_eq!(variants(&[of(3), of(3), of(1), of(3), of(1)]), [0, 1, 0, 2, 1]);
     }
 

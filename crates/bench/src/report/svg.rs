@@ -11,7 +11,7 @@ use super::plot::{Axis, Kind, LIMITED, Plot, Series, variants};
 
 /// Colors that color-blind people can distinguish (Okabe and Ito, Color Universal Design, 2008), without the yellow one, which is hardly
 /// visible on white. Markers and dashes differ, too.
-const COLOURS: [RGBColor; 7] = [
+const COLORS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -169,9 +169,9 @@ fn cut(name: &str) -> String {
     }
 }
 
-/// How a series is drawn. Series of a router have its colour, and differ in dashes and markers.
+/// How a series is drawn. Series of a router have its color, and differ in dashes and markers.
 struct Style {
-    colour: RGBColor,
+    color: RGBColor,
     /// Dash and gap, in pixels.
     dash: (i32, i32),
     outline: &'static [(i32, i32)],
@@ -181,15 +181,15 @@ struct Style {
 
 impl Style {
     fn of(series: &Series, variant: usize) -> Style {
-        let colour = COLOURS[series.colour % COLOURS.len()];
+        let color = COLORS[series.color % COLORS.len()];
         // Markers differ between routers, too: not everybody sees colors, and not every printer has them.
-        let outline = MARKERS[(series.colour + variant) % MARKERS.len()];
-        let inside = if series.kind == Kind::Published { WHITE } else { colour };
-        Style { colour, dash: DASHES[variant % DASHES.len()], outline, inside }
+        let outline = MARKERS[(series.color + variant) % MARKERS.len()];
+        let inside = if series.kind == Kind::Published { WHITE } else { color };
+        Style { color, dash: DASHES[variant % DASHES.len()], outline, inside }
     }
 
     fn line(&self) -> ShapeStyle {
-        self.colour.stroke_width(2)
+        self.color.stroke_width(2)
     }
 
     /// Makes a marker.

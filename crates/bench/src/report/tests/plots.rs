@@ -35,24 +35,24 @@ fn plots(all: &Results) -> Vec<super::super::plot::Plot> {
 }
 
 #[test]
-fn a_router_has_one_colour_in_all_plots() {
+fn a_router_has_one_color_in_all_plots() {
     let all = results(&[1e3, 2e5, 3e4, 5.0, 12.0, 0.4, 700.0], &["linux", "volley", "mine"], 7, "x");
     let plots = plots(&all);
     let of = |name: &str| {
         let series = plots.iter().flat_map(|plot| &plot.series);
-        let own = series.filter(|s| s.name.starts_with(name)).map(|s| s.colour);
+        let own = series.filter(|s| s.name.starts_with(name)).map(|s| s.color);
         own.collect::<std::collections::BTreeSet<_>>()
     };
     assert_eq!([of("linux").len(), of("volley").len(), of("mine").len()], [1; 3]);
     assert!(of("linux") != of("volley") && of("volley") != of("mine"));
-    // Published results share no colour with a router.
+    // Published results share no color with a router.
     let published =
         plots.iter().flat_map(|p| &p.series).filter(|s| s.kind == super::super::plot::Kind::Published);
-    assert!(published.map(|s| s.colour).all(|colour| colour > 2));
+    assert!(published.map(|s| s.color).all(|color| color > 2));
     // The curves of a router in a plot differ in their dashes.
     let delays = plots.iter().find(|p| p.title.starts_with("Delay over load")).unwrap();
     let styles: std::collections::BTreeSet<_> =
-        delays.series.iter().map(|s| s.colour).zip(super::super::plot::variants(&delays.series)).collect();
+        delays.series.iter().map(|s| s.color).zip(super::super::plot::variants(&delays.series)).collect();
     assert_eq!(styles.len(), delays.series.len());
 }
 
