@@ -13,7 +13,6 @@ use serde::Serialize;
 
 use super::interface::change;
 use super::later::later;
-
 use crate::app::{Context, Output, joined, on_a_thread};
 use crate::cli::{Args, CliError, Registry, Table};
 use crate::intent::{HANDOFFS, Interface, MODES, handoff_word};
