@@ -29,6 +29,8 @@ pub const ALL: &[&Feature] = &[
     &redirect::Feature,
     #[cfg(feature = "mss")]
     &mss::Feature,
+    #[cfg(feature = "balancer")]
+    &balancer::Feature,
     #[cfg(feature = "ping")]
     &ping::Feature,
     // Last, to show packets as all others leave them.

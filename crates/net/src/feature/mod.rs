@@ -163,7 +163,7 @@ pub trait Feature<C: App>: Sync {
     }
 
     /// Registers the feature's commands, settings, configuration and metrics.
-    fn register(&self, r: &mut Registrar<'_, C>);
+    fn register(&self, _: &mut Registrar<'_, C>) {}
 }
 
 /// Collects the declarations of features. Those in `left_out` are disabled: their commands and fields are refused, with

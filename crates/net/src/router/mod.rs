@@ -7,7 +7,6 @@
 mod accounts;
 mod addresses;
 mod arp;
-mod balance;
 mod budget;
 mod devices;
 mod egress;
@@ -18,6 +17,7 @@ mod interfaces;
 mod ip6;
 mod kinds;
 mod lent;
+mod load;
 mod nd;
 mod neighbors;
 mod poll;
@@ -147,7 +147,9 @@ pub struct Router {
     /// True if the workers run on threads of their own.
     running: bool,
     rehomed: accounts::Rehomed,
-    balance: balance::Balance,
+    load: load::Load,
+    /// True if the operator assigned shards to workers.
+    shards_chosen: bool,
     /// Time for which queues were paused by the last change of workers, receive queues or shards.
     stood_still: Duration,
     /// Time of the last turn, in nanoseconds of the monotonic clock.
@@ -251,7 +253,8 @@ impl Router {
             cores: vec![None; workers.len()],
             running: false,
             rehomed: accounts::Rehomed::default(),
-            balance: balance::Balance::default(),
+            load: load::Load::default(),
+            shards_chosen: false,
             stood_still: Duration::ZERO,
             now: 0,
             shards,

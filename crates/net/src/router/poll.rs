@@ -128,7 +128,7 @@ impl Router {
         }
         self.handle_timeouts(now);
         self.tables.utc.adjust(now);
-        self.balance(now);
+        self.measure_load(now);
         self.publish_own();
         self.send_probes();
         self.turn_features(now);

@@ -80,6 +80,11 @@ impl Router {
         self.shards.get()
     }
 
+    /// True if the operator assigned shards to workers, and no worker was added or removed since. Then features move no shards.
+    pub fn shards_chosen(&self) -> bool {
+        self.shards_chosen
+    }
+
     /// Returns the time for which queues were paused by the last change of workers, receive queues or shards. Zero if it was already
     /// returned.
     pub fn stood_still(&mut self) -> Duration {
@@ -212,7 +217,7 @@ impl Router {
         });
         let shards = self.shards().shared_out(workers);
         self.arrange(&slots, wished.collect(), shards)?;
-        self.balance.shards_chosen = false;
+        self.shards_chosen = false;
         Ok(())
     }
 
@@ -293,24 +298,28 @@ impl Router {
         if shards.iter().any(|shard| *shard >= SHARDS) {
             return Err(RouterError(format!("shard numbers must be 0 to {}", SHARDS - 1)));
         }
-        if worker >= self.ports.len() {
-            return Err(RouterError(format!("there is no worker {worker}")));
-        }
         let slots = self.tables.placement.slots();
         let now = slots.iter().map(|s| s.attention()).collect();
         self.arrange(&slots, now, self.shards().given(shards, worker))?;
-        self.balance.shards_chosen = true;
+        self.shards_chosen = true;
         Ok(())
     }
 
     /// Assigns the queues as in `wished`, which has an entry for each of `slots`, and the flows as in `shards`. `slots` must be all slots.
     /// The steps are in the [module](self).
-    pub(super) fn arrange(
+    ///
+    /// # Errors
+    /// If a worker does not exist, or one hangs. Then nothing changes.
+    pub fn arrange(
         &mut self,
         slots: &[Arc<RxSlot>],
         wished: Vec<Attention>,
         shards: Shards,
     ) -> Result<(), RouterError> {
+        let last = wished.iter().map(|a| a.worker).chain(shards.workers()).max();
+        if let Some(worker) = last.filter(|worker| *worker >= self.ports.len()) {
+            return Err(RouterError(format!("there is no worker {worker}")));
+        }
         let other_shards = shards != *self.shards();
         let moves = |now: Attention, wished: &Attention| {
             now.worker != wished.worker || now.spread != wished.spread || now.spread && other_shards

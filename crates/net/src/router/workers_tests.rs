@@ -17,7 +17,7 @@ use wire::builder::PacketBuilder;
 
 use super::*;
 use crate::install;
-use crate::interface::{Attention, Handoff};
+use crate::interface::Handoff;
 use crate::ip::Address;
 
 const FLOWS: u64 = 48;
@@ -216,80 +216,6 @@ fn every_worker_has_the_configured_scheduling() {
     // proc(5): the policy is field 41; the field after the name is the third.
     let policy = stat.rsplit(')').next().unwrap().split_whitespace().nth(41 - 3);
     assert_eq!(policy, Some("3"), "SCHED_BATCH: {stat}");
-    stop(r);
-}
-
-/// Checks how the router reacts to given loads, without causing these loads.
-#[test]
-fn an_overloaded_worker_is_relieved() {
-    let (mut r, counting) = router(2);
-    let spread = |r: &Router| r.tables().placement.slots()[0].attention().spread;
-    let has = |r: &Router| r.shards().workers().filter(|w| *w == 0).count();
-    let find = |r: &mut Router, loads: [f64; 2], looks| (0..looks).for_each(|_| r.found(&loads));
-    find(&mut r, [0.95, 0.7], 9);
-    find(&mut r, [0.95, 0.1], 1);
-    assert!(!spread(&r), "not at the first check, and not without a worker that has capacity");
-    find(&mut r, [0.95, 0.1], 1);
-    assert_eq!((spread(&r), has(&r)), (true, 512));
-    find(&mut r, [0.95, 0.1], 2);
-    assert_eq!(has(&r), 512 - 64, "an eighth moves at once");
-    pass(&mut r, &counting, 4000, |r| find(r, [0.95, 0.1], 1));
-    check(&counting);
-    find(&mut r, [0.95, 0.1], 90);
-    assert!(has(&r) < 8, "its load is not from flows: {}", has(&r));
-    // Shards assigned by the operator stay until workers are added or removed.
-    r.give_shards(&Vec::from_iter(0..1024), 0).unwrap();
-    find(&mut r, [0.95, 0.1], 9);
-    assert_eq!(has(&r), 1024);
-    r.set_workers(&[None; 2]).unwrap();
-    find(&mut r, [0.95, 0.1], 2);
-    assert_eq!(has(&r), 512 - 64);
-    find(&mut r, [0.1, 0.1], 30);
-    assert!(!spread(&r));
-    stop(r);
-}
-
-/// Queues are moved by load: to one worker if the load is little, and to several if it is high.
-#[test]
-fn queues_follow_the_load_to_fewer_or_more_workers() {
-    let (mut r, counting) = router(3);
-    for name in ["d2", "d3"] {
-        let (device, ..) = pktgen::open(&pktgen::Config::default());
-        r.add_device(name, device).unwrap();
-    }
-    let at =
-        |r: &Router| r.tables().placement.slots().iter().map(|s| s.attention().worker).collect::<Vec<_>>();
-    let find = |r: &mut Router, loads: [f64; 3], looks| (0..looks).for_each(|_| r.found(&loads));
-    assert_eq!(
-        at(&r).iter().collect::<std::collections::BTreeSet<_>>().len(),
-        3,
-        "at first all workers have queues"
-    );
-    find(&mut r, [0.1, 0.1, 0.1], 29);
-    assert_ne!(at(&r), [0; 3]);
-    find(&mut r, [0.1, 0.1, 0.1], 1);
-    assert_eq!(at(&r), [0; 3]);
-    pass(&mut r, &counting, 2000, |_| {});
-    find(&mut r, [0.95, 0.1, 0.0], 1);
-    assert_eq!(at(&r), [0, 1, 2], "all move at once if other workers have none");
-    let gathered: Vec<Attention> =
-        r.tables().placement.slots().iter().map(|s| Attention { worker: 0, ..s.attention() }).collect();
-    let halved = balance::halved(&gathered, 0, 2).unwrap();
-    assert_eq!(halved.iter().map(|a| a.worker).collect::<Vec<_>>(), [0, 2, 0], "half of the movable ones");
-    find(&mut r, [0.95, 0.1, 0.2], 1);
-    assert!(!r.tables().placement.slots()[0].attention().spread);
-    find(&mut r, [0.95, 0.1, 0.2], 1);
-    assert!(r.tables().placement.slots()[0].attention().spread, "a single queue can only be spread");
-    // Queues placed by the operator, and polling ones, stay.
-    let mut placed = Receive::default();
-    placed.queues.entry(0).or_default().worker = Some(1);
-    r.set_receive(2, placed).unwrap();
-    r.set_receive(3, Receive { mode: RxMode::Polling, ..Receive::default() }).unwrap();
-    find(&mut r, [0.1, 0.1, 0.1], 30);
-    let now = at(&r);
-    assert_eq!((now[1], now[2]), (1, 2));
-    pass(&mut r, &counting, 2000, |_| {});
-    check(&counting);
     stop(r);
 }
 

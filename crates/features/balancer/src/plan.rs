@@ -1,0 +1,184 @@
+//! Decides which queues and flows move. It only computes: the router makes the change.
+
+use graph::RxMode;
+use net::handoff::{Shards, share_out};
+use net::interface::{Attention, Handoff};
+
+/// A worker with a higher load (0 to 1) is overloaded.
+const TOO_BUSY: f64 = 0.85;
+/// A worker with a lower load (0 to 1) has capacity.
+const HAS_TIME: f64 = 0.6;
+/// If the loads of all workers add up to less than this, one worker can do all the work.
+const LITTLE: f64 = 0.5;
+/// Number of checks in a row with an overloaded worker, before work is spread. If a worker has no queue, work is spread after one check,
+/// because the load has just begun.
+const BUSY_CHECKS: u32 = 2;
+/// Number of checks in a row with little load, before work is gathered on one worker.
+const CALM_CHECKS: u32 = 30;
+
+/// A receive queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Queue {
+    /// Its assignment.
+    pub at: Attention,
+    /// Number of receive queues of its device.
+    pub of: usize,
+}
+
+/// How the work is assigned to the workers.
+pub struct Situation<'a> {
+    pub queues: &'a [Queue],
+    /// Number of workers.
+    pub workers: usize,
+    pub shards: &'a Shards,
+    /// True if the operator assigned shards: then none moves.
+    pub fixed: bool,
+}
+
+/// A change of assignments.
+#[derive(Debug, PartialEq)]
+pub struct Change {
+    /// The new assignment of each queue.
+    pub queues: Vec<Attention>,
+    pub shards: Shards,
+    /// What is done, for the log.
+    pub what: &'static str,
+}
+
+/// What the last checks found.
+#[derive(Default)]
+pub struct Checks {
+    /// Number of checks in a row with an overloaded worker.
+    busy: u32,
+    /// Number of checks in a row with little load.
+    calm: u32,
+}
+
+impl Checks {
+    /// Handles the workers' loads (0 to 1) of one check:
+    ///
+    /// - If one worker is overloaded and another has no queue, all queues are spread over the workers at once.
+    /// - If one worker is overloaded and another has capacity in several checks in a row, half of the overloaded worker's queues move to
+    ///   the other. If it has only one queue, and the queue's device has fewer queues than there are workers, the queue's flows are spread
+    ///   over the workers. If they already are, some shards move.
+    /// - If the load is little in many checks in a row, flows are no longer spread, and one worker gets all queues. Then a single packet
+    ///   wakes one worker instead of two, and packets of two devices form one vector.
+    ///
+    /// Queues that the operator placed, or that are in polling mode, never move.
+    pub fn plan(&mut self, loads: &[f64], s: &Situation<'_>) -> Option<Change> {
+        if loads.len() != s.workers || loads.len() < 2 {
+            *self = Checks::default();
+            return None;
+        }
+        let (busiest, calmest) = extremes(loads)?;
+        let overloaded = loads[busiest] > TOO_BUSY && loads[calmest] < HAS_TIME;
+        let little = loads.iter().sum::<f64>() < LITTLE;
+        self.busy = if overloaded { self.busy + 1 } else { 0 };
+        self.calm = if little { self.calm + 1 } else { 0 };
+        let now: Vec<Attention> = s.queues.iter().map(|q| q.at).collect();
+        let scattered = scattered(&now, s.workers, busiest);
+        if self.busy >= BUSY_CHECKS || self.busy > 0 && scattered.is_some() {
+            *self = Checks::default();
+            spread(loads, (busiest, calmest), s, now, scattered)
+        } else if self.calm >= CALM_CHECKS {
+            *self = Checks::default();
+            gather(s, now)
+        } else {
+            None
+        }
+    }
+}
+
+/// Returns the change that relieves the busiest worker. `scattered` is the placement with queues on all workers, if there is one.
+fn spread(
+    loads: &[f64],
+    (busiest, calmest): (usize, usize),
+    s: &Situation<'_>,
+    now: Vec<Attention>,
+    scattered: Option<Vec<Attention>>,
+) -> Option<Change> {
+    if let Some(queues) = scattered.or_else(|| halved(&now, busiest, calmest)) {
+        let what = "queues of the busiest worker moved to others";
+        return Some(Change { queues, shards: s.shards.clone(), what });
+    }
+    let share = |q: &Queue| {
+        let overloaded = loads.get(q.at.worker).is_some_and(|load| *load > TOO_BUSY);
+        Attention { spread: q.at.spread || overloaded && shareable(q, s.workers), ..q.at }
+    };
+    let queues: Vec<Attention> = s.queues.iter().map(share).collect();
+    if queues != now {
+        let what = "flows of busy queues are now spread over the workers";
+        return Some(Change { queues, shards: s.shards.clone(), what });
+    }
+    if s.fixed || !now.iter().any(|a| a.spread) {
+        return None;
+    }
+    let shards = s.shards.relieved(busiest, calmest)?;
+    Some(Change { queues, shards, what: "some flows of the busiest worker moved to another" })
+}
+
+/// Returns the change that gathers all queues on one worker, and no longer spreads flows.
+fn gather(s: &Situation<'_>, now: Vec<Attention>) -> Option<Change> {
+    let gathered = gathered(&now, s.workers);
+    let moved = gathered.is_some();
+    let placed = gathered.unwrap_or_else(|| now.clone());
+    let keep =
+        |(q, at): (&Queue, Attention)| Attention { spread: at.spread && !shareable(q, s.workers), ..at };
+    let queues: Vec<Attention> = s.queues.iter().zip(placed).map(keep).collect();
+    let what = match moved {
+        true => "little load: all queues moved to one worker",
+        false => "flows of busy queues are no longer spread over the workers",
+    };
+    (queues != now).then(|| Change { queues, shards: s.shards.clone(), what })
+}
+
+/// Returns the worker with the highest load and the worker with the lowest; `None` without workers.
+fn extremes(loads: &[f64]) -> Option<(usize, usize)> {
+    let by_load = |a: &usize, b: &usize| loads[*a].total_cmp(&loads[*b]);
+    let all = || 0..loads.len();
+    Some((all().max_by(by_load)?, all().min_by(by_load)?))
+}
+
+/// True if the router decides whether the queue's flows are spread.
+fn shareable(q: &Queue, workers: usize) -> bool {
+    q.at.handoff == Handoff::Auto && q.of < workers
+}
+
+/// True if the router may move a queue. A queue in polling mode keeps its worker's core busy anyway, so it is not moved.
+fn movable(a: &Attention) -> bool {
+    !a.chosen && a.mode != RxMode::Polling
+}
+
+/// Returns the placement with all movable queues spread over the workers. `None` unless the busiest worker has several movable queues and
+/// another worker has no queue.
+fn scattered(now: &[Attention], workers: usize, busiest: usize) -> Option<Vec<Attention>> {
+    let idle = (0..workers).any(|worker| now.iter().all(|a| a.worker != worker));
+    let several = now.iter().filter(|a| a.worker == busiest && movable(a)).count() > 1;
+    let owners: Vec<usize> = now.iter().map(|a| a.worker).collect();
+    let shared = share_out(&owners, workers);
+    let place = |(a, worker): (&Attention, usize)| if movable(a) { Attention { worker, ..*a } } else { *a };
+    let placed: Vec<Attention> = now.iter().zip(shared).map(place).collect();
+    (idle && several && placed != now).then_some(placed)
+}
+
+/// Returns the placement with half of the busiest worker's movable queues moved to the calmest worker. `None` if the busiest worker has no
+/// queue that can be moved.
+fn halved(now: &[Attention], busiest: usize, calmest: usize) -> Option<Vec<Attention>> {
+    let own: Vec<usize> = (0..now.len()).filter(|at| now[*at].worker == busiest).collect();
+    let some: Vec<usize> = own.iter().copied().filter(|at| movable(&now[*at])).collect();
+    // The busiest worker keeps one queue at least.
+    let stays = usize::from(some.len() == own.len());
+    let some: Vec<usize> = some.into_iter().skip(stays).step_by(2).collect();
+    let mut placed = now.to_vec();
+    some.iter().for_each(|at| placed[*at].worker = calmest);
+    (!some.is_empty()).then_some(placed)
+}
+
+/// Returns the placement with all movable queues on the worker that has the most queues; `None` if they are there already.
+fn gathered(now: &[Attention], workers: usize) -> Option<Vec<Attention>> {
+    let has = |worker: &usize| now.iter().filter(|a| a.worker == *worker).count();
+    let home = (0..workers).rev().max_by_key(has)?;
+    let place = |a: &Attention| if movable(a) { Attention { worker: home, ..*a } } else { *a };
+    let placed: Vec<Attention> = now.iter().map(place).collect();
+    (placed != now).then_some(placed)
+}
