@@ -1,0 +1,48 @@
+//! Return values of requests, with the numbers that VPP's clients know.
+
+/// The return value of a refused request: a negative number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Code(pub i32);
+
+impl Code {
+    /// Refused for another reason than those below. The log has the reason.
+    pub const UNSPECIFIED: Code = Code(-1);
+    /// There is no interface with this number.
+    pub const INVALID_SW_IF_INDEX: Code = Code(-2);
+    /// There is no table for these routes.
+    pub const NO_SUCH_FIB: Code = Code(-3);
+    /// There is no such object.
+    pub const NO_SUCH_ENTRY: Code = Code(-6);
+    /// A value is out of its range.
+    pub const INVALID_VALUE: Code = Code(-7);
+    /// The router cannot do this.
+    pub const UNIMPLEMENTED: Code = Code(-9);
+    /// The feature is off.
+    pub const FEATURE_DISABLED: Code = Code(-30);
+    /// The client has registered for these events already, or has not.
+    pub const INVALID_REGISTRATION: Code = Code(-31);
+    /// The VLAN exists.
+    pub const VLAN_ALREADY_EXISTS: Code = Code(-56);
+    /// There is no node with this name.
+    pub const NO_SUCH_NODE: Code = Code(-63);
+    /// There is no such table.
+    pub const NO_SUCH_TABLE: Code = Code(-65);
+    /// The sub-interface exists.
+    pub const SUBIF_ALREADY_EXISTS: Code = Code(-68);
+    /// The interface cannot have this.
+    pub const INVALID_INTERFACE: Code = Code(-71);
+    /// An argument is wrong.
+    pub const INVALID_ARGUMENT: Code = Code(-73);
+    /// The interface exists.
+    pub const IF_ALREADY_EXISTS: Code = Code(-79);
+    /// The value exists.
+    pub const VALUE_EXIST: Code = Code(-81);
+    /// The address exists on another interface.
+    pub const ADDRESS_IN_USE: Code = Code(-105);
+    /// The object exists.
+    pub const ENTRY_ALREADY_EXISTS: Code = Code(-116);
+    /// The router cannot do this with these values.
+    pub const UNSUPPORTED: Code = Code(-126);
+    /// Ask again with the cursor of the reply.
+    pub const EAGAIN: Code = Code(-165);
+}

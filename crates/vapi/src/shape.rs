@@ -1,0 +1,125 @@
+//! Descriptions of types and messages, from which the checksums and the JSON definitions are derived.
+
+/// The type of a field.
+#[derive(Debug)]
+pub enum Shape {
+    /// A basic type with this name.
+    Plain(&'static str),
+    /// A text in this many bytes.
+    Text(usize),
+    /// A text of any length.
+    Line,
+    /// The length of the [`Tail`](Shape::Tail).
+    Count(&'static Shape),
+    /// An array of this length.
+    Array(&'static Shape, usize),
+    /// An array whose length the last [`Count`](Shape::Count) gives.
+    Tail(&'static Shape),
+    /// A type with a definition of its own.
+    Defined(&'static Definition),
+}
+
+/// A field of a message, structure or union.
+#[derive(Debug)]
+pub struct FieldInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type.
+    pub shape: &'static Shape,
+    /// The value that clients use if their program gives none, as in JSON.
+    pub default: Option<&'static str>,
+}
+
+/// The definition of a type.
+#[derive(Debug)]
+pub struct Definition {
+    /// Its name, without `vl_api_` and `_t`.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What a defined type is.
+#[derive(Debug)]
+pub enum Kind {
+    /// One of several values.
+    Enum(&'static Shape, &'static [Value]),
+    /// A sum of several values.
+    Flags(&'static Shape, &'static [Value]),
+    /// Another name of a type.
+    Alias(&'static Shape),
+    /// Several fields in a row.
+    Struct(&'static [FieldInfo]),
+    /// One of several fields.
+    Union(&'static [FieldInfo]),
+}
+
+/// A value of an enumeration.
+#[derive(Debug)]
+pub struct Value {
+    /// Its name.
+    pub name: &'static str,
+    /// Its number.
+    pub number: i64,
+    /// True if the value was added later, so that the checksum leaves it out.
+    pub later: bool,
+}
+
+/// The fields before those of a message's definition, besides the identifier of the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Head {
+    /// `client_index` and `context`.
+    Request,
+    /// `context` and `retval`.
+    Reply,
+    /// `context`.
+    Details,
+    /// `client_index`.
+    Event,
+    /// None: the definition has all fields.
+    Bare,
+}
+
+const U32: &Shape = &Shape::Plain("u32");
+const CLIENT: FieldInfo = FieldInfo { name: "client_index", shape: U32, default: None };
+const CONTEXT: FieldInfo = FieldInfo { name: "context", shape: U32, default: None };
+const RETVAL: FieldInfo = FieldInfo { name: "retval", shape: &Shape::Plain("i32"), default: None };
+
+impl Head {
+    /// Returns the fields.
+    pub fn fields(self) -> &'static [FieldInfo] {
+        match self {
+            Head::Request => &[CLIENT, CONTEXT],
+            Head::Reply => &[CONTEXT, RETVAL],
+            Head::Details => &[CONTEXT],
+            Head::Event => &[CLIENT],
+            Head::Bare => &[],
+        }
+    }
+}
+
+/// The description of a message.
+#[derive(Clone, Debug)]
+pub struct Info {
+    /// Its name.
+    pub name: String,
+    /// Its first fields.
+    pub head: Head,
+    /// Its other fields.
+    pub fields: &'static [FieldInfo],
+}
+
+impl Info {
+    /// Returns all fields but the identifier.
+    pub fn all(&self) -> impl Iterator<Item = &'static FieldInfo> + use<> {
+        self.head.fields().iter().chain(self.fields)
+    }
+}
+
+/// Returns the name of a Rust identifier, which may be a raw one: `r#type` is the field `type`.
+pub const fn plain(name: &'static str) -> &'static str {
+    match name.as_bytes() {
+        [b'r', b'#', ..] => name.split_at(2).1,
+        _ => name,
+    }
+}

@@ -1,0 +1,304 @@
+//! The table of a program's messages: what a client can ask, and who answers.
+
+use std::rc::Rc;
+
+use crate::define::{Done, Dump, Get, Message, Request};
+use crate::shape::Info;
+use crate::wire::{Malformed, Reader, Writer};
+use crate::{Code, crc};
+
+/// The client of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller {
+    /// Number of the connection, by which events are registered.
+    pub client: u64,
+    /// The client's number for the request, which the reply repeats.
+    pub context: u32,
+}
+
+/// The encoded fields of a reply after its head, and its return value.
+pub struct Reply {
+    /// The return value; 0 for success.
+    pub retval: i32,
+    /// The fields.
+    pub body: Vec<u8>,
+}
+
+/// The objects of a dump, one after the other. Each call gets the state as it is at that time, because changes are made between the calls.
+pub type Cursor<C> = Box<dyn FnMut(&C) -> Option<Vec<u8>>>;
+
+/// Answers a request.
+type Answer<C> = Rc<dyn Fn(&mut C, &Caller, &mut Reader<'_>) -> Result<Reply, Malformed>>;
+/// Begins a dump.
+type Begin<C> = Rc<dyn Fn(&C, &mut Reader<'_>) -> Result<Cursor<C>, Malformed>>;
+/// Answers a part of a dump: the objects, and the reply.
+type Part<C> = Rc<dyn Fn(&C, &mut Reader<'_>) -> Result<(Vec<Vec<u8>>, Reply), Malformed>>;
+
+/// A part of a dump with cursors: some objects, and the reply.
+pub type Found<Q> = (Vec<<Q as Get>::Details>, Result<<Q as Get>::Reply, Code>);
+
+/// How a message is served.
+pub enum Serve<C> {
+    /// The program never receives it: it is a reply, the description of an object, or an event.
+    No,
+    /// The program's socket serves it.
+    Socket,
+    /// A request with one reply.
+    Request {
+        /// True if it changes nothing.
+        reads: bool,
+        /// Index of the reply's entry.
+        reply: usize,
+        /// Answers.
+        answer: Answer<C>,
+    },
+    /// A request for all objects.
+    Dump {
+        /// Index of the entry of the objects' descriptions.
+        details: usize,
+        /// Begins the dump.
+        begin: Begin<C>,
+    },
+    /// A request for objects from a cursor on.
+    Get {
+        /// Index of the entry of the objects' descriptions.
+        details: usize,
+        /// Index of the reply's entry.
+        reply: usize,
+        /// Answers.
+        part: Part<C>,
+    },
+}
+
+impl<C> Clone for Serve<C> {
+    fn clone(&self) -> Self {
+        match self {
+            Serve::No => Serve::No,
+            Serve::Socket => Serve::Socket,
+            Serve::Request { reads, reply, answer } => {
+                Serve::Request { reads: *reads, reply: *reply, answer: answer.clone() }
+            }
+            Serve::Dump { details, begin } => Serve::Dump { details: *details, begin: begin.clone() },
+            Serve::Get { details, reply, part } => {
+                Serve::Get { details: *details, reply: *reply, part: part.clone() }
+            }
+        }
+    }
+}
+
+/// How a request is answered, for the JSON definitions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// The name of the reply; for a dump, of the objects' descriptions.
+    pub reply: String,
+    /// The name of the objects' descriptions, if they come before a reply.
+    pub stream: Option<String>,
+    /// True if several messages come.
+    pub is_stream: bool,
+    /// The names of the events that the request turns on and off.
+    pub events: &'static [&'static str],
+}
+
+/// A message in the table.
+pub struct Entry<C> {
+    /// Its description.
+    pub info: Info,
+    /// Its checksum.
+    pub crc: u32,
+    /// How it is answered, if it is a request.
+    pub service: Option<Service>,
+    /// How it is served.
+    pub serve: Serve<C>,
+}
+
+impl<C> Entry<C> {
+    /// Returns the name on the wire, which has the checksum.
+    pub fn wire_name(&self) -> String {
+        format!("{}_{:08x}", self.info.name, self.crc)
+    }
+}
+
+/// A module of messages.
+pub struct Listed {
+    /// Its name.
+    pub name: &'static str,
+    /// Its version: major, minor, patch.
+    pub version: [u32; 3],
+    /// The indexes of its messages.
+    pub messages: std::ops::Range<usize>,
+}
+
+/// All messages of a program. A message's identifier on the wire is its index plus one.
+pub struct Table<C> {
+    entries: Vec<Entry<C>>,
+    modules: Vec<Listed>,
+}
+
+impl<C> Default for Table<C> {
+    fn default() -> Self {
+        Table { entries: Vec::new(), modules: Vec::new() }
+    }
+}
+
+impl<C: 'static> Table<C> {
+    /// Adds a module with this name and version.
+    pub fn module(&mut self, name: &'static str, version: [u32; 3]) -> Module<'_, C> {
+        let at = self.entries.len();
+        self.modules.push(Listed { name, version, messages: at..at });
+        Module { table: self }
+    }
+
+    /// Returns all messages, in the order of their identifiers.
+    pub fn entries(&self) -> &[Entry<C>] {
+        &self.entries
+    }
+
+    /// Returns the modules.
+    pub fn modules(&self) -> &[Listed] {
+        &self.modules
+    }
+
+    /// Returns the message with an identifier of the wire.
+    pub fn get(&self, id: u16) -> Option<&Entry<C>> {
+        self.entries.get(usize::from(id).checked_sub(1)?)
+    }
+
+    /// Returns the identifier of a message, by its name without checksum.
+    pub fn id(&self, name: &str) -> Option<u16> {
+        let at = self.entries.iter().position(|e| e.info.name == name)?;
+        Some(id_of(at))
+    }
+
+    fn add(&mut self, info: Info, service: Option<Service>, serve: Serve<C>) -> usize {
+        let at = self.entries.len();
+        self.entries.push(Entry { crc: crc::of(&info), info, service, serve });
+        if let Some(module) = self.modules.last_mut() {
+            module.messages.end = at + 1;
+        }
+        at
+    }
+}
+
+/// Returns the identifier on the wire of the entry at an index.
+pub fn id_of(at: usize) -> u16 {
+    u16::try_from(at + 1).unwrap_or(0)
+}
+
+/// Encodes the fields of a message after its head.
+pub fn encoded(message: &impl Message) -> Vec<u8> {
+    let mut w = Writer::default();
+    message.put(&mut w);
+    w.into_bytes()
+}
+
+/// Returns a reply of full size, whatever the result is.
+fn reply<M: Message>(result: Result<M, Code>) -> Reply {
+    match result {
+        Ok(message) => Reply { retval: 0, body: encoded(&message) },
+        Err(Code(retval)) => Reply { retval, body: encoded(&M::default()) },
+    }
+}
+
+/// A module that is being added to a table.
+pub struct Module<'t, C> {
+    table: &'t mut Table<C>,
+}
+
+impl<C: 'static> Module<'_, C> {
+    /// Adds a request that may change something.
+    pub fn request<Q: Request>(self, answer: fn(&mut C, &Caller, Q) -> Result<Q::Reply, Code>) -> Self {
+        self.served::<Q>(false, answer)
+    }
+
+    /// Adds a request that only reads.
+    pub fn question<Q: Request>(self, answer: fn(&C, Q) -> Result<Q::Reply, Code>) -> Self {
+        self.served::<Q>(true, move |c, _, q| answer(c, q))
+    }
+
+    fn served<Q: Request>(
+        self,
+        reads: bool,
+        answer: impl Fn(&mut C, &Caller, Q) -> Result<Q::Reply, Code> + 'static,
+    ) -> Self {
+        let run: Answer<C> =
+            Rc::new(move |c, caller, r| Q::take(r).map(|request| reply(answer(c, caller, request))));
+        let service = service::<Q>();
+        let at = self.table.entries.len();
+        self.table.add(Q::info(), Some(service), Serve::Request { reads, reply: at + 1, answer: run });
+        self.table.add(Q::reply(), None, Serve::No);
+        self
+    }
+
+    /// Adds a request for all objects. `begin` returns a function that returns one object after the other.
+    pub fn dump<Q: Dump, F: FnMut(&C) -> Option<Q::Details> + 'static>(
+        self,
+        begin: impl Fn(&C, Q) -> F + 'static,
+    ) -> Self {
+        let begin: Begin<C> = Rc::new(move |c, r| {
+            let mut next = begin(c, Q::take(r)?);
+            Ok(Box::new(move |c: &C| next(c).map(|object| encoded(&object))) as Cursor<C>)
+        });
+        let info = Q::Details::info();
+        let service = Service { reply: info.name.clone(), stream: None, is_stream: true, events: &[] };
+        // Several dumps may have the same answer.
+        let known = self.table.entries.iter().position(|e| e.info.name == info.name);
+        let details = known.unwrap_or(self.table.entries.len() + 1);
+        self.table.add(Q::info(), Some(service), Serve::Dump { details, begin });
+        if known.is_none() {
+            self.table.add(info, None, Serve::No);
+        }
+        self
+    }
+
+    /// Adds a request for objects from a cursor on. `part` returns some objects, and the reply.
+    pub fn get<Q: Get>(self, part: fn(&C, Q) -> Found<Q>) -> Self {
+        let part: Part<C> = Rc::new(move |c, r| {
+            let (objects, end) = part(c, Q::take(r)?);
+            Ok((objects.iter().map(encoded).collect(), reply(end)))
+        });
+        let (details, end) = (Q::Details::info(), Q::Reply::info());
+        let service = Service {
+            reply: end.name.clone(),
+            stream: Some(details.name.clone()),
+            is_stream: true,
+            events: &[],
+        };
+        let at = self.table.entries.len();
+        self.table.add(Q::info(), Some(service), Serve::Get { reply: at + 1, details: at + 2, part });
+        self.table.add(end, None, Serve::No);
+        self.table.add(details, None, Serve::No);
+        self
+    }
+
+    /// Adds a request that the program's socket answers itself.
+    pub fn of_socket<Q: Request>(self) -> Self {
+        self.table.add(Q::info(), Some(service::<Q>()), Serve::Socket);
+        self.table.add(Q::reply(), None, Serve::No);
+        self
+    }
+
+    /// Adds a message that the program's socket handles itself. It is no request, or has no reply that follows it in the module.
+    pub fn bare<M: Message>(self) -> Self {
+        self.table.add(M::info(), None, Serve::Socket);
+        self
+    }
+
+    /// Adds an event.
+    pub fn event<M: Message>(self) -> Self {
+        self.table.add(M::info(), None, Serve::No);
+        self
+    }
+}
+
+fn service<Q: Request>() -> Service {
+    Service { reply: Q::reply().name, stream: None, is_stream: false, events: Q::EVENTS }
+}
+
+/// Returns all of `objects`, one after the other, for a dump whose objects are few.
+pub fn all<C, T>(objects: Vec<T>) -> impl FnMut(&C) -> Option<T> {
+    let mut objects = objects.into_iter();
+    move |_| objects.next()
+}
+
+/// Success without further fields.
+pub const DONE: Result<Done, Code> = Ok(Done);

@@ -1,0 +1,120 @@
+//! Tests of definitions, against checksums and bytes of VPP 26.06.
+#![allow(non_camel_case_types, missing_docs)]
+
+use proptest::prelude::*;
+
+use crate::shape::{Head, Info};
+use crate::types::*;
+use crate::wire::{Count, Field, Line, Malformed, Reader, Text, Writer};
+use crate::{Message, Request, crc, define};
+
+define! {
+    request create_loopback { mac_address: mac_address } -> create_loopback_reply { sw_if_index: interface_index }
+    dump sw_interface_dump { sw_if_index: interface_index, name_filter_valid: bool, name_filter: Line } -> some_details { }
+    request ip_route_add_del { is_add: bool = true, is_multipath: bool, route: ip_route } -> ip_route_add_del_reply { stats_index: u32 }
+    request control_ping { } -> control_ping_reply { client_index: u32, vpe_pid: u32 }
+    bare sockclnt_create { context: u32, name: Text<64> }
+    struct message_table_entry { index: u16, name: Text<64> }
+    bare sockclnt_create_reply {
+        client_index: u32, context: u32, response: i32, index: u32, count: Count<u16>, message_table: Vec<message_table_entry>,
+    }
+    request cli_inband { cmd: Line } -> cli_inband_reply { reply: Line }
+    request sw_interface_set_flags { sw_if_index: interface_index, flags: if_status_flags }
+}
+
+fn bytes(message: &impl Message) -> Vec<u8> {
+    let mut w = Writer::default();
+    message.put(&mut w);
+    w.into_bytes()
+}
+
+#[test]
+fn checksums_are_those_of_vpp() {
+    let cases: [(Info, u32); 9] = [
+        (create_loopback::info(), 0x42bb_5d22),
+        (sw_interface_dump::info(), 0xaa61_0c27),
+        (ip_route_add_del::info(), 0xb8ec_fe0d),
+        (control_ping::info(), 0x5107_7d14),
+        (sockclnt_create::info(), 0x455f_b9c4),
+        (sockclnt_create_reply::info(), 0x3516_6268),
+        (cli_inband::info(), 0xf837_7302),
+        (sw_interface_set_flags::info(), 0xf5ae_c1b8),
+        (sw_interface_set_flags::reply(), 0xe8d4_e804),
+    ];
+    for (info, crc) in cases {
+        assert_eq!(crc::of(&info), crc, "{}", info.name);
+    }
+    assert_eq!(sw_interface_set_flags::reply().name, "sw_interface_set_flags_reply");
+}
+
+/// The bytes were sent by VPP's client for Python.
+#[test]
+fn a_route_has_the_bytes_of_vpps_client() {
+    let mut next_hop = address_union::default();
+    next_hop.0[..4].copy_from_slice(&[192, 0, 2, 1]);
+    let mut to = address_union::default();
+    to.0[0] = 10;
+    let path = fib_path {
+        sw_if_index: 2,
+        rpf_id: u32::MAX,
+        weight: 1,
+        nh: fib_path_nh { address: next_hop, ..Default::default() },
+        ..Default::default()
+    };
+    let prefix = prefix { address: address { af: address_family::ADDRESS_IP4, un: to }, len: 8 };
+    let route = ip_route { prefix, paths: vec![path], ..Default::default() };
+    let request = ip_route_add_del { is_add: true, is_multipath: false, route };
+    let sent = bytes(&request);
+    assert_eq!(sent.len(), 206 - 10, "without the head");
+    let mut wanted = vec![1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10];
+    wanted.resize(12 + 15, 0);
+    wanted.extend([
+        8, 1, 0, 0, 0, 2, 0, 0, 0, 0, 255, 255, 255, 255, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 192, 0,
+        2, 1,
+    ]);
+    assert_eq!(sent[..wanted.len()], wanted);
+    assert_eq!(ip_route_add_del::take(&mut Reader::new(&sent)), Ok(request));
+}
+
+#[test]
+fn texts_and_numbers_are_encoded_as_clients_expect() {
+    assert_eq!(bytes(&cli_inband_reply::default()), [0; 4], "an empty text is its length");
+    let line = cli_inband { cmd: Line("show".into()) };
+    assert_eq!(bytes(&line), *b"\0\0\0\x04show");
+    let name = sockclnt_create { context: 7, name: "abc".into() };
+    assert_eq!(bytes(&name).len(), 68);
+    assert_eq!(bytes(&name)[..8], *b"\0\0\0\x07abc\0");
+    let long = sockclnt_create { context: 7, name: Text("é".repeat(40)) };
+    let sent = bytes(&long);
+    assert_eq!((sent.len(), sent[4 + 61], sent[4 + 62]), (68, 0xa9, 0), "cut at a character");
+    let mut w = Writer::default();
+    1.5f64.put(&mut w);
+    assert_eq!(w.into_bytes(), 1.5f64.to_le_bytes());
+    let empty = sockclnt_create_reply { context: 1, ..Default::default() };
+    assert_eq!(bytes(&empty).len(), 18);
+    assert_eq!(sockclnt_create::take(&mut Reader::new(&[0; 67])), Err(Malformed::Short));
+    assert_eq!(cli_inband::take(&mut Reader::new(&[0, 0, 0, 2, 0xc3, 0x28])), Err(Malformed::Text));
+    assert_eq!(create_loopback_reply::info().head, Head::Reply);
+}
+
+#[test]
+fn a_promised_array_takes_no_memory() {
+    let mut short = vec![0; 16];
+    short.extend([255, 255]);
+    assert_eq!(sockclnt_create_reply::take(&mut Reader::new(&short)), Err(Malformed::Short));
+}
+
+proptest! {
+    /// Whatever bytes come, decoding ends; and what it accepts is encoded to the same bytes again.
+    #[test]
+    fn decoding_is_the_inverse_of_encoding(raw in prop::collection::vec(any::<u8>(), 0..600)) {
+        let _ = cli_inband::take(&mut Reader::new(&raw));
+        let _ = sockclnt_create_reply::take(&mut Reader::new(&raw));
+        if let Ok(mut request) = ip_route_add_del::take(&mut Reader::new(&raw)) {
+            let sent = bytes(&request);
+            prop_assert_eq!(sent[2..].to_vec(), raw[2..sent.len()].to_vec());
+            request.is_add = true;
+            prop_assert_eq!(ip_route_add_del::take(&mut Reader::new(&bytes(&request))), Ok(request));
+        }
+    }
+}
