@@ -322,7 +322,7 @@ fn pcap_interfaces_are_created_and_shown() {
         assert_eq!(cli.ok(&line), "pcap0\n");
         cli.ok("set interface state pcap0 up");
         let config = cli.ok("show config");
-        assert!(config.contains(&format!("{line} index 2\n")), "{line}\n{config}");
+        assert!(config.contains(&format!("{line} index 3\n")), "{line}\n{config}");
         cli.ok("delete pcap interface pcap0");
     }
     // A recorded file is complete when the device is removed.
@@ -387,7 +387,7 @@ fn memif_sockets_and_interfaces_are_created_and_deleted() {
     }
     let config = cli.ok("show config");
     assert!(
-        config.contains("create interface memif id 3 socket-id 7 slave ring-size 64 secret sesame index 2\n"),
+        config.contains("create interface memif id 3 socket-id 7 slave ring-size 64 secret sesame index 3\n"),
         "{config}"
     );
     assert!(cli.refused("show memif pg0", "pg0").contains("not a memif interface"));

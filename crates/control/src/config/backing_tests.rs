@@ -193,7 +193,7 @@ fn commands_create_and_dump_feature_interfaces() {
     let mut cli = Cli::with(FEATURES);
     assert_eq!(cli.ok("lay pipe most 1400"), "pipe0\n");
     assert_eq!(cli.ok("lay pipe id 3 most 900 index 9"), "pipe3\n");
-    assert_eq!(there(&cli.context.system), [2, 9]);
+    assert_eq!(there(&cli.context.system), [3, 9]);
     cli.ok("set interface state pipe0 up");
     cli.ok("set interface ip address pipe0 10.3.0.1/30");
     cli.ok("ip route add 10.4.0.0/16 via pipe0");

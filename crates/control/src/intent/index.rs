@@ -131,6 +131,9 @@ impl Find for Store {
     }
 }
 
+/// The lowest index that an interface gets by itself. VPP's clients take index 0 for its interface `local0`, or for no interface.
+const FIRST: u32 = 1;
+
 /// Sets the index of each interface in `wanted` that has none: to its index in `now`, or else to the lowest free index, in the order of
 /// `wanted`.
 pub(super) fn number(now: &Snapshot, mut wanted: Vec<(String, &mut Interface)>) {
@@ -151,7 +154,7 @@ pub(super) fn number(now: &Snapshot, mut wanted: Vec<(String, &mut Interface)>) 
     let others = others.filter(|number| !own.contains(number));
     let mut taken: Vec<u32> = others.chain(wanted.iter().filter_map(|(_, i)| i.index)).collect();
     taken.sort_unstable();
-    let (mut free, mut behind) = (0, taken.into_iter().peekable());
+    let (mut free, mut behind) = (FIRST, taken.into_iter().peekable());
     for (_, i) in wanted.iter_mut().filter(|(_, i)| i.index.is_none()) {
         while let Some(n) = behind.next_if(|n| *n <= free) {
             free = free.max(n + 1);
@@ -163,7 +166,7 @@ pub(super) fn number(now: &Snapshot, mut wanted: Vec<(String, &mut Interface)>) 
 
 /// True if the interfaces have the indices that they would get when created one by one in this order.
 pub fn in_order(tree: &super::Tree) -> bool {
-    (0..).zip(tree.range(Key::all::<Interface>())).all(|(n, (_, value))| match value.get::<Interface>() {
+    (FIRST..).zip(tree.range(Key::all::<Interface>())).all(|(n, (_, value))| match value.get::<Interface>() {
         Some(i) => i.index.is_none_or(|index| index == n),
         None => true,
     })

@@ -251,7 +251,7 @@ fn indices_are_kept() {
     store.transact(&mut s, vec![interface(7)]).unwrap();
     let indices = |s: &System| s.router.interfaces().map(|i| (i.index, i.name.clone())).collect::<Vec<_>>();
     let as_it_is = indices(&s);
-    let expected = [(0, "pg7"), (1, "pg1"), (2, "pg2")].map(|(n, name)| (n, name.to_string()));
+    let expected = [(1, "pg7"), (2, "pg1"), (3, "pg2")].map(|(n, name)| (n, name.to_string()));
     assert_eq!(as_it_is, expected);
     let mut again = system();
     let all = Store::default().diff(store.tree());
@@ -265,8 +265,8 @@ fn indices_are_kept() {
         let interface = Interface { index: Some(index), ..store.interface(name).unwrap().clone() };
         Change::set(Interface::key(name), interface)
     };
-    let (swap, clash) = (vec![moved("pg7", 2), moved("pg2", 0)], vec![moved("pg7", 1)]);
+    let (swap, clash) = (vec![moved("pg7", 3), moved("pg2", 1)], vec![moved("pg7", 2)]);
     store.transact(&mut s, swap).unwrap();
-    assert_eq!(indices(&s), [(0, "pg2"), (1, "pg1"), (2, "pg7")].map(|(n, name)| (n, name.to_string())));
-    assert!(store.transact(&mut s, clash).unwrap_err().0.contains("pg1 has the index 1"));
+    assert_eq!(indices(&s), [(1, "pg2"), (2, "pg1"), (3, "pg7")].map(|(n, name)| (n, name.to_string())));
+    assert!(store.transact(&mut s, clash).unwrap_err().0.contains("pg1 has the index 2"));
 }

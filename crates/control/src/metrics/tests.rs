@@ -208,7 +208,7 @@ fn clients_get_the_format_they_prefer() {
 fn clear_commands_do_not_affect_metrics() {
     let mut context = router(false);
     let rx = context.system.router.tables().counters.rx.clone();
-    rx.lane(0).unwrap().add(0, [5, 300]);
+    rx.lane(0).unwrap().add(1, [5, 300]);
     let shown = |context: &Context| {
         let text = written(Format::Prometheus, collect(context));
         ["packets", "bytes"]
@@ -216,7 +216,7 @@ fn clear_commands_do_not_affect_metrics() {
     };
     assert_eq!(shown(&context), [5.0, 300.0]);
     run(&mut context, "clear interfaces");
-    assert_eq!(rx.read(0), [0, 0]);
+    assert_eq!(rx.read(1), [0, 0]);
     assert_eq!(shown(&context), [5.0, 300.0]);
 }
 
@@ -224,7 +224,7 @@ fn clear_commands_do_not_affect_metrics() {
 fn mss_clamping_is_counted_by_family() {
     let mut context = router(false);
     let mss = context.system.router.attached::<mss::Clamps>().unwrap();
-    mss.counts.lane(0).unwrap().add(0, [5, 7]);
+    mss.counts.lane(0).unwrap().add(1, [5, 7]);
     let name = "volley_interface_tcp_mss_clamp";
     let text = |context: &Context| written(Format::Prometheus, collect(context));
     let lowered = |text: &str, af: &str| {
