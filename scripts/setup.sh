@@ -21,6 +21,7 @@ want ethtool ethtool
 want nft nftables
 want conntrack conntrack
 want python3 python3
+python3 -c 'import ensurepip' 2>/dev/null || need="$need python3-venv"
 want chromium "chromium fonts-dejavu-core"
 want snmpd snmpd
 want dpdk-testpmd "dpdk-dev librte-net-memif23"
@@ -59,4 +60,13 @@ have=$(rustc --version | cut -d' ' -f2)
 if [ "$(printf '%s\n%s\n' "$wanted" "$have" | sort -V | head -n1)" != "$wanted" ]; then
     echo "setup: Rust $wanted or newer is needed, this is $have. Run:  rustup update stable" >&2
     exit 1
+fi
+
+# VPP's client for Python, for the scenarios of the binary API. They are skipped without it.
+python=${CARGO_TARGET_DIR:-target}/python
+papi=2.4.2
+if ! [ "$("$python/bin/python3" -c 'from importlib.metadata import version; print(version("vpp-papi"))' 2>/dev/null)" = $papi ]; then
+    echo "setup: installing vpp-papi $papi in $python"
+    python3 -m venv "$python" && "$python/bin/pip" install -q --disable-pip-version-check vpp-papi==$papi ||
+        echo "setup: vpp-papi cannot be installed: scenarios of the binary API will be skipped" >&2
 fi

@@ -7,6 +7,7 @@ use net::Tables;
 use net::feature;
 use net::router::Hooks;
 
+use crate::api;
 use crate::app::{Context, Feature};
 use crate::cli::Registry;
 use crate::commands::{self, show};
@@ -59,6 +60,13 @@ impl<'f> Selected<'f> {
         show::plugins(&mut registry, &self.wanted, &self.left_out);
         (registry, Arc::new(catalog))
     }
+
+    /// Returns the messages of the binary API, including those of the features.
+    pub fn messages(&self) -> vapi::Table<Context> {
+        let mut table = api::own();
+        self.wanted.iter().for_each(|feature| feature.messages(&mut table));
+        table
+    }
 }
 
 /// Declares the log classes of all features. To be called first, before a start configuration is read.
@@ -82,6 +90,11 @@ pub fn install(
 /// Returns every command, including those of all these features, and the catalog of the features.
 pub fn declared(features: &[&Feature]) -> (Registry<Context>, Arc<Catalog>) {
     Selected::without(features, &[]).declared()
+}
+
+/// Returns the messages of the binary API, including those of all these features.
+pub fn messages(features: &[&Feature]) -> vapi::Table<Context> {
+    Selected::without(features, &[]).messages()
 }
 
 /// Returns a warning for each plugin in a startup.conf that is neither a feature nor a plugin of VPP.

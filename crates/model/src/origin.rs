@@ -22,6 +22,8 @@ pub enum FrontEnd {
     Start,
     /// The router itself, when it rolls back unconfirmed changes.
     Router,
+    /// A request of a client of the binary API.
+    Api,
     /// A front end of a later version of the router.
     #[serde(other)]
     Other,
@@ -34,6 +36,7 @@ impl fmt::Display for FrontEnd {
             FrontEnd::File => "file",
             FrontEnd::Start => "start",
             FrontEnd::Router => "router",
+            FrontEnd::Api => "api",
             FrontEnd::Other => "other",
         })
     }

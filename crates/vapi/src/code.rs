@@ -7,6 +7,8 @@ pub struct Code(pub i32);
 impl Code {
     /// Refused for another reason than those below. The log has the reason.
     pub const UNSPECIFIED: Code = Code(-1);
+    /// The socket is read-only, and the request may change something.
+    pub const READ_ONLY: Code = Code(-9);
     /// There is no interface with this number.
     pub const INVALID_SW_IF_INDEX: Code = Code(-2);
     /// There is no table for these routes.
@@ -21,8 +23,12 @@ impl Code {
     pub const FEATURE_DISABLED: Code = Code(-30);
     /// The client has registered for these events already, or has not.
     pub const INVALID_REGISTRATION: Code = Code(-31);
+    /// There is no such VLAN.
+    pub const INVALID_VLAN: Code = Code(-55);
     /// The VLAN exists.
     pub const VLAN_ALREADY_EXISTS: Code = Code(-56);
+    /// The interface does not have this address.
+    pub const ADDRESS_NOT_FOUND_FOR_INTERFACE: Code = Code(-60);
     /// There is no node with this name.
     pub const NO_SUCH_NODE: Code = Code(-63);
     /// There is no such table.
@@ -39,10 +45,16 @@ impl Code {
     pub const VALUE_EXIST: Code = Code(-81);
     /// The address exists on another interface.
     pub const ADDRESS_IN_USE: Code = Code(-105);
+    /// A floating-point number has the wrong byte order.
+    pub const ENDIAN_FAILED: Code = Code(-159);
     /// The object exists.
     pub const ENTRY_ALREADY_EXISTS: Code = Code(-116);
     /// The router cannot do this with these values.
     pub const UNSUPPORTED: Code = Code(-126);
+    /// There is no such worker.
+    pub const INVALID_WORKER: Code = Code(-89);
     /// Ask again with the cursor of the reply.
     pub const EAGAIN: Code = Code(-165);
+    /// Another long change is running: try again when it is done.
+    pub const BUSY: Code = Code(-167);
 }

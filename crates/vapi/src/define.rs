@@ -67,8 +67,8 @@ impl Message for Done {
 ///
 /// Messages, whose first fields are implied ([`Head`](crate::shape::Head)):
 ///
-/// - `request NAME { … } -> REPLY { … }`, and `request NAME { … }` with a reply without fields; `events EVENT, …` at the end names the events
-///   that it turns on;
+/// - `request NAME { … } -> REPLY { … }`, or `-> REPLY as HEAD { … }` if the reply has an unusual head (the same for the answers below);
+/// - `request NAME { … }` with a reply without fields; `events EVENT, …;` at the end names the events that it turns on;
 /// - `dump NAME { … } -> DETAILS { … }`; `dump NAME { … } -> DETAILS` if another dump has the same details;
 /// - `get NAME { … } -> DETAILS { … } -> REPLY`;
 /// - `event NAME { … }`;
@@ -180,28 +180,40 @@ macro_rules! define {
         $crate::define! { $($rest)* }
     };
 
-    ($(#[$m:meta])* request $name:ident { $($f:tt)* } -> $reply:ident { $($rf:tt)* } $(events $($event:ident),+;)? $($rest:tt)*) => {
+    ($(#[$m:meta])* request $name:ident { $($f:tt)* } -> $reply:ident { $($rf:tt)* } $($rest:tt)*) => {
+        $crate::define! { $(#[$m])* request $name { $($f)* } -> $reply as Reply { $($rf)* } $($rest)* }
+    };
+    ($(#[$m:meta])* request $name:ident { $($f:tt)* } -> $reply:ident as $head:ident { $($rf:tt)* } $($rest:tt)*) => {
         $crate::define!(@message Request $(#[$m])* $name { $($f)* });
-        $crate::define!(@message Reply #[doc = concat!("The reply to [`", stringify!($name), "`].")] $reply { $($rf)* });
+        $crate::define!(@message $head #[doc = concat!("The reply to [`", stringify!($name), "`].")] $reply { $($rf)* });
         impl $crate::Request for $name {
             type Reply = $reply;
-            $(const EVENTS: &'static [&'static str] = &[$(stringify!($event)),+];)?
         }
         $crate::define! { $($rest)* }
     };
-    ($(#[$m:meta])* request $name:ident { $($f:tt)* } $(events $($event:ident),+;)? $($rest:tt)*) => {
+    ($(#[$m:meta])* request $name:ident { $($f:tt)* } events $($event:ident),+; $($rest:tt)*) => {
+        $crate::define!(@done $(#[$m])* $name { $($f)* } [$(stringify!($event)),+]);
+        $crate::define! { $($rest)* }
+    };
+    ($(#[$m:meta])* request $name:ident { $($f:tt)* } $($rest:tt)*) => {
+        $crate::define!(@done $(#[$m])* $name { $($f)* } []);
+        $crate::define! { $($rest)* }
+    };
+    (@done $(#[$m:meta])* $name:ident { $($f:tt)* } $events:expr) => {
         $crate::define!(@message Request $(#[$m])* $name { $($f)* });
         impl $crate::Request for $name {
             type Reply = $crate::Done;
-            $(const EVENTS: &'static [&'static str] = &[$(stringify!($event)),+];)?
+            const EVENTS: &'static [&'static str] = &$events;
             fn reply() -> $crate::shape::Info {
                 $crate::shape::Info { name: concat!(stringify!($name), "_reply").into(), ..<$crate::Done as $crate::Message>::info() }
             }
         }
-        $crate::define! { $($rest)* }
     };
     ($(#[$m:meta])* dump $name:ident { $($f:tt)* } -> $details:ident { $($df:tt)* } $($rest:tt)*) => {
-        $crate::define!(@message Details #[doc = concat!("An answer to [`", stringify!($name), "`].")] $details { $($df)* });
+        $crate::define! { $(#[$m])* dump $name { $($f)* } -> $details as Details { $($df)* } $($rest)* }
+    };
+    ($(#[$m:meta])* dump $name:ident { $($f:tt)* } -> $details:ident as $head:ident { $($df:tt)* } $($rest:tt)*) => {
+        $crate::define!(@message $head #[doc = concat!("An answer to [`", stringify!($name), "`].")] $details { $($df)* });
         $crate::define! { $(#[$m])* dump $name { $($f)* } -> $details; $($rest)* }
     };
     ($(#[$m:meta])* dump $name:ident { $($f:tt)* } -> $details:ident; $($rest:tt)*) => {
@@ -212,8 +224,12 @@ macro_rules! define {
         $crate::define! { $($rest)* }
     };
     ($(#[$m:meta])* get $name:ident { $($f:tt)* } -> $details:ident { $($df:tt)* } -> $reply:ident; $($rest:tt)*) => {
+        $crate::define! { $(#[$m])* get $name { $($f)* } -> $details as Details { $($df)* } -> $reply; $($rest)* }
+    };
+    ($(#[$m:meta])* get $name:ident { $($f:tt)* } -> $details:ident as $head:ident { $($df:tt)* } -> $reply:ident;
+        $($rest:tt)*) => {
         $crate::define!(@message Request $(#[$m])* $name { cursor: u32, $($f)* });
-        $crate::define!(@message Details #[doc = concat!("An answer to [`", stringify!($name), "`].")] $details { $($df)* });
+        $crate::define!(@message $head #[doc = concat!("An answer to [`", stringify!($name), "`].")] $details { $($df)* });
         $crate::define!(@message Reply #[doc = concat!("The end of the answers to [`", stringify!($name), "`].")] $reply { cursor: u32 });
         impl $crate::Get for $name {
             type Details = $details;

@@ -72,6 +72,8 @@ pub enum Head {
     Request,
     /// `context` and `retval`.
     Reply,
+    /// `context` and `retval`, without a sign.
+    Unsigned,
     /// `context`.
     Details,
     /// `client_index`.
@@ -84,6 +86,7 @@ const U32: &Shape = &Shape::Plain("u32");
 const CLIENT: FieldInfo = FieldInfo { name: "client_index", shape: U32, default: None };
 const CONTEXT: FieldInfo = FieldInfo { name: "context", shape: U32, default: None };
 const RETVAL: FieldInfo = FieldInfo { name: "retval", shape: &Shape::Plain("i32"), default: None };
+const UNSIGNED: FieldInfo = FieldInfo { name: "retval", shape: U32, default: None };
 
 impl Head {
     /// Returns the fields.
@@ -91,6 +94,7 @@ impl Head {
         match self {
             Head::Request => &[CLIENT, CONTEXT],
             Head::Reply => &[CONTEXT, RETVAL],
+            Head::Unsigned => &[CONTEXT, UNSIGNED],
             Head::Details => &[CONTEXT],
             Head::Event => &[CLIENT],
             Head::Bare => &[],

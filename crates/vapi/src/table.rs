@@ -109,6 +109,8 @@ pub struct Entry<C> {
     pub service: Option<Service>,
     /// How it is served.
     pub serve: Serve<C>,
+    /// Returns the encoded fields after the head of a message that says nothing.
+    pub empty: fn() -> Vec<u8>,
 }
 
 impl<C> Entry<C> {
@@ -169,13 +171,12 @@ impl<C: 'static> Table<C> {
         Some(id_of(at))
     }
 
-    fn add(&mut self, info: Info, service: Option<Service>, serve: Serve<C>) -> usize {
-        let at = self.entries.len();
-        self.entries.push(Entry { crc: crc::of(&info), info, service, serve });
+    fn add<M: Message>(&mut self, info: Info, service: Option<Service>, serve: Serve<C>) {
+        let empty = || encoded(&M::default());
+        self.entries.push(Entry { crc: crc::of(&info), info, service, serve, empty });
         if let Some(module) = self.modules.last_mut() {
-            module.messages.end = at + 1;
+            module.messages.end = self.entries.len();
         }
-        at
     }
 }
 
@@ -224,8 +225,8 @@ impl<C: 'static> Module<'_, C> {
             Rc::new(move |c, caller, r| Q::take(r).map(|request| reply(answer(c, caller, request))));
         let service = service::<Q>();
         let at = self.table.entries.len();
-        self.table.add(Q::info(), Some(service), Serve::Request { reads, reply: at + 1, answer: run });
-        self.table.add(Q::reply(), None, Serve::No);
+        self.table.add::<Q>(Q::info(), Some(service), Serve::Request { reads, reply: at + 1, answer: run });
+        self.table.add::<Q::Reply>(Q::reply(), None, Serve::No);
         self
     }
 
@@ -243,9 +244,9 @@ impl<C: 'static> Module<'_, C> {
         // Several dumps may have the same answer.
         let known = self.table.entries.iter().position(|e| e.info.name == info.name);
         let details = known.unwrap_or(self.table.entries.len() + 1);
-        self.table.add(Q::info(), Some(service), Serve::Dump { details, begin });
+        self.table.add::<Q>(Q::info(), Some(service), Serve::Dump { details, begin });
         if known.is_none() {
-            self.table.add(info, None, Serve::No);
+            self.table.add::<Q::Details>(info, None, Serve::No);
         }
         self
     }
@@ -264,28 +265,28 @@ impl<C: 'static> Module<'_, C> {
             events: &[],
         };
         let at = self.table.entries.len();
-        self.table.add(Q::info(), Some(service), Serve::Get { reply: at + 1, details: at + 2, part });
-        self.table.add(end, None, Serve::No);
-        self.table.add(details, None, Serve::No);
+        self.table.add::<Q>(Q::info(), Some(service), Serve::Get { reply: at + 1, details: at + 2, part });
+        self.table.add::<Q::Reply>(end, None, Serve::No);
+        self.table.add::<Q::Details>(details, None, Serve::No);
         self
     }
 
     /// Adds a request that the program's socket answers itself.
     pub fn of_socket<Q: Request>(self) -> Self {
-        self.table.add(Q::info(), Some(service::<Q>()), Serve::Socket);
-        self.table.add(Q::reply(), None, Serve::No);
+        self.table.add::<Q>(Q::info(), Some(service::<Q>()), Serve::Socket);
+        self.table.add::<Q::Reply>(Q::reply(), None, Serve::No);
         self
     }
 
     /// Adds a message that the program's socket handles itself. It is no request, or has no reply that follows it in the module.
     pub fn bare<M: Message>(self) -> Self {
-        self.table.add(M::info(), None, Serve::Socket);
+        self.table.add::<M>(M::info(), None, Serve::Socket);
         self
     }
 
     /// Adds an event.
     pub fn event<M: Message>(self) -> Self {
-        self.table.add(M::info(), None, Serve::No);
+        self.table.add::<M>(M::info(), None, Serve::No);
         self
     }
 }

@@ -50,3 +50,8 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
 pub fn declared() -> (Registry<Context>, Arc<Catalog>) {
     features::declared(ALL)
 }
+
+/// Returns the messages of the binary API.
+pub fn messages() -> vapi::Table<Context> {
+    features::messages(ALL)
+}

@@ -1,6 +1,7 @@
 //! Reference pages end with lists made from declarations: commands, metrics, parameters of startup.conf.
 //! `VOLLEY_BLESS=1` writes them again.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::rc::Rc;
@@ -12,6 +13,8 @@ use control::metrics::declared;
 use control::startup;
 use control::system::{Catalog, System};
 use net::router::{Router, Sizes};
+use testkit::skip::skipped;
+use vapi::shape::Head;
 
 /// Returns a router without features: `help` does not use it.
 fn context(catalog: Arc<Catalog>) -> Context {
@@ -41,6 +44,57 @@ fn list() -> String {
     text
 }
 
+/// Returns the requests and events of the binary API as Markdown, by module.
+fn messages() -> String {
+    let table = volley::features::messages();
+    let mut text = "## All messages\n".to_owned();
+    for module in table.modules() {
+        text += &format!("\n`{}` {}: ", module.name, module.version.map(|n| n.to_string()).join("."));
+        let entries = &table.entries()[module.messages.clone()];
+        let listed = entries.iter().filter(|e| e.service.is_some() || e.info.head == Head::Event);
+        let names: Vec<String> = listed.map(|e| format!("`{}`", e.info.name)).collect();
+        text += &format!("{}\n", names.join(", "));
+    }
+    text
+}
+
+/// The checksums in the names are those of VPP 26.06, and all messages have different names.
+#[test]
+fn messages_have_the_names_of_vpp() {
+    let known = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/vpp-api/messages.csv");
+    let Ok(known) = fs::read_to_string(&known) else {
+        skipped("the list of VPP's messages is absent (../shared/data/vpp-api/messages.csv)");
+        return;
+    };
+    let line = |line: &str| {
+        let mut fields = line.split(',').map(str::to_owned);
+        Some((fields.next()?, (fields.next()?, fields.next()?)))
+    };
+    let known: BTreeMap<String, (String, String)> = known.lines().filter_map(line).collect();
+    let table = volley::features::messages();
+    for module in table.modules() {
+        for entry in &table.entries()[module.messages.clone()] {
+            let of_vpp =
+                known.get(&entry.info.name).unwrap_or_else(|| panic!("VPP has no {}", entry.info.name));
+            assert_eq!(
+                (format!("0x{:08x}", entry.crc), module.name.to_owned()),
+                *of_vpp,
+                "{}",
+                entry.info.name
+            );
+            assert!(entry.wire_name().len() < 64);
+        }
+    }
+    let names: BTreeSet<&str> = table.entries().iter().map(|e| e.info.name.as_str()).collect();
+    assert_eq!(names.len(), table.entries().len());
+    // Clients know these numbers.
+    let id = |name: &str| table.id(name).unwrap();
+    assert_eq!(
+        (id("sockclnt_create"), id("sockclnt_delete"), id("control_ping"), id("get_api_json")),
+        (15, 17, 23, 27)
+    );
+}
+
 /// Fails unless a page ends with this reference, whose first line is a heading.
 fn is_at_the_end_of(name: &str, reference: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name);
@@ -64,5 +118,6 @@ fn pages_end_with_the_current_lists() {
     let fields = control::config::reference(&volley::features::declared().1);
     is_at_the_end_of("configuration-fields.md", &fields);
     let metrics = declared::reference(&volley::features::declared().1);
+    is_at_the_end_of("binary-api.md", &messages());
     is_at_the_end_of("metrics.md", &format!("## All metrics\n\n{metrics}"));
 }

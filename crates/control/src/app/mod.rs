@@ -7,6 +7,7 @@
 mod buffers;
 mod confirmation;
 mod difference;
+mod events;
 mod failure;
 mod history;
 mod rates;
@@ -32,6 +33,7 @@ use crate::system::System;
 
 pub use buffers::Adding;
 pub use confirmation::Confirmation;
+pub use events::{Events, Queue};
 pub use failure::Failure;
 pub use history::Past;
 pub use rates::{Rate, Rates, Sample, sample};
@@ -90,6 +92,8 @@ pub struct Context {
     pub started: Instant,
     /// The clients of the CLI.
     pub sessions: Sessions,
+    /// The clients of the APIs, and the events that they want.
+    pub events: Events,
     /// The log and the event log.
     pub log: Arc<Log>,
     /// The clock, the same as in the data plane.
@@ -121,6 +125,7 @@ impl Context {
             startup: String::new(),
             started: Instant::now(),
             sessions: Sessions::default(),
+            events: Events::default(),
             log: Log::silent(),
             clock,
             main_core: None,

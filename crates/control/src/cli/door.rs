@@ -3,7 +3,6 @@
 use super::listen::{Listener, Socket};
 use super::names::Names;
 use super::pace::{Come, Pace};
-use super::protocol::Reply;
 use super::relay::{Relays, Unclosed};
 use super::repeated::{Repeated, until};
 use super::session::{ROOT, Stream};
@@ -25,7 +24,7 @@ const AT_ONCE: usize = 64;
 /// Maximum number of clients that wait, unread, while too many threads hang.
 const MOST_PARKED: usize = 256;
 /// Pause in accepting clients after the system had no resources for a client.
-pub(super) const RECOVERY: Duration = Duration::from_millis(100);
+pub(crate) const RECOVERY: Duration = Duration::from_millis(100);
 /// Interval between attempts to start a thread that closes sockets.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -89,11 +88,11 @@ async fn from_root(listener: Option<&UnixListener>) -> io::Result<Arrived> {
 
 /// A client without a session. The main thread may neither read from the client's socket nor close it. If a `Stranger` is dropped, its UNIX
 /// socket stays open until the process ends.
-pub(super) struct Stranger {
-    pub(super) peer: Peer,
+pub(crate) struct Stranger {
+    pub(crate) peer: Peer,
     /// The client's process ID, if the kernel reports it.
-    pub(super) pid: Option<i32>,
-    pub(super) entrance: Entrance,
+    pub(crate) pid: Option<i32>,
+    pub(crate) entrance: Entrance,
     socket: Accepted,
 }
 
@@ -103,7 +102,7 @@ enum Accepted {
 }
 
 impl Stranger {
-    pub(super) fn is_root(&self) -> bool {
+    pub(crate) fn is_root(&self) -> bool {
         self.peer.uid() == Some(ROOT)
     }
 
@@ -136,7 +135,7 @@ impl Stranger {
 }
 
 /// Accepts connections of a listener, at a limited rate.
-pub(super) struct Door {
+pub(crate) struct Door {
     acceptor: Acceptor,
     /// Root's own socket.
     for_root: Option<UnixListener>,
@@ -152,14 +151,18 @@ pub(super) struct Door {
     /// The sockets of clients rejected by the rate limit, and the arrival time of the first of these clients.
     turned: Vec<Unclosed>,
     turned_at: Instant,
-    /// The message to the clients rejected by the rate limit.
+    /// The message to clients that are rejected by the rate limit.
     too_fast: Arc<[u8]>,
     fast: Repeated,
     stuck: Repeated,
 }
 
 impl Door {
-    pub(super) fn new(listener: &Listener) -> io::Result<Door> {
+    /// Accepts connections of a listener. `too_fast` is sent to clients that the rate limit rejects.
+    ///
+    /// # Errors
+    /// If the runtime cannot use the listener.
+    pub(crate) fn new(listener: &Listener, too_fast: Arc<[u8]>) -> io::Result<Door> {
         let for_root = listener.for_root.as_ref().map(|socket| UnixListener::from_std(socket.try_clone()?));
         Ok(Door {
             acceptor: Acceptor::new(&listener.socket)?,
@@ -172,7 +175,7 @@ impl Door {
             parked: VecDeque::new(),
             turned: Vec::new(),
             turned_at: Instant::now(),
-            too_fast: too_fast()?,
+            too_fast,
             fast: Repeated::new(say_fast),
             stuck: Repeated::new(say_stuck),
         })
@@ -182,7 +185,7 @@ impl Door {
     ///
     /// # Errors
     /// If the system cannot accept another connection.
-    pub(super) async fn next(&mut self, sessions: usize) -> io::Result<Stranger> {
+    pub(crate) async fn next(&mut self, sessions: usize) -> io::Result<Stranger> {
         loop {
             let crowded = self.relays.hanging(sessions) >= MOST_HANGING;
             let room_to_wait = self.parked.len() < MOST_PARKED;
@@ -245,12 +248,12 @@ impl Door {
     ///
     /// # Errors
     /// If the system has no descriptor or thread left.
-    pub(super) fn open(&self, stranger: Stranger) -> io::Result<Box<dyn Stream>> {
+    pub(crate) fn open(&self, stranger: Stranger) -> io::Result<Box<dyn Stream>> {
         stranger.stream(&self.relays)
     }
 
     /// Closes the sockets for which no thread could be started before.
-    pub(super) fn close_left(&self) {
+    pub(crate) fn close_left(&self) {
         self.relays.close_left();
     }
 
@@ -272,23 +275,14 @@ impl Door {
 
 fn say_fast(clients: u64) {
     tracing::warn!(
-        "rejected {clients} CLI client(s): a non-root user opens more than 400 connections a second, and the queue \
+        "rejected {clients} client(s): a non-root user opens more than 400 connections a second, and the queue \
          is full"
     );
 }
 
-/// Returns the message to clients that connect too fast.
-fn too_fast() -> io::Result<Arc<[u8]>> {
-    let why = "too many connections: non-root users may open 400 a second, and the queue is full: run many commands \
-               over one connection (volley ctl -), or try again later";
-    let mut line = serde_json::to_vec(&Reply::Closed(why.into()))?;
-    line.push(b'\n');
-    Ok(line.into())
-}
-
 fn say_stuck(_: u64) {
     tracing::warn!(
-        "{MOST_HANGING} threads hang while they close file descriptors passed by disconnected CLI clients: only root can \
+        "{MOST_HANGING} threads hang while they close file descriptors passed by disconnected clients: only root can \
          connect until they finish or the router is restarted"
     );
 }
@@ -316,7 +310,7 @@ mod tests {
         let listener = Listener::unix(&directory.path().join("cli.sock"), None).unwrap();
         let (mut client, accepted) = Client::pair().unwrap();
         runtime.block_on(async {
-            let mut door = Door::new(&listener).unwrap();
+            let mut door = Door::new(&listener, Arc::from([])).unwrap();
             door.relays.leave(accepted, b"too many");
             assert!(
                 time::timeout(Duration::from_millis(500), door.next(0)).await.is_err(),
@@ -337,7 +331,7 @@ mod tests {
         let path = directory.path().join("cli.sock");
         let listener = Listener::unix(&path, None).unwrap();
         runtime.block_on(async {
-            let mut door = Door::new(&listener).unwrap();
+            let mut door = Door::new(&listener, Arc::from([])).unwrap();
             door.relays.refuses_files = false;
             let (parked, _ends): (Vec<_>, Vec<_>) = (0..MOST_PARKED).map(|_| waiting()).unzip();
             door.parked.extend(parked);

@@ -43,12 +43,24 @@ pub(super) enum Socket {
 }
 
 impl Listener {
+    /// Listens on a UNIX socket of the command line, as [`unix_for`](Self::unix_for).
+    ///
+    /// # Errors
+    /// As [`unix_for`](Self::unix_for).
+    pub fn unix(path: &Path, group: Option<u32>) -> Result<Listener, CliError> {
+        let mut hello = serde_json::to_vec(&Request::Hello)
+            .map_err(|e| CliError::new(format!("internal error: a greeting cannot be written: {e}")))?;
+        hello.push(b'\n');
+        Listener::unix_for(path, group, &hello)
+    }
+
     /// Listens on a UNIX socket that only the owner and the group can use (mode 0660); `group` sets the group. A second socket beside it is
-    /// for root alone ([`roots`]), so that other users cannot lock root out. Replaces the sockets of an instance that has ended.
+    /// for root alone ([`roots`]), so that other users cannot lock root out. Replaces the sockets of an instance that has ended. An instance
+    /// that lives answers the message `hello`.
     ///
     /// # Errors
     /// If the directory does not exist, another instance listens on the socket, the path exists and is not a socket, or the system refuses.
-    pub fn unix(path: &Path, group: Option<u32>) -> Result<Listener, CliError> {
+    pub fn unix_for(path: &Path, group: Option<u32>, hello: &[u8]) -> Result<Listener, CliError> {
         let fault = |error: io::Error| CliError::new(format!("cannot listen on {}: {error}", path.display()));
         if let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty() && !d.exists()) {
             return Err(CliError::new(format!(
@@ -62,10 +74,10 @@ impl Listener {
             let why = format!("the path has {length} bytes, more than {LONGEST}");
             return Err(fault(io::Error::other(why)));
         }
-        let mut places = vec![Place::claim(path)?];
+        let mut places = vec![Place::claim(path, hello)?];
         let own = Some(roots(path)).filter(|own| own.as_os_str().len() <= LONGEST);
         match &own {
-            Some(own) => places.insert(0, Place::claim(own)?),
+            Some(own) => places.insert(0, Place::claim(own, hello)?),
             None => tracing::warn!(
                 "no separate socket for root beside {}: its path would be longer than {LONGEST} bytes",
                 path.display()
@@ -152,13 +164,13 @@ struct Place {
 }
 
 impl Place {
-    fn claim(path: &Path) -> Result<Place, CliError> {
-        Place::claim_within(path, PATIENCE)
+    fn claim(path: &Path, hello: &[u8]) -> Result<Place, CliError> {
+        Place::claim_within(path, hello, PATIENCE)
     }
 
     /// Takes the lock of a socket's path. A killed instance keeps its lock until its memory is freed, and its socket accepts connections
     /// until then. So this waits up to `patience` for the lock, unless the other instance answers.
-    fn claim_within(path: &Path, patience: Duration) -> Result<Place, CliError> {
+    fn claim_within(path: &Path, hello: &[u8], patience: Duration) -> Result<Place, CliError> {
         let mut lock_path = path.as_os_str().to_owned();
         lock_path.push(".lock");
         let fault = |error: io::Error| CliError::new(format!("cannot lock {}: {error}", path.display()));
@@ -175,7 +187,7 @@ impl Place {
                 )));
             }
             let begun = answer.is_some();
-            match answer.get_or_insert_with(|| greet(path)).recv_timeout(STEP) {
+            match answer.get_or_insert_with(|| greet(path, hello)).recv_timeout(STEP) {
                 Ok(()) => return Err(taken(path.display())),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => thread::sleep(STEP),
@@ -203,13 +215,11 @@ impl Place {
 
 /// Sends a hello to the instance at `path`. The returned channel gets a message when the instance answers, and is closed if the instance
 /// ends or does not exist. A separate thread sends the hello, because an unresponsive instance may not even accept a connection.
-fn greet(path: &Path) -> Receiver<()> {
+fn greet(path: &Path, hello: &[u8]) -> Receiver<()> {
     let (send, answer) = channel();
-    let path = path.to_owned();
+    let (path, hello) = (path.to_owned(), hello.to_owned());
     let hello = move || {
         let mut stream = UnixStream::connect(path)?;
-        let mut hello = serde_json::to_vec(&Request::Hello)?;
-        hello.push(b'\n');
         stream.write_all(&hello)?;
         stream.read_exact(&mut [0])?;
         // The receiver may have stopped waiting.
@@ -390,7 +400,7 @@ mod tests {
         let lock = File::create(directory.path().join("cli.sock.lock")).unwrap();
         lock.lock().unwrap();
         let socket = UnixListener::bind(&path).unwrap();
-        let error = Place::claim_within(&path, STEP).unwrap_err().to_string();
+        let error = Place::claim_within(&path, b"?", STEP).unwrap_err().to_string();
         assert!(error.contains("does not answer") && error.contains("cli.sock.lock"), "{error}");
         assert!(error.contains(&format!("process {} (", std::process::id())), "{error}");
         let going = thread::spawn(move || {

@@ -20,6 +20,7 @@ mod session;
 mod sessions;
 mod turns;
 
+pub(crate) use door::{Door, RECOVERY};
 pub use listen::Listener;
 pub(crate) use listen::roots;
 pub use model::cli::{
@@ -28,5 +29,7 @@ pub use model::cli::{
 };
 pub use script::{check_commands, exec, run_file, run_job};
 pub use server::{Service, serve};
+pub(crate) use session::Stream;
+pub(crate) use sessions::Guest;
 pub use sessions::{Client, Connected, Entrance, Sessions};
 pub use turns::Turns;

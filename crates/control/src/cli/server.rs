@@ -10,6 +10,7 @@
 
 use super::door::{Door, RECOVERY, Stranger};
 use super::listen::Listener;
+use super::protocol::Reply;
 use super::repeated::Repeated;
 use super::session::{LetGo, Seat, Session};
 use super::sessions::{Client, Sessions};
@@ -18,6 +19,7 @@ use model::cli::{Registry, Values};
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time;
@@ -158,7 +160,7 @@ pub async fn serve<C: Values + 'static>(
     cx: Rc<RefCell<C>>,
     service: Service,
 ) -> io::Result<()> {
-    let (mut door, mut house) = (Door::new(&listener)?, House::new(registry, cx, service));
+    let (mut door, mut house) = (Door::new(&listener, too_fast()?)?, House::new(registry, cx, service));
     loop {
         let sessions = house.sessions();
         let come = tokio::select! {
@@ -187,6 +189,15 @@ pub async fn serve<C: Values + 'static>(
             door.close_left();
         }
     }
+}
+
+/// Returns the message to clients that connect too fast.
+fn too_fast() -> io::Result<Arc<[u8]>> {
+    let why = "too many connections: non-root users may open 400 a second, and the queue is full: run many commands \
+               over one connection (volley ctl -), or try again later";
+    let mut line = serde_json::to_vec(&Reply::Closed(why.into()))?;
+    line.push(b'\n');
+    Ok(line.into())
 }
 
 /// The room for another client.

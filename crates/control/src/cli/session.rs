@@ -32,7 +32,7 @@ const LINGER: Duration = Duration::from_secs(10);
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// A connection to a client, over a UNIX or a TCP socket.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin {}
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Stream for T {}
 
 /// The state of a client, from which the server chooses the client to disconnect when it needs room.

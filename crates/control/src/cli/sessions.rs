@@ -20,6 +20,8 @@ pub enum Entrance {
     Root,
     /// The TCP port.
     Tcp,
+    /// A socket of the binary API.
+    Api,
 }
 
 impl Entrance {
@@ -29,11 +31,12 @@ impl Entrance {
             Entrance::Socket => "socket",
             Entrance::Root => "root",
             Entrance::Tcp => "tcp",
+            Entrance::Api => "api",
         }
     }
 }
 
-/// A client of the command line.
+/// A client of the command line, or of the binary API.
 #[derive(Clone, Debug)]
 pub struct Client {
     /// Where it connected.
@@ -72,7 +75,7 @@ struct List {
 
 impl Sessions {
     /// Adds a client to the list. Dropping the returned entry removes the client.
-    pub(super) fn enter(&self, client: Client) -> Guest {
+    pub(crate) fn enter(&self, client: Client) -> Guest {
         let mut list = self.list();
         list.last += 1;
         let number = list.last;
@@ -99,7 +102,7 @@ impl Sessions {
 }
 
 /// A client's entry in the list.
-pub(super) struct Guest {
+pub(crate) struct Guest {
     sessions: Sessions,
     number: u64,
 }

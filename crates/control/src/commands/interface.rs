@@ -327,12 +327,8 @@ fn mtu(c: &mut Context, a: &Args) -> Done {
 }
 
 pub(super) fn find(c: &Context, name: &str) -> Result<(Key, Interface), CliError> {
-    for key in [Interface::key(name), Interface::sub_key(name)] {
-        if let Some(i) = c.store.get(&key).and_then(|value| value.get::<Interface>()) {
-            return Ok((key, i.clone()));
-        }
-    }
-    Err(CliError::new(format!("there is no interface {name}")))
+    Interface::find(c.store.tree(), name)
+        .ok_or_else(|| CliError::new(format!("there is no interface {name}")))
 }
 
 /// Adds an address after the existing ones of an interface, or removes it.

@@ -1,20 +1,26 @@
-//! The router's listeners: those of the CLI, and that of the metrics.
+//! The router's listeners: those of the CLI, of the binary API, and of the metrics.
 
 use std::cell::RefCell;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 
 use super::{DaemonError, failed};
+use crate::api;
 use crate::app::Context;
-use crate::cli::{self, Listener, Registry, Service};
+use crate::cli::{self, CliError, Listener, Registry, Service};
 use crate::metrics;
 use crate::process;
 use crate::startup::{Group, Listen, Startup};
+
+/// The directory of VPP's sockets, which is created on demand.
+const VPPS_DIRECTORY: &str = "/run/vpp";
 
 /// The router's listeners.
 pub(super) struct Doors {
     cli: Listener,
     read_only: Option<Listener>,
+    /// The listeners of the API, each with true if it is read-only.
+    api: Vec<(Listener, bool)>,
     metrics: Option<TcpListener>,
 }
 
@@ -30,7 +36,8 @@ impl Doors {
             let what = |e| format!("cannot serve metrics on {address}: {e}");
             metrics::listen(address).map_err(|e| failed(startup.about(&["listen"], what(e))))
         });
-        Ok(Doors { cli, read_only: read_only.transpose()?, metrics: metrics.transpose()? })
+        let api = listen_for_api(startup)?;
+        Ok(Doors { cli, read_only: read_only.transpose()?, api, metrics: metrics.transpose()? })
     }
 
     /// Serves clients. Returns the CLI's address if it listens on TCP.
@@ -38,6 +45,7 @@ impl Doors {
         self,
         startup: &Startup,
         registry: Rc<Registry<Context>>,
+        messages: Rc<vapi::Table<Context>>,
         context: &Rc<RefCell<Context>>,
     ) -> Result<Option<SocketAddr>, DaemonError> {
         let prompt = format!("{} ", startup.unix.cli_prompt.trim_end());
@@ -47,6 +55,10 @@ impl Doors {
         if let Some(listener) = self.read_only {
             let service = Service { read_only: true, ..service.clone() };
             tokio::task::spawn_local(cli::serve(listener, registry.clone(), context.clone(), service));
+        }
+        for (listener, read_only) in self.api {
+            let service = api::Service { table: messages.clone(), commands: registry.clone(), read_only };
+            tokio::task::spawn_local(api::serve(listener, context.clone(), service));
         }
         tokio::task::spawn_local(cli::serve(self.cli, registry, context.clone(), service));
         if let Some(listener) = self.metrics {
@@ -72,6 +84,30 @@ fn listen(startup: &Startup) -> Result<Listener, DaemonError> {
     listener.map_err(|e| failed(startup.about(&["cli-listen"], e)))
 }
 
+/// Binds the sockets of the binary API. A socket that nobody asked for is left out if it cannot be bound.
+fn listen_for_api(startup: &Startup) -> Result<Vec<(Listener, bool)>, DaemonError> {
+    let hello = api::hello();
+    let mut bound = Vec::new();
+    for (path, read_only, parameter) in
+        [(&startup.api.socket, false, "socket-name"), (&startup.api.read_only, true, "socket-name-read-only")]
+    {
+        let Some(path) = path else { continue };
+        let directory = path.parent().filter(|_| path.starts_with(VPPS_DIRECTORY));
+        let made = directory.map_or(Ok(()), process::make_directory);
+        let listener = made.map_err(|e| CliError::new(e.to_string())).and_then(|()| {
+            Listener::unix_for(path, group(startup, "gid", &startup.unix.gid).unwrap_or(None), &hello)
+        });
+        match listener {
+            Ok(listener) => bound.push((listener, read_only)),
+            Err(e) if startup.api.asked || read_only => {
+                return Err(failed(startup.about(&[parameter, "default"], e)));
+            }
+            Err(e) => tracing::warn!("no binary API: {e}"),
+        }
+    }
+    Ok(bound)
+}
+
 /// Creates the run-time directory if a socket or the pidfile is in it. Creates no other directory: its name may be
 /// mistyped.
 fn make_runtime_dir(startup: &Startup) -> Result<(), DaemonError> {
@@ -80,7 +116,9 @@ fn make_runtime_dir(startup: &Startup) -> Result<(), DaemonError> {
         Listen::Socket(path) => Some(path),
         Listen::Tcp(_) => None,
     };
-    let others = [&startup.unix.cli_listen_read_only, &startup.unix.pidfile].into_iter().flatten();
+    let unix = &startup.unix;
+    let others = [&unix.cli_listen_read_only, &unix.pidfile, &startup.api.socket, &startup.api.read_only];
+    let others = others.into_iter().flatten();
     if !socket.into_iter().chain(others).any(|path| path.starts_with(directory)) {
         return Ok(());
     }

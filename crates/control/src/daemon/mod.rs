@@ -119,6 +119,7 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     context.begin_start(origin.clone());
     let context = Rc::new(RefCell::new(context));
     let registry = Rc::new(registry);
+    let messages = Rc::new(features.messages());
     let turns = tokio::task::spawn_local(turns(context.clone(), bell, links));
     for (file, stirred) in watched {
         tokio::task::spawn_local(watch(context.clone(), Bell::new(file)?, stirred));
@@ -139,7 +140,7 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
         done.map_err(|e| failed(startup.about(&["startup-config | exec"], refused(e))))?;
     }
     end_start(&context, origin).await;
-    let address = doors.serve(startup, registry, &context)?;
+    let address = doors.serve(startup, registry, messages, &context)?;
     announce(startup, &context);
     let left = terminal.is_some().then(|| console(startup, address)).transpose()?;
     let why = tokio::select! {

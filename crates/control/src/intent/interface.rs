@@ -63,6 +63,15 @@ pub struct Interface {
 const LONGEST: usize = 255;
 
 impl Interface {
+    /// Returns the interface called `name`, with its key.
+    pub fn find(tree: &super::Tree, name: &str) -> Option<(Key, Interface)> {
+        let keys = [Interface::key(name), Interface::sub_key(name)];
+        keys.into_iter().find_map(|key| {
+            let found = tree.get(&key)?.get::<Interface>()?.clone();
+            Some((key, found))
+        })
+    }
+
     /// Returns an interface with default settings.
     pub fn new(spec: Spec) -> Interface {
         Interface {

@@ -80,6 +80,10 @@ const RUNTIME_DIR: &str = "/run/volley";
 /// Default directory of the journal, for a router with its sockets in [`RUNTIME_DIR`].
 const STATE_DIR: &str = "/var/lib/volley";
 
+/// Default socket of the API in the run-time directory, and the socket that VPP's clients try first.
+const API_SOCKET: &str = "api.sock";
+const VPPS_SOCKET: &str = "/run/vpp/api.sock";
+
 /// The `buffers` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buffers {
@@ -94,6 +98,17 @@ pub struct Metrics {
     pub listen: Option<SocketAddr>,
     /// True if the address may be one that other machines can reach.
     pub allow_remote: bool,
+}
+
+/// The `socksvr` section: the sockets of the binary API.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Api {
+    /// The socket; `None` for no API.
+    pub socket: Option<PathBuf>,
+    /// The read-only socket.
+    pub read_only: Option<PathBuf>,
+    /// True if the operator asked for the API: the router does not start without it.
+    pub asked: bool,
 }
 
 /// The `plugins` section.
@@ -133,6 +148,8 @@ pub struct Startup {
     pub route_memory: Option<u64>,
     /// The metrics for Prometheus.
     pub metrics: Metrics,
+    /// The sockets of the binary API.
+    pub api: Api,
     /// The log.
     pub logging: logging::Settings,
     /// The wanted plugins.
@@ -254,6 +271,7 @@ impl Startup {
             buffers: Buffers { per_numa: 16_384 },
             route_memory: None,
             metrics: Metrics::default(),
+            api: Api::default(),
             logging: logging::Settings::default(),
             plugins: Plugins::default(),
             places: BTreeMap::new(),
@@ -270,6 +288,15 @@ impl Startup {
         }
         for path in [&mut unix.pidfile, &mut unix.cli_listen_read_only].into_iter().flatten() {
             *path = unix.runtime_dir.join(&*path);
+        }
+        for path in [&mut self.api.socket, &mut self.api.read_only].into_iter().flatten() {
+            *path = unix.runtime_dir.join(&*path);
+        }
+        // A router that keeps its CLI elsewhere may share the run-time directory with others.
+        let in_runtime_dir =
+            matches!(&unix.cli_listen, Listen::Socket(path) if path.starts_with(&unix.runtime_dir));
+        if !self.api.asked && in_runtime_dir {
+            self.api.socket = Some(unix.runtime_dir.join(API_SOCKET));
         }
         // Several routers on a machine must not share the default directory.
         if matches!(&unix.cli_listen, Listen::Socket(path) if path.parent() == Some(Path::new(RUNTIME_DIR))) {

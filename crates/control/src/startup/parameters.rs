@@ -2,7 +2,7 @@
 //! effect, and how to read them. A test checks `docs/reference/startup-conf.md` against it.
 
 use super::{
-    Startup, Workers,
+    Startup, VPPS_SOCKET, Workers,
     unused::is_log_class,
     value::{Cursor, LAST_CORE},
 };
@@ -83,13 +83,14 @@ impl Parameter {
 }
 
 /// The used sections, with their parameters.
-pub const SECTIONS: [(&str, &[Parameter]); 7] = [
+pub const SECTIONS: [(&str, &[Parameter]); 8] = [
     ("unix", UNIX),
     ("cpu", CPU),
     ("buffers", BUFFERS),
     ("routes", ROUTES),
     ("logging", LOGGING),
     ("metrics", METRICS),
+    ("socksvr", SOCKSVR),
     ("plugins", PLUGINS),
 ];
 
@@ -414,6 +415,33 @@ const METRICS: &[Parameter] = &[
         Ok(())
     })
     .help("Accept an address for `listen` that is not a loopback address. Everybody who reaches it may read the metrics."),
+];
+
+const SOCKSVR: &[Parameter] = &[
+    Parameter::sets("socket-name", "<path>", |s, c| {
+        let path = c.path()?;
+        // VPP has this word for its own default.
+        s.api.socket = Some(if path.as_os_str() == "default" { VPPS_SOCKET.into() } else { path });
+        s.api.asked = true;
+        Ok(())
+    })
+    .default("api.sock, if the CLI's socket is in runtime-dir")
+    .help(
+        "The UNIX socket of the [binary API](binary-api.md), for programs that speak VPP's: vpp_papi, GoVPP, vppcfg. A relative path is \
+         in `runtime-dir`.",
+    ),
+    Parameter::sets("default", "", |s, _| {
+        s.api.socket = Some(VPPS_SOCKET.into());
+        s.api.asked = true;
+        Ok(())
+    })
+    .help("Listen at `/run/vpp/api.sock`, which VPP's clients try first."),
+    Parameter::sets("socket-name-read-only", "<path>", |s, c| {
+        s.api.read_only = Some(c.path()?);
+        Ok(())
+    })
+    .default("none")
+    .help("A second socket of the API, which refuses requests that may change something. A relative path is in `runtime-dir`."),
 ];
 
 const PLUGINS: &[Parameter] = &[

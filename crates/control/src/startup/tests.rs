@@ -98,12 +98,12 @@ fn the_packaged_file_of_vpp_is_accepted_with_warnings_only() {
         ..Startup::default().unix
     };
     assert_eq!(startup.unix, unix);
+    assert_eq!(startup.api.socket, Some("/run/vpp/api.sock".into()));
     assert_eq!(
         startup.warnings,
         [
             "f:13:1: section 'api-trace' is not used by this version",
             "f:18:1: section 'api-segment' is not used by this version",
-            "f:22:1: section 'socksvr' is not used by this version",
             "f:42:1: section 'statseg' is not used by this version",
         ]
     );
@@ -567,4 +567,17 @@ proptest! {
             prop_assert!((1..=lines.len()).contains(&line) && (1..=lines[line - 1]).contains(&column));
         }
     }
+}
+
+#[test]
+fn the_api_listens_beside_the_cli_or_where_it_is_asked_to() {
+    let api = |text| parse(text).api;
+    assert_eq!(api("").socket, Some("/run/volley/api.sock".into()));
+    // Several routers with their CLI elsewhere must not share a socket.
+    assert_eq!(api("unix { cli-listen /tmp/a.sock }").socket, None);
+    assert_eq!(api("unix { runtime-dir /tmp/r }").socket, Some("/tmp/r/api.sock".into()));
+    assert_eq!(api("socksvr { default }").socket, Some("/run/vpp/api.sock".into()));
+    let asked = api("socksvr { socket-name x.sock socket-name-read-only /tmp/ro.sock }");
+    assert_eq!((asked.socket, asked.asked), (Some("/run/volley/x.sock".into()), true));
+    assert_eq!(asked.read_only, Some("/tmp/ro.sock".into()));
 }

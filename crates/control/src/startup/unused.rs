@@ -233,7 +233,6 @@ const SECTIONS: &[Section] = &[
         ]),
     ),
     ("snort", None),
-    ("socksvr", Some(&["socket-name <>", "default"])),
     ("stats", None),
     (
         "statseg",

@@ -164,6 +164,9 @@ pub trait Feature<C: App>: Sync {
 
     /// Registers the feature's commands, settings, configuration and metrics.
     fn register(&self, _: &mut Registrar<'_, C>) {}
+
+    /// Adds the feature's messages of VPP's binary API.
+    fn messages(&self, _: &mut vapi::Table<C>) {}
 }
 
 /// Collects the declarations of features. Those in `left_out` are disabled: their commands and fields are refused, with

@@ -1,0 +1,416 @@
+//! One client's connection.
+//!
+//! Requests are answered one after the other, so replies leave in the order of the requests. A dump is made in slices of a millisecond,
+//! between which other clients get their turns. The connection is the client's identity: the number that a client puts into its requests
+//! counts for nothing.
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use model::cli::{Answer, Call, CliError, Job, Step};
+use model::origin::{FrontEnd, Origin, Peer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::time;
+use vapi::shape::Head;
+use vapi::table::{Entry, Reply, Serve, encoded, id_of};
+use vapi::wire::{Count, Line, Reader, Text};
+use vapi::{Caller, Code, Message, Table, json};
+
+use super::frame::{self, Input};
+use super::memclnt::{
+    api_versions_reply, control_ping_reply, get_api_json_reply, get_first_msg_id, get_first_msg_id_reply,
+    message_table_entry, module_version, sockclnt_create, sockclnt_create_reply, sockclnt_delete_reply,
+};
+use super::socket::Service;
+use super::vlib::{cli_inband, cli_inband_reply};
+use crate::app::{Context, Queue};
+use crate::cli::{Client, Entrance, Guest, Registry, Stream};
+
+/// The identifier of `sockclnt_create`, which clients know.
+pub(super) const CREATE: u16 = 15;
+/// Time after which other tasks get their turn.
+const SLICE: Duration = Duration::from_millis(1);
+/// Number of bytes of answers after which they are sent.
+const ENOUGH: usize = 64 << 10;
+/// Number of bytes read at once.
+const PIECE: usize = 64 << 10;
+/// Maximum length of a command's output, in bytes.
+const LONGEST_OUTPUT: usize = 16 << 20;
+/// Maximum time of a command that waits.
+const LONGEST_COMMAND: Duration = Duration::from_secs(60);
+
+/// What all connections of a socket have in common.
+pub(super) struct Api {
+    pub(super) table: Rc<Table<Context>>,
+    commands: Rc<Registry<Context>>,
+    read_only: bool,
+}
+
+impl Api {
+    pub(super) fn new(service: Service) -> Api {
+        Api { table: service.table, commands: service.commands, read_only: service.read_only }
+    }
+
+    /// Returns an event with its identifier, for a client.
+    pub(super) fn event<E: Message>(&self, event: &E) -> Option<Vec<u8>> {
+        let id = self.table.id(&E::info().name)?;
+        let mut message = id.to_be_bytes().to_vec();
+        message.extend([0; 4]);
+        message.extend(encoded(event));
+        Some(message)
+    }
+}
+
+/// A client's connection.
+pub(super) struct Connection {
+    api: Rc<Api>,
+    cx: Rc<RefCell<Context>>,
+    peer: Peer,
+    /// Its number.
+    client: u64,
+    events: Rc<Queue>,
+    /// Its entry in the list of clients.
+    _guest: Guest,
+    /// Answers that are not sent yet.
+    out: Vec<u8>,
+    /// When the current slice began.
+    begun: Instant,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // Nothing borrows the state while tasks are dropped, but a panic here would end the router.
+        if let Ok(mut cx) = self.cx.try_borrow_mut() {
+            cx.events.leave(self.client);
+        }
+    }
+}
+
+/// What follows after a message.
+#[derive(PartialEq)]
+enum Next {
+    Message,
+    /// The client takes its leave.
+    End,
+}
+
+fn invalid(why: impl ToString) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.to_string())
+}
+
+impl Connection {
+    pub(super) fn new(api: Rc<Api>, cx: Rc<RefCell<Context>>, peer: Peer, pid: Option<i32>) -> Connection {
+        let read_only = api.read_only;
+        let entry = Client { entrance: Entrance::Api, read_only, peer: peer.clone(), pid };
+        let guest = cx.borrow().sessions.enter(entry);
+        let (client, events) = cx.borrow_mut().events.enter();
+        Connection { api, cx, peer, client, events, _guest: guest, out: Vec::new(), begun: Instant::now() }
+    }
+
+    /// Serves the client until it leaves. It must send its first message within `patience`.
+    pub(super) async fn serve(mut self, stream: Box<dyn Stream>, patience: Duration) -> io::Result<()> {
+        let (mut from, mut to) = tokio::io::split(stream);
+        let (mut input, mut is_known) = (Input::default(), false);
+        loop {
+            let events = self.events.clone();
+            tokio::select! {
+                got = more(&mut from, &mut input) => if got? == 0 {
+                    return Ok(());
+                },
+                events = events.next() => {
+                    let events = events.map_err(|_| invalid("it does not read its events"))?;
+                    for event in events {
+                        frame::append(&mut self.out, |out| out.extend(event));
+                    }
+                }
+                () = time::sleep(patience), if !is_known => return Err(invalid("it sent nothing")),
+            }
+            self.begun = Instant::now();
+            while let Some(message) =
+                input.next().map_err(|e| invalid(format!("it announced a message of {} bytes", e.0)))?
+            {
+                // Copied, because answering waits. Requests are short, but for commands.
+                let message = message.to_vec();
+                is_known = true;
+                let next = self.message(&message, &mut to).await?;
+                if next == Next::End {
+                    return self.flush(&mut to).await;
+                }
+                self.pause(&mut to).await?;
+            }
+            input.forget_taken();
+            self.flush(&mut to).await?;
+        }
+    }
+
+    /// Sends the answers so far.
+    async fn flush(&mut self, to: &mut WriteHalf<Box<dyn Stream>>) -> io::Result<()> {
+        if !self.out.is_empty() {
+            to.write_all(&self.out).await?;
+            self.out.clear();
+        }
+        Ok(())
+    }
+
+    /// Lets other tasks run if the slice is over, and sends the answers if there are enough.
+    async fn pause(&mut self, to: &mut WriteHalf<Box<dyn Stream>>) -> io::Result<()> {
+        if self.out.len() >= ENOUGH {
+            self.flush(to).await?;
+        }
+        if self.begun.elapsed() >= SLICE {
+            tokio::task::yield_now().await;
+            self.begun = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Handles a message. Like VPP, says nothing to messages without a definition.
+    async fn message(&mut self, message: &[u8], to: &mut WriteHalf<Box<dyn Stream>>) -> io::Result<Next> {
+        let mut r = Reader::new(message);
+        let Ok(id) = r.array().map(u16::from_be_bytes) else {
+            return Err(invalid("it sent an empty message"));
+        };
+        let api = self.api.clone();
+        let Some(entry) = api.table.get(id) else {
+            tracing::debug!("API: a message has the unknown identifier {id}");
+            return Ok(Next::Message);
+        };
+        let name = entry.info.name.as_str();
+        if name == "sockclnt_create" {
+            self.create(&mut r).map_err(invalid)?;
+            return Ok(Next::Message);
+        }
+        let head: Result<[u8; 8], _> = r.array();
+        let Ok([_, _, _, _, a, b, c, d]) = head else {
+            tracing::debug!("API: a message {name} is shorter than its head");
+            return Ok(Next::Message);
+        };
+        let caller = Caller { client: self.client, context: u32::from_be_bytes([a, b, c, d]) };
+        if name == "sockclnt_delete" {
+            let reply = sockclnt_delete_reply { context: caller.context, response: 1 };
+            self.bare("sockclnt_delete_reply", &encoded(&reply));
+            return Ok(Next::End);
+        }
+        match &entry.serve {
+            Serve::No => tracing::debug!("API: a client sent {name}, which is no request"),
+            Serve::Socket => self.own(entry, id, caller, r, to).await?,
+            Serve::Request { reads, reply, answer } => {
+                let refused = self.api.read_only && !reads;
+                let answered = match refused {
+                    true => Ok(Err(Code::READ_ONLY)),
+                    false => {
+                        let mut cx = self.cx.borrow_mut();
+                        cx.origin = Origin::new(FrontEnd::Api, self.peer.clone(), name);
+                        answer(&mut cx, &caller, &mut r).map(Ok)
+                    }
+                };
+                self.answer(*reply, caller, answered);
+            }
+            Serve::Dump { details, begin } => {
+                let begun = begin(&self.cx.borrow(), &mut r);
+                let Ok(mut cursor) = begun else { return Ok(Next::Message) };
+                loop {
+                    let object = cursor(&self.cx.borrow());
+                    let Some(object) = object else { break };
+                    self.put(*details, caller, None, &object);
+                    self.pause(to).await?;
+                }
+            }
+            Serve::Get { details, reply, part } => {
+                let got = part(&self.cx.borrow(), &mut r);
+                let answered = got.map(|(objects, end)| {
+                    objects.iter().for_each(|object| self.put(*details, caller, None, object));
+                    end
+                });
+                self.answer(*reply, caller, answered.map(Ok));
+            }
+        }
+        Ok(Next::Message)
+    }
+
+    /// Appends a reply. If the request was too short, or is refused, the reply has its full size nevertheless.
+    fn answer(
+        &mut self,
+        reply: usize,
+        caller: Caller,
+        answered: Result<Result<Reply, Code>, vapi::wire::Malformed>,
+    ) {
+        let Reply { retval, body } = match answered {
+            Ok(Ok(reply)) => reply,
+            Ok(Err(code)) => self.refusal(reply, code),
+            Err(_) => self.refusal(reply, Code::INVALID_VALUE),
+        };
+        self.put(reply, caller, Some(retval), &body);
+    }
+
+    fn refusal(&self, reply: usize, Code(retval): Code) -> Reply {
+        let body = self.api.table.entries().get(reply).map(|e| (e.empty)()).unwrap_or_default();
+        Reply { retval, body }
+    }
+
+    /// Appends a message with the head of its definition.
+    fn put(&mut self, at: usize, caller: Caller, retval: Option<i32>, body: &[u8]) {
+        let head = self.api.table.entries().get(at).map_or(Head::Bare, |e| e.info.head);
+        let context = caller.context.to_be_bytes();
+        frame::append(&mut self.out, |out| {
+            out.extend(id_of(at).to_be_bytes());
+            match head {
+                Head::Request => out.extend([[0; 4], context].concat()),
+                Head::Reply | Head::Unsigned => {
+                    out.extend([context, retval.unwrap_or_default().to_be_bytes()].concat());
+                }
+                Head::Details => out.extend(context),
+                Head::Event => out.extend([0; 4]),
+                Head::Bare => {}
+            }
+            out.extend(body);
+        });
+    }
+
+    /// Appends a message without a head.
+    fn bare(&mut self, name: &str, body: &[u8]) {
+        if let Some(id) = self.api.table.id(name) {
+            frame::append(&mut self.out, |out| {
+                out.extend(id.to_be_bytes());
+                out.extend(body);
+            });
+        }
+    }
+
+    /// Answers a client's first message with the table of messages.
+    fn create(&mut self, r: &mut Reader<'_>) -> Result<(), vapi::wire::Malformed> {
+        let sockclnt_create { context, name } = sockclnt_create::take(r)?;
+        let entries = self.api.table.entries().iter().enumerate();
+        let entry = |(at, e): (usize, &Entry<Context>)| message_table_entry {
+            index: id_of(at),
+            name: Text(e.wire_name()),
+        };
+        let message_table = entries.map(entry).collect();
+        // Bit 31 marks clients of sockets.
+        let index = 1 << 31 | self.client as u32;
+        let reply = sockclnt_create_reply { context, index, message_table, ..Default::default() };
+        self.bare("sockclnt_create_reply", &encoded(&reply));
+        tracing::debug!("API: client '{}' of {} connected", name.0, self.peer);
+        Ok(())
+    }
+
+    /// Answers a request about the API itself, or one that takes several slices.
+    async fn own(
+        &mut self,
+        entry: &Entry<Context>,
+        id: u16,
+        caller: Caller,
+        mut r: Reader<'_>,
+        to: &mut WriteHalf<Box<dyn Stream>>,
+    ) -> io::Result<()> {
+        // The reply's entry follows that of its request. The index of an entry is its identifier less one.
+        let reply = usize::from(id);
+        let table = self.api.table.clone();
+        let body = match entry.info.name.as_str() {
+            "control_ping" => {
+                let ping =
+                    control_ping_reply { client_index: self.client as u32, vpe_pid: std::process::id() };
+                Ok(encoded(&ping))
+            }
+            "memclnt_keepalive" => Ok(Vec::new()),
+            "get_api_json" => Ok(encoded(&get_api_json_reply { json: Line(json::all(&table)) })),
+            "api_versions" => {
+                let api_versions = table.modules().iter().map(|module| {
+                    let [major, minor, patch] = module.version;
+                    module_version { major, minor, patch, name: Text(format!("{}.api", module.name)) }
+                });
+                Ok(encoded(&api_versions_reply {
+                    count: Count::default(),
+                    api_versions: api_versions.collect(),
+                }))
+            }
+            "get_first_msg_id" => {
+                get_first_msg_id::take(&mut r).map_err(|_| Code::INVALID_VALUE).and_then(|asked| {
+                    // The name is followed by a checksum.
+                    let named = |name: &str| asked.name.0.rsplit_once('_').is_some_and(|(of, _)| of == name);
+                    let module = table.modules().iter().find(|m| named(m.name)).ok_or(Code::NO_SUCH_ENTRY)?;
+                    Ok(encoded(&get_first_msg_id_reply { first_msg_id: id_of(module.messages.start) }))
+                })
+            }
+            "cli_inband" => match cli_inband::take(&mut r) {
+                Ok(cli_inband { cmd }) => {
+                    self.flush(to).await?;
+                    let (text, code) = self.command(&cmd.0).await;
+                    let reply_body = encoded(&cli_inband_reply { reply: Line(text) });
+                    self.put(reply, caller, Some(code.map_or(0, |code| code.0)), &reply_body);
+                    return Ok(());
+                }
+                Err(_) => Err(Code::INVALID_VALUE),
+            },
+            // Messages of clients in shared memory.
+            _ if entry.service.is_some() => Err(Code::UNIMPLEMENTED),
+            _ => return Ok(()),
+        };
+        self.answer(reply, caller, Ok(body.map(|body| Reply { retval: 0, body })));
+        Ok(())
+    }
+
+    /// Runs a command to its end. Returns its output, or the error in its place.
+    async fn command(&mut self, line: &str) -> (String, Option<Code>) {
+        let call = Call {
+            read_only: self.api.read_only,
+            front_end: FrontEnd::Api,
+            peer: self.peer.clone(),
+            ..Call::default()
+        };
+        let mut out = String::new();
+        for line in line.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let ran = self.api.commands.run(&mut self.cx.borrow_mut(), line, call.clone());
+            let ended = match ran {
+                Ok(Answer { text, job }) => {
+                    out += &text;
+                    match job {
+                        Some(job) => self.finish(job, &mut out).await,
+                        None => Ok(()),
+                    }
+                }
+                Err(error) => Err(error),
+            };
+            if let Err(error) = ended {
+                out += &format!("{}\n", error.render());
+                return (out, Some(Code::UNSPECIFIED));
+            }
+        }
+        (out, None)
+    }
+
+    async fn finish(&mut self, mut job: Box<dyn Job<Context>>, out: &mut String) -> Result<(), CliError> {
+        let until = Instant::now() + LONGEST_COMMAND;
+        loop {
+            let step = job.step(&mut self.cx.borrow_mut(), out);
+            if out.len() > LONGEST_OUTPUT {
+                return Err(CliError::new(format!(
+                    "the output is longer than {LONGEST_OUTPUT} bytes: use volley ctl"
+                )));
+            }
+            match step {
+                Step::Done => return Ok(()),
+                Step::Failed(error) => return Err(error),
+                Step::Data { .. } => {
+                    return Err(CliError::new("this command outputs binary data: use volley ctl"));
+                }
+                Step::Again => tokio::task::yield_now().await,
+                Step::After(_) if Instant::now() > until => {
+                    return Err(CliError::new(format!(
+                        "stopped after {} s: use volley ctl for commands that wait",
+                        LONGEST_COMMAND.as_secs()
+                    )));
+                }
+                Step::After(time) => time::sleep(time).await,
+            }
+        }
+    }
+}
+
+/// Reads more bytes. Returns their number, 0 at the end.
+async fn more(from: &mut ReadHalf<Box<dyn Stream>>, input: &mut Input) -> io::Result<usize> {
+    input.bytes.reserve(PIECE);
+    from.read_buf(&mut input.bytes).await
+}

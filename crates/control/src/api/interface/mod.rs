@@ -1,0 +1,293 @@
+//! The module `interface`: every interface, loopbacks, and sub-interfaces.
+#![allow(non_camel_case_types)]
+
+mod details;
+mod events;
+mod messages;
+
+use net::ethernet::{Match, Tags};
+use net::feature::free_number;
+use net::interface::Kind;
+use net::router::ReceiveQueue;
+use vapi::table::Module;
+use vapi::types::{interface_index, rx_mode, sub_if_flags};
+use vapi::wire::Array;
+use vapi::{Caller, Code, DONE, Done, Table};
+
+use super::{change, numbers};
+use crate::app::Context;
+use crate::intent::{Addresses, Change, Interface, Unnumbered};
+use crate::system::Spec;
+use messages::*;
+
+pub(super) use events::watch;
+
+/// Registers the module.
+pub(super) fn register(table: &mut Table<Context>) {
+    let module = table.module("interface", [3, 2, 4]);
+    made(queues(settings(module)));
+}
+
+/// Adds the messages about the settings of every interface.
+fn settings(module: Module<'_, Context>) -> Module<'_, Context> {
+    module
+        .request::<sw_interface_set_flags>(set_flags)
+        .request::<sw_interface_set_promisc>(|c, _, q| {
+            numbers::interface(c, q.sw_if_index)?;
+            // Devices are promiscuous as far as their drivers need it.
+            Err(Code::UNSUPPORTED)
+        })
+        .request::<hw_interface_set_mtu>(|c, _, q| {
+            change::interface(c, q.sw_if_index, |i| i.mtu = (q.mtu != 0).then_some(q.mtu))?;
+            DONE
+        })
+        .request::<sw_interface_set_mtu>(set_mtu)
+        .request::<sw_interface_set_ip_directed_broadcast>(|c, _, q| {
+            numbers::interface(c, q.sw_if_index)?;
+            // Directed broadcasts are never forwarded (RFC 2644).
+            if q.enable { Err(Code::UNSUPPORTED) } else { DONE }
+        })
+        .event::<sw_interface_event>()
+        .request::<want_interface_events>(|c, caller, q| {
+            let changed = c.events.want(events::KIND, caller.client, q.enable_disable != 0, q.pid);
+            if changed { DONE } else { Err(Code::INVALID_REGISTRATION) }
+        })
+        .dump::<sw_interface_dump, _>(|c, q| details::dump(c, &q))
+        .request::<sw_interface_add_del_address>(add_del_address)
+        .request::<sw_interface_address_replace_begin>(|_, _, _| Err(Code::UNIMPLEMENTED))
+        .request::<sw_interface_address_replace_end>(|_, _, _| Err(Code::UNIMPLEMENTED))
+        .request::<sw_interface_set_table>(|c, _, q| {
+            let table = change::table(c, q.vrf_id)?;
+            change::interface(c, q.sw_if_index, |i| i.table = table)?;
+            DONE
+        })
+        .question::<sw_interface_get_table>(|c, q| {
+            let fib = numbers::interface(c, q.sw_if_index)?.fib;
+            Ok(sw_interface_get_table_reply { vrf_id: c.system.router.vrfs().table(fib) })
+        })
+        .request::<sw_interface_set_unnumbered>(set_unnumbered)
+        .request::<sw_interface_clear_stats>(clear_stats)
+        .request::<sw_interface_tag_add_del>(|c, _, q| {
+            let tag = (q.is_add && !q.tag.0.is_empty()).then_some(q.tag.0);
+            change::interface(c, q.sw_if_index, |i| i.description = tag)?;
+            DONE
+        })
+        .request::<sw_interface_add_del_mac_address>(|c, _, q| {
+            numbers::interface(c, interface_index(q.sw_if_index))?;
+            Err(Code::UNSUPPORTED)
+        })
+        .request::<sw_interface_set_mac_address>(|c, _, q| {
+            change::interface(c, q.sw_if_index, |i| i.mac = change::mac(q.mac_address))?;
+            DONE
+        })
+        .question::<sw_interface_get_mac_address>(|c, q| {
+            let mac_address = change::of_mac(numbers::interface(c, q.sw_if_index)?.mac);
+            Ok(sw_interface_get_mac_address_reply { mac_address })
+        })
+        .request::<sw_interface_set_interface_name>(|_, _, _| Err(Code::UNSUPPORTED))
+        .request::<interface_name_renumber>(|_, _, _| Err(Code::UNSUPPORTED))
+        // Unicast, multicast and broadcast are always counted.
+        .request::<collect_detailed_interface_stats>(|c, _, q| {
+            numbers::interface(c, q.sw_if_index)?;
+            DONE
+        })
+        .request::<pcap_set_filter_function>(|_, _, _| Err(Code::UNSUPPORTED))
+        .request::<pcap_trace_on>(|_, _, _| Err(Code::UNSUPPORTED))
+        .request::<pcap_trace_off>(|_, _, _| Err(Code::UNSUPPORTED))
+}
+
+/// Adds the messages about the queues of devices.
+fn queues(module: Module<'_, Context>) -> Module<'_, Context> {
+    module
+        .request::<sw_interface_set_rx_mode>(set_rx_mode)
+        .request::<sw_interface_set_rx_placement>(set_rx_placement)
+        .request::<sw_interface_set_tx_placement>(|_, _, _| Err(Code::UNSUPPORTED))
+        .dump::<sw_interface_rx_placement_dump, _>(|c, q| details::rx_placement(c, q.sw_if_index))
+        // Every worker has a transmit queue of its own, or shares one as the driver decides.
+        .get::<sw_interface_tx_placement_get>(|_, _| {
+            (Vec::new(), Ok(sw_interface_tx_placement_get_reply { cursor: u32::MAX }))
+        })
+        .request::<sw_interface_set_default_rx_mode>(|_, _, _| Err(Code::UNSUPPORTED))
+        .question::<sw_interface_get_default_rx_mode>(|_, _| {
+            Ok(sw_interface_get_default_rx_mode_reply { mode: rx_mode::RX_MODE_API_ADAPTIVE })
+        })
+}
+
+/// Adds the messages that make and remove interfaces.
+fn made(module: Module<'_, Context>) {
+    module
+        .request::<create_subif>(sub_interface)
+        .request::<create_vlan_subif>(|c, _, q| {
+            let vlan = u16::try_from(q.vlan_id).map_err(|_| Code::INVALID_VLAN)?;
+            let tags = Tags { outer_service: false, outer: vlan, inner: None };
+            let sw_if_index = make_sub(c, q.sw_if_index, q.vlan_id, tags.into())?;
+            Ok(create_vlan_subif_reply { sw_if_index })
+        })
+        .request::<delete_subif>(|c, _, q| delete(c, q.sw_if_index, |kind| kind == Kind::SubInterface))
+        .request::<create_loopback>(|c, _, q| {
+            let sw_if_index = loopback(c, change::mac(q.mac_address), None)?;
+            Ok(create_loopback_reply { sw_if_index })
+        })
+        .request::<create_loopback_instance>(|c, _, q| {
+            let instance = (q.is_specified && q.user_instance != u32::MAX).then_some(q.user_instance);
+            let sw_if_index = loopback(c, change::mac(q.mac_address), instance)?;
+            Ok(create_loopback_instance_reply { sw_if_index })
+        })
+        .request::<delete_loopback>(|c, _, q| delete(c, q.sw_if_index, |kind| kind == Kind::Loopback));
+}
+
+fn set_flags(c: &mut Context, _: &Caller, q: sw_interface_set_flags) -> Result<Done, Code> {
+    let up = details::has(q.flags, vapi::types::if_status_flags::IF_STATUS_API_FLAG_ADMIN_UP);
+    change::interface(c, q.sw_if_index, |i| i.up = up)?;
+    DONE
+}
+
+/// An interface has one MTU for all protocols: that of layer 3 if it is given, else the largest of the others.
+fn set_mtu(c: &mut Context, _: &Caller, q: sw_interface_set_mtu) -> Result<Done, Code> {
+    let Array([l3, others @ ..]) = q.mtu;
+    let wanted = if l3 != 0 { l3 } else { others.into_iter().max().unwrap_or(0) };
+    let mtu = u16::try_from(wanted).map_err(|_| Code::INVALID_VALUE)?;
+    change::interface(c, q.sw_if_index, |i| i.mtu = (mtu != 0).then_some(mtu))?;
+    DONE
+}
+
+fn add_del_address(c: &mut Context, _: &Caller, q: sw_interface_add_del_address) -> Result<Done, Code> {
+    let key = Addresses::key(&numbers::name(c, q.sw_if_index)?);
+    let list = c.store.get(&key).and_then(|value| value.get::<Addresses>());
+    let mut list = list.map(|addresses| addresses.0.clone()).unwrap_or_default();
+    if q.del_all {
+        list.clear();
+    } else {
+        let address = change::address(&q.prefix.0)?;
+        match (q.is_add, list.contains(&address)) {
+            (true, true) => return DONE,
+            (true, false) => list.push(address),
+            (false, true) => list.retain(|a| *a != address),
+            (false, false) => return Err(Code::ADDRESS_NOT_FOUND_FOR_INTERFACE),
+        }
+    }
+    let value = (!list.is_empty()).then(|| Addresses(list).into());
+    change::make(c, vec![Change { key, value }])?;
+    DONE
+}
+
+/// The first interface lends its addresses to the second.
+fn set_unnumbered(c: &mut Context, _: &Caller, q: sw_interface_set_unnumbered) -> Result<Done, Code> {
+    let key = Unnumbered::key(&numbers::name(c, q.unnumbered_sw_if_index)?);
+    let change = match q.is_add {
+        true => Change::set(key, Unnumbered(numbers::name(c, q.sw_if_index)?)),
+        false => Change::remove(key),
+    };
+    change::make(c, vec![change])?;
+    DONE
+}
+
+fn clear_stats(c: &mut Context, _: &Caller, q: sw_interface_clear_stats) -> Result<Done, Code> {
+    let all: Vec<u32> = match q.sw_if_index {
+        interface_index::NONE => c.system.router.interfaces().map(|i| i.index).collect(),
+        number => vec![numbers::interface(c, number)?.index],
+    };
+    all.into_iter().for_each(|index| c.system.router.clear_interface(index));
+    DONE
+}
+
+fn set_rx_mode(c: &mut Context, _: &Caller, q: sw_interface_set_rx_mode) -> Result<Done, Code> {
+    let mode = details::mode_of(q.mode).ok_or(Code::INVALID_VALUE)?;
+    change::interface(c, q.sw_if_index, |i| match q.queue_id_valid {
+        true => i.receive.queues.entry(q.queue_id as usize).or_default().mode = Some(mode),
+        false => {
+            i.receive.mode = mode;
+            i.receive.queues.values_mut().for_each(|queue| queue.mode = None);
+            i.receive.queues.retain(|_, queue| *queue != ReceiveQueue::default());
+        }
+    })?;
+    DONE
+}
+
+fn set_rx_placement(c: &mut Context, _: &Caller, q: sw_interface_set_rx_placement) -> Result<Done, Code> {
+    if q.is_main || q.worker_id as usize >= c.system.router.workers() {
+        return Err(Code::INVALID_WORKER);
+    }
+    let worker = Some(q.worker_id as usize);
+    change::interface(c, q.sw_if_index, |i| {
+        i.receive.queues.entry(q.queue_id as usize).or_default().worker = worker;
+    })?;
+    DONE
+}
+
+/// Makes a loopback interface with this number, or with a free one.
+fn loopback(c: &mut Context, mac: Option<wire::Mac>, instance: Option<u32>) -> Result<interface_index, Code> {
+    let instance = instance.unwrap_or_else(|| free_number(c, "loop"));
+    let instance = u16::try_from(instance).map_err(|_| Code::INVALID_VALUE)?;
+    let name = format!("loop{instance}");
+    let interface = Interface { mac, ..Interface::new(Spec::Loopback(instance)) };
+    make(c, Interface::key(&name), &name, interface)
+}
+
+/// Makes an interface, and returns its number.
+fn make(
+    c: &mut Context,
+    key: crate::intent::Key,
+    name: &str,
+    interface: Interface,
+) -> Result<interface_index, Code> {
+    if c.store.get(&key).is_some() {
+        return Err(Code::IF_ALREADY_EXISTS);
+    }
+    change::make(c, vec![Change::set(key, interface)])?;
+    let made = c.system.router.interface_named(name).ok_or(Code::UNSPECIFIED)?;
+    Ok(numbers::number(made.index))
+}
+
+fn sub_interface(c: &mut Context, _: &Caller, q: create_subif) -> Result<create_subif_reply, Code> {
+    let has = |flag| details::has_sub(q.sub_if_flags, flag);
+    let outer_service = has(sub_if_flags::SUB_IF_API_FLAG_DOT1AD);
+    let any_outer = has(sub_if_flags::SUB_IF_API_FLAG_OUTER_VLAN_ID_ANY);
+    let takes = if has(sub_if_flags::SUB_IF_API_FLAG_DEFAULT) {
+        Match::Default
+    } else if has(sub_if_flags::SUB_IF_API_FLAG_NO_TAGS) {
+        Match::Untagged
+    } else if has(sub_if_flags::SUB_IF_API_FLAG_TWO_TAGS) {
+        match (any_outer, has(sub_if_flags::SUB_IF_API_FLAG_INNER_VLAN_ID_ANY)) {
+            (true, _) => return Err(Code::UNSUPPORTED),
+            (false, true) => Match::AnyInner { outer_service, outer: q.outer_vlan_id },
+            (false, false) => {
+                Tags { outer_service, outer: q.outer_vlan_id, inner: Some(q.inner_vlan_id) }.into()
+            }
+        }
+    } else if any_outer {
+        Match::AnyOuter { outer_service }
+    } else {
+        Tags { outer_service, outer: q.outer_vlan_id, inner: None }.into()
+    };
+    let sw_if_index = make_sub(c, q.sw_if_index, q.sub_id, takes)?;
+    Ok(create_subif_reply { sw_if_index })
+}
+
+fn make_sub(
+    c: &mut Context,
+    parent: interface_index,
+    id: u32,
+    takes: Match,
+) -> Result<interface_index, Code> {
+    let parent = numbers::name(c, parent)?;
+    let name = format!("{parent}.{id}");
+    let key = Interface::sub_key(&name);
+    if c.store.get(&key).is_some() {
+        return Err(Code::SUBIF_ALREADY_EXISTS);
+    }
+    make(c, key, &name, Interface::new(Spec::Sub { parent, id, takes }))
+}
+
+/// Removes an interface of a kind, with all that depends on it.
+fn delete(c: &mut Context, number: interface_index, is_kind: impl Fn(Kind) -> bool) -> Result<Done, Code> {
+    let interface = numbers::interface(c, number)?;
+    if !is_kind(interface.kind) {
+        return Err(Code::INVALID_SW_IF_INDEX);
+    }
+    let name = interface.name.clone();
+    let (key, _) = Interface::find(c.store.tree(), &name).ok_or(Code::INVALID_SW_IF_INDEX)?;
+    let all = c.store.snapshot().with_dependents(&key);
+    change::make(c, all.into_iter().map(Change::remove).collect())?;
+    DONE
+}

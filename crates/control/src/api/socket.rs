@@ -1,0 +1,102 @@
+//! The sockets of the API.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time;
+use vapi::Table;
+
+use super::connection::{Api, Connection};
+use super::{frame, interface, memclnt};
+use crate::app::Context;
+use crate::cli::{Door, Listener, RECOVERY, Registry};
+
+/// Maximum number of clients of a socket, and of root's clients besides.
+const CLIENTS: usize = 64;
+const FOR_ROOT: usize = 8;
+/// The time in which a client must send its first whole message.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The settings of a socket.
+pub struct Service {
+    /// The messages.
+    pub table: Rc<Table<Context>>,
+    /// The commands, for `cli_inband`.
+    pub commands: Rc<Registry<Context>>,
+    /// True to refuse requests that may change something.
+    pub read_only: bool,
+}
+
+/// Returns a message that every instance answers.
+pub fn hello() -> Vec<u8> {
+    let mut hello = Vec::new();
+    frame::append(&mut hello, |out| {
+        out.extend(super::connection::CREATE.to_be_bytes());
+        out.extend(vapi::table::encoded(&memclnt::sockclnt_create {
+            name: "probe".into(),
+            ..Default::default()
+        }));
+    });
+    hello
+}
+
+/// Serves clients until the future is dropped. Runs on a `LocalSet` of a runtime with one thread.
+///
+/// # Errors
+/// If the runtime cannot use the listener.
+pub async fn serve(listener: Listener, cx: Rc<RefCell<Context>>, service: Service) -> io::Result<()> {
+    let mut door = Door::new(&listener, Arc::from([]))?;
+    let api = Rc::new(Api::new(service));
+    let watching = tokio::task::spawn_local(interface::watch(api.clone(), cx.clone()));
+    let _watching = Ended(watching);
+    let mut clients: JoinSet<io::Result<()>> = JoinSet::new();
+    let full = Cell::new(false);
+    loop {
+        let come = tokio::select! {
+            come = door.next(clients.len()) => come,
+            Some(ended) = clients.join_next() => {
+                match ended {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => tracing::debug!("an API client was disconnected: {error}"),
+                    Err(error) => tracing::error!("internal error: an API session panicked: {error}"),
+                }
+                continue;
+            }
+        };
+        let opened = come.and_then(|stranger| {
+            let places = CLIENTS + if stranger.is_root() { FOR_ROOT } else { 0 };
+            let client = (stranger.peer.clone(), stranger.pid);
+            Ok((clients.len() < places, client, door.open(stranger)?))
+        });
+        match opened {
+            Ok((true, (peer, pid), stream)) => {
+                full.set(false);
+                let connection = Connection::new(api.clone(), cx.clone(), peer, pid);
+                clients.spawn_local(connection.serve(stream, PATIENCE));
+            }
+            // Dropping the stream closes the connection.
+            Ok((false, ..)) if !full.replace(true) => {
+                tracing::warn!("rejected an API client: {CLIENTS} are connected, the maximum");
+            }
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!("cannot accept an API client: {error}");
+                time::sleep(RECOVERY).await;
+                door.close_left();
+            }
+        }
+    }
+}
+
+/// A task that ends when this is dropped.
+struct Ended(tokio::task::JoinHandle<()>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

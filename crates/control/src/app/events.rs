@@ -1,0 +1,136 @@
+//! Events for clients of an API: a client registers for a kind of event, and gets a message for each until its connection ends.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use tokio::sync::Notify;
+
+/// Maximum number of bytes of events that wait for a client.
+const MOST_WAITING: usize = 1 << 20;
+
+/// The events that wait for a client.
+#[derive(Default)]
+pub struct Queue {
+    waiting: RefCell<VecDeque<Vec<u8>>>,
+    bytes: std::cell::Cell<usize>,
+    too_slow: std::cell::Cell<bool>,
+    bell: Notify,
+}
+
+/// The client did not read its events.
+pub(crate) struct TooSlow;
+
+impl Queue {
+    /// Adds a message, complete with its identifier.
+    fn push(&self, message: Vec<u8>) {
+        let bytes = self.bytes.get() + message.len();
+        if bytes > MOST_WAITING {
+            self.too_slow.set(true);
+        } else {
+            self.bytes.set(bytes);
+            self.waiting.borrow_mut().push_back(message);
+        }
+        self.bell.notify_one();
+    }
+
+    /// Waits for events, and returns all that wait.
+    pub(crate) async fn next(&self) -> Result<VecDeque<Vec<u8>>, TooSlow> {
+        loop {
+            if self.too_slow.get() {
+                return Err(TooSlow);
+            }
+            let all = std::mem::take(&mut *self.waiting.borrow_mut());
+            self.bytes.set(0);
+            if !all.is_empty() {
+                return Ok(all);
+            }
+            self.bell.notified().await;
+        }
+    }
+}
+
+/// The registrations of all clients.
+#[derive(Default)]
+pub struct Events {
+    /// The queue of each client, by the number of its connection.
+    clients: BTreeMap<u64, Rc<Queue>>,
+    /// For each kind of event and client, the client's process ID as the client gave it.
+    registered: BTreeMap<(&'static str, u64), u32>,
+    last: u64,
+}
+
+impl Events {
+    /// Adds a client. Returns its number and its queue.
+    pub(crate) fn enter(&mut self) -> (u64, Rc<Queue>) {
+        self.last += 1;
+        let queue = Rc::new(Queue::default());
+        self.clients.insert(self.last, queue.clone());
+        (self.last, queue)
+    }
+
+    /// Removes a client with its registrations.
+    pub(crate) fn leave(&mut self, client: u64) {
+        self.clients.remove(&client);
+        self.registered.retain(|(_, of), _| *of != client);
+    }
+
+    /// Registers a client for a kind of event, or ends its registration. `pid` is repeated in the events. Returns false if nothing changed,
+    /// because the client was registered already, or was not.
+    pub fn want(&mut self, kind: &'static str, client: u64, on: bool, pid: u32) -> bool {
+        match (on, self.registered.contains_key(&(kind, client))) {
+            (true, false) => drop(self.registered.insert((kind, client), pid)),
+            (false, true) => drop(self.registered.remove(&(kind, client))),
+            _ => return false,
+        }
+        true
+    }
+
+    /// True if a client is registered for a kind of event.
+    pub fn is_wanted(&self, kind: &'static str) -> bool {
+        self.registered.range((kind, 0)..=(kind, u64::MAX)).next().is_some()
+    }
+
+    /// Sends an event to all registered clients. `message` returns it for the client's process ID, with its identifier.
+    pub(crate) fn send(&self, kind: &'static str, message: impl Fn(u32) -> Vec<u8>) {
+        for ((_, client), pid) in self.registered.range((kind, 0)..=(kind, u64::MAX)) {
+            if let Some(queue) = self.clients.get(client) {
+                queue.push(message(*pid));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_register_once_and_leave_nothing_behind() {
+        let mut events = Events::default();
+        let ((a, of_a), (b, of_b)) = (events.enter(), events.enter());
+        assert!(!events.is_wanted("x"));
+        assert!(events.want("x", a, true, 7));
+        assert!(!events.want("x", a, true, 7), "a second time");
+        assert!(!events.want("y", a, false, 7));
+        assert!(events.want("y", b, true, 8));
+        events.send("x", |pid| vec![pid as u8]);
+        assert_eq!(*of_a.waiting.borrow(), [vec![7]]);
+        assert!(of_b.waiting.borrow().is_empty());
+        events.leave(a);
+        assert!(!events.is_wanted("x") && events.is_wanted("y"));
+        assert!(events.want("y", b, false, 8));
+        assert!(!events.is_wanted("y"));
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_is_too_slow() {
+        let mut events = Events::default();
+        let (client, queue) = events.enter();
+        assert!(events.want("x", client, true, 1));
+        (0..3).for_each(|_| events.send("x", |_| vec![0; MOST_WAITING / 2]));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert!(runtime.block_on(queue.next()).is_err());
+        assert_eq!(queue.waiting.borrow().len(), 2, "memory is bounded");
+    }
+}

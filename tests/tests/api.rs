@@ -1,0 +1,145 @@
+//! The binary API, with VPP's own client for Python (unchanged, from the registry of Python packages), and with frames that no client sends.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use testkit::netns::{Host, Lab};
+use testkit::router::Router;
+use testkit::skip::skipped;
+
+/// Returns a namespace with a router that serves the API, and the sockets: for all, and read-only.
+fn served(commands: &str) -> Option<(Host, Router, [PathBuf; 2])> {
+    let lab = Lab::new()?;
+    let (r, far) = (lab.host("r"), lab.host("far"));
+    lab.link((&r, "eth0"), (&far, "eth0"));
+    let sockets = ["api.sock", "api-ro.sock"].map(|name| lab.dir().join(name));
+    let [all, readers] = &sockets;
+    let section =
+        format!("socksvr {{ socket-name {} socket-name-read-only {} }}\n", all.display(), readers.display());
+    let router = Router::start_with(&r, &section, commands);
+    Some((r, router, sockets))
+}
+
+/// Runs a task of VPP's client. `None` if the client is not installed.
+fn papi(host: &Host, socket: &Path, task: &str) -> Option<()> {
+    let target = std::env::current_exe().unwrap();
+    let python =
+        target.ancestors().map(|directory| directory.join("python/bin/python3")).find(|p| p.exists());
+    let Some(python) = python else {
+        skipped("VPP's client for Python is not installed: run make setup");
+        return None;
+    };
+    let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/papi.py");
+    let said = host.run(&format!("{} {tool} {} {task}", python.display(), socket.display()));
+    assert_eq!(said.trim(), "done");
+    Some(())
+}
+
+#[test]
+fn vpps_client_configures_interfaces() {
+    let Some((r, router, [socket, _])) = served("create host-interface name eth0\n") else { return };
+    if papi(&r, &socket, "configure").is_none() {
+        return;
+    }
+    // The same state, seen by another front end, and undone by it.
+    assert!(router.ctl("show interface address").contains("10.77.0.1/24"));
+    let history = router.json("show config history");
+    let last = &history["changes"].as_array().map_or(history.clone(), |all| all[0].clone());
+    assert!(last.to_string().contains("\"api\""), "{last}");
+    router.ctl("config rollback 2");
+    assert!(!router.ctl("show interface").contains("host-eth0.20"));
+}
+
+#[test]
+fn vpps_client_gets_events_of_interfaces() {
+    let Some((r, _router, [socket, _])) = served("") else { return };
+    papi(&r, &socket, "events");
+}
+
+#[test]
+fn connections_leave_no_descriptor() {
+    let Some((r, router, [socket, _])) = served("") else { return };
+    let files = || std::fs::read_dir(format!("/proc/{}/fd", router.id())).unwrap().count();
+    let before = files();
+    if papi(&r, &socket, "reconnect 1000").is_none() {
+        return;
+    }
+    testkit::process::until("all descriptors are closed", Duration::from_secs(10), || files() <= before);
+}
+
+#[test]
+fn a_read_only_socket_changes_nothing() {
+    let Some((r, _router, [_, readers])) = served("") else { return };
+    papi(&r, &readers, "reads");
+}
+
+/// Returns a frame with this message.
+fn frame(message: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; 16];
+    frame[8..12].copy_from_slice(&(message.len() as u32).to_be_bytes());
+    frame.extend(message);
+    frame
+}
+
+/// A frame by which a client introduces itself.
+fn create() -> Vec<u8> {
+    let mut message = vec![0, 15, 0, 0, 0, 124];
+    message.extend([0; 64]);
+    frame(&message)
+}
+
+/// Reads a frame. `None` if the router closed the connection.
+fn answer(stream: &mut UnixStream) -> Option<Vec<u8>> {
+    let mut header = [0; 16];
+    match stream.read_exact(&mut header) {
+        Err(e) if [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset].contains(&e.kind()) => return None,
+        read => read.unwrap(),
+    }
+    let mut message = vec![0; u32::from_be_bytes(header[8..12].try_into().unwrap()) as usize];
+    stream.read_exact(&mut message).unwrap();
+    Some(message)
+}
+
+fn connected(socket: &Path) -> UnixStream {
+    let stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream
+}
+
+/// A message one byte after the other, several at once, too short ones, unknown ones, and one that is too long.
+#[test]
+fn no_frame_disturbs_other_clients() {
+    let Some((_r, _router, [socket, _])) = served("") else { return };
+    let mut slow = connected(&socket);
+    for byte in create() {
+        slow.write_all(&[byte]).unwrap();
+    }
+    let table = answer(&mut slow).unwrap();
+    assert_eq!(&table[..10], [0, 16, 0, 0, 0, 0, 0, 0, 0, 124]);
+    // control_ping is message 23: twice in one write, after an unknown message, an empty request and one that is too short.
+    let ping = |context: u8| frame(&[0, 23, 0, 0, 0, 0, 0, 0, 0, context]);
+    let all =
+        [frame(&[0xff, 0xff, 1]), frame(&[0, 23]), frame(&[0, 8, 0, 0, 0, 0, 0, 0, 0, 7]), ping(8), ping(9)];
+    slow.write_all(&all.concat()).unwrap();
+    let mut contexts = Vec::new();
+    while contexts.last() != Some(&9) {
+        let reply = answer(&mut slow).unwrap();
+        contexts.push(reply[5]);
+        if reply[5] > 7 {
+            assert_eq!((reply.len(), &reply[..2]), (18, &[0, 24][..]));
+        }
+    }
+    assert!(contexts.ends_with(&[8, 9]), "{contexts:?}");
+    // 4 GB announced: the connection ends at once, and another client is served.
+    let mut greedy = connected(&socket);
+    greedy.write_all(&create()).unwrap();
+    answer(&mut greedy).unwrap();
+    greedy.write_all(&[0xff; 16]).unwrap();
+    assert_eq!(answer(&mut greedy), None);
+    let asked = Instant::now();
+    slow.write_all(&ping(10)).unwrap();
+    assert_eq!(answer(&mut slow).unwrap()[5], 10);
+    assert!(asked.elapsed() < Duration::from_secs(5));
+}

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Talks to the router's binary API by VPP's own client for Python, unchanged.
+
+Usage: papi.py SOCKET TASK [ARGUMENT]. Prints "done" at the end; an assertion that fails ends it with an error.
+"""
+
+import os
+import sys
+import time
+
+from vpp_papi import VPPApiClient
+
+UP = 1  # IF_STATUS_API_FLAG_ADMIN_UP
+
+
+def client(socket):
+    """Returns a client that knows the messages from the router itself."""
+    return VPPApiClient(bootstrapapi=True, server_address=socket)
+
+
+def interfaces(api):
+    """Returns the interfaces by name."""
+    return {i.interface_name: i for i in api.sw_interface_dump()}
+
+
+def configure(vpp):
+    """Configures interfaces, and checks the answers."""
+    api = vpp.api
+    assert api.show_version().program == "volley"
+    assert api.control_ping().vpe_pid > 0
+    assert api.get_f64_increment_by_one(f64_value=42.0).f64_value == 43.0
+    assert api.get_f64_endian_value().retval == 0
+    assert abs(api.show_vpe_system_time(_no_type_conversion=True).vpe_system_time - time.time()) < 5
+    assert [t.name for t in api.show_threads().thread_data] == ["vpp_main", "vpp_wk_0"]
+    before = interfaces(api)
+    assert before["local0"].sw_if_index == 0 and before["local0"].interface_dev_type == "local"
+    port = before["host-eth0"]
+    assert port.interface_dev_type == "af-packet" and port.mtu[0] == 1500, port
+    loop = api.create_loopback(mac_address="02:00:00:00:00:07").sw_if_index
+    assert api.sw_interface_set_flags(sw_if_index=loop, flags=UP).retval == 0
+    address = {"sw_if_index": loop, "is_add": True, "prefix": "10.77.0.1/24"}
+    assert api.sw_interface_add_del_address(**address).retval == 0
+    assert api.sw_interface_add_del_address(**{**address, "is_add": False, "prefix": "10.9.9.9/24"}).retval == -60
+    assert api.sw_interface_set_mtu(sw_if_index=loop, mtu=[1400, 0, 0, 0]).retval == 0
+    assert api.sw_interface_tag_add_del(is_add=True, sw_if_index=loop, tag="core").retval == 0
+    made = interfaces(api)["loop0"]
+    assert made.sw_if_index == loop and made.flags == 3 and made.mtu[0] == 1400 and made.tag == "core", made
+    assert str(made.l2_address) == "02:00:00:00:00:07" and made.interface_dev_type == "Loopback"
+    sub = api.create_vlan_subif(sw_if_index=port.sw_if_index, vlan_id=20)
+    assert sub.retval == 0
+    assert api.create_vlan_subif(sw_if_index=port.sw_if_index, vlan_id=20).retval == -68
+    tagged = interfaces(api)["host-eth0.20"]
+    assert (tagged.sup_sw_if_index, tagged.sub_id, tagged.sub_outer_vlan_id) == (port.sw_if_index, 20, 20), tagged
+    assert [i.interface_name for i in api.sw_interface_dump(name_filter_valid=True, name_filter="ETH0.")] == ["host-eth0.20"]
+    assert [i.interface_name for i in api.sw_interface_dump(sw_if_index=loop)] == ["loop0"]
+    assert api.sw_interface_dump(sw_if_index=4711) == []
+    for wrong in (0, 4711, 0xFFFFFFFF):
+        assert api.sw_interface_set_flags(sw_if_index=wrong, flags=UP).retval == -2
+    assert api.sw_interface_set_table(sw_if_index=loop, is_ipv6=False, vrf_id=9).retval == -3
+    assert api.cli_inband(cmd="create loopback interface").reply == "loop1\n"
+    assert api.cli_inband(cmd="no such command").retval == -1
+    assert not hasattr(api, "acl_dump"), "a message without its feature is not in the table"
+
+
+def events(vpp):
+    """Registers for events of interfaces, and checks those of a change."""
+    got = []
+    vpp.register_event_callback(lambda _, event: got.append((event.sw_if_index, int(event.flags), event.deleted, event.pid)))
+    assert vpp.api.want_interface_events(enable_disable=1, pid=4242).retval == 0
+    assert vpp.api.want_interface_events(enable_disable=1, pid=4242).retval == -31
+    time.sleep(0.1)
+    loop = vpp.api.create_loopback().sw_if_index
+    vpp.api.sw_interface_set_flags(sw_if_index=loop, flags=UP)
+    time.sleep(0.3)
+    vpp.api.delete_loopback(sw_if_index=loop)
+    time.sleep(0.3)
+    assert (loop, 3, False, 4242) in got and got[-1] == (loop, 0, True, 4242), got
+    assert vpp.api.want_interface_events(enable_disable=0, pid=4242).retval == 0
+    assert vpp.api.want_interface_events(enable_disable=0, pid=4242).retval == -31
+
+
+def reconnect(vpp, times):
+    """Connects again and again. Neither side keeps a descriptor."""
+    vpp.disconnect()
+    open_files = lambda: len(os.listdir("/proc/self/fd"))
+    before = open_files()
+    for _ in range(int(times)):
+        vpp.connect("again")
+        assert vpp.api.show_version().retval == 0
+        vpp.disconnect()
+    assert open_files() <= before
+    vpp.connect("again")
+
+
+def reads(vpp):
+    """On a read-only socket: shows, dumps, and no change."""
+    assert "local0" in interfaces(vpp.api)
+    refused = vpp.api.create_loopback()
+    assert (refused.retval, refused.sw_if_index) == (-9, 0), refused
+    assert vpp.api.cli_inband(cmd="show version").retval == 0
+    assert vpp.api.cli_inband(cmd="create loopback interface").retval == -1
+    assert set(interfaces(vpp.api)) == {"local0"}
+
+
+def main():
+    socket, task, *arguments = sys.argv[1:]
+    vpp = client(socket)
+    vpp.connect("scenario")
+    {"configure": configure, "events": events, "reconnect": reconnect, "reads": reads}[task](vpp, *arguments)
+    vpp.disconnect()
+    print("done")
+
+
+if __name__ == "__main__":
+    main()
