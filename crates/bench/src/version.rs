@@ -64,7 +64,7 @@ mod tests {
         for copy in [&same, &other] {
             std::fs::copy(&this, copy).unwrap();
         }
-        // One more byte makes a different program with the same behaviour.
+        // One more byte makes a different program with the same behavior.
         io::Write::write_all(&mut File::options().append(true).open(&other).unwrap(), b"x").unwrap();
         assert!(version().contains(" (build "), "{}", version());
         assert_eq!(said(&same), version());

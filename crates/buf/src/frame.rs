@@ -342,7 +342,7 @@ impl Frame {
 
     #[inline(always)]
     pub(crate) fn records(&self) -> &[Record] {
-        // SAFETY: the first `len` records are initialised: only `push_record`, `append` and `raw` increase
+        // SAFETY: the first `len` records are initialized: only `push_record`, `append` and `raw` increase
         // `n`.
         unsafe { std::slice::from_raw_parts(self.records.as_ptr().cast(), self.len()) }
     }

@@ -31,8 +31,8 @@ pub mod scope {
     pub const ADMIN: u8 = 4;
     /// Within a site.
     pub const SITE: u8 = 5;
-    /// Within an organisation.
-    pub const ORGANISATION: u8 = 8;
+    /// Within an organization.
+    pub const ORGANIZATION: u8 = 8;
     /// Global.
     pub const GLOBAL: u8 = 14;
 }

@@ -89,7 +89,7 @@ fn add(whole: &mut Results, first: &Results, mut next: Results, campaign: &str) 
         }
     }
     whole.campaign.published |= next.campaign.published;
-    // Behind the text: reports recognise some conditions by their first words.
+    // Behind the text: reports recognize some conditions by their first words.
     let of = |what: String| format!("{what} ({campaign})");
     // A condition that all share is said once. A failure or a caveat is of this campaign's routers.
     let new = next.conditions.into_iter().filter(|what| !whole.conditions.contains(what)).map(of);

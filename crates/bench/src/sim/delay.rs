@@ -28,9 +28,9 @@ impl Delay {
             Delay::Fixed(ns) => Some(ns as f64),
             Delay::Jittered(from, to) => Some((from as f64 + to as f64) / 2.0),
             Delay::Queue { fixed_ns, service_ns } => {
-                let utilisation = load_fps * service_ns / 1e9;
-                (utilisation < 1.0).then(|| {
-                    fixed_ns as f64 + service_ns + utilisation * service_ns / (2.0 * (1.0 - utilisation))
+                let utilization = load_fps * service_ns / 1e9;
+                (utilization < 1.0).then(|| {
+                    fixed_ns as f64 + service_ns + utilization * service_ns / (2.0 * (1.0 - utilization))
                 })
             }
         }

@@ -123,7 +123,7 @@ impl<'a> Packet<'a> {
         const { assert!(size_of::<T>() <= PEEK / 2, "headers are at most 64 bytes") };
         let at = at.min(PEEK / 2);
         // SAFETY: offset ≤ MAX_OFFSET = STRIDE - PEEK and at + size ≤ PEEK, so T is within the buffer; its
-        // bytes are initialised (the pool's memory is mapped zeroed); T accepts any bytes and has no
+        // bytes are initialized (the pool's memory is mapped zeroed); T accepts any bytes and has no
         // alignment; the record is borrowed uniquely through self.
         unsafe { &mut *self.ptr(self.record.off as usize + at).cast::<T>() }
     }
@@ -131,7 +131,7 @@ impl<'a> Packet<'a> {
     /// The bytes of the first segment.
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the setters keep `off + len <= STRIDE`; the bytes are initialised, and ours.
+        // SAFETY: the setters keep `off + len <= STRIDE`; the bytes are initialized, and ours.
         unsafe { std::slice::from_raw_parts(self.ptr(self.record.off as usize), self.len()) }
     }
 

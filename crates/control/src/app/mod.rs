@@ -1,7 +1,7 @@
 //! The state of the application, below its front ends. The CLI, the configuration files, the metrics and the service manager make typed
 //! requests of it, and present the answers in their own ways.
 //!
-//! A request that changes the configuration is a method of [`Context`]. It is validated, journalled with its [`Origin`], and can be rolled
+//! A request that changes the configuration is a method of [`Context`]. It is validated, journaled with its [`Origin`], and can be rolled
 //! back, whichever front end made it. A request that takes long returns [`Work`], which runs in slices.
 
 mod buffers;

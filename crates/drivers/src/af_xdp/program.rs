@@ -92,7 +92,7 @@ impl Program {
         let license = c"Dual MIT/GPL";
         let load =
             [pair(BPF_PROG_TYPE_XDP, code.len() as u32), code.as_ptr() as u64, license.as_ptr() as u64];
-        // SAFETY: the code has the given length, and the licence ends with a zero byte; both live through the call.
+        // SAFETY: the code has the given length, and the license ends with a zero byte; both live through the call.
         let program = unsafe { bpf_fd(BPF_PROG_LOAD, &load)? };
         let flags = match attach {
             Attach::Native => XDP_FLAGS_DRV_MODE,

@@ -380,7 +380,7 @@ fn make(job: Job, own: Vec<RawFd>, numbers: Vec<RawFd>) -> Result<(), (Job, io::
 /// Blocks all signals in this thread, except those by which the kernel reports a fault of the thread itself.
 fn block_signals() {
     let mut signals = mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigfillset` initialises the set, which is local. Only the mask of this thread changes.
+    // SAFETY: `sigfillset` initializes the set, which is local. Only the mask of this thread changes.
     unsafe {
         libc::sigfillset(signals.as_mut_ptr());
         for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS] {

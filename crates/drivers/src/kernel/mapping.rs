@@ -48,7 +48,7 @@ impl Mapping {
     #[inline]
     pub(crate) fn read<T: Plain>(&self, at: usize) -> Option<T> {
         let from = self.at(at, size_of::<T>())?.cast::<T>();
-        // SAFETY: within the mapping, initialised by the kernel, and any bits are a valid T.
+        // SAFETY: within the mapping, initialized by the kernel, and any bits are a valid T.
         Some(unsafe { ptr::read_unaligned(from) })
     }
 
@@ -72,7 +72,7 @@ impl Mapping {
     #[inline]
     pub(crate) unsafe fn bytes(&self, at: usize, len: usize) -> Option<&[u8]> {
         let first = self.at(at, len)?;
-        // SAFETY: within the mapping, initialised, and the kernel does not write there, as the caller guarantees.
+        // SAFETY: within the mapping, initialized, and the kernel does not write there, as the caller guarantees.
         Some(unsafe { std::slice::from_raw_parts(first, len) })
     }
 }

@@ -86,7 +86,7 @@ pub(crate) fn set_option<T: Plain>(
     value: T,
 ) -> io::Result<()> {
     let len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: `value` is initialised and lives through the call, and `len` is its size.
+    // SAFETY: `value` is initialized and lives through the call, and `len` is its size.
     let r = unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast(), len) };
     check(r as isize).map(|_| ())
 }

@@ -367,7 +367,7 @@ mod tests {
             all[..2].copy_from_slice(&kind.to_ne_bytes());
             all[2..].copy_from_slice(&bytes);
             match Message::parse(&all) {
-                // A parsed message parses again after encoding; its text may have been sanitised the first time.
+                // A parsed message parses again after encoding; its text may have been sanitized the first time.
                 Ok(m) => prop_assert_eq!(Message::parse(&m.bytes()).map(|m| m.kind()), Ok(m.kind())),
                 Err(other) => prop_assert!(other == kind && !(1..=8).contains(&kind)),
             }

@@ -21,7 +21,7 @@ pub(super) struct TxRing {
     signals: Arc<Signals>,
     pace: Arc<Pace>,
     /// Ticks spent on signals since this counter was last reset.
-    signalling: Ticks,
+    signaling: Ticks,
     /// True if the peer has broken the ring: nothing is sent any more.
     broken: bool,
     /// The empty buffers examined so far, from the next slot on.
@@ -52,15 +52,7 @@ impl TxRing {
         pace: Arc<Pace>,
     ) -> TxRing {
         let most = usize::from(ring.memory().state().size).max(FRAME_SIZE);
-        TxRing {
-            ring,
-            lending,
-            signals,
-            pace,
-            signalling: 0,
-            broken: false,
-            places: Vec::with_capacity(most),
-        }
+        TxRing { ring, lending, signals, pace, signaling: 0, broken: false, places: Vec::with_capacity(most) }
     }
 
     /// Sends packets from the front of the frame: copies and frees them, or lends them to the peer. Returns the reason if packets are left.
@@ -158,7 +150,7 @@ impl TxRing {
         // The file was checked to be an event descriptor when the peer connected.
         let begun = tsc();
         let paced = self.pace.take(|| drop(self.signals.ring(self.ring.bell())));
-        self.signalling += tsc().saturating_sub(begun);
+        self.signaling += tsc().saturating_sub(begun);
         paced
     }
 
@@ -235,7 +227,7 @@ impl TxQueue for MemifTx {
         let mut since = tsc();
         let sent = ring.send(frame, cache);
         // Time spent on signals is not time spent waiting for memory.
-        since += std::mem::take(&mut ring.signalling);
+        since += std::mem::take(&mut ring.signaling);
         let looked = self.shared.patience.look(&mut since);
         sent.and(looked.map(drop).map_err(Stop::Fault)).map_err(|stop| match stop {
             Stop::For(unsent) => unsent,

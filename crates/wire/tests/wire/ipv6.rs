@@ -76,7 +76,7 @@ fn address_types_are_distinguished() {
         ("ff02::1", scope::LINK),
         ("ff14::1", scope::ADMIN),
         ("ff05::2", scope::SITE),
-        ("ff38::1", scope::ORGANISATION),
+        ("ff38::1", scope::ORGANIZATION),
         ("ff0e::1", scope::GLOBAL),
     ] {
         assert_eq!(ipv6::multicast_scope(bits(group)), expected, "{group}");
