@@ -54,8 +54,8 @@ fn busy_between(before: &HashMap<u32, Task>, after: &HashMap<u32, Task>, seconds
     all
 }
 
-/// Returns the conditions of a machine that was not idle, in words: those among `before`, the conditions of a campaign that is resumed, and
-/// that of the programs that are busy now. Results from before an interruption keep their doubts.
+/// Returns the conditions of a machine that was not idle, in words: those in `before`, the conditions of a campaign that is resumed, and
+/// one for the programs that are busy now. So results from before an interruption stay marked.
 pub fn conditions(before: Option<Vec<String>>, busy: &[Busy]) -> Vec<String> {
     let now = told(busy, if before.is_some() { "was resumed" } else { "began" });
     let mut all: Vec<String> = before.into_iter().flatten().filter(|c| c.starts_with(BUSY)).collect();

@@ -80,9 +80,9 @@ impl Asked {
         Asked { campaign: self.campaign.miniature(), ..self }
     }
 
-    /// Checks that this machine meets the campaign's needs: cores, free ports, link rates, and a directory for
-    /// recordings. Changes nothing. A paper's campaign passes even if the links are too slow for some loads, which the report lists, and if
-    /// the paper's own routers need more cores than this machine has.
+    /// Checks that this machine meets the campaign's needs: cores, free ports, link rates, and a directory for recordings. Changes nothing.
+    /// A paper's campaign passes even if the links are too slow for some loads (the report lists them), or if the paper's own routers need
+    /// more cores than this machine has.
     ///
     /// # Errors
     /// As [`file`](Self::file).

@@ -8,10 +8,10 @@ use crate::traffic::{BUILTIN, Ends, Traffic};
 
 /// A frame size in bytes that every kind of frame can have.
 const USUAL: usize = 1518;
-/// Length of a VLAN tag in bytes, by which tagged frames may be longer (IEEE 802.1Q).
+/// Length of a VLAN tag in bytes. Tagged frames may exceed the maximum frame size by this length (IEEE 802.1Q).
 const TAG: usize = 4;
 
-/// Returns placeholder ends for checks before the testbed exists.
+/// Returns placeholder addresses for both ends of a direction, for checks before the testbed exists.
 pub(super) fn ends() -> Ends {
     Ends::rfc(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]), false)
 }

@@ -27,8 +27,8 @@ pub struct Trial {
     pub astray: u64,
     /// Received frames that do not belong to this trial.
     pub foreign: u64,
-    /// Number of the foreign frames at each port that were ARP or Neighbor Discovery requests for hosts
-    /// behind that port. The tester answered them.
+    /// For each port, the number of ARP and Neighbor Discovery requests for hosts behind the port. The tester
+    /// answered them; they are part of `foreign`.
     #[serde(default)]
     pub asked: Vec<u64>,
     /// Absences of the tester; `None` in trials stored before they were measured.
@@ -66,7 +66,8 @@ pub struct Flow {
     pub damaged: Damaged,
     /// Largest number of frames of the flow that were overdue at the same time.
     pub lag: u64,
-    /// Longest time in seconds that a frame left after it was due; `None` in trials stored before this was measured.
+    /// Longest delay in seconds between a frame's due time and its departure; `None` in trials stored before this
+    /// was measured.
     #[serde(default)]
     pub behind: Option<f64>,
     /// Peak sending rate over at most 10 ms or 256 frames, as a multiple of the intended rate.

@@ -98,7 +98,8 @@ pub(super) fn figures(measurement: &Measurement, profile: &Profile) -> Vec<Figur
     all
 }
 
-/// Returns the resolution of the profile's searches as a share of their results: of the smallest one above 0 if the resolution is absolute.
+/// Returns the resolution of the profile's searches as a share of the result. An absolute resolution is divided by the smallest result
+/// above 0.
 fn share(profile: &Profile, results: &[f64]) -> f64 {
     let least = results.iter().copied().filter(|result| *result > 0.0).fold(f64::INFINITY, f64::min);
     match profile.resolution {
@@ -128,7 +129,7 @@ fn delay(at: &DelaysAt, what: &str, ns: Delay) -> Figure {
     Figure::new(format!("{what} at {}", at.name), "µs", low(Effect::Ratio, BIN)).of(valid(&at.runs, us))
 }
 
-/// Returns a figure for each direction of bidirectional trials. `what` is the name of the same figure of both directions together.
+/// Returns a figure for each direction of bidirectional trials. `what` is the figure's name for both directions together.
 fn each_way(
     at: &DelaysAt,
     what: &str,
@@ -150,12 +151,13 @@ fn one_way(figure: &str, direction: &str) -> String {
     format!("{figure}, {direction}")
 }
 
-/// True if one of these names is that of the same figure in one direction. It says more than the figure of both directions together.
+/// True if one of these names is the name of the figure in a single direction. Such a figure is more precise than the one for both
+/// directions together.
 pub(super) fn is_split<'a>(figure: &str, mut names: impl Iterator<Item = &'a str>) -> bool {
     names.any(|name| DIRECTIONS.iter().any(|direction| name == one_way(figure, direction)))
 }
 
-/// Returns the delays and the loss of each direction, with names that begin as those of both directions together.
+/// Returns the delays and the loss of each direction. Each name is the name for both directions together, followed by the direction.
 fn ways(at: &DelaysAt, delays: &[(&str, Delay)]) -> Vec<Figure> {
     let us = ("µs", low(Effect::Ratio, BIN));
     let mut all: Vec<Figure> = Vec::new();

@@ -22,9 +22,9 @@ const MTU: u32 = 1500;
 
 /// Returns the commands that set a router up to forward between the links.
 ///
-/// VPP needs more than Volley: without `hw-addr` it invents an Ethernet address for a Linux interface and drops all frames, without
-/// `cksum-gso-disable` it leaves checksums to an interface that does not compute them, a packet above the link's MTU stalls its ring, and by
-/// default it lends its memory to a memif peer, which the tester refuses.
+/// VPP needs more settings than Volley. Without `hw-addr`, it invents an Ethernet address for a Linux interface and drops all frames.
+/// Without `cksum-gso-disable`, it leaves checksums to an interface that does not compute them. A packet larger than the link's MTU stalls
+/// its ring. By default it lends its memory to a memif peer, and the tester refuses such memory.
 pub fn forward(links: &[Link; 2], driver: Driver, of: Router) -> Vec<String> {
     let mut all = Vec::new();
     for (n, link) in (1..).zip(links) {

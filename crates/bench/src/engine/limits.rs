@@ -63,7 +63,7 @@ impl Limits {
         stolen: 1.0,
     };
 
-    /// Returns what makes a trial of `seconds` invalid in these absences of the tester.
+    /// Returns the reasons why a trial of `seconds` with these absences of the tester is invalid.
     pub fn of_absence(&self, absence: &Absence, seconds: f64) -> impl Iterator<Item = Invalid> + use<> {
         let away = self.away.as_secs_f64();
         let most = self.waited.max(away / seconds);
@@ -75,13 +75,14 @@ impl Limits {
         .flatten()
     }
 
-    /// Returns what makes a trial invalid in which a port with this number of flows had `overdue` frames overdue at one time.
+    /// Returns the reason why a trial is invalid, if too many frames of a port were overdue: `overdue` at one time, for a port with this
+    /// number of flows.
     pub fn of_port(&self, overdue: u64, flows: usize) -> Option<Invalid> {
         let most = self.queue.saturating_add(flows.saturating_sub(1) as u64);
         (overdue > most).then_some(Invalid::Lagged(overdue))
     }
 
-    /// Returns what makes a trial with this flow invalid.
+    /// Returns the reasons why a trial with this flow is invalid.
     pub fn of_flow(&self, flow: &FlowReport) -> impl Iterator<Item = Invalid> + use<> {
         let behind = self.behind.as_secs_f64();
         let late = self.late.max(1.0 + behind / flow.wanted);
@@ -97,10 +98,10 @@ impl Limits {
     }
 }
 
-/// How long the tester was not where it should have been in a trial, or at most in several trials.
+/// Delays that the tester itself caused in a trial; for several trials, the largest ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Absence {
-    /// Longest time in seconds that a frame left after it was due.
+    /// Longest delay in seconds between a frame's due time and its departure.
     pub behind: f64,
     /// Longest time in seconds before a poll that brought frames: some of them may have waited so long.
     pub away: f64,

@@ -21,7 +21,7 @@ pub struct Receiver {
     /// Frames that do not belong to this trial: frames without a mark, frames of another trial, and frames with a number that was never
     /// sent.
     pub foreign: u64,
-    /// Number of the foreign frames at each port that were answered requests for hosts. The caller counts them.
+    /// For each port, the number of answered requests for hosts, which are part of `foreign`. The caller counts them.
     pub asked: Vec<u64>,
     /// Longest time in ticks before a poll that brought frames: some of them may have waited so long.
     pub away: u64,

@@ -23,7 +23,7 @@ use crate::trial::{Failure, Invalid, Measure, Outcome, Request};
 pub const BURST: usize = 64;
 /// Seconds from a trial's start to its first frame, in which the polling loop warms the caches.
 const AHEAD: f64 = 0.001;
-/// Time in seconds that a port may take for each frame of a burst: frames behind the first are not late by that.
+/// Time in seconds that a port needs for each frame of a burst. This time does not count as lateness of the later frames.
 const PER_FRAME: f64 = 2e-6;
 /// Seconds without a received frame after which the traffic of a trial has ended.
 const SILENCE: f64 = 0.05;
@@ -97,7 +97,8 @@ pub struct Report {
     pub astray: u64,
     /// Received frames that do not belong to this trial.
     pub foreign: u64,
-    /// Number of the foreign frames at each port that were requests for hosts behind that port. The tester answered them.
+    /// For each port, the number of ARP and Neighbor Discovery requests for hosts behind the port. The tester answered them; they are part
+    /// of `foreign`.
     pub asked: Vec<u64>,
     /// Absences of the tester.
     pub absence: Absence,
@@ -113,7 +114,7 @@ pub struct FlowReport {
     pub refused: u64,
     /// Frames that were not made because the tester had no free buffer.
     pub unmade: u64,
-    /// Frames that the sender did not come to before the trial's time was over.
+    /// Frames that the sender had not reached when the trial's time ended.
     pub untaken: u64,
     /// Counts of the received frames.
     pub tally: Tally,
@@ -166,13 +167,14 @@ struct Sending {
     unmade: u64,
     /// Time at which the last frame so far was sent, in ticks.
     last: u64,
-    /// Longest time in ticks by which a burst took longer than its frames need, from their making until the port had accepted them.
+    /// Longest excess time of a burst, in ticks: the time from making its frames until the port had accepted them, less the time that they
+    /// need.
     longest: u64,
     /// Ticks that a frame of a burst needs.
     per_frame: u64,
 }
 
-/// What trials without a gap between them left behind.
+/// The state after trials that ran without a gap between them.
 struct Ran {
     receiver: Receiver,
     sending: Vec<Sending>,
@@ -530,8 +532,8 @@ impl Sending {
         Ok(waiting)
     }
 
-    /// Returns the longest time, in ticks, that a frame left after it was due. It may be shorter: the two parts may belong to different
-    /// frames.
+    /// Returns an upper bound of the longest delay, in ticks, between a frame's due time and its departure: the sum of two maxima, which
+    /// may belong to different frames.
     fn behind(&self) -> u64 {
         self.schedule.behind() + self.longest
     }

@@ -1,4 +1,5 @@
-//! The conclusion of a campaign in words, before anything else: which router is faster, by how much, or why nothing can be said.
+//! The conclusion of a campaign in words, before anything else: which router is faster, by how much, or why there is no
+//! conclusion.
 
 use super::document::{Block, Section, traffic};
 use super::number::{kilo, number};
@@ -43,13 +44,14 @@ pub fn section(results: &Results) -> Option<Section> {
         for name in results.campaign.duts.iter().map(Spec::name) {
             if !measured.contains(&name) {
                 let place = self::place(case, None);
-                lines.push(format!("{place}: nothing can be said of {name}: it has no {what}."));
+                lines.push(format!("{place}: no conclusion about {name}: it has no {what}."));
             }
         }
     }
     if lines.is_empty() {
         lines.push(
-            "Nothing can be said: no router was measured. See what could not be measured, below.".into(),
+            "No conclusion: no router was measured. \"What could not be measured\" below has the reasons."
+                .into(),
         );
     }
     let mut blocks = vec![Block::List(lines)];
@@ -77,8 +79,7 @@ fn sentence(place: &str, new: &Rated<'_>, base: &Rated<'_>) -> String {
     let [(a_runs, a_name), (b_runs, b_name)] =
         [(&new.runs, &new.cell.key.dut), (&base.runs, &base.cell.key.dut)];
     let rates = format!("{} and {} kfps", kilo(a_runs.median()), kilo(b_runs.median()));
-    let nothing =
-        |why: &str| format!("{place}: nothing can be said of {a_name} and {b_name} ({rates}): {why}.");
+    let nothing = |why: &str| format!("{place}: no conclusion about {a_name} and {b_name} ({rates}): {why}.");
     let limits = [new.limit(), base.limit()];
     if let [Some(what), Some(other)] = limits {
         let what = if what == other { what.to_owned() } else { format!("{what} or {other}") };
@@ -259,7 +260,7 @@ mod tests {
             ["linux", "volley"].map(|name| serde_json::from_str(&format!("\"{name}\"")).unwrap()).into();
         all.cells.remove(1);
         let said = markdown(&all);
-        assert!(said.contains("nothing can be said of volley: it has no throughput"), "{said}");
+        assert!(said.contains("no conclusion about volley: it has no throughput"), "{said}");
         assert!(said.contains("linux forwards 1000.0 kfps without loss"), "{said}");
     }
 

@@ -61,7 +61,7 @@ pub fn is_limited(cell: &Cell, at: &DelaysAt, procedure: Procedure) -> bool {
     cell.found(procedure).is_some_and(|m| m.is_limited_at(at)) || is_doubtful(at)
 }
 
-/// Returns the median over the counted runs at a load of a figure, in the figure's unit.
+/// Returns the median of a figure over the counted runs at a load, in the figure's unit.
 pub fn over_runs(at: &DelaysAt, figure: fn(&Delays) -> f64) -> Option<f64> {
     median(counted(at).filter_map(|run| run.delays.as_ref()).map(figure))
 }
@@ -153,7 +153,7 @@ fn averages(results: &Results, procedure: Procedure) -> Option<Block> {
     (!table.rows().is_empty()).then_some(Block::Table(table))
 }
 
-/// Returns the median over the counted runs at a load of a figure of one direction, in the figure's unit.
+/// Returns the median of a figure of one direction over the counted runs at a load, in the figure's unit.
 fn of_way(at: &DelaysAt, way: usize, figure: impl Fn(&LatencyFigures) -> f64) -> Option<f64> {
     let of = counted(at).filter_map(|run| run.delays.as_ref()?.directions.get(way));
     median(of.map(|way| figure(&way.figures)))

@@ -92,7 +92,7 @@ pub fn cells(results: &Results) -> Vec<&Cell> {
     all
 }
 
-/// Returns the measurements by a procedure, with their cells.
+/// Returns all measurements made by a procedure, each with the cell that contains it.
 pub fn found(results: &Results, procedure: Procedure) -> impl Iterator<Item = (&Cell, &Measurement)> {
     cells(results).into_iter().flat_map(move |cell| {
         let by = move |m: &&Measurement| m.found.procedure() == procedure;

@@ -133,7 +133,7 @@ pub fn times(results: &Results) -> Option<Section> {
         ]));
     }
     let text = "Processor time, not energy. The first three columns cover the router's programs or its control group, or the router's \
-                cores if it has neither. The other columns cover all metered cores, including other programs there. In steps of 10 ms. \
+                cores if it has neither. The other columns cover all metered cores, including other programs there. Resolution: 10 ms. \
                 Medians of the runs, each from before its first frame until its last one has arrived.";
     some("Processor time by meters".into(), text, table)
 }

@@ -65,9 +65,9 @@ pub fn sections(results: &Results) -> Vec<Section> {
         let at: Vec<String> = group.points.iter().map(at).collect();
         table.row(key.into_iter().chain(of(per_worker(&fit.model), "kfps", &at, &fit.quality)));
     }
-    let text = "Fits by least squares. The residual of a point is the measured less the modelled value. Latency needs four loads below the \
-                throughput. Lookups need two table sizes and a router that reports the time of its nodes. Workers need two \
-                numbers of them. A point with † was limited by the tester.";
+    let text = "Fits by least squares. The residual of a point is the measured less the modeled value. The fit of latency needs four loads below \
+                the throughput. That of lookups needs two table sizes, and a router that reports the time of its nodes. That of workers \
+                needs two numbers of workers. A point with † was limited by the tester.";
     some("Models".into(), text, table).into_iter().collect()
 }
 

@@ -108,8 +108,8 @@ fn teardown(results: &Results) -> Option<Section> {
             table.row(keyed(&cell.key, own));
         }
     }
-    let text = "The duration of the command that deletes the whole table. Its duration on an empty table is overhead, and is subtracted \
-                for the rate. If the duration is not longer than the overhead, no rate is given, and the test needs more sessions.";
+    let text = "The duration of the command that deletes the whole table. The rate does not include the overhead, which is the duration on an \
+                empty table. Without a rate, the duration was not longer than the overhead, and the test needs more sessions.";
     some(title(Procedure::SessionTeardown, "RFC 9693 section 4.8"), text, table)
 }
 

@@ -68,9 +68,11 @@ const DISORDER: &str = "Covers all trials, including repeated ones. A reordered 
     in order, and on the right port.";
 
 /// What the table of absences means.
-const ABSENCES: &str = "The longest times in which the tester was not where it should have been. A measured delay can be too long by the time that \
-    the receiver was away, and by a little more if over 256 frames waited. No burst of the tester is longer than what was due \
-    in the time that a frame left late.";
+const ABSENCES: &str = "Delays that the tester itself caused. Frame late: the longest delay between a frame's due time and its departure. \
+    Receiver away: the longest time without a poll before frames were received. Waited: the share of the time in which the tester \
+    was ready to run but had no processor. A measured delay can be too long by the time that the receiver was away, and by \
+    slightly more if over 256 frames waited. A burst of the tester has at most the frames that were due in the time by which a \
+    frame was late.";
 
 /// Returns the sections with duplicated, reordered and misdirected frames, router configurations and counters, invalid trials, and failed
 /// measurements.

@@ -68,7 +68,7 @@ fn processors(results: &Results) -> Option<Section> {
     }
     let text = "Processor time, not energy. Medians of the runs, each from before its first frame until its last one has arrived. The \
                 whole machine includes the tester. The table of routers lists the source of the router's time. A router that polls is \
-                busy with and without packets. A router that is charged for all work of its cores has no efficiency on a machine that was \
-                not idle: other programs may have used these cores.";
+                busy with and without packets. If a router's time includes all work on its cores, it has no efficiency on a machine that \
+                was not idle: other programs may have used these cores.";
     some("Processor time".into(), text, table).map(|s| s.with(figures::efficiency(results)))
 }

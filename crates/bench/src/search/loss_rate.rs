@@ -29,7 +29,7 @@ pub struct LossRate {
 pub struct LossPoint {
     /// The load, as a share of the largest load.
     pub share: f64,
-    /// Lost frames as a share of the intended frames: (in − out)/in. Also set for an invalid trial, which `outcome` tells.
+    /// Lost frames as a share of the intended frames: (in − out)/in. Also set for an invalid trial (see `outcome`).
     pub loss_ratio: f64,
     /// The trial.
     pub outcome: Outcome,

@@ -70,10 +70,10 @@ impl Bed {
     fn kernels(&self) -> impl Iterator<Item = String> {
         let cores = match self.rps {
             Some(true) => {
-                "The kernel processes frames to the router on the router's cores (RPS), unless the router's conditions differ."
+                "The kernel processes frames to the router on the router's cores (RPS). The setup of a router lists exceptions."
             }
             Some(false) => {
-                "The kernel processes frames to the router on the tester's core (no RPS), unless the router's conditions differ."
+                "The kernel processes frames to the router on the tester's core (no RPS). The setup of a router lists exceptions."
             }
             None => {
                 "The kernel processes frames to the router on the tester's core, so the sender's core does the router's work. Moving \

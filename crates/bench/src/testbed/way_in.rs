@@ -142,8 +142,8 @@ impl Known {
         port["address"].as_str().and_then(|mac| mac.parse().ok()).ok_or_else(|| "not an Ethernet port".into())
     }
 
-    /// Returns a PPP interface through which the machine is reached and whose port is unknown, because PPP runs in a program instead of the
-    /// kernel.
+    /// Returns a PPP interface that carries connections to the machine and whose port is unknown, because PPP runs in a program and not in
+    /// the kernel.
     fn unknown_ppp(&self) -> Option<&str> {
         let is_way = |interface: &&Value| {
             let named = self.defaults.iter().chain(&self.answers).any(|name| interface["ifname"] == **name);

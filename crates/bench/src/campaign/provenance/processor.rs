@@ -69,8 +69,7 @@ fn caches(m: &mut Machine) {
     }
 }
 
-/// Returns the processor flags that guarantee a constant rate of the time stamp counter, and that it never
-/// stops.
+/// Returns the processor flags for a time stamp counter that has a constant rate and never stops.
 fn promises(m: &Machine) -> Option<String> {
     let flags = m.field(CPUINFO, ':', "flags")?;
     let has = |flag: &&str| flags.split_whitespace().any(|f| f == *flag);

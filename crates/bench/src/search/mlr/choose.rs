@@ -85,9 +85,16 @@ impl Way {
         fps
     }
 
-    /// Returns the first of these loads that lies between the bounds. For the first target: the rate forwarded at the largest load, then
-    /// the rate forwarded when that rate was the load. For a later target: the lower bound of the preceding target, then the middle of the
-    /// preceding target's bounds unless they are close enough for this target, then the upper bound of the preceding target.
+    /// Returns the first of these loads that lies between the bounds.
+    ///
+    /// For the first target:
+    /// 1. the rate forwarded at the largest load
+    /// 2. the rate forwarded when that rate was the load
+    ///
+    /// For a later target:
+    /// 1. the lower bound of the preceding target
+    /// 2. the middle of the preceding target's bounds, unless they are close enough for this target
+    /// 3. the upper bound of the preceding target
     fn guess(&self, target: usize, loads: &Loads, bounds: &Bounds, max_fps: f64) -> Option<f64> {
         let guesses = if target > self.first {
             let before = loads.bounds(target - 1);
