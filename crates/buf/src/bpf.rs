@@ -160,7 +160,7 @@ impl Program {
                 _ => Some(0),
             };
             if skips.is_some_and(|skip| skip >= instructions.len() - at - 1) {
-                return Err(BpfError(format!("instruction {at} leads out of the program")));
+                return Err(BpfError(format!("instruction {at} jumps out of the program")));
             }
             steps.push(step);
         }

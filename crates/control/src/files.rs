@@ -251,7 +251,7 @@ pub fn to_append(path: &Path, mode: u32) -> io::Result<File> {
         .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
     let file = match openat2(AT_FDCWD, &path, how) {
         Ok(file) => File::from(file),
-        Err(Errno::ELOOP) => return Err(other("behind a symbolic link")),
+        Err(Errno::ELOOP) => return Err(other("reached through a symbolic link")),
         Err(e) => return Err(e.into()),
     };
     let found = file.metadata()?;

@@ -34,7 +34,8 @@ pub trait Setting: Clone + Debug + Default + PartialEq + Send + Sync + 'static {
     /// The name of the counters.
     const COUNTED: &'static str;
 
-    /// Returns a switch for every feature that some value of this setting can enable. The switch says whether this value enables it.
+    /// Returns a switch for each feature that the setting can enable: the same features for all values. A switch says whether this value
+    /// enables its feature.
     fn switches(&self) -> Vec<Switch>;
 }
 

@@ -121,7 +121,7 @@ fn daemon(run: &Command) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Returns the beginning of a page that is not about arguments.
+/// Returns a manual page with only its title and its section NAME, for a page that does not document arguments.
 fn page(name: &str, section: &str, about: &str) -> Roff {
     let mut page = Roff::new();
     page.control("TH", [name, section, "", &source()]);

@@ -218,7 +218,7 @@ mod tests {
             ("inbound", "packet metadata"),
             ("a\0b", "internal null"),
             // A program with a possible loop, which the kernel refuses too.
-            ("ip6 protochain 6", "leads out of the program"),
+            ("ip6 protochain 6", "jumps out of the program"),
         ] {
             let error = compile(expression).unwrap_err();
             assert!(error.contains(why), "{expression}: {error}");

@@ -1,7 +1,7 @@
-//! Rules for files that the router itself need not keep.
+//! Rules for configuration files that the running router may break.
 //!
-//! They protect the author of a file from mistakes, as vppcfg does. But single commands may lead to such a state, for example when a device
-//! with sub-interfaces is set down for maintenance. A router that is in this state must accept its own configuration.
+//! They protect the author of a file from mistakes, as vppcfg does. Commands may break them: for example, an operator sets a device with
+//! sub-interfaces down for maintenance. The router must then still accept its own configuration.
 
 use crate::intent::{Interface, Key, Tree};
 

@@ -108,7 +108,7 @@ impl Objects<System> for Reading<'_> {
 }
 
 impl Reading<'_> {
-    /// Notes a broken rule that a running router may break, too.
+    /// Notes the violation of a rule that a running router may break, too.
     fn doubt(&mut self, at: At, doubt: Doubt, message: String) {
         // As many as a reader keeps.
         if self.doubts.len() < MOST_FAULTS {
@@ -134,7 +134,7 @@ impl Reading<'_> {
             Entry::Vacant(_) => other,
         };
         if let Some(Place::File { line, .. }) = first {
-            let message = format!("{} is already in line {line}", key);
+            let message = format!("{} is already on line {line}", key);
             self.r.fault(at, message);
             return;
         }
@@ -319,7 +319,7 @@ impl Wanted {
         faults
     }
 
-    /// Takes the broken rules that a running router may break, too. [`faults`](Self::faults) no longer includes them.
+    /// Takes the file's violations of rules that a running router may break, too. [`faults`](Self::faults) no longer includes them.
     pub fn take_doubts(&mut self) -> Vec<(Fault, Doubt)> {
         std::mem::take(&mut self.doubts)
     }

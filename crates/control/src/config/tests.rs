@@ -245,7 +245,7 @@ fn yaml_errors_have_advice() {
         ("tables: [ 1, 2\n", "2:1", "or \"]\""),
         ("a: \"b\nc: d\n", "", "not closed"),
         ("a: \"b\\qc\"\n", "1:4", "backslash"),
-        ("a: \"b\" c\n", "1:8", "behind a quoted value"),
+        ("a: \"b\" c\n", "1:8", "after a quoted value"),
         ("a: b: c\n", "1:5", "in the middle of a value"),
         ("interfaces:\n  pg0:\n    mtu: 1500\n   state: up\n", "4:", "indented as"),
         ("a: @b\n", "1:4", "invalid beginning of a value"),
@@ -336,13 +336,13 @@ fn invalid_combinations_are_refused() {
     );
     wrong(
         "interfaces:\n  host-a: { sub-interfaces: { 7: {} } }\n  host-a.7: {}\n  host-abcdefghijklmnop: {}\n",
-        &[("3:3", "interface host-a.7 is already in line 2"), ("4:3", "more than 15 bytes")],
+        &[("3:3", "interface host-a.7 is already on line 2"), ("4:3", "more than 15 bytes")],
     );
     wrong("routes:\n  - { prefix: 10.0.0.1/8, via: drop }\n", &[("2:15", "did you mean 10.0.0.0/8?")]);
     wrong("routes:\n  - { prefix: 10.0.0.0/8 }\n", &[("2:5", "has exactly one target")]);
     wrong(
         "routes:\n  - { prefix: 10.0.0.0/8, via: drop }\n  - { prefix: 10.0.0.0/8, via: 10.0.0.1 }\n",
-        &[("3:5", "is already in line 2")],
+        &[("3:5", "is already on line 2")],
     );
     wrong("routes:\n  - { prefix: 10.0.0.0/8, table: 3, via: drop }\n", &[("2:5", "no table 3")]);
 }
@@ -416,7 +416,7 @@ fn other_documents_are_refused() {
         ("tables: { 7: { name: 8 } }\n", "1:22", "cannot be the name of a table"),
         ("tables: { 7: { nmae: a } }\n", "1:16", "did you mean 'name'?"),
         ("tables: [ [ 1 ] ]\n", "1:11", "expected a single value"),
-        ("interfaces:\n  pg0: {}\n  pg0: {}\n", "3:3", "is already in line 2"),
+        ("interfaces:\n  pg0: {}\n  pg0: {}\n", "3:3", "is already on line 2"),
     ] {
         let found = faults(text);
         assert!(

@@ -65,8 +65,8 @@ pub async fn answer(context: Rc<RefCell<Context>>, mut asked: mpsc::Receiver<Ask
     }
 }
 
-/// Samples that clients may still read. The main thread frees them, because memory that another thread than the allocating one frees stays
-/// with the process, and may then be missing for the next samples.
+/// Samples that clients may still read. The main thread frees them, because it allocated them: if another thread frees memory, the
+/// allocator keeps it apart, and the next samples cannot use it.
 #[derive(Default)]
 struct Given(Vec<Samples>);
 

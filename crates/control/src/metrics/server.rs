@@ -1,9 +1,9 @@
 //! The HTTP server, on a thread of its own: clients cost the main thread only the collection of samples.
 //!
-//! A connection serves one request, for at most [`LONGEST`]. At most [`PLACES`] connections exist at once. When all are taken, a client is
-//! disconnected to make room, out of the clients of the network with the most connections: the client without progress for the longest time
-//! or, if none stalls, the client that has been reading for the longest time. So clients of other networks stay connected, whatever the
-//! number and rate of new clients.
+//! A connection serves one request, for at most [`LONGEST`]. At most [`PLACES`] connections exist at once. When all are taken, a client of
+//! the network with the most connections is disconnected to make room. It is the client without progress for the longest time or, if none
+//! stalls, the one that has been reading for the longest time. So clients of other networks stay connected, whatever the number and rate of
+//! new clients.
 //!
 //! The metrics of a large router have many megabytes. Clients that ask while samples are collected share the samples of the next
 //! collection. Samples of at most [`GENERATIONS`] collections are in memory. While clients read that many, or memory is short, new clients

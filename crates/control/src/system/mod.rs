@@ -79,7 +79,7 @@ pub struct System {
     pub absence: Absence,
     /// The processes that return the interfaces to the kernel if this process cannot.
     guardian: Guardian,
-    /// The specs by interface name, with which devices are opened again.
+    /// By interface name, the spec with which the device is reopened.
     specs: BTreeMap<String, Spec>,
     /// The interfaces that this transaction deleted, as they were before.
     deleted: BTreeMap<String, Deleted>,

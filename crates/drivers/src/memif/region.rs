@@ -260,7 +260,7 @@ impl Region {
         }
         if !trusted {
             let refused = |why: &str| {
-                Err(format!("{why}; only a peer of a \"trusted\" interface may bring such memory"))
+                Err(format!("{why}; only a peer of a \"trusted\" interface may provide such memory"))
             };
             if len > MOST {
                 return Err(format!(

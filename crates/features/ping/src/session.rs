@@ -37,7 +37,7 @@ pub(crate) struct Reply {
     pub(crate) rtt: Duration,
 }
 
-/// A client's ping. It is ended when another one begins after this value is gone.
+/// A client's ping. If this value is dropped, the ping ends when the next client starts a ping.
 #[derive(Debug)]
 pub(crate) struct Held {
     /// The identifier of the requests.

@@ -29,7 +29,7 @@ reasons! {
 }
 
 reasons! {
-    /// Reasons for which packets are dropped where the router reports them to their sources.
+    /// Drop reasons with an ICMP error to the packet's source.
     enum Reported {
         Timeout = "reassembly-timeout", Warn, "the first fragment of a datagram whose other fragments did not arrive in time";
     }

@@ -90,7 +90,7 @@ impl<K: Copy + Eq + Hash, T> PortsOf<K, T> {
     }
 
     /// Returns the place of a datagram, which is new if the table did not have the datagram; `None` if the
-    /// table may have no datagrams.
+    /// limit on datagrams is 0.
     fn at(&mut self, now: u64, key: K, each: &mut impl FnMut(Result<Ports, Reason>, T)) -> Option<u32> {
         if let Some(at) = self.waiting.find(&key) {
             return Some(at);

@@ -9,8 +9,8 @@
 //! covering route's leaf. A group to which no entry refers any more is reused only after a grace period,
 //! because a reader may still read it.
 //!
-//! Only the writer needs the lengths of the prefixes from which the entries are. So these lengths are in
-//! separate arrays, and the writer has a separate map of the routes.
+//! Only the writer needs to know which prefix set an entry. So the lengths of these prefixes are in separate
+//! arrays, and the writer has a separate map of the routes.
 
 use super::{
     Address, Lpm, LpmFull, LpmLookup, MAX_LEAF, NO_ROUTE, PrefixMap,
@@ -142,7 +142,7 @@ pub struct Dir24Writer {
     reader: Dir24Reader,
     first: First<FIRST>,
     wide: Wide<WIDE>,
-    /// Length of the prefix from which each entry of the second table is.
+    /// For each entry of the second table, the length of the prefix that set it.
     second_len: Zeroed<u8>,
     /// Number of prefixes longer than /24 in each group.
     members: Zeroed<u16>,

@@ -18,7 +18,7 @@ pub(super) const DENSE: usize = 64;
 pub(super) struct First<const BITS: u8> {
     /// The readers' side.
     pub entries: SharedZeroed<AtomicU32>,
-    /// Length of the prefix from which each entry is.
+    /// For each entry, the length of the prefix that set it.
     pub len: Zeroed<u8>,
     touched: Touched,
     pages: Pages,

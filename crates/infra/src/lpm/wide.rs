@@ -49,7 +49,7 @@ impl<const BITS: u8> WideReader<BITS> {
 /// The writer's side.
 pub(super) struct Wide<const BITS: u8> {
     reader: WideReader<BITS>,
-    /// For each leaf, the length of the prefix from which it is.
+    /// For each leaf, the length of the prefix that set it.
     len: Zeroed<u8>,
     /// Numbers of the pages of words that have been written.
     touched: BTreeSet<usize>,

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use super::Room;
 use super::room::LEFT;
 
-/// Number of bytes that an [`Allowance`] grants between two checks of the free memory. Even several allowances take less in this time than
-/// [`Room`] keeps in reserve.
+/// Number of bytes that an [`Allowance`] grants between two checks of the free memory. Even several allowances together take less between
+/// two checks than [`Room`] keeps in reserve.
 const STEP: u64 = 4 << 20;
 /// How long a lack of memory is remembered. A check takes about 50 µs.
 const REMEMBERED: Duration = Duration::from_millis(10);
@@ -18,8 +18,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Returns the number of free bytes that `room` reports. Returns 0 without a check if less than 10 ms ago a check found fewer than the
-    /// `least` of that call.
+    /// Returns the number of free bytes that `room` reports. If a check in the last 10 ms found too little (less than the `least` of that
+    /// call), returns 0 without a new check.
     pub fn free(&mut self, least: u64, room: impl FnOnce() -> Room) -> u64 {
         if self.tight.as_ref().is_some_and(|(since, _)| since.elapsed() < REMEMBERED) {
             return 0;

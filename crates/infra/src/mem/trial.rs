@@ -18,8 +18,8 @@ const LEAST: usize = 16 << 20;
 /// with the buffers, because a router that cannot get them would soon be killed.
 pub(super) const BESIDE: usize = 64 << 20;
 
-/// Number of stand-ins: child processes that the kernel kills before this one. The kernel looks for another process as soon as it has begun
-/// to free the memory of a killed trial, which takes a while: an allocation of this process meanwhile would end this process.
+/// Number of stand-ins: child processes that the kernel kills before this one. The kernel needs some time to free the memory of a killed
+/// trial. If this process allocates memory in that time, the kernel kills another process, which without stand-ins would be this one.
 const STAND_INS: usize = 3;
 /// Bytes that a stand-in fills, so that its end frees some memory.
 const STOOD_IN: usize = 2 << 20;
@@ -139,7 +139,7 @@ fn wait(id: libc::pid_t) -> io::Result<c_int> {
 /// Converts the child's exit status to the result of the trial.
 fn fate(status: c_int, bytes: usize, beside: usize) -> io::Result<()> {
     let why = if libc::WIFSIGNALED(status) {
-        "the kernel killed a trial process that took it: a control group has a limit that cannot be read from here (such as \
+        "the kernel killed a trial process that allocated it: a control group has a limit that cannot be read from here (such as \
          memory.max of a group around a container)"
     } else if libc::WEXITSTATUS(status) == REFUSED {
         "the kernel refused it to a trial process"

@@ -175,7 +175,7 @@ impl<W: World> Snapshot<W> {
         (all, gone)
     }
 
-    /// Returns the key ranges, within kinds with potentially many objects, of all objects that may have a need in `wanted`.
+    /// Returns key ranges of the kinds with potentially many objects: those that contain all objects with a need in `wanted`.
     pub(crate) fn places(&self, wanted: &BTreeSet<Need>) -> Vec<Range> {
         view::places(wanted, self.index.many(), |need| self.index.has_need(need))
     }

@@ -135,9 +135,8 @@ pub(super) fn many() -> Range {
     (Bound::Included(Key::first_of_many()), Bound::Unbounded)
 }
 
-/// Returns the key ranges, within kinds with potentially many objects, of all objects that may have a need in `wanted`. These are the
-/// ranges of containers; but if an object has such a need for something other than its container, the only range is that of all these
-/// kinds.
+/// Returns key ranges of the kinds with potentially many objects: those that contain all objects with a need in `wanted`. If all these
+/// needs are for containers, the ranges are those of the containers. Otherwise there is one range, of all these kinds.
 pub(super) fn places(
     wanted: &BTreeSet<Need>,
     kinds: impl Iterator<Item = &'static KindInfo>,

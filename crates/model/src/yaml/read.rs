@@ -121,11 +121,8 @@ const ADVICE: &[(&[&str], &str)] = &[
         &["escape character", "expected hexadecimal", "escape code"],
         "unknown escape: in double quotes write two backslashes for one, or use single quotes",
     ),
-    (
-        &["after double-quoted"],
-        "unexpected text behind a quoted value: only a comment may follow in its line",
-    ),
-    (&["indentation in quoted"], "a quote is not closed in its line, and the next line is indented less"),
+    (&["after double-quoted"], "unexpected text after a quoted value: only a comment may follow on its line"),
+    (&["indentation in quoted"], "a quote is not closed on its line, and the next line is indented less"),
     (&["flow mapping, did not find"], "a map in braces is open: expected \",\" and the next name, or \"}\""),
     (&["flow sequence, expected"], "a list in brackets is open: expected \",\" and the next value, or \"]\""),
     (&["misplaced bracket"], "unexpected closing bracket: none is open, or another one must be closed first"),
@@ -139,9 +136,9 @@ const ADVICE: &[(&[&str], &str)] = &[
         "a \":\" in the middle of a value: put the value into quotes, the name on a line of its own, or close the bracket \
          before it",
     ),
-    (&["block sequence entries"], "put the first \"- \" of a list below its name, not behind it"),
+    (&["block sequence entries"], "put the first \"- \" of a list below its name, not after it"),
     (&["unexpected character", "cannot start with '-'"], "invalid beginning of a value: put it into quotes"),
-    (&["YAML whitespace", "expected whitespace"], "a blank is missing behind this character"),
+    (&["YAML whitespace", "expected whitespace"], "a blank is missing after this character"),
     (&["unprintable", "byte order mark"], "invisible character: remove it"),
     (
         &["anchor", "alias"],
@@ -295,7 +292,7 @@ impl Reader {
                 (first != *at).then_some(first)
             };
             if let Some(At { line, .. }) = first {
-                self.fault(*at, format!("\"{name}\" is already in line {line}"));
+                self.fault(*at, format!("\"{name}\" is already on line {line}"));
             }
         }
         Fields { at: node.at, entries, known: Vec::with_capacity(FEW) }

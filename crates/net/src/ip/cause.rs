@@ -128,7 +128,7 @@ impl Causes {
         }
         if all.len() == MOST {
             return Err(GraphError(format!(
-                "\"{name}\" is too much: features have {MOST} causes of ICMP errors"
+                "no room for the cause of ICMP errors \"{name}\": features can have {MOST}"
             )));
         }
         all.push(info);

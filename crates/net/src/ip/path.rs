@@ -197,8 +197,9 @@ pub(super) struct Paths {
     ways: usize,
 }
 
-/// `LIST` is the bytes of a list without its state, and `WAY` is the bytes of each of its paths. They include the list itself, the sets by
-/// dependency, and the buckets for workers. Measured as the growth of the process with 50,000 lists of eight paths and 60,000 lists of one.
+/// Memory of a path list in bytes: `LIST` for the list, and `WAY` for each of its paths. Both include the share of the sets by dependency
+/// and of the buckets for workers, but not the list's state. Measured as the growth of the process with 50,000 lists of eight paths and
+/// 60,000 lists of one.
 const LIST: usize = 256;
 const WAY: usize = 460;
 

@@ -32,7 +32,7 @@ impl Router {
     /// Returns where packets to a destination leave. `on` is the interface on whose link a link-local destination is.
     ///
     /// # Errors
-    /// If no route leads to the destination: the end of a sentence about it.
+    /// If no route leads to the destination. The error text is a clause for a message such as "`destination` cannot be pinged: …".
     pub fn egress<A: Routed>(
         &self,
         fib: u16,

@@ -361,7 +361,7 @@ impl Router {
             let at = (0..self.ports.len()).find_map(|w| Some((w, stats.running(w)?)));
             let who = at.map_or("a worker".into(), |(w, node)| format!("worker {w}, in node {node},"));
             RouterError(format!(
-                "no changes made: {who} is not done with its packets after {} ms",
+                "no changes made: {who} has not finished its packets after {} ms",
                 GRACE.as_millis()
             ))
         };

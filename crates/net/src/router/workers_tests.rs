@@ -363,7 +363,7 @@ fn a_hanging_worker_is_reported_and_refuses_changes() {
     receive.queues.entry(0).or_default().worker = Some(1 - before.worker);
     let refused = r.set_receive(2, receive).unwrap_err();
     let wanted = format!(
-        "no changes made: worker {}, in node pg-input, is not done with its packets after 200 ms",
+        "no changes made: worker {}, in node pg-input, has not finished its packets after 200 ms",
         before.worker
     );
     assert_eq!(refused.to_string(), wanted);

@@ -23,7 +23,7 @@ impl Reading {
         Ok(Reading(path, on_a_thread(move || load(&file, &catalog))?))
     }
 
-    /// Waits for the file and checks it, on another thread. `start` is the file that the router starts from.
+    /// Checks the file on another thread, once it has been read. `start` is the file that the router starts from.
     ///
     /// # Errors
     /// If the thread cannot be started.

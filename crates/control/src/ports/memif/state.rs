@@ -56,9 +56,9 @@ impl Memif {
 /// Opens a device. `waits` is true if an interface that waits for its socket tries again.
 ///
 /// # Errors
-/// If the socket's directory cannot be created, or the device cannot be opened. A server whose socket is taken counts as missing: who takes
-/// the name of a stopped router's socket must not keep the router from starting. The interface waits until the name is free. It tries
-/// again after 1, 2, 4 ... 60 s, because each attempt connects to the other program.
+/// If the socket's directory cannot be created, or the device cannot be opened. A server whose socket is taken counts as missing: a program
+/// that takes the name of a stopped router's socket must not keep the router from starting. The interface waits until the name is free. It
+/// tries again after 1, 2, 4 ... 60 s, because each attempt connects to the other program.
 pub(super) fn open(router: &mut Router, config: &Config, waits: bool) -> Result<Device, Unopened> {
     let (pool, now) = (router.pool().clone(), router.now());
     let memif = router.state_mut::<Memif>().map_err(Unopened::new)?;

@@ -35,7 +35,7 @@ use crate::memif::signal::{self, Context};
 /// Time for the peer to read the last messages.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A message to send, and true if a file goes with it. The file comes through the pass.
+/// A message to send, and true if a file belongs to it. The main thread passes the file by [`pass`].
 pub(super) type Order = ([u8; message::LEN], bool);
 
 /// A report to the main thread.
@@ -43,7 +43,8 @@ pub(super) type Order = ([u8; message::LEN], bool);
 pub(super) enum Told {
     /// A peer is connected.
     Begun,
-    /// A message, or its type number if the type is unknown; and true if the message has a file. The file comes through the pass.
+    /// A received message, or its type number if the type is unknown; and true if a file belongs to it, which the thread passes by
+    /// [`pass`].
     Message(Result<Message, u16>, bool),
     Garbage(String),
     Failed(io::Error),
@@ -266,9 +267,9 @@ impl Porter {
             }
             Ok(Message::AddRing(_)) => {
                 // A spurious signal does no harm: the peer wakes, checks, and sleeps again.
-                let mut signalled = Ok(());
-                let slow = signal::is_slow(|| signalled = self.signals.ring(own.null.as_fd(), file.as_fd()));
-                match signalled {
+                let mut signaled = Ok(());
+                let slow = signal::is_slow(|| signaled = self.signals.ring(own.null.as_fd(), file.as_fd()));
+                match signaled {
                     Ok(()) => {}
                     Err(e) if e.kind() == ErrorKind::InvalidInput => {
                         return Told::Garbage(format!("the file of {kind} is not an event descriptor"));

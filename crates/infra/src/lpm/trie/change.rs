@@ -4,8 +4,8 @@ use super::node::{CHILD, INNER};
 use crate::lpm::Address;
 use std::ops::Range;
 
-/// An entry, and the length of the prefix from which the entry is; 0 if it is from none. For a child, the
-/// length is 0 or [`INNER`].
+/// An entry, and the length of the prefix that set it; 0 if no prefix did. For a child, the length is 0 or
+/// [`INNER`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slot {
     pub entry: u32,
@@ -43,7 +43,7 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// True if the change replaces an entry that is from a prefix of length `len`.
+    /// True if the change replaces an entry that a prefix of length `len` set.
     pub fn replaces(&self, len: u8) -> bool {
         if self.adds { len <= self.len } else { len == self.len }
     }

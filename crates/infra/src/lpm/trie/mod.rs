@@ -52,7 +52,7 @@ use std::io;
 const FIRST: u8 = 32;
 /// Maximum length of the prefixes that are stored separately from the first table.
 const WIDE: u8 = 20;
-/// Maximum length of the prefixes that are stored separately from both the first table and the other wide prefixes.
+/// Maximum length of the widest prefixes, which are stored separately from the first table and from the other wide prefixes.
 const WIDEST: u8 = 12;
 /// Upper bound of the number of nodes on the path of an address: two lists for each byte of the address after the first four.
 const DEEPEST: usize = 32;

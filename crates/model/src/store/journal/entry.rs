@@ -166,7 +166,7 @@ impl<W> Entry<W> {
         self.deed == Deed::Change && self.undone.is_none()
     }
 
-    /// Returns why the change cannot be rolled back. Its details must be forgotten.
+    /// Returns the reason why the change cannot be rolled back. Only for an entry without details.
     pub fn what_is_forgotten(&self) -> String {
         match self.counts.all() {
             0 => "its objects were not kept on disk".into(),

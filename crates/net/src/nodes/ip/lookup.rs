@@ -36,7 +36,7 @@ reasons! {
         Nested = "nested-feature", Error, "the route to the feature's destination (such as a tunnel's far end) leads to another feature: nesting is not supported";
         NoTable = "no-table", Error, "a route leads to a VRF that does not exist";
         TableLoop = "table-loop", Error, "routes form a loop between VRFs";
-        LinkLocal = "link-local-destination", Info, "the destination is a link-local address, which is never forwarded to";
+        LinkLocal = "link-local-destination", Info, "the destination is a link-local address: packets to it are never forwarded";
     }
 }
 
