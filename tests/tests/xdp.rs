@@ -1,5 +1,6 @@
 //! Linux interfaces through AF_XDP. Hosts must complete their checksums here, as AF_XDP does not carry checksum offload.
 
+use std::fs;
 use std::time::Duration;
 
 use scenarios::{Iperf, Ping, cabled, lost_on_the_way};
@@ -133,6 +134,11 @@ fn a_linux_interface_cannot_be_taken_twice() {
         assert!(!done.ok() && done.stderr.contains(part), "{done}");
     }
     router.ctl("delete interface af_xdp xdp-eth0");
+    let file = r.lab().dir().join("again.yaml");
+    fs::write(&file, "interfaces: { xdp-eth0: {}, xdp-eth1: {} }\n").unwrap();
+    let planned = router.ctl(&format!("config apply {} dry-run", file.display()));
+    assert!(planned.contains("! xdp-eth0: eth0 is an end of a veth pair: "), "{planned}");
+    assert!(!planned.contains("! xdp-eth1"), "{planned}");
     let said = router
         .ctl("create interface af_xdp host-if eth0 generic rx-queue-size 256 tx-queue-size 512 no-zero-copy");
     // Packets from a veth pair have no checksums: the reply and the log warn of this.

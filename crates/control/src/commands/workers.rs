@@ -124,8 +124,16 @@ fn have_workers(c: &mut Context, a: &Args, cores: &[Option<usize>]) -> Done {
     let now =
         if count == 1 { "there is 1 worker now".into() } else { format!("there are {count} workers now") };
     tracing::info!(event = "workers", "{now}");
-    let now = format!("{now}, until the router stops{}", for_longer(c.system.router.cores(), c.main_core));
+    let mut now =
+        format!("{now}, until the router stops{}", for_longer(c.system.router.cores(), c.main_core));
+    now.extend(too_few_cores(count, infra::cpu::own_cores().len()).map(|why| format!("\n! {why}")));
     Ok(stood(c, &now))
+}
+
+/// Returns a warning if there are more workers than cores that the router may use.
+fn too_few_cores(workers: usize, cores: usize) -> Option<String> {
+    let more = workers > cores;
+    more.then(|| format!("more workers than cores: {workers} workers on {cores}, so packets wait for workers without a core"))
 }
 
 /// Refuses a core that the router may not use.
@@ -369,6 +377,17 @@ mod tests {
         assert!(cli.refused("set worker 3 core any", "3").contains("no worker 3"));
         assert!(cli.refused("set handoff shards 0-1024 worker 0", "0-1024").contains("0 to 1023"));
         assert!(cli.refused("set handoff shards 0-1 worker 1", "1").contains("no worker 1"));
+    }
+
+    #[test]
+    fn more_workers_than_cores_are_warned_of() {
+        let cores = infra::cpu::own_cores().len();
+        let mut cli = Cli::new();
+        let fits = cli.ok(&format!("set workers {cores}"));
+        assert!(!fits.contains('!'), "{fits}");
+        let said = cli.ok(&format!("set workers {}", cores + 1));
+        let warning = format!("\n! more workers than cores: {} workers on {cores}, ", cores + 1);
+        assert!(said.contains(&warning), "{said}");
     }
 
     #[test]

@@ -115,6 +115,10 @@ impl Backing<System> for Config {
     fn takes_over(&self, _: &Config) -> bool {
         true
     }
+
+    fn warning(&self) -> Option<String> {
+        af_xdp::warning(&self.name)
+    }
 }
 
 /// The feature.

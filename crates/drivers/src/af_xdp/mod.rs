@@ -28,7 +28,7 @@ pub use program::Attach;
 
 use crate::device::{DeviceControl, Link};
 use crate::guardian::Guardian;
-use crate::kernel::netdev::numa_node;
+use crate::kernel::netdev::{Netdev, numa_node};
 use crate::kernel::sys;
 use crate::port::Port;
 use program::Program;
@@ -131,6 +131,22 @@ struct Control {
     queues: usize,
 }
 
+/// Returns the [warning](DeviceControl::warning) that a device on this interface of the calling thread's network namespace would have.
+pub fn warning(name: &str) -> Option<String> {
+    warning_about(&Netdev::find(name).ok()?, name)
+}
+
+fn warning_about(dev: &Netdev, name: &str) -> Option<String> {
+    // A veth passes packets as the other host left them, with partial checksums.
+    let veth = dev.driver().is_some_and(|driver| driver == "veth");
+    veth.then(|| {
+        format!(
+            "{name} is an end of a veth pair: TCP and UDP packets may arrive without checksums, which AF_XDP cannot detect. \
+             Run \"ethtool -K IF tx off\" at the other end"
+        )
+    })
+}
+
 impl DeviceControl for Control {
     fn set_admin(&mut self, up: bool) -> io::Result<()> {
         self.port.set_admin(up)
@@ -158,15 +174,7 @@ impl DeviceControl for Control {
     }
 
     fn warning(&self) -> Option<String> {
-        // A veth passes packets as the other host left them, with partial checksums.
-        let veth = self.port.dev().driver().is_some_and(|driver| driver == "veth");
-        veth.then(|| {
-            format!(
-                "{} is an end of a veth pair: TCP and UDP packets may arrive without checksums, which AF_XDP cannot detect. \
-                 Run \"ethtool -K IF tx off\" at the other end",
-                self.config.name
-            )
-        })
+        warning_about(self.port.dev(), &self.config.name)
     }
 
     fn numa_node(&self) -> Option<u32> {

@@ -142,6 +142,11 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
         None
     }
 
+    /// Returns the warning that the device would have once it is open, as far as it can be known before. It runs on a planning thread.
+    fn warning(&self) -> Option<String> {
+        None
+    }
+
     /// Reports what this machine lacks for this backing, in one sentence for each item. It may wait for the file system.
     fn lacks(&self, _to: &mut dyn FnMut(String)) {}
 }
@@ -197,6 +202,8 @@ pub trait AnyBacking<W: World>: Any + Debug + Send + Sync {
     fn facts(&self, name: &str, to: &mut dyn FnMut(Fact));
     /// As [`Backing::without_secrets`].
     fn without_secrets(&self) -> Option<Backed<W>>;
+    /// As [`Backing::warning`].
+    fn warning(&self) -> Option<String>;
     /// As [`Backing::lacks`].
     fn lacks(&self, to: &mut dyn FnMut(String));
 }
@@ -262,6 +269,10 @@ impl<W: World, T: Backing<W>> AnyBacking<W> for T {
 
     fn without_secrets(&self) -> Option<Backed<W>> {
         Backing::without_secrets(self).map(Backed::by)
+    }
+
+    fn warning(&self) -> Option<String> {
+        Backing::warning(self)
     }
 
     fn lacks(&self, to: &mut dyn FnMut(String)) {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use model::origin::{FrontEnd, Origin};
 
 use super::work::{Go, LOOK, Report, SLICE, Turn, Work};
-use super::{Context, Failure, Thread, joined};
+use super::{Context, Failure, Thread, joined, warnings};
 use crate::intent::{Key, Making, Note, Plan, Refused, Snapshot};
 use crate::system::{Absence, Interruption};
 use plan::{Goal, Planned, plan};
@@ -261,7 +261,9 @@ fn begin(c: &mut Context, turn: Turn, (goal, planned): (Goal, Planned)) -> Stage
              \"confirm\""
         )));
     }
-    if let Goal::File(_, Terms { dry_run: true, .. }) | Goal::Back { dry_run: true, .. } = goal {
+    if goal.is_dry_run() {
+        let queues = warnings::queues_in_advance(&plan, &interfaces, &opened, &c.system.router);
+        reports.extend(queues.into_iter().map(Report::Warning));
         return if reports.is_empty() {
             nothing(Report::WouldNotChange)
         } else {

@@ -9,7 +9,7 @@ use net::feature::Prepared;
 
 use super::Terms;
 use crate::app::difference::{difference, numbered};
-use crate::app::{Context, Failure, Report, Thread, on_a_thread};
+use crate::app::{Context, Failure, Report, Thread, on_a_thread, warnings};
 use crate::config::Wanted;
 use crate::intent::{Interface, Key, Note, Plan, Refusal, Refused, Snapshot, Way, reopened, slow};
 use crate::journal;
@@ -34,6 +34,11 @@ pub(super) enum Goal {
 }
 
 impl Goal {
+    /// True if the change is only shown, not made.
+    pub(super) fn is_dry_run(&self) -> bool {
+        matches!(self, Goal::File(_, Terms { dry_run: true, .. }) | Goal::Back { dry_run: true, .. })
+    }
+
     /// Returns the name of the change.
     pub(super) fn name(&self) -> &'static str {
         match self {
@@ -119,6 +124,7 @@ fn planned(
         there_is_memory_for(now.tree().len(), OBJECT).map_err(|why| Refusal { key: None, why })?;
     }
     let goes_forward = matches!(goal, Goal::File(..));
+    let is_dry_run = goal.is_dry_run();
     let is_start = matches!(goal, Goal::File(_, Terms { quiet: true, .. }));
     let quiet = is_start || matches!(goal, Goal::Without(_));
     let after = match (goal, way) {
@@ -135,7 +141,7 @@ fn planned(
         _ => now.clone(),
     };
     let mut plan = now.plan(after, abilities, |changes| there_is_memory_for(changes, CHANGE))?;
-    let reports = if quiet { Vec::new() } else { difference(&plan, &said) };
+    let mut reports = if quiet { Vec::new() } else { difference(&plan, &said) };
     let mut prepared = BTreeMap::new();
     for (key, name, backed) in slow(&plan) {
         match backed.prepare() {
@@ -150,7 +156,11 @@ fn planned(
     let interfaces =
         plan.edits.iter().map(|edit| &edit.key).filter(|key| key.is::<Interface>()).cloned().collect();
     let made = plan.steps.iter().filter(|step| step.from.is_none());
-    let opened = made.filter_map(|step| Interface::device_in(&step.key)).chain(reopened(&plan)).collect();
+    let opened: Vec<String> =
+        made.filter_map(|step| Interface::device_in(&step.key)).chain(reopened(&plan)).collect();
+    if is_dry_run {
+        reports.extend(warnings::of_devices_in_advance(&plan, &opened).into_iter().map(Report::Warning));
+    }
     let edits = std::mem::take(&mut plan.edits);
     let objects = edits.len();
     let edits = if is_start { Vec::new() } else { edits };
