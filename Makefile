@@ -33,8 +33,9 @@ sanitize: setup ## Run the tests of infra, buf and memif's rings under AddressSa
 lint: setup ## Check format, lints, documentation and layers, without running tests
 	@scripts/test.sh lint
 
-docs-check: ## Check that every link of the documentation leads to an existing page and heading
-	@scripts/check-docs
+docs-check: setup ## Check the documentation: links, samples as they stand, generated references (samples: root, or user namespaces)
+	@scripts/check-docs && . scripts/env.sh && cargo test --quiet --package volley --test reference --test vpp && \
+		cargo test --quiet --package scenarios --test patient -- samples:: examples::
 
 bench: setup ## Measure clocks per packet, start, memory and latency; prints tables, writes target/bench/*.json
 	@. scripts/env.sh && cargo build --release --package volley && cargo bench --package volley --bench graph && \
