@@ -133,8 +133,14 @@ mod own {
     use crate::system::Catalog;
 
     /// The features in the tests of this crate.
-    pub(crate) const FEATURES: &[&Feature] =
-        &[&count::Feature, &mss::Feature, &punt::Feature, &reassembly::Feature, &urpf::Feature];
+    pub(crate) const FEATURES: &[&Feature] = &[
+        &advertise::Feature,
+        &count::Feature,
+        &mss::Feature,
+        &punt::Feature,
+        &reassembly::Feature,
+        &urpf::Feature,
+    ];
 
     impl Cli {
         /// Returns a router with [`FEATURES`].

@@ -17,7 +17,7 @@ impl Default for Jitter {
 
 impl Jitter {
     /// Returns a generator with a fixed seed, for tests.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn seeded(seed: u64) -> Jitter {
         Jitter(seed)
     }

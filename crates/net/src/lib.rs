@@ -20,7 +20,7 @@ pub mod handoff;
 pub mod icmp;
 pub mod interface;
 pub mod ip;
-mod jitter;
+pub mod jitter;
 pub mod nd;
 pub mod neighbor;
 pub mod nodes;

@@ -29,9 +29,9 @@ pub struct Switch {
 
 /// A feature's setting for one interface. If it was never set on an interface, the default value applies.
 pub trait Setting: Clone + Debug + Default + PartialEq + Send + Sync + 'static {
-    /// The feature's counters per interface: a [`CounterSet`].
+    /// The feature's counters per interface: a [`CounterSet`], or `()` if it has none.
     type Counts: Counts;
-    /// The name of the counters.
+    /// The name of the setting and its counters.
     const COUNTED: &'static str;
 
     /// Returns a switch for each feature that the setting can enable: the same features for all values. A switch says whether this value
@@ -66,6 +66,21 @@ impl<const N: usize> Counts for CounterSet<N> {
 
     fn since_clear(&self, index: u32) -> Vec<u64> {
         self.read(index).to_vec()
+    }
+}
+
+/// No counters.
+impl Counts for () {
+    fn new(_: &str, _: u32) -> Self {}
+
+    fn clear(&self, _: u32) {}
+
+    fn totals(&self, _: u32) -> Vec<u64> {
+        Vec::new()
+    }
+
+    fn since_clear(&self, _: u32) -> Vec<u64> {
+        Vec::new()
     }
 }
 

@@ -29,6 +29,8 @@ pub const ALL: &[&Feature] = &[
     &redirect::Feature,
     #[cfg(feature = "mss")]
     &mss::Feature,
+    #[cfg(feature = "advertise")]
+    &advertise::Feature,
     #[cfg(feature = "balancer")]
     &balancer::Feature,
     #[cfg(feature = "ping")]

@@ -142,12 +142,9 @@ impl Context {
         self.startup_config.as_deref().filter(|_| self.start_is_stale)
     }
 
-    /// Prepares the end of the process: tells hosts that the router is no longer a default router, gives every device back to the kernel,
-    /// and waits until the journal is written.
+    /// Prepares the end of the process: lets features send their last packets, gives every device back to the kernel, and waits until the journal is written.
     pub fn shut_down(&mut self) {
-        // All at once: waiting for the workers takes as long for many interfaces as for one.
-        let all: Vec<u32> = self.system.router.interfaces().map(|i| i.index).collect();
-        self.system.router.cease_advertising(&all);
+        self.system.router.prepare_to_stop();
         let all: Vec<u32> =
             self.system.router.interfaces().filter(|i| i.parent == i.index).map(|i| i.index).collect();
         for index in all {

@@ -220,3 +220,36 @@ fn ipv6_is_enabled_without_an_address() {
     let told = cli.ok("disable ip6 interface pg0");
     assert_eq!(told, "IPv6 stays enabled on pg0 while it has an IPv6 address\n");
 }
+
+#[test]
+fn unnumbered_proxy_arp_and_urpf_are_configured() {
+    let mut cli = Cli::new();
+    cli.ok("create loopback interface");
+    cli.ok("set interface ip address loop0 192.0.2.1/32");
+    cli.ok("set interface unnumbered pg1 use loop0");
+    cli.ok("set interface proxy-arp pg1 enable");
+    cli.ok("set urpf ip6 rx strict pg1");
+    let config = cli.ok("show config");
+    for line in [
+        "set interface unnumbered pg1 use loop0",
+        "set interface proxy-arp pg1 enable",
+        "set urpf ip6 rx strict pg1",
+    ] {
+        assert!(config.contains(&format!("{line}\n")), "{config}");
+    }
+    let yaml = cli.ok("show config yaml");
+    assert!(
+        ["unnumbered: loop0", "proxy-arp: true", "urpf6: strict"].iter().all(|l| yaml.contains(l)),
+        "{yaml}"
+    );
+    let told = cli.refused("set interface ip address pg1 10.7.0.1/24", "10.7.0.1/24");
+    assert!(told.contains("pg1 uses the addresses of loop0"), "{told}");
+    cli.refused("set interface unnumbered loop0 use pg1", "loop0");
+    cli.ok("create loopback interface");
+    let told = cli.refused("set interface unnumbered loop1 use pg1", "loop1");
+    assert!(told.contains("pg1 uses the addresses of loop0 itself"), "{told}");
+    cli.ok("ip table add 7");
+    assert!(cli.run("set interface ip table pg1 7").is_err(), "both must be in one table");
+    cli.ok("set interface unnumbered del pg1");
+    cli.ok("set interface ip address pg1 10.7.0.1/24");
+}

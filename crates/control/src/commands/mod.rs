@@ -11,7 +11,6 @@ mod load;
 mod logging;
 mod long;
 mod monitor;
-mod nd;
 mod neighbor;
 mod route;
 mod scripts;
@@ -53,6 +52,10 @@ impl App for Context {
 
     fn transact(&mut self, changes: Vec<Change>) -> Result<(), CliError> {
         Ok(self.transact(changes)?)
+    }
+
+    fn configured<T: Configured>(&self, interface: &str) -> Result<T, CliError> {
+        Ok(interface::find(self, interface)?.1.attached.get())
     }
 
     fn change_setting<T: Configured>(
@@ -199,7 +202,6 @@ pub(crate) fn own() -> Registry<Context> {
     interface::register(&mut r);
     route::register(&mut r);
     load::register(&mut r);
-    nd::register(&mut r);
     neighbor::register(&mut r);
     show::register(&mut r);
     trace::register(&mut r);

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use model::origin::Origin;
 use model::store::Counts;
-use net::ip::{Address, IpPrefix};
+use net::feature::exact_prefix;
+use net::ip::IpPrefix;
 
 use super::long::{ForClient, Unfinished};
 use super::table;
@@ -184,18 +185,8 @@ fn about_missing(
     about_path(e, a, branches.iter().zip(rounds).find(|(branch, _)| there.is_some() && !has(&branch.via)))
 }
 
-/// Returns the prefix in the argument `name`. Refuses set host bits: the operator has probably mistyped the address or the length.
-pub(super) fn exact(a: &Args, name: &str) -> Result<IpPrefix, CliError> {
-    let said: Address = a.need(name)?;
-    let meant = said.network();
-    match meant.address() == said.address {
-        true => Ok(meant),
-        false => Err(a.fault(name, format!("host bits are set: did you mean {meant}?"))),
-    }
-}
-
 fn change(c: &mut Context, a: &Args, deed: Deed) -> Result<Output, CliError> {
-    let prefix = exact(a, "prefix")?;
+    let prefix = exact_prefix(a, "prefix")?;
     let (branches, rounds) = branches(a)?;
     if a.times("table") > 1 {
         return Err(a.fault("table", "the table is given twice"));

@@ -11,7 +11,6 @@ use net::ip::Address;
 use net::tables::MAX_INTERFACES;
 use wire::Mac;
 
-use super::advertisement::advertisement;
 use super::beside::{BEHIND_SETTINGS, Beside, LENDER};
 use super::interface::Unread;
 use super::receive::receive;
@@ -71,17 +70,6 @@ pub(super) fn body() -> &'static Schema<Interface> {
                 |i| i.proxy,
                 |i, on| i.proxy = on,
                 "Answers requests of any host for hosts behind other interfaces (ARP, and Neighbor Discovery if IPv6 is enabled).",
-            )
-            .field(
-                "router-advertisement",
-                optional(block(advertisement)),
-                |i| i.advertisement.as_deref().map(|says| (says.clone(), i.ra_suppressed)),
-                |i, advice| {
-                    if let Some((says, suppressed)) = advice {
-                        (i.advertisement, i.ra_suppressed) = (Some(Box::new(says)), suppressed);
-                    }
-                },
-                "Router advertisements to hosts on the link (`{}`: with defaults). By default none are sent.",
             )
             .later(&["lcp", "l2xc", "mpls", "sflow", "acls"])
     });

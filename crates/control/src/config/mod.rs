@@ -16,7 +16,6 @@
 //!
 //! All faults of a file are reported together, with line and column. A file with faults changes nothing.
 
-mod advertisement;
 #[cfg(test)]
 mod backing_tests;
 mod beside;

@@ -484,7 +484,6 @@ fn examples_are_read_as_they_are_written<T: Clone + PartialEq + std::fmt::Debug 
 fn examples_of_fields_are_read_as_written() {
     examples_are_read_as_they_are_written(super::body::body());
     examples_are_read_as_they_are_written(super::receive::receive());
-    examples_are_read_as_they_are_written(super::advertisement::advertisement());
     examples_are_read_as_they_are_written(super::encapsulation::encapsulation());
 }
 

@@ -6,7 +6,6 @@ use model::key::{Kind, Need};
 use model::object::{Effect, Fact};
 use net::ethernet::{Match, Tags};
 use net::feature::{Attached, number_of};
-use net::nd::Advertisement;
 use net::objects;
 use net::router::{Receive, check_mac, check_mtu};
 use net::tables::MAX_INTERFACES;
@@ -53,10 +52,6 @@ pub struct Interface {
     pub ip6: bool,
     /// True to answer ARP requests for hosts behind other interfaces (proxy ARP).
     pub proxy: bool,
-    /// The router advertisements to hosts on its link, if any.
-    pub advertisement: Option<Box<Advertisement>>,
-    /// True to suppress these advertisements. Without effect if there are none.
-    pub ra_suppressed: bool,
 }
 
 /// Maximum length of a description in characters, as in Linux (`IFALIASZ`).
@@ -86,8 +81,6 @@ impl Interface {
             attached: Attached::default(),
             ip6: false,
             proxy: false,
-            advertisement: None,
-            ra_suppressed: false,
         }
     }
 
@@ -148,7 +141,7 @@ impl Object<System> for Interface {
             }
         }
         super::receive::validate(self)?;
-        self.advertisement.as_deref().map_or(Ok(()), super::advertisement::validate)?;
+        self.attached.validate().or_else(refuse)?;
         self.mtu.map_or(Ok(()), check_mtu)?;
         let mut missing = None;
         self.attached.uses(&mut |key| missing = missing.take().or(view.get(&key).is_none().then_some(key)));
@@ -158,7 +151,7 @@ impl Object<System> for Interface {
         let given = super::list(view.get(&Addresses::key(name)));
         self.can_speak_ip6(name, self.ip6 || given.iter().any(|a| a.address.is_ipv6()))?;
         self.mac.map_or(Ok(()), check_mac)?;
-        if self.ip6 || self.proxy || self.advertisement.is_some() {
+        if self.ip6 || self.proxy || self.attached.must_send() {
             self.can_send(name)?;
         }
         let (parent, takes) = match &self.spec {
@@ -250,9 +243,6 @@ impl Object<System> for Interface {
         if self.proxy {
             lines.push(format!("set interface proxy-arp {name} enable"));
         }
-        if let Some(advertisement) = &self.advertisement {
-            lines.extend(super::advertisement::dump(&name, advertisement, self.ra_suppressed));
-        }
         if self.ip6 {
             lines.push(format!("enable ip6 interface {name}"));
         }
@@ -332,11 +322,6 @@ impl Interface {
         }
     }
 
-    /// Returns the advertisements that are sent, if any.
-    fn told(&self) -> Option<&Advertisement> {
-        self.advertisement.as_deref().filter(|_| !self.ra_suppressed)
-    }
-
     fn settings(&self, name: &str, old: Option<&Interface>, system: &mut System) -> Result<(), Refused> {
         let index = system.index(name)?;
         let before = Interface::new(self.spec.clone());
@@ -357,9 +342,6 @@ impl Interface {
         self.attached.apply(&old.attached, r, index)?;
         if self.proxy != old.proxy {
             r.set_proxy(index, self.proxy)?;
-        }
-        if self.told() != old.told() {
-            r.set_advertisement(index, self.told().cloned())?;
         }
         if self.ip6 != old.ip6 {
             r.set_ip6(index, self.ip6)?;

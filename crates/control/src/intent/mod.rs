@@ -6,7 +6,6 @@
 //! Each type of the router's own objects has a file here. Objects of features are in the features' folders.
 
 mod address;
-mod advertisement;
 mod family;
 mod feature;
 mod index;
@@ -25,7 +24,6 @@ use net::objects::Host;
 use net::router::Router;
 
 pub use address::Addresses;
-pub(crate) use advertisement::{INFINITE, PREFERENCES, lifetime};
 pub use family::{Family, OfFamily};
 pub use feature::FeatureOn;
 pub use index::{Find, in_order};

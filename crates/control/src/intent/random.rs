@@ -1,15 +1,13 @@
 //! Generators of random configuration objects, for tests.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use drivers::memif;
 use model::key::Need;
 use net::ethernet::{Match, Tags};
 use net::feature::Attached;
-use net::ip::{Address, IpPrefix, Prefix6};
-use net::nd::advertiser::Interval;
-use net::nd::{Advertisement, PrefixAdvice};
+use net::ip::{Address, IpPrefix};
 use net::objects;
 use net::router::{Receive, ReceiveQueue};
 use proptest::prelude::*;
@@ -82,9 +80,8 @@ pub(super) fn interface() -> impl Strategy<Value = (Key, Value)> {
         .map(|all| prop_oneof![2 => nothing(), 1 => prop::sample::select(all)]);
     let attached: Vec<_> = attached.collect();
     let attached = attached.prop_map(|all| all.into_iter().fold(Attached::default(), Attached::and));
-    let advertisement = prop::option::weighted(0.2, (advertisement(), any::<bool>()));
     let rare = || prop::bool::weighted(0.2);
-    let receive = (receive(), attached, (rare(), rare(), advertisement));
+    let receive = (receive(), attached, (rare(), rare()));
     let set =
         (up, prop::option::of(500u16..9500), prop::option::of(mac()), table, index, description, receive);
     (ALL, takes, any::<bool>(), set).prop_map(
@@ -102,8 +99,7 @@ pub(super) fn interface() -> impl Strategy<Value = (Key, Value)> {
             let queues = spec.is_device();
             let receive = if queues { receive } else { Receive::default() };
             let key = if DEVICES.contains(&n) { Interface::key(&name) } else { Interface::sub_key(&name) };
-            let (ip6, proxy, advertisement) = rest;
-            let (advertisement, ra_suppressed) = advertisement.map_or((None, false), |(a, s)| (Some(a), s));
+            let (ip6, proxy) = rest;
             let interface = Interface {
                 up,
                 mtu,
@@ -115,8 +111,6 @@ pub(super) fn interface() -> impl Strategy<Value = (Key, Value)> {
                 attached,
                 ip6,
                 proxy,
-                advertisement,
-                ra_suppressed,
                 ..Interface::new(spec)
             };
             (key, interface.into())
@@ -169,41 +163,6 @@ pub(super) fn via(family: Family) -> impl Strategy<Value = Via> {
         1 => prop::sample::select(Via::WORDS.map(|(_, via)| via).to_vec()),
         1 => any_table().prop_map(move |t| Via::Table(family, t)),
     ]
-}
-
-/// Generates router advertisements.
-pub(super) fn advertisement() -> impl Strategy<Value = Box<Advertisement>> {
-    let interval = prop::option::of((3u64..5, 7u64..9))
-        .prop_map(|times| times.map_or(Interval::default(), |(min, max)| Interval::new(min, max).unwrap()));
-    let preference = prop::sample::select(PREFERENCES.map(|(preference, _)| preference).to_vec());
-    let dns = prop::sample::subsequence(
-        vec![Ipv6Addr::LOCALHOST, Ipv6Addr::from_bits(0x2001_0db8 << 96 | 0x53)],
-        0..3,
-    );
-    let flags = (any::<bool>(), any::<bool>(), 0u16..9);
-    (interval, preference, dns, flags, advice()).prop_map(
-        |(interval, preference, dns, (managed, other, lifetime), prefixes)| {
-            Box::new(Advertisement { interval, lifetime, managed, other, preference, dns, prefixes })
-        },
-    )
-}
-
-/// Generates prefix settings, some for networks of the interfaces.
-fn advice() -> impl Strategy<Value = BTreeMap<Prefix6, PrefixAdvice>> {
-    let prefix = (0u128..4, prop::sample::select(vec![48, 64]));
-    let prefix =
-        prefix.prop_map(|(n, len)| Prefix6::new(Ipv6Addr::from_bits(0x2001_0db8 << 96 | n << 64), len));
-    let lifetime = || prop::sample::select(vec![0, 1, 600_000, PrefixAdvice::INFINITE]);
-    let flags = (any::<bool>(), any::<bool>(), any::<bool>());
-    let advice = (flags, lifetime(), lifetime());
-    let advice = advice.prop_map(|((advertised, on_link, autonomous), one, other)| PrefixAdvice {
-        advertised,
-        on_link,
-        autonomous,
-        valid: one.max(other),
-        preferred: one.min(other),
-    });
-    prop::collection::btree_map(prefix, advice, 0..3)
 }
 
 /// Generates a route with one or more paths, possibly an invalid combination.

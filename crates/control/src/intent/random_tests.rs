@@ -41,7 +41,7 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
             s.abilities.catalog.shown(r, i.index)
         ));
         let own: Vec<_> = i.all_ip6().into_iter().map(|a| (a, i.standing(a.address))).collect();
-        lines.push(format!("IPv6 on {}: {} {own:?} {:?}", i.name, i.ip6, i.advertisement));
+        lines.push(format!("IPv6 on {}: {} {own:?}", i.name, i.ip6));
         lines.push(format!("{} answers for others: {}, uses {:?}", i.name, i.proxy, i.unnumbered.map(named)));
         let on = r.features(i.index).into_iter().flat_map(|(arc, f)| f.into_iter().map(move |f| (arc, f)));
         lines.extend(on.filter(|(_, f)| f.1).map(|(arc, f)| format!("feature {} {arc} {}", i.name, f.0)));

@@ -10,9 +10,21 @@ use model::key::Key;
 use model::metrics::{Lines, Metric};
 use model::schema::{Described, Row};
 use model::yaml::{Fields, Reader, Text};
+use serde_json::{Map, Value};
 
 use crate::router::{InterfaceInfo, Router, RouterError};
 use crate::setting::Setting;
+
+/// A setting's part of the output of a show command for an interface.
+#[derive(Debug, Default)]
+pub struct Part {
+    /// True if the interface is shown because of this part, even if the command would leave it out.
+    pub insists: bool,
+    /// The lines, each with its indentation.
+    pub text: String,
+    /// The fields of the JSON object.
+    pub fields: Map<String, Value>,
+}
 
 /// A counter of a setting, as a metric of interfaces.
 pub struct Counter<T> {
@@ -39,6 +51,17 @@ pub trait Configured: Described + Debug + Default + Send + Sync {
     /// # Errors
     /// Fails if the configured value names an object that the router does not have.
     fn resolve(&self, router: &Router) -> Result<Self::Setting, RouterError>;
+    /// Checks the value. Commands may make values that the fields of a file refuse.
+    ///
+    /// # Errors
+    /// The reason why the value is invalid.
+    fn validate(&self) -> Result<(), String> {
+        Ok(())
+    }
+    /// True if an interface with this value must be able to send packets.
+    fn must_send(&self) -> bool {
+        false
+    }
     /// Calls `to` with each object that an interface with this value needs.
     fn uses(&self, _to: &mut dyn FnMut(Key)) {}
     /// Returns the commands that set this value.
@@ -52,6 +75,10 @@ pub trait Configured: Described + Debug + Default + Send + Sync {
     }
     /// Adds an interface's samples for the other metrics of this setting.
     fn collect(_router: &Router, _interface: &InterfaceInfo, _out: &mut Lines) {}
+    /// Returns the setting's part of `show ip6 interface`.
+    fn in_show_ip6(&self, _router: &Router, _interface: &InterfaceInfo) -> Option<Part> {
+        None
+    }
     /// Makes the objects that the [examples](Self::examples) name.
     ///
     /// # Errors
@@ -73,6 +100,7 @@ pub(super) trait Kind: Send + Sync {
     fn way(&self, feature: &str, interface: &str) -> Option<String>;
     fn switch_by_name(&self, arc: &str, feature: &str, on: bool, to: &mut Attached) -> bool;
     fn collect(&self, router: &Router, interface: &InterfaceInfo, out: &mut Lines);
+    fn in_show_ip6(&self, of: &Attached, router: &Router, interface: &InterfaceInfo) -> Option<Part>;
     fn shown(&self, router: &Router, index: u32) -> String;
     fn make_examples(&self, router: &mut Router) -> Result<(), RouterError>;
     fn examples(&self) -> Vec<Attached>;
@@ -127,6 +155,10 @@ impl<T: Configured> Kind for Of<T> {
         T::collect(router, interface, out);
     }
 
+    fn in_show_ip6(&self, of: &Attached, router: &Router, interface: &InterfaceInfo) -> Option<Part> {
+        of.get::<T>().in_show_ip6(router, interface)
+    }
+
     fn shown(&self, router: &Router, index: u32) -> String {
         format!("{:?}", router.setting::<T::Setting>(index))
     }
@@ -151,6 +183,8 @@ trait AnyValue: Any + Debug + Send + Sync {
     fn is(&self, other: &dyn AnyValue) -> bool;
     fn apply(&self, router: &mut Router, index: u32) -> Result<(), RouterError>;
     fn withdraw(&self, router: &mut Router, index: u32) -> Result<(), RouterError>;
+    fn validate(&self) -> Result<(), String>;
+    fn must_send(&self) -> bool;
     fn uses(&self, to: &mut dyn FnMut(Key));
     fn write(&self, to: &mut Text<'_>);
     fn dump(&self, interface: &str) -> Vec<String>;
@@ -172,6 +206,14 @@ impl<T: Configured> AnyValue for T {
 
     fn withdraw(&self, router: &mut Router, index: u32) -> Result<(), RouterError> {
         router.set(index, T::Setting::default())
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        Configured::validate(self)
+    }
+
+    fn must_send(&self) -> bool {
+        Configured::must_send(self)
     }
 
     fn uses(&self, to: &mut dyn FnMut(Key)) {
@@ -235,6 +277,19 @@ impl Attached {
             }
         }
         Ok(())
+    }
+
+    /// Checks each value.
+    ///
+    /// # Errors
+    /// The reason why a value is invalid.
+    pub fn validate(&self) -> Result<(), String> {
+        self.0.values().try_for_each(|value| value.validate())
+    }
+
+    /// True if the interface must be able to send packets.
+    pub fn must_send(&self) -> bool {
+        self.0.values().any(|value| value.must_send())
     }
 
     /// Calls `to` with each object that the interface needs.

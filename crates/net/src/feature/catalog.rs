@@ -9,7 +9,7 @@ use model::object::{Object, Tree, Value, World};
 use model::schema::{Described, Form, Row, Valued};
 use model::yaml::{At, Fields, Node, Reader, Text};
 
-use super::attached::{self, Attached, Configured, kind};
+use super::attached::{self, Attached, Configured, Part, kind};
 use super::backing::{Backed, Interfaces};
 use crate::router::{InterfaceInfo, Router, RouterError};
 
@@ -341,6 +341,11 @@ impl<W: World> Catalog<W> {
     /// Adds an interface's samples for the metrics of all settings.
     pub fn collect(&self, router: &Router, interface: &InterfaceInfo, lines: &mut Lines) {
         self.settings.iter().for_each(|kind| kind.collect(router, interface, lines));
+    }
+
+    /// Returns the parts of `show ip6 interface` of an interface with these settings.
+    pub fn in_show_ip6(&self, of: &Attached, router: &Router, interface: &InterfaceInfo) -> Vec<Part> {
+        self.settings.iter().filter_map(|kind| kind.in_show_ip6(of, router, interface)).collect()
     }
 
     /// Returns the names under which the interfaces keep the settings.

@@ -21,16 +21,17 @@ use model::object::Change;
 use model::store::Store;
 
 use crate::Tables;
+use crate::ip::{Address, IpPrefix};
 use crate::objects::Host;
 use crate::router::{Hooks, Router};
 
-pub use attached::{Attached, Configured, Counter};
+pub use attached::{Attached, Configured, Counter, Part};
 pub use backing::{
     AnyBacking, Backed, Backing, Begun, Interfaces, Opened, Prepared, Unopened, Unready, is_numbered,
     number_of, numbered,
 };
 pub use catalog::{Catalog, Decisions, Entry, Exercise, Objects, Page, Section, Variation};
-pub use show::{Shown, show, show_counted};
+pub use show::{Shown, no_ip6, show, show_counted};
 
 /// The state of a program with a router, for the commands of features.
 pub trait App: Values + Sized + 'static {
@@ -51,6 +52,12 @@ pub trait App: Values + Sized + 'static {
     /// # Errors
     /// If the change is refused.
     fn transact(&mut self, changes: Vec<Change<Self::World>>) -> Result<(), CliError>;
+
+    /// Returns a setting of an interface, as it is configured.
+    ///
+    /// # Errors
+    /// If there is no such interface.
+    fn configured<T: Configured>(&self, interface: &str) -> Result<T, CliError>;
 
     /// Changes a setting of an interface.
     ///
@@ -258,6 +265,19 @@ impl<'r, C: App> Registrar<'r, C> {
 pub fn free_number<C: App>(c: &C, prefix: &str) -> u32 {
     let taken = |n: &u32| c.router().interface_named(&format!("{prefix}{n}")).is_some();
     (0..).find(|n| !taken(n)).unwrap_or(u32::MAX)
+}
+
+/// Returns the prefix in the argument `name`. Refuses set host bits: the operator has probably mistyped the address or the length.
+///
+/// # Errors
+/// If the argument is missing, or host bits are set.
+pub fn exact_prefix(a: &Args, name: &str) -> Result<IpPrefix, CliError> {
+    let said: Address = a.need(name)?;
+    let meant = said.network();
+    match meant.address() == said.address {
+        true => Ok(meant),
+        false => Err(a.fault(name, format!("host bits are set: did you mean {meant}?"))),
+    }
 }
 
 /// Removes the operator's object with this key, if it exists.

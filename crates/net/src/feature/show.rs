@@ -19,6 +19,11 @@ pub struct Shown<'r, T> {
     pub counted: Vec<u64>,
 }
 
+/// Returns the message that IPv6 is not enabled on an interface.
+pub fn no_ip6(interface: &str) -> String {
+    format!("IPv6 is not enabled: add an IPv6 address, or run enable ip6 interface {interface}")
+}
+
 /// Lists the interfaces where the setting does not have its default value. `rows` returns an interface's rows, and `cells` the cells of one
 /// row.
 pub fn show<C: App, T: Setting, R: Serialize + 'static>(

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use infra::lpm::Address as _;
 
+use super::events::Loss;
 use super::side::Connected;
 use super::{InterfaceInfo, Routed, Router, RouterError};
 use crate::interface::Kind;
@@ -83,10 +84,14 @@ impl Router {
         if !info.addresses.contains(&address) {
             return Err(RouterError(format!("{} has no address {address}", info.name)));
         }
-        let silent = !info.ip6 && info.addresses.iter().all(|a| a.address.is_ipv4() || *a == address);
-        if silent {
-            // Without its last address it has no source for the final advertisement.
-            self.cease_advertising(&[index]);
+        let of_family = |a: &&Address| a.address.is_ipv4() == address.address.is_ipv4();
+        let is_last = info.addresses.iter().filter(of_family).count() == 1;
+        let loss = match address.address {
+            IpAddr::V4(_) => is_last.then_some(Loss::Ip4),
+            IpAddr::V6(_) => (is_last && !info.ip6).then_some(Loss::Ip6),
+        };
+        if let Some(loss) = loss {
+            self.leaving(&[index], loss);
         }
         self.near.interfaces.remove_address(index, address);
         self.ip4.own_changed |= address.address.is_ipv4();
@@ -94,18 +99,18 @@ impl Router {
             self.sync_connected(index).and_then(|()| self.changed_with(index, Some(address.network())));
         done.inspect_err(|_| {
             self.near.interfaces.add_address(index, address);
-            self.goes_back(index, silent);
+            self.goes_back(index, loss);
         })
     }
 
-    /// Updates what depends on an interface's addresses after a refused change of addresses was undone. `advertised`: the change had
-    /// stopped router advertisements, which start again.
-    fn goes_back(&mut self, index: u32, advertised: bool) {
+    /// Updates what depends on an interface's addresses after a refused change of addresses was undone. `loss` is what features expected
+    /// the interface to lose.
+    fn goes_back(&mut self, index: u32, loss: Option<Loss>) {
         if let Err(e) = self.changed(index) {
             tracing::error!("interface {index}: rollback of a refused change failed: {e}");
         }
-        if advertised {
-            self.resume_advertising(&[index]);
+        if loss.is_some() {
+            self.staying(&[index]);
         }
     }
 
@@ -118,14 +123,16 @@ impl Router {
             self.must_send(index)?;
         }
         let info = self.interface(index)?;
-        let (was, silent) = (info.ip6, !on && info.addresses.iter().all(|a| a.address.is_ipv4()));
-        if silent {
-            self.cease_advertising(&[index]);
+        let was = info.ip6;
+        let is_last = was && !on && info.addresses.iter().all(|a| a.address.is_ipv4());
+        let loss = is_last.then_some(Loss::Ip6);
+        if let Some(loss) = loss {
+            self.leaving(&[index], loss);
         }
         self.info_mut(index)?.ip6 = on;
         self.changed(index).or_else(|refused| {
             self.info_mut(index)?.ip6 = was;
-            self.goes_back(index, silent);
+            self.goes_back(index, loss);
             Err(refused)
         })
     }
@@ -252,7 +259,7 @@ impl InterfaceInfo {
     }
 
     /// Returns the interface's link-local address if it has passed duplicate address detection.
-    pub(super) fn usable_link_local(&self) -> Option<Ipv6Addr> {
+    pub fn usable_link_local(&self) -> Option<Ipv6Addr> {
         self.link_local().filter(|a| self.standing(*a) == Some(Standing::Unique))
     }
 

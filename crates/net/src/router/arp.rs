@@ -60,6 +60,6 @@ impl Router {
         let Some(info) = self.near.interfaces.get(interface) else { return };
         let header = ethernet(to.unwrap_or(Mac::BROADCAST), info.mac, info.tags, ethertype::ARP);
         let bytes = [&header, packet(info.mac).as_bytes().as_slice()].concat();
-        self.send_to(0, interface, "interface-output", &bytes);
+        self.send_frame(interface, &bytes);
     }
 }

@@ -11,7 +11,6 @@ use wire::{EthernetHeader, Mac, ethertype, icmpv4, ipv6, mld};
 use super::Accounts;
 use super::lab::{Lab, MS, own_mac};
 use crate::ip::Address;
-use crate::nd::Advertisement;
 
 const HOST: Mac = Mac([2, 0, 0, 0, 0xa, 2]);
 
@@ -244,18 +243,6 @@ fn router() -> Message {
         reachable: 0,
         retransmit: 0,
     })
-}
-
-#[test]
-fn router_solicitations_are_used_on_advertising_interfaces() {
-    let mut lab = lab();
-    lab.router.set_advertisement(0, Some(Advertisement::default())).unwrap();
-    lab.pass(1000);
-    let link: Ipv6Addr = "fe80::2".parse().unwrap();
-    let to = Ipv6Addr::from_bits(ipv6::ALL_ROUTERS);
-    lab.receive(0, 0, neighbor_discovery(link, to, Message::RouterSolicitation, &[]));
-    assert_eq!(counted(&lab, false), []);
-    check(&lab);
 }
 
 /// Valid packets that this router does not need are counted as events, not as drops.

@@ -2,9 +2,16 @@
 //!
 //! A feature registers its callbacks while the graph is built. It declares its objects and commands elsewhere ([`crate::feature`]).
 
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::net::Ipv6Addr;
 use std::os::fd::OwnedFd;
 
+use wire::Mac;
+use wire::nd::{Message, NdOptions};
+
 use super::{Hooks, Router};
+use crate::setting::Setting;
 
 /// A feature's callback for a new interface. At this time the interface has its name and its parent, is down, and has no settings.
 pub type Made = fn(&mut Router, index: u32);
@@ -17,10 +24,72 @@ pub type Turn = fn(&mut Router, now: u64) -> Option<u64>;
 /// `now` is in nanoseconds of the monotonic clock.
 pub type Stirred = fn(&mut Router, now: u64);
 
+/// A change of an interface, of which features are notified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The interface is [usable](Router::usable) now.
+    Up,
+    /// Something about the usable interface may have changed: its addresses, Ethernet address, MTU, VRF, …
+    Changed,
+    /// This IPv6 address of the interface is used from now on: no other station has it.
+    Unique(Ipv6Addr),
+    /// A change was refused and undone: the interface keeps what it was about to [lose](Leaves).
+    Stays,
+    /// The interface is no longer usable. Before an interface is removed, it goes down.
+    Down,
+}
+
+/// A feature's callback after a change of an interface. The interface's routes and neighbors are up to date, unless their update failed.
+pub type Follows = fn(&mut Router, index: u32, Change);
+
+/// What interfaces are about to lose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// The link: the interfaces are set down or removed, or the router stops.
+    Link,
+    /// The last IPv4 address, which is the source of packets.
+    Ip4,
+    /// The last IPv6 address, which is the link-local one.
+    Ip6,
+}
+
+/// A feature's callback before usable interfaces lose something. The feature can send its last packets
+/// ([`Router::send_at_once`]). After that, the change is made, or it is refused and [undone](Change::Stays). A sub-interface is notified of
+/// a loss of its device, and may be notified again of its own.
+pub type Leaves = fn(&mut Router, interfaces: &[u32], Loss);
+
+/// A valid Neighbor Discovery message of another station.
+#[derive(Clone, Copy)]
+pub struct Heard<'m> {
+    /// The interface that received it.
+    pub interface: u32,
+    /// Its IPv6 source address.
+    pub src: Ipv6Addr,
+    /// The Ethernet address of its sender.
+    pub from: Mac,
+    /// The message.
+    pub message: Message,
+    /// The options of the message.
+    pub options: &'m NdOptions<'m>,
+}
+
+/// A feature's callback for each Neighbor Discovery message that reaches the main thread. Returns true if the feature uses the message. A
+/// message that neither a feature nor the router itself uses is counted.
+pub type Hears = fn(&mut Router, &Heard<'_>) -> bool;
+
+/// A feature's callback after its setting of an interface was changed from `before`. The reset of a removed interface's settings does not
+/// count as a change.
+pub type WasSet<T> = fn(&mut Router, index: u32, before: &T);
+
 /// The callbacks of all features.
 #[derive(Default)]
 pub(super) struct Events {
     made: Vec<Made>,
+    follows: Vec<Follows>,
+    leaves: Vec<Leaves>,
+    hears: Vec<Hears>,
+    /// The callbacks for settings, by type of the setting: a vector of [`WasSet`].
+    set: HashMap<TypeId, Box<dyn Any + Send>>,
     turns: Vec<Turn>,
     watched: Vec<(OwnedFd, Stirred)>,
     /// True if a feature requested a check of all links.
@@ -33,6 +102,29 @@ impl Hooks {
     /// Registers a callback for each interface that is added from now on: by a command, from a configuration file, or by a rollback.
     pub fn on_interface(&mut self, made: Made) {
         self.events.made.push(made);
+    }
+
+    /// Registers a callback for each change of an interface: it goes up or down, its addresses change, and so on. The feature gets its next
+    /// turn soon after the change.
+    pub fn on_change(&mut self, follows: Follows) {
+        self.events.follows.push(follows);
+    }
+
+    /// Registers a callback that runs before interfaces go down, are removed or lose their last address, and before the router stops.
+    pub fn on_leaving(&mut self, leaves: Leaves) {
+        self.events.leaves.push(leaves);
+    }
+
+    /// Registers a callback for received Neighbor Discovery messages.
+    pub fn on_discovery(&mut self, hears: Hears) {
+        self.events.hears.push(hears);
+    }
+
+    /// Registers a callback for each change of a setting on an interface. The feature gets its next turn soon after the change.
+    pub fn on_set<T: Setting>(&mut self, set: WasSet<T>) {
+        let all = self.events.set.entry(TypeId::of::<T>());
+        let all: &mut dyn Any = &mut **all.or_insert_with(|| Box::new(Vec::<WasSet<T>>::new()));
+        all.downcast_mut::<Vec<WasSet<T>>>().into_iter().for_each(|all| all.push(set));
     }
 
     /// Registers a callback for each turn of the main thread ([`Router::poll`]).
@@ -50,6 +142,73 @@ impl Router {
     pub(super) fn interface_made(&mut self, index: u32) {
         for n in 0..self.hooks.events.made.len() {
             self.hooks.events.made[n](self, index);
+        }
+    }
+
+    /// Notifies features of a change of an interface, after its routes and neighbors have been updated.
+    pub(super) fn notify(&mut self, index: u32) {
+        let usable = self.near.usable(index);
+        let Some(info) = self.near.interfaces.get_mut(index) else { return };
+        match (std::mem::replace(&mut info.was_usable, usable), usable) {
+            (false, false) => {}
+            (false, true) => self.notify_of(index, Change::Up),
+            (true, true) => self.notify_of(index, Change::Changed),
+            (true, false) => self.notify_of(index, Change::Down),
+        }
+    }
+
+    pub(super) fn notify_of(&mut self, index: u32, change: Change) {
+        for n in 0..self.hooks.events.follows.len() {
+            self.hooks.events.follows[n](self, index, change);
+            // The feature's timers may have changed.
+            self.wake.ring();
+        }
+    }
+
+    /// Notifies features that interfaces are about to lose something.
+    pub(super) fn leaving(&mut self, interfaces: &[u32], loss: Loss) {
+        let usable = self.usable_of(interfaces);
+        for n in 0..self.hooks.events.leaves.len() {
+            if !usable.is_empty() {
+                self.hooks.events.leaves[n](self, &usable, loss);
+            }
+        }
+    }
+
+    /// Notifies features that interfaces keep what they were about to lose.
+    pub(super) fn staying(&mut self, interfaces: &[u32]) {
+        self.usable_of(interfaces).into_iter().for_each(|index| self.notify_of(index, Change::Stays));
+    }
+
+    /// Returns those interfaces that are usable as far as features know.
+    fn usable_of(&self, interfaces: &[u32]) -> Vec<u32> {
+        let usable = |i: &&u32| self.near.interfaces.get(**i).is_some_and(|info| info.was_usable);
+        interfaces.iter().filter(usable).copied().collect()
+    }
+
+    /// Notifies features that the router is about to stop, while it still has its interfaces.
+    pub fn prepare_to_stop(&mut self) {
+        // All at once, so that features can send the packets of many interfaces together.
+        let all: Vec<u32> = self.interfaces().map(|i| i.index).collect();
+        self.leaving(&all, Loss::Link);
+    }
+
+    /// Passes a Neighbor Discovery message to the features. Returns true if one of them uses it.
+    pub(super) fn discovered(&mut self, heard: &Heard<'_>) -> bool {
+        let mut used = false;
+        for n in 0..self.hooks.events.hears.len() {
+            used |= self.hooks.events.hears[n](self, heard);
+        }
+        used
+    }
+
+    /// Notifies the feature of a setting that it has changed from `before`.
+    pub(super) fn was_set<T: Setting>(&mut self, index: u32, before: &T) {
+        let all: Option<&dyn Any> = self.hooks.events.set.get(&TypeId::of::<T>()).map(|all| &**all as _);
+        let all = all.and_then(|all| all.downcast_ref::<Vec<WasSet<T>>>()).cloned().unwrap_or_default();
+        for set in all {
+            set(self, index, before);
+            self.wake.ring();
         }
     }
 

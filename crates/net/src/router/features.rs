@@ -30,11 +30,12 @@ impl Router {
         if before == value {
             return Ok(());
         }
-        let done = self.apply(index, &value);
-        if done.is_err() {
+        if let Err(refused) = self.apply(index, &value) {
             self.apply(index, &before)?;
+            return Err(refused);
         }
-        done
+        self.was_set(index, &before);
+        Ok(())
     }
 
     fn apply<T: Setting>(&mut self, index: u32, value: &T) -> Result<(), RouterError> {

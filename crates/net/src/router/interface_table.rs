@@ -9,7 +9,7 @@ use wire::Mac;
 use crate::ethernet::{Match, PortMode, Tags};
 use crate::interface::{InterfaceTotals, Kind};
 use crate::ip::{Address, Ip, IpPrefix};
-use crate::nd::{Advertisement, Standing};
+use crate::nd::Standing;
 use crate::setting::Totals;
 
 /// An interface: its configuration and its device.
@@ -43,10 +43,8 @@ pub struct InterfaceInfo {
     pub proxy: bool,
     /// The duplicate address detection state of each IPv6 address; empty while the interface is down.
     pub(super) standing: BTreeMap<Ipv6Addr, Standing>,
-    /// The router advertisement, if the router advertises itself on this interface.
-    pub advertisement: Option<Advertisement>,
-    /// The router advertisement before advertising was turned off. The final advertisements repeat it.
-    pub(super) last_advertisement: Option<Advertisement>,
+    /// True if the interface was [usable](super::Router::usable) when features were last notified of a change.
+    pub(super) was_usable: bool,
     /// Index of the parent interface. For an interface that is no sub-interface, its own index.
     pub parent: u32,
     /// Which frames of the device belong to this sub-interface.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use wire::Mac;
 
+use super::events::Loss;
 use super::{InterfaceInfo, Neighborhood, Routed, Router, RouterError};
 use crate::ethernet::{Match, Vlans};
 use crate::interface::{Interface, InterfaceTotals, Kind};
@@ -199,8 +200,7 @@ impl Router {
             unnumbered: None,
             proxy: false,
             standing: std::collections::BTreeMap::new(),
-            advertisement: None,
-            last_advertisement: None,
+            was_usable: false,
             parent: on.map_or(index, |(parent, _)| parent),
             takes: on.map(|(_, takes)| takes),
             tags: on.and_then(|(_, takes)| takes.tags()),
@@ -277,7 +277,7 @@ impl Router {
     /// If there is no such interface.
     pub fn remove_interface(&mut self, index: u32) -> Result<(), RouterError> {
         self.interface(index)?;
-        self.cease_advertising(&self.with_carried(index));
+        self.leaving(&self.with_carried(index), Loss::Link);
         for child in self.carried_by(index) {
             self.remove_interface(child)?;
         }
@@ -334,7 +334,7 @@ impl Router {
         let all = self.with_carried(index);
         if !up {
             // Now, while packets can still be sent.
-            self.cease_advertising(&all);
+            self.leaving(&all, Loss::Link);
         }
         self.info_mut(index)?.admin_up = up;
         // Publish first: packets may arrive as soon as the device is up with a carrier.
@@ -344,7 +344,7 @@ impl Router {
             if let Err(e) = self.publish_with_carried(index) {
                 tracing::error!("interface {index}: rollback of a refused change failed: {e}");
             }
-            self.resume_advertising(&all);
+            self.staying(&all);
             return Err(refused);
         }
         if up {
@@ -448,9 +448,16 @@ impl Router {
     /// Like [`changed`](Self::changed). If the interface no longer has an address in the network `left`, the paths over this network are
     /// updated too.
     pub(super) fn changed_with(&mut self, index: u32, left: Option<IpPrefix>) -> Result<(), RouterError> {
-        let mut all = self.carried_by(index);
-        all.insert(0, index);
-        for &i in &all {
+        let all = self.with_carried(index);
+        let done = self.follow(&all, left);
+        // Even if an update failed: features go by the present state.
+        all.into_iter().for_each(|i| self.notify(i));
+        done
+    }
+
+    /// Updates what depends on these interfaces. See [`changed_with`](Self::changed_with).
+    fn follow(&mut self, all: &[u32], left: Option<IpPrefix>) -> Result<(), RouterError> {
+        for &i in all {
             self.near.publish(i)?;
             self.ip6_follows(i);
             self.sync_connected(i)?;
@@ -466,7 +473,7 @@ impl Router {
                 .extend(i.addresses.iter().map(|a| a.network()).chain(left).map(|n| Network::new(i.fib, n)));
         }
         self.resolve_again(what);
-        for i in all {
+        for &i in all {
             self.neighbors_follow::<Ipv4Addr>(i);
             self.neighbors_follow::<Ipv6Addr>(i);
         }

@@ -1,27 +1,25 @@
-//! IPv6 on an interface, except neighbor resolution: duplicate address detection, multicast listening and router advertisements. Executes
-//! the actions of the protocols in [`crate::nd`].
+//! IPv6 on an interface, except neighbor resolution: duplicate address detection and multicast listening. Executes the actions of the
+//! protocols in [`crate::nd`].
 
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
-use buf::Frame;
 use wire::nd::Message;
 use wire::{ethertype, ipv6, mld, nd};
 
-use super::{InterfaceInfo, Router, RouterError};
+use super::events::Change;
+use super::{InterfaceInfo, Router};
 use crate::adjacency::ethernet;
-use crate::ip::{Address, Prefix6};
-use crate::nd::advertiser::{self, Advertiser};
+use crate::ip::Address;
+use crate::nd::Standing;
 use crate::nd::dad::{self, Dad};
 use crate::nd::listener::{self, Listener, Report};
-use crate::nd::{Advertisement, PrefixInformation, Standing};
 use crate::neighbor::Key;
 
 /// The state of the IPv6 protocols on all interfaces.
 #[derive(Default)]
 pub(super) struct Ip6 {
     dad: Dad,
-    advertiser: Advertiser,
     listener: Listener,
     /// Tentative addresses to probe once workers have been told that they are tentative.
     probes: Vec<Key<Ipv6Addr>>,
@@ -29,7 +27,7 @@ pub(super) struct Ip6 {
 
 impl Ip6 {
     fn next_timeout(&self) -> Option<u64> {
-        let all = [self.dad.poll_timeout(), self.advertiser.poll_timeout(), self.listener.poll_timeout()];
+        let all = [self.dad.poll_timeout(), self.listener.poll_timeout()];
         all.into_iter().flatten().min()
     }
 }
@@ -42,12 +40,10 @@ impl Router {
 
     /// Handles timers that have expired by `now`.
     pub(super) fn handle_ip6_timeouts(&mut self, now: u64) {
-        let (mut addresses, mut routers, mut reports) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut addresses, mut reports) = (Vec::new(), Vec::new());
         self.nd.dad.timeout(now, &mut addresses);
-        self.nd.advertiser.timeout(now, &mut routers);
         self.nd.listener.timeout(now, &mut reports);
         self.act_on_addresses(addresses);
-        routers.into_iter().for_each(|action| self.advertise(action));
         self.report_groups(reports);
     }
 
@@ -55,93 +51,6 @@ impl Router {
     /// addresses are used at once.
     pub fn set_dad_transmits(&mut self, transmits: u8) {
         self.nd.dad.transmits = transmits;
-    }
-
-    /// Sets the router advertisement of an interface. `None` stops advertising.
-    ///
-    /// # Errors
-    /// If there is no such interface.
-    pub fn set_advertisement(
-        &mut self,
-        index: u32,
-        wanted: Option<Advertisement>,
-    ) -> Result<(), RouterError> {
-        let before = std::mem::replace(&mut self.info_mut(index)?.advertisement, wanted);
-        let info = self.interface(index)?;
-        if before != info.advertisement && self.near.usable(index) {
-            let event = match &info.advertisement {
-                Some(wanted) => advertiser::Event::Start(index, wanted.interval),
-                None => advertiser::Event::Stop(index),
-            };
-            // The final advertisements repeat the previous content.
-            if info.advertisement.is_none() {
-                self.info_mut(index)?.last_advertisement = before;
-            }
-            self.nd.advertiser.handle(self.now, event);
-        }
-        Ok(())
-    }
-
-    /// Announces on these interfaces that the router is no longer a default router (RFC 4861 section 6.2.5), because they are about to go
-    /// down. It does so only on interfaces on which the router advertises itself, and only once: hosts that miss the announcement find out
-    /// by themselves. The main thread gives the packets to the devices directly, because workers may be busy and the interfaces go down at
-    /// once.
-    pub fn cease_advertising(&mut self, interfaces: &[u32]) {
-        let (mut frame, mut device, mut all_sent) = (Frame::new(), None, true);
-        for &index in interfaces {
-            if !self.nd.advertiser.has_more_to_say(index) {
-                continue;
-            }
-            for bytes in self.advertisements(index, true) {
-                let by = self.near.interfaces.get(index).map(|i| i.parent);
-                if by != device || frame.room() == 0 {
-                    all_sent &= self.hand_over(device, &mut frame);
-                    device = by;
-                }
-                let packet = self.packet(&bytes);
-                all_sent &= packet.is_some_and(|packet| match frame.push(packet) {
-                    Ok(()) => true,
-                    Err(packet) => {
-                        packet.free(&mut self.bufs);
-                        false
-                    }
-                });
-            }
-            self.nd.advertiser.handle(self.now, advertiser::Event::Down(index));
-        }
-        all_sent &= self.hand_over(device, &mut frame);
-        if !all_sent {
-            tracing::warn!("a device is busy: hosts may have missed the final router advertisement");
-        }
-    }
-
-    /// Gives packets to a device directly, outside the graph. Returns true if the device accepted all of them. Frees the others.
-    fn hand_over(&mut self, device: Option<u32>, frame: &mut Frame) -> bool {
-        if frame.is_empty() {
-            return true;
-        }
-        let port = device.and_then(|device| self.tx_ports.get(device));
-        let taken = port.is_some_and(|port| port.queue(0).send(frame, &mut self.bufs).is_ok());
-        let all = taken && frame.is_empty();
-        frame.free(&mut self.bufs);
-        all
-    }
-
-    /// Starts to advertise again on interfaces that did not go down because the change failed.
-    pub(super) fn resume_advertising(&mut self, interfaces: &[u32]) {
-        for &index in interfaces {
-            let info = self.near.interfaces.get(index).filter(|i| !i.standing.is_empty());
-            if let Some(wanted) = info.and_then(|i| i.advertisement.as_ref()) {
-                self.nd.advertiser.handle(self.now, advertiser::Event::Start(index, wanted.interval));
-            }
-        }
-    }
-
-    /// Returns the prefixes advertised on an interface; empty if the router does not advertise itself there.
-    pub fn advertised_prefixes(&self, index: u32) -> Vec<PrefixInformation> {
-        let info = self.near.interfaces.get(index);
-        let says = info.and_then(|i| Some((i, i.advertisement.as_ref()?)));
-        says.map_or_else(Vec::new, |(info, says)| says.prefixes(networks(info)))
     }
 
     /// Returns the multicast groups that an interface has joined.
@@ -167,7 +76,6 @@ impl Router {
         let new: Vec<Ipv6Addr> = wanted.iter().copied().filter(|a| !info.standing.contains_key(a)).collect();
         info.standing.retain(|a, _| wanted.contains(a));
         info.standing.extend(new.iter().map(|a| (*a, Standing::Tentative)));
-        let advertises = info.advertisement.as_ref().map(|a| a.interval).filter(|_| !wanted.is_empty());
         self.ip6.own_changed |= !(gone.is_empty() && new.is_empty());
         if wanted.is_empty() && !was_up {
             return;
@@ -177,7 +85,6 @@ impl Router {
             self.nd.dad.handle(now, dad::Event::Stop((index, address)), &mut actions);
         }
         if wanted.is_empty() {
-            self.nd.advertiser.handle(now, advertiser::Event::Down(index));
             self.nd.listener.handle(now, listener::Event::Down(index), &mut Vec::new());
             return;
         }
@@ -187,19 +94,12 @@ impl Router {
             let event = dad::Event::Start { key: (index, address), delay: !was_up };
             self.nd.dad.handle(now, event, &mut actions);
         }
-        match advertises {
-            Some(interval) if !was_up => {
-                self.nd.advertiser.handle(now, advertiser::Event::Start(index, interval));
-            }
-            _ => self.nd.advertiser.handle(now, advertiser::Event::Changed(index)),
-        }
         self.act_on_addresses(actions);
     }
 
     /// Stops all IPv6 protocols of an interface that is about to be removed.
     pub(super) fn ip6_gone(&mut self, index: u32) {
         self.nd.dad.handle(self.now, dad::Event::Down(index), &mut Vec::new());
-        self.nd.advertiser.handle(self.now, advertiser::Event::Down(index));
         self.nd.listener.handle(self.now, listener::Event::Down(index), &mut Vec::new());
     }
 
@@ -210,12 +110,6 @@ impl Router {
         self.act_on_addresses(actions);
     }
 
-    /// Handles a router solicitation. Returns true if the router will answer it.
-    pub(super) fn router_solicited(&mut self, interface: u32) -> bool {
-        self.nd.advertiser.handle(self.now, advertiser::Event::Solicited(interface));
-        self.nd.advertiser.serves(interface)
-    }
-
     /// Handles a multicast listener query. Returns true if the router will report at least one group.
     pub(super) fn listener_queried(&mut self, interface: u32, query: mld::Query) -> bool {
         self.nd.listener.handle(self.now, listener::Event::Query(interface, query), &mut Vec::new());
@@ -223,16 +117,13 @@ impl Router {
     }
 
     fn act_on_addresses(&mut self, actions: Vec<dad::Action>) {
-        let mut known = BTreeSet::new();
+        let (mut known, mut unique) = (BTreeSet::new(), Vec::new());
         for action in actions {
             match action {
                 dad::Action::Probe(key) => self.nd.probes.push(key),
                 dad::Action::Unique(key) => {
                     known.extend(self.stands(key, Standing::Unique));
-                    if ipv6::is_link_local(key.1.to_bits()) {
-                        // Advertisements due before had no source address.
-                        self.nd.advertiser.handle(self.now, advertiser::Event::Changed(key.0));
-                    }
+                    unique.push(key);
                 }
                 dad::Action::Duplicate(key) => {
                     let name = self.near.interfaces.get(key.0).map_or("?", |i| &i.name);
@@ -255,6 +146,7 @@ impl Router {
                 tracing::error!("{name}: connected routes could not be updated: {e}");
             }
         }
+        unique.into_iter().for_each(|(index, address)| self.notify_of(index, Change::Unique(address)));
     }
 
     /// Sends probes for tentative addresses. It is called once workers know these addresses, so that they punt other stations' probes for
@@ -307,39 +199,19 @@ impl Router {
         }
     }
 
-    fn advertise(&mut self, action: advertiser::Action) {
-        let (index, last) = match action {
-            advertiser::Action::Advertise(index) => (index, false),
-            advertiser::Action::Withdraw(index) => (index, true),
-        };
-        for bytes in self.advertisements(index, last) {
-            self.send_to(0, index, "interface-output", &bytes);
-        }
-    }
-
-    /// Returns the frames of a router advertisement; if `last`, of a final one. There are none if the interface has no usable link-local
-    /// address.
-    fn advertisements(&self, index: u32, last: bool) -> Vec<Vec<u8>> {
-        let Some(info) = self.near.interfaces.get(index) else { return Vec::new() };
-        let says = info.advertisement.as_ref().or(info.last_advertisement.as_ref());
-        // Routers are known by their link-local addresses (RFC 4861 section 6.1.2).
-        let (Some(says), Some(from)) = (says, info.usable_link_local()) else { return Vec::new() };
-        let all = Ipv6Addr::from_bits(ipv6::ALL_NODES);
-        let header = ethernet(ipv6::multicast_mac(ipv6::ALL_NODES), info.mac, info.tags, ethertype::IPV6);
-        let packets = says.packets((from, all), info.mac, info.mtu, networks(info), last);
-        packets.iter().map(|packet| [&header[..], packet].concat()).collect()
-    }
-
     /// Sends a packet to a multicast group on an interface.
     fn send_to_group(&mut self, interface: u32, group: u128, packet: &[u8]) {
         let Some(info) = self.near.interfaces.get(interface) else { return };
-        let header = ethernet(ipv6::multicast_mac(group), info.mac, info.tags, ethertype::IPV6);
-        self.send_to(0, interface, "interface-output", &[&header, packet].concat());
+        let frame = info.frame_to_group(group, packet);
+        self.send_frame(interface, &frame);
     }
 }
 
-/// Returns the networks of an interface that can be advertised to hosts.
-fn networks(info: &InterfaceInfo) -> impl Iterator<Item = Prefix6> {
-    let given = info.addresses_of::<Ipv6Addr>().filter(|a| !Address::from(*a).is_link_local());
-    given.map(|a| a.prefix())
+impl InterfaceInfo {
+    /// Returns the frame with an IPv6 packet to a multicast group.
+    pub fn frame_to_group(&self, group: u128, packet: &[u8]) -> Vec<u8> {
+        let mut frame = ethernet(ipv6::multicast_mac(group), self.mac, self.tags, ethertype::IPV6);
+        frame.extend_from_slice(packet);
+        frame
+    }
 }

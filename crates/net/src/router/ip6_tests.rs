@@ -1,13 +1,13 @@
 //! Tests of IPv6 in a whole router between two links. The test sends and receives the frames on the links.
 
 use wire::builder::PacketBuilder;
-use wire::nd::{self, Message, NdOption, PrefixInformation};
+use wire::nd::{self, Message, NdOption};
 use wire::{EthernetHeader, Icmpv6Header, Ipv6Header, Mac, ethertype, icmpv6, ipv6, nd::NdOptions, protocol};
 
 use super::lab::{Lab, MS, own_mac};
 use super::*;
 use crate::ip::{Address, Path, Prefix6, Source};
-use crate::nd::{Advertisement, PrefixAdvice, Standing};
+use crate::nd::Standing;
 
 const A: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, 2);
 const B: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 2, 0, 0, 0, 2);
@@ -252,169 +252,6 @@ fn rfc4862_5_4_a_duplicate_address_is_not_used() {
     assert!(announced.iter().any(is_free), "{announced:02x?}");
     lab.pass(5000);
     lab.sent(0);
-}
-
-#[test]
-fn the_router_advertises_itself_only_if_enabled() {
-    let mut lab = lab();
-    let ask = |lab: &mut Lab| {
-        let to = Ipv6Addr::from_bits(ipv6::ALL_ROUTERS);
-        lab.hear(
-            0,
-            (A_MAC, Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 9)),
-            to,
-            Message::RouterSolicitation,
-            &[],
-        );
-        lab.pass(4000);
-        lab.sent(0)
-    };
-    assert_eq!(ask(&mut lab).len(), 0);
-    lab.router.set_advertisement(0, Some(Advertisement::default())).unwrap();
-    lab.pass(4000);
-    let first = lab.sent(0);
-    let (header, ip, said, options) = message(&first[0]);
-    let all = ipv6::ALL_NODES;
-    assert_eq!((header.dst(), ip.src(), ip.dst().to_bits()), (ipv6::multicast_mac(all), link_local(0), all));
-    let Message::RouterAdvertisement(ra) = said else { panic!("{said:?}") };
-    assert_eq!((ra.lifetime, ra.hop_limit, ra.managed), (1800, 64, false));
-    let prefixes: Vec<_> =
-        options.filter_map(|o| if let NdOption::Prefix(p) = o { Some(p) } else { None }).collect();
-    assert_eq!(prefixes.len(), 1);
-    assert_eq!(
-        (prefixes[0].prefix, prefixes[0].len, prefixes[0].autonomous),
-        (Prefix6::new(own(0), 64).address(), 64, true)
-    );
-    assert_eq!(ask(&mut lab).len(), 1);
-    // Another interface of this router on the same link does not count as a host.
-    let to = Ipv6Addr::from_bits(ipv6::ALL_ROUTERS);
-    lab.hear(0, (own_mac(1), link_local(1)), to, Message::RouterSolicitation, &[]);
-    lab.pass(4000);
-    assert_eq!(lab.sent(0).len(), 0);
-    lab.router.set_advertisement(0, None).unwrap();
-    lab.pass(20_000);
-    let last = lab.sent(0);
-    assert_eq!(last.len(), 3);
-    assert!(matches!(message(&last[0]).2, Message::RouterAdvertisement(ra) if ra.lifetime == 0));
-    assert_eq!(ask(&mut lab).len(), 0);
-}
-
-/// Returns the lifetime and the prefixes of each router advertisement among `frames`.
-fn advertised(frames: &[Vec<u8>]) -> Vec<(u16, Vec<PrefixInformation>)> {
-    // Multicast listener reports are not Neighbor Discovery messages, and have an extra header in front.
-    let said = frames.iter().filter(|frame| frame[20] == protocol::ICMPV6).filter_map(|frame| {
-        let (_, _, Message::RouterAdvertisement(ra), options) = message(frame) else { return None };
-        let prefix = |o| if let NdOption::Prefix(p) = o { Some(p) } else { None };
-        Some((ra.lifetime, options.filter_map(prefix).collect()))
-    });
-    said.collect()
-}
-
-#[test]
-fn rfc4861_6_2_1_prefixes_are_advertised_as_configured() {
-    let mut lab = lab();
-    let network = Prefix6::new(own(0), 64);
-    let other = |n: u128| Prefix6::new(Ipv6Addr::from_bits(0xfd << 120 | n << 64), 64);
-    let mut says = Advertisement::default();
-    let short = PrefixAdvice { valid: 60, preferred: 0, autonomous: false, ..PrefixAdvice::default() };
-    says.prefixes = [(network, short), (other(1), PrefixAdvice { on_link: false, ..short })].into();
-    says.prefixes.insert(other(2), PrefixAdvice { advertised: false, ..short });
-    lab.router.set_advertisement(0, Some(says.clone())).unwrap();
-    lab.pass(1000);
-    let [(1800, told)] = &advertised(&lab.sent(0))[..] else { panic!("one advertisement") };
-    let [own, foreign] = told[..] else { panic!("{told:?}") };
-    assert_eq!((own.prefix, own.valid, own.preferred), (network.address(), 60, 0));
-    assert_eq!((own.on_link, own.autonomous, foreign.on_link), (true, false, false));
-    assert_eq!(foreign.prefix, other(1).address());
-    assert_eq!(*told, lab.router.advertised_prefixes(0));
-    // If the prefixes do not fit in one packet, several are sent, each within the minimum MTU.
-    says.prefixes = (0..70).map(|n| (other(n), short)).collect();
-    lab.router.set_advertisement(0, Some(says)).unwrap();
-    lab.pass(4000);
-    let frames = lab.sent(0);
-    let all = advertised(&frames);
-    assert_eq!(all.iter().map(|(_, told)| told.len()).collect::<Vec<_>>(), [37, 34]);
-    assert!(all.iter().all(|(lifetime, _)| *lifetime == 1800));
-    assert!(frames.iter().all(|frame| frame.len() <= 14 + 1280));
-}
-
-#[test]
-fn rfc4861_6_2_5_a_stopping_link_sends_a_final_advertisement() {
-    let mut lab = lab();
-    lab.router.set_advertisement(0, Some(Advertisement::default())).unwrap();
-    lab.pass(4000);
-    assert_eq!(advertised(&lab.sent(0)).len(), 1);
-    lab.router.cease_advertising(&[0, 1, 77]);
-    // However busy workers are: the main thread does not wait for them.
-    let (last, other) = (lab.sent(0), lab.sent(1));
-    assert!(matches!(advertised(&last)[..], [(0, _)]), "one, at once, regardless of the last one's time");
-    assert_eq!(advertised(&other), []);
-    lab.pass(60_000);
-    assert_eq!(lab.sent(0).len(), 0);
-    // It advertises again when the link is back.
-    lab.router.set_admin(0, false).unwrap();
-    lab.router.set_admin(0, true).unwrap();
-    lab.pass(10_000);
-    assert!(matches!(advertised(&lab.sent(0))[..], [(1800, _), ..]), "as soon as it has a source address");
-    // Or when IPv6 is enabled again.
-    lab.pass(20_000);
-    lab.sent(0);
-    lab.router.remove_address(0, Address::new(own(0), 64)).unwrap();
-    lab.run();
-    assert!(matches!(advertised(&lab.sent(0))[..], [(0, _)]));
-    lab.router.set_ip6(0, true).unwrap();
-    lab.pass(10_000);
-    assert!(matches!(advertised(&lab.sent(0))[..], [(1800, _), ..]));
-    lab.router.set_ip6(0, false).unwrap();
-    lab.run();
-    assert!(matches!(advertised(&lab.sent(0))[..], [(0, _)]));
-    lab.router.add_address(0, Address::new(own(0), 64)).unwrap();
-    lab.pass(60_000);
-    lab.sent(0);
-    // Setting the same again causes no advertisement.
-    lab.router.set_advertisement(0, None).unwrap();
-    lab.pass(20_000);
-    assert_eq!(advertised(&lab.sent(0)).len(), 3);
-    lab.router.cease_advertising(&[0]);
-    lab.run();
-    assert_eq!(lab.sent(0).len(), 0);
-}
-
-/// After a failed change, the router advertises itself again, although it already sent a final advertisement.
-#[test]
-fn a_failed_change_keeps_the_router_advertising() {
-    let mut lab = lab();
-    lab.router.set_advertisement(0, Some(Advertisement::default())).unwrap();
-    lab.pass(60_000);
-    lab.sent(0);
-    // The route derived from the address is missing, so removing the address fails.
-    let (network, address) = (Prefix6::new(own(0), 64), Address::new(own(0), 64));
-    let spoil = |lab: &mut Lab| {
-        let Router { ip6, near, .. } = &mut lab.router;
-        ip6.routes.remove(0, network, crate::ip::Source::INTERFACE, near).unwrap();
-    };
-    spoil(&mut lab);
-    lab.router.remove_address(0, address).unwrap_err();
-    assert!(lab.router.interface(0).unwrap().addresses.contains(&address));
-    let routed = |lab: &Lab| lab.router.routes::<Ipv6Addr>().exact(0, network).next().is_some();
-    assert!(routed(&lab), "the routes of the address are back");
-    lab.pass(20_000);
-    let told = advertised(&lab.sent(0));
-    assert!(matches!(told[..], [(0, _), (1800, _), ..]), "{told:?}");
-    assert_eq!(lab.stands(0, own(0)), Some(Standing::Unique));
-    // The same when IPv6 is disabled.
-    lab.router.set_ip6(0, true).unwrap();
-    lab.router.remove_address(0, address).unwrap();
-    lab.pass(60_000);
-    lab.sent(0);
-    let scoped = lab.router.ip6.connected[&0].iter().find(|(_, prefix, _)| prefix.len() == 64).unwrap().1;
-    let Router { ip6, near, .. } = &mut lab.router;
-    ip6.routes.remove(0, scoped, crate::ip::Source::INTERFACE, near).unwrap();
-    lab.router.set_ip6(0, false).unwrap_err();
-    assert!(lab.router.interface(0).unwrap().ip6);
-    lab.pass(20_000);
-    let told = advertised(&lab.sent(0));
-    assert!(matches!(told[..], [(0, _), (1800, _), ..]), "{told:?}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use wire::Mac;
 
 use super::{Install, Parts, Router, Sizes};
 use crate::install;
-use crate::ip::Address;
+use crate::ip::{Address, Prefix6, Source};
 
 /// Nanoseconds per millisecond.
 pub const MS: u64 = 1_000_000;
@@ -22,6 +22,8 @@ pub const WORKERS: usize = 2;
 /// The frames on a link. Those to the router are for a receive queue each.
 #[derive(Default)]
 struct OnLink {
+    /// True if the device refuses to go up or down.
+    refuses: bool,
     to_router: VecDeque<(usize, Vec<u8>)>,
     from_router: Vec<Vec<u8>>,
 }
@@ -32,7 +34,7 @@ struct Far(Arc<Mutex<OnLink>>);
 
 struct Rx(Far, usize);
 struct Tx(Far);
-struct Control;
+struct Control(Far);
 
 impl RxQueue for Rx {
     fn poll(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
@@ -63,7 +65,10 @@ impl TxQueue for Tx {
 
 impl DeviceControl for Control {
     fn set_admin(&mut self, _: bool) -> std::io::Result<()> {
-        Ok(())
+        match self.0.0.lock().unwrap().refuses {
+            true => Err(std::io::Error::other("refused by the test")),
+            false => Ok(()),
+        }
     }
     fn set_mtu(&mut self, _: u16) -> std::io::Result<()> {
         Ok(())
@@ -117,7 +122,7 @@ impl Lab {
                 tx: vec![Box::new(Tx(far.clone()))],
                 mac: own_mac(lab.far.len() as u32).0,
                 mtu: 1500,
-                control: Box::new(Control),
+                control: Box::new(Control(far.clone())),
             };
             let index = lab.router.add_device(name, device).unwrap();
             assert_eq!(index as usize, lab.far.len());
@@ -164,6 +169,20 @@ impl Lab {
     pub fn receive(&mut self, interface: u32, queue: usize, frame: Vec<u8>) {
         self.put(interface, queue, frame);
         self.run();
+    }
+
+    /// Lets the device of an interface refuse to go up or down, or no longer.
+    pub fn refuse(&mut self, interface: u32, refuses: bool) {
+        self.far[interface as usize].0.lock().unwrap().refuses = refuses;
+    }
+
+    /// Removes the route to the first IPv6 network of an interface, behind the router's back: a change that withdraws the route fails, and
+    /// is undone. Returns the network.
+    pub fn break_network6(&mut self, interface: u32) -> Prefix6 {
+        let Router { ip6, near, .. } = &mut self.router;
+        let network = ip6.connected[&interface].iter().find(|(_, prefix, _)| prefix.len() == 64).unwrap().1;
+        ip6.routes.remove(0, network, Source::INTERFACE, near).unwrap();
+        network
     }
 
     /// Returns the frames that were sent on an interface since the last call.

@@ -55,7 +55,7 @@ use interface_table::InterfaceTable;
 pub use accounts::Accounts;
 pub use budget::RouteMemory;
 pub use egress::{Egress, NoSource};
-pub use events::{Made, Stirred, Turn};
+pub use events::{Change, Follows, Heard, Hears, Leaves, Loss, Made, Stirred, Turn, WasSet};
 pub use interface_table::{DeviceState, InterfaceInfo};
 pub use interfaces::{check_mac, check_mtu};
 pub use kinds::KindInfo;
@@ -361,6 +361,8 @@ pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 mod books_tests;
 #[cfg(test)]
 mod device_tests;
+#[cfg(test)]
+mod events_tests;
 #[cfg(test)]
 mod ip6_tests;
 #[cfg(any(test, feature = "testing"))]

@@ -3,10 +3,11 @@
 use std::net::Ipv6Addr;
 
 use buf::Packet;
-use wire::nd::{self, Message, NdOption, NdOptions};
+use wire::nd::{self, Message, NdOption};
 use wire::{EthernetHeader, Ipv6Header, Mac, ethertype, ipv6, mld};
 
 use super::Router;
+use super::events::Heard;
 use crate::Unused;
 use crate::adjacency::ethernet;
 use crate::nd::{Standing, dad};
@@ -25,25 +26,21 @@ impl Router {
         let (ip, _) = Ipv6Header::split(&l3).ok_or(Unused::Malformed)?;
         let message = l3.get(l4..).and_then(|icmp| nd::parse(ip, icmp).ok());
         let (message, options) = message.ok_or(Unused::Malformed)?;
-        self.nd_message(now, (interface, ip.src()), from, message, &options)
-    }
-
-    /// Handles a message that was received on `interface` from the IPv6 address `src` and the Ethernet
-    /// address `from`.
-    fn nd_message(
-        &mut self,
-        now: u64,
-        (interface, src): Key<Ipv6Addr>,
-        from: Mac,
-        message: Message,
-        options: &NdOptions<'_>,
-    ) -> Result<(), Unused> {
         // Two interfaces of this router on one link hear each other. There is nothing to learn from that.
         if self.near.interfaces.values().any(|i| i.mac == from) {
             return Err(Unused::OwnStation);
         }
-        let asks_for_routers = message == Message::RouterSolicitation;
-        let solicited = asks_for_routers && self.router_solicited(interface);
+        let heard = Heard { interface, src: ip.src(), from, message, options: &options };
+        let used = self.discovered(&heard);
+        match self.nd_message(now, &heard) {
+            Err(_) if used => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Handles a message: for duplicate address detection, or for the neighbor table.
+    fn nd_message(&mut self, now: u64, heard: &Heard<'_>) -> Result<(), Unused> {
+        let Heard { interface, src, from, message, options } = *heard;
         let info = self.near.interfaces.get(interface).ok_or(Unused::Gone)?;
         let has = |ip: Ipv6Addr| info.standing(ip) == Some(Standing::Unique);
         let target = match message {
@@ -88,6 +85,7 @@ impl Router {
                 overrides,
             },
             Message::RouterSolicitation | Message::RouterAdvertisement(_) => {
+                let asks_for_routers = message == Message::RouterSolicitation;
                 let learned = match options.source_mac() {
                     Some(mac) if info.on_link(src) => {
                         let router = !asks_for_routers;
@@ -97,7 +95,6 @@ impl Router {
                     None => Err(Unused::NoLinkAddress),
                 };
                 return match learned {
-                    Err(_) if solicited => Ok(()),
                     Err(_) if asks_for_routers => Err(Unused::NotAdvertising),
                     learned => learned,
                 };
@@ -164,6 +161,6 @@ impl Router {
             _ => NdOption::SourceMac(info.mac),
         };
         let bytes = [header, nd::build(src, dst, message, &[option])].concat();
-        self.send_to(0, interface, "interface-output", &bytes);
+        self.send_frame(interface, &bytes);
     }
 }

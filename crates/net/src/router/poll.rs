@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use buf::layout::DATA_ROOM;
-use buf::{Held, Packet};
+use buf::{Frame, Held, Packet};
 use graph::{Builder, EdgeId, GraphError, MainReason, PuntReason, Punted};
 use infra::quiesce::Domain;
 
@@ -167,6 +167,45 @@ impl Router {
         self.outcomes.ended(packet.packet().rx_if(), why);
         packet.free(&mut self.bufs);
         false
+    }
+
+    /// Sends an Ethernet frame on an interface, through the graph. Returns false if the frame could not be sent and was dropped.
+    pub fn send_frame(&mut self, interface: u32, frame: &[u8]) -> bool {
+        self.send_to(0, interface, "interface-output", frame)
+    }
+
+    /// Sends Ethernet frames, each with its interface, at once: the main thread gives them to the devices directly, outside the graph. This
+    /// is for the last frames of interfaces that [leave](super::Leaves): the workers may be busy. Returns false if a frame could not be sent.
+    pub fn send_at_once(&mut self, frames: impl IntoIterator<Item = (u32, Vec<u8>)>) -> bool {
+        let (mut frame, mut device, mut all_sent) = (Frame::new(), None, true);
+        for (interface, bytes) in frames {
+            let by = self.near.interfaces.get(interface).map(|i| i.parent);
+            if by != device || frame.room() == 0 {
+                all_sent &= self.hand_over(device, &mut frame);
+                device = by;
+            }
+            let packet = self.packet(&bytes);
+            all_sent &= packet.is_some_and(|packet| match frame.push(packet) {
+                Ok(()) => true,
+                Err(packet) => {
+                    packet.free(&mut self.bufs);
+                    false
+                }
+            });
+        }
+        all_sent & self.hand_over(device, &mut frame)
+    }
+
+    /// Gives packets to a device directly, outside the graph. Returns true if the device accepted all of them. Frees the others.
+    fn hand_over(&mut self, device: Option<u32>, frame: &mut Frame) -> bool {
+        if frame.is_empty() {
+            return true;
+        }
+        let port = device.and_then(|device| self.tx_ports.get(device));
+        let taken = port.is_some_and(|port| port.queue(0).send(frame, &mut self.bufs).is_ok());
+        let all = taken && frame.is_empty();
+        frame.free(&mut self.bufs);
+        all
     }
 
     /// Returns a packet of the router's own with these bytes, in as many buffers as they need. `None` if too few buffers are free.

@@ -3,15 +3,16 @@
 use std::fmt::Write;
 use std::net::Ipv6Addr;
 
-use net::interface::Kind;
-use net::nd::{PrefixAdvice, PrefixInformation, Standing};
-use net::router::{InterfaceInfo, Router};
+use net::feature::{Attached, no_ip6};
+use net::nd::Standing;
+use net::router::InterfaceInfo;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::interface::Chosen;
 use crate::app::{Context, Output};
 use crate::cli::{Args, CliError, Registry, Rows};
-use crate::intent::{Find, INFINITE};
+use crate::intent::Find;
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
@@ -31,10 +32,11 @@ struct Interface {
     enabled: bool,
     link_local: Option<Ipv6Addr>,
     addresses: Vec<Stand>,
-    /// The router advertisements, if they are sent.
-    advertises: Option<Advertises>,
-    /// Why configured router advertisements are not sent.
-    not_advertised: Option<String>,
+    #[serde(flatten)]
+    of_features: Map<String, Value>,
+    /// The lines of features.
+    #[serde(skip)]
+    lines: String,
     groups: Vec<Ipv6Addr>,
 }
 
@@ -45,72 +47,13 @@ struct Stand {
     state: &'static str,
 }
 
-/// The contents of router advertisements.
-#[derive(Serialize)]
-struct Advertises {
-    shortest_interval_seconds: u32,
-    longest_interval_seconds: u32,
-    lifetime_seconds: u16,
-    prefixes: Vec<Advised>,
-}
-
-#[derive(Serialize)]
-struct Advised {
-    prefix: String,
-    /// Valid lifetime in seconds; 4294967295 means infinite.
-    valid_seconds: u32,
-    preferred_seconds: u32,
-    on_link: bool,
-    autonomous: bool,
-}
-
-impl Advertises {
-    fn of(router: &Router, i: &InterfaceInfo) -> Option<Advertises> {
-        let says = i.advertisement.as_ref()?;
-        let advised = |p: PrefixInformation| Advised {
-            prefix: format!("{}/{}", p.prefix, p.len),
-            valid_seconds: p.valid,
-            preferred_seconds: p.preferred,
-            on_link: p.on_link,
-            autonomous: p.autonomous,
-        };
-        Some(Advertises {
-            shortest_interval_seconds: says.interval.shortest(),
-            longest_interval_seconds: says.interval.longest(),
-            lifetime_seconds: says.lifetime,
-            prefixes: router.advertised_prefixes(i.index).into_iter().map(advised).collect(),
-        })
-    }
-
-    fn text(&self, out: &mut String) {
-        let (from, to) = (self.shortest_interval_seconds, self.longest_interval_seconds);
-        let _ = write!(out, "  advertises itself every {from} to {to} s, ");
-        let _ = match self.lifetime_seconds {
-            0 => writeln!(out, "no default router"),
-            lifetime => writeln!(out, "a default router for {lifetime} s"),
-        };
-        for p in &self.prefixes {
-            let [valid, preferred] = [p.valid_seconds, p.preferred_seconds].map(seconds);
-            let _ = write!(out, "    {}: valid {valid}, preferred {preferred}", p.prefix);
-            *out += if p.on_link { ", on-link" } else { "" };
-            *out += if p.autonomous { ", autoconfig\n" } else { "\n" };
-        }
-    }
-}
-
-/// Formats a lifetime.
-fn seconds(lifetime: u32) -> String {
-    match lifetime {
-        PrefixAdvice::INFINITE => INFINITE.into(),
-        seconds => format!("{seconds} s"),
-    }
-}
-
 impl Interface {
-    /// Returns the row of an interface; `None` unless IPv6 is enabled or router advertisements are configured.
+    /// Returns the row of an interface; `None` unless IPv6 is enabled, or a feature insists on it.
     fn of(c: &Context, i: &InterfaceInfo) -> Option<Interface> {
         let router = &c.system.router;
-        let not_advertised = why_silent(c, i);
+        let unset = Attached::default();
+        let settings = c.store.interface(&i.name).map_or(&unset, |wanted| &wanted.attached);
+        let parts = c.system.abilities.catalog.in_show_ip6(settings, router, i);
         let state = |address| match i.standing(address) {
             Some(Standing::Tentative) => "tentative",
             Some(Standing::Unique) => "unique",
@@ -118,39 +61,17 @@ impl Interface {
             None => "unused",
         };
         let stand = |a: net::ip::Address<Ipv6Addr>| Stand { address: a.to_string(), state: state(a.address) };
-        (i.speaks_ip6() || not_advertised.is_some()).then(|| Interface {
+        (i.speaks_ip6() || parts.iter().any(|part| part.insists)).then(|| Interface {
             name: i.name.clone(),
             admin_up: i.admin_up,
             enabled: i.ip6,
             link_local: i.link_local(),
             addresses: i.all_ip6().into_iter().map(stand).collect(),
-            advertises: Advertises::of(router, i),
-            not_advertised,
+            lines: parts.iter().map(|part| &*part.text).collect(),
+            of_features: parts.into_iter().flat_map(|part| part.fields).collect(),
             groups: router.groups(i.index).collect(),
         })
     }
-}
-
-/// Returns why an interface sends no router advertisements although they are configured.
-fn why_silent(c: &Context, i: &InterfaceInfo) -> Option<String> {
-    let wanted = c.store.interface(&i.name)?;
-    wanted.advertisement.as_ref()?;
-    let why = match i.link_local().map(|address| i.standing(address)) {
-        _ if wanted.ra_suppressed => "router advertisements are suppressed",
-        None => return Some(speaks_none(&i.name)),
-        _ if i.kind == Kind::Loopback => "a loopback interface has no link",
-        _ if !i.kind.has_neighbors() => "there are no neighbors on its link",
-        _ if !i.admin_up => "the interface is down",
-        _ if !c.system.router.usable(i.index) => "its link is down",
-        Some(Some(Standing::Duplicate)) => "another station has its link-local address",
-        Some(Some(Standing::Unique)) => return None,
-        Some(_) => "its link-local address is not in use yet",
-    };
-    Some(why.into())
-}
-
-fn speaks_none(name: &str) -> String {
-    format!("IPv6 is not enabled: add an IPv6 address, or run enable ip6 interface {name}")
 }
 
 /// The chosen interfaces.
@@ -176,8 +97,7 @@ impl Rows<Context> for Interfaces {
             for a in &i.addresses {
                 let _ = writeln!(out, "  {} ({})", a.address, a.state);
             }
-            i.advertises.iter().for_each(|says| says.text(out));
-            i.not_advertised.iter().for_each(|why| *out += &format!("  advertises nothing: {why}\n"));
+            out.push_str(&i.lines);
             i.groups.iter().for_each(|group| *out += &format!("  joined {group}\n"));
         }
     }
@@ -187,7 +107,7 @@ fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     if let Some(name) = a.get::<String>("interface")
         && c.system.router.interface_named(&name).is_some_and(|i| Interface::of(c, i).is_none())
     {
-        return Err(a.fault("interface", speaks_none(&name)));
+        return Err(a.fault("interface", no_ip6(&name)));
     }
     Ok(Output::rows(Interfaces(Chosen::new(c, a)?), a.json()))
 }

@@ -193,3 +193,24 @@ proptest! {
         prop_assert_eq!(t.advertiser.poll_timeout().is_some(), serves.contains(&true));
     }
 }
+
+#[test]
+fn nothing_follows_the_final_advertisement_of_a_leaving_link() {
+    let mut t = settled(3);
+    assert!(t.advertiser.knows(LINK) && t.advertiser.serves(LINK) && t.advertiser.has_more_to_say(LINK));
+    // Another link without advertisements has none to end.
+    t.event(Event::Ceased(LINK + 1));
+    assert!(!t.advertiser.knows(LINK + 1));
+    t.event(Event::Ceased(LINK));
+    for event in [Event::Changed(LINK), Event::Solicited(LINK), Event::Stop(LINK)] {
+        t.event(event);
+        assert_eq!(t.pass(4000), []);
+        assert!(!t.advertiser.serves(LINK) && !t.advertiser.has_more_to_say(LINK));
+    }
+    // The link stays after all.
+    assert!(t.advertiser.knows(LINK));
+    let now = t.now;
+    t.event(Event::Start(LINK, Interval::default()));
+    let sent = t.pass(60);
+    assert!(sent[0].0 <= now + ANSWER && sent.iter().all(|s| s.1 == Action::Advertise(LINK)), "{sent:?}");
+}

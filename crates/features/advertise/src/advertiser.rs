@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::jitter::Jitter;
+use net::jitter::Jitter;
 
 const SECOND: u64 = 1_000_000_000;
 /// Constants of RFC 4861 section 10, in order: MAX_INITIAL_RTR_ADVERTISEMENTS, MAX_INITIAL_RTR_ADVERT_INTERVAL,
@@ -81,6 +81,8 @@ pub enum Event {
     Solicited(u32),
     /// Stop advertising. Final advertisements tell the hosts.
     Stop(u32),
+    /// The final advertisement was sent, because the interface is about to go down. Nothing more is sent until [`Start`](Event::Start).
+    Ceased(u32),
     /// The interface went down or was removed.
     Down(u32),
 }
@@ -164,8 +166,18 @@ impl Advertiser {
                     sender.hasten(now, 0);
                 }
             }
+            Event::Ceased(interface) => {
+                if let Some(sender) = self.senders.get_mut(&interface) {
+                    *sender = Sender { next: None, last: None, quick: 0, left: Some(0), ..*sender };
+                }
+            }
             Event::Down(interface) => drop(self.senders.remove(&interface)),
         }
+    }
+
+    /// True if the interface has state: the router has advertised itself there since the interface came up.
+    pub fn knows(&self, interface: u32) -> bool {
+        self.senders.contains_key(&interface)
     }
 
     /// True if the router advertises itself on an interface, and is not stopping.

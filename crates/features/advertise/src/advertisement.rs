@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv6Addr;
 
+use net::ip::Prefix6;
 use wire::nd::{Message, NdOption, Preference, PrefixInformation, RouterAdvertisement};
 use wire::{Mac, ipv6, nd};
 
-use super::advertiser::Interval;
-use crate::ip::Prefix6;
+use crate::advertiser::Interval;
 
 /// The default of the advertised hop limit (CurHopLimit), as assigned by IANA.
 const HOP_LIMIT: u8 = 64;
