@@ -66,6 +66,16 @@ pub fn over_runs(at: &DelaysAt, figure: fn(&Delays) -> f64) -> Option<f64> {
     median(counted(at).filter_map(|run| run.delays.as_ref()).map(figure))
 }
 
+/// Returns the mean delays of the received frames, one for each counted run, in nanoseconds.
+fn means(at: &DelaysAt) -> impl Iterator<Item = f64> {
+    counted(at).filter_map(|run| run.delays.as_ref()?.figures.received_mean_ns())
+}
+
+/// Returns the median over the counted runs of the mean delay of the received frames, in nanoseconds.
+pub fn mean_ns(at: &DelaysAt) -> Option<f64> {
+    median(means(at))
+}
+
 /// Returns the median loss over the counted runs at a load, as a share.
 pub fn loss(at: &DelaysAt) -> Option<f64> {
     median(counted(at).map(|run| run.outcome.loss_ratio()))
@@ -87,25 +97,25 @@ fn table(results: &Results, procedure: Procedure, source: &str) -> Option<Sectio
         "99 %, µs#",
         "WCL, 99.9 %, µs#",
         "max, µs#",
-        "mean, µs#",
         "PDV, µs#",
+        "mean of received, µs#",
         "runs#",
         "invalid#",
         "without delays#",
     ];
     let mut table = Table::new("Delays", heads(&own));
-    let figures: [fn(&Delays) -> f64; 7] = [
+    let figures: [fn(&Delays) -> f64; 6] = [
         |d| d.figures.minimum_ns as f64,
         |d| d.figures.typical_ns,
         p99_ns,
         |d| d.figures.worst_case_ns as f64,
         |d| d.figures.maximum_ns as f64,
-        |d| d.figures.mean_ns,
         |d| d.figures.pdv_ns as f64,
     ];
     for (cell, at) in loads(results, procedure) {
         let lost = loss(at).map_or_else(|| NONE.into(), percent);
-        let delays = figures.map(|f| over_runs(at, f).map_or_else(|| NONE.into(), micro));
+        let delays = figures.map(|f| over_runs(at, f)).into_iter().chain([mean_ns(at)]);
+        let delays = delays.map(|ns| ns.map_or_else(|| NONE.into(), micro));
         let own = [at.name.clone(), super::number::kilo(at.load_fps), lost]
             .into_iter()
             .chain(delays)
@@ -114,7 +124,7 @@ fn table(results: &Results, procedure: Procedure, source: &str) -> Option<Sectio
         result(&mut table, &cell.key, limited, own);
     }
     let text = "Each figure is the median over the valid runs; if none is valid, over all runs, and the result is marked. The delay of a \
-                lost frame is the rest of the trial plus the wait for late frames. PDV is the 99.9th percentile less the minimum (RFC 5481 \
+                lost frame is the rest of the trial plus the wait for late frames; it counts in each figure but the mean. PDV is the 99.9th percentile less the minimum (RFC 5481 \
                 section 4.2).";
     let section = some(title(procedure, source), text, table);
     section.map(|s| {
@@ -127,15 +137,10 @@ fn table(results: &Results, procedure: Procedure, source: &str) -> Option<Sectio
 /// Returns the table with the figures of the theses: the average of the runs' mean delays, and jitter. `None` if no trial has delays.
 fn averages(results: &Results, procedure: Procedure) -> Option<Block> {
     let own = ["load", "kfps#", "average delay, µs#", "jitter at the end, µs#", "mean jitter, µs#", "runs#"];
-    let caption = "Average of the runs' mean delays (RFC 2544 section 26.2), in which a lost frame has its penalty, and jitter of received frames \
-                   (RFC 3550 section 6.4.1)";
+    let caption = "Average of the runs' mean delays (RFC 2544 section 26.2) and jitter (RFC 3550 section 6.4.1), both of received frames only";
     let mut table = Table::new(caption, heads(&own));
     for (cell, at) in loads(results, procedure) {
-        let Some(average) =
-            summary(counted(at).filter_map(|run| run.delays.as_ref()).map(|d| d.figures.mean_ns))
-        else {
-            continue;
-        };
+        let Some(average) = summary(means(at)) else { continue };
         let jitter = |figure: fn(&JitterFigures) -> f64| {
             let all = counted(at).filter_map(|run| run.delays.as_ref()?.jitter.as_ref());
             median(all.map(figure)).map_or_else(|| NONE.into(), micro)
@@ -154,9 +159,9 @@ fn averages(results: &Results, procedure: Procedure) -> Option<Block> {
 }
 
 /// Returns the median of a figure of one direction over the counted runs at a load, in the figure's unit.
-fn of_way(at: &DelaysAt, way: usize, figure: impl Fn(&LatencyFigures) -> f64) -> Option<f64> {
+fn of_way(at: &DelaysAt, way: usize, figure: impl Fn(&LatencyFigures) -> Option<f64>) -> Option<f64> {
     let of = counted(at).filter_map(|run| run.delays.as_ref()?.directions.get(way));
-    median(of.map(|way| figure(&way.figures)))
+    median(of.filter_map(|way| figure(&way.figures)))
 }
 
 /// Returns the table with the delays of each direction; `None` if no trial had two directions.
@@ -170,22 +175,22 @@ fn each_way(results: &Results, procedure: Procedure) -> Option<Block> {
         "TL, median, µs#",
         "WCL, 99.9 %, µs#",
         "max, µs#",
-        "mean, µs#",
         "PDV, µs#",
+        "mean of received, µs#",
     ];
     let mut table = Table::new("Delays of each direction (left: the tester's first port)", heads(&own));
-    let figures: [fn(&LatencyFigures) -> f64; 6] = [
-        |f| f.minimum_ns as f64,
-        |f| f.typical_ns,
-        |f| f.worst_case_ns as f64,
-        |f| f.maximum_ns as f64,
-        |f| f.mean_ns,
-        |f| f.pdv_ns as f64,
+    let figures: [fn(&LatencyFigures) -> Option<f64>; 6] = [
+        |f| Some(f.minimum_ns as f64),
+        |f| Some(f.typical_ns),
+        |f| Some(f.worst_case_ns as f64),
+        |f| Some(f.maximum_ns as f64),
+        |f| Some(f.pdv_ns as f64),
+        LatencyFigures::received_mean_ns,
     ];
     let mut is_empty = true;
     for (cell, at) in loads(results, procedure) {
         for (way, name) in DIRECTIONS.iter().enumerate() {
-            let Some(lost) = of_way(at, way, |f| f.lost.frames as f64 / f.frames.max(1) as f64) else {
+            let Some(lost) = of_way(at, way, |f| Some(f.lost.frames as f64 / f.frames.max(1) as f64)) else {
                 continue;
             };
             let own = [at.name.clone(), super::number::kilo(at.load_fps), (*name).to_owned(), percent(lost)];

@@ -1,7 +1,7 @@
 //! Fits of performance models to the results.
 
 use super::compare::{ScaledPoint, scaled};
-use super::delays::{loads, over_runs};
+use super::delays::{loads, mean_ns};
 use super::document::{Section, cells, keyed, traffic};
 use super::number::{kilo, maybe, number};
 use super::sweep::Count;
@@ -34,7 +34,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
         let same = [Procedure::Latency, Procedure::Loads].into_iter().flat_map(|p| loads(results, p));
         let mut points: Vec<Point> = same
             .filter(|(at, load)| at.key == cell.key && load.load_fps < most)
-            .filter_map(|(_, load)| Some((load.load_fps, over_runs(load, |d| d.figures.mean_ns)? / 1e3)))
+            .filter_map(|(_, load)| Some((load.load_fps, mean_ns(load)? / 1e3)))
             .collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         if let Ok(fit) = LatencyModel::fit(&points, most) {

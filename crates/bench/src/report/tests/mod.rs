@@ -295,6 +295,8 @@ fn each_direction_has_its_delays_and_its_loss() {
     let (forth, back) = (cells("left to right"), cells("right to left"));
     assert!(forth.contains(&"12.00".to_owned()) && back.contains(&"34.00".to_owned()), "{forth:?} {back:?}");
     assert!(back.contains(&"25.00".to_owned()), "{back:?}");
+    // The mean is of the 150 received frames.
+    assert!(forth.contains(&"13.00".to_owned()) && back.contains(&"17.33".to_owned()), "{forth:?} {back:?}");
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub struct Lost {
     pub penalty_ns: u64,
 }
 
-/// The figures of one trial. All include lost frames, with their penalty.
+/// The figures of one trial. All fields include lost frames, with their penalty.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencyFigures {
     /// Number of frames, including lost ones.
@@ -42,10 +42,21 @@ pub struct LatencyFigures {
     pub worst_case_ns: u64,
     /// The maximum delay.
     pub maximum_ns: u64,
-    /// The arithmetic mean, as required by RFC 2544 (section 26.2).
+    /// The arithmetic mean of all frames, which one lost frame of a thousand can multiply: reports use
+    /// [`received_mean_ns`](Self::received_mean_ns).
     pub mean_ns: f64,
     /// Packet delay variation PDV: D99.9 − Dmin.
     pub pdv_ns: u64,
+}
+
+impl LatencyFigures {
+    /// Returns the arithmetic mean of the received frames (RFC 2544 section 26.2, and the theses); `None` if no frame was received. A lost
+    /// frame has no delay, and its penalty is a choice of the tester's that says nothing about the router.
+    pub fn received_mean_ns(&self) -> Option<f64> {
+        let received = self.frames.checked_sub(self.lost.frames).filter(|n| *n > 0)?;
+        let penalties = self.lost.frames as f64 * self.lost.penalty_ns as f64;
+        Some((self.mean_ns * self.frames as f64 - penalties) / received as f64)
+    }
 }
 
 /// A set of delays that can be looked up by rank.

@@ -36,9 +36,9 @@ fn lost_frames_count_with_their_penalty() {
     let lost = Lost { frames: 2, penalty_ns: 1_000_000 };
     let f = exactly(&[10, 20, 30], lost);
     assert_eq!((f.frames, f.lost.frames, f.typical_ns, f.worst_case_ns), (5, 2, 30.0, 1_000_000));
-    assert_eq!(f.mean_ns, 2_000_060.0 / 5.0);
+    assert_eq!((f.mean_ns, f.received_mean_ns()), (2_000_060.0 / 5.0, Some(20.0)));
     let all_lost = exactly(&[], lost);
-    assert_eq!((all_lost.typical_ns, all_lost.pdv_ns), (1e6, 0));
+    assert_eq!((all_lost.typical_ns, all_lost.pdv_ns, all_lost.received_mean_ns()), (1e6, 0, None));
     // Far too many lost frames to store individually.
     let flood = exactly(&[10], Lost { frames: u64::MAX / 4, penalty_ns: 5 });
     assert_eq!((flood.typical_ns, flood.maximum_ns), (5.0, 10));
