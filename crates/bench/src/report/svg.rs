@@ -106,7 +106,7 @@ where
         let styles: Vec<Style> = plot
             .series
             .iter()
-            .zip(variants(&plot.series))
+            .zip(variants(&plot.series, COLORS.len()))
             .map(|(s, variant)| Style::of(s, variant))
             .collect();
         for (style, series) in styles.iter().zip(&plot.series) {
@@ -169,9 +169,13 @@ fn cut(name: &str) -> String {
     }
 }
 
-/// How a series is drawn. Series of a router have its color, and differ in dashes and markers.
+/// How a series is drawn. Series of a router have its color. Series of a color differ in dashes, markers and width, whichever router
+/// they are of.
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Style {
     color: RGBColor,
+    /// Width of lines, in pixels.
+    width: u32,
     /// Dash and gap, in pixels.
     dash: (i32, i32),
     outline: &'static [(i32, i32)],
@@ -183,13 +187,14 @@ impl Style {
     fn of(series: &Series, variant: usize) -> Style {
         let color = COLORS[series.color % COLORS.len()];
         // Markers differ between routers, too: not everybody sees colors, and not every printer has them.
-        let outline = MARKERS[(series.color + variant) % MARKERS.len()];
+        let outline = MARKERS[(series.color % COLORS.len() + variant) % MARKERS.len()];
+        let width = 2 + (variant / DASHES.len()) as u32;
         let inside = if series.kind == Kind::Published { WHITE } else { color };
-        Style { color, dash: DASHES[variant % DASHES.len()], outline, inside }
+        Style { color, width, dash: DASHES[variant % DASHES.len()], outline, inside }
     }
 
     fn line(&self) -> ShapeStyle {
-        self.color.stroke_width(2)
+        self.color.stroke_width(self.width)
     }
 
     /// Makes a marker.
@@ -245,6 +250,21 @@ mod tests {
         assert_eq!(ends(&axis, [2725.0, 2726.0].into_iter()), (1000.0, 10000.0));
         assert_eq!(ends(&axis, [1000.0].into_iter()), (100.0, 10000.0));
         assert_eq!(ends(&Axis::linear("%"), [0.0, 0.0].into_iter()), (0.0, 1.0));
+    }
+
+    #[test]
+    fn curves_of_many_routers_differ() {
+        let series = |color| Series { name: String::new(), kind: Kind::Curve, color, points: Vec::new() };
+        // Three curves of each router.
+        let all: Vec<Series> = (0..60).map(|n| series(n / 3)).collect();
+        let looks = |(one, variant)| {
+            let Style { color, width, dash, .. } = Style::of(one, variant);
+            (color, width, dash)
+        };
+        let styles: Vec<_> = all.iter().zip(variants(&all, COLORS.len())).map(looks).collect();
+        let twice = styles.iter().enumerate().find(|(at, style)| styles[..*at].contains(style));
+        assert_eq!(twice, None);
+        assert_eq!(Style::of(&all[0], 0).color, Style::of(&all[21], 0).color);
     }
 
     #[test]

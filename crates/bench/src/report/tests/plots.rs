@@ -52,7 +52,7 @@ fn a_router_has_one_color_in_all_plots() {
     // The curves of a router in a plot differ in their dashes.
     let delays = plots.iter().find(|p| p.title.starts_with("Delay over load")).unwrap();
     let styles: std::collections::BTreeSet<_> =
-        delays.series.iter().map(|s| s.color).zip(super::super::plot::variants(&delays.series)).collect();
+        delays.series.iter().map(|s| s.color).zip(super::super::plot::variants(&delays.series, 7)).collect();
     assert_eq!(styles.len(), delays.series.len());
 }
 
