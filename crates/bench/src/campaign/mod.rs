@@ -40,7 +40,7 @@ pub use provenance::Provenance;
 pub use resolution::ResolutionSpec;
 pub use results::{
     Ceiling, Cell, DIRECTIONS, DelayRun, Delays, DelaysAt, DirectionDelays, Disorder, Found, Key,
-    Measurement, Metered, Recovery, Reset, Results, Teardown, Usage, conditional, median_throughput,
+    Measurement, Metered, Part, Recovery, Reset, Results, Teardown, Usage, conditional, median_throughput,
     throughputs,
 };
 pub(crate) use run::OVER;

@@ -46,9 +46,41 @@ pub struct Results {
     pub caveats: Vec<String>,
     /// Failed measurements, with the reason.
     pub failures: Vec<String>,
+    /// The campaigns of joined results; empty if all results are of one campaign.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
+}
+
+/// A campaign whose results were joined with those of others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// The campaign's name in the joined results.
+    pub name: String,
+    /// Its routers, by their names in the joined results.
+    pub routers: Vec<String>,
+    /// Its traffics and frame sizes, without a router.
+    pub cases: Vec<Key>,
+    /// Its procedures.
+    pub procedures: Vec<Procedure>,
+    /// Time, machine and programs.
+    pub provenance: Provenance,
 }
 
 impl Results {
+    /// Returns the campaigns of joined results, or the only campaign, under the name `name`.
+    pub fn parts_as(&self, name: &str) -> Vec<Part> {
+        if !self.parts.is_empty() {
+            return self.parts.clone();
+        }
+        vec![Part {
+            name: name.to_owned(),
+            routers: self.campaign.duts.iter().map(|dut| dut.name().to_owned()).collect(),
+            cases: self.campaign.cells().map(|(test, size)| test.key(size)).collect(),
+            procedures: self.campaign.procedures.clone(),
+            provenance: self.provenance.clone(),
+        }]
+    }
+
     /// True if no procedure has a result with any router.
     pub fn is_empty(&self) -> bool {
         self.cells.iter().all(|cell| cell.measurements.is_empty())

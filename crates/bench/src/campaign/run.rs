@@ -251,6 +251,7 @@ pub fn head(campaign: &Campaign) -> Results {
         caveats: Vec::new(),
         failures: Vec::new(),
     }
+        parts: Vec::new(),
 }
 
 impl Results {

@@ -16,6 +16,7 @@ pub fn join(all: impl IntoIterator<Item = Results>) -> Result<Results, Failure> 
     let mut whole = all.next().ok_or_else(|| Failure("no campaign to report".into()))?;
     let first = whole.clone();
     let mut labels = vec![first.campaign.name.clone()];
+    whole.parts = first.parts_as(&labels[0]);
     for next in all {
         fits(&first, &whole, &next)?;
         // Several runs of one campaign have the same name.
@@ -67,6 +68,10 @@ fn add(whole: &mut Results, first: &Results, mut next: Results, campaign: &str) 
         true => free(&format!("{name} ({campaign})"), &taken),
         false => name.to_owned(),
     };
+    for mut part in next.parts_as(campaign) {
+        part.routers.iter_mut().for_each(|router| *router = rename(router));
+        whole.parts.push(part);
+    }
     let duts = next.campaign.duts.iter().map(|spec| Spec::named(spec, rename(spec.name())));
     whole.campaign.duts.extend(duts);
     next.duts.iter_mut().for_each(|facts| facts.name = rename(&facts.name));
@@ -135,6 +140,60 @@ mod tests {
         for needed in ["| linux (two)", "| volley", "volley: no (two)"] {
             assert!(text.contains(needed), "{needed}: {text}");
         }
+        Ok(())
+    }
+
+    #[test]
+    fn the_conclusion_says_what_separate_campaigns_mean() -> Result<(), Failure> {
+        let said = |change: fn(&mut Results)| {
+            let mut second = campaign("two", &["volley"]);
+            second.provenance = campaign("one", &["linux"]).provenance;
+            second.provenance.begun = "2026-02-02T00:00:00Z".into();
+            change(&mut second);
+            let text = markdown(&join([campaign("one", &["linux"]), second])?);
+            Ok::<_, Failure>(text.split("\n## ").nth(1).unwrap_or_default().to_owned())
+        };
+        let same = said(|_| ())?;
+        for needed in [
+            "The routers are of separate campaigns: one (linux, now) and two (volley, 2026-02-02T00:00:00Z).",
+            "They were not measured in turns",
+        ] {
+            assert!(same.contains(needed), "{needed}: {same}");
+        }
+        assert!(!same.contains("does not hold"), "{same}");
+        // Another build of the tester is no other machine.
+        let build = said(|second| second.provenance.facts.push(("tester".into(), "volley bench 9".into())))?;
+        assert!(!build.contains("does not hold"), "{build}");
+        let other = said(|second| second.provenance.facts.push(("kernel".into(), "6.1".into())))?;
+        for needed in [
+            "The machines of one and two differ (kernel: unknown, and 6.1): a comparison of their routers does not hold.",
+            "nothing can be said of volley and linux (",
+            "they were measured on different machines",
+        ] {
+            assert!(other.contains(needed), "{needed}: {other}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_case_that_only_one_campaign_has_is_explained() -> Result<(), Failure> {
+        let (mut first, mut second) = (campaign("one", &["linux"]), campaign("two", &["volley"]));
+        first.campaign.tests[0].bidirectional = true;
+        first.campaign.tests[0].sizes = vec![64, 1518];
+        second.campaign.tests[0].bidirectional = true;
+        second.cells.retain(|cell| cell.key.size == 64);
+        let text = markdown(&join([first.clone(), second.clone()])?);
+        let lacks = "1518 bytes: volley was not measured: its campaign two has no such test.";
+        assert!(text.contains(lacks), "{text}");
+        assert!(!text.contains("64 bytes: volley was not measured"), "{text}");
+        for results in [&mut first, &mut second] {
+            results.campaign.procedures = vec![crate::campaign::Procedure::Throughput];
+        }
+        second.campaign.procedures = vec![crate::campaign::Procedure::Latency];
+        second.cells.iter_mut().for_each(|cell| cell.measurements.clear());
+        let text = markdown(&join([first, second])?);
+        let lacks = "64 bytes: volley has no throughput: its campaign two did not measure it.";
+        assert!(text.contains(lacks), "{text}");
         Ok(())
     }
 

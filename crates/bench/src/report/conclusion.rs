@@ -4,16 +4,19 @@
 use super::document::{Block, Section, traffic};
 use super::number::{kilo, number};
 use super::rates::{Rate, Rated, rates};
-use crate::campaign::{Key, OVER, Procedure, Results};
+use crate::campaign::{Key, OVER, Part, Procedure, Results};
 use crate::dut::Spec;
 use crate::idle::BUSY;
 use crate::stats::{Bootstrap, Comparison, Effect, Terms, Verdict, Wanted, compare, fewest_runs};
 use crate::store::UNFINISHED;
 
+/// The procedures that measure rates by which routers are compared.
+const SEARCHES: [Procedure; 2] = [Procedure::Throughput, Procedure::NdrPdr];
+
 /// Returns the section with the conclusion; `None` for a campaign that measures no rate by which routers are compared.
 pub fn section(results: &Results) -> Option<Section> {
     let wanted = |procedure| results.campaign.procedures.contains(&procedure);
-    let searched = [Procedure::Throughput, Procedure::NdrPdr].map(wanted);
+    let searched = SEARCHES.map(wanted);
     if searched == [false, false] {
         return None;
     }
@@ -33,7 +36,7 @@ pub fn section(results: &Results) -> Option<Section> {
             let own: Vec<_> = all.iter().filter(|rated| of_case(&rated.cell.key) == *case).collect();
             let place = place(case, goal.as_deref());
             for (at, new) in own.iter().enumerate() {
-                lines.extend(own[..at].iter().map(|base| sentence(&place, new, base)));
+                lines.extend(own[..at].iter().map(|base| sentence(results, &place, new, base)));
             }
             if let [rated] = own[..] {
                 lines.push(alone(&place, goal.is_some(), rated));
@@ -41,12 +44,10 @@ pub fn section(results: &Results) -> Option<Section> {
             measured.extend(own.iter().map(|rated| rated.cell.key.dut.as_str()));
         }
         let what = if searched[0] { "throughput" } else { "result" };
-        for name in results.campaign.duts.iter().map(Spec::name) {
-            if !measured.contains(&name) {
-                let place = self::place(case, None);
-                lines.push(format!("{place}: no conclusion about {name}: it has no {what}."));
-            }
-        }
+        let missing = results.campaign.duts.iter().map(Spec::name).filter(|name| !measured.contains(name));
+        lines.extend(
+            missing.map(|name| format!("{}: {}", place(case, None), lacks(results, case, name, what))),
+        );
     }
     if lines.is_empty() {
         lines.push(
@@ -54,9 +55,57 @@ pub fn section(results: &Results) -> Option<Section> {
                 .into(),
         );
     }
-    let mut blocks = vec![Block::List(lines)];
+    let mut blocks: Vec<Block> = separate(&results.parts).map(Block::Text).into_iter().collect();
+    blocks.push(Block::List(lines));
     blocks.extend(doubts(results).map(Block::Text));
     Some(Section::new("Conclusion", blocks))
+}
+
+/// Returns what it means for a comparison that routers are of separate campaigns; `None` if there is one campaign.
+fn separate(parts: &[Part]) -> Option<String> {
+    let [first, .., last] = parts else { return None };
+    let of = |part: &Part| {
+        let begun = Some(&part.provenance.begun).filter(|begun| !begun.is_empty());
+        let what: Vec<&str> = part.routers.iter().chain(begun).map(String::as_str).collect();
+        format!("{} ({})", part.name, what.join(", "))
+    };
+    let others: Vec<String> = parts[..parts.len() - 1].iter().map(of).collect();
+    let mut text = format!(
+        "The routers are of separate campaigns: {} and {}. They were not measured in turns: a machine whose speed changed between the \
+         campaigns has favored some of them, and the intervals do not include that.",
+        others.join(", "),
+        of(last)
+    );
+    for part in &parts[1..] {
+        let differences = first.provenance.machine_differences(&part.provenance);
+        if !differences.is_empty() {
+            text += &format!(
+                " The machines of {} and {} differ ({}): a comparison of their routers does not hold.",
+                first.name,
+                part.name,
+                differences.join("; ")
+            );
+        }
+    }
+    Some(text)
+}
+
+/// Returns the campaign of a router in joined results.
+fn part<'a>(results: &'a Results, router: &str) -> Option<&'a Part> {
+    results.parts.iter().find(|part| part.routers.iter().any(|name| name == router))
+}
+
+/// Returns why a router has no rate with a traffic and frame size.
+fn lacks(results: &Results, case: &Key, name: &str, what: &str) -> String {
+    match part(results, name) {
+        Some(part) if !part.cases.contains(case) => {
+            format!("{name} was not measured: its campaign {} has no such test.", part.name)
+        }
+        Some(part) if !SEARCHES.iter().any(|procedure| part.procedures.contains(procedure)) => {
+            format!("{name} has no {what}: its campaign {} did not measure it.", part.name)
+        }
+        _ => format!("nothing can be said of {name}: it has no {what}."),
+    }
 }
 
 /// Returns the traffic, frame size and goal in words, such as "rfc2544, 64 bytes, NDR".
@@ -75,11 +124,17 @@ fn alone(place: &str, is_goal: bool, rated: &Rated<'_>) -> String {
 }
 
 /// Returns the sentence that compares two routers.
-fn sentence(place: &str, new: &Rated<'_>, base: &Rated<'_>) -> String {
+fn sentence(results: &Results, place: &str, new: &Rated<'_>, base: &Rated<'_>) -> String {
     let [(a_runs, a_name), (b_runs, b_name)] =
         [(&new.runs, &new.cell.key.dut), (&base.runs, &base.cell.key.dut)];
     let rates = format!("{} and {} kfps", kilo(a_runs.median()), kilo(b_runs.median()));
-    let nothing = |why: &str| format!("{place}: no conclusion about {a_name} and {b_name} ({rates}): {why}.");
+    let nothing =
+        |why: &str| format!("{place}: no conclusion about {a_name} and {b_name} ({rates}): {why}.");
+    if let [Some(one), Some(other)] = [a_name, b_name].map(|name| part(results, name))
+        && !one.provenance.machine_differences(&other.provenance).is_empty()
+    {
+        return nothing("they were measured on different machines");
+    }
     let limits = [new.limit(), base.limit()];
     if let [Some(what), Some(other)] = limits {
         let what = if what == other { what.to_owned() } else { format!("{what} or {other}") };

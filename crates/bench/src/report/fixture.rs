@@ -376,5 +376,6 @@ pub fn results(numbers: &[f64], routers: &[&str], runs: usize, name: &str) -> Re
         cells,
         caveats: Vec::new(),
         failures: vec![name.into()],
+        parts: Vec::new(),
     }
 }

@@ -80,6 +80,7 @@ impl Store {
             caveats: self.caveats(id)?,
             failures: self.texts("SELECT why FROM failure WHERE campaign = ? ORDER BY number", [id])?,
             campaign,
+            parts: Vec::new(),
         })
     }
 

@@ -23,6 +23,9 @@ pub struct Provenance {
     pub facts: Vec<(String, String)>,
 }
 
+/// Name of the fact about the tester's own program.
+const TESTER: &str = "tester";
+
 /// Facts that vary from run to run on the same machine, and are not compared.
 const PASSING: [&str; 2] = [processor::CLOCK, system::STOLEN];
 
@@ -31,6 +34,19 @@ impl Provenance {
     pub fn now() -> Provenance {
         let begun = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         Provenance { begun, facts: facts(Path::new("/")) }
+    }
+
+    /// Returns the tester's version and build.
+    pub fn tester(&self) -> Option<&str> {
+        self.facts.iter().find(|(name, _)| name == TESTER).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the facts about machine and kernel that differ from another provenance, as [`differences`](Self::differences).
+    pub fn machine_differences(&self, other: &Provenance) -> Vec<String> {
+        let of_program = format!("{TESTER}: ");
+        let mut all = self.differences(other);
+        all.retain(|what| !what.starts_with(&of_program));
+        all
     }
 
     /// Returns the facts that differ from another provenance, such as "kernel: 6.1, and 6.12". Empty if there are none.
@@ -53,7 +69,7 @@ impl Provenance {
 /// Returns all facts of a machine whose files are below `root`.
 fn facts(root: &Path) -> Vec<(String, String)> {
     let mut machine = Machine::new(root);
-    machine.fact("tester", Some(format!("volley bench {}", version())));
+    machine.fact(TESTER, Some(format!("volley bench {}", version())));
     processor::facts(&mut machine);
     system::facts(&mut machine);
     machine.facts
