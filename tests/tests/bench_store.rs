@@ -111,6 +111,43 @@ fn an_interrupted_campaign_is_kept_and_resumed() {
     assert!(code == Some(2) && said.contains("no such campaign: 9; the store has 1 (kept)"), "{said}");
 }
 
+#[test]
+fn a_resumed_search_continues_after_its_last_repetition() {
+    let Some(lab) = Lab::new() else { return };
+    let search = CAMPAIGN
+        .replace("trial-seconds = 1", "trial-seconds = 0.2")
+        .replace("'loads'", "'throughput'")
+        .replace("[64, 256]", "[64]");
+    std::fs::write(lab.dir().join("campaign.toml"), search).expect("a file");
+    let run = |words: &[&str]| bench(lab.dir(), &[&["run", "campaign.toml"], words].concat());
+    let trials = || {
+        let text = ended(bench(lab.dir(), &["trials"])).1;
+        let all = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        all.filter(|t| t["procedure"] == "throughput" && t["repetition"] == 1).count()
+    };
+
+    let mut child = run(&[]).spawn().expect("the binary runs");
+    let mut said = String::new();
+    for line in BufReader::new(child.stderr.take().expect("a pipe")).lines().map_while(Result::ok) {
+        if line.starts_with("2/3") {
+            kill_process_group(Pid::from_child(&child), Signal::INT).expect("it runs");
+        }
+        said += &(line + "\n");
+    }
+    assert_eq!(child.wait().expect("it ended").code(), Some(130), "{said}");
+    let before = trials();
+    assert!(before > 0, "{said}");
+    let (code, _, said) = ended(run(&["--resume", "--json", "results.json"]));
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("campaign 1 resumed: 1 results are already known"), "{said}");
+    // The first repetition is not measured again.
+    assert_eq!(trials(), before);
+    let results = std::fs::read_to_string(lab.dir().join("results.json")).expect("results");
+    let results: Value = serde_json::from_str(&results).expect("JSON");
+    let searches = &results["cells"][0]["measurements"][0]["found"]["result"];
+    assert_eq!(searches.as_array().map(Vec::len), Some(3), "{searches}");
+}
+
 /// Locks the store just long enough that the tester cannot save a trial.
 const HOLDER: &str = "import sqlite3, time; c = sqlite3.connect('volley-bench.db', isolation_level=None); \
                       c.execute('BEGIN IMMEDIATE'); time.sleep(15)";

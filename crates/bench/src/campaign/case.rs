@@ -9,6 +9,7 @@ use super::connected::Sessions;
 use super::keeper::Keeper;
 use super::procedures::Bench;
 use super::recorded::{Recorded, Strain};
+use super::repeated::Repeated;
 use super::results::Ceiling;
 use super::run::Left;
 use super::visits::Visit;
@@ -93,12 +94,12 @@ impl Setup<'_> {
             Ok(trials) => trials,
             Err(Unprepared::Store(e)) => return Err(e),
             Err(Unprepared::Router(e)) => {
-                left.skip_one(visit, self.campaign);
+                left.leave_out(visit.steps(self.campaign, self.profile.repetitions));
                 return results.fail(format!("{place}: {e}"), self.keeper);
             }
         };
         let before = results.cells.iter().position(|cell| cell.key == *key);
-        let mut cell = Cell {
+        let cell = Cell {
             key: key.clone(),
             tester_fps: tester.fps,
             tester_delays: tester.delays.clone(),
@@ -108,10 +109,10 @@ impl Setup<'_> {
         };
         self.keeper.cell(&cell)?;
         let one = Profile { repetitions: 1, ..self.profile.clone() };
-        let mut bench = Bench {
+        let bench = Bench {
             campaign: self.campaign,
-            profile: if matches!(visit, Visit::Round(_)) { &one } else { self.profile },
-            round: if let Visit::Round(round) = visit { round } else { 1 },
+            profile: self.profile,
+            round: 1,
             tester_fps: tester.fps,
             link_fps: case.link_fps(),
             throughput_fps: cell.throughput_fps(),
@@ -119,47 +120,14 @@ impl Setup<'_> {
             say: self.say,
             valid: Valid::new(trials, self.profile.invalid_repeats),
         };
-        // Warm up only when a procedure must run. A router that forwards nothing is not tried again for each procedure.
-        let mut forwards = None;
+        let mut repeated = Repeated::new(self, place, &one, bench, cell);
         for procedure in visit.procedures(self.campaign) {
-            let old = cell.found(procedure).cloned().or_else(|| self.keeper.known(key, procedure));
-            let known = old.clone().filter(|old| visit.is_done(old));
-            if known.is_none() && self.is_over() {
+            let rounds = visit.rounds(procedure, self.profile.repetitions);
+            if !repeated.procedure(procedure, rounds, left, results)? {
                 break;
             }
-            if known.is_none() && forwards.is_none() {
-                let warm = bench.warm_up();
-                forwards = Some(warm.is_ok());
-                match warm {
-                    Err(_) if self.stop.load(Ordering::Relaxed) => break,
-                    Err(e) => results.fail(format!("{place}: {e}"), self.keeper)?,
-                    Ok(()) => {}
-                }
-            }
-            let place = format!("{place}, {}", procedure.name());
-            (self.say)(&format!("{} {place}", left.next()));
-            let found = match known {
-                Some(known) => Ok(known),
-                None if forwards == Some(false) => continue,
-                None => bench.run(procedure).and_then(|found| {
-                    let found = match old {
-                        Some(old) => old.and(found),
-                        None => found,
-                    };
-                    self.keeper.measurement(key, &found).map(|()| found)
-                }),
-            };
-            match found {
-                Ok(measurement) => {
-                    cell.measurements.retain(|m| m.found.procedure() != procedure);
-                    cell.measurements.push(measurement);
-                }
-                Err(_) if self.stop.load(Ordering::Relaxed) => break,
-                Err(e) => results.fail(format!("{place}: {e}"), self.keeper)?,
-            }
-            bench.throughput_fps = cell.throughput_fps();
-            bench.session_fps = cell.session_fps();
         }
+        let cell = repeated.into_cell();
         match before {
             Some(at) => results.cells[at] = cell,
             None => results.cells.push(cell),

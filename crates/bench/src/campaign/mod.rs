@@ -16,6 +16,7 @@ mod procedure;
 mod procedures;
 mod provenance;
 mod recorded;
+mod repeated;
 mod resolution;
 mod results;
 mod run;

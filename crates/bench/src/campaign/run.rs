@@ -65,7 +65,7 @@ pub fn run(
         results.conditions.push(IN_TURNS.into());
     }
     keeper.conditions(&results.conditions)?;
-    let each = visits.iter().map(|visit| visit.procedures(campaign).len()).sum::<usize>();
+    let each = visits.iter().map(|visit| visit.steps(campaign, profile.repetitions)).sum::<usize>();
     let of = campaign.duts.len() * cases.len() * each;
     let mut left = Left { begun: Instant::now(), done: 0, of };
     let (mut failed, mut incomplete) = (HashSet::new(), BTreeSet::new());
@@ -76,7 +76,7 @@ pub fn run(
             break;
         }
         if failed.contains(name) {
-            left.skip(&cases, visit, campaign);
+            left.leave_out(cases.len() * visit.steps(campaign, profile.repetitions));
             continue;
         }
         let turned = turn(&setup, (visit, spec), &mut bed, &mut cases, &mut left, &mut results)?;
@@ -166,11 +166,12 @@ fn turn(
 ) -> Result<Turned, Failure> {
     let Setup { campaign, keeper, say, .. } = *setup;
     let name = spec.name();
+    let steps = cases.len() * visit.steps(campaign, setup.profile.repetitions);
     let known = results.duts.iter().find(|known| known.name == name).cloned();
     let mut router = match dut::start(spec, bed) {
         Ok(router) => router,
         Err(e) => {
-            left.skip(cases, visit, campaign);
+            left.leave_out(steps);
             results.fail(format!("{name}: {e}"), keeper)?;
             // Also before an interruption: the campaign has results of the router then.
             let started = known.is_some() || keeper.has_started(name)?;
@@ -186,7 +187,7 @@ fn turn(
         Some(Facts { version, configuration, .. })
             if version != router.facts.version || configuration != router.facts.configuration =>
         {
-            left.skip(cases, visit, campaign);
+            left.leave_out(steps);
             let why = "has changed while it was measured: its further results are missing";
             results.fail(format!("{name} {why}"), keeper)?;
             return Ok(Turned::Changed);
@@ -250,8 +251,8 @@ pub fn head(campaign: &Campaign) -> Results {
         cells: Vec::new(),
         caveats: Vec::new(),
         failures: Vec::new(),
-    }
         parts: Vec::new(),
+    }
 }
 
 impl Results {
@@ -276,7 +277,7 @@ impl Results {
     }
 }
 
-/// Progress of a campaign, counted in procedures.
+/// Progress of a campaign, counted in procedures; each repetition of a search is one.
 pub(super) struct Left {
     begun: Instant,
     done: usize,
@@ -284,14 +285,9 @@ pub(super) struct Left {
 }
 
 impl Left {
-    /// Leaves out the procedures of a visit to a router.
-    fn skip(&mut self, cases: &[Case], visit: Visit, campaign: &Campaign) {
-        self.of = self.of.saturating_sub(cases.len() * visit.procedures(campaign).len());
-    }
-
-    /// Leaves out the procedures of a visit to a router that cannot be measured in one of the cases.
-    pub fn skip_one(&mut self, visit: Visit, campaign: &Campaign) {
-        self.of = self.of.saturating_sub(visit.procedures(campaign).len());
+    /// Leaves out repetitions that cannot be measured.
+    pub fn leave_out(&mut self, steps: usize) {
+        self.of = self.of.saturating_sub(steps);
     }
 
     /// Returns the number of procedures that have not begun.

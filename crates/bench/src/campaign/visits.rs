@@ -1,5 +1,7 @@
 //! The order in which routers are measured: in turns, so that a machine whose speed changes treats all of them alike.
 
+use std::ops::RangeInclusive;
+
 use super::{Campaign, Found, Measurement, Procedure};
 
 /// The procedures whose repetitions are measured in turns: searches of the rates by which routers are compared.
@@ -21,20 +23,44 @@ impl Visit {
     pub fn procedures(self, campaign: &Campaign) -> Vec<Procedure> {
         let wanted = |procedure: &Procedure| match self {
             Visit::All => true,
-            Visit::Round(_) => IN_TURNS.contains(procedure),
-            Visit::Rest => !IN_TURNS.contains(procedure),
+            Visit::Round(_) => procedure.is_search(),
+            Visit::Rest => !procedure.is_search(),
         };
         campaign.procedures.iter().copied().filter(wanted).collect()
     }
+
+    /// Returns the repetitions of a procedure to run, from 1 on. All repetitions of a procedure that is no search are one.
+    pub fn rounds(self, procedure: Procedure, repetitions: u32) -> RangeInclusive<u32> {
+        match self {
+            Visit::Round(round) => round..=round,
+            Visit::All if procedure.is_search() => 1..=repetitions,
+            Visit::All | Visit::Rest => 1..=1,
+        }
+    }
+
+    /// Returns the number of all repetitions to run.
+    pub fn steps(self, campaign: &Campaign, repetitions: u32) -> usize {
+        self.procedures(campaign)
+            .into_iter()
+            .map(|procedure| self.rounds(procedure, repetitions).count())
+            .sum()
+    }
 }
 
-impl Visit {
-    /// True if a measurement already includes this visit.
-    pub fn is_done(self, found: &Measurement) -> bool {
-        match (self, &found.found) {
-            (Visit::Round(round), Found::Throughput(searches)) => searches.len() >= round as usize,
-            (Visit::Round(round), Found::NdrPdr(searches)) => searches.len() >= round as usize,
-            _ => true,
+impl Procedure {
+    /// True if each repetition is run and stored on its own.
+    pub(super) fn is_search(self) -> bool {
+        IN_TURNS.contains(&self)
+    }
+}
+
+impl Measurement {
+    /// Returns the number of repetitions that it includes; those of a procedure that is no search are one.
+    pub(super) fn repetitions(&self) -> u32 {
+        match &self.found {
+            Found::Throughput(searches) => searches.len() as u32,
+            Found::NdrPdr(searches) => searches.len() as u32,
+            _ => 1,
         }
     }
 }
@@ -42,7 +68,7 @@ impl Visit {
 impl Campaign {
     /// Returns the visits to each router. Every router gets its first visit before any gets its second.
     pub(super) fn visits(&self, repetitions: u32) -> Vec<Visit> {
-        let has_searches = self.procedures.iter().any(|procedure| IN_TURNS.contains(procedure));
+        let has_searches = self.procedures.iter().any(|procedure| procedure.is_search());
         if !self.interleave || self.duts.len() < 2 || repetitions < 2 || !has_searches {
             return vec![Visit::All];
         }
@@ -58,6 +84,19 @@ mod tests {
     fn visits(keys: &str, repetitions: u32) -> Vec<Visit> {
         let text = format!("name = 'a'\n{keys}\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n");
         Campaign::parse(&text).unwrap().visits(repetitions)
+    }
+
+    #[test]
+    fn repetitions_of_searches_are_separate_steps() {
+        use Procedure::{Latency, NdrPdr, Throughput};
+        assert_eq!(Visit::All.rounds(Throughput, 7), 1..=7);
+        assert_eq!((Visit::All.rounds(Latency, 7), Visit::Rest.rounds(Latency, 7)), (1..=1, 1..=1));
+        assert_eq!(Visit::Round(3).rounds(NdrPdr, 7), 3..=3);
+        let text = "name = 'a'\nduts = ['linux']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n";
+        // Throughput and latency.
+        let campaign = Campaign::parse(text).unwrap();
+        let steps = [Visit::All, Visit::Round(2), Visit::Rest].map(|visit| visit.steps(&campaign, 7));
+        assert_eq!(steps, [8, 1, 1]);
     }
 
     #[test]
