@@ -7,9 +7,10 @@ use crate::trial::Failure;
 
 /// SQLite application ID of the tester's stores: "Voll".
 const APPLICATION: i32 = 0x566f_6c6c;
-/// For each version of the file format: the statements that upgrade the tables from the version before. New documents that older files lack
-/// also need a new version.
-const TABLES: [&str; 2] = [include_str!("schema.sql"), include_str!("schema-2.sql")];
+/// For each version of the file format: the statements that upgrade the tables from the version before. A document with other required or
+/// removed keys needs a new version, too.
+const TABLES: [&str; 3] =
+    [include_str!("schema.sql"), include_str!("schema-2.sql"), include_str!("schema-3.sql")];
 const VERSION: i32 = TABLES.len() as i32;
 
 /// Makes the tables in an empty file, and rejects other programs' files. An older store is not upgraded here: it may be on a full disk, or

@@ -3,12 +3,24 @@
 use std::io::Read as _;
 use std::path::Path;
 
+use serde::Deserialize;
+use serde_json::Value;
+
 use super::Store;
+use super::read::unreadable;
 use crate::campaign::Results;
 use crate::trial::Failure;
 
 /// Start of every SQLite file (sqlite.org/fileformat, section 1.3.1).
 const SQLITE: &[u8] = b"SQLite format 3\0";
+
+/// What results of every version have.
+#[derive(Deserialize)]
+struct Written {
+    provenance: Value,
+    #[serde(rename = "campaign")]
+    _campaign: Value,
+}
 
 /// Loads results from an operand: a JSON file written by a campaign, a store (its last campaign), or STORE#WHICH (a campaign by number or
 /// name).
@@ -26,8 +38,12 @@ pub fn load(operand: &Path) -> Result<Results, Failure> {
         return Err(named(&"not a store, so no campaign can be selected: remove the part after the #"));
     }
     let text = std::fs::read(path).map_err(|e| named(&e))?;
-    let no = |e| named(&format!("neither results of volley bench nor a store: {e}"));
-    serde_json::from_slice(&text).map_err(no)
+    serde_json::from_slice(&text).map_err(|e| match serde_json::from_slice(&text) {
+        Ok(Written { provenance, .. }) if provenance.is_object() => {
+            Failure(unreadable(&path.display().to_string(), &e, &provenance.to_string()))
+        }
+        _ => named(&format!("neither results of volley bench nor a store: {e}")),
+    })
 }
 
 /// Opens the store of an operand, and returns the number of the selected campaign.

@@ -4,8 +4,9 @@ use rusqlite::{Params, Row, params};
 use serde::de::DeserializeOwned;
 
 use super::{Store, format};
-use crate::campaign::{Campaign, Cell, Key, Measurement, Procedure, Results};
+use crate::campaign::{Campaign, Cell, Key, Measurement, Procedure, Provenance, Results};
 use crate::trial::Failure;
+use crate::version::version;
 
 /// A campaign in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,23 +65,23 @@ impl Store {
         let Some(([asked, profile, provenance, conditions], finished)) = heads.into_iter().next() else {
             return Err(Failure(format!("{}: no such campaign: {id}", self.path.display())));
         };
-        let campaign: Campaign = self.document("campaign", &asked)?;
-        let mut conditions: Vec<String> = self.document("conditions", &conditions)?;
+        let campaign: Campaign = self.document(id, "campaign", &asked)?;
+        let mut conditions: Vec<String> = self.document(id, "conditions", &conditions)?;
         if finished.is_none() {
             conditions.insert(0, UNFINISHED.into());
         }
         let duts = self.texts("SELECT facts FROM dut WHERE campaign = ? ORDER BY rowid", [id])?;
-        let duts = duts.iter().map(|text| self.document("router", text));
+        let duts = duts.iter().map(|text| self.document(id, "router", text));
         Ok(Results {
-            profile: self.document("profile", &profile)?,
-            provenance: self.document("provenance", &provenance)?,
+            profile: self.document(id, "profile", &profile)?,
+            provenance: self.document(id, "provenance", &provenance)?,
             conditions,
             duts: duts.collect::<Result<_, _>>()?,
             cells: self.cells(id, &campaign)?,
             caveats: self.caveats(id)?,
             failures: self.texts("SELECT why FROM failure WHERE campaign = ? ORDER BY number", [id])?,
-            campaign,
             parts: Vec::new(),
+            campaign,
         })
     }
 
@@ -113,7 +114,7 @@ impl Store {
         let heads = self.texts("SELECT head FROM cell WHERE campaign = ? ORDER BY rowid", [id])?;
         let mut cells = Vec::new();
         for head in heads {
-            let cell: Cell = self.document("cell", &head)?;
+            let cell: Cell = self.document(id, "cell", &head)?;
             let measurements = self.measurements(id, &cell.key, &campaign.procedures)?;
             cells.push(Cell { measurements, ..cell });
         }
@@ -125,7 +126,7 @@ impl Store {
         let sql = "SELECT found FROM measurement WHERE campaign = ? AND key = ?";
         let key = super::recorder::document(key)?;
         let found = self.texts(sql, params![id, key])?;
-        let read = found.iter().map(|text| self.document::<Measurement>("measurement", text));
+        let read = found.iter().map(|text| self.document::<Measurement>(id, "measurement", text));
         let mut all = read.collect::<Result<Vec<_>, _>>()?;
         all.sort_by_key(|m| order.iter().position(|p| *p == m.found.procedure()));
         Ok(all)
@@ -146,8 +147,31 @@ impl Store {
         self.said(rows)
     }
 
-    pub(super) fn document<T: DeserializeOwned>(&self, what: &str, text: &str) -> Result<T, Failure> {
-        let unread = |e| Failure(format!("{}: cannot read a {what} in the store: {e}", self.path.display()));
-        serde_json::from_str(text).map_err(unread)
+    /// Reads a document of campaign `id`.
+    ///
+    /// # Errors
+    /// If this version does not know the document's contents. The error has the version that does.
+    pub(super) fn document<T: DeserializeOwned>(
+        &self,
+        id: i64,
+        what: &str,
+        text: &str,
+    ) -> Result<T, Failure> {
+        serde_json::from_str(text).map_err(|e| {
+            let sql = "SELECT provenance FROM campaign WHERE id = ?";
+            let provenance = self.texts(sql, [id]).ok().and_then(|all| all.into_iter().next());
+            let place = format!("{}: campaign {id}: {what}", self.path.display());
+            Failure(unreadable(&place, &e, &provenance.unwrap_or_default()))
+        })
     }
+}
+
+/// Returns the message for a document that this version cannot read: which version wrote it, by its provenance, and what to do.
+pub(super) fn unreadable(place: &str, e: &serde_json::Error, provenance: &str) -> String {
+    let writer = serde_json::from_str::<Provenance>(provenance).ok();
+    let writer = writer.as_ref().and_then(Provenance::tester).unwrap_or("an unknown version of volley bench");
+    format!(
+        "{place}: written by {writer}; this version ({}) cannot read it: {e}. Use that version, or measure again into another store",
+        version()
+    )
 }

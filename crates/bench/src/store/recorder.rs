@@ -136,7 +136,7 @@ impl<'a> Recorder<'a> {
     fn said_before(&self, name: &str) -> Result<Option<Facts>, Failure> {
         let sql = "SELECT facts FROM dut WHERE campaign = ? AND name = ?";
         let before = self.store.texts(sql, params![self.id, name])?;
-        before.first().map(|text| self.store.document("router", text)).transpose()
+        before.first().map(|text| self.store.document(self.id, "router", text)).transpose()
     }
 }
 

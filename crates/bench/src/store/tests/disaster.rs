@@ -189,7 +189,7 @@ fn other_files_are_refused_and_stay_unchanged() {
         ("other", "other: the file is another program's database: name another file"),
         (
             "later",
-            "later: the store has version 99, but this tester supports versions up to 2: use a newer tester",
+            "later: the store has version 99, but this tester supports versions up to 3: use a newer tester",
         ),
         ("no/where", "no/where: cannot open the store: check that its directory exists"),
     ] {

@@ -251,8 +251,29 @@ fn an_older_store_is_read_and_resumed() {
     assert_eq!((results.failures, results.caveats, version()), (vec!["no".to_owned()], vec![], 1));
     let recorder = store.resume(&head).unwrap().unwrap();
     recorder.caveat("linux", "new").unwrap();
-    assert_eq!((store.results(1).unwrap().caveats, version()), (vec!["new".to_owned()], 2));
+    assert_eq!((store.results(1).unwrap().caveats, version()), (vec!["new".to_owned()], 3));
     assert_eq!(store.begin(&head).unwrap().id(), 2);
+}
+
+#[test]
+fn documents_of_another_version_are_refused_with_the_version_that_reads_them() {
+    let (directory, store) = store();
+    let head = asked("a");
+    let id = store.begin(&head).unwrap().id();
+    store
+        .connection
+        .execute("UPDATE campaign SET asked = json_set(asked, '$.duts[0].clock-mhz', 1800)", ())
+        .unwrap();
+    let tester = head.provenance.tester().unwrap();
+    let why = store.results(id).unwrap_err().to_string();
+    for needed in ["store.db: campaign 1: campaign: written by ", tester, "clock-mhz", "measure again"] {
+        assert!(why.contains(needed), "{needed}: {why}");
+    }
+    let mut json = serde_json::to_value(&head).unwrap();
+    json["campaign"]["testbed"]["clock-mhz"] = 1800.into();
+    std::fs::write(directory.path().join("old.json"), json.to_string()).unwrap();
+    let why = load(&directory.path().join("old.json")).unwrap_err().to_string();
+    assert!(why.contains("old.json: written by ") && why.contains(tester), "{why}");
 }
 
 #[test]

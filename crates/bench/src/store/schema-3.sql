@@ -1,0 +1,1 @@
+-- Version 3. The tables are those of version 2. Documents of the campaign no longer have the keys for processor clocks and for the meter ipmi.
