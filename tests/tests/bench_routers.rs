@@ -2,6 +2,7 @@
 //! they are.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 
 use scenarios::tester::{Campaign, LONG, count, has_testpmd, loads, program};
@@ -198,29 +199,35 @@ fn a_router_that_fails_to_start_is_one_failure() {
 #[test]
 fn commands_change_the_routes_of_a_router() {
     let Some(lab) = Lab::new() else { return };
-    let log = lab.dir().join("routes");
+    let [log, stuck] = ["routes", "stuck"].map(|name| lab.dir().join(name));
     let set_up = "for side in LEFT RIGHT; do eval ip address add \\$BENCH_${side}_IP4 dev \\$BENCH_${side}_IF; done; sysctl -qw net.ipv4.ip_forward=1";
     let dut = format!(
         "{{ kind = 'command', name = 'routed', configure = '{set_up}', routes = 'tee -a {} | ip -batch -' }}, \
-         {{ kind = 'command', name = 'fixed', configure = 'true' }}",
-        log.display()
+         {{ kind = 'command', name = 'fixed', configure = 'true' }}, \
+         {{ kind = 'command', name = 'stuck', routes = 'tee -a {} | grep -c del >/dev/null && exit 1; exit 0' }}",
+        log.display(),
+        stuck.display()
     );
     let head = HEAD.replace("sizes = [128]", "sizes = [128]\nroutes = 300");
-    let head = format!("{head}[[test]]\ntraffic = 'rfc2544'\nsizes = [256]\nroutes = 2\n");
+    let test = |size, routes| format!("[[test]]\ntraffic = 'rfc2544'\nsizes = [{size}]\nroutes = {routes}\n");
+    let head = head + &test(256, 2) + &test(512, 3);
     let results = run(&lab, &head, &dut, "");
     let why =
         "fixed, rfc2544, 300 routes, 128 bytes: the router needs the key routes: a command that adds routes";
     let failures = results["failures"].to_string();
     assert!(failures.contains(why) && !failures.contains("routed"), "{failures}");
-    assert_eq!(loads(&results, "routed").len(), 2);
+    assert_eq!(loads(&results, "routed").len(), 3);
     for run in loads(&results, "routed").iter().flat_map(|l| l["runs"].as_array().expect("runs")) {
         let (sent, received) = (count(&run["outcome"], "sent"), count(&run["outcome"], "received"));
         assert!(received * 10 >= sent * 8 && received > 300, "{run}");
     }
-    let text = std::fs::read_to_string(log).expect("the routes");
-    let lines =
-        |verb: &str| text.lines().filter(|line| line.starts_with(&format!("route {verb} 20."))).count();
-    assert_eq!((lines("add"), lines("del")), (302, 300));
+    let lines = |log: &Path, verb: &str| {
+        let text = std::fs::read_to_string(log).expect("the routes");
+        text.lines().filter(|line| line.starts_with(&format!("route {verb} 20."))).count()
+    };
+    assert_eq!((lines(&log, "add"), lines(&log, "del")), (305, 302));
+    // A line that failed does not get the same deletions again.
+    assert_eq!((lines(&stuck, "add"), lines(&stuck, "del")), (305, 300));
 }
 
 /// Workers without cores and loads above the link's rate are refused. A load that is too high only for some frame sizes is
