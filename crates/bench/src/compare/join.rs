@@ -16,9 +16,11 @@ pub fn join(all: impl IntoIterator<Item = Results>) -> Result<Results, Failure> 
     let mut whole = all.next().ok_or_else(|| Failure("no campaign to report".into()))?;
     let first = whole.clone();
     let mut labels = vec![first.campaign.name.clone()];
-    whole.parts = first.parts_as(&labels[0]);
     for next in all {
         fits(&first, &whole, &next)?;
+        if whole.parts.is_empty() {
+            whole.parts = first.parts_as(&labels[0]);
+        }
         // Several runs of one campaign have the same name.
         let label = free(&next.campaign.name, &labels);
         labels.push(label.clone());
@@ -131,6 +133,8 @@ mod tests {
             "{:?}",
             whole.conditions
         );
+        // A single campaign has no parts.
+        assert!(join([campaign("one", &["linux"])])?.parts.is_empty());
         // Runs of one campaign have the same name.
         let again = || campaign("one", &["linux"]);
         let runs = join([again(), again(), again()])?;
