@@ -2,7 +2,7 @@
 
 use buf::layout::DATA_ROOM;
 use buf::{Cache, Frame};
-use drivers::pktgen::{Maker, Stream, StreamError, Template};
+use drivers::pktgen::{Field, Maker, Stream, StreamError, Template};
 use infra::hash::mix64;
 
 use super::check::Expected;
@@ -10,6 +10,9 @@ use super::stamp::{LEN, Place, Stamp};
 
 /// Total size in bytes of the frames that a flood repeats: some 65,000 frames of the minimum size.
 const FLOOD: usize = 4 << 20;
+
+/// Most total size in bytes of a flood whose fields take more values in order, such as a /16 of sources.
+const MOST: usize = 128 << 20;
 
 /// Maximum length in frames of a mix's pattern.
 pub(crate) const TURNS: u64 = 4096;
@@ -80,7 +83,11 @@ impl Sender {
             })?);
         }
         let mut mix = Mix { kinds: kinds.into(), order: order(templates, seed)?, turn: 0 };
-        let made = if mode == Mode::Flood { mix.many() } else { Made::default() };
+        let made = if mode == Mode::Flood {
+            mix.many(patterns(templates, mix.order.len()))
+        } else {
+            Made::default()
+        };
         Ok(Sender { mix, next, made })
     }
 
@@ -123,22 +130,25 @@ impl Mix {
         }
     }
 
-    /// Generates the frames of a flood, still without stamps: whole patterns, at least one, so that each template has its share.
-    fn many(&mut self) -> Made {
+    /// Generates the frames of a flood, still without stamps: `patterns` patterns, so that each field takes all its values, again and again
+    /// up to [`FLOOD`].
+    fn many(&mut self, patterns: usize) -> Made {
         let mut made = Made::default();
         let mut room = vec![0; DATA_ROOM];
-        while made.bytes.len() < FLOOD {
-            for _ in 0..self.order.len() {
+        loop {
+            let begun = made.bytes.len();
+            for _ in 0..self.order.len() * patterns {
                 let (len, place) = self.make(&mut room);
                 made.places.push([place.at, place.checksum].map(|at| u16::try_from(at).unwrap_or(u16::MAX)));
                 made.bytes.extend_from_slice(&room[..len]);
                 made.ends.push(made.bytes.len());
             }
-            if made.bytes.is_empty() {
-                break;
+            // Whole rounds only.
+            let round = made.bytes.len() - begun;
+            if round == 0 || made.bytes.len() + round > FLOOD {
+                return made;
             }
         }
-        made
     }
 }
 
@@ -182,6 +192,29 @@ impl Kind {
         template.l4_checksum = true;
         let stream = Stream { name: "trial".into(), templates: vec![template], seed, ..Stream::default() };
         Ok(Kind { maker: Maker::new(&stream)?, place })
+    }
+}
+
+/// Returns the number of patterns of `length` frames in which each field takes all values that it takes in order. Returns 1 if there are
+/// too many for a flood.
+fn patterns(templates: &[Template], length: usize) -> usize {
+    let divisor = templates.iter().fold(0, |all, t| gcd(all, t.weight)).max(1);
+    let values = |field: &Field| match &field.mode {
+        drivers::pktgen::Mode::Increment { min, max, step } => {
+            (max.saturating_sub(*min) / step.max(&1)).saturating_add(1)
+        }
+        drivers::pktgen::Mode::List(all) => all.len() as u64,
+        _ => 1,
+    };
+    let of = |t: &Template| {
+        let values = t.fields.iter().map(values).max().unwrap_or(1);
+        values.div_ceil(u64::from(t.weight / divisor).max(1))
+    };
+    let all = templates.iter().map(of).max().unwrap_or(1);
+    let longest = templates.iter().map(|t| *t.size.end()).max().unwrap_or_default().max(1);
+    match all.saturating_mul((length * longest) as u64) <= MOST as u64 {
+        true => all as usize,
+        false => 1,
     }
 }
 

@@ -11,7 +11,7 @@ pub const BUILTIN: [(&str, &str); 6] = [
     ("imix", "64, 570 and 1518 bytes, 28:16:4 (the mix of FD.io CSIT)"),
     (
         "slavik-2025",
-        "the TRex profile of the thesis (appendix A): sources in ascending order, and a separate stream of 5,000 pps for latency",
+        "the TRex profile of the thesis (appendix A): the sources of a /24 in ascending order, and a separate stream of 5,000 pps for latency",
     ),
 ];
 
@@ -44,7 +44,8 @@ fn networks(mut kind: Kind, field: Field, bits: u32) -> Kind {
     kind
 }
 
-/// The two streams of the thesis' TRex profile: one with sources counting up from 10.0.0.1, and one of 64 bytes for latency.
+/// The two streams of the thesis' TRex profile: one with the sources of a /24 from 10.0.0.1 on, as many as the thesis had for forwarding,
+/// and one of 64 bytes for latency.
 fn slavik(size: usize) -> Traffic {
     let ip = |a, b, c, d| Some(std::net::Ipv4Addr::new(a, b, c, d).into());
     let of = |size, port, to| Kind {
@@ -54,8 +55,8 @@ fn slavik(size: usize) -> Traffic {
         destination_port: to,
         ..Kind::udp(Family::Ipv4, size)
     };
-    // The last source is 10.255.255.255.
-    let sources = Vary { field: Field::Source, how: How::Increment, min: 0, max: 0x00ff_fffe, step: 1 };
+    // The last source is 10.0.0.254.
+    let sources = Vary { field: Field::Source, how: How::Increment, min: 0, max: 253, step: 1 };
     let heavy = Kind { source: ip(10, 0, 0, 1), vary: vec![sources], ..of(size, 1025, 12) };
     let flow = |name: &str, load, mark, kind| Flow { name: name.into(), load, mark, frames: vec![kind] };
     let flows = vec![

@@ -118,7 +118,7 @@ fn the_mix_of_csit_has_its_proportions() -> Result<(), Box<dyn std::error::Error
 fn the_profile_of_the_thesis_counts_sources_up() -> Result<(), Box<dyn std::error::Error>> {
     let traffic = builtin("slavik-2025", 512).ok_or("built in")?;
     let sources: Vec<_> = frames(&traffic, 300)?.iter().map(|f| f[26..30].to_vec()).collect();
-    assert_eq!((sources[0].as_slice(), sources[299].as_slice()), (&[10, 0, 0, 1][..], &[10, 0, 1, 44][..]));
+    assert_eq!((sources[0].as_slice(), sources[299].as_slice()), (&[10, 0, 0, 1][..], &[10, 0, 0, 46][..]));
     let flows = traffic.flows(&ends())?;
     assert_eq!(flows[1].rate, crate::engine::run::Rate::Fixed(5000.0));
     assert_eq!(flows[1].templates[0].bytes.len(), 60);
