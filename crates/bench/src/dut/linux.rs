@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use ipnet::Ipv4Net;
+
 use super::shell::Shell;
 use super::{Dut, Facts, Mode, Networks, Spec, commands, cores, queues};
 use crate::command_line::command_line;
@@ -104,7 +106,7 @@ impl Linux {
             _ => {}
         }
         if spec.nat == Some(true) {
-            masquerade(&mut shell, &bed.links[1].router)?;
+            masquerade(&mut shell, &bed.links[1].router, spec.nat_pool)?;
         }
         let has_sessions = bed.sessions && spec.nat == Some(true);
         if has_sessions {
@@ -188,8 +190,8 @@ fn thread(shell: &mut Shell, device: &str, on: &[usize], kind: Kind) -> Result<(
     Ok(())
 }
 
-/// Masquerades packets that leave through this port.
-fn masquerade(shell: &mut Shell, device: &str) -> Result<(), Failure> {
+/// Translates the sources of packets that leave through this port: to the addresses of a pool, or to the port's own address.
+fn masquerade(shell: &mut Shell, device: &str, pool: Option<Ipv4Net>) -> Result<(), Failure> {
     let why = |e: Failure| {
         Failure(format!("nat = true needs nft (package nftables) and a kernel with masquerading: {e}"))
     };
@@ -197,7 +199,11 @@ fn masquerade(shell: &mut Shell, device: &str) -> Result<(), Failure> {
     shell.set("nft add table inet volley-bench", "nft delete table inet volley-bench").map_err(why)?;
     let chain = "nft 'add chain inet volley-bench nat { type nat hook postrouting priority 100; }'";
     shell.set(chain, "").map_err(why)?;
-    let rule = format!("nft add rule inet volley-bench nat oifname {device} masquerade");
+    let how = match pool {
+        Some(pool) => format!("snat ip to {}-{}", pool.network(), pool.broadcast()),
+        None => "masquerade".into(),
+    };
+    let rule = format!("nft add rule inet volley-bench nat oifname {device} {how}");
     shell.set(&rule, "").map_err(why)
 }
 

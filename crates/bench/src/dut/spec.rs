@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use ipnet::Ipv4Net;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -34,7 +35,10 @@ pub struct Table {
     /// `linux`: true to masquerade packets that leave through the second link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nat: Option<bool>,
-    /// `linux`: the router's machine, as an argument of `ssh`.
+    /// `linux`: addresses of translated packets; by default the address of the second link's port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nat_pool: Option<Ipv4Net>,
+    /// `linux`, `volley`, `vpp`: the router's machine, as an argument of `ssh`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// `volley`: driver for the links.
@@ -150,9 +154,8 @@ impl Kind {
     /// Returns the supported keys, besides `kind` and `name`.
     fn keys(self) -> &'static [&'static str] {
         match self {
-            Kind::Linux => &["workers", "mode", "nat", "host"],
-            Kind::Volley => &["workers", "driver"],
-            Kind::Vpp => &["workers", "program"],
+            Kind::Linux => &["workers", "mode", "nat", "nat-pool", "host"],
+            Kind::Volley | Kind::Vpp => &["workers", "driver", "program", "host", "cores"],
             Kind::Testpmd => &["workers", "mode"],
             Kind::Command => &[
                 "workers",
@@ -207,6 +210,7 @@ impl From<Kind> for Spec {
             driver: None,
             program: None,
             start: None,
+            nat_pool: None,
             ready: None,
             configure: None,
             restart: None,
@@ -333,6 +337,9 @@ impl Spec {
             (Kind::Testpmd, mode, _) if mode.is_some() && kernel.contains(&mode) => "mode: use io or macswap",
             (Kind::Linux, ..) if physical && self.host.is_none() => {
                 "the testbed \"physical\" needs host = \"user@machine\", which ssh must reach without a password"
+            (Kind::Linux, ..) if self.nat_pool.is_some() && self.nat != Some(true) => {
+                "nat-pool needs nat = true"
+            }
             }
             (Kind::Linux, Some(Mode::Threaded), _) if physical && self.workers.is_some() => {
                 "workers: not supported with mode = \"threaded\" on the testbed \"physical\", where workers are the cores of the ports' \
@@ -386,6 +393,7 @@ impl Spec {
             ("bridge", self.bridge.is_some()),
             ("hops", self.hops.is_some()),
         ]
+            ("nat-pool", self.nat_pool.is_some()),
         .into_iter()
         .filter_map(|(key, set)| set.then_some(key))
     }

@@ -70,7 +70,7 @@ fn faults_name_router_key_and_valid_values() {
         ("duts = ['linux', 'linux']".into(), "router 2 (linux): name: already taken"),
         (
             "duts = [{kind = 'linux', driver = 'af-xdp'}]".into(),
-            "router 1 (linux): driver is not supported by the kind linux: its keys are workers, mode, nat, host",
+            "router 1 (linux): driver is not supported by the kind linux: its keys are workers, mode, nat, nat-pool, host",
         ),
         ("duts = [{kind = 'none', workers = 1}]".into(), "its only key is name"),
         (
