@@ -39,7 +39,11 @@ pub fn forward(links: &[Link; 2], driver: Driver, of: Router) -> Vec<String> {
                 format!("host-{router}")
             }
             Driver::AfXdp => {
-                all.push(format!("create interface af_xdp host-if {router}"));
+                let more = match of {
+                    Router::Volley => String::new(),
+                    Router::Vpp => format!(" num-rx-queues all name xdp-{router}"),
+                };
+                all.push(format!("create interface af_xdp host-if {router}{more}"));
                 format!("xdp-{router}")
             }
             Driver::Memif => {

@@ -6,6 +6,7 @@ mod cores;
 mod linux;
 mod process;
 mod queues;
+mod remote;
 mod runtime;
 mod shell;
 mod spec;
@@ -18,11 +19,12 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use commands::Router;
 pub use cores::check as check_cores;
 pub use runtime::lookup_share;
 pub use spec::{Driver, Kind, Mode, Spec, Table, check};
 
-use crate::testbed::Bed;
+use crate::testbed::{self, Bed};
 use crate::traffic::{Family, networks};
 use crate::trial::Failure;
 
@@ -166,8 +168,11 @@ pub fn start(spec: &Spec, bed: &mut Bed) -> Result<Started, Failure> {
     (bed.bridged, bed.hops) = (spec.is_bridge(), spec.hops());
     let cores = cores::of(spec, bed.kind(), &bed.cores)?;
     bed.steer(&cores)?;
+    let is_remote = bed.kind() == testbed::Kind::Physical;
     let dut: Box<dyn Dut> = match spec.kind {
         Kind::Linux => Box::new(linux::Linux::start(spec, bed, &cores)?),
+        Kind::Volley if is_remote => Box::new(remote::Remote::start(spec, bed, Router::Volley)?),
+        Kind::Vpp if is_remote => Box::new(remote::Remote::start(spec, bed, Router::Vpp)?),
         Kind::Volley => Box::new(volley::Volley::start(spec, bed, &cores)?),
         Kind::Vpp => Box::new(vpp::Vpp::start(spec, bed, &cores)?),
         Kind::Testpmd => Box::new(testpmd::Testpmd::start(spec, bed, &cores)?),

@@ -50,6 +50,30 @@ pub fn spread(
     Ok(cores)
 }
 
+/// Returns the cores nearest to a port: `needed`, and up to `more` behind them. The machine's files are below `root`.
+///
+/// # Errors
+/// Returns an error if the machine has too few cores.
+pub fn near(
+    shell: &Shell,
+    port: &str,
+    needed: usize,
+    more: usize,
+    root: &str,
+) -> Result<Vec<usize>, Failure> {
+    let all = Machine { root, workers: needed + more }.cores(shell, port);
+    all.or_else(|_| Machine { root, workers: needed }.cores(shell, port))
+}
+
+/// Gives each port a queue for each worker. The shell undoes this at its end.
+///
+/// # Errors
+/// Returns an error if a port cannot have that many queues.
+pub fn set(shell: &mut Shell, ports: [&str; 2], workers: usize) -> Result<(), Failure> {
+    let machine = Machine { root: "", workers };
+    ports.into_iter().try_for_each(|port| machine.set_queues(shell, port))
+}
+
 /// A machine: the root of its files, and the number of cores to use.
 struct Machine<'a> {
     root: &'a str,

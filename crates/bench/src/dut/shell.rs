@@ -91,7 +91,7 @@ impl Shell {
     ///
     /// # Errors
     /// Returns an error with the line's output if it fails, or takes too long.
-    pub fn feed(&self, line: &str, input: String) -> Result<(), Failure> {
+    pub fn feed(&self, line: &str, input: impl Into<Vec<u8>>) -> Result<(), Failure> {
         let sbin = if self.is_remote() { SBIN } else { "" };
         let mut command = program(&self.words[0]);
         fed_in_time(command.args(&self.words[1..]).arg(format!("{sbin}{line}")), line, input).map(drop)

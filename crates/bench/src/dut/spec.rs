@@ -41,10 +41,14 @@ pub struct Table {
     /// `linux`, `volley`, `vpp`: the router's machine, as an argument of `ssh`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// `volley`: driver for the links.
+    /// `volley`, `vpp` on another machine: cores of the workers, then that of VPP's main thread; by default those near the first port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<Vec<usize>>,
+    /// `volley`, and `vpp` on another machine: driver for the links.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<Driver>,
-    /// `vpp`: path of its program, with `vppctl` in the same directory; the installed programs by default.
+    /// `vpp`: path of its program, with `vppctl` in the same directory; the installed programs by default. `volley` on another machine: path
+    /// of its program there; by default it is copied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<PathBuf>,
     /// `command`: starts the router.
@@ -180,7 +184,7 @@ impl Kind {
         use testbed::Kind::{Memif, Physical, Tap, Veth};
         match self {
             Kind::Linux => &[Veth, Tap, Physical],
-            Kind::Volley | Kind::Vpp => &[Veth, Tap, Memif],
+            Kind::Volley | Kind::Vpp => &[Veth, Tap, Memif, Physical],
             Kind::Testpmd => &[Memif],
             Kind::Command => &[Veth, Tap, Memif, Physical],
             Kind::None => &[Veth, Memif, Physical],
@@ -206,11 +210,12 @@ impl From<Kind> for Spec {
             workers: None,
             mode: None,
             nat: None,
+            nat_pool: None,
             host: None,
+            cores: None,
             driver: None,
             program: None,
             start: None,
-            nat_pool: None,
             ready: None,
             configure: None,
             restart: None,
@@ -282,10 +287,11 @@ impl Spec {
         self.workers.unwrap_or(1)
     }
 
-    /// Returns the number of cores that the router uses on this kind of testbed. `None` if the router is
-    /// another machine and the campaign does not set the number.
+    /// Returns the number of cores that the router uses on this kind of testbed. `None` if the router is another machine, whose cores the
+    /// tester does not set.
     pub fn workers_on(&self, bed: testbed::Kind) -> Option<usize> {
-        self.workers.or((bed != testbed::Kind::Physical).then_some(1))
+        let is_set = bed != testbed::Kind::Physical || matches!(self.kind, Kind::Volley | Kind::Vpp);
+        self.workers.or(is_set.then_some(1))
     }
 
     /// True if the router forwards frames without routing, by their Ethernet addresses or regardless of them.
@@ -300,7 +306,7 @@ impl Spec {
 
     /// True if the tester can restart it in a trial.
     pub fn can_restart(&self) -> bool {
-        self.kind == Kind::Volley || self.restart.is_some()
+        (self.kind == Kind::Volley && self.host.is_none()) || self.restart.is_some()
     }
 
     /// Checks that the testbed supports this router with these keys.
@@ -323,6 +329,7 @@ impl Spec {
         let physical = bed.kind == testbed::Kind::Physical;
         let memif = bed.kind == testbed::Kind::Memif;
         let kernel = [None, Some(Mode::Default), Some(Mode::Tuned), Some(Mode::Threaded)];
+        let remote = matches!(kind, Kind::Linux | Kind::Volley | Kind::Vpp);
         let why = match (kind, self.mode, self.driver) {
             _ if self.workers == Some(0) => "workers: must be at least 1",
             _ if self.name.as_deref() == Some("") => "name: must not be empty",
@@ -330,32 +337,40 @@ impl Spec {
             _ if self.program.as_ref().is_some_and(|path| !path.is_absolute()) => {
                 "program: must be an absolute path"
             }
+            (Kind::Linux, ..) if self.nat_pool.is_some() && self.nat != Some(true) => {
+                "nat-pool needs nat = true"
+            }
             (Kind::Linux, mode, _) if !kernel.contains(&mode) => "mode: use default, tuned or threaded",
             (Kind::Linux, Some(Mode::Threaded), _) if bed.kind == testbed::Kind::Tap => {
                 "mode: threaded is not supported on taps, which have no NAPI threads: use default or tuned"
             }
             (Kind::Testpmd, mode, _) if mode.is_some() && kernel.contains(&mode) => "mode: use io or macswap",
-            (Kind::Linux, ..) if physical && self.host.is_none() => {
+            _ if remote && physical && self.host.is_none() => {
                 "the testbed \"physical\" needs host = \"user@machine\", which ssh must reach without a password"
-            (Kind::Linux, ..) if self.nat_pool.is_some() && self.nat != Some(true) => {
-                "nat-pool needs nat = true"
-            }
             }
             (Kind::Linux, Some(Mode::Threaded), _) if physical && self.workers.is_some() => {
                 "workers: not supported with mode = \"threaded\" on the testbed \"physical\", where workers are the cores of the ports' \
                  interrupts: remove workers"
             }
-            (Kind::Linux, ..) if !physical && self.host.is_some() => {
-                "host is only supported on the testbed \"physical\""
+            _ if !physical && self.host.is_some() => "host is only supported on the testbed \"physical\"",
+            _ if !physical && self.cores.is_some() => {
+                "cores is only supported on the testbed \"physical\": set cores of the testbed"
+            }
+            _ if self.cores.as_ref().is_some_and(|cores| cores.len() < self.workers()) => {
+                "cores: each worker needs one: add cores, or lower workers"
             }
             // ssh would parse a leading '-' as an option.
-            (Kind::Linux, ..) if self.host.as_ref().is_some_and(|h| h.is_empty() || h.starts_with('-')) => {
+            _ if self.host.as_ref().is_some_and(|h| h.is_empty() || h.starts_with('-')) => {
                 "host: must be user@machine"
             }
-            (Kind::Linux, ..) if physical && bed.router_ports.is_none() => {
+            _ if remote && physical && bed.router_ports.is_none() => {
                 "the testbed needs router-ports: the names of the router's ports"
             }
-            (Kind::Volley, _, Some(Driver::Memif)) if !memif => {
+            (Kind::Vpp, _, Some(_)) if !physical => "driver: only supported on the testbed \"physical\"",
+            (Kind::Volley, ..) if !physical && self.program.is_some() => {
+                "program: only supported on the testbed \"physical\""
+            }
+            (Kind::Volley | Kind::Vpp, _, Some(Driver::Memif)) if !memif => {
                 "driver: memif is only supported on the testbed \"memif\""
             }
             (Kind::Volley, _, Some(Driver::AfPacket | Driver::AfXdp)) if memif => {
@@ -378,7 +393,9 @@ impl Spec {
             ("workers", self.workers.is_some()),
             ("mode", self.mode.is_some()),
             ("nat", self.nat.is_some()),
+            ("nat-pool", self.nat_pool.is_some()),
             ("host", self.host.is_some()),
+            ("cores", self.cores.is_some()),
             ("driver", self.driver.is_some()),
             ("program", self.program.is_some()),
             ("start", self.start.is_some()),
@@ -393,7 +410,6 @@ impl Spec {
             ("bridge", self.bridge.is_some()),
             ("hops", self.hops.is_some()),
         ]
-            ("nat-pool", self.nat_pool.is_some()),
         .into_iter()
         .filter_map(|(key, set)| set.then_some(key))
     }

@@ -98,7 +98,24 @@ fn faults_name_router_key_and_valid_values() {
             ),
             "workers: not supported with mode = \"threaded\"",
         ),
-        (format!("duts = ['volley']\n{physical}"), "only on veth or tap or memif"),
+        (format!("duts = ['volley']\n{physical}"), "the testbed \"physical\" needs host"),
+        (format!("duts = [{{kind = 'vpp', host = 'a'}}]\n{physical}"), "needs router-ports"),
+        (
+            format!(
+                "duts = [{{kind = 'vpp', host = 'a', workers = 2, cores = [1]}}]\n{physical}router-ports = ['c', 'd']\n"
+            ),
+            "cores: each worker needs one",
+        ),
+        (
+            "duts = [{kind = 'volley', cores = [1]}]".into(),
+            "cores is only supported on the testbed \"physical\"",
+        ),
+        (
+            "duts = [{kind = 'vpp', driver = 'af-xdp'}]".into(),
+            "driver: only supported on the testbed \"physical\"",
+        ),
+        ("duts = [{kind = 'linux', nat-pool = '203.0.113.0/24'}]".into(), "nat-pool needs nat = true"),
+        ("duts = [{kind = 'linux', nat = true, nat-pool = 'x'}]".into(), "line 1"),
         (
             "duts = [{kind = 'volley', driver = 'memif'}]".into(),
             "memif is only supported on the testbed \"memif\"",
@@ -118,7 +135,10 @@ fn faults_name_router_key_and_valid_values() {
             "duts = [{kind = 'vpp', program = 'vpp'}]".into(),
             "router 1 (vpp): program: must be an absolute path",
         ),
-        ("duts = [{kind = 'volley', program = '/x'}]".into(), "program is not supported by the kind volley"),
+        (
+            "duts = [{kind = 'volley', program = '/x'}]".into(),
+            "program: only supported on the testbed \"physical\"",
+        ),
         ("duts = [{kind = 'command', configure = 'x', ready = 'y'}]".into(), "ready needs start"),
         ("duts = ['linux']\n[testbed]\ngbit = 1".into(), "testbed: gbit requires kind"),
     ];

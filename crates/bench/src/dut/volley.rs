@@ -21,7 +21,7 @@ const READY: &str = "volley: ready";
 type Counters = Vec<(String, String)>;
 
 /// Returns the router's program, as a path or a name.
-fn router() -> PathBuf {
+pub(super) fn router() -> PathBuf {
     let beside = std::env::current_exe().ok().map(|tester| tester.with_file_name("volley"));
     beside.filter(|program| program.is_file()).unwrap_or_else(|| "volley".into())
 }
@@ -30,6 +30,21 @@ fn router() -> PathBuf {
 fn version(program: &Path) -> Result<String, Failure> {
     let said = lab::said_in_time(lab::program(program).arg("--version"), "volley --version")?;
     Ok(with_build(said.trim().trim_start_matches("volley "), program))
+}
+
+/// Returns the text of `startup.conf`.
+pub(super) fn startup(socket: &str, file: &str, on: &[usize]) -> String {
+    let cores = cores::list(on);
+    format!("unix {{ nodaemon cli-listen {socket} exec {file} }}\ncpu {{ corelist-workers {cores} }}\n")
+}
+
+/// Returns nonzero interface counters, and drops by node and reason. `ask` sends a command to the router.
+pub(super) fn counters(ask: &dyn Fn(&str) -> Result<String, Failure>) -> Counters {
+    let said = |words: &str, read: fn(&str) -> serde_json::Result<Counters>| {
+        let read = |text: String| read(&text).map_err(|e| Failure(format!("{words}: {e}")));
+        ask(words).and_then(read).unwrap_or_else(|e| vec![(words.to_owned(), e.to_string())])
+    };
+    [said("show interface --json", of_interfaces), said("show errors --json", of_nodes)].concat()
 }
 
 /// A running Volley.
@@ -67,10 +82,7 @@ impl Volley {
         let lines = commands::forward(&bed.links, driver, Router::Volley);
         let file = commands::write(bed, "volley.cli", &format!("{}\n", lines.join("\n")))?;
         let socket = bed.directory().join("volley.sock").display().to_string();
-        let startup = format!(
-            "unix {{ nodaemon cli-listen {socket} exec {file} }}\ncpu {{ corelist-workers {} }}\n",
-            cores::list(on)
-        );
+        let startup = startup(&socket, &file, on);
         let configuration = commands::write(bed, "volley.conf", &startup)?;
         let mut command = commands::on_cores(bed, on);
         command.arg(&program).args(["run", "-c", &configuration]);
@@ -134,12 +146,8 @@ impl Dut for Volley {
 
     /// Returns the router's nonzero interface counters, its drops by node and reason, and the clocks of its nodes.
     fn counters(&self) -> Vec<(String, String)> {
-        let said = |words: &str, read: fn(&str) -> serde_json::Result<Counters>| {
-            let read = |text: String| read(&text).map_err(|e| Failure(format!("{words}: {e}")));
-            self.ask(words).and_then(read).unwrap_or_else(|e| vec![(words.to_owned(), e.to_string())])
-        };
         let clocks = self.ask(RUNTIME).map(|text| runtime::clocks(&text)).unwrap_or_default();
-        [said("show interface --json", of_interfaces), said("show errors --json", of_nodes), clocks].concat()
+        [counters(&|words| self.ask(words)), clocks].concat()
     }
 }
 

@@ -72,7 +72,7 @@ impl Vpp {
         let mut process = Running::start(command, bed.directory().join("vpp.log"))?;
         let socket = format!("{directory}/vpp.sock");
         process.wait_until(|| ask(&vppctl, &socket, "show version").is_ok())?;
-        let node = ask(&vppctl, &socket, &format!("show node {NODE}")).unwrap_or_default();
+        let node = ask(&vppctl, &socket, &show_node()).unwrap_or_default();
         let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap_or_default();
         let facts = Facts {
             name: spec.name().into(),
@@ -101,8 +101,19 @@ pub(super) fn main_core(all: &[usize], on: &[usize]) -> Result<Option<usize>, Fa
     Ok(main)
 }
 
+/// Returns the output of VPP's counters. `ask` sends a command to VPP.
+pub(super) fn counters(ask: &dyn Fn(&str) -> Result<String, Failure>) -> Vec<(String, String)> {
+    let said = |words: &str| ask(words).unwrap_or_else(|e| e.to_string()).trim().to_owned();
+    ["show errors", "show interface"].map(|words| (words.to_owned(), said(words))).into()
+}
+
+/// Returns the command that shows the variants of a node.
+pub(super) fn show_node() -> String {
+    format!("show node {NODE}")
+}
+
 /// Returns the text of `startup.conf`.
-fn startup(directory: &str, file: &str, main: Option<usize>, on: &[usize]) -> String {
+pub(super) fn startup(directory: &str, file: &str, main: Option<usize>, on: &[usize]) -> String {
     let cpu = match main {
         Some(main) => format!("main-core {main} corelist-workers {}", cores::list(on)),
         None => format!("main-core {}", cores::list(on)),
@@ -122,7 +133,7 @@ fn ask(vppctl: &Path, socket: &str, words: &str) -> Result<String, Failure> {
 
 /// Returns VPP's version, the variant of its nodes, and whether it uses huge pages: from its answers to `show version` and `show node`, and
 /// from the process's status (proc_pid_status(5)).
-fn version(version: &str, node: &str, status: &str) -> String {
+pub(super) fn version(version: &str, node: &str, status: &str) -> String {
     // The builder and the machine of the build are left out.
     let version = version.trim().split(" built by ").next().unwrap_or_default();
     let variant = variant(node).unwrap_or_else(|| "variant of the processor not reported".into());
@@ -173,18 +184,10 @@ impl Dut for Vpp {
     }
 
     fn counters(&self) -> Vec<(String, String)> {
-        ["show errors", "show interface"]
-            .map(|words| {
-                let said = ask(&self.vppctl, &self.socket, words).unwrap_or_else(|e| e.to_string());
-                (words.to_owned(), said.trim().to_owned())
-            })
-            .into_iter()
-            .chain(
-                ask(&self.vppctl, &self.socket, RUNTIME)
-                    .map(|text| runtime::clocks(&text))
-                    .unwrap_or_default(),
-            )
-            .collect()
+        let ask = |words: &str| ask(&self.vppctl, &self.socket, words);
+        let mut all = counters(&ask);
+        all.extend(ask(RUNTIME).map(|text| runtime::clocks(&text)).unwrap_or_default());
+        all
     }
 }
 

@@ -96,8 +96,8 @@ pub fn said_in_time(command: &mut Command, name: &str) -> Result<String, Failure
 ///
 /// # Errors
 /// As [`said_in_time`].
-pub fn fed_in_time(command: &mut Command, name: &str, input: String) -> Result<String, Failure> {
-    said(crate::program::fed(command, input.into_bytes(), PATIENCE), name)
+pub fn fed_in_time(command: &mut Command, name: &str, input: impl Into<Vec<u8>>) -> Result<String, Failure> {
+    said(crate::program::fed(command, input.into(), PATIENCE), name)
 }
 
 fn said(output: std::io::Result<Output>, name: &str) -> Result<String, Failure> {
