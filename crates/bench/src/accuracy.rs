@@ -25,7 +25,10 @@ pub fn delay_error_ns(pool: &Pool, request: Request) -> Result<f64, Failure> {
     let failed = |e: &dyn std::fmt::Display| Failure(format!("the simulated router: {e}"));
     let (tx, rx, _) = link(Path::new(1).delay(Delay::Fixed(DELAY_NS)));
     let (nowhere, silent) = cable(1);
-    let ports = vec![Port { tx, rx: silent, hosts: None }, Port { tx: nowhere, rx, hosts: None }];
+    let ports = vec![
+        Port { tx, more: Vec::new(), rx: silent, hosts: None },
+        Port { tx: nowhere, more: Vec::new(), rx, hosts: None },
+    ];
     let ends = Ends::rfc(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]), false);
     let traffic = builtin("rfc2544", 64).ok_or_else(|| failed(&"no traffic"))?;
     let directions = vec![Direction { from: 0, to: 1, flows: traffic.flows(&ends).map_err(|e| failed(&e))? }];

@@ -248,6 +248,7 @@ impl Setup<'_> {
         let mut engine =
             Engine::new(bed.ports()?, directions, self.pool, limits, waits.residual, traffic.seed);
         engine.set_hops(bed.hops);
+        engine.set_sender_cores(bed.sender_cores().to_vec());
         Ok(Recorded {
             engine,
             dut,

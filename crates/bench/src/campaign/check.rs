@@ -177,6 +177,9 @@ impl Campaign {
                 format!("the procedure {:?} needs sessions, such as sessions = 10000", procedure.name())
             }
             (n, _) if n > sessions::MOST => format!("must be at most {}", sessions::MOST),
+            (1.., _) if self.testbed.senders() > 0 => {
+                "cannot be combined with senders of the testbed: remove one of the two".into()
+            }
             (1.., _) if test.routes > 0 => "cannot be combined with routes: remove one of the two".into(),
             (1.., _) if self.procedures.contains(&Procedure::Reset) => {
                 "a restarted router loses its sessions: measure \"reset\" in a campaign without sessions"

@@ -96,8 +96,8 @@ mod tests {
             Direction { from: 1, to: 0, flows: flows(true)? },
         ];
         let ports = vec![
-            Port { tx: forth.0, rx: back.1, hosts: None },
-            Port { tx: back.0, rx: forth.1, hosts: None },
+            Port { tx: forth.0, more: Vec::new(), rx: back.1, hosts: None },
+            Port { tx: back.0, more: Vec::new(), rx: forth.1, hosts: None },
         ];
         let wait = Duration::from_millis(20);
         let mut engine = Engine::new(ports, directions, &pool, Limits::NONE, wait, 1);

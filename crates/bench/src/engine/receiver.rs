@@ -72,6 +72,17 @@ pub struct Tally {
     pub over: u64,
 }
 
+impl Tally {
+    /// Adds the counts of another stream.
+    pub fn add(&mut self, other: &Tally) {
+        self.received += other.received;
+        self.duplicated += other.duplicated;
+        self.reordered += other.reordered;
+        self.damaged.add(&other.damaged);
+        self.over += other.over;
+    }
+}
+
 /// Counts of frames that arrived damaged, by the first damage found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

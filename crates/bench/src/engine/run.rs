@@ -1,26 +1,27 @@
 //! Runs a trial: one thread sends frames at their scheduled times and receives frames, in all directions.
 
+use std::sync::atomic::AtomicUsize;
+use std::thread;
 use std::time::Duration;
 
-use buf::{Cache, Frame, Pool, RxQueue, TxQueue, Unsent};
+use buf::{Cache, Frame, Pool, RxQueue, TxQueue};
 use drivers::pktgen::Template;
 use infra::clock::{Clock, tsc};
 use infra::hash::mix64;
 
 use super::host::Hosts;
+use super::lanes::{Lanes, Queues};
 use super::limits::{Absence, Limits};
-use super::receiver::{Account, Receiver, Tally};
+use super::receiver::{Account, Receiver};
 use super::schedule::Schedule;
 use super::sender::{Mode, Sender};
+pub use super::sending::{BURST, FlowReport};
+use super::sending::{Sending, due_of_others};
 use super::stamp::Stamp;
 use crate::host::{self, Times};
 use crate::stats::ipdv::IpdvHistogram;
-use crate::stats::jitter::Jitter;
-use crate::stats::latency::DelayHistogram;
 use crate::trial::{Failure, Invalid, Measure, Outcome, Request};
 
-/// Maximum number of frames sent at once.
-pub const BURST: usize = 64;
 /// Seconds from a trial's start to its first frame, in which the polling loop warms the caches.
 const AHEAD: f64 = 0.001;
 /// Time in seconds that a port needs for each frame of a burst. This time does not count as lateness of the later frames.
@@ -72,6 +73,8 @@ impl Rate {
 pub struct Port {
     /// Queue that sends frames.
     pub tx: Box<dyn TxQueue>,
+    /// Further queues that send, each by a thread of its own: they share the flows that are floods.
+    pub more: Vec<Box<dyn TxQueue>>,
     /// Queue that receives frames.
     pub rx: Box<dyn RxQueue>,
     /// Simulated hosts that answer on this port; `None` if no router resolves hosts on this port.
@@ -104,46 +107,13 @@ pub struct Report {
     pub absence: Absence,
 }
 
-/// Report on one flow.
-pub struct FlowReport {
-    /// Frames that should have been sent.
-    pub intended: u64,
-    /// Frames that the port accepted.
-    pub sent: u64,
-    /// Frames that the port refused because its send ring was full, as on a saturated wire.
-    pub refused: u64,
-    /// Frames that were not made because the tester had no free buffer.
-    pub unmade: u64,
-    /// Frames that the sender had not reached when the trial's time ended.
-    pub untaken: u64,
-    /// Counts of the received frames.
-    pub tally: Tally,
-    /// Delays of the received frames.
-    pub delays: DelayHistogram,
-    /// Jitter of the received frames.
-    pub jitter: Jitter,
-    /// Delay differences of successive frames, if they were recorded.
-    pub ipdv: Option<IpdvHistogram>,
-    /// Scheduled sending time of the last lost frame, in seconds from the start.
-    pub last_lost: Option<f64>,
-    /// Scheduled sending time of the last received frame, in seconds from the start.
-    pub last_received: Option<f64>,
-    /// Largest number of frames that were overdue at one time.
-    pub lag: u64,
-    /// Longest time in seconds that a frame was overdue when it was sent.
-    pub behind: f64,
-    /// Peak sending rate over 10 ms or 256 frames, as a multiple of the intended rate.
-    pub fastest: f64,
-    /// Actual sending time as a multiple of the intended time.
-    pub late: f64,
-    /// Intended sending time in seconds.
-    pub wanted: f64,
-}
-
 /// The tester's ports, and the traffic that it sends through the router.
 pub struct Engine {
     ports: Vec<Port>,
     directions: Vec<Direction>,
+    pool: Pool,
+    /// Cores of the threads that only send.
+    sender_cores: Vec<usize>,
     cache: Cache,
     clock: Clock,
     limits: Limits,
@@ -155,23 +125,12 @@ pub struct Engine {
     hops: u8,
 }
 
-/// Sending state of a flow in a trial.
-struct Sending {
-    /// Number of the sending port.
-    from: usize,
-    sender: Sender,
-    schedule: Schedule,
-    fps: f64,
-    refused: u64,
-    /// Frames that were not made because the tester had no free buffer.
-    unmade: u64,
-    /// Time at which the last frame so far was sent, in ticks.
-    last: u64,
-    /// Longest excess time of a burst, in ticks: the time from making its frames until the port had accepted them, less the time that they
-    /// need.
-    longest: u64,
-    /// Ticks that a frame of a burst needs.
-    per_frame: u64,
+/// How late the frames of a trial were sent.
+struct Sent {
+    /// Largest number of overdue frames of each port.
+    overdue: Vec<u64>,
+    /// Longest time that a thread that only sends was ready to run without a processor.
+    waited: Option<Duration>,
 }
 
 /// The state after trials that ran without a gap between them.
@@ -200,6 +159,8 @@ impl Engine {
         Engine {
             ports,
             directions,
+            pool: pool.clone(),
+            sender_cores: Vec::new(),
             cache: pool.cache(),
             clock: Clock::new(),
             limits,
@@ -214,6 +175,11 @@ impl Engine {
     /// Sets whether the engine records delay differences of successive frames of a flow (RFC 8219 section 7.3.2).
     pub fn record_ipdv(&mut self, on: bool) {
         self.ipdv = on;
+    }
+
+    /// Sets the cores of the threads that only send. They are given to the threads in turn.
+    pub fn set_sender_cores(&mut self, cores: Vec<usize>) {
+        self.sender_cores = cores;
     }
 
     /// Sets the time to wait for frames that are still in flight.
@@ -284,23 +250,12 @@ impl Engine {
         let (times, waited) = (Times::now(), host::waited());
         // Set the start only now: preparing the frames took milliseconds.
         let start = tsc() + (AHEAD * hz) as u64;
-        let mut sending: Vec<Sending> = sending.into_iter().map(|s| s.later(start)).collect();
-        // Largest number of overdue frames of each port.
-        let mut overdue = vec![0; self.ports.len()];
+        let mut sending: Vec<Option<Sending>> = sending.into_iter().map(|s| Some(s.later(start))).collect();
         // A trial is not extended for a late sender.
         let stop = start + offset + (whole.as_secs_f64() * hz * (self.limits.late - 1.0) + 0.01 * hz) as u64;
         let mut frame = Box::new(Frame::new());
-        while sending.iter().any(|s| !s.schedule.is_done()) && tsc() < stop {
-            for at in 0..sending.len() {
-                let now = tsc();
-                let due = sending[at].send(now, &mut self.ports, &mut frame, &mut self.cache)?;
-                if due > 1 {
-                    let from = sending[at].from;
-                    overdue[from] = overdue[from].max(due - 1 + due_of_others(&sending, at, now));
-                }
-            }
-            receive(&mut self.ports, &mut receiver, &mut frame, &mut self.cache, &mut came)?;
-        }
+        let sent = self.send(&mut sending, &mut receiver, &mut frame, stop, &mut came)?;
+        let sending: Vec<Sending> = sending.into_iter().flatten().collect();
         let ended = tsc();
         let mut until = ended + (self.wait.as_secs_f64() * hz) as u64;
         let (mut quiet, silence) = (Some(quiet), (SILENCE * hz) as u64);
@@ -317,6 +272,7 @@ impl Engine {
         }
         quiet.into_iter().for_each(|quiet| quiet());
         let waited = waited.and_then(|before| Some(host::waited()?.saturating_sub(before)));
+        let waited = waited.into_iter().chain(sent.waited).max();
         let whole_time = (tsc() - start).max(1) as f64 / hz;
         let absence = Absence {
             behind: sending.iter().map(Sending::behind).max().unwrap_or_default() as f64 / hz,
@@ -325,7 +281,7 @@ impl Engine {
         };
         let mut faults = self.faults(times);
         faults.extend(self.limits.of_absence(&absence, whole_time));
-        for (port, overdue) in overdue.into_iter().enumerate() {
+        for (port, overdue) in sent.overdue.into_iter().enumerate() {
             let flows = sending.iter().filter(|s| s.from == port).count();
             faults.extend(self.limits.of_port(overdue, flows));
         }
@@ -335,6 +291,46 @@ impl Engine {
         Ok(self.reports(requests, ran))
     }
 
+    /// Sends all frames, and receives meanwhile, until the time `stop` in ticks.
+    fn send(
+        &mut self,
+        sending: &mut [Option<Sending>],
+        receiver: &mut Receiver,
+        frame: &mut Frame,
+        stop: u64,
+        came: &mut impl FnMut(Stamp, &[u8]),
+    ) -> Result<Sent, Failure> {
+        let mut queues: Queues = self.ports.iter_mut().map(|port| std::mem::take(&mut port.more)).collect();
+        let Engine { ports, cache, pool, sender_cores, .. } = self;
+        let mut overdue = vec![0; ports.len()];
+        let running = AtomicUsize::new(0);
+        let (sent, lates) = thread::scope(|scope| {
+            let lanes = Lanes::start(scope, sending, &mut queues, (sender_cores, pool), &running, stop);
+            // This thread's own flows.
+            let own = sending.iter_mut().enumerate().filter_map(|(at, flow)| Some((at, flow.take()?)));
+            let (places, mut flows): (Vec<usize>, Vec<Sending>) = own.unzip();
+            let mut sent = Ok(());
+            while sent.is_ok()
+                && (lanes.are_sending() || flows.iter().any(|s| !s.schedule.is_done()))
+                && tsc() < stop
+            {
+                sent = step(&mut flows, ports, &mut overdue, (frame, cache))
+                    .and_then(|()| receive(ports, receiver, frame, cache, came));
+            }
+            for (at, flow) in places.into_iter().zip(flows) {
+                sending[at] = Some(flow);
+            }
+            (sent, lanes.end(sending, &mut queues))
+        });
+        for (port, more) in self.ports.iter_mut().zip(queues) {
+            port.more = more;
+        }
+        sent?;
+        let lates = lates?;
+        lates.iter().for_each(|late| overdue[late.port] += late.overdue);
+        Ok(Sent { overdue, waited: lates.iter().filter_map(|late| late.waited).max() })
+    }
+
     /// Returns outcome and report of each of the trials that ran without a gap.
     fn reports(&self, requests: &[Request], ran: Ran) -> Vec<(Outcome, Report)> {
         let Ran { mut receiver, sending, ended, took, faults, absence } = ran;
@@ -342,7 +338,8 @@ impl Engine {
         let (mut astray, mut foreign) = (receiver.astray, receiver.foreign);
         let mut asked = std::mem::take(&mut receiver.asked);
         let all = sending.into_iter().zip(receiver.into_streams());
-        let mut flows = all.map(|(sent, came)| sent.report(came, ended, hz));
+        let parts = all.map(|(sent, came)| (sent.lane, sent.report(came, ended, hz)));
+        let mut flows = whole(parts).into_iter();
         let mut steps = Vec::new();
         for &request in requests {
             let directions: Vec<Vec<FlowReport>> =
@@ -411,33 +408,45 @@ impl Engine {
             }
             for (f, flow) in direction.flows.iter().enumerate() {
                 let named = |what: String| Failure(format!("direction {n}, flow {f}, {what}"));
-                let fps = flow.rate.fps(request.load_fps);
-                let frames = frames_of(flow);
-                let stream = u16::try_from(accounts.len()).map_err(|_| named("too many flows".into()))?;
-                let seed = mix64(self.seed ^ u64::from(stream));
-                let sender = Sender::new(&flow.templates, flow.mode, seed, signature, stream)
-                    .map_err(|e| named(e.to_string()))?;
-                let expected = sender.expected(&flow.templates, self.hops);
-                let expected = expected.map_err(|e| named(e.to_string()))?;
-                let counted = |e: crate::stats::Error| named(e.to_string());
-                let penalty = penalty.as_nanos() as u64;
-                let mut account =
-                    Account::new(direction.to, expected, frames, flow.mode, hz, penalty).map_err(counted)?;
-                if self.ipdv {
-                    account.ipdv = Some(IpdvHistogram::new().map_err(counted)?);
+                let (fps, frames) = (flow.rate.fps(request.load_fps), frames_of(flow));
+                // Frames that carry their time are left to one thread, which keeps their order.
+                let lanes = match flow.mode {
+                    Mode::Flood => self.ports[direction.from].more.len(),
+                    Mode::Stamped => 0,
+                };
+                let of = lanes.max(1) as u64;
+                for part in 0..of {
+                    let stream = u16::try_from(accounts.len()).map_err(|_| named("too many flows".into()))?;
+                    let seed = mix64(self.seed ^ u64::from(stream));
+                    let sender = Sender::new(&flow.templates, flow.mode, seed, signature, stream)
+                        .map_err(|e| named(e.to_string()))?;
+                    let expected = sender.expected(&flow.templates, self.hops);
+                    let expected = expected.map_err(|e| named(e.to_string()))?;
+                    let counted = |e: crate::stats::Error| named(e.to_string());
+                    let penalty = penalty.as_nanos() as u64;
+                    // The parts take turns: the frames of all together are due at the flow's rate.
+                    let (frames, phase) = ((frames + of - 1 - part) / of, part as f64 / fps);
+                    let mut account = Account::new(direction.to, expected, frames, flow.mode, hz, penalty)
+                        .map_err(counted)?;
+                    if self.ipdv {
+                        account.ipdv = Some(IpdvHistogram::new().map_err(counted)?);
+                    }
+                    accounts.push(account);
+                    let (fps, offset) = (fps / of as f64, offset + (phase * hz) as u64);
+                    sending.push(Sending {
+                        from: direction.from,
+                        lane: (lanes > 0).then_some(part as usize),
+                        phase,
+                        sender,
+                        schedule: Schedule::new(offset, frames, fps, hz),
+                        fps,
+                        refused: 0,
+                        unmade: 0,
+                        last: offset,
+                        longest: 0,
+                        per_frame: (PER_FRAME * hz) as u64,
+                    });
                 }
-                accounts.push(account);
-                sending.push(Sending {
-                    from: direction.from,
-                    sender,
-                    schedule: Schedule::new(offset, frames, fps, hz),
-                    fps,
-                    refused: 0,
-                    unmade: 0,
-                    last: offset,
-                    longest: 0,
-                    per_frame: (PER_FRAME * hz) as u64,
-                });
             }
         }
         Ok(())
@@ -450,13 +459,36 @@ impl Measure for Engine {
     }
 }
 
-/// Returns the number of frames that are due `now` (in ticks) in the other flows of the same port: they leave in one burst with those of the
-/// flow at `at`.
+/// Sends the frames of these flows that are due, at most a burst of each. Notes the largest number of overdue frames of each port.
 #[inline]
-fn due_of_others(sending: &[Sending], at: usize, now: u64) -> u64 {
-    let from = sending[at].from;
-    let others = sending.iter().enumerate().filter(|(n, other)| *n != at && other.from == from);
-    others.map(|(_, other)| other.schedule.waiting(now)).sum()
+fn step(
+    flows: &mut [Sending],
+    ports: &mut [Port],
+    overdue: &mut [u64],
+    (frame, cache): (&mut Frame, &mut Cache),
+) -> Result<(), Failure> {
+    for at in 0..flows.len() {
+        let now = tsc();
+        let from = flows[at].from;
+        let Some(port) = ports.get_mut(from) else { continue };
+        let due = flows[at].send(now, &mut *port.tx, frame, cache)?;
+        if due > 1 {
+            overdue[from] = overdue[from].max(due - 1 + due_of_others(flows, at, now));
+        }
+    }
+    Ok(())
+}
+
+/// Joins the reports on the parts of each flow: a part of the first thread, or of none, begins a flow.
+fn whole(parts: impl Iterator<Item = (Option<usize>, FlowReport)>) -> Vec<FlowReport> {
+    let mut all: Vec<FlowReport> = Vec::new();
+    for (lane, part) in parts {
+        match all.last_mut() {
+            Some(flow) if lane.is_some_and(|lane| lane > 0) => flow.add(part),
+            _ => all.push(part),
+        }
+    }
+    all
 }
 
 /// Receives frames on all ports, and answers requests for hosts.
@@ -497,70 +529,6 @@ impl Port {
             // A dropped reply is no problem: the router asks again.
             let _ = self.tx.send(frame, cache);
             frame.free(cache);
-        }
-    }
-}
-
-impl Sending {
-    /// Returns the flow, to be sent `ticks` later.
-    fn later(self, ticks: u64) -> Sending {
-        Sending { schedule: self.schedule.later(ticks), last: self.last + ticks, ..self }
-    }
-
-    /// Sends the frames that are due `now` (in ticks), at most a burst of them. Returns the number of frames that were due.
-    #[inline]
-    fn send(
-        &mut self,
-        now: u64,
-        ports: &mut [Port],
-        frame: &mut Frame,
-        cache: &mut Cache,
-    ) -> Result<u64, Failure> {
-        let (due, waiting) = self.schedule.due(now, BURST);
-        let Some(port) = ports.get_mut(self.from).filter(|_| due > 0) else { return Ok(waiting) };
-        let made = self.sender.fill(frame, cache, due, now);
-        self.unmade += (due - made) as u64;
-        self.last = now;
-        // Frames that the port does not accept now are lost, as behind a full ring of the router.
-        if port.tx.send(frame, cache) == Err(Unsent::Gone) {
-            frame.free(cache);
-            return Err(Failure(format!("port {} vanished", self.from)));
-        }
-        self.longest = self.longest.max((tsc() - now).saturating_sub(due as u64 * self.per_frame));
-        self.refused += frame.len() as u64;
-        frame.free(cache);
-        Ok(waiting)
-    }
-
-    /// Returns an upper bound of the longest delay, in ticks, between a frame's due time and its departure: the sum of two maxima, which
-    /// may belong to different frames.
-    fn behind(&self) -> u64 {
-        self.schedule.behind() + self.longest
-    }
-
-    /// Returns the report on the flow; `ended` is the end of sending in ticks.
-    fn report(self, came: Account, ended: u64, hz: f64) -> FlowReport {
-        let (taken, end) = (self.schedule.taken(), self.schedule.end());
-        // A sender that did not finish was busy until the end.
-        let last = if self.schedule.is_done() { self.last } else { ended };
-        let wanted = (end - self.schedule.start()).max(1) as f64;
-        FlowReport {
-            intended: self.schedule.frames(),
-            sent: taken - self.unmade - self.refused,
-            refused: self.refused,
-            unmade: self.unmade,
-            untaken: self.schedule.frames() - taken,
-            last_received: came.last_received().map(|n| n as f64 / self.fps),
-            last_lost: came.last_missing(taken).map(|n| n as f64 / self.fps),
-            lag: self.schedule.lag(),
-            behind: self.behind() as f64 / hz,
-            fastest: self.schedule.fastest(),
-            late: (wanted + last.saturating_sub(end) as f64) / wanted,
-            wanted: wanted / hz,
-            tally: came.tally,
-            delays: came.delays,
-            jitter: came.jitter,
-            ipdv: came.ipdv,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Trials over a cable, and over links that drop, duplicate and delay chosen frames.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, Mutex};
 
 use buf::{Gone, Held, TxCaps, Unsent};
 use wire::Mac;
@@ -8,7 +9,7 @@ use wire::builder::PacketBuilder;
 
 use super::*;
 use crate::cable::cable;
-use crate::engine::receiver::Damaged;
+use crate::engine::receiver::{Damaged, Tally};
 use crate::sim::{Delay, Path, link};
 use crate::stats::latency::Ranked as _;
 
@@ -38,7 +39,10 @@ fn forth(flows: Vec<Flow>) -> Vec<Direction> {
 /// Returns a port that only sends, and one that only receives.
 fn ends(tx: Box<dyn TxQueue>, rx: Box<dyn RxQueue>) -> Vec<Port> {
     let (nowhere, _) = cable(1);
-    vec![Port { tx, rx: Box::new(Silent), hosts: None }, Port { tx: nowhere, rx, hosts: None }]
+    vec![
+        Port { tx, more: Vec::new(), rx: Box::new(Silent), hosts: None },
+        Port { tx: nowhere, more: Vec::new(), rx, hosts: None },
+    ]
 }
 
 fn engine(ports: Vec<Port>, directions: Vec<Direction>, pool: &Pool) -> Engine {
@@ -134,7 +138,10 @@ fn a_cable_loses_nothing_in_any_direction_and_mode() -> Result<(), Box<dyn std::
     let mix = [udp6(84), udp4(64), Template { weight: 2, ..udp4(1518) }];
     for mode in [Mode::Stamped, Mode::Flood] {
         let ((a, b), (c, d)) = (cable(1024), cable(1024));
-        let ports = vec![Port { tx: a, rx: d, hosts: None }, Port { tx: c, rx: b, hosts: None }];
+        let ports = vec![
+            Port { tx: a, more: Vec::new(), rx: d, hosts: None },
+            Port { tx: c, more: Vec::new(), rx: b, hosts: None },
+        ];
         let back = Direction { from: 1, to: 0, flows: flow(mix.to_vec(), mode) };
         let directions = [forth(flow(vec![udp4(64)], mode)), vec![back]].concat();
         let mut engine = engine(ports, directions, &pool);
@@ -349,6 +356,98 @@ fn invalid_traffic_is_refused_with_the_reason() -> Result<(), Box<dyn std::error
     let (tx, rx) = cable(64);
     let mut engine = engine(ends(tx, rx), forth(flow(vec![udp4(64)], Mode::Stamped)), &pool);
     assert!(engine.run(request(1.0, 10)).is_err_and(|e| e.to_string().contains("no frame to send")));
+    Ok(())
+}
+
+/// A send queue that several threads use.
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Box<dyn TxQueue>>>);
+
+impl TxQueue for Shared {
+    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent> {
+        self.0.lock().expect("no thread panicked").send(frame, cache)
+    }
+
+    fn caps(&self) -> TxCaps {
+        TxCaps::default()
+    }
+}
+
+#[test]
+fn threads_share_a_flood_and_leave_stamped_frames_to_one() -> Result<(), Box<dyn std::error::Error>> {
+    let pool = Pool::new(16384)?;
+    let (tx, rx) = cable(8192);
+    let tx = Shared(Arc::new(Mutex::new(tx)));
+    let mut ports = ends(Box::new(tx.clone()), rx);
+    ports[0].more = (0..3).map(|_| Box::new(tx.clone()) as Box<dyn TxQueue>).collect();
+    let flood = Flow { templates: vec![udp4(64)], rate: Rate::Share(1.0), mode: Mode::Flood };
+    let stamped = Flow { templates: vec![udp6(84)], rate: Rate::Fixed(1_000.0), mode: Mode::Stamped };
+    let mut engine = engine(ports, forth(vec![flood, stamped]), &pool);
+    engine.set_sender_cores(infra::cpu::online_cores());
+    // The queues are there for the second trial, too.
+    for _ in 0..2 {
+        let (outcome, report) = engine.run(request(100_000.0, 100))?;
+        let [flows] = &report.directions[..] else { panic!("one direction") };
+        let sent: Vec<_> = flows.iter().map(|f| (f.intended, f.sent, f.tally.received)).collect();
+        assert_eq!(sent, [(10_000, 10_000, 10_000), (100, 100, 100)], "{outcome:?}");
+        assert_eq!((outcome.lost(), report.astray, report.foreign), (0, 0, 0));
+        // The parts take turns within the flow's time.
+        assert!(
+            (0.099..0.1).contains(&flows[0].last_received.expect("frames")),
+            "{:?}",
+            flows[0].last_received
+        );
+        assert!(flows[1].delays.figures()?.frames >= 100);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_port_that_vanishes_ends_the_threads() -> Result<(), Box<dyn std::error::Error>> {
+    struct Vanished;
+    impl TxQueue for Vanished {
+        fn send(&mut self, _: &mut Frame, _: &mut Cache) -> Result<(), Unsent> {
+            Err(Unsent::Gone)
+        }
+        fn caps(&self) -> TxCaps {
+            TxCaps::default()
+        }
+    }
+    let pool = Pool::new(8192)?;
+    let (tx, rx) = cable(64);
+    let mut ports = ends(tx, rx);
+    ports[0].more = vec![Box::new(Vanished)];
+    let mut engine = engine(ports, forth(flow(vec![udp4(64)], Mode::Flood)), &pool);
+    engine.set_sender_cores(vec![infra::cpu::online_cores()[0]]);
+    assert!(engine.run(request(1_000.0, 50)).is_err_and(|e| e.0.contains("port 0 vanished")));
+    engine.set_sender_cores(vec![4000]);
+    assert!(engine.run(request(1_000.0, 50)).is_err_and(|e| e.0.contains("sender-cores: core 4000")));
+    Ok(())
+}
+
+#[test]
+fn a_flood_has_all_values_of_its_fields() -> Result<(), Box<dyn std::error::Error>> {
+    let pool = Pool::new(8192)?;
+    let field = drivers::pktgen::Field {
+        offset: 26,
+        width: 4,
+        mode: drivers::pktgen::Mode::Increment { min: 0x0a00_0001, max: 0x0a00_4e20, step: 1 },
+        ip4_checksum: true,
+    };
+    // 4 MiB are too few frames of this size for 20,000 sources.
+    let template = Template { fields: vec![field], ..udp4(1024) };
+    let mut sender = Sender::new(&[template], Mode::Flood, 1, 2, 3)?;
+    let (mut frame, mut cache) = (Box::new(Frame::new()), pool.cache());
+    let mut sources = Vec::new();
+    while sources.len() < 40_000 {
+        sender.fill(&mut frame, &mut cache, BURST, 0);
+        sources
+            .extend(frame.packets().map(|p| u32::from_be_bytes(p.bytes()[26..30].try_into().expect("four"))));
+        frame.free(&mut cache);
+    }
+    let (first, second) = (&sources[..20_000], &sources[20_000..40_000]);
+    assert_eq!(first, (0x0a00_0001..=0x0a00_4e20).collect::<Vec<u32>>());
+    assert_eq!(first, second);
     Ok(())
 }
 

@@ -104,7 +104,7 @@ fn lacks(results: &Results, case: &Key, name: &str, what: &str) -> String {
         Some(part) if !SEARCHES.iter().any(|procedure| part.procedures.contains(procedure)) => {
             format!("{name} has no {what}: its campaign {} did not measure it.", part.name)
         }
-        _ => format!("nothing can be said of {name}: it has no {what}."),
+        _ => format!("no conclusion about {name}: it has no {what}."),
     }
 }
 

@@ -175,7 +175,10 @@ impl Bed {
         let side =
             |cable, initiator| Box::new(Side { nat: nat.clone(), cable, clock: Clock::new(), initiator });
         let (left, right) = (side(a, true), side(c, false));
-        let ports = vec![Port { tx: left, rx: d, hosts: None }, Port { tx: right, rx: b, hosts: None }];
+        let ports = vec![
+            Port { tx: left, more: Vec::new(), rx: d, hosts: None },
+            Port { tx: right, more: Vec::new(), rx: b, hosts: None },
+        ];
         let traffic = builtin(traffic, size).ok_or("no traffic")?;
         let macs = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
         let flows = |reverse| traffic.flows(&Ends::rfc(macs.0, macs.1, reverse));

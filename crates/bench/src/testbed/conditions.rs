@@ -16,6 +16,15 @@ impl Bed {
             list(&self.cores)
         );
         let mut all = Vec::new();
+        if self.spec.senders() > 0 {
+            all.push(format!(
+                "Floods are sent by {} threads of each port on core {}, and received by {} queues, which the tester polls in turn: frames of \
+                 different flows may be reordered by the tester.",
+                self.spec.senders(),
+                list(&self.sender_cores),
+                self.spec.senders() + 1
+            ));
+        }
         match self.spec.kind {
             Kind::Veth => {
                 all.push(

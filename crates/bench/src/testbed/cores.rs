@@ -21,6 +21,37 @@ pub fn cores_of(spec: &Spec) -> Result<(usize, Vec<usize>), Failure> {
     cores(spec, &infra::cpu::online_cores())
 }
 
+/// Returns the cores of the threads that only send; empty without such threads.
+///
+/// # Errors
+/// If the campaign names none, and none is free, or a named core is not online.
+pub fn sender_cores_of(spec: &Spec) -> Result<Vec<usize>, Failure> {
+    sender_cores(spec, &infra::cpu::online_cores())
+}
+
+/// Like [`sender_cores_of`], for a given list of online cores.
+fn sender_cores(spec: &Spec, online: &[usize]) -> Result<Vec<usize>, Failure> {
+    if spec.senders() == 0 {
+        return Ok(Vec::new());
+    }
+    let (tester, routers) = cores(spec, online)?;
+    let asked = spec.sender_cores.clone();
+    let own = asked.unwrap_or_else(|| {
+        let is_used = |core: &usize| *core == tester || spec.kind != Kind::Physical && routers.contains(core);
+        online.iter().copied().filter(|core| !is_used(core)).collect()
+    });
+    if let Some(missing) = own.iter().find(|core| !online.contains(core)) {
+        return Err(Failure(format!(
+            "testbed: sender-cores: there is no core {missing}; online: {online:?}"
+        )));
+    }
+    if own.is_empty() {
+        let why = "no core is left for senders: limit cores, or name sender-cores";
+        return Err(Failure(format!("testbed: sender-cores: {why}; online: {online:?}")));
+    }
+    Ok(own)
+}
+
 /// Like [`cores_of`], for a given list of online cores.
 fn cores(spec: &Spec, online: &[usize]) -> Result<(usize, Vec<usize>), Failure> {
     let cores = spec.cores.iter().flatten().enumerate().map(|(n, core)| (format!("cores {}", n + 1), core));
@@ -55,6 +86,24 @@ mod tests {
         );
         assert_eq!([None, Some(false)].map(|asked| of(asked, refused())), [Ok(None), Ok(None)]);
         assert!(of(Some(true), refused()).is_err_and(|e| e.0.contains("rps: needs root")));
+    }
+
+    #[test]
+    fn senders_have_cores_of_their_own() {
+        let spec = |kind, cores: &[usize], own: Option<&[usize]>| Spec {
+            kind,
+            senders: Some(2),
+            cores: Some(cores.to_vec()).filter(|cores| !cores.is_empty()),
+            sender_cores: own.map(<[usize]>::to_vec),
+            ..Spec::default()
+        };
+        assert_eq!(sender_cores(&spec(Kind::Veth, &[0], None), &[0, 1, 2, 3]), Ok(vec![1, 2]));
+        assert_eq!(sender_cores(&spec(Kind::Veth, &[0], Some(&[3])), &[0, 1, 2, 3]), Ok(vec![3]));
+        assert_eq!(sender_cores(&spec(Kind::Physical, &[], None), &[0, 1, 2]), Ok(vec![0, 1]));
+        assert_eq!(sender_cores(&Spec::default(), &[0, 1]), Ok(vec![]));
+        let why = |spec| sender_cores(&spec, &[0, 1]).map_or_else(|e| e.0, |_| String::new());
+        assert!(why(spec(Kind::Veth, &[], None)).contains("no core is left for senders"));
+        assert!(why(spec(Kind::Veth, &[], Some(&[7]))).contains("there is no core 7"));
     }
 
     #[test]

@@ -38,6 +38,7 @@ impl Near for Lasting {
     fn open(&mut self, links: &[Link; 2], _: &Pool) -> Result<Vec<Port>, Failure> {
         let ports = self.ports.iter().zip(links).map(|((tx, rx), link)| Port {
             tx: Box::new(tx.clone()),
+            more: Vec::new(),
             rx: Box::new(rx.clone()),
             hosts: Some(link.answering()),
         });

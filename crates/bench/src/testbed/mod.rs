@@ -32,7 +32,7 @@ use crate::engine::limits::Limits;
 use crate::engine::run::Port;
 use crate::traffic::Ends;
 use crate::trial::{self, Failure};
-use cores::rps;
+use cores::{rps, sender_cores_of};
 use memif::Memif;
 use near::{Interfaces, Near};
 use record::Records;
@@ -50,6 +50,8 @@ pub struct Bed {
     pub cores: Vec<usize>,
     /// The core that the tester polls on.
     pub tester_core: usize,
+    /// Cores of the threads that only send.
+    sender_cores: Vec<usize>,
     /// True if the tested system forwards frames without routing; frames are then addressed to the tester's other port.
     pub bridged: bool,
     /// Number of routers on the way, each of which lowers the time to live by one; 0 for a bridge or a cable.
@@ -80,6 +82,7 @@ impl Bed {
     pub fn new(spec: &Spec, pool: &Pool) -> Result<Bed, Failure> {
         let mut links = link::links();
         let (tester_core, cores) = cores_of(spec)?;
+        let sender_cores = sender_cores_of(spec)?;
         let mut hardware = false;
         if spec.kind == Kind::Physical {
             hardware = take(spec, &mut links)?;
@@ -92,11 +95,11 @@ impl Bed {
         let near: Box<dyn Near> = match spec.kind {
             Kind::Veth => {
                 veth::make(&links)?;
-                Box::new(Interfaces::new(spec.driver.unwrap_or_default()))
+                Box::new(Interfaces::new(spec.driver.unwrap_or_default(), spec.senders()))
             }
             Kind::Tap => Box::new(tap::make(&mut links)?),
             Kind::Memif => Box::new(Memif::listen(&mut links, directory.path(), pool)?),
-            Kind::Physical => Box::new(Interfaces::new(spec.driver.unwrap_or_default())),
+            Kind::Physical => Box::new(Interfaces::new(spec.driver.unwrap_or_default(), spec.senders())),
         };
         let rps = match spec.kind {
             Kind::Veth | Kind::Tap => rps(spec, veth::steer(&links, &[]))?,
@@ -108,6 +111,7 @@ impl Bed {
             links,
             cores,
             tester_core,
+            sender_cores,
             bridged: false,
             hops: 1,
             sessions: false,
@@ -130,7 +134,10 @@ impl Bed {
             Kind::Physical => {
                 let mut links = self.links.clone();
                 link::crossed(&mut links);
-                Ok(self.with(links, Box::new(Interfaces::new(self.spec.driver.unwrap_or_default())))?)
+                Ok(self.with(
+                    links,
+                    Box::new(Interfaces::new(self.spec.driver.unwrap_or_default(), self.spec.senders())),
+                )?)
             }
             Kind::Veth | Kind::Tap | Kind::Memif => self.cable(),
         }
@@ -146,7 +153,7 @@ impl Bed {
         link::crossed(&mut links);
         let near: Box<dyn Near> = match self.spec.kind {
             Kind::Veth | Kind::Physical => {
-                Box::new(Cable::make(&mut links, self.spec.driver.unwrap_or_default())?)
+                Box::new(Cable::make(&mut links, self.spec.driver.unwrap_or_default(), self.spec.senders())?)
             }
             Kind::Memif => Box::new(Memif::cable(&mut links, self.directory.path(), &self.pool)?),
             Kind::Tap => {
@@ -169,6 +176,7 @@ impl Bed {
             links,
             cores: self.cores.clone(),
             tester_core: self.tester_core,
+            sender_cores: self.sender_cores.clone(),
             bridged: false,
             hops: 0,
             sessions: self.sessions,
@@ -180,6 +188,11 @@ impl Bed {
             pool: self.pool.clone(),
             directory,
         })
+    }
+
+    /// Returns the cores of the threads that only send; empty without such threads.
+    pub fn sender_cores(&self) -> &[usize] {
+        &self.sender_cores
     }
 
     /// Returns the kind of the links.

@@ -1,6 +1,8 @@
 //! The tester's ends of the links.
 
-use buf::Pool;
+use std::os::fd::BorrowedFd;
+
+use buf::{Cache, Frame, Gone, Lost, Pool, RxQueue};
 use drivers::device::{Device, DeviceControl};
 use drivers::{af_packet, af_xdp};
 
@@ -30,13 +32,15 @@ pub(super) trait Near {
 #[derive(Default)]
 pub(super) struct Interfaces {
     pub driver: Driver,
+    /// Threads of each port that only send. Each has a queue of its own.
+    pub senders: usize,
     /// Controls that keep the devices open.
     controls: Vec<Box<dyn DeviceControl>>,
 }
 
 impl Interfaces {
-    pub fn new(driver: Driver) -> Interfaces {
-        Interfaces { driver, controls: Vec::new() }
+    pub fn new(driver: Driver, senders: usize) -> Interfaces {
+        Interfaces { driver, senders, controls: Vec::new() }
     }
 }
 
@@ -45,7 +49,7 @@ impl Near for Interfaces {
         self.controls.clear();
         let mut ports = Vec::new();
         for link in links {
-            let (port, control) = port(open(self.driver, link, pool)?, link)?;
+            let (port, control) = port(open(self, link, pool)?, link)?;
             ports.push(port);
             self.controls.push(control);
         }
@@ -53,11 +57,11 @@ impl Near for Interfaces {
     }
 }
 
-fn open(driver: Driver, link: &Link, pool: &Pool) -> Result<Device, Failure> {
-    let name = &link.tester;
-    let device = match driver {
+fn open(of: &Interfaces, link: &Link, pool: &Pool) -> Result<Device, Failure> {
+    let (name, queues) = (&link.tester, of.senders + 1);
+    let device = match of.driver {
         Driver::AfPacket => {
-            af_packet::open(&af_packet::Config { rx_ring: RING, ..af_packet::Config::new(name) })
+            af_packet::open(&af_packet::Config { rx_ring: RING, queues, ..af_packet::Config::new(name) })
         }
         Driver::AfXdp => {
             let ring = RING as u32;
@@ -66,9 +70,10 @@ fn open(driver: Driver, link: &Link, pool: &Pool) -> Result<Device, Failure> {
         }
     };
     let mut device = device.map_err(|e| Failure(format!("{name}: {e}")))?;
-    if device.rx.len() != 1 {
+    if device.rx.len() != queues || device.tx.len() != queues {
         return Err(Failure(format!(
-            "{name} has {} queues, but the tester polls only one: run ethtool --set-channels {name} combined 1",
+            "{name} has {} queues, but the tester needs one, and one more for each of the senders: run ethtool --set-channels {name} combined \
+             {queues}",
             device.rx.len()
         )));
     }
@@ -76,9 +81,49 @@ fn open(driver: Driver, link: &Link, pool: &Pool) -> Result<Device, Failure> {
     Ok(device)
 }
 
-/// Makes a port of the tester from a device with one queue in each direction.
+/// Makes a port of the tester from a device. Its first send queue is the receiving thread's.
 pub(super) fn port(mut device: Device, link: &Link) -> Result<(Port, Box<dyn DeviceControl>), Failure> {
     let none = || Failure(format!("{} has no queues", link.tester));
-    let (rx, tx) = (device.rx.pop().ok_or_else(none)?, device.tx.pop().ok_or_else(none)?);
-    Ok((Port { tx, rx, hosts: Some(link.answering()) }, device.control))
+    let more = device.tx.split_off(1.min(device.tx.len()));
+    let tx = device.tx.pop().ok_or_else(none)?;
+    let rx: Box<dyn RxQueue> = match device.rx.len() {
+        1 => device.rx.pop().ok_or_else(none)?,
+        _ => Box::new(Several { queues: device.rx, first: 0 }),
+    };
+    Ok((Port { tx, more, rx, hosts: Some(link.answering()) }, device.control))
+}
+
+/// Several receive queues, polled in turn as one.
+struct Several {
+    queues: Vec<Box<dyn RxQueue>>,
+    /// The queue to poll first: each gets its turn, even if one alone fills the frame.
+    first: usize,
+}
+
+impl RxQueue for Several {
+    fn poll(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
+        let count = self.queues.len();
+        for n in 0..count {
+            if frame.room() == 0 {
+                break;
+            }
+            self.queues[(self.first + n) % count].poll(frame, cache)?;
+        }
+        self.first = (self.first + 1) % count;
+        Ok(())
+    }
+
+    /// `None`: the tester polls and never sleeps.
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn take_lost(&mut self) -> Lost {
+        let mut all = Lost::default();
+        for lost in self.queues.iter_mut().map(|queue| queue.take_lost()) {
+            all.missed += lost.missed;
+            all.unusable += lost.unusable;
+        }
+        all
+    }
 }

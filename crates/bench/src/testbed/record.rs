@@ -35,13 +35,18 @@ impl Records {
 
     /// Wraps the ports so that all their frames are recorded.
     pub fn over(&self, ports: Vec<Port>) -> Vec<Port> {
-        let recorded = |(Port { tx, rx, hosts }, [sent, received]): (Port, &[Record; 2])| Port {
-            tx: Box::new(Sending { tx, record: sent.clone() }),
+        let recorded = |(Port { tx, more, rx, hosts }, [sent, received]): (Port, &[Record; 2])| Port {
+            tx: sending(tx, sent),
+            more: more.into_iter().map(|tx| sending(tx, sent)).collect(),
             rx: Box::new(Receiving { rx, record: received.clone() }),
             hosts,
         };
         ports.into_iter().zip(&self.0).map(recorded).collect()
     }
+}
+
+fn sending(tx: Box<dyn TxQueue>, record: &Record) -> Box<dyn TxQueue> {
+    Box::new(Sending { tx, record: record.clone() })
 }
 
 /// A file for the frames that one port sends or receives. The ports of all trials write to it.
@@ -172,7 +177,12 @@ mod tests {
         let records = Records::begin(&directory.path().join("new"))?;
         // A cable that holds three frames.
         let (there, back) = (cable(3), cable(3));
-        let ports = [(there.0, back.1), (back.0, there.1)].map(|(tx, rx)| Port { tx, rx, hosts: None });
+        let ports = [(there.0, back.1), (back.0, there.1)].map(|(tx, rx)| Port {
+            tx,
+            more: Vec::new(),
+            rx,
+            hosts: None,
+        });
         let mut ports = records.over(ports.into());
         let mut frame = Frame::new();
         assert_eq!(frame.alloc(&mut cache, 5), 5);
@@ -207,7 +217,12 @@ mod tests {
         let records = Records::begin(directory.path())?;
         records.0[0][0].with(|begun| begun.left = 4);
         let (there, back) = (cable(9), cable(9));
-        let ports = [(there.0, back.1), (back.0, there.1)].map(|(tx, rx)| Port { tx, rx, hosts: None });
+        let ports = [(there.0, back.1), (back.0, there.1)].map(|(tx, rx)| Port {
+            tx,
+            more: Vec::new(),
+            rx,
+            hosts: None,
+        });
         let mut ports = records.over(ports.into());
         for len in [60, 61, 62] {
             let mut frame = Frame::new();

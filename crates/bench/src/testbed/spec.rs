@@ -19,6 +19,13 @@ pub struct Spec {
     /// Core on which the tester polls; by default the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tester_core: Option<usize>,
+    /// For `veth` and `physical`: number of threads of each port that only send. The tester's core then only receives, and sends what must
+    /// stay in order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub senders: Option<usize>,
+    /// Cores of these threads, given to them in turn; by default all that neither the tester nor routers use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender_cores: Option<Vec<usize>>,
     /// For `veth` and `tap`: whether the kernel processes frames to the router on the router's cores (RPS); by default it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rps: Option<bool>,
@@ -41,6 +48,9 @@ pub struct Spec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub record: Option<PathBuf>,
 }
+
+/// Most threads of a port that only send.
+const MOST_SENDERS: usize = 15;
 
 /// Kind of a testbed's links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,6 +122,7 @@ impl Spec {
         let keys = [
             ("rps", self.rps.is_some(), &[Kind::Veth, Kind::Tap][..]),
             ("driver", self.driver.is_some(), &[Kind::Veth, Kind::Physical]),
+            ("senders", self.senders.is_some(), &[Kind::Veth, Kind::Physical]),
             ("ports", self.ports.is_some(), &[Kind::Physical]),
             ("router-ports", self.router_ports.is_some(), &[Kind::Physical]),
             ("router-macs", self.router_macs.is_some(), &[Kind::Physical]),
@@ -133,6 +144,18 @@ impl Spec {
                 return Err("kind = \"physical\" needs gbit, the rate of its links, such as gbit = 10".into());
             }
         }
+        if self.senders.is_some_and(|n| !(1..=MOST_SENDERS).contains(&n)) {
+            return Err(format!("senders: 1 to {MOST_SENDERS} threads for each port are possible"));
+        }
+        if self.senders.is_some() && self.kind == Kind::Veth && self.driver == Some(Driver::AfXdp) {
+            return Err("senders: on veth only with driver = \"af-packet\"".into());
+        }
+        if self.sender_cores.is_some() && self.senders.is_none() {
+            return Err("sender-cores needs senders, the number of threads".into());
+        }
+        if self.sender_cores.as_ref().is_some_and(Vec::is_empty) {
+            return Err("sender-cores: senders need at least one".into());
+        }
         self.macs()?;
         let cores = self.cores.as_deref();
         if cores.is_some_and(<[usize]>::is_empty) {
@@ -144,6 +167,11 @@ impl Spec {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Returns the number of threads of each port that only send.
+    pub fn senders(&self) -> usize {
+        self.senders.unwrap_or(0)
     }
 
     /// Returns the capacity of each link; `None` for virtual links, which have no rate.
@@ -214,6 +242,10 @@ mod tests {
                 "router-macs: 02:00:00:00:00:0a is given twice",
             ),
             (format!("{physical}gbit = 1\nrouter-ports = ['c', 'c']"), "router-ports: c is given twice"),
+            ("senders = 16".into(), "senders: 1 to 15 threads"),
+            ("kind = 'tap'\nsenders = 1".into(), "senders requires kind = \"veth\" or \"physical\""),
+            ("driver = 'af-xdp'\nsenders = 1".into(), "senders: on veth only with driver = \"af-packet\""),
+            ("sender-cores = [1]".into(), "sender-cores needs senders"),
             ("cores = []".into(), "cores: the router needs at least one"),
             ("cores = [1]\ntester-core = 1".into(), "core 1 is given to both"),
         ];

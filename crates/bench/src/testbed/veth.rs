@@ -73,15 +73,18 @@ pub(super) struct Cable {
 
 impl Cable {
     /// Makes it for this driver, and stores the names of its ends in the links. It may be in the machine's own namespace.
-    pub fn make(links: &mut [Link; 2], driver: Driver) -> Result<Cable, Failure> {
+    pub fn make(links: &mut [Link; 2], driver: Driver, senders: usize) -> Result<Cable, Failure> {
         for (n, link) in links.iter_mut().enumerate() {
             // Another tester may have a cable in the same namespace.
             link.tester = format!("vb{}c{n}", std::process::id());
         }
         let [a, b] = &*links;
-        let name = |l: &Link| format!("{} address {} numrxqueues 1 numtxqueues 1", l.tester, l.tester_mac);
+        // Each end of a veth needs as many receive queues as the other one has send queues.
+        let n = if driver == Driver::AfXdp { senders + 1 } else { 1 };
+        let name =
+            |l: &Link| format!("{} address {} numrxqueues {n} numtxqueues {n}", l.tester, l.tester_mac);
         sh(&format!("ip link add {} type veth peer name {}", name(a), name(b)))?;
-        let made = Cable { near: Interfaces::new(driver), name: a.tester.clone() };
+        let made = Cable { near: Interfaces::new(driver, senders), name: a.tester.clone() };
         for link in &*links {
             // Keeps the ends silent: no IPv6 of the kernel. A kernel without IPv6 has no such key.
             let _ = sh(&format!("sysctl -qw net.ipv6.conf.{}.disable_ipv6=1", link.tester));
