@@ -58,9 +58,10 @@ bench-restart: setup ## Measure the outage of a restart under traffic; writes ta
 bench-tester: setup ## Measure the tester's own time per frame; writes target/bench/tester.json
 	@. scripts/env.sh && cargo bench --package bench --bench tester
 
-bench-compare: setup ## Compare the kernel and Volley in namespaces; prints a report in Markdown (10 minutes at most; root, or user namespaces)
+bench-compare: setup ## Compare the kernel and Volley, and VPP if VOLLEY_VPP is the path of its program, in namespaces (10 minutes at most; root, or user namespaces)
 	@. scripts/env.sh && cargo build --release --package volley --package bench && \
-		mkdir -p target/bench && "$$target_dir/release/volley" bench init > target/bench/compare.toml && \
+		vpp="$${VOLLEY_VPP:+, { kind = 'vpp', program = '$$VOLLEY_VPP' \}}" && mkdir -p target/bench && \
+		"$$target_dir/release/volley" bench init | sed "s|^duts = \[\(.*\)\]|duts = [\1$$vpp]|" > target/bench/compare.toml && \
 		"$$target_dir/release/volley" bench run target/bench/compare.toml \
 			--store target/bench/compare.db --json target/bench/compare.json --html target/bench/compare.html
 

@@ -174,6 +174,16 @@ pub fn program(dir: &Path, name: &str, script: &str) {
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).expect("the test owns the file");
 }
 
+/// Returns FD.io VPP's program, if `VOLLEY_VPP` has its path. Tests use a stand-in otherwise, which shows only what the tester writes.
+///
+/// # Panics
+/// When there is no such file.
+pub fn vpp() -> Option<PathBuf> {
+    let path = PathBuf::from(std::env::var_os("VOLLEY_VPP")?);
+    assert!(path.is_file(), "VOLLEY_VPP={}: no such file", path.display());
+    Some(path)
+}
+
 /// True if DPDK's testpmd is installed. Otherwise reports that the test is skipped.
 pub fn has_testpmd() -> bool {
     let there = Command::new("dpdk-testpmd").arg("-v").output().is_ok_and(|o| !o.stderr.is_empty());

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use scenarios::tester::{Campaign, LONG, count, has_testpmd, loads, program};
+use scenarios::tester::{Campaign, LONG, count, has_testpmd, loads, program, vpp};
 use serde_json::Value;
 use testkit::netns::Lab;
 use testkit::process::until;
@@ -128,16 +128,8 @@ fn tester_measures_programs_with_shared_memory() {
 #[test]
 fn tester_configures_vpp_with_files_that_volley_accepts() {
     let Some(lab) = Lab::new() else { return };
-    let volley = binary().display();
-    // VPP's main thread forwards. Volley has a worker on that core instead, and its checksums are always right.
-    let worker = "sed -i 's/main-core \\([0-9]*\\) }/corelist-workers \\1 }/' \"$2\"";
-    let commands = "sed -i 's/ cksum-gso-disable//' \"$(dirname \"$2\")/vpp.cli\"";
-    program(lab.dir(), "vpp", &format!("{worker}\n{commands}\nexec {volley} run \"$@\""));
-    let variants = "printf '  node function variants:\\n    Name  Priority  Active  Description\\n    skx  100  yes  Intel Skylake\\n'";
-    let node = format!("case \"$*\" in *'show node ip4-lookup'*) {variants}; exit ;; esac");
-    program(lab.dir(), "vppctl", &format!("{node}\nexec {volley} ctl $*"));
+    let path = stand_in_for_vpp(&lab);
     let beds = [("", "hw-addr"), ("kind = 'memif'", "no-zero-copy")];
-    let path = lab.dir().join("bin/vpp").display().to_string();
     let duts = ["'vpp'".to_owned(), format!("{{ kind = 'vpp', program = '{path}' }}")];
     for (dut, (bed, own)) in duts.iter().flat_map(|dut| beds.map(|bed| (dut, bed))) {
         let results = run(&lab, HEAD, dut, bed);
@@ -153,6 +145,98 @@ fn tester_configures_vpp_with_files_that_volley_accepts() {
             "{version}"
         );
     }
+}
+
+/// With the real VPP: links of both kinds, one route and 5,000.
+#[test]
+fn tester_measures_vpp() {
+    let Some(path) = vpp() else {
+        return skipped("needs FD.io VPP: set VOLLEY_VPP to the path of its program");
+    };
+    let Some(lab) = Lab::new() else { return };
+    let dut = format!("{{ kind = 'vpp', program = '{}' }}", path.display());
+    let routed = HEAD.replace("sizes = [128]", "sizes = [1518]\nroutes = 5000");
+    for (head, bed) in
+        [HEAD, &routed].into_iter().flat_map(|head| ["", "kind = 'memif'"].map(|bed| (head, bed)))
+    {
+        let results = run(&lab, head, &dut, bed);
+        forwarded(&results, &["vpp"]);
+        let facts = facts(&results, "vpp");
+        let version = facts["version"].as_str().expect("a version");
+        assert!(version.starts_with("vpp v") && version.contains("; variant "), "{version}");
+        let counters = results["cells"][0]["measurements"][0]["counters"].to_string();
+        assert!(counters.contains("ip4-lookup clocks"), "{counters}");
+    }
+}
+
+/// Writes programs that answer as VPP's do, and returns the path of the first one.
+fn stand_in_for_vpp(lab: &Lab) -> String {
+    let volley = binary().display();
+    // VPP's main thread forwards. Volley has a worker on that core instead, and its checksums are always right.
+    let worker = "sed -i 's/main-core \\([0-9]*\\) }/corelist-workers \\1 }/' \"$2\"";
+    let commands = "sed -i 's/ cksum-gso-disable//' \"$(dirname \"$2\")/vpp.cli\"";
+    program(lab.dir(), "vpp", &format!("{worker}\n{commands}\nexec {volley} run \"$@\""));
+    let variants = "printf '  node function variants:\\n    Name  Priority  Active  Description\\n    skx  100  yes  Intel Skylake\\n'";
+    let node = format!("case \"$*\" in *'show node ip4-lookup'*) {variants}; exit ;; esac");
+    program(lab.dir(), "vppctl", &format!("{node}\nexec {volley} ctl $*"));
+    lab.dir().join("bin/vpp").display().to_string()
+}
+
+/// Volley is copied to another machine, and VPP found there: both are configured, started and stopped over `ssh`.
+#[test]
+fn tester_measures_programs_on_another_machine() {
+    let Some(lab) = Lab::new() else { return };
+    let (t, r) = (lab.host("t"), lab.host("r"));
+    lab.link((&t, "e1"), (&r, "r1"));
+    lab.link((&t, "e2"), (&r, "r2"));
+    program(lab.dir(), "ssh", "for last; do :; done\nexec ip netns exec r sh -c \"$last\"");
+    let testbed = "kind = 'physical'\nports = ['e1', 'e2']\nrouter-ports = ['r1', 'r2']\ngbit = 1";
+    let path = vpp().map_or_else(|| stand_in_for_vpp(&lab), |path| path.display().to_string());
+    let duts = format!(
+        "{{ kind = 'volley', host = 'root@router' }}, {{ kind = 'vpp', host = 'root@router', program = '{path}', cores = [0] }}"
+    );
+    let routed = HEAD.replace("sizes = [128]", "sizes = [128]\nroutes = 300");
+    let campaign = Campaign::write(&lab, &routed, &duts, testbed);
+    let sockets = || r.run("cat /proc/net/packet").lines().count() - 1;
+    let mut killed = campaign.spawn(&t, &[]);
+    until("the router is started", LONG, || {
+        assert!(killed.running(), "{}", killed.stdout());
+        sockets() > 0
+    });
+    drop(killed);
+    until("the router is stopped", LONG, || sockets() == 0);
+
+    campaign.spawn(&t, &[]).finish(LONG).expect_ok();
+    let results = campaign.results();
+    forwarded(&results, &["volley", "vpp"]);
+    for dut in ["volley", "vpp"] {
+        let facts = facts(&results, dut);
+        let lines = facts["configuration"].to_string();
+        for line in ["taskset --cpu-list 0 ", "# NUMA node of r1: ", "create host-interface name r1"] {
+            assert!(lines.contains(line), "{line}: {lines}");
+        }
+        assert!(!lines.contains("/tmp/tmp."), "{lines}");
+    }
+    assert!(facts(&results, "volley")["version"].to_string().contains("SHA-256"));
+    assert_eq!((sockets(), r.run("ip -o link show up").matches(": r").count()), (0, 2));
+
+    let missing = "{ kind = 'volley', host = 'root@router', program = '/none/volley' }";
+    let campaign = Campaign::write(&lab, HEAD, missing, testbed);
+    assert!(!campaign.spawn(&t, &[]).finish(LONG).ok());
+    let failures = campaign.results()["failures"].to_string();
+    assert!(failures.contains("program /none/volley not found on the router"), "{failures}");
+}
+
+/// Floods by several threads: every frame arrives once, over a cable and through the kernel.
+#[test]
+fn several_threads_send_a_flood() {
+    let Some(lab) = Lab::new() else { return };
+    let flood = "[[traffic]]\nname = 'flood'\n[[traffic.flows]]\nname = 'a'\nmark = 'flood'\nframes = [{ family = 'ipv4' }]\n";
+    let head = HEAD.replace("'rfc2544'", "'flood'\nbidirectional = true") + flood;
+    let results = run(&lab, &head, "'none', 'linux'", "senders = 2\nsender-cores = [0, 1]");
+    forwarded(&results, &["none", "linux"]);
+    let conditions = results["conditions"].to_string();
+    assert!(conditions.contains("Floods are sent by 2 threads of each port on core 0, 1"), "{conditions}");
 }
 
 #[test]
@@ -204,7 +288,7 @@ fn commands_change_the_routes_of_a_router() {
     let dut = format!(
         "{{ kind = 'command', name = 'routed', configure = '{set_up}', routes = 'tee -a {} | ip -batch -' }}, \
          {{ kind = 'command', name = 'fixed', configure = 'true' }}, \
-         {{ kind = 'command', name = 'stuck', routes = 'tee -a {} | grep -c del >/dev/null && exit 1; exit 0' }}",
+         {{ kind = 'command', name = 'stuck', configure = 'true', routes = 'tee -a {} | grep -c del >/dev/null && exit 1; exit 0' }}",
         log.display(),
         stuck.display()
     );
