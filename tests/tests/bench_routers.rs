@@ -215,7 +215,7 @@ fn tester_measures_programs_on_another_machine() {
         for line in ["taskset --cpu-list 0 ", "# NUMA node of r1: ", "create host-interface name r1"] {
             assert!(lines.contains(line), "{line}: {lines}");
         }
-        assert!(!lines.contains("/tmp/tmp."), "{lines}");
+        assert!(lines.contains("$BENCH_DIR/startup.conf"), "{lines}");
     }
     assert!(facts(&results, "volley")["version"].to_string().contains("SHA-256"));
     assert_eq!((sockets(), r.run("ip -o link show up").matches(": r").count()), (0, 2));
@@ -300,7 +300,7 @@ fn commands_change_the_routes_of_a_router() {
         "fixed, rfc2544, 300 routes, 128 bytes: the router needs the key routes: a command that adds routes";
     let failures = results["failures"].to_string();
     assert!(failures.contains(why) && !failures.contains("routed"), "{failures}");
-    assert_eq!(loads(&results, "routed").len(), 3);
+    assert_eq!(loads(&results, "routed").len(), 2);
     for run in loads(&results, "routed").iter().flat_map(|l| l["runs"].as_array().expect("runs")) {
         let (sent, received) = (count(&run["outcome"], "sent"), count(&run["outcome"], "received"));
         assert!(received * 10 >= sent * 8 && received > 300, "{run}");

@@ -56,17 +56,19 @@ impl Remote {
         queues::set(&mut shell, ports, on.len())?;
         let links = taken(&mut shell, bed.links.clone())?;
         let lines = commands::forward(&links, spec.driver.unwrap_or(Driver::AfPacket), of);
-        let startup = match of {
-            Router::Volley => {
-                volley::startup(&format!("{directory}/cli.sock"), &format!("{directory}/cli"), &on)
-            }
-            Router::Vpp => vpp::startup(&directory, &format!("{directory}/cli"), main, &on),
+        let file = match of {
+            Router::Volley => format!("{directory}/volley.cli"),
+            Router::Vpp => format!("{directory}/vpp.cli"),
         };
-        shell.feed(&format!("cat > {directory}/cli"), format!("{}\n", lines.join("\n")))?;
+        let startup = match of {
+            Router::Volley => volley::startup(&format!("{directory}/volley.sock"), &file, &on),
+            Router::Vpp => vpp::startup(&directory, &file, main, &on),
+        };
+        shell.feed(&format!("cat > {file}"), format!("{}\n", lines.join("\n")))?;
         shell.feed(&format!("cat > {directory}/startup.conf"), startup.clone())?;
         let all: Vec<usize> = on.iter().copied().chain(main).collect();
         let (how, socket) = match of {
-            Router::Volley => ("run -c", "cli.sock"),
+            Router::Volley => ("run -c", "volley.sock"),
             Router::Vpp => ("-c", "vpp.sock"),
         };
         let ctl = format!("{} -s {directory}/{socket}", programs.ctl);
