@@ -111,7 +111,7 @@ fn suppressed_advertisements_keep_their_settings() {
     {
         cli.ok(&format!("ip6 nd pg0 {line}"));
     }
-    let told = |cli: &Cli| cli.context.system.router.setting::<Advertised>(0).0;
+    let told = |cli: &Cli| cli.context.system.router.setting::<Advertised>(1).0;
     let (config, before) = (cli.ok("show config"), told(&cli));
     assert!(before.is_some());
     cli.ok("ip6 nd pg0 ra-suppress");

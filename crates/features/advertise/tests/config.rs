@@ -67,7 +67,7 @@ fn configured(cli: &Cli) -> Advice {
 
 /// Returns what the router advertises.
 fn sent(cli: &Cli) -> Option<Advertisement> {
-    let Advertised(says) = cli.context.system.router.setting(0);
+    let Advertised(says) = cli.context.system.router.setting(1);
     says.map(|says| Advertisement::clone(&says))
 }
 

@@ -141,7 +141,7 @@ fn a_stopping_router_completes_the_file() {
     cli.ok("packet-generator enable-stream x");
     let end = Instant::now() + Duration::from_secs(10);
     // They have no receive interface, and are counted behind the copying feature.
-    while cli.context.system.router.graph().stats().drops_total(0) < 300 {
+    while cli.context.system.router.graph().stats().drops_total(1) < 300 {
         assert!(Instant::now() < end, "all packets come");
         sleep(Duration::from_millis(1));
     }

@@ -28,7 +28,7 @@ fn redirects_are_enabled_and_disabled_by_interface() {
 fn sent_redirects_are_shown() {
     let mut cli = Cli::with(&[&redirect::Feature]);
     cli.ok("set interface ip redirects pg0 enable");
-    cli.context.system.router.attached::<Redirects>().unwrap().counts.lane(0).unwrap().add(0, [3]);
+    cli.context.system.router.attached::<Redirects>().unwrap().counts.lane(0).unwrap().add(1, [3]);
     let shown = serde_json::json!([{ "interface": "pg0", "sent_redirects": 3 }]);
     assert_eq!(cli.json("show interface ip redirects"), shown);
     let text = cli.ok("show interface ip redirects");
