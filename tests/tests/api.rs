@@ -53,6 +53,14 @@ fn vpps_client_configures_interfaces() {
 }
 
 #[test]
+fn vpps_client_adds_and_reads_routes() {
+    let Some((r, router, [socket, _])) = served("create host-interface name eth0\n") else { return };
+    if papi(&r, &socket, "routes").is_some() {
+        assert!(router.ctl("show ip6 fib").contains("2001:db8::/32"));
+    }
+}
+
+#[test]
 fn vpps_client_gets_events_of_interfaces() {
     let Some((r, _router, [socket, _])) = served("") else { return };
     papi(&r, &socket, "events");

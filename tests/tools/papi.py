@@ -4,6 +4,7 @@
 Usage: papi.py SOCKET TASK [ARGUMENT]. Prints "done" at the end; an assertion that fails ends it with an error.
 """
 
+import ipaddress
 import os
 import sys
 import time
@@ -62,6 +63,62 @@ def configure(vpp):
     assert not hasattr(api, "acl_dump"), "a message without its feature is not in the table"
 
 
+def path(next_hop="0.0.0.0", sw_if_index=0xFFFFFFFF, **more):
+    """Returns a path of a route."""
+    address = ipaddress.ip_address(next_hop)
+    family = "ip4" if address.version == 4 else "ip6"
+    usual = {"table_id": 0, "rpf_id": 0xFFFFFFFF, "weight": 1, "preference": 0, "type": 0, "flags": 0, "n_labels": 0}
+    nh = {"address": {family: address.packed}, "via_label": 0, "obj_id": 0, "classify_table_index": 0}
+    labels = [{"is_uniform": 0, "label": 0, "ttl": 0, "exp": 0}] * 16
+    proto = 0 if address.version == 4 else 1
+    return {**usual, "sw_if_index": sw_if_index, "proto": proto, "nh": nh, "label_stack": labels, **more}
+
+
+def routes(vpp):
+    """Adds VRFs, addresses and routes, and reads them."""
+    api = vpp.api
+    change = lambda prefix, paths, table=0, **how: api.ip_route_add_del(
+        **{"is_add": True, "is_multipath": False, **how},
+        route={"table_id": table, "prefix": prefix, "n_paths": len(paths), "paths": paths},
+    )
+    dumped = lambda table=0, is_ip6=False: {
+        str(r.route.prefix): r.route.paths for r in api.ip_route_dump(table={"table_id": table, "is_ip6": is_ip6})
+    }
+    port = interfaces(api)["host-eth0"].sw_if_index
+    api.sw_interface_set_flags(sw_if_index=port, flags=UP)
+    for prefix in ("10.0.0.1/24", "fd00::1/64"):
+        assert api.sw_interface_add_del_address(sw_if_index=port, is_add=True, prefix=prefix).retval == 0
+    assert [str(a.prefix) for a in api.ip_address_dump(sw_if_index=port, is_ipv6=False)] == ["10.0.0.1/24"]
+    assert [d.sw_if_index for d in api.ip_dump(is_ipv6=True)] == [port]
+    link_local = ipaddress.ip_address(str(api.sw_interface_ip6_get_link_local_address(sw_if_index=port).ip))
+    assert link_local.is_link_local, link_local
+    assert change("192.0.2.0/24", [path("10.0.0.2", port)]).retval == 0
+    assert change("192.0.2.0/24", [path("10.0.0.3", port)], is_multipath=True).retval == 0
+    assert change("2001:db8::/32", [path("fd00::2", port)]).retval == 0
+    assert change("198.51.100.0/24", [path(type=2)]).retval == 0
+    there = dumped()
+    assert [str(p.nh.address.ip4) for p in there["192.0.2.0/24"]] == ["10.0.0.2", "10.0.0.3"], there["192.0.2.0/24"]
+    assert there["198.51.100.0/24"][0].type == 2 and there["10.0.0.1/32"][0].type == 1, there
+    assert [str(p.nh.address.ip6) for p in dumped(is_ip6=True)["2001:db8::/32"]] == ["fd00::2"]
+    found = api.ip_route_lookup(table_id=0, exact=0, prefix="192.0.2.77/32")
+    assert (found.retval, str(found.route.prefix)) == (0, "192.0.2.0/24"), found
+    assert api.ip_route_lookup(table_id=0, exact=1, prefix="192.0.2.77/32").retval == -6
+    assert change("192.0.2.0/24", [path("10.0.0.2", port)], is_add=False, is_multipath=True).retval == 0
+    assert [str(p.nh.address.ip4) for p in dumped()["192.0.2.0/24"]] == ["10.0.0.3"]
+    assert change("192.0.2.0/24", [], is_add=False).retval == 0
+    assert "192.0.2.0/24" not in dumped()
+    assert change("192.0.2.0/24", []).retval == -7, "a route needs a path"
+    assert change("192.0.2.0/24", [path("10.0.0.2", 4711)]).retval == -2
+    assert change("192.0.2.0/24", [path(type=2)], table=7).retval == -3
+    assert api.ip_table_add_del(is_add=True, table={"table_id": 7, "is_ip6": False, "name": "blue"}).retval == 0
+    assert change("192.0.2.0/24", [path(type=2)], table=7).retval == 0
+    assert "blue" in [t.table.name for t in api.ip_table_dump()]
+    assert api.ip_table_flush(table={"table_id": 7, "is_ip6": False, "name": ""}).retval == 0
+    assert "192.0.2.0/24" not in dumped(7)
+    assert api.ip_table_add_del(is_add=False, table={"table_id": 7, "is_ip6": False, "name": ""}).retval == 0
+    assert api.ip_table_allocate(table={"table_id": 0xFFFFFFFF, "is_ip6": False, "name": ""}).table.table_id == 1
+
+
 def events(vpp):
     """Registers for events of interfaces, and checks those of a change."""
     got = []
@@ -106,7 +163,7 @@ def main():
     socket, task, *arguments = sys.argv[1:]
     vpp = client(socket)
     vpp.connect("scenario")
-    {"configure": configure, "events": events, "reconnect": reconnect, "reads": reads}[task](vpp, *arguments)
+    {"configure": configure, "routes": routes, "events": events, "reconnect": reconnect, "reads": reads}[task](vpp, *arguments)
     vpp.disconnect()
     print("done")
 

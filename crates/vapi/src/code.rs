@@ -53,6 +53,8 @@ impl Code {
     pub const UNSUPPORTED: Code = Code(-126);
     /// There is no such worker.
     pub const INVALID_WORKER: Code = Code(-89);
+    /// The interface has no IPv6.
+    pub const IP6_NOT_ENABLED: Code = Code(-62);
     /// Ask again with the cursor of the reply.
     pub const EAGAIN: Code = Code(-165);
     /// Another long change is running: try again when it is done.

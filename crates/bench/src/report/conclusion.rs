@@ -128,8 +128,7 @@ fn sentence(results: &Results, place: &str, new: &Rated<'_>, base: &Rated<'_>) -
     let [(a_runs, a_name), (b_runs, b_name)] =
         [(&new.runs, &new.cell.key.dut), (&base.runs, &base.cell.key.dut)];
     let rates = format!("{} and {} kfps", kilo(a_runs.median()), kilo(b_runs.median()));
-    let nothing =
-        |why: &str| format!("{place}: no conclusion about {a_name} and {b_name} ({rates}): {why}.");
+    let nothing = |why: &str| format!("{place}: no conclusion about {a_name} and {b_name} ({rates}): {why}.");
     if let [Some(one), Some(other)] = [a_name, b_name].map(|name| part(results, name))
         && !one.provenance.machine_differences(&other.provenance).is_empty()
     {

@@ -9,6 +9,7 @@ mod change;
 mod connection;
 mod frame;
 mod interface;
+mod ip;
 mod memclnt;
 mod numbers;
 mod socket;
@@ -29,5 +30,6 @@ pub fn own() -> Table<Context> {
     vlib::register(&mut table);
     vpe::register(&mut table);
     interface::register(&mut table);
+    ip::register(&mut table);
     table
 }

@@ -1,0 +1,185 @@
+//! Routes.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use net::ip::{IpPrefix, Path, PathState, Prefix, Routes};
+use vapi::types::{
+    fib_path, fib_path_nh, fib_path_nh_proto, fib_path_type, interface_index, ip_route, prefix,
+};
+use vapi::{Caller, Code};
+
+use super::messages::*;
+use crate::api::{change, numbers};
+use crate::app::Context;
+use crate::intent::{Branch, Change, Family, OfFamily, Route, Via};
+
+/// The place of counters that are not there: routes have none of their own.
+const NO_COUNTERS: u32 = u32::MAX;
+
+/// Returns the network of a prefix, whose host bits may be set.
+fn network(prefix: &prefix) -> Result<IpPrefix, Code> {
+    Ok(change::address(prefix)?.network())
+}
+
+/// Adds or removes a route. With `is_multipath`, the paths join those that are there, or leave; otherwise they are all paths.
+pub(super) fn add_del(
+    c: &mut Context,
+    _: &Caller,
+    q: ip_route_add_del,
+) -> Result<ip_route_add_del_reply, Code> {
+    let table = change::table(c, q.route.table_id)?;
+    let key = Route::key(table, network(&q.route.prefix)?);
+    let there = c.store.get(&key).and_then(|value| value.get::<Route>()).cloned();
+    let branch = |path: &fib_path| Ok(Branch { via: via(c, path)?, weight: path.weight.max(1) });
+    let branches: Vec<Branch> = q.route.paths.iter().map(branch).collect::<Result<_, Code>>()?;
+    let route = match (q.is_add, q.is_multipath) {
+        (true, true) => Route::joined(there.as_ref(), &branches),
+        (true, false) => Route::joined(None, &branches),
+        (false, true) => {
+            let mut left = there.clone();
+            for branch in &branches {
+                left = left.and_then(|route| route.without(&branch.via).unwrap_or(Some(route)));
+            }
+            left
+        }
+        (false, false) => None,
+    };
+    if q.is_add && route.is_none() {
+        return Err(Code::INVALID_VALUE);
+    }
+    // Like VPP, accepts the removal of what is not there.
+    if route != there {
+        change::make(c, vec![Change { key, value: route.map(Into::into) }])?;
+    }
+    Ok(ip_route_add_del_reply { stats_index: NO_COUNTERS })
+}
+
+/// Returns the target of a path.
+fn via(c: &Context, path: &fib_path) -> Result<Via, Code> {
+    let (family, next_hop): (_, IpAddr) = match path.proto {
+        fib_path_nh_proto::FIB_API_PATH_NH_PROTO_IP4 => {
+            let [a, b, c, d, ..] = path.nh.address.0;
+            (Family::V4, Ipv4Addr::new(a, b, c, d).into())
+        }
+        fib_path_nh_proto::FIB_API_PATH_NH_PROTO_IP6 => {
+            (Family::V6, Ipv6Addr::from(path.nh.address.0).into())
+        }
+        _ => return Err(Code::UNSUPPORTED),
+    };
+    if path.n_labels > 0 {
+        return Err(Code::UNSUPPORTED);
+    }
+    let number = interface_index(path.sw_if_index);
+    match path.r#type {
+        fib_path_type::FIB_API_PATH_TYPE_NORMAL => {}
+        fib_path_type::FIB_API_PATH_TYPE_LOCAL => return Ok(Via::Local),
+        fib_path_type::FIB_API_PATH_TYPE_DROP => return Ok(Via::Drop),
+        fib_path_type::FIB_API_PATH_TYPE_ICMP_UNREACH => return Ok(Via::Unreachable),
+        fib_path_type::FIB_API_PATH_TYPE_ICMP_PROHIBIT => return Ok(Via::Prohibit),
+        _ => return Err(Code::UNSUPPORTED),
+    }
+    let interface = match number {
+        interface_index::NONE => None,
+        number => Some(numbers::name(c, number)?),
+    };
+    Ok(match (next_hop.is_unspecified(), interface) {
+        (true, Some(interface)) => Via::Attached(interface),
+        (true, None) => Via::Table(family, change::table(c, path.table_id)?),
+        (false, interface) => Via::NextHop(next_hop, interface),
+    })
+}
+
+/// Returns a path for clients.
+fn path_of<A: OfFamily>(c: &Context, path: Path, weight: u8) -> fib_path {
+    let proto = match A::FAMILY {
+        Family::V4 => fib_path_nh_proto::FIB_API_PATH_NH_PROTO_IP4,
+        Family::V6 => fib_path_nh_proto::FIB_API_PATH_NH_PROTO_IP6,
+    };
+    let mut of = fib_path { sw_if_index: u32::MAX, rpf_id: u32::MAX, weight, proto, ..Default::default() };
+    match path {
+        Path::Via { next_hop, interface } => {
+            of.nh = fib_path_nh { address: next_hop.into(), ..Default::default() };
+            of.sw_if_index = interface.map_or(u32::MAX, |index| numbers::number(index).0);
+        }
+        Path::Attached(index) => of.sw_if_index = numbers::number(index).0,
+        Path::Local => of.r#type = fib_path_type::FIB_API_PATH_TYPE_LOCAL,
+        Path::Drop => of.r#type = fib_path_type::FIB_API_PATH_TYPE_DROP,
+        Path::Unreachable => of.r#type = fib_path_type::FIB_API_PATH_TYPE_ICMP_UNREACH,
+        Path::Prohibit => of.r#type = fib_path_type::FIB_API_PATH_TYPE_ICMP_PROHIBIT,
+        Path::Table(fib) => of.table_id = c.system.router.vrfs().table(fib),
+        Path::Feature(..) | Path::LinkLocal => {}
+    }
+    of
+}
+
+/// Returns a route for clients.
+fn route_of<A: OfFamily>(c: &Context, fib: u16, at: Prefix<A>, to: &PathState) -> ip_route {
+    let paths = to.list.weighted().map(|w| path_of::<A>(c, w.path, w.weight)).collect();
+    ip_route {
+        table_id: c.system.router.vrfs().table(fib),
+        stats_index: NO_COUNTERS,
+        prefix: prefix::new(at.address().into(), at.len()),
+        paths,
+        ..Default::default()
+    }
+}
+
+/// Returns the used route of a prefix: that of the first source whose paths are resolved, else of the first source.
+fn used<A: OfFamily>(c: &Context, fib: u16, at: Prefix<A>) -> Option<ip_route> {
+    let routes = c.system.router.routes::<A>();
+    let resolved = routes.exact(fib, at).map(|(_, to)| to).find(|to| to.resolved.is_some());
+    let to = resolved.or_else(|| routes.exact(fib, at).map(|(_, to)| to).next())?;
+    Some(route_of(c, fib, at, to))
+}
+
+/// The routes of a VRF, part by part: routes may be added and removed meanwhile.
+pub(super) struct Dump<A: OfFamily> {
+    fib: u16,
+    /// The next part of the prefixes.
+    part: usize,
+    waiting: Vec<Prefix<A>>,
+}
+
+impl<A: OfFamily> Dump<A> {
+    pub(super) fn new(fib: u16) -> Dump<A> {
+        Dump { fib, part: 0, waiting: Vec::new() }
+    }
+
+    /// Returns the next route. The router's own routes for single links have no form in this protocol.
+    pub(super) fn next(&mut self, c: &Context) -> Option<ip_route> {
+        loop {
+            while let Some(at) = self.waiting.pop() {
+                if A::unscoped(at.bits()).1.is_none()
+                    && let Some(route) = used(c, self.fib, at)
+                {
+                    return Some(route);
+                }
+            }
+            if self.part >= Routes::<A>::PARTS {
+                return None;
+            }
+            self.waiting.extend(c.system.router.routes::<A>().part(self.fib, self.part));
+            self.part += 1;
+        }
+    }
+}
+
+/// Finds the route of a prefix, or the route for its address.
+pub(super) fn lookup(c: &Context, q: ip_route_lookup) -> Result<ip_route_lookup_reply, Code> {
+    let table = change::table(c, q.table_id)?;
+    let fib = c.system.router.fib(table).map_err(|_| Code::NO_SUCH_FIB)?;
+    let exact = q.exact != 0;
+    let route = match network(&q.prefix)? {
+        IpPrefix::V4(at) => found(c, fib, at, exact),
+        IpPrefix::V6(at) => found(c, fib, at, exact),
+    };
+    Ok(ip_route_lookup_reply { route: route.ok_or(Code::NO_SUCH_ENTRY)? })
+}
+
+fn found<A: OfFamily>(c: &Context, fib: u16, at: Prefix<A>, exact: bool) -> Option<ip_route> {
+    if exact {
+        return used(c, fib, at);
+    }
+    let (longest, ..) = c.system.router.routes::<A>().lookup(fib, at.address())?;
+    used(c, fib, longest)
+}
