@@ -1,6 +1,6 @@
 //! Compiles a stream's description into a packet builder. All checks and constant computations happen here, once.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use buf::layout::DATA_ROOM;
@@ -210,12 +210,8 @@ impl Maker {
 
 impl Mold {
     fn new(t: &Template) -> Result<Mold, String> {
+        check_sizes(&t.size)?;
         let (least, most) = (*t.size.start(), *t.size.end());
-        if least > most || least < ETHERNET || most > DATA_ROOM {
-            return Err(format!(
-                "sizes must be {ETHERNET} to {DATA_ROOM} bytes, smallest first, not {least} to {most}"
-            ));
-        }
         if t.weight == 0 {
             return Err("the weight is 0: set at least 1, or remove the template".into());
         }
@@ -379,6 +375,20 @@ fn ip4_header(bytes: &[u8]) -> Option<Range<usize>> {
 /// Returns the byte range of the IPv4 header's checksum.
 fn ip4_checksum(header: &Range<usize>) -> Range<usize> {
     header.start + 10..header.start + 12
+}
+
+/// Checks the sizes of a template's packets in bytes. Call it before building a [`Template`] whose bytes fill the largest size.
+///
+/// # Errors
+/// If the range is empty, or a packet would be shorter than its Ethernet header or longer than a buffer.
+pub fn check_sizes(size: &RangeInclusive<usize>) -> Result<(), String> {
+    let (least, most) = (*size.start(), *size.end());
+    if least > most || least < ETHERNET || most > DATA_ROOM {
+        return Err(format!(
+            "sizes must be {ETHERNET} to {DATA_ROOM} bytes, smallest first, not {least} to {most}"
+        ));
+    }
+    Ok(())
 }
 
 fn check(f: &Field, least: usize, most: usize, bytes: &[u8]) -> Result<Vary, String> {

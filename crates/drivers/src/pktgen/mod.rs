@@ -17,7 +17,7 @@ use buf::{RxQueue, TxCaps};
 
 use crate::device::{Device, DeviceControl, Link};
 
-pub use compile::Maker;
+pub use compile::{Maker, check_sizes};
 pub use generator::{Generator, PgRx, StreamState};
 pub use sink::{Captured, PgTx, Sink};
 pub use stream::{Field, Mode, Sizes, Stream, StreamError, Template};

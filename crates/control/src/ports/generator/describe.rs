@@ -29,7 +29,7 @@ use std::fmt::Display;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use drivers::pktgen::{Field, Mode, Sizes, Stream, Template};
+use drivers::pktgen::{Field, Mode, Sizes, Stream, Template, check_sizes};
 use wire::builder::PacketBuilder;
 use wire::ethernet::ethertype;
 use wire::tcp::Flags;
@@ -257,6 +257,8 @@ impl Packet {
         }
         let (least, most) = (least.saturating_add(unsaid), most.saturating_add(unsaid));
         let size = least..=most;
+        // Checked first, because the payload fills the largest size.
+        check_sizes(&size).map_err(|e| CliError::new(format!("invalid size: {e}")))?;
         if let Head::Ip(_, layout) = self.head
             && least < most
         {

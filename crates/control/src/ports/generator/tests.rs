@@ -79,6 +79,23 @@ fn sizes_count_up_or_are_random() {
     }
 }
 
+/// A size is checked before memory is reserved for a packet of this size.
+#[test]
+fn sizes_larger_than_a_buffer_are_refused_at_once() {
+    let ip = format!("IP4: {MACS} UDP: 10.0.0.2 -> 10.0.1.2 incrementing 8");
+    for size in [2113, 1 << 40, 1 << 63, usize::MAX] {
+        for data in ["hex 0x40", "UDP: 10.0.0.2 -> 10.0.1.2", &ip] {
+            let node = if data.starts_with("UDP") { "node ip4-input" } else { "" };
+            for size in [format!("{size}-{size}"), format!("64-{size}"), format!("64+{size}"), format!("{size}")] {
+                let said = refused(&format!("{{ size {size} {node} data {{ {data} }} }}"));
+                assert!(said.contains("sizes must be 14 to 2112 bytes"), "{said}");
+            }
+        }
+    }
+    let long = format!("{{ data {{ hex 0x{} }} }}", "ab".repeat(2113));
+    assert!(refused(&long).contains("not 2113 to 2113"));
+}
+
 #[test]
 fn varying_packets_have_valid_checksums() {
     let data = "UDP: 10.0.0.2 - 10.0.0.5 -> 10.0.1.2+10.0.1.9 UDP: 7 -> 80 - 81";
