@@ -1,21 +1,30 @@
 //! Writes the journal to disk on a thread of its own, so that a slow or full disk does not delay the main thread.
+//!
+//! Changes wait in a queue of limited size. If the disk is too slow, the oldest waiting changes are dropped: rollbacks need the newest ones.
+//! The numbers of the changes then have a gap, which no later rollback crosses.
 
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use model::store::Detail;
 
 use super::file::{Found, Kept, Sizes};
 use super::record;
 use crate::intent::Entry;
 use crate::system::Catalog;
 
-/// Maximum number of changes that wait for the disk. Further changes are not written to the file.
+/// Maximum number of changes that wait for the disk: more than the journal in memory has.
 const WAITING: usize = 1024;
+/// Maximum number of changed objects of all waiting changes together, as in memory. The oldest waiting changes are then written without
+/// their objects.
+const OBJECTS: usize = 250_000;
 /// Bytes of text that are written and synced together, more only for one long line.
 const CHUNK: usize = 1 << 20;
+/// Maximum number of bytes of text that wait for the disk, as in the file; more only for one long line.
+const TEXT: usize = 8 << 20;
 /// Interval between attempts to write after a failure.
 const RETRY: Duration = Duration::from_secs(5);
 /// How long to wait for a user's name, which another thread looks up.
@@ -23,27 +32,103 @@ const NAMES: Duration = Duration::from_secs(1);
 /// How long the router's start and end wait for a file system that does not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The state of the file.
-#[derive(Clone, Debug, Default)]
-struct Status {
+/// A change that waits for the disk.
+struct Waiting {
+    /// The position among all queued changes; the first one is 1.
+    place: u64,
+    entry: Entry,
+    /// When it was queued.
+    since: Instant,
+}
+
+impl Waiting {
+    fn objects(&self) -> usize {
+        objects(&self.entry)
+    }
+}
+
+/// Returns the number of objects that the entry holds in memory.
+fn objects(entry: &Entry) -> usize {
+    if let Detail::Edits(edits) = &entry.detail { edits.all.len() } else { 0 }
+}
+
+/// What the main thread and the writing thread share.
+#[derive(Default)]
+struct State {
+    /// The changes that the writing thread has not taken yet, oldest first.
+    waiting: VecDeque<Waiting>,
+    /// Number of objects of these changes.
+    objects: usize,
+    /// Number of changes queued so far.
+    queued: u64,
+    /// The place of the oldest change that the writing thread has taken and not written.
+    taken: Option<u64>,
     /// Why changes are not written.
     trouble: Option<String>,
     /// Number of changes that were not written.
     lost: u64,
-    /// Number of queued changes that were written, or lost after they were queued.
-    done: u64,
     /// True if the file was read too late for the start. Then change numbers restart, so nothing is written to the
     /// file.
     too_late: bool,
+    /// True if no more changes follow.
+    ending: bool,
+    /// True if no thread writes.
+    over: bool,
+}
+
+impl State {
+    /// Adds a change. Drops the oldest changes if there are too many.
+    fn push(&mut self, entry: Entry) {
+        if self.over {
+            self.lost += 1;
+            return;
+        }
+        self.queued += 1;
+        self.objects += objects(&entry);
+        self.waiting.push_back(Waiting { place: self.queued, entry, since: Instant::now() });
+        if self.waiting.len() > WAITING && self.pop().is_some() {
+            self.lost += 1;
+        }
+        for oldest in &mut self.waiting {
+            if self.objects <= OBJECTS {
+                break;
+            }
+            self.objects -= oldest.objects();
+            oldest.entry.detail = Detail::Forgotten;
+        }
+    }
+
+    /// Removes the oldest change.
+    fn pop(&mut self) -> Option<Waiting> {
+        let oldest = self.waiting.pop_front()?;
+        self.objects -= oldest.objects();
+        Some(oldest)
+    }
+
+    /// Returns the place of the oldest change that is neither written nor lost.
+    fn oldest(&self) -> Option<u64> {
+        self.taken.or_else(|| self.waiting.front().map(|waiting| waiting.place))
+    }
+}
+
+/// The state, and a signal for the writing thread that it has changed.
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Shared {
+    /// Locks the state. Nobody holds this lock for long: not while writing, and not while waiting for anything.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Writes changes to the journal file.
 pub struct Keeper {
     path: PathBuf,
-    status: Arc<Mutex<Status>>,
-    entries: Option<SyncSender<Entry>>,
-    /// Number of queued changes.
-    queued: Cell<u64>,
+    shared: Arc<Shared>,
     found: Receiver<Found>,
     ended: Receiver<()>,
     /// The last logged message about changes that are not written.
@@ -53,27 +138,29 @@ pub struct Keeper {
 impl Keeper {
     /// Starts the thread that keeps the journal in a directory.
     pub fn begin(directory: &Path, catalog: Arc<Catalog>) -> Keeper {
-        let (entries, waiting) = sync_channel(WAITING);
         let (to_start, found) = sync_channel(1);
         let (to_end, ended) = sync_channel(1);
-        let status: Arc<Mutex<Status>> = Arc::default();
+        let shared: Arc<Shared> = Arc::default();
         let writer = Writer {
             directory: directory.to_owned(),
             kept: None,
             pending: VecDeque::new(),
-            status: Arc::clone(&status),
+            bytes: 0,
+            shared: Arc::clone(&shared),
             catalog,
         };
-        // The thread may hang, so it does not share the process's files. It reports by the status.
+        // The thread may hang, so it does not share the process's files. It reports by the state.
         let work = move || {
-            writer.run(&to_start, &waiting);
+            writer.run(&to_start);
             drop(to_end);
         };
         if let Err(e) = drivers::spawn_apart("volley_journal", work) {
-            set(&status, |status| status.trouble = Some(format!("cannot start a thread for it: {e}")));
+            let mut state = shared.lock();
+            state.trouble = Some(format!("cannot start a thread for it: {e}"));
+            state.over = true;
         }
         let path = Kept::path_in(directory);
-        Keeper { path, status, entries: Some(entries), queued: Cell::new(0), found, ended, told: None }
+        Keeper { path, shared, found, ended, told: None }
     }
 
     /// Returns the changes of earlier runs, or `None` if they have not been read yet. Waits for the file system until
@@ -83,46 +170,47 @@ impl Keeper {
             Ok(found) => Some(found),
             Err(TryRecvError::Empty) if begun.elapsed() < PATIENCE => None,
             Err(_) => {
-                set(&self.status, |status| {
-                    status.too_late = true;
-                    status
-                        .trouble
-                        .get_or_insert_with(|| "the file system did not answer at the start".into());
-                });
+                let mut state = self.shared.lock();
+                state.too_late = true;
+                state.trouble.get_or_insert_with(|| "the file system did not answer at the start".into());
                 Some(Found::default())
             }
         }
     }
 
-    /// Queues a change to be written.
-    pub fn keep(&self, entry: Entry) {
-        let Some(entries) = &self.entries else { return };
-        match entries.try_send(entry) {
-            Ok(()) => self.queued.set(self.queued.get() + 1),
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                set(&self.status, |status| status.lost += 1);
-            }
+    /// Queues a change to be written. Never waits for the disk.
+    pub fn keep(&self, mut entry: Entry) {
+        // Its objects would not be written, so they need not wait in memory.
+        if objects(&entry) > record::MOST_OBJECTS {
+            entry.detail = Detail::Forgotten;
         }
+        self.shared.lock().push(entry);
+        self.shared.changed.notify_one();
     }
 
     /// Returns the number of changes queued so far, for [`has_written`](Keeper::has_written).
     pub fn queued(&self) -> u64 {
-        self.queued.get()
+        self.shared.lock().queued
     }
 
     /// True if the first `queued` changes are on the disk, or cannot be written.
     pub fn has_written(&self, queued: u64) -> bool {
-        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-        status.done >= queued || status.trouble.is_some()
+        let state = self.shared.lock();
+        state.trouble.is_some() || state.oldest().is_none_or(|oldest| oldest > queued)
     }
 
     /// Returns a message if changes are not written or were lost: the file, the reason, and the number of lost changes.
     pub fn trouble(&self) -> Option<String> {
-        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (trouble, lost) = {
+            let state = self.shared.lock();
+            (state.trouble.clone(), state.lost)
+        };
         let path = self.path.display();
-        match (status.trouble, status.lost) {
+        match (trouble, lost) {
             (None, 0) => None,
-            (None, lost) => Some(format!("{lost} changes are not in {path}: the disk was too slow or full")),
+            (None, lost) => Some(format!(
+                "{lost} changes are not in {path}: the disk was too slow or full; rollbacks after a restart stop there"
+            )),
             (Some(why), 0) => Some(format!("changes are not kept in {path}: {why}")),
             (Some(why), lost) => {
                 Some(format!("changes are not kept in {path}: {why}; {lost} changes are lost"))
@@ -132,7 +220,7 @@ impl Keeper {
 
     /// Returns the message of [`trouble`](Keeper::trouble), but only while changes cannot be written.
     pub fn fails(&self) -> Option<String> {
-        let now = self.status.lock().unwrap_or_else(PoisonError::into_inner).trouble.is_some();
+        let now = self.shared.lock().trouble.is_some();
         self.trouble().filter(|_| now)
     }
 
@@ -150,7 +238,8 @@ impl Keeper {
 
     /// Waits until all changes are written, for a limited time. Logs lost changes.
     pub fn end(&mut self) {
-        self.entries = None;
+        self.shared.lock().ending = true;
+        self.shared.changed.notify_one();
         if self.ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
             tracing::warn!(
                 "the last changes may not be in {}: the disk does not answer",
@@ -161,52 +250,49 @@ impl Keeper {
     }
 }
 
-fn set(status: &Mutex<Status>, change: impl FnOnce(&mut Status)) {
-    change(&mut status.lock().unwrap_or_else(PoisonError::into_inner));
-}
-
 /// The state of the thread.
 struct Writer {
     directory: PathBuf,
     kept: Option<Kept>,
-    /// Lines to be written.
-    pending: VecDeque<String>,
-    status: Arc<Mutex<Status>>,
+    /// Lines to be written, each with the place of its change.
+    pending: VecDeque<(u64, String)>,
+    /// Bytes of these lines.
+    bytes: usize,
+    shared: Arc<Shared>,
     catalog: Arc<Catalog>,
 }
 
 impl Writer {
-    fn run(mut self, found: &SyncSender<Found>, entries: &Receiver<Entry>) {
+    fn run(mut self, found: &SyncSender<Found>) {
         let first = self.open();
         // The receiver may have stopped waiting.
         let _ = found.send(first.unwrap_or_default());
         loop {
-            let next = match self.pending.is_empty() {
-                true => entries.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                false => entries.recv_timeout(RETRY),
-            };
-            match next {
-                // Those that wait are written together: syncing each one would take longer than a script needs for its next change.
-                Ok(entry) => {
-                    self.add(&entry);
-                    while self.pending_bytes() < CHUNK
-                        && self.pending.len() < WAITING
-                        && let Ok(entry) = entries.try_recv()
-                    {
-                        self.add(&entry);
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    self.write();
-                    return set(&self.status, |status| status.lost += self.pending.len() as u64);
-                }
-            }
+            self.wait();
+            self.take();
             self.write();
+            let mut state = self.shared.lock();
+            if state.ending && state.waiting.is_empty() {
+                state.lost += self.pending.len() as u64;
+                state.over = true;
+                return;
+            }
         }
     }
 
-    /// Opens the file, and returns its contents. Stores an error in the status, and returns `None`.
+    /// Waits for changes, for the end, or, if lines are left after a failure, for the next attempt.
+    fn wait(&self) {
+        let state = self.shared.lock();
+        let idle = |state: &mut State| state.waiting.is_empty() && !state.ending;
+        let changed = &self.shared.changed;
+        if self.pending.is_empty() {
+            drop(changed.wait_while(state, idle));
+        } else {
+            drop(changed.wait_timeout_while(state, RETRY, idle));
+        }
+    }
+
+    /// Opens the file, and returns its contents. Stores an error in the state, and returns `None`.
     fn open(&mut self) -> Option<Found> {
         match Kept::open(&self.directory, Sizes::default()) {
             Ok((kept, found)) => {
@@ -214,56 +300,184 @@ impl Writer {
                 Some(found)
             }
             Err(e) => {
-                set(&self.status, |status| status.trouble = Some(e.to_string()));
+                self.shared.lock().trouble = Some(e.to_string());
                 None
             }
         }
     }
 
-    fn pending_bytes(&self) -> usize {
-        self.pending.iter().map(String::len).sum()
+    /// Takes waiting changes, as many as are written together: syncing each one would take longer than a script needs for its next change.
+    /// After failures, older lines give way to newer ones.
+    fn take(&mut self) {
+        let (mut taken, mut bytes) = (0, 0);
+        while taken < WAITING && bytes < CHUNK {
+            let next = {
+                let mut state = self.shared.lock();
+                let next = state.pop();
+                state.taken = state.taken.or(next.as_ref().map(|next| next.place));
+                next
+            };
+            let Some(Waiting { place, entry, since }) = next else { break };
+            while !entry.origin.peer.is_known() && since.elapsed() < NAMES {
+                std::thread::sleep(NAMES / 100);
+            }
+            let line = record::line(&entry, &self.catalog);
+            (taken, bytes) = (taken + 1, bytes + line.len());
+            self.bytes += line.len();
+            self.pending.push_back((place, line));
+            while self.pending.len() > WAITING || (self.bytes > TEXT && self.pending.len() > 1) {
+                self.drop_lines(1, true);
+            }
+        }
     }
 
-    fn add(&mut self, entry: &Entry) {
-        let until = Instant::now() + NAMES;
-        while !entry.origin.peer.is_known() && Instant::now() < until {
-            std::thread::sleep(NAMES / 100);
-        }
-        if self.pending.len() < WAITING {
-            self.pending.push_back(record::line(entry, &self.catalog));
-        } else {
-            set(&self.status, |status| (status.lost, status.done) = (status.lost + 1, status.done + 1));
+    /// Removes the first `n` lines, which are written or, if `lost`, cannot wait any longer.
+    fn drop_lines(&mut self, n: usize, lost: bool) {
+        self.bytes -= self.pending.drain(..n).map(|(_, line)| line.len()).sum::<usize>();
+        let mut state = self.shared.lock();
+        state.taken = self.pending.front().map(|(place, _)| *place);
+        if lost {
+            state.lost += n as u64;
         }
     }
 
     /// Writes the waiting lines, some at a time, until that fails.
     fn write(&mut self) {
-        if self.status.lock().unwrap_or_else(PoisonError::into_inner).too_late {
+        if self.shared.lock().too_late {
             self.kept = None;
         }
-        let waiting = self.pending.len() as u64;
         // A file that was not read at the start is not written: its change numbers would restart.
-        let Some(kept) = &mut self.kept else {
-            self.pending.clear();
-            return set(&self.status, |status| {
-                (status.lost, status.done) = (status.lost + waiting, status.done + waiting);
-            });
-        };
+        if self.kept.is_none() {
+            return self.drop_lines(self.pending.len(), true);
+        }
         while !self.pending.is_empty() {
             let (mut lines, mut n) = (String::new(), 0);
-            for line in self.pending.iter() {
+            for (_, line) in &self.pending {
                 if n > 0 && lines.len() + line.len() > CHUNK {
                     break;
                 }
                 lines += line;
                 n += 1;
             }
+            let Some(kept) = &mut self.kept else { return };
             if let Err(e) = kept.append(&lines) {
-                return set(&self.status, |status| status.trouble = Some(e.to_string()));
+                self.shared.lock().trouble = Some(e.to_string());
+                return;
             }
-            self.pending.drain(..n);
-            set(&self.status, |status| status.done += n as u64);
+            self.drop_lines(n, false);
         }
-        set(&self.status, |status| status.trouble = None);
+        self.shared.lock().trouble = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::intent::{Edit, Journal, Note, Table};
+    use crate::journal::record::tests::entries;
+    use crate::testing::catalog;
+    use model::origin::{FrontEnd, Origin, Peer};
+
+    fn begun(directory: &Path) -> Keeper {
+        let (keeper, begun) = (Keeper::begin(directory, catalog()), Instant::now());
+        while keeper.found(begun).is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        keeper
+    }
+
+    /// Returns changes whose first one delays the writing thread: it waits for the user's name.
+    fn delayed(n: u32) -> Vec<Entry> {
+        let mut all = entries(0..n);
+        let nameless = Peer::user(12345, None);
+        assert!(!nameless.is_known());
+        all[0].origin = Origin::new(FrontEnd::Cli, nameless, "");
+        all
+    }
+
+    fn until(what: &str, is: impl Fn() -> bool) {
+        let end = Instant::now() + Duration::from_secs(20);
+        while !is() {
+            assert!(Instant::now() < end, "{what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Returns the changes in the file, and their numbers.
+    fn written(directory: &Path) -> (Vec<Entry>, Vec<u64>) {
+        let text = std::fs::read_to_string(Kept::path_in(directory)).unwrap();
+        let all: Vec<Entry> = text.lines().skip(1).filter_map(record::entry).collect();
+        let numbers = all.iter().map(|entry| entry.number).collect();
+        (all, numbers)
+    }
+
+    /// Many quick changes: the newest ones are written, those before them are a gap.
+    #[test]
+    fn the_newest_changes_are_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut keeper = begun(folder.path());
+        delayed(3000).into_iter().for_each(|entry| keeper.keep(entry));
+        let queued = keeper.queued();
+        assert!(queued == 3000 && !keeper.has_written(queued));
+        until("a save does not end", || keeper.has_written(queued));
+        let (all, numbers) = written(folder.path());
+        assert!(numbers.ends_with(&(2001..=3000).collect::<Vec<_>>()), "{numbers:?}");
+        let lost = 3000 - numbers.len();
+        assert!(keeper.trouble().unwrap().starts_with(&format!("{lost} changes are not in ")));
+        assert!(keeper.fails().is_none());
+        let journal = Journal::after(all);
+        assert!(journal.back_to(2000).is_ok() && journal.back_to(1).is_err(), "the gap can be crossed");
+        keeper.end();
+        assert_eq!(written(folder.path()).1, numbers);
+    }
+
+    /// The router's end waits for the newest changes, too.
+    #[test]
+    fn the_end_waits_for_the_newest_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut keeper = begun(folder.path());
+        delayed(3000).into_iter().for_each(|entry| keeper.keep(entry));
+        keeper.end();
+        let (_, numbers) = written(folder.path());
+        assert!(numbers.ends_with(&(2001..=3000).collect::<Vec<_>>()), "{numbers:?}");
+    }
+
+    /// While the disk refuses, the newest changes wait.
+    #[test]
+    fn the_newest_changes_wait_for_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut keeper = begun(folder.path());
+        let (path, away) = (Kept::path_in(folder.path()), folder.path().join("away"));
+        std::fs::rename(&path, &away).unwrap();
+        let mut all = entries(0..3000);
+        let rest = all.split_off(1500);
+        let keep = |all: Vec<Entry>| {
+            all.into_iter().for_each(|entry| keeper.keep(entry));
+            until("the changes are taken", || keeper.shared.lock().waiting.is_empty());
+        };
+        keep(all);
+        keep(rest);
+        until("no failure is noticed", || keeper.fails().is_some());
+        assert!(keeper.has_written(keeper.queued()), "a save would wait for a disk that refuses");
+        std::fs::rename(&away, &path).unwrap();
+        keeper.end();
+        let (_, numbers) = written(folder.path());
+        assert_eq!(numbers, (3000 - WAITING as u64 + 1..=3000).collect::<Vec<_>>());
+    }
+
+    /// The oldest waiting changes lose their objects if there are too many.
+    #[test]
+    fn waiting_objects_are_limited() {
+        let edit = |n| Edit { key: Table::key(n), old: None, new: Some(Table::default().into()) };
+        let note = Note::new(Origin::default(), (0..4000).map(edit).collect(), Vec::new());
+        let large = Journal::default().note(note).unwrap().entry;
+        let mut state = State::default();
+        (0..100).for_each(|_| state.push(large.clone()));
+        let with: Vec<bool> = state.waiting.iter().map(|waiting| waiting.objects() > 0).collect();
+        let kept = OBJECTS / 4000;
+        assert_eq!(with, [vec![false; 100 - kept], vec![true; kept]].concat());
+        assert_eq!(state.objects, kept * 4000);
+        while state.pop().is_some() {}
+        assert_eq!(state.objects, 0);
     }
 }

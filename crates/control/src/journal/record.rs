@@ -12,7 +12,7 @@ use crate::intent::Entry;
 use crate::system::Catalog;
 
 /// Maximum number of objects of a change in the file. A larger change is written without its objects.
-const MOST_OBJECTS: usize = 4096;
+pub const MOST_OBJECTS: usize = 4096;
 /// Maximum length of the text of a change's objects, in bytes. A larger change is written without its objects.
 const MOST_TEXT: usize = 256 << 10;
 
