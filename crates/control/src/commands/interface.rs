@@ -13,7 +13,7 @@ use super::table;
 use crate::app::{Context, Done, Output, joined, on_a_thread};
 use crate::cli::{Args, CliError, Registry};
 use crate::intent::{Addresses, Change, Family, FeatureOn, Interface, Key, Unnumbered, VLANS};
-use crate::system::{Backed, Spec};
+use crate::system::{Absence, Backed, Spec};
 
 /// Maximum number of dependents that are removed together with an interface at once, in about a millisecond. A job removes more.
 const MANY: usize = 1000;
@@ -216,8 +216,12 @@ pub(super) fn create_backed(c: &mut Context, a: &Args, about: &str, name: &str, 
     if !backed.is_slow() {
         return create(c, a, about, Interface::key(name), interface);
     }
-    let of = backed.clone();
-    let work = move || Ok(of.prepare().and_then(|prepared| of.find().map(|()| prepared)));
+    let (of, may_wait) = (backed.clone(), c.system.absence != Absence::Refused);
+    let work = move || {
+        let ready = of.prepare().and_then(|prepared| of.find().map(|()| prepared));
+        // At the start, the interface waits for its device.
+        Ok(ready.or_else(|unready| if may_wait { Ok(None) } else { Err(unready) }))
+    };
     let mut preparing = Some(on_a_thread(work)?);
     let look = move |a: &Args| {
         let prepared = joined(preparing.take_if(|preparing| preparing.is_finished())?);

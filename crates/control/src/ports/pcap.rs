@@ -204,7 +204,8 @@ impl Backing<System> for Config {
             None => pcap::open(self),
             Some(recording) => pcap::open_loaded(self, Some(*recording)),
         };
-        device.map(Opened::Device).map_err(Unopened::new)
+        // The start must not depend on files that others can remove or put there.
+        device.map(Opened::Device).map_err(|e| Unopened { missing: true, ..Unopened::new(e) })
     }
 
     fn dump(&self, name: &str) -> String {

@@ -128,7 +128,8 @@ impl Backing<System> for Config {
     }
 
     fn open(&self, _: &str, _: Prepared, _: &mut System) -> Result<Opened, Unopened> {
-        tap::open(self).map(Opened::Device).map_err(Unopened::new)
+        let opened = tap::open(self).map(Opened::Device);
+        opened.map_err(|e| Unopened { missing: e.may_pass(), ..Unopened::new(e) })
     }
 
     fn dump(&self, name: &str) -> String {

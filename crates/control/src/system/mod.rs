@@ -2,6 +2,7 @@
 
 mod abilities;
 mod spec;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -16,6 +17,7 @@ use wire::Mac;
 
 pub use abilities::Abilities;
 pub use spec::Spec;
+use waiting::Wait;
 
 /// The declarations of all features.
 pub type Catalog = net::feature::Catalog<System>;
@@ -81,6 +83,8 @@ pub struct System {
     guardian: Guardian,
     /// By interface name, the spec with which the device is reopened.
     specs: BTreeMap<String, Spec>,
+    /// The interfaces that wait for their devices.
+    waiting: BTreeMap<String, Wait>,
     /// The interfaces that this transaction deleted, as they were before.
     deleted: BTreeMap<String, Deleted>,
     /// The interruptions caused by this transaction.
@@ -100,6 +104,7 @@ impl System {
             router,
             guardian,
             specs: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             deleted: BTreeMap::new(),
             gaps: Vec::new(),
             mtus: BTreeMap::new(),
@@ -170,7 +175,7 @@ impl System {
             Ok(Opened::Feature { kind, mac, mtu }) => self.router.add_feature_interface(name, kind, mac, mtu),
             Err(Unopened { why, .. }) if !backed.is_device() => return Err(why),
             Err(unopened) => {
-                self.may_wait(name, &Spec::Backed(backed.clone()), unopened)?;
+                self.may_wait(name, backed, unopened)?;
                 let (mac, mtu) = self.deleted.get(name).map_or(NEVER_SEEN, |was| was.own);
                 self.router.add_absent_device(name, mac, mtu)
             }
@@ -195,8 +200,14 @@ impl System {
     ///
     /// # Errors
     /// If the interface may not wait. Returns the reason that the device cannot be opened.
-    fn may_wait(&self, name: &str, spec: &Spec, Unopened { missing, why }: Unopened) -> Result<(), Refused> {
-        let was_there = self.deleted.get(name).is_some_and(|was| was.spec == *spec);
+    fn may_wait(
+        &mut self,
+        name: &str,
+        backed: &Backed,
+        Unopened { missing, why }: Unopened,
+    ) -> Result<(), Refused> {
+        let is_it = |was: &Deleted| matches!(&was.spec, Spec::Backed(was) if was == backed);
+        let was_there = self.deleted.get(name).is_some_and(is_it);
         let waits = was_there
             || match self.absence {
                 Absence::Refused => false,
@@ -207,6 +218,7 @@ impl System {
             return Err(why);
         }
         tracing::warn!(event = "device", "{name} has no device until it can be opened: {why}");
+        self.waits(name, backed, why.0);
         Ok(())
     }
 
@@ -230,13 +242,14 @@ impl System {
         let done = match self.open_device(name, new, prepared) {
             Ok(device) => self.attach(index, name, device, own == NEVER_SEEN),
             Err(unopened) => {
-                self.may_wait(name, spec, unopened).and_then(|()| Ok(self.router.detach_device(index)?))
+                self.may_wait(name, new, unopened).and_then(|()| Ok(self.router.detach_device(index)?))
             }
         };
         if let Err(why) = done {
             let back = self.open_device(name, &old, None).map_err(|unopened| unopened.why);
             if let Err(e) = back.and_then(|device| self.attach(index, name, device, own == NEVER_SEEN)) {
                 tracing::warn!(event = "device", "{name} has no device until it can be opened: {e}");
+                self.waits(name, &old, e.0);
                 self.router.detach_device(index)?;
             }
             self.note_gap(name, since);
@@ -339,6 +352,7 @@ impl System {
             self.deleted.entry(name.to_string()).or_insert(Deleted { spec, own, since });
         }
         self.mtus.remove(name);
+        self.waiting.remove(name);
         Ok(())
     }
 
@@ -374,15 +388,22 @@ impl System {
         self.look_at_gaps();
     }
 
-    /// Opens the devices of waiting interfaces, if the devices can be opened now.
+    /// Opens the devices of waiting interfaces, if the devices can be opened now. To be called once a second.
     pub fn reopen_devices(&mut self) {
         let absent = self.router.interfaces().filter(|i| i.is_absent());
         let absent: Vec<(u32, String, bool)> =
             absent.map(|i| (i.index, i.name.clone(), i.initial == NEVER_SEEN)).collect();
         for (index, name, never_seen) in absent {
             let Some(Spec::Backed(backed)) = self.specs.get(&name).cloned() else { continue };
-            // Most devices are still absent. This is tried once a second, so failures are not logged.
-            let Ok(device) = self.open_device(&name, &backed, None) else { continue };
+            let Some(prepared) = self.attempt(&name, &backed) else { continue };
+            let device = match self.open_device(&name, &backed, prepared) {
+                Ok(device) => device,
+                // Most devices are still absent. This is tried again and again, so failures are not logged.
+                Err(unopened) => {
+                    self.waits(&name, &backed, unopened.why.0);
+                    continue;
+                }
+            };
             let where_it_is = if never_seen { "there" } else { "back" };
             match self.attach(index, &name, device, never_seen) {
                 Ok(()) => tracing::info!(event = "device", "{name}: the device is {where_it_is}"),
@@ -403,7 +424,9 @@ impl System {
             self.router.set_initial(index, Mac(device.mac), device.mtu)?;
             self.set_mtu(name, self.mtus.get(name).copied())?;
         }
-        Ok(self.router.attach_device(index, device)?)
+        self.router.attach_device(index, device)?;
+        self.waiting.remove(name);
+        Ok(())
     }
 
     /// Takes the result that was prepared for the interface `name`, if it was prepared for these options.

@@ -67,6 +67,13 @@ impl Config {
 #[derive(Debug)]
 pub struct OpenError(String, io::Error);
 
+impl OpenError {
+    /// True if the tap can be opened once another program has removed its interface of this name, or has made the namespace.
+    pub fn may_pass(&self) -> bool {
+        matches!(self.1.kind(), io::ErrorKind::ResourceBusy | io::ErrorKind::NotFound)
+    }
+}
+
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = match self.1.kind() {

@@ -146,10 +146,10 @@ fn planned(
     for (key, name, backed) in slow(&plan) {
         match backed.prepare() {
             Ok(one) => drop(prepared.insert(name, (backed.clone(), one))),
-            Err(unready) if goes_forward => {
+            Err(unready) if goes_forward && !is_start => {
                 return Err(Refusal { key: Some(key.clone()), why: unready.why });
             }
-            // In a rollback the interface waits for its device.
+            // At the start and in a rollback, the interface waits for its device.
             Err(_) => {}
         }
     }

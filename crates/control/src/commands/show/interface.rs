@@ -76,6 +76,9 @@ struct Interface {
     usable: bool,
     /// True if the interface waits for its device, which is missing.
     absent: bool,
+    /// Why the device cannot be opened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    absent_because: Option<String>,
     /// The packets that a sub-interface takes, in the words of the command that creates the sub-interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     takes: Option<String>,
@@ -185,6 +188,7 @@ impl Rows<Context> for Interfaces {
                 link_up: c.system.router.link_up(i.index),
                 usable: c.system.router.usable(i.index),
                 absent: i.is_absent(),
+                absent_because: c.system.why_absent(&i.name).map(str::to_string),
                 mtu_bytes: i.mtu,
                 table: c.system.router.vrfs().table(i.fib),
                 mac: i.mac.to_string(),
@@ -200,7 +204,11 @@ impl Rows<Context> for Interfaces {
             let mut head = vec![
                 i.name.clone(),
                 i.index.to_string(),
-                state(i.admin_up, i.link_up).to_owned() + if i.absent { ", no device" } else { "" },
+                match &i.absent_because {
+                    Some(why) if i.absent => format!("{}, no device: {why}", state(i.admin_up, i.link_up)),
+                    None if i.absent => format!("{}, no device", state(i.admin_up, i.link_up)),
+                    _ => state(i.admin_up, i.link_up).to_string(),
+                },
                 format!("{}/0/0/0", i.mtu_bytes),
             ];
             if i.counters.is_empty() {

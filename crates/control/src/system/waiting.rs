@@ -1,0 +1,85 @@
+//! Interfaces that wait for their devices.
+
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use net::feature::{Prepared, Unready};
+
+use super::{Backed, System};
+
+/// The pause before the first attempt to open a device that takes time to open. Each further pause is twice as long.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause between attempts.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// An interface that waits for its device.
+pub(super) struct Wait {
+    /// Why the device cannot be opened; empty if that is not known yet.
+    why: String,
+    /// The time of the next attempt.
+    next: Instant,
+    /// The pause before that attempt, for a device that takes time to open.
+    pause: Duration,
+    /// The thread that prepares the opening of the device with these options.
+    trying: Option<(Backed, JoinHandle<Result<Prepared, Unready>>)>,
+}
+
+impl Wait {
+    fn new(why: String) -> Wait {
+        Wait { why, next: Instant::now(), pause: Duration::ZERO, trying: None }
+    }
+
+    /// Notes that the device could not be opened. A device that takes time to open is tried again after a longer and longer pause, others
+    /// at the next turn.
+    fn failed(&mut self, why: String, slow: bool) {
+        self.why = why;
+        if slow {
+            self.pause = (2 * self.pause).clamp(PAUSE, LONGEST);
+            self.next = Instant::now() + self.pause;
+        }
+    }
+
+    /// Returns what is needed to open the device now; `None` if it is not time yet, or another thread prepares it. Reading a
+    /// file may take time, which the main thread does not have.
+    fn attempt(&mut self, backed: &Backed) -> Option<Prepared> {
+        if let Some((of, thread)) = self.trying.take_if(|(of, thread)| *of != *backed || thread.is_finished())
+            && of == *backed
+        {
+            match thread.join() {
+                Ok(Ok(prepared)) => return Some(prepared),
+                Ok(Err(unready)) => self.failed(unready.why.0, true),
+                Err(_) => self.failed("internal error: the thread that prepares it died".into(), true),
+            }
+        }
+        if self.trying.is_some() || Instant::now() < self.next {
+            return None;
+        }
+        if !backed.is_slow() {
+            return Some(None);
+        }
+        let of = backed.clone();
+        match thread::Builder::new().name("volley_device".into()).spawn(move || of.prepare()) {
+            Ok(thread) => self.trying = Some((backed.clone(), thread)),
+            Err(e) => self.failed(format!("no thread can be started: {e}"), true),
+        }
+        None
+    }
+}
+
+impl System {
+    /// Returns why the device of a waiting interface cannot be opened, if that is known.
+    pub fn why_absent(&self, name: &str) -> Option<&str> {
+        self.waiting.get(name).map(|wait| wait.why.as_str()).filter(|why| !why.is_empty())
+    }
+
+    /// Notes that the device of an interface cannot be opened, so that the interface waits for it.
+    pub(super) fn waits(&mut self, name: &str, backed: &Backed, why: String) {
+        let slow = backed.is_slow();
+        self.waiting.entry(name.to_string()).or_insert_with(|| Wait::new(String::new())).failed(why, slow);
+    }
+
+    /// Returns what is needed to open the device of a waiting interface now; `None` if it is not time yet.
+    pub(super) fn attempt(&mut self, name: &str, backed: &Backed) -> Option<Prepared> {
+        self.waiting.entry(name.to_string()).or_insert_with(|| Wait::new(String::new())).attempt(backed)
+    }
+}
