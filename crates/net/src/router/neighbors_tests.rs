@@ -410,6 +410,18 @@ fn rfc1027_proxy_arp_answers_for_hosts_behind_other_interfaces() {
     lab.receive_arp(0, Mac::BROADCAST, asks(Ipv4Addr::new(198, 51, 100, 1)));
     lab.receive_arp(0, Mac::BROADCAST, ArpPacket::request(A_MAC, B, B));
     assert_eq!(lab.sent(0).len(), 0);
+    // A default route covers addresses that no host has.
+    let (path, far) = (Path::Via { next_hop: B.into(), interface: None }, Ipv4Addr::new(198, 51, 100, 1));
+    lab.router.add_route(0, Prefix4::new(Ipv4Addr::UNSPECIFIED, 0), path).unwrap();
+    lab.receive(0, 0, packet(far, 1));
+    lab.answer(1, B_MAC);
+    lab.sent(1);
+    for target in ["224.0.0.1", "239.255.255.250", "255.255.255.255", "127.0.0.1", "0.0.0.0"] {
+        lab.receive_arp(0, Mac::BROADCAST, asks(target.parse().unwrap()));
+        assert_eq!(lab.sent(0).len(), 0, "{target}");
+    }
+    lab.receive_arp(0, Mac::BROADCAST, asks(far));
+    assert_eq!(lab.sent(0).len(), 1);
     lab.router.set_proxy(0, false).unwrap();
     lab.receive_arp(0, Mac::BROADCAST, asks(B));
     assert_eq!(lab.sent(0).len(), 0);

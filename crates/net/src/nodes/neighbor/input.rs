@@ -112,7 +112,10 @@ impl PacketNode for ArpInput {
             self.punts.request
         } else if self.is_news(cx, rx_if, fib, sender, mac) {
             self.punts.reply
-        } else if op == Operation::Request && self.interfaces.get(cx.guard, rx_if).is_some_and(|i| i.proxy) {
+        } else if op == Operation::Request
+            && is_host(target)
+            && self.interfaces.get(cx.guard, rx_if).is_some_and(|i| i.proxy)
+        {
             self.punts.request
         } else {
             return Verdict::Ignore(Reason::NotForUs);
@@ -120,6 +123,13 @@ impl PacketNode for ArpInput {
         p.set_fwd(reason.0);
         Verdict::Next(Next::Punt)
     }
+}
+
+/// True if an address can be another host's. A default route covers all addresses, but a proxy must not answer for groups, broadcasts,
+/// loopback or 0.0.0.0.
+#[inline(always)]
+fn is_host(address: u32) -> bool {
+    !ipv4::is_martian_source(address) && !ipv4::is_unspecified(address)
 }
 
 fn trace(e: &Entry, text: &mut String) {
