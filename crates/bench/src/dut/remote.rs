@@ -77,6 +77,9 @@ impl Remote {
             cores::list(&all),
             programs.router
         );
+        if of == Router::Vpp {
+            vpp::keep_huge_pages(&mut shell)?;
+        }
         // `exec`: the process that is stopped is the router.
         shell.undo(&format!("cd {directory} && ({END})"))?;
         shell.run(&format!(

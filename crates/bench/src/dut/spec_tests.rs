@@ -55,6 +55,7 @@ fn valid_routers_are_accepted() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of cases")]
 fn faults_name_router_key_and_valid_values() {
     let physical = "[testbed]\nkind = 'physical'\nports = ['a', 'b']\ngbit = 10\n";
     let memif = "[testbed]\nkind = 'memif'\n";

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::commands::Router;
 use super::process::{self, Running};
 use super::runtime::{self, RUNTIME};
+use super::shell::Shell;
 use super::{Dut, Facts, Networks, Spec, commands, cores};
 use crate::testbed::Bed;
 use crate::testbed::lab::{program, said_in_time};
@@ -51,6 +52,8 @@ pub struct Vpp {
     socket: String,
     networks: Vec<Networks>,
     cores: Vec<usize>,
+    /// Restores the machine's huge pages, after the process has ended: fields are dropped in this order.
+    _pages: Shell,
 }
 
 impl Vpp {
@@ -67,6 +70,8 @@ impl Vpp {
         let startup = startup(&directory, &file, main, on);
         let configuration = commands::write(bed, "vpp.conf", &startup)?;
         let all: Vec<usize> = on.iter().copied().chain(main).collect();
+        let mut pages = Shell::open(None)?;
+        keep_huge_pages(&mut pages)?;
         let mut command = commands::on_cores(bed, &all);
         command.arg(&vpp).args(["-c", &configuration]);
         let mut process = Running::start(command, bed.directory().join("vpp.log"))?;
@@ -80,7 +85,7 @@ impl Vpp {
             configuration: startup.lines().map(str::to_owned).chain(lines).collect(),
             processor_time: process::TIME.into(),
         };
-        Ok(Vpp { facts, process, vppctl, socket, networks: Vec::new(), cores: all })
+        Ok(Vpp { facts, process, vppctl, socket, networks: Vec::new(), cores: all, _pages: pages })
     }
 }
 
@@ -99,6 +104,15 @@ pub(super) fn main_core(all: &[usize], on: &[usize]) -> Result<Option<usize>, Fa
         return Err(Failure(why));
     }
     Ok(main)
+}
+
+/// Registers the restoration of the machine's reserved huge pages at the shell's end: VPP reserves what it lacks, and leaves them reserved.
+pub(super) fn keep_huge_pages(shell: &mut Shell) -> Result<(), Failure> {
+    let files = "/sys/devices/system/node/node*/hugepages/hugepages-*/nr_hugepages";
+    // A kernel may have none.
+    let said = shell.run(&format!("grep -H . {files} 2>/dev/null || true"))?;
+    let lines = said.lines().filter_map(|line| line.split_once(':'));
+    lines.map(|(file, count)| format!("echo {count} > {file}")).try_for_each(|line| shell.undo(&line))
 }
 
 /// Returns the output of VPP's counters. `ask` sends a command to VPP.
