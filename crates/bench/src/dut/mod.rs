@@ -185,7 +185,11 @@ pub fn start(spec: &Spec, bed: &mut Bed) -> Result<Started, Failure> {
         })),
     };
     if spec.kind != Kind::None {
-        bed.wait()?;
+        // The router may have said why it does not connect, such as a missing plugin.
+        bed.wait().map_err(|e| match dut.said() {
+            said if said.is_empty() => e,
+            said => Failure(format!("{e}; its last output:\n{said}")),
+        })?;
         bed.resolve()?;
     }
     let mut facts = dut.facts().clone();
