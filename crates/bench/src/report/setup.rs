@@ -191,7 +191,8 @@ mod tests {
     #[test]
     fn routers_with_unknown_cores_are_not_scaled() -> serde_json::Result<()> {
         let mut all = fixture::results(&[1.0], &["volley", "b"], 1, "x");
-        all.campaign.duts[0] = serde_json::from_str(r#"{"kind":"linux","name":"volley"}"#)?;
+        let duts = r#"[{"kind":"linux","name":"volley"}, {"kind":"linux","name":"b","workers":2}]"#;
+        all.campaign.duts = serde_json::from_str(duts)?;
         let here = scaled(&all).len();
         all.campaign.testbed.kind = testbed::Kind::Physical;
         assert!(here > 0 && scaled(&all).is_empty(), "{here}");
