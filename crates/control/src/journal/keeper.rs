@@ -67,8 +67,7 @@ struct State {
     trouble: Option<String>,
     /// Number of changes that were not written.
     lost: u64,
-    /// True if the file was read too late for the start. Then change numbers restart, so nothing is written to the
-    /// file.
+    /// True if the file was read too late for the start. Then change numbers restart, so nothing is written to a file that has changes.
     too_late: bool,
     /// True if no more changes follow.
     ending: bool,
@@ -144,6 +143,7 @@ impl Keeper {
         let writer = Writer {
             directory: directory.to_owned(),
             kept: None,
+            has_earlier: false,
             pending: VecDeque::new(),
             bytes: 0,
             shared: Arc::clone(&shared),
@@ -254,6 +254,8 @@ impl Keeper {
 struct Writer {
     directory: PathBuf,
     kept: Option<Kept>,
+    /// True if the file has changes of earlier runs.
+    has_earlier: bool,
     /// Lines to be written, each with the place of its change.
     pending: VecDeque<(u64, String)>,
     /// Bytes of these lines.
@@ -264,13 +266,15 @@ struct Writer {
 
 impl Writer {
     fn run(mut self, found: &SyncSender<Found>) {
-        let first = self.open();
+        let first = self.open().unwrap_or_default();
         // The receiver may have stopped waiting.
-        let _ = found.send(first.unwrap_or_default());
+        let _ = found.send(first);
         loop {
             self.wait();
             self.take();
-            self.write();
+            if self.is_open() {
+                self.write();
+            }
             let mut state = self.shared.lock();
             if state.ending && state.waiting.is_empty() {
                 state.lost += self.pending.len() as u64;
@@ -280,12 +284,12 @@ impl Writer {
         }
     }
 
-    /// Waits for changes, for the end, or, if lines are left after a failure, for the next attempt.
+    /// Waits for changes, for the end, or, after a failure, for the next attempt.
     fn wait(&self) {
         let state = self.shared.lock();
         let idle = |state: &mut State| state.waiting.is_empty() && !state.ending;
         let changed = &self.shared.changed;
-        if self.pending.is_empty() {
+        if self.pending.is_empty() && (self.kept.is_some() || self.has_earlier) {
             drop(changed.wait_while(state, idle));
         } else {
             drop(changed.wait_timeout_while(state, RETRY, idle));
@@ -297,6 +301,7 @@ impl Writer {
         match Kept::open(&self.directory, Sizes::default()) {
             Ok((kept, found)) => {
                 self.kept = Some(kept);
+                self.has_earlier = !found.entries.is_empty() || found.unread > 0;
                 Some(found)
             }
             Err(e) => {
@@ -304,6 +309,24 @@ impl Writer {
                 None
             }
         }
+    }
+
+    /// True if lines can be written to the file. Opens a file that could not be opened before. If it then has changes of earlier runs, it is
+    /// closed again: this run's changes have the same numbers.
+    fn is_open(&mut self) -> bool {
+        let was_open = self.kept.is_some();
+        let late = self.shared.lock().too_late || !was_open;
+        if !was_open && !self.has_earlier && self.open().is_none() {
+            return false;
+        }
+        if self.has_earlier && late {
+            self.kept = None;
+            self.drop_lines(self.pending.len(), true);
+            self.shared.lock().trouble.replace(
+                "its changes could not be read at the start: restart the router to continue with them".into(),
+            );
+        }
+        self.kept.is_some()
     }
 
     /// Takes waiting changes, as many as are written together: syncing each one would take longer than a script needs for its next change.
@@ -343,13 +366,6 @@ impl Writer {
 
     /// Writes the waiting lines, some at a time, until that fails.
     fn write(&mut self) {
-        if self.shared.lock().too_late {
-            self.kept = None;
-        }
-        // A file that was not read at the start is not written: its change numbers would restart.
-        if self.kept.is_none() {
-            return self.drop_lines(self.pending.len(), true);
-        }
         while !self.pending.is_empty() {
             let (mut lines, mut n) = (String::new(), 0);
             for (_, line) in &self.pending {
@@ -429,6 +445,34 @@ mod tests {
         assert!(journal.back_to(2000).is_ok() && journal.back_to(1).is_err(), "the gap can be crossed");
         keeper.end();
         assert_eq!(written(folder.path()).1, numbers);
+    }
+
+    /// A directory that cannot be used at the start is tried again. Without changes of earlier runs, its file continues with this run's.
+    #[test]
+    fn a_directory_is_tried_again() {
+        for earlier in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let (directory, away) = (folder.path().join("state"), folder.path().join("away"));
+            std::fs::create_dir(&away).unwrap();
+            let (mut kept, _) = Kept::open(&away, Sizes::default()).unwrap();
+            if earlier {
+                kept.append(&record::line(&entries(0..1)[0], &catalog())).unwrap();
+            }
+            drop(kept);
+            let before = written(&away).1;
+            // No directory.
+            std::fs::write(&directory, "").unwrap();
+            let mut keeper = begun(&directory);
+            assert!(keeper.fails().is_some());
+            entries(0..2).into_iter().for_each(|entry| keeper.keep(entry));
+            until("the changes are taken", || keeper.shared.lock().waiting.is_empty());
+            std::fs::remove_file(&directory).unwrap();
+            std::fs::rename(&away, &directory).unwrap();
+            until("there is no other attempt", || keeper.fails().is_none_or(|why| why.contains("restart")));
+            assert_eq!(keeper.fails().is_some(), earlier);
+            keeper.end();
+            assert_eq!(written(&directory).1, if earlier { before } else { vec![1, 2] });
+        }
     }
 
     /// The router's end waits for the newest changes, too.
