@@ -1,7 +1,7 @@
 //! The rings that carry copies of packets from the workers to the main thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use buf::Packet;
 use buf::bpf::Program;
@@ -100,6 +100,8 @@ struct Ring {
     empty: Producer<Box<Captured>>,
     /// True if the copies for these rings have been allocated.
     made: bool,
+    /// Exists as long as the worker's ends.
+    worker: Weak<()>,
 }
 
 /// A worker's ends of the two rings of one point.
@@ -108,6 +110,8 @@ pub struct Copies {
     empty: Consumer<Box<Captured>>,
     filled: Producer<Box<Captured>>,
     shared: Arc<Shared>,
+    /// Shows the main thread that these ends exist.
+    _worker: Arc<()>,
 }
 
 impl Copies {
@@ -208,11 +212,27 @@ impl Rings {
         self.control().rings.iter().map(|ring| ring.filled.len()).sum()
     }
 
-    /// Returns a worker's rings for a point.
+    /// Returns the number of points of workers that have rings.
+    #[cfg(test)]
+    pub(crate) fn points(&self) -> usize {
+        self.control().rings.len()
+    }
+
+    /// Returns a worker's rings for a point. Frees the rings of removed workers whose copies have been taken.
     pub fn copies(&self, point: Point) -> Copies {
         let (filled, filled_end) = spsc(WAITING);
         let (empty_end, empty) = spsc(WAITING);
-        self.control().rings.push(Ring { point, filled: filled_end, empty: empty_end, made: false });
-        Copies { point, empty, filled, shared: Arc::clone(&self.0) }
+        let worker = Arc::new(());
+        let mut control = self.control();
+        control.rings.retain(|ring| ring.worker.strong_count() > 0 || !ring.filled.is_empty());
+        control.rings.push(Ring {
+            point,
+            filled: filled_end,
+            empty: empty_end,
+            made: false,
+            worker: Arc::downgrade(&worker),
+        });
+        drop(control);
+        Copies { point, empty, filled, shared: Arc::clone(&self.0), _worker: worker }
     }
 }

@@ -53,6 +53,26 @@ fn frame() -> Vec<u8> {
     frame_from(1)
 }
 
+/// Each change of the number of workers would cost memory otherwise.
+#[test]
+fn rings_of_removed_workers_are_freed() {
+    let (rings, mut h) = bench();
+    assert_eq!(rings.points(), Point::ALL.len());
+    rings.begin(&[Point::Drop], 60, None);
+    let (arc, feature) = Point::Drop.feature();
+    h.arcs().enable(arc, feature, 3, true).unwrap();
+    h.send("error-drop", &[frame()], |_, p| p.set_rx_if(3));
+    drop(h);
+    let copies = rings.copies(Point::Rx);
+    assert_eq!(rings.points(), 2, "the ring with a copy stays");
+    assert_eq!(taken(&rings).len(), 1);
+    for _ in 0..10 {
+        drop(rings.copies(Point::Tx));
+        assert_eq!(rings.points(), 2, "one of a worker, and the last one");
+    }
+    drop(copies);
+}
+
 #[test]
 fn dropped_packets_are_copied_with_their_link_header() {
     let (rings, mut h) = bench();
