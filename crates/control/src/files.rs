@@ -7,7 +7,7 @@
 use std::fs::{File, Permissions};
 use std::io::{self, Cursor, Read, Take};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -219,10 +219,11 @@ pub fn private(path: &Path) -> io::Result<File> {
 /// Opens a file that the start configuration names, such as the log, for writing. Creates it with these permissions
 /// if missing, and keeps its contents. Does not wait for the reader of a pipe.
 ///
-/// Symbolic and hard links are refused if other users can write to a directory above: they could lead anywhere.
+/// If other users can write to a directory above, links are refused, because they could lead anywhere. So are pipes and the files of other
+/// users, who could read, forge or empty what is written.
 ///
 /// # Errors
-/// If the path is such a link, a pipe without a reader, or a directory; or if the system refuses.
+/// If the path is such a link, pipe or file, a pipe without a reader, or a directory; or if the system refuses.
 pub fn to_append(path: &Path, mode: u32) -> io::Result<File> {
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let path = std::path::absolute(path)?;
@@ -241,9 +242,7 @@ pub fn to_append(path: &Path, mode: u32) -> io::Result<File> {
         return File::options().create(true).append(true).mode(mode).custom_flags(flags.bits()).open(path);
     }
     let other = |what: &str| {
-        io::Error::other(format!(
-            "it is {what}, and other users can write to a parent directory: remove the link"
-        ))
+        io::Error::other(format!("it is {what}, and other users can write to a parent directory: remove it"))
     };
     let how = OpenHow::new()
         .flags(flags | OFlag::O_CREAT | OFlag::O_APPEND | OFlag::O_WRONLY | OFlag::O_CLOEXEC)
@@ -255,9 +254,14 @@ pub fn to_append(path: &Path, mode: u32) -> io::Result<File> {
         Err(e) => return Err(e.into()),
     };
     let found = file.metadata()?;
-    match found.is_file() && found.nlink() > 1 {
-        true => Err(other("a file with more than one hard link")),
-        false => Ok(file),
+    let kind = found.file_type();
+    match kind.is_file() {
+        true if found.nlink() > 1 => Err(other("a file with more than one hard link")),
+        true if ![0, Uid::effective().as_raw()].contains(&found.uid()) => {
+            Err(other(&format!("a file of user {}", found.uid())))
+        }
+        false if kind.is_fifo() => Err(other("a pipe")),
+        _ => Ok(file),
     }
 }
 

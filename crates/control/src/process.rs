@@ -133,6 +133,7 @@ impl Drop for Terminal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::OpenOptionsExt;
 
     /// Creates a directory that all users can write to. It has a file of root, and links to this file under the names
     /// of the process's files.
@@ -156,6 +157,21 @@ mod tests {
             let path = directory.path().join(name);
             assert!(PidFile::write(&path).is_err(), "{name}");
             assert!(files::to_append(&path, 0o640).is_err(), "{name}");
+        }
+        // A reader does not make a pipe ours.
+        let pipe = directory.path().join("pipe");
+        let _reader = fs::File::options()
+            .read(true)
+            .custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits())
+            .open(&pipe)
+            .unwrap();
+        assert!(files::to_append(&pipe, 0o640).unwrap_err().to_string().starts_with("it is a pipe, and"));
+        let foreign = directory.path().join("foreign");
+        fs::write(&foreign, "").unwrap();
+        // Only root can give a file away.
+        if std::os::unix::fs::chown(&foreign, Some(65534), None).is_ok() {
+            let why = files::to_append(&foreign, 0o640).unwrap_err().to_string();
+            assert!(why.starts_with("it is a file of user 65534, and other users"), "{why}");
         }
         // Links in parent directories are refused, too.
         let safe = directory.path().join("safe");

@@ -84,7 +84,7 @@ pub fn run(startup: &Startup, features: &[&Feature], log: Arc<Log>) -> Result<()
 async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) -> Result<(), DaemonError> {
     // From here on, a signal to stop ends the router cleanly, even while the file of commands runs.
     let terminal = startup.unix.interactive.then(Terminal::remember);
-    let mut stop = Stop::new(startup, terminal.as_ref())?;
+    let mut stop = Stop::new(startup, terminal.as_ref(), log.clone())?;
     process::allow_open_files();
     process::core_dumps(startup.unix.full_coredump, startup.unix.coredump_size)
         .map_err(|(at, e)| failed(startup.about(&[at], e)))?;

@@ -1,25 +1,39 @@
-//! The signals that end the router.
+//! The signals to the router.
 
 use std::io;
+use std::sync::Arc;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::logging::Log;
 use crate::process::{self, Terminal};
 use crate::startup::Startup;
 
-/// The signals that end the router.
+/// Signals without a meaning for the router, whose default action would end it. A script that rotates logs, or a mistyped `kill`, must not
+/// stop forwarding. SIGQUIT and the signals of faults still end it, with a core dump.
+const IGNORED: [SignalKind; 5] = [
+    SignalKind::user_defined1(),
+    SignalKind::user_defined2(),
+    SignalKind::alarm(),
+    SignalKind::io(),
+    SignalKind::pipe(),
+];
+/// Further such signals, by number: SIGSTKFLT, SIGXFSZ, SIGVTALRM, SIGPROF and SIGPWR.
+const IGNORED_TOO: [i32; 5] = [16, 25, 26, 27, 30];
+
+/// The signals that the router handles.
 pub(super) struct Stop {
     signals: [(Signal, &'static str); 3],
     /// True if SIGINT ends the router.
     interrupts: bool,
-    /// True if SIGHUP ends the router. This signal is also used to make programs read their configuration
-    /// again.
+    /// True if SIGHUP ends the router. Otherwise it opens the log file again.
     hangs_up: bool,
+    log: Arc<Log>,
 }
 
 impl Stop {
     /// Handles the signals of a router, which may have a terminal.
-    pub(super) fn new(startup: &Startup, terminal: Option<&Terminal>) -> io::Result<Stop> {
+    pub(super) fn new(startup: &Startup, terminal: Option<&Terminal>, log: Arc<Log>) -> io::Result<Stop> {
         let ignores_hangups = process::ignores_hangups();
         let at_terminal = terminal.is_some_and(Terminal::is_there);
         let of = |kind, why| Ok::<_, io::Error>((signal(kind)?, why));
@@ -28,9 +42,13 @@ impl Stop {
             of(SignalKind::interrupt(), "interrupted")?,
             of(SignalKind::hangup(), "its terminal hung up")?,
         ];
+        // A handler stays installed after its stream is dropped.
+        for kind in IGNORED.into_iter().chain(IGNORED_TOO.map(SignalKind::from_raw)) {
+            drop(signal(kind)?);
+        }
         // While commands are edited, the key for this signal ends a command instead.
         let interrupts = !at_terminal || startup.unix.cli_line_mode;
-        Ok(Stop { signals, interrupts, hangs_up: at_terminal && !ignores_hangups })
+        Ok(Stop { signals, interrupts, hangs_up: at_terminal && !ignores_hangups, log })
     }
 
     /// Waits for a signal, and returns the reason for the end.
@@ -44,7 +62,11 @@ impl Stop {
                     if self.hangs_up {
                         return hung_up;
                     }
-                    tracing::info!("hangup signal ignored (SIGHUP): the router does not reread its files");
+                    if !self.log.reopen() {
+                        tracing::info!(
+                            "hangup signal ignored (SIGHUP): the log is not a file, and the router does not reread its configuration"
+                        );
+                    }
                 }
             }
         }

@@ -227,7 +227,7 @@ pub fn init(settings: &Settings, file: Option<&Path>) -> Result<Arc<Log>, LogErr
     if let Ok(text) = env::var(VARIABLE) {
         settings.override_by(&text)?;
     }
-    let sink = file.map_or_else(Sink::stderr, Sink::file)?;
+    let sink = file.map_or_else(Sink::stderr, |path| Ok(Sink::File(path.to_owned())))?;
     let log = Log::new(&settings, Out::to(sink)?);
     let subscriber = tracing_subscriber::registry().with(layer::Listener(log.clone()));
     subscriber.try_init().map_err(|_| LogError::Again)?;
@@ -348,6 +348,11 @@ impl Log {
     /// Pins the writing thread to a core.
     pub fn pin(&self, core: usize) {
         self.out.pin(core);
+    }
+
+    /// Opens the log file again, after it was renamed. The writing thread does this. Returns false if the log is not a file.
+    pub fn reopen(&self) -> bool {
+        self.out.reopen()
     }
 
     /// Waits until all messages are written, for a second at most.

@@ -2,15 +2,15 @@
 //! that a slow reader or disk blocks no other thread.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     env,
     fs::{self, File, Metadata},
     io::{self, IsTerminal, Write},
     os::fd::{AsFd, OwnedFd},
     os::unix::fs::MetadataExt,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel},
     thread,
     time::{Duration, Instant, SystemTime},
@@ -36,6 +36,8 @@ pub(super) struct Out {
     writer: Option<SyncSender<Said>>,
     /// Number of messages that did not fit into the queue, or that could not be written.
     unwritten: Arc<AtomicU64>,
+    /// True if the thread is to open the file again; `None` if the output is no file.
+    again: Option<Arc<AtomicBool>>,
 }
 
 /// A request to the thread.
@@ -43,6 +45,8 @@ enum Said {
     Line(Line),
     /// Pins the thread to this core.
     Pin(usize),
+    /// Wakes the thread, so that it opens the file again.
+    Again,
     /// Asks for an answer when all earlier messages are written.
     End(Sender<()>),
 }
@@ -50,20 +54,26 @@ enum Said {
 impl Out {
     /// Returns no output.
     pub(super) fn nowhere() -> Out {
-        Out { writer: None, unwritten: Arc::default() }
+        Out { writer: None, unwritten: Arc::default(), again: None }
     }
 
     /// Returns an output to `sink`. Its thread has no other file open: a thread that hangs then keeps no socket of a killed router open.
     pub(super) fn to(sink: Sink) -> Result<Out, LogError> {
         let (writer, said) = sync_channel(WAITING);
         let unwritten = Arc::<AtomicU64>::default();
-        let (counted, form) = (Arc::clone(&unwritten), sink.form);
-        let work = move |file: &File| {
-            let cut = Cell::new(false);
-            write_all(&said, &counted, |line| form.write(file, line, &cut));
+        let counted = Arc::clone(&unwritten);
+        let again = match sink {
+            Sink::Stderr { file, form } => {
+                let work = move |file: &File| {
+                    let cut = Cell::new(false);
+                    write_all(&said, &counted, |line| form.write(file, line, &cut), || None);
+                };
+                drivers::spawn_apart_with("volley_log", file.as_fd(), work).map_err(LogError::Thread)?;
+                None
+            }
+            Sink::File(path) => Some(into_file(path, said, counted)?),
         };
-        drivers::spawn_apart_with("volley_log", sink.file.as_fd(), work).map_err(LogError::Thread)?;
-        Ok(Out { writer: Some(writer), unwritten })
+        Ok(Out { writer: Some(writer), unwritten, again })
     }
 
     pub(super) fn is_nowhere(&self) -> bool {
@@ -81,6 +91,15 @@ impl Out {
         if writer.try_send(Said::Line(line)).is_err() {
             self.unwritten.fetch_add(1, Relaxed);
         }
+    }
+
+    /// Lets the thread open its file again, because the file was renamed. Returns false if the output is no file.
+    pub(super) fn reopen(&self) -> bool {
+        let Some((again, writer)) = self.again.as_ref().zip(self.writer.as_ref()) else { return false };
+        again.store(true, Relaxed);
+        // With a full queue, the next message wakes the thread.
+        let _ = writer.try_send(Said::Again);
+        true
     }
 
     /// Pins the thread to a core.
@@ -107,14 +126,65 @@ impl Out {
     }
 }
 
-/// Writes queued messages until the queue is closed.
-fn write_all(said: &Receiver<Said>, unwritten: &AtomicU64, write: impl Fn(&Line) -> io::Result<()>) {
+/// Starts the thread that writes to a file. The thread opens the file, and opens it again whenever the returned flag is set.
+fn into_file(
+    path: PathBuf,
+    said: Receiver<Said>,
+    unwritten: Arc<AtomicU64>,
+) -> Result<Arc<AtomicBool>, LogError> {
+    let again = Arc::<AtomicBool>::default();
+    let (wanted, name) = (Arc::clone(&again), path.clone());
+    let (to_start, opened) = sync_channel(1);
+    let work = move || {
+        let open = || files::to_append(&name, 0o640);
+        let file = match open() {
+            Ok(file) => RefCell::new(file),
+            Err(e) => return drop(to_start.send(Err(e))),
+        };
+        let _ = to_start.send(Ok(()));
+        let cut = Cell::new(false);
+        let form = Form::Timed { colors: false };
+        let write = |line: &Line| form.write(&*file.borrow(), line, &cut);
+        let reopen = || {
+            let asked = wanted.swap(false, Relaxed);
+            asked.then(|| open().map(|new| drop((file.replace(new), cut.replace(false)))))
+        };
+        write_all(&said, &unwritten, write, reopen);
+    };
+    drivers::spawn_apart("volley_log", work).map_err(LogError::Thread)?;
+    match opened.recv() {
+        Ok(outcome) => outcome.map_err(|source| LogError::File { path, source })?,
+        Err(_) => return Err(LogError::Thread(io::ErrorKind::BrokenPipe.into())),
+    }
+    Ok(again)
+}
+
+/// Writes queued messages until the queue is closed. `reopen` opens the output again if that was requested.
+fn write_all(
+    said: &Receiver<Said>,
+    unwritten: &AtomicU64,
+    write: impl Fn(&Line) -> io::Result<()>,
+    reopen: impl Fn() -> Option<io::Result<()>>,
+) {
+    let line = |level, text| {
+        let class = classes()[class::of(module_path!())].name;
+        Line { time: SystemTime::now(), level, class, text }
+    };
     let (mut told, mut told_at, mut why) = (0, None::<Instant>, None);
     loop {
         // Losses are reported even if no message follows.
         let next = match unwritten.load(Relaxed) > told {
             true => said.recv_timeout(LOSSES),
             false => said.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        // A failed report is not repeated: the operator sees that the file does not grow.
+        let _ = match reopen() {
+            None => Ok(()),
+            Some(Ok(())) => write(&line(Level::Info, "the log file was opened again".into())),
+            Some(Err(e)) => write(&line(
+                Level::Warn,
+                format!("the log file cannot be opened again: {e}; messages still go to the old file"),
+            )),
         };
         let (mut pause, mut done) = (false, None);
         match &next {
@@ -124,6 +194,7 @@ fn write_all(said: &Receiver<Said>, unwritten: &AtomicU64, write: impl Fn(&Line)
                     why = Some(e);
                 }
             }
+            Ok(Said::Again) => {}
             Ok(Said::Pin(core)) => drop(infra::cpu::pin_current(*core)),
             Ok(Said::End(sender)) => done = Some(sender),
             Err(_) => pause = true,
@@ -136,10 +207,9 @@ fn write_all(said: &Receiver<Said>, unwritten: &AtomicU64, write: impl Fn(&Line)
             );
             let text =
                 format!("messages not written: {}; {because} (show logging has the last ones)", lost - told);
-            let class = classes()[class::of(module_path!())].name;
             told_at = Some(Instant::now());
             // If the report fails, it is repeated later.
-            if write(&Line { time: SystemTime::now(), level: Level::Warn, class, text }).is_ok() {
+            if write(&line(Level::Warn, text)).is_ok() {
                 (told, why) = (lost, None);
             }
         }
@@ -154,14 +224,16 @@ fn write_all(said: &Receiver<Said>, unwritten: &AtomicU64, write: impl Fn(&Line)
 
 /// An output.
 #[derive(Debug)]
-pub(super) struct Sink {
-    file: OwnedFd,
-    form: Form,
+pub(super) enum Sink {
+    /// Standard error.
+    Stderr { file: OwnedFd, form: Form },
+    /// A file to append to, created if missing.
+    File(PathBuf),
 }
 
 /// The format of messages.
 #[derive(Clone, Copy, Debug)]
-enum Form {
+pub(super) enum Form {
     /// With times; with colors on a terminal.
     Timed { colors: bool },
     /// The systemd journal adds times, and reads a priority before each line (sd-daemon(3)).
@@ -174,14 +246,7 @@ impl Sink {
         let colors = io::stderr().is_terminal();
         let form = if stderr_is_journal() { Form::Journal } else { Form::Timed { colors } };
         let file = io::stderr().as_fd().try_clone_to_owned().map_err(LogError::Thread)?;
-        Ok(Sink { file, form })
-    }
-
-    /// Returns a file to append to. Creates it if missing.
-    pub(super) fn file(path: &Path) -> Result<Sink, LogError> {
-        let file = files::to_append(path, 0o640);
-        let file = file.map_err(|source| LogError::File { path: path.to_owned(), source })?;
-        Ok(Sink { file: file.into(), form: Form::Timed { colors: false } })
+        Ok(Sink::Stderr { file, form })
     }
 }
 
@@ -279,13 +344,45 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         fs::write(&path, "before\n").unwrap();
-        let out = Out::to(Sink::file(&path).unwrap()).unwrap();
+        let out = Out::to(Sink::File(path.clone())).unwrap();
         out.write(line("after"));
         out.drain();
         let text = fs::read_to_string(path).unwrap();
         assert!(text.starts_with("before\n1970") && text.ends_with("after\n"), "{text}");
-        let message = Sink::file(Path::new("/proc/none/log")).unwrap_err().to_string();
+        let message = Out::to(Sink::File("/proc/none/log".into())).err().unwrap().to_string();
         assert!(message.contains("/proc/none/log") && message.contains("unix { log"), "{message}");
+    }
+
+    /// After a rotation, messages go to a new file. Until then, and if the new file cannot be opened, they go to the old one.
+    #[test]
+    fn a_renamed_file_is_opened_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, old) = (dir.path().join("log"), dir.path().join("log.1"));
+        let out = Out::to(Sink::File(path.clone())).unwrap();
+        let say = |text| {
+            out.write(line(text));
+            out.drain();
+        };
+        say("one");
+        fs::rename(&path, &old).unwrap();
+        say("two");
+        assert!(out.reopen());
+        say("three");
+        let (before, after) = (fs::read_to_string(&old).unwrap(), fs::read_to_string(&path).unwrap());
+        assert!(before.contains("one") && before.ends_with("two\n"), "{before}");
+        assert!(after.contains("opened again") && after.ends_with("three\n"), "{after}");
+        // Nothing keeps the old file open.
+        let open = |of: &Path| {
+            let all = fs::read_dir("/proc/self/task").unwrap().flatten();
+            let all = all.filter_map(|task| fs::read_dir(task.path().join("fd")).ok()).flatten().flatten();
+            all.filter(|fd| fs::read_link(fd.path()).is_ok_and(|file| file == of)).count()
+        };
+        assert_eq!((open(&old), open(&path)), (0, 1));
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(out.reopen());
+        say("four");
+        assert!(!Out::to(Sink::stderr().unwrap()).unwrap().reopen(), "standard error is no file");
     }
 
     /// A file on a disk with this many free bytes.
@@ -335,7 +432,7 @@ mod tests {
     #[test]
     fn full_queue_drops_and_counts_messages() {
         let (writer, said) = sync_channel(2);
-        let out = Out { writer: Some(writer), unwritten: Arc::default() };
+        let out = Out { writer: Some(writer), unwritten: Arc::default(), again: None };
         // No thread writes.
         (0..5).for_each(|n| out.write(line(&n.to_string())));
         let begun = Instant::now();
@@ -345,10 +442,15 @@ mod tests {
         let unwritten = Arc::clone(&out.unwritten);
         drop(out);
         let texts = std::cell::RefCell::new(Vec::new());
-        write_all(&said, &unwritten, |line| {
-            texts.borrow_mut().push(line.text.clone());
-            Ok(())
-        });
+        write_all(
+            &said,
+            &unwritten,
+            |line| {
+                texts.borrow_mut().push(line.text.clone());
+                Ok(())
+            },
+            || None,
+        );
         let texts = texts.into_inner();
         assert_eq!((texts.len(), &texts[0][..], &texts[2][..]), (3, "0", "1"));
         assert!(texts[1].starts_with("messages not written: 3; "), "{texts:?}");
@@ -358,16 +460,21 @@ mod tests {
     #[test]
     fn drain_waits_for_the_last_message() {
         let (writer, said) = sync_channel(100);
-        let out = Out { writer: Some(writer), unwritten: Arc::default() };
+        let out = Out { writer: Some(writer), unwritten: Arc::default(), again: None };
         (0..100).for_each(|n| out.write(line(&n.to_string())));
         let (unwritten, written) = (Arc::clone(&out.unwritten), Arc::<AtomicU64>::default());
         let counted = Arc::clone(&written);
         let slowly = thread::spawn(move || {
-            write_all(&said, &unwritten, |_| {
-                thread::sleep(STEP);
-                counted.fetch_add(1, Relaxed);
-                Ok(())
-            });
+            write_all(
+                &said,
+                &unwritten,
+                |_| {
+                    thread::sleep(STEP);
+                    counted.fetch_add(1, Relaxed);
+                    Ok(())
+                },
+                || None,
+            );
         });
         out.drain();
         assert_eq!((written.load(Relaxed), out.unwritten()), (100, 0));
@@ -378,20 +485,25 @@ mod tests {
     #[test]
     fn messages_lost_to_a_full_disk_are_reported_later() {
         let (writer, said) = sync_channel(8);
-        let out = Out { writer: Some(writer), unwritten: Arc::default() };
+        let out = Out { writer: Some(writer), unwritten: Arc::default(), again: None };
         (0..3).for_each(|n| out.write(line(&n.to_string())));
         let unwritten = Arc::clone(&out.unwritten);
         drop(out);
         let (calls, texts) = (std::cell::Cell::new(0), std::cell::RefCell::new(Vec::new()));
-        write_all(&said, &unwritten, |line| {
-            calls.set(calls.get() + 1);
-            // The first message and its first report fail.
-            if calls.get() <= 2 {
-                return Err(io::ErrorKind::StorageFull.into());
-            }
-            texts.borrow_mut().push(line.text.clone());
-            Ok(())
-        });
+        write_all(
+            &said,
+            &unwritten,
+            |line| {
+                calls.set(calls.get() + 1);
+                // The first message and its first report fail.
+                if calls.get() <= 2 {
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+                texts.borrow_mut().push(line.text.clone());
+                Ok(())
+            },
+            || None,
+        );
         let texts = texts.into_inner();
         assert_eq!((texts.len(), unwritten.load(Relaxed)), (3, 1), "{texts:?}");
         assert!(
@@ -403,19 +515,24 @@ mod tests {
     #[test]
     fn losses_are_reported_at_intervals_and_when_idle() {
         let (writer, said) = sync_channel(4);
-        let out = Out { writer: Some(writer), unwritten: Arc::default() };
+        let out = Out { writer: Some(writer), unwritten: Arc::default(), again: None };
         (0..10).for_each(|n| out.write(line(&n.to_string())));
         let unwritten = Arc::clone(&out.unwritten);
         let written = thread::spawn(move || {
             let texts = std::cell::RefCell::new(Vec::new());
-            write_all(&said, &unwritten, |line| {
-                texts.borrow_mut().push(line.text.clone());
-                // More messages are lost while this one is written.
-                if line.text == "1" {
-                    unwritten.fetch_add(5, Relaxed);
-                }
-                Ok(())
-            });
+            write_all(
+                &said,
+                &unwritten,
+                |line| {
+                    texts.borrow_mut().push(line.text.clone());
+                    // More messages are lost while this one is written.
+                    if line.text == "1" {
+                        unwritten.fetch_add(5, Relaxed);
+                    }
+                    Ok(())
+                },
+                || None,
+            );
             texts.into_inner()
         });
         thread::sleep(LOSSES + Duration::from_millis(500));

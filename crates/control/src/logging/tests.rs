@@ -10,7 +10,7 @@ struct Heard {
 impl Heard {
     fn with(settings: &Settings) -> Heard {
         let directory = tempfile::tempdir().unwrap();
-        let sink = Sink::file(&directory.path().join("log")).unwrap();
+        let sink = Sink::File(directory.path().join("log"));
         let log = Log::new(settings, Out::to(sink).unwrap());
         Heard { log, directory }
     }
