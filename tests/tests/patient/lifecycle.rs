@@ -213,6 +213,52 @@ fn a_taken_memif_socket_does_not_stop_a_start() {
     until("the interface has its socket", Duration::from_secs(15), || absent() == false);
 }
 
+/// Any user can put something in place of a capture file in a folder that others may write to, and another program can take a tap's name.
+#[test]
+fn a_taken_capture_file_or_tap_does_not_stop_a_start() {
+    let Some((a, r, _b)) = cabled() else { return };
+    let (text, folder) = (r.lab().dir().join("text.pcap"), r.lab().dir().join("gone"));
+    std::fs::write(&text, "precious").expect("a file");
+    r.run("ip link add vtap type dummy");
+    let (sent, replayed) = (text.display(), folder.join("a.pcap"));
+    let ports = format!(
+        "create pcap interface pcap0 tx {sent}\ncreate pcap interface pcap1 tx {}\ncreate tap id 0 host-if-name vtap\n",
+        replayed.display()
+    );
+    let router = Router::start(&r, &format!("{ports}{TWO_PORTS}"));
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete());
+    let absent = |name: &str| router.json(&format!("show interface {name}"))[0]["absent"].clone();
+    assert!(["pcap0", "pcap1", "tap0"].iter().all(|name| absent(name) == true));
+    assert!(router.ctl("show interface pcap0").contains("is not a capture"));
+    let refused =
+        router.attempt(&format!("create pcap interface pcap2 tx {}", folder.join("b.pcap").display()));
+    assert!(refused.stderr.contains("cannot write"), "a command is refused: {refused}");
+    assert_eq!(std::fs::read(&text).expect("the file"), b"precious");
+    std::fs::remove_file(&text).expect("the file");
+    std::fs::create_dir(&folder).expect("a folder");
+    r.run("ip link del vtap");
+    for name in ["pcap0", "pcap1", "tap0"] {
+        until("the interface has its device", Duration::from_secs(30), || absent(name) == false);
+    }
+}
+
+/// A rotated log is opened again after SIGHUP, and other signals do not end the router.
+#[test]
+fn signals_without_a_meaning_do_not_end_the_router() {
+    let Some((_a, r, _b)) = cabled() else { return };
+    let log = r.lab().dir().join("volley.log");
+    let mut router = Router::start_with(&r, &format!("unix {{ log {} }}", log.display()), TWO_PORTS);
+    for signal in ["USR1", "USR2", "ALRM", "VTALRM", "PROF", "IO", "PIPE", "STKFLT", "PWR", "XFSZ"] {
+        r.run(&format!("kill -{signal} {}", router.id()));
+    }
+    std::fs::rename(&log, log.with_extension("1")).expect("the log");
+    r.run(&format!("kill -HUP {}", router.id()));
+    let reopened = || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("opened again"));
+    until("the log is opened again", Duration::from_secs(10), reopened);
+    assert!(router.running());
+    router.ctl("show version");
+}
+
 /// Any host on a link can send router advertisements while the router is stopped. The kernel learns a default route from them.
 #[test]
 fn a_learned_default_route_does_not_stop_a_start() {
