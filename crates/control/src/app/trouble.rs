@@ -149,8 +149,7 @@ impl Context {
     pub fn degraded(&self) -> Vec<String> {
         let absent = self.system.router.interfaces().filter(|i| i.is_absent());
         let why = |name: &str| self.system.why_absent(name).map_or(String::new(), |why| format!(": {why}"));
-        let mut all: Vec<_> =
-            absent.map(|i| format!("{} has no device{}", i.name, why(&i.name))).collect();
+        let mut all: Vec<_> = absent.map(|i| format!("{} has no device{}", i.name, why(&i.name))).collect();
         all.extend(self.system.router.interfaces().flat_map(|i| {
             let addresses = i.all_ip6().into_iter().map(|a| a.address);
             let duplicates = addresses.filter(|a| i.standing(*a) == Some(Standing::Duplicate));

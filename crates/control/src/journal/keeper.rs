@@ -405,7 +405,7 @@ mod tests {
     /// Returns changes whose first one delays the writing thread: it waits for the user's name.
     fn delayed(n: u32) -> Vec<Entry> {
         let mut all = entries(0..n);
-        let nameless = Peer::user(12345, None);
+        let nameless = Peer::User(12345, Arc::default());
         assert!(!nameless.is_known());
         all[0].origin = Origin::new(FrontEnd::Cli, nameless, "");
         all

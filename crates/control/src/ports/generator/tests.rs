@@ -86,7 +86,9 @@ fn sizes_larger_than_a_buffer_are_refused_at_once() {
     for size in [2113, 1 << 40, 1 << 63, usize::MAX] {
         for data in ["hex 0x40", "UDP: 10.0.0.2 -> 10.0.1.2", &ip] {
             let node = if data.starts_with("UDP") { "node ip4-input" } else { "" };
-            for size in [format!("{size}-{size}"), format!("64-{size}"), format!("64+{size}"), format!("{size}")] {
+            for size in
+                [format!("{size}-{size}"), format!("64-{size}"), format!("64+{size}"), format!("{size}")]
+            {
                 let said = refused(&format!("{{ size {size} {node} data {{ {data} }} }}"));
                 assert!(said.contains("sizes must be 14 to 2112 bytes"), "{said}");
             }
