@@ -8,7 +8,7 @@ use std::{
     io::{self, IsTerminal, Write},
     os::fd::{AsFd, OwnedFd},
     os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel},
@@ -372,7 +372,7 @@ mod tests {
         assert!(before.contains("one") && before.ends_with("two\n"), "{before}");
         assert!(after.contains("opened again") && after.ends_with("three\n"), "{after}");
         // Nothing keeps the old file open.
-        let open = |of: &Path| {
+        let open = |of: &std::path::Path| {
             let all = fs::read_dir("/proc/self/task").unwrap().flatten();
             let all = all.filter_map(|task| fs::read_dir(task.path().join("fd")).ok()).flatten().flatten();
             all.filter(|fd| fs::read_link(fd.path()).is_ok_and(|file| file == of)).count()
