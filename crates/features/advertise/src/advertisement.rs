@@ -10,6 +10,8 @@ use wire::{Mac, ipv6, nd};
 
 use crate::advertiser::Interval;
 
+/// The word for an infinite lifetime.
+pub(crate) const INFINITE: &str = "infinite";
 /// The default of the advertised hop limit (CurHopLimit), as assigned by IANA.
 const HOP_LIMIT: u8 = 64;
 /// Default lifetimes of addresses formed from a prefix, valid and preferred, in seconds (AdvValidLifetime,
@@ -191,6 +193,15 @@ impl Advertisement {
         let all = shares.full.into_iter().chain([shares.filling]);
         all.map(|options| nd::build(from, to, &message, &options)).collect()
     }
+}
+
+/// The configured router advertisements of an interface.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Advice {
+    /// The router advertisements to hosts on the link, if any.
+    pub says: Option<Box<Advertisement>>,
+    /// True to suppress these advertisements, and keep the settings. Without effect if there are none.
+    pub suppressed: bool,
 }
 
 /// The options of one advertisement, divided among packets.

@@ -7,9 +7,8 @@ use net::feature::{self, App, Registrar};
 use net::ip::Prefix6;
 use wire::nd::Preference;
 
-use crate::advertisement::{Advertisement, BadAdvice, PrefixAdvice};
+use crate::advertisement::{Advertisement, Advice, BadAdvice, PrefixAdvice};
 use crate::advertiser::Interval;
-use crate::configured::Advice;
 
 /// Declares the commands.
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {

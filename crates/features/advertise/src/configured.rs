@@ -12,26 +12,14 @@ use net::ip::Prefix6;
 use net::router::{InterfaceInfo, Router, RouterError};
 use wire::nd::Preference;
 
-use crate::advertisement::{Advertisement, BadAdvice, PrefixAdvice};
+use crate::advertisement::{Advertisement, Advice, BadAdvice, INFINITE, PrefixAdvice};
 use crate::advertiser::Interval;
 use crate::links::Advertised;
 use crate::show;
 
-/// The word for an infinite lifetime.
-pub(crate) const INFINITE: &str = "infinite";
-
 /// The words for the default router preferences.
 const PREFERENCES: [(Preference, &str); 3] =
     [(Preference::Low, "low"), (Preference::Medium, "medium"), (Preference::High, "high")];
-
-/// The configured router advertisements of an interface.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Advice {
-    /// The router advertisements to hosts on the link, if any.
-    pub says: Option<Box<Advertisement>>,
-    /// True to suppress these advertisements, and keep the settings. Without effect if there are none.
-    pub suppressed: bool,
-}
 
 impl Described for Advice {
     fn schema() -> &'static Schema<Advice> {

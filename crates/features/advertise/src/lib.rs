@@ -17,9 +17,8 @@ use net::Tables;
 use net::feature::{self, App, Registrar};
 use net::router::Hooks;
 
-pub use advertisement::{Advertisement, BadAdvice, PrefixAdvice};
+pub use advertisement::{Advertisement, Advice, BadAdvice, PrefixAdvice};
 pub use advertiser::{Interval, IntervalError};
-pub use configured::Advice;
 pub use links::{Advertised, advertised_prefixes, install};
 pub use wire::nd::Preference;
 

@@ -9,8 +9,7 @@ use net::router::{InterfaceInfo, Router};
 use serde::Serialize;
 use wire::nd::PrefixInformation;
 
-use crate::advertisement::PrefixAdvice;
-use crate::configured::{Advice, INFINITE};
+use crate::advertisement::{Advice, INFINITE, PrefixAdvice};
 use crate::links::{Advertised, advertised_prefixes};
 
 /// Returns what is shown of an interface: the advertisements that it sends, or why it does not send those that are configured.
