@@ -195,6 +195,7 @@ fn frames_are_sent_at_once() {
     // Not on an interface without a device, but on the others.
     assert!(!lab.router.send_at_once([(77, farewell(0)), (1, farewell(1))]));
     assert_eq!(lab.sent(1), [farewell(1)]);
+    assert_eq!(lab.router.sent_at_once(), 3 + 600 + 1);
 }
 
 #[test]

@@ -157,6 +157,8 @@ pub struct Router {
     /// Number of turns of each worker at the last call of [`Router::still_worker`].
     turns: Vec<u64>,
     tx_ports: infra::class_a::SlotWriter<TxPort>,
+    /// Number of frames given to devices outside the graph.
+    sent_at_once: u64,
     shards: infra::class_a::Writer<Shards>,
     /// Indexes of removed interfaces that are not free yet.
     leaving: Vec<u32>,
@@ -263,6 +265,7 @@ impl Router {
             heirs: VecDeque::new(),
             next_index: None,
             tx_ports,
+            sent_at_once: 0,
         };
         router.shards.set(Shards::default().shared_out(workers.len()));
         Ok(Parts { router, workers })

@@ -202,10 +202,17 @@ impl Router {
             return true;
         }
         let port = device.and_then(|device| self.tx_ports.get(device));
+        let before = frame.len();
         let taken = port.is_some_and(|port| port.queue(0).send(frame, &mut self.bufs).is_ok());
-        let all = taken && frame.is_empty();
+        let left = frame.len();
+        self.sent_at_once += (before - left) as u64;
         frame.free(&mut self.bufs);
-        all
+        taken && left == 0
+    }
+
+    /// Returns the number of frames that devices took [at once](Self::send_at_once). Neither nodes nor interfaces count them.
+    pub fn sent_at_once(&self) -> u64 {
+        self.sent_at_once
     }
 
     /// Returns a packet of the router's own with these bytes, in as many buffers as they need. `None` if too few buffers are free.
