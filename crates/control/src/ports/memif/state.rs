@@ -26,8 +26,18 @@ pub(super) struct Memif {
     pub sockets: Sockets,
     /// Directory of the sockets with relative names.
     directory: PathBuf,
-    /// The servers whose socket is taken, by socket and ID: the time of the next attempt, and the pause before it, in nanoseconds.
-    taken: BTreeMap<(u32, u32), (u64, u64)>,
+    /// The servers whose socket is taken, by socket and ID.
+    taken: BTreeMap<(u32, u32), Taken>,
+}
+
+/// A server whose socket is taken.
+struct Taken {
+    /// The time of the next attempt, in nanoseconds.
+    next: u64,
+    /// The pause before it, in nanoseconds.
+    pause: u64,
+    /// Why the last attempt failed.
+    why: String,
 }
 
 impl Memif {
@@ -63,18 +73,15 @@ pub(super) fn open(router: &mut Router, config: &Config, waits: bool) -> Result<
     let (pool, now) = (router.pool().clone(), router.now());
     let memif = router.state_mut::<Memif>().map_err(Unopened::new)?;
     let key = (config.socket, config.id);
-    if let Some((next, _)) = memif.taken.get(&key).filter(|(next, _)| waits && now < *next) {
-        return Err(Unopened::new(format!(
-            "its socket is taken: next attempt in {} s",
-            (next - now) / SECOND
-        )));
+    if let Some(taken) = memif.taken.get(&key).filter(|taken| waits && now < taken.next) {
+        return Err(Unopened::new(&taken.why));
     }
     memif.prepare(config).map_err(Unopened::new)?;
     let opened = memif.sockets.open(config, &pool);
     match &opened {
         Err(e) if e.taken => {
-            let pause = memif.taken.get(&key).map_or(SECOND, |(_, pause)| (2 * pause).min(LONGEST_PAUSE));
-            memif.taken.insert(key, (now + pause, pause));
+            let pause = memif.taken.get(&key).map_or(SECOND, |taken| (2 * taken.pause).min(LONGEST_PAUSE));
+            memif.taken.insert(key, Taken { next: now + pause, pause, why: e.to_string() });
         }
         _ => drop(memif.taken.remove(&key)),
     }
