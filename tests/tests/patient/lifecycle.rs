@@ -219,7 +219,7 @@ fn a_taken_capture_file_or_tap_does_not_stop_a_start() {
     let Some((a, r, _b)) = cabled() else { return };
     let (text, folder) = (r.lab().dir().join("text.pcap"), r.lab().dir().join("gone"));
     std::fs::write(&text, "precious").expect("a file");
-    r.run("ip link add vtap type dummy");
+    r.run("ip link add vtap type veth peer name vpeer");
     let (sent, replayed) = (text.display(), folder.join("a.pcap"));
     let ports = format!(
         "create pcap interface pcap0 tx {sent}\ncreate pcap interface pcap1 tx {}\ncreate tap id 0 host-if-name vtap\n",

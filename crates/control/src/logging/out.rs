@@ -319,6 +319,7 @@ fn is_stream(file: &Metadata, stream: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
     use std::time::SystemTime;
 
     fn line(text: &str) -> Line {
