@@ -131,15 +131,12 @@ fn no_frame_disturbs_other_clients() {
     let all =
         [frame(&[0xff, 0xff, 1]), frame(&[0, 23]), frame(&[0, 8, 0, 0, 0, 0, 0, 0, 0, 7]), ping(8), ping(9)];
     slow.write_all(&all.concat()).unwrap();
-    let mut contexts = Vec::new();
-    while contexts.last() != Some(&9) {
+    // A request that is too short is refused (rpc_call: -9), in order.
+    assert_eq!(answer(&mut slow).unwrap(), [0, 9, 0, 0, 0, 7, 0xff, 0xff, 0xff, 0xf7]);
+    for context in [8, 9] {
         let reply = answer(&mut slow).unwrap();
-        contexts.push(reply[5]);
-        if reply[5] > 7 {
-            assert_eq!((reply.len(), &reply[..2]), (18, &[0, 24][..]));
-        }
+        assert_eq!((reply.len(), &reply[..6]), (18, &[0, 24, 0, 0, 0, context][..]));
     }
-    assert!(contexts.ends_with(&[8, 9]), "{contexts:?}");
     // 4 GB announced: the connection ends at once, and another client is served.
     let mut greedy = connected(&socket);
     greedy.write_all(&create()).unwrap();
@@ -150,4 +147,48 @@ fn no_frame_disturbs_other_clients() {
     slow.write_all(&ping(10)).unwrap();
     assert_eq!(answer(&mut slow).unwrap()[5], 10);
     assert!(asked.elapsed() < Duration::from_secs(5));
+}
+
+/// Returns a frame with the request `cli_inband`, whose identifier is in a table of messages.
+fn command(table: &[u8], lines: &str) -> Vec<u8> {
+    let at = table.windows(11).position(|name| name == b"cli_inband_").unwrap();
+    let mut message = table[at - 2..at].to_vec();
+    message.extend([0, 0, 0, 0, 0, 0, 0, 5]);
+    message.extend((lines.len() as u32).to_be_bytes());
+    message.extend(lines.bytes());
+    frame(&message)
+}
+
+/// Commands in one request get their turns like those of other clients, end with their client, and have limits.
+#[test]
+fn commands_of_a_client_disturb_nobody() {
+    let Some((_r, router, [_, readers])) = served("") else { return };
+    let connect = || {
+        let mut stream = connected(&readers);
+        stream.write_all(&create()).unwrap();
+        let table = answer(&mut stream).unwrap();
+        (stream, table)
+    };
+    let ((mut many, table), (mut other, _)) = (connect(), connect());
+    many.write_all(&command(&table, &"show version\n".repeat(9000))).unwrap();
+    for _ in 0..20 {
+        let asked = Instant::now();
+        other.write_all(&frame(&[0, 23, 0, 0, 0, 0, 0, 0, 0, 1])).unwrap();
+        answer(&mut other).unwrap();
+        assert!(asked.elapsed() < Duration::from_millis(500), "{:?}", asked.elapsed());
+    }
+    let said = answer(&mut many).unwrap();
+    assert_eq!((said[5], &said[6..10]), (5, &[0; 4][..]));
+    assert_eq!(said.windows(7).filter(|word| word == b"volley ").count(), 9000);
+    // A message that no client needs is too long.
+    let (mut greedy, table) = connect();
+    // The router may close the connection before everything is sent.
+    let _ = greedy.write_all(&command(&table, &"show version\n".repeat(100_000)));
+    assert_eq!(answer(&mut greedy), None);
+    // A waiting command ends with its client.
+    let (mut waits, table) = connect();
+    waits.write_all(&command(&table, "monitor interface local 3600")).unwrap();
+    drop(waits);
+    let there = || router.json("show cli-sessions").as_array().unwrap().len();
+    testkit::process::until("the client has left", Duration::from_secs(5), || there() <= 3);
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::crc;
 use crate::shape::{Definition, FieldInfo, Kind, Shape};
 use crate::table::{Entry, Listed, Table};
 
@@ -26,7 +25,7 @@ pub fn module<C: 'static>(table: &Table<C>, module: &Listed) -> Value {
         "services": services(entries),
         "options": { "version": version },
         "aliases": types.aliases,
-        "vl_api_version": format!("{checksum:#x}"),
+        "vl_api_version": format!("{checksum:#010x}"),
         "imports": [],
         "counters": [],
         "paths": [],
@@ -91,7 +90,7 @@ impl Types {
 
 fn message<C>(entry: &Entry<C>) -> Value {
     let head = [json!(entry.info.name), json!(["u16", "_vl_msg_id"])];
-    let end = json!({ "crc": format!("{:#010x}", crc::of(&entry.info)), "options": {} });
+    let end = json!({ "crc": format!("{:#010x}", entry.crc), "options": {} });
     head.into_iter().chain(listed(entry.info.all())).chain([end]).collect::<Vec<_>>().into()
 }
 

@@ -12,6 +12,7 @@ pub mod json;
 pub mod shape;
 pub mod table;
 pub mod types;
+pub mod value;
 pub mod wire;
 
 pub use code::Code;

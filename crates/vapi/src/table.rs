@@ -211,6 +211,11 @@ impl<C: 'static> Module<'_, C> {
         self.served::<Q>(false, answer)
     }
 
+    /// Adds a request that changes nothing but the client's own registrations.
+    pub fn registration<Q: Request>(self, answer: fn(&mut C, &Caller, Q) -> Result<Q::Reply, Code>) -> Self {
+        self.served::<Q>(true, answer)
+    }
+
     /// Adds a request that only reads.
     pub fn question<Q: Request>(self, answer: fn(&C, Q) -> Result<Q::Reply, Code>) -> Self {
         self.served::<Q>(true, move |c, _, q| answer(c, q))

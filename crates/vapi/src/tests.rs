@@ -2,11 +2,12 @@
 #![allow(non_camel_case_types, missing_docs)]
 
 use proptest::prelude::*;
+use serde_json::json;
 
 use crate::shape::{Head, Info};
 use crate::types::*;
-use crate::wire::{Count, Field, Line, Malformed, Reader, Text, Writer};
-use crate::{Message, Request, crc, define};
+use crate::wire::{Array, Count, Field, Line, Malformed, Reader, Text, Writer};
+use crate::{Message, Request, crc, define, value};
 
 define! {
     request create_loopback { mac_address: mac_address } -> create_loopback_reply { sw_if_index: interface_index }
@@ -93,8 +94,37 @@ fn texts_and_numbers_are_encoded_as_clients_expect() {
     let empty = sockclnt_create_reply { context: 1, ..Default::default() };
     assert_eq!(bytes(&empty).len(), 18);
     assert_eq!(sockclnt_create::take(&mut Reader::new(&[0; 67])), Err(Malformed::Short));
-    assert_eq!(cli_inband::take(&mut Reader::new(&[0, 0, 0, 2, 0xc3, 0x28])), Err(Malformed::Text));
+    // Other bytes than UTF-8 are no reason to refuse a message.
+    assert_eq!(cli_inband::take(&mut Reader::new(&[0, 0, 0, 2, 0xc3, 0x28])).unwrap().cmd.0, "\u{fffd}(");
     assert_eq!(create_loopback_reply::info().head, Head::Reply);
+}
+
+#[test]
+fn messages_are_shown_by_their_descriptions() {
+    let shown =
+        |info: Info, message: Vec<u8>| value::of_message(info.fields, &message).map(serde_json::Value::from);
+    let loopback = create_loopback { mac_address: mac_address(Array([2, 0, 0, 0, 0, 0xab])) };
+    assert_eq!(
+        shown(create_loopback::info(), bytes(&loopback)),
+        Ok(json!({ "mac_address": "02:00:00:00:00:ab" }))
+    );
+    let route = ip_route {
+        prefix: prefix::new([10, 0, 0, 0].into(), 8),
+        paths: vec![fib_path::default()],
+        ..Default::default()
+    };
+    let request = ip_route_add_del { is_add: true, is_multipath: false, route };
+    let said = shown(ip_route_add_del::info(), bytes(&request)).unwrap();
+    let address = json!({ "af": "ADDRESS_IP4", "un": "0a000000000000000000000000000000" });
+    assert_eq!(said["route"]["prefix"], json!({ "address": address, "len": 8 }));
+    assert_eq!((&said["route"]["n_paths"], said["route"]["paths"].as_array().unwrap().len()), (&json!(1), 1));
+    assert_eq!(said["route"]["paths"][0]["type"], "FIB_API_PATH_TYPE_NORMAL");
+    let line = cli_inband { cmd: Line("show".into()) };
+    assert_eq!(shown(cli_inband::info(), bytes(&line)), Ok(json!({ "cmd": "show" })));
+    assert_eq!(shown(cli_inband::info(), vec![0, 0, 1, 0]), Err(Malformed::Short));
+    let mut short = vec![0; 16];
+    short.extend([255, 255]);
+    assert_eq!(shown(sockclnt_create_reply::info(), short), Err(Malformed::Short));
 }
 
 #[test]

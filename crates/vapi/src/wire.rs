@@ -9,15 +9,12 @@ use crate::shape::Shape;
 pub enum Malformed {
     /// The message ends within a field.
     Short,
-    /// A text is not UTF-8.
-    Text,
 }
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Malformed::Short => "the message is shorter than its definition",
-            Malformed::Text => "a text is not UTF-8",
         })
     }
 }
@@ -35,7 +32,7 @@ pub trait Field: Sized + Default {
     /// Decodes a value.
     ///
     /// # Errors
-    /// If the bytes end too early, or a text is not UTF-8.
+    /// If the bytes end too early.
     fn take(r: &mut Reader<'_>) -> Result<Self, Malformed>;
 }
 
@@ -89,6 +86,17 @@ impl<'a> Reader<'a> {
         let (taken, rest) = self.rest.split_at_checked(n).ok_or(Malformed::Short)?;
         self.rest = rest;
         Ok(taken)
+    }
+
+    /// Notes the number of elements of the following [`Vec`].
+    pub(crate) fn announce(&mut self, n: u64) {
+        self.count = n;
+    }
+
+    /// Returns the number of elements of the following [`Vec`]. Every element has a byte at least, so a number that the bytes cannot hold is
+    /// refused before memory is allocated for it.
+    pub(crate) fn announced(&self) -> Result<usize, Malformed> {
+        usize::try_from(self.count).ok().filter(|n| *n <= self.rest.len()).ok_or(Malformed::Short)
     }
 
     /// Takes the next `N` bytes.
@@ -184,7 +192,7 @@ impl<const N: usize> Field for Text<N> {
     fn take(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         let bytes = r.bytes(N)?;
         let end = bytes.iter().position(|b| *b == 0).unwrap_or(N);
-        str::from_utf8(&bytes[..end]).map(|text| Text(text.to_owned())).map_err(|_| Malformed::Text)
+        Ok(Text(String::from_utf8_lossy(&bytes[..end]).into_owned()))
     }
 }
 
@@ -205,7 +213,7 @@ impl Field for Line {
         let bytes = r.bytes(length)?;
         // VPP's clients in C send the final zero, too.
         let end = bytes.iter().position(|b| *b == 0).unwrap_or(length);
-        str::from_utf8(&bytes[..end]).map(|text| Line(text.to_owned())).map_err(|_| Malformed::Text)
+        Ok(Line(String::from_utf8_lossy(&bytes[..end]).into_owned()))
     }
 }
 
@@ -223,7 +231,8 @@ impl<T: Field + Into<u64>> Field for Count<T> {
     }
 
     fn take(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        r.count = T::take(r)?.into();
+        let n = T::take(r)?.into();
+        r.announce(n);
         Ok(Count::default())
     }
 }
@@ -238,8 +247,7 @@ impl<T: Field> Field for Vec<T> {
     }
 
     fn take(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        // Every element has a byte at least, so the number is limited before memory is allocated for it.
-        let n = usize::try_from(r.count).ok().filter(|n| *n <= r.rest.len()).ok_or(Malformed::Short)?;
+        let n = r.announced()?;
         (0..n).map(|_| T::take(r)).collect()
     }
 }

@@ -4,7 +4,7 @@
 //! between which other clients get their turns. The connection is the client's identity: the number that a client puts into its requests
 //! counts for nothing.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -25,8 +25,8 @@ use super::memclnt::{
 };
 use super::socket::Service;
 use super::vlib::{cli_inband, cli_inband_reply};
-use crate::app::{Context, Queue};
-use crate::cli::{Client, Entrance, Guest, Registry, Stream};
+use crate::app::{Context, MessageTrace, Queue};
+use crate::cli::{Client, Entrance, Guest, Registry, Share, Stream, Turn, Turns};
 
 /// The identifier of `sockclnt_create`, which clients know.
 pub(super) const CREATE: u16 = 15;
@@ -36,9 +36,13 @@ const SLICE: Duration = Duration::from_millis(1);
 const ENOUGH: usize = 64 << 10;
 /// Number of bytes read at once.
 const PIECE: usize = 64 << 10;
+/// Maximum length of a client's first message, in bytes.
+const LONGEST_FIRST: usize = 1 << 10;
+/// Time in which a client must read something of its answers.
+const STALLED: Duration = Duration::from_secs(10);
 /// Maximum length of a command's output, in bytes.
-const LONGEST_OUTPUT: usize = 16 << 20;
-/// Maximum time of a command that waits.
+const LONGEST_OUTPUT: usize = 4 << 20;
+/// Maximum time of the commands in a request.
 const LONGEST_COMMAND: Duration = Duration::from_secs(60);
 
 /// What all connections of a socket have in common.
@@ -46,20 +50,15 @@ pub(super) struct Api {
     pub(super) table: Rc<Table<Context>>,
     commands: Rc<Registry<Context>>,
     read_only: bool,
+    turns: Turns,
+    /// The definitions of all messages as JSON, made when a client asks first.
+    json: OnceCell<Rc<str>>,
 }
 
 impl Api {
     pub(super) fn new(service: Service) -> Api {
-        Api { table: service.table, commands: service.commands, read_only: service.read_only }
-    }
-
-    /// Returns an event with its identifier, for a client.
-    pub(super) fn event<E: Message>(&self, event: &E) -> Option<Vec<u8>> {
-        let id = self.table.id(&E::info().name)?;
-        let mut message = id.to_be_bytes().to_vec();
-        message.extend([0; 4]);
-        message.extend(encoded(event));
-        Some(message)
+        let Service { table, commands, read_only, turns } = service;
+        Api { table, commands, read_only, turns, json: OnceCell::new() }
     }
 }
 
@@ -75,8 +74,58 @@ pub(super) struct Connection {
     _guest: Guest,
     /// Answers that are not sent yet.
     out: Vec<u8>,
+    share: Share,
+    /// The turn that all clients but root's share, while this client has it.
+    turn: Option<Turn>,
     /// When the current slice began.
     begun: Instant,
+    /// True after the client has introduced itself.
+    is_known: bool,
+}
+
+/// A client's socket, and the bytes that it has sent.
+struct Socket {
+    from: ReadHalf<Box<dyn Stream>>,
+    to: WriteHalf<Box<dyn Stream>>,
+    input: Input,
+}
+
+impl Socket {
+    /// Reads more bytes. Returns false at the end.
+    async fn more(&mut self) -> io::Result<bool> {
+        self.input.bytes.reserve(PIECE);
+        Ok(self.from.read_buf(&mut self.input.bytes).await? > 0)
+    }
+
+    /// Waits for a time, and meanwhile reads what the client sends, up to a limit.
+    ///
+    /// # Errors
+    /// If the client leaves.
+    async fn wait(&mut self, time: Duration) -> io::Result<()> {
+        let until = time::Instant::now() + time;
+        loop {
+            let has_room = self.input.bytes.len() < PIECE;
+            tokio::select! {
+                biased;
+                () = time::sleep_until(until) => return Ok(()),
+                got = self.more(), if has_room => if !got? {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                },
+            }
+        }
+    }
+
+    /// Sends bytes, as long as the client reads.
+    async fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let sent = time::timeout(STALLED, self.to.write(bytes)).await;
+            match sent.map_err(|_| invalid("it does not read its answers"))?? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                n => bytes = &bytes[n..],
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Drop for Connection {
@@ -106,17 +155,31 @@ impl Connection {
         let entry = Client { entrance: Entrance::Api, read_only, peer: peer.clone(), pid };
         let guest = cx.borrow().sessions.enter(entry);
         let (client, events) = cx.borrow_mut().events.enter();
-        Connection { api, cx, peer, client, events, _guest: guest, out: Vec::new(), begun: Instant::now() }
+        let share = Share::of(&api.turns, peer.uid() == Some(0));
+        Connection {
+            api,
+            cx,
+            peer,
+            client,
+            events,
+            _guest: guest,
+            out: Vec::new(),
+            share,
+            turn: None,
+            begun: Instant::now(),
+            is_known: false,
+        }
     }
 
-    /// Serves the client until it leaves. It must send its first message within `patience`.
+    /// Serves the client until it leaves. It must introduce itself within `patience`.
     pub(super) async fn serve(mut self, stream: Box<dyn Stream>, patience: Duration) -> io::Result<()> {
-        let (mut from, mut to) = tokio::io::split(stream);
-        let (mut input, mut is_known) = (Input::default(), false);
+        let (from, to) = tokio::io::split(stream);
+        let mut socket = Socket { from, to, input: Input::default() };
+        let until = time::Instant::now() + patience;
         loop {
             let events = self.events.clone();
             tokio::select! {
-                got = more(&mut from, &mut input) => if got? == 0 {
+                got = socket.more() => if !got? {
                     return Ok(());
                 },
                 events = events.next() => {
@@ -125,49 +188,59 @@ impl Connection {
                         frame::append(&mut self.out, |out| out.extend(event));
                     }
                 }
-                () = time::sleep(patience), if !is_known => return Err(invalid("it sent nothing")),
-            }
-            self.begun = Instant::now();
-            while let Some(message) =
-                input.next().map_err(|e| invalid(format!("it announced a message of {} bytes", e.0)))?
-            {
-                // Copied, because answering waits. Requests are short, but for commands.
-                let message = message.to_vec();
-                is_known = true;
-                let next = self.message(&message, &mut to).await?;
-                if next == Next::End {
-                    return self.flush(&mut to).await;
+                () = time::sleep_until(until), if !self.is_known => {
+                    return Err(invalid("it did not introduce itself"));
                 }
-                self.pause(&mut to).await?;
             }
-            input.forget_taken();
-            self.flush(&mut to).await?;
+            self.begin_slice().await;
+            loop {
+                let longest = if self.is_known { frame::LONGEST } else { LONGEST_FIRST };
+                let next = socket.input.next(longest);
+                let next = next.map_err(|e| invalid(format!("it announced a message of {} bytes", e.0)))?;
+                // Copied, because more may arrive while it is answered.
+                let Some(message) = next.map(<[u8]>::to_vec) else { break };
+                if self.message(&message, &mut socket).await? == Next::End {
+                    return self.flush(&mut socket).await;
+                }
+                self.pause(&mut socket).await?;
+            }
+            socket.input.forget_taken();
+            self.flush(&mut socket).await?;
         }
     }
 
-    /// Sends the answers so far.
-    async fn flush(&mut self, to: &mut WriteHalf<Box<dyn Stream>>) -> io::Result<()> {
-        if !self.out.is_empty() {
-            to.write_all(&self.out).await?;
-            self.out.clear();
+    /// Begins a slice: waits for the turn that clients of users other than root share.
+    async fn begin_slice(&mut self) {
+        if self.turn.is_none() {
+            self.turn = self.share.take().await;
         }
-        Ok(())
+        self.begun = Instant::now();
+    }
+
+    /// Sends the answers so far. Ends the slice.
+    async fn flush(&mut self, socket: &mut Socket) -> io::Result<()> {
+        self.turn = None;
+        let out = std::mem::take(&mut self.out);
+        socket.send(&out).await
     }
 
     /// Lets other tasks run if the slice is over, and sends the answers if there are enough.
-    async fn pause(&mut self, to: &mut WriteHalf<Box<dyn Stream>>) -> io::Result<()> {
+    async fn pause(&mut self, socket: &mut Socket) -> io::Result<()> {
         if self.out.len() >= ENOUGH {
-            self.flush(to).await?;
+            self.flush(socket).await?;
+            self.begin_slice().await;
         }
         if self.begun.elapsed() >= SLICE {
+            // Keeps the turn until all other tasks have run.
             tokio::task::yield_now().await;
-            self.begun = Instant::now();
+            self.turn = None;
+            self.begin_slice().await;
         }
         Ok(())
     }
 
     /// Handles a message. Like VPP, says nothing to messages without a definition.
-    async fn message(&mut self, message: &[u8], to: &mut WriteHalf<Box<dyn Stream>>) -> io::Result<Next> {
+    async fn message(&mut self, message: &[u8], socket: &mut Socket) -> io::Result<Next> {
         let mut r = Reader::new(message);
         let Ok(id) = r.array().map(u16::from_be_bytes) else {
             return Err(invalid("it sent an empty message"));
@@ -177,6 +250,7 @@ impl Connection {
             tracing::debug!("API: a message has the unknown identifier {id}");
             return Ok(Next::Message);
         };
+        self.record(entry, message.get(2..).unwrap_or_default(), |trace| trace.received);
         let name = entry.info.name.as_str();
         if name == "sockclnt_create" {
             self.create(&mut r).map_err(invalid)?;
@@ -195,7 +269,7 @@ impl Connection {
         }
         match &entry.serve {
             Serve::No => tracing::debug!("API: a client sent {name}, which is no request"),
-            Serve::Socket => self.own(entry, id, caller, r, to).await?,
+            Serve::Socket => self.own(entry, id, caller, r, socket).await?,
             Serve::Request { reads, reply, answer } => {
                 let refused = self.api.read_only && !reads;
                 let answered = match refused {
@@ -203,7 +277,12 @@ impl Connection {
                     false => {
                         let mut cx = self.cx.borrow_mut();
                         cx.origin = Origin::new(FrontEnd::Api, self.peer.clone(), name);
-                        answer(&mut cx, &caller, &mut r).map(Ok)
+                        let answered = answer(&mut cx, &caller, &mut r).map(Ok);
+                        // Otherwise the next command of another client would show it.
+                        if let Some(warning) = cx.warning.take() {
+                            tracing::warn!("{name} of {}: {warning}", self.peer);
+                        }
+                        answered
                     }
                 };
                 self.answer(*reply, caller, answered);
@@ -215,7 +294,7 @@ impl Connection {
                     let object = cursor(&self.cx.borrow());
                     let Some(object) = object else { break };
                     self.put(*details, caller, None, &object);
-                    self.pause(to).await?;
+                    self.pause(socket).await?;
                 }
             }
             Serve::Get { details, reply, part } => {
@@ -250,6 +329,13 @@ impl Connection {
         Reply { retval, body }
     }
 
+    /// Records a message in the trace, if the operator switched that on.
+    fn record(&self, entry: &Entry<Context>, bytes: &[u8], wanted: fn(&MessageTrace) -> bool) {
+        if wanted(&self.cx.borrow().messages) {
+            self.cx.borrow_mut().messages.record(self.client, entry, bytes);
+        }
+    }
+
     /// Appends a message with the head of its definition.
     fn put(&mut self, at: usize, caller: Caller, retval: Option<i32>, body: &[u8]) {
         let head = self.api.table.entries().get(at).map_or(Head::Bare, |e| e.info.head);
@@ -267,6 +353,10 @@ impl Connection {
             }
             out.extend(body);
         });
+        if let Some(entry) = self.api.table.entries().get(at) {
+            let start = self.out.len() - body.len() - head.fields().len() * 4;
+            self.record(entry, &self.out[start..], |trace| trace.sent);
+        }
     }
 
     /// Appends a message without a head.
@@ -292,6 +382,7 @@ impl Connection {
         let index = 1 << 31 | self.client as u32;
         let reply = sockclnt_create_reply { context, index, message_table, ..Default::default() };
         self.bare("sockclnt_create_reply", &encoded(&reply));
+        self.is_known = true;
         tracing::debug!("API: client '{}' of {} connected", name.0, self.peer);
         Ok(())
     }
@@ -303,7 +394,7 @@ impl Connection {
         id: u16,
         caller: Caller,
         mut r: Reader<'_>,
-        to: &mut WriteHalf<Box<dyn Stream>>,
+        socket: &mut Socket,
     ) -> io::Result<()> {
         // The reply's entry follows that of its request. The index of an entry is its identifier less one.
         let reply = usize::from(id);
@@ -315,7 +406,10 @@ impl Connection {
                 Ok(encoded(&ping))
             }
             "memclnt_keepalive" => Ok(Vec::new()),
-            "get_api_json" => Ok(encoded(&get_api_json_reply { json: Line(json::all(&table)) })),
+            "get_api_json" => {
+                let json = self.api.json.get_or_init(|| json::all(&table).into()).clone();
+                Ok(encoded(&get_api_json_reply { json: Line(json.to_string()) }))
+            }
             "api_versions" => {
                 let api_versions = table.modules().iter().map(|module| {
                     let [major, minor, patch] = module.version;
@@ -336,8 +430,7 @@ impl Connection {
             }
             "cli_inband" => match cli_inband::take(&mut r) {
                 Ok(cli_inband { cmd }) => {
-                    self.flush(to).await?;
-                    let (text, code) = self.command(&cmd.0).await;
+                    let (text, code) = self.command(&cmd.0, socket).await?;
                     let reply_body = encoded(&cli_inband_reply { reply: Line(text) });
                     self.put(reply, caller, Some(code.map_or(0, |code| code.0)), &reply_body);
                     return Ok(());
@@ -352,65 +445,86 @@ impl Connection {
         Ok(())
     }
 
-    /// Runs a command to its end. Returns its output, or the error in its place.
-    async fn command(&mut self, line: &str) -> (String, Option<Code>) {
+    /// Runs commands, one per line, to their end. Returns their output, with the error at its end if one fails.
+    ///
+    /// # Errors
+    /// If the client leaves.
+    async fn command(&mut self, lines: &str, socket: &mut Socket) -> io::Result<(String, Option<Code>)> {
         let call = Call {
             read_only: self.api.read_only,
             front_end: FrontEnd::Api,
             peer: self.peer.clone(),
             ..Call::default()
         };
-        let mut out = String::new();
-        for line in line.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (mut out, until) = (String::new(), Instant::now() + LONGEST_COMMAND);
+        for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let ran = self.api.commands.run(&mut self.cx.borrow_mut(), line, call.clone());
             let ended = match ran {
                 Ok(Answer { text, job }) => {
                     out += &text;
                     match job {
-                        Some(job) => self.finish(job, &mut out).await,
-                        None => Ok(()),
+                        Some(job) => self.finish(job, &mut out, until, socket).await?,
+                        None => within(&out, until),
                     }
                 }
                 Err(error) => Err(error),
             };
             if let Err(error) = ended {
                 out += &format!("{}\n", error.render());
-                return (out, Some(Code::UNSPECIFIED));
+                return Ok((out, Some(Code::UNSPECIFIED)));
             }
+            self.pause(socket).await?;
         }
-        (out, None)
+        Ok((out, None))
     }
 
-    async fn finish(&mut self, mut job: Box<dyn Job<Context>>, out: &mut String) -> Result<(), CliError> {
-        let until = Instant::now() + LONGEST_COMMAND;
+    /// Runs the rest of a command.
+    ///
+    /// # Errors
+    /// If the client leaves. The inner error is that of the command.
+    async fn finish(
+        &mut self,
+        mut job: Box<dyn Job<Context>>,
+        out: &mut String,
+        until: Instant,
+        socket: &mut Socket,
+    ) -> io::Result<Result<(), CliError>> {
         loop {
             let step = job.step(&mut self.cx.borrow_mut(), out);
-            if out.len() > LONGEST_OUTPUT {
-                return Err(CliError::new(format!(
-                    "the output is longer than {LONGEST_OUTPUT} bytes: use volley ctl"
-                )));
-            }
-            match step {
-                Step::Done => return Ok(()),
-                Step::Failed(error) => return Err(error),
+            let time = match step {
+                Step::Done => return Ok(within(out, until)),
+                Step::Failed(error) => return Ok(Err(error)),
                 Step::Data { .. } => {
-                    return Err(CliError::new("this command outputs binary data: use volley ctl"));
+                    return Ok(Err(CliError::new("this command outputs binary data: use volley ctl")));
                 }
-                Step::Again => tokio::task::yield_now().await,
-                Step::After(_) if Instant::now() > until => {
-                    return Err(CliError::new(format!(
-                        "stopped after {} s: use volley ctl for commands that wait",
-                        LONGEST_COMMAND.as_secs()
-                    )));
-                }
-                Step::After(time) => time::sleep(time).await,
+                Step::Again => Duration::ZERO,
+                Step::After(time) => time,
+            };
+            if let Err(error) = within(out, until) {
+                return Ok(Err(error));
             }
+            self.turn = None;
+            if time.is_zero() {
+                tokio::task::yield_now().await;
+            } else {
+                socket.wait(time.min(until.saturating_duration_since(Instant::now()))).await?;
+            }
+            self.begin_slice().await;
         }
     }
 }
 
-/// Reads more bytes. Returns their number, 0 at the end.
-async fn more(from: &mut ReadHalf<Box<dyn Stream>>, input: &mut Input) -> io::Result<usize> {
-    input.bytes.reserve(PIECE);
-    from.read_buf(&mut input.bytes).await
+/// Checks the limits of a request with commands: the length of the output so far, and the time.
+fn within(out: &str, until: Instant) -> Result<(), CliError> {
+    if out.len() > LONGEST_OUTPUT {
+        let why = format!("the output is longer than {LONGEST_OUTPUT} bytes: use volley ctl");
+        return Err(CliError::new(why));
+    }
+    if Instant::now() >= until {
+        let seconds = LONGEST_COMMAND.as_secs();
+        return Err(CliError::new(format!(
+            "stopped after {seconds} s: use volley ctl for commands that wait"
+        )));
+    }
+    Ok(())
 }

@@ -5,8 +5,8 @@
 
 /// Length of a frame's header, in bytes.
 pub(super) const HEADER: usize = 16;
-/// Maximum length of a message from a client, in bytes.
-pub(super) const LONGEST: usize = 16 << 20;
+/// Maximum length of a message from a client, in bytes. The longest requests are routes with 255 paths, and commands.
+pub(super) const LONGEST: usize = 128 << 10;
 
 /// Received bytes, which are not split at frames.
 #[derive(Default)]
@@ -16,19 +16,19 @@ pub(super) struct Input {
     taken: usize,
 }
 
-/// The client announced a message longer than [`LONGEST`].
+/// The client announced a message that is too long, with this number of bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLong(pub(super) usize);
 
 impl Input {
-    /// Takes the next whole message; `None` if it has not arrived yet.
-    pub(super) fn next(&mut self) -> Result<Option<&[u8]>, TooLong> {
+    /// Takes the next whole message, of at most `longest` bytes; `None` if it has not arrived yet.
+    pub(super) fn next(&mut self, longest: usize) -> Result<Option<&[u8]>, TooLong> {
         let Some((header, rest)) = self.bytes[self.taken..].split_first_chunk::<HEADER>() else {
             return Ok(None);
         };
         let [_, _, _, _, _, _, _, _, a, b, c, d, ..] = *header;
         let length = u32::from_be_bytes([a, b, c, d]) as usize;
-        if length > LONGEST {
+        if length > longest {
             return Err(TooLong(length));
         }
         if rest.len() < length {
@@ -43,6 +43,7 @@ impl Input {
     pub(super) fn forget_taken(&mut self) {
         self.bytes.drain(..self.taken);
         self.taken = 0;
+        self.bytes.shrink_to(LONGEST);
     }
 }
 
@@ -74,7 +75,7 @@ mod tests {
             while !stream.is_empty() {
                 let part: Vec<u8> = stream.drain(..cuts.next().unwrap().min(stream.len())).collect();
                 input.bytes.extend(part);
-                while let Some(message) = input.next().unwrap() {
+                while let Some(message) = input.next(LONGEST).unwrap() {
                     got.push(message.to_vec());
                 }
                 input.forget_taken();
@@ -87,6 +88,6 @@ mod tests {
     #[test]
     fn a_message_of_4_gb_is_refused_at_once() {
         let mut input = Input { bytes: vec![0xff; HEADER], taken: 0 };
-        assert_eq!(input.next(), Err(TooLong(u32::MAX as usize)));
+        assert_eq!(input.next(LONGEST), Err(TooLong(u32::MAX as usize)));
     }
 }

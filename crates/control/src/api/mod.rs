@@ -20,6 +20,7 @@ use vapi::Table;
 
 use crate::app::Context;
 
+pub use interface::watch;
 pub use socket::{Service, hello, serve};
 
 /// Returns a table with the messages of every router.

@@ -11,14 +11,14 @@ use tokio::time;
 use vapi::Table;
 
 use super::connection::{Api, Connection};
-use super::{frame, interface, memclnt};
+use super::{frame, memclnt};
 use crate::app::Context;
-use crate::cli::{Door, Listener, RECOVERY, Registry};
+use crate::cli::{Door, Listener, RECOVERY, Registry, Turns};
 
 /// Maximum number of clients of a socket, and of root's clients besides.
 const CLIENTS: usize = 64;
 const FOR_ROOT: usize = 8;
-/// The time in which a client must send its first whole message.
+/// The time in which a client must introduce itself.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The settings of a socket.
@@ -29,6 +29,8 @@ pub struct Service {
     pub commands: Rc<Registry<Context>>,
     /// True to refuse requests that may change something.
     pub read_only: bool,
+    /// The turn that clients of users other than root share with those of the CLI.
+    pub turns: Turns,
 }
 
 /// Returns a message that every instance answers.
@@ -51,8 +53,6 @@ pub fn hello() -> Vec<u8> {
 pub async fn serve(listener: Listener, cx: Rc<RefCell<Context>>, service: Service) -> io::Result<()> {
     let mut door = Door::new(&listener, Arc::from([]))?;
     let api = Rc::new(Api::new(service));
-    let watching = tokio::task::spawn_local(interface::watch(api.clone(), cx.clone()));
-    let _watching = Ended(watching);
     let mut clients: JoinSet<io::Result<()>> = JoinSet::new();
     let full = Cell::new(false);
     loop {
@@ -61,7 +61,7 @@ pub async fn serve(listener: Listener, cx: Rc<RefCell<Context>>, service: Servic
             Some(ended) = clients.join_next() => {
                 match ended {
                     Ok(Ok(())) => {}
-                    Ok(Err(error)) => tracing::debug!("an API client was disconnected: {error}"),
+                    Ok(Err(error)) => tracing::info!("an API client was disconnected: {error}"),
                     Err(error) => tracing::error!("internal error: an API session panicked: {error}"),
                 }
                 continue;
@@ -89,14 +89,5 @@ pub async fn serve(listener: Listener, cx: Rc<RefCell<Context>>, service: Servic
                 door.close_left();
             }
         }
-    }
-}
-
-/// A task that ends when this is dropped.
-struct Ended(tokio::task::JoinHandle<()>);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }

@@ -58,6 +58,8 @@ pub struct Events {
     /// For each kind of event and client, the client's process ID as the client gave it.
     registered: BTreeMap<(&'static str, u64), u32>,
     last: u64,
+    /// The interfaces as the clients know them: by serial number, the index and flags. `None` if no client wants their events.
+    pub(crate) interfaces: Option<BTreeMap<u64, (u32, u32)>>,
 }
 
 impl Events {

@@ -10,6 +10,7 @@ mod difference;
 mod events;
 mod failure;
 mod history;
+mod messages;
 mod rates;
 mod save;
 mod thread;
@@ -36,6 +37,7 @@ pub use confirmation::Confirmation;
 pub use events::{Events, Queue};
 pub use failure::Failure;
 pub use history::Past;
+pub use messages::MessageTrace;
 pub use rates::{Rate, Rates, Sample, sample};
 pub(crate) use save::header;
 pub(crate) use thread::{Thread, joined, on_a_thread};
@@ -94,6 +96,8 @@ pub struct Context {
     pub sessions: Sessions,
     /// The clients of the APIs, and the events that they want.
     pub events: Events,
+    /// The trace of messages of API clients.
+    pub messages: MessageTrace,
     /// The log and the event log.
     pub log: Arc<Log>,
     /// The clock, the same as in the data plane.
@@ -126,6 +130,7 @@ impl Context {
             started: Instant::now(),
             sessions: Sessions::default(),
             events: Events::default(),
+            messages: MessageTrace::default(),
             log: Log::silent(),
             clock,
             main_core: None,

@@ -33,3 +33,4 @@ pub(crate) use session::Stream;
 pub(crate) use sessions::Guest;
 pub use sessions::{Client, Connected, Entrance, Sessions};
 pub use turns::Turns;
+pub(crate) use turns::{Share, Turn};

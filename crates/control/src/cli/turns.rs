@@ -52,13 +52,23 @@ impl Turns {
     }
 }
 
+/// The turn, which a client has until this is dropped.
+pub(crate) type Turn = OwnedSemaphorePermit;
+
 /// One client's access to the turn and the memory; `None` for a client of root, which needs neither.
-pub(super) struct Share(Option<Turns>);
+pub(crate) struct Share(Option<Turns>);
 
 impl Share {
     /// Returns a client's access. A client of root neither waits for the turn nor reserves memory.
-    pub(super) fn of(turns: &Turns, is_root: bool) -> Share {
+    pub(crate) fn of(turns: &Turns, is_root: bool) -> Share {
         Share((!is_root).then(|| turns.clone()))
+    }
+
+    /// Waits for the turn; `None` for a client of root. To be dropped after a slice, when all other runnable tasks have run.
+    pub(crate) async fn take(&self) -> Option<Turn> {
+        let Turns { turn, .. } = self.0.as_ref()?;
+        // First come, first served. The semaphore is never closed.
+        Arc::clone(turn).acquire_owned().await.ok()
     }
 
     /// Runs `work` in this client's turn.

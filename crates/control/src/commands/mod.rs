@@ -1,5 +1,6 @@
 //! The operator's commands, in VPP's grammar. Each file declares the commands of one area, and implements them.
 
+mod api;
 mod buffers;
 mod config;
 mod filter;
@@ -212,6 +213,7 @@ pub(crate) fn own() -> Registry<Context> {
     workers::register(&mut r);
     buffers::register(&mut r);
     scripts::register(&mut r);
+    api::register(&mut r);
     foreign::register(&mut r);
     r
 }

@@ -14,6 +14,11 @@ pub fn register(r: &mut Registry<Context>) {
          on\" or \"off\" switches its pager.",
         |_, _| Ok(Output::none()),
     );
+    r.add(
+        "show bihash [{verbose | detail}]",
+        "Accept VPP's command for its hash tables. Volley has no tables of this kind.",
+        |_, _| Ok(Output::text("no tables of this kind: see show memory and show ip route-memory\n")),
+    );
 }
 
 /// A pause of a script.

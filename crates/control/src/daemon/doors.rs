@@ -56,8 +56,10 @@ impl Doors {
             let service = Service { read_only: true, ..service.clone() };
             tokio::task::spawn_local(cli::serve(listener, registry.clone(), context.clone(), service));
         }
+        tokio::task::spawn_local(api::watch(messages.clone(), context.clone()));
         for (listener, read_only) in self.api {
-            let service = api::Service { table: messages.clone(), commands: registry.clone(), read_only };
+            let (table, commands, turns) = (messages.clone(), registry.clone(), service.turns.clone());
+            let service = api::Service { table, commands, read_only, turns };
             tokio::task::spawn_local(api::serve(listener, context.clone(), service));
         }
         tokio::task::spawn_local(cli::serve(self.cli, registry, context.clone(), service));
@@ -94,9 +96,13 @@ fn listen_for_api(startup: &Startup) -> Result<Vec<(Listener, bool)>, DaemonErro
         let Some(path) = path else { continue };
         let directory = path.parent().filter(|_| path.starts_with(VPPS_DIRECTORY));
         let made = directory.map_or(Ok(()), process::make_directory);
-        let listener = made.map_err(|e| CliError::new(e.to_string())).and_then(|()| {
-            Listener::unix_for(path, group(startup, "gid", &startup.unix.gid).unwrap_or(None), &hello)
-        });
+        let group = match read_only {
+            true => group(startup, "gid-read-only", &startup.unix.gid_read_only)?,
+            false => group(startup, "gid", &startup.unix.gid)?,
+        };
+        let listener = made
+            .map_err(|e| CliError::new(e.to_string()))
+            .and_then(|()| Listener::unix_for(path, group, &hello));
         match listener {
             Ok(listener) => bound.push((listener, read_only)),
             Err(e) if startup.api.asked || read_only => {

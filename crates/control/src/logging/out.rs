@@ -373,7 +373,7 @@ mod tests {
         assert!(before.contains("one") && before.ends_with("two\n"), "{before}");
         assert!(after.contains("opened again") && after.ends_with("three\n"), "{after}");
         // Nothing keeps the old file open.
-        let open = |of: &std::path::Path| {
+        let open = |of: &Path| {
             let all = fs::read_dir("/proc/self/task").unwrap().flatten();
             let all = all.filter_map(|task| fs::read_dir(task.path().join("fd")).ok()).flatten().flatten();
             all.filter(|fd| fs::read_link(fd.path()).is_ok_and(|file| file == of)).count()

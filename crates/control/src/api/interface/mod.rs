@@ -20,7 +20,7 @@ use crate::intent::{Addresses, Change, Interface, Unnumbered};
 use crate::system::Spec;
 use messages::*;
 
-pub(super) use events::watch;
+pub use events::watch;
 
 /// Registers the module.
 pub(super) fn register(table: &mut Table<Context>) {
@@ -48,8 +48,8 @@ fn settings(module: Module<'_, Context>) -> Module<'_, Context> {
             if q.enable { Err(Code::UNSUPPORTED) } else { DONE }
         })
         .event::<sw_interface_event>()
-        .request::<want_interface_events>(|c, caller, q| {
-            let changed = c.events.want(events::KIND, caller.client, q.enable_disable != 0, q.pid);
+        .registration::<want_interface_events>(|c, caller, q| {
+            let changed = events::want(c, caller.client, q.enable_disable != 0, q.pid);
             if changed { DONE } else { Err(Code::INVALID_REGISTRATION) }
         })
         .dump::<sw_interface_dump, _>(|c, q| details::dump(c, &q))
@@ -193,6 +193,9 @@ fn clear_stats(c: &mut Context, _: &Caller, q: sw_interface_clear_stats) -> Resu
 
 fn set_rx_mode(c: &mut Context, _: &Caller, q: sw_interface_set_rx_mode) -> Result<Done, Code> {
     let mode = details::mode_of(q.mode).ok_or(Code::INVALID_VALUE)?;
+    if q.queue_id_valid {
+        queue(c, q.sw_if_index, q.queue_id)?;
+    }
     change::interface(c, q.sw_if_index, |i| match q.queue_id_valid {
         true => i.receive.queues.entry(q.queue_id as usize).or_default().mode = Some(mode),
         false => {
@@ -204,10 +207,19 @@ fn set_rx_mode(c: &mut Context, _: &Caller, q: sw_interface_set_rx_mode) -> Resu
     DONE
 }
 
+/// Checks that an interface has a receive queue.
+fn queue(c: &Context, number: interface_index, queue: u32) -> Result<(), Code> {
+    let index = numbers::interface(c, number)?.index;
+    let slots = c.system.router.tables().placement.slots();
+    let has = slots.iter().any(|slot| slot.interface == index && slot.number == queue as usize);
+    if has { Ok(()) } else { Err(Code::INVALID_VALUE) }
+}
+
 fn set_rx_placement(c: &mut Context, _: &Caller, q: sw_interface_set_rx_placement) -> Result<Done, Code> {
     if q.is_main || q.worker_id as usize >= c.system.router.workers() {
         return Err(Code::INVALID_WORKER);
     }
+    queue(c, q.sw_if_index, q.queue_id)?;
     let worker = Some(q.worker_id as usize);
     change::interface(c, q.sw_if_index, |i| {
         i.receive.queues.entry(q.queue_id as usize).or_default().worker = worker;

@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use net::ip::{IpPrefix, Path, PathState, Prefix, Routes};
 use vapi::types::{
-    fib_path, fib_path_nh, fib_path_nh_proto, fib_path_type, interface_index, ip_route, prefix,
+    fib_path, fib_path_flags, fib_path_nh, fib_path_nh_proto, fib_path_type, interface_index, ip_route,
+    prefix,
 };
 use vapi::{Caller, Code};
 
@@ -30,7 +31,7 @@ pub(super) fn add_del(
     let table = change::table(c, q.route.table_id)?;
     let key = Route::key(table, network(&q.route.prefix)?);
     let there = c.store.get(&key).and_then(|value| value.get::<Route>()).cloned();
-    let branch = |path: &fib_path| Ok(Branch { via: via(c, path)?, weight: path.weight.max(1) });
+    let branch = |path: &fib_path| Ok(Branch { via: via(c, path, table)?, weight: path.weight.max(1) });
     let branches: Vec<Branch> = q.route.paths.iter().map(branch).collect::<Result<_, Code>>()?;
     let route = match (q.is_add, q.is_multipath) {
         (true, true) => Route::joined(there.as_ref(), &branches),
@@ -54,8 +55,8 @@ pub(super) fn add_del(
     Ok(ip_route_add_del_reply { stats_index: NO_COUNTERS })
 }
 
-/// Returns the target of a path.
-fn via(c: &Context, path: &fib_path) -> Result<Via, Code> {
+/// Returns the target of a path of a route in the VRF `table`. Refuses what would forward in another way than the client means.
+fn via(c: &Context, path: &fib_path, table: u32) -> Result<Via, Code> {
     let (family, next_hop): (_, IpAddr) = match path.proto {
         fib_path_nh_proto::FIB_API_PATH_NH_PROTO_IP4 => {
             let [a, b, c, d, ..] = path.nh.address.0;
@@ -66,7 +67,7 @@ fn via(c: &Context, path: &fib_path) -> Result<Via, Code> {
         }
         _ => return Err(Code::UNSUPPORTED),
     };
-    if path.n_labels > 0 {
+    if path.n_labels > 0 || path.preference > 0 || path.flags != fib_path_flags::FIB_API_PATH_FLAG_NONE {
         return Err(Code::UNSUPPORTED);
     }
     let number = interface_index(path.sw_if_index);
@@ -85,6 +86,8 @@ fn via(c: &Context, path: &fib_path) -> Result<Via, Code> {
     Ok(match (next_hop.is_unspecified(), interface) {
         (true, Some(interface)) => Via::Attached(interface),
         (true, None) => Via::Table(family, change::table(c, path.table_id)?),
+        // A next hop without an interface is looked up in the VRF of its route.
+        (false, None) if path.table_id != table => return Err(Code::UNSUPPORTED),
         (false, interface) => Via::NextHop(next_hop, interface),
     })
 }
@@ -164,7 +167,7 @@ impl<A: OfFamily> Dump<A> {
     }
 }
 
-/// Finds the route of a prefix, or the route for its address.
+/// Finds the route of a prefix, or the longest one that covers it.
 pub(super) fn lookup(c: &Context, q: ip_route_lookup) -> Result<ip_route_lookup_reply, Code> {
     let table = change::table(c, q.table_id)?;
     let fib = c.system.router.fib(table).map_err(|_| Code::NO_SUCH_FIB)?;
@@ -180,6 +183,5 @@ fn found<A: OfFamily>(c: &Context, fib: u16, at: Prefix<A>, exact: bool) -> Opti
     if exact {
         return used(c, fib, at);
     }
-    let (longest, ..) = c.system.router.routes::<A>().lookup(fib, at.address())?;
-    used(c, fib, longest)
+    (0..=at.len()).rev().find_map(|len| used(c, fib, Prefix::new(at.address(), len)))
 }
