@@ -36,11 +36,8 @@ pub fn register(r: &mut Registry<Context>) {
             save,
         );
     }
-    r.add(
-        "show api trace-status",
-        "Show whether messages of API clients are recorded, and how many are.",
-        status,
-    );
+    r.add("api trace status", "Show whether messages of API clients are recorded, and how many are.", status)
+        .for_readers();
 }
 
 #[derive(Serialize)]
@@ -98,10 +95,10 @@ mod tests {
     #[test]
     fn traces_are_switched_and_saved_by_name_only() {
         let mut cli = Cli::new();
-        assert_eq!(cli.json("show api trace-status")["received"], false);
+        assert_eq!(cli.json("api trace status")["received"], false);
         cli.ok("api trace on");
         cli.ok("api trace tx on");
-        let status = cli.json("show api trace-status");
+        let status = cli.json("api trace status");
         assert_eq!(
             (&status["received"], &status["sent"], &status["messages"]),
             (&true.into(), &true.into(), &0.into())
@@ -116,6 +113,6 @@ mod tests {
         std::fs::remove_file(path).unwrap();
         cli.ok("api trace off");
         cli.ok("api trace free");
-        assert_eq!(cli.json("show api trace-status")["received"], false);
+        assert_eq!(cli.json("api trace status")["received"], false);
     }
 }

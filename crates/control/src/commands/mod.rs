@@ -240,6 +240,8 @@ mod route_tests;
 #[cfg(test)]
 mod save_tests;
 #[cfg(test)]
+mod start_tests;
+#[cfg(test)]
 mod table_tests;
 #[cfg(test)]
 pub(crate) mod tests;

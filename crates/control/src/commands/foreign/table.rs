@@ -210,7 +210,6 @@ pub const TABLE: &[Area] = &[
             hint("history", HISTORY),
             hint("show history", HISTORY),
             not_yet("show terminal"),
-            not_yet("api"),
             not_yet("show api"),
             not_yet("binary-api"),
             not_yet("plugin"),
