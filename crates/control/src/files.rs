@@ -219,8 +219,8 @@ pub fn private(path: &Path) -> io::Result<File> {
 /// Opens a file that the start configuration names, such as the log, for writing. Creates it with these permissions
 /// if missing, and keeps its contents. Does not wait for the reader of a pipe.
 ///
-/// If other users can write to a directory above, links are refused, because they could lead anywhere. So are pipes and the files of other
-/// users, who could read, forge or empty what is written.
+/// If other users can write to a directory above, links are refused, because they could lead anywhere. So are the files of other users, and
+/// pipes in a directory that others can write to: they could read, forge or empty what is written.
 ///
 /// # Errors
 /// If the path is such a link, pipe or file, a pipe without a reader, or a directory; or if the system refuses.
@@ -234,9 +234,11 @@ pub fn to_append(path: &Path, mode: u32) -> io::Result<File> {
             [0, Uid::effective().as_raw()].contains(&found.uid()) && found.mode() & 0o022 == 0,
         )
     };
-    let mut all_ours = true;
+    let (mut all_ours, mut parent_is_ours) = (true, None);
     for above in path.ancestors().skip(1) {
-        all_ours &= ours(above)?;
+        let is_ours = ours(above)?;
+        all_ours &= is_ours;
+        parent_is_ours.get_or_insert(is_ours);
     }
     if all_ours {
         return File::options().create(true).append(true).mode(mode).custom_flags(flags.bits()).open(path);
@@ -260,7 +262,8 @@ pub fn to_append(path: &Path, mode: u32) -> io::Result<File> {
         true if ![0, Uid::effective().as_raw()].contains(&found.uid()) => {
             Err(other(&format!("a file of user {}", found.uid())))
         }
-        false if kind.is_fifo() => Err(other("a pipe")),
+        // Only we can have put a pipe into a directory of ours.
+        false if kind.is_fifo() && parent_is_ours != Some(true) => Err(other("a pipe")),
         _ => Ok(file),
     }
 }

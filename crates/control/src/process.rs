@@ -180,6 +180,15 @@ mod tests {
         std::os::unix::fs::symlink(&safe, directory.path().join("way")).unwrap();
         assert!(files::to_append(&directory.path().join("way/log"), 0o640).is_err());
         assert!(files::to_append(&safe.join("log"), 0o640).is_ok(), "no link");
+        // Nobody else can put a pipe there.
+        let pipe = safe.join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let _reader = fs::File::options()
+            .read(true)
+            .custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits())
+            .open(&pipe)
+            .unwrap();
+        assert!(files::to_append(&pipe, 0o640).is_ok());
         assert_eq!(fs::read_to_string(&victim).unwrap(), "untouched");
         let own = directory.path().join("own");
         fs::write(&own, "an older and longer number").unwrap();

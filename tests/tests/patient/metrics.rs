@@ -91,7 +91,7 @@ fn metrics_equal_show_commands_and_survive_clear() {
     router.ctl("delete host-interface name eth0");
     until("the index is free", LIMIT, || {
         let name = router.ctl("create loopback interface").trim().to_owned();
-        let took = router.json(&format!("show interface {name}"))[0]["index"] == 0;
+        let took = router.json(&format!("show interface {name}"))[0]["index"] == 1;
         if took {
             assert_eq!(router.counter(&name, "drops"), 0);
             assert_eq!(interface(&scrape(&r), &name, "drops_total"), 0);
