@@ -74,7 +74,8 @@ fn connections_leave_no_descriptor() {
     if papi(&r, &socket, "reconnect 1000").is_none() {
         return;
     }
-    testkit::process::until("all descriptors are closed", Duration::from_secs(10), || files() <= before);
+    // A few files of the router may have been opened meanwhile.
+    testkit::process::until("all descriptors are closed", Duration::from_secs(10), || files() <= before + 5);
 }
 
 #[test]
