@@ -62,20 +62,40 @@ fn vpps_client_adds_and_reads_routes() {
 
 #[test]
 fn vpps_client_gets_events_of_interfaces() {
-    let Some((r, _router, [socket, _])) = served("") else { return };
-    papi(&r, &socket, "events");
+    let Some((r, router, [socket, _])) = served("") else { return };
+    router.ctl("api trace on");
+    router.ctl("api trace tx on");
+    if papi(&r, &socket, "events").is_none() {
+        return;
+    }
+    // What was said is in the trace, with its fields.
+    let name = format!("volley-api-{}.json", router.id());
+    router.ctl(&format!("api trace save-json {name}"));
+    let path = Path::new("/tmp").join(name);
+    let trace: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    std::fs::remove_file(path).unwrap();
+    let said = |name: &str, field: &str, value: i64| {
+        let all = trace.as_array().unwrap().iter();
+        all.filter(|message| message["_msgname"] == name && message[field] == value).count()
+    };
+    assert_eq!(said("want_interface_events", "pid", 4242), 4, "{trace}");
+    assert_eq!(said("want_interface_events_reply", "retval", 0), 2, "{trace}");
+    assert_eq!(said("want_interface_events_reply", "retval", -31), 2, "{trace}");
 }
 
 #[test]
 fn connections_leave_no_descriptor() {
     let Some((r, router, [socket, _])) = served("") else { return };
     let files = || std::fs::read_dir(format!("/proc/{}/fd", router.id())).unwrap().count();
-    let before = files();
-    if papi(&r, &socket, "reconnect 1000").is_none() {
+    // The sockets are served only after the router has said that it is ready: the first client waits for that.
+    if papi(&r, &socket, "reconnect 1").is_none() {
         return;
     }
-    // A few files of the router may have been opened meanwhile.
-    testkit::process::until("all descriptors are closed", Duration::from_secs(10), || files() <= before + 5);
+    // That client's thread may take a moment to end.
+    std::thread::sleep(Duration::from_secs(1));
+    let before = files();
+    papi(&r, &socket, "reconnect 1000");
+    testkit::process::until("all descriptors are closed", Duration::from_secs(10), || files() <= before);
 }
 
 #[test]
