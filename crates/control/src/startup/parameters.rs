@@ -427,7 +427,7 @@ const SOCKSVR: &[Parameter] = &[
     })
     .default("api.sock, if the CLI's socket is in runtime-dir")
     .help(
-        "The UNIX socket of the [binary API](binary-api.md), for programs that speak VPP's: vpp_papi, GoVPP, vppcfg. A relative path is \
+        "The UNIX socket of the [binary API](binary-api.md), for programs that speak VPP's, such as vpp_papi. A relative path is \
          in `runtime-dir`.",
     ),
     Parameter::sets("default", "", |s, _| {
