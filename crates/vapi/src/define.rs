@@ -241,10 +241,6 @@ macro_rules! define {
         $crate::define!(@message Event $(#[$m])* $name { $($f)* });
         $crate::define! { $($rest)* }
     };
-    ($(#[$m:meta])* details $name:ident { $($f:tt)* } $($rest:tt)*) => {
-        $crate::define!(@message Details $(#[$m])* $name { $($f)* });
-        $crate::define! { $($rest)* }
-    };
     ($(#[$m:meta])* bare $name:ident { $($f:tt)* } $($rest:tt)*) => {
         $crate::define!(@message Bare $(#[$m])* $name { $($f)* });
         $crate::define! { $($rest)* }

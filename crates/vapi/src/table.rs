@@ -1,7 +1,5 @@
 //! The table of a program's messages: what a client can ask, and who answers.
 
-use std::rc::Rc;
-
 use crate::define::{Done, Dump, Get, Message, Request};
 use crate::shape::Info;
 use crate::wire::{Malformed, Reader, Writer};
@@ -28,11 +26,11 @@ pub struct Reply {
 pub type Cursor<C> = Box<dyn FnMut(&C) -> Option<Vec<u8>>>;
 
 /// Answers a request.
-type Answer<C> = Rc<dyn Fn(&mut C, &Caller, &mut Reader<'_>) -> Result<Reply, Malformed>>;
+type Answer<C> = Box<dyn Fn(&mut C, &Caller, &mut Reader<'_>) -> Result<Reply, Malformed>>;
 /// Begins a dump.
-type Begin<C> = Rc<dyn Fn(&C, &mut Reader<'_>) -> Result<Cursor<C>, Malformed>>;
+type Begin<C> = Box<dyn Fn(&C, &mut Reader<'_>) -> Result<Cursor<C>, Malformed>>;
 /// Answers a part of a dump: the objects, and the reply.
-type Part<C> = Rc<dyn Fn(&C, &mut Reader<'_>) -> Result<(Vec<Vec<u8>>, Reply), Malformed>>;
+type Part<C> = Box<dyn Fn(&C, &mut Reader<'_>) -> Result<(Vec<Vec<u8>>, Reply), Malformed>>;
 
 /// A part of a dump with cursors: some objects, and the reply.
 pub type Found<Q> = (Vec<<Q as Get>::Details>, Result<<Q as Get>::Reply, Code>);
@@ -68,22 +66,6 @@ pub enum Serve<C> {
         /// Answers.
         part: Part<C>,
     },
-}
-
-impl<C> Clone for Serve<C> {
-    fn clone(&self) -> Self {
-        match self {
-            Serve::No => Serve::No,
-            Serve::Socket => Serve::Socket,
-            Serve::Request { reads, reply, answer } => {
-                Serve::Request { reads: *reads, reply: *reply, answer: answer.clone() }
-            }
-            Serve::Dump { details, begin } => Serve::Dump { details: *details, begin: begin.clone() },
-            Serve::Get { details, reply, part } => {
-                Serve::Get { details: *details, reply: *reply, part: part.clone() }
-            }
-        }
-    }
 }
 
 /// How a request is answered, for the JSON definitions.
@@ -227,7 +209,7 @@ impl<C: 'static> Module<'_, C> {
         answer: impl Fn(&mut C, &Caller, Q) -> Result<Q::Reply, Code> + 'static,
     ) -> Self {
         let run: Answer<C> =
-            Rc::new(move |c, caller, r| Q::take(r).map(|request| reply(answer(c, caller, request))));
+            Box::new(move |c, caller, r| Q::take(r).map(|request| reply(answer(c, caller, request))));
         let service = service::<Q>();
         let at = self.table.entries.len();
         self.table.add::<Q>(Q::info(), Some(service), Serve::Request { reads, reply: at + 1, answer: run });
@@ -240,7 +222,7 @@ impl<C: 'static> Module<'_, C> {
         self,
         begin: impl Fn(&C, Q) -> F + 'static,
     ) -> Self {
-        let begin: Begin<C> = Rc::new(move |c, r| {
+        let begin: Begin<C> = Box::new(move |c, r| {
             let mut next = begin(c, Q::take(r)?);
             Ok(Box::new(move |c: &C| next(c).map(|object| encoded(&object))) as Cursor<C>)
         });
@@ -258,7 +240,7 @@ impl<C: 'static> Module<'_, C> {
 
     /// Adds a request for objects from a cursor on. `part` returns some objects, and the reply.
     pub fn get<Q: Get>(self, part: fn(&C, Q) -> Found<Q>) -> Self {
-        let part: Part<C> = Rc::new(move |c, r| {
+        let part: Part<C> = Box::new(move |c, r| {
             let (objects, end) = part(c, Q::take(r)?);
             Ok((objects.iter().map(encoded).collect(), reply(end)))
         });

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::shape::{Head, Info};
 use crate::types::*;
 use crate::wire::{Array, Count, Field, Line, Malformed, Reader, Text, Writer};
-use crate::{Message, Request, crc, define, value};
+use crate::{DONE, Message, Request, Table, crc, define, json, value};
 
 define! {
     request create_loopback { mac_address: mac_address } -> create_loopback_reply { sw_if_index: interface_index }
@@ -97,6 +97,37 @@ fn texts_and_numbers_are_encoded_as_clients_expect() {
     // Other bytes than UTF-8 are no reason to refuse a message.
     assert_eq!(cli_inband::take(&mut Reader::new(&[0, 0, 0, 2, 0xc3, 0x28])).unwrap().cmd.0, "\u{fffd}(");
     assert_eq!(create_loopback_reply::info().head, Head::Reply);
+}
+
+/// A value that was added later changes no checksum, and flags are listed apart from enumerations.
+#[test]
+fn later_values_and_flags_are_defined_as_in_vpp() {
+    #[expect(dead_code, reason = "only the definitions are tested")]
+    mod before {
+        use crate::define;
+        define! {
+            enum kind: u8 { ONE = 1 }
+            flags set: u32 { A = 1 }
+            request ask { kind: kind, set: set }
+        }
+    }
+    #[expect(dead_code, reason = "only the definitions are tested")]
+    mod after {
+        use crate::define;
+        define! {
+            enum kind: u8 { ONE = 1; later TWO = 2 }
+            flags set: u32 { A = 1; later B = 2 }
+            request ask { kind: kind, set: set }
+        }
+    }
+    assert_eq!(crc::of(&before::ask::info()), crc::of(&after::ask::info()));
+    let mut table = Table::<()>::default();
+    table.module("m", [1, 2, 3]).request::<after::ask>(|_, _, _| DONE);
+    let module = json::module(&table, &table.modules()[0]);
+    assert_eq!(module["enums"], json!([["kind", ["ONE", 1], ["TWO", 2], { "enumtype": "u8" }]]));
+    assert_eq!(module["enumflags"], json!([["set", ["A", 1], ["B", 2], { "enumtype": "u32" }]]));
+    assert_eq!(module["services"], json!({ "ask": { "reply": "ask_reply" } }));
+    assert_eq!(module["options"], json!({ "version": "1.2.3" }));
 }
 
 #[test]
