@@ -22,6 +22,17 @@ const LONGEST: usize = 107;
 const PATIENCE: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_millis(50);
 
+/// The setting of the command line's socket, for messages.
+const CLI: &str = "unix { cli-listen ... }";
+
+/// What a socket is for.
+pub struct Use<'u> {
+    /// A message that an instance which listens on the socket answers.
+    pub hello: &'u [u8],
+    /// The setting of the socket, for messages.
+    pub setting: &'u str,
+}
+
 /// A listening socket for [`serve`](super::serve). A UNIX socket is removed on drop.
 #[derive(Debug)]
 pub struct Listener {
@@ -51,16 +62,16 @@ impl Listener {
         let mut hello = serde_json::to_vec(&Request::Hello)
             .map_err(|e| CliError::new(format!("internal error: a greeting cannot be written: {e}")))?;
         hello.push(b'\n');
-        Listener::unix_for(path, group, &hello)
+        Listener::unix_for(path, group, &Use { hello: &hello, setting: CLI })
     }
 
     /// Listens on a UNIX socket that only the owner and the group can use (mode 0660); `group` sets the group. A second socket beside it is
-    /// for root alone ([`roots`]), so that other users cannot lock root out. Replaces the sockets of an instance that has ended. An instance
-    /// that lives answers the message `hello`.
+    /// for root alone ([`roots`]), so that other users cannot lock root out. Replaces the sockets of an instance that has ended. `by` is
+    /// what the socket is for.
     ///
     /// # Errors
     /// If the directory does not exist, another instance listens on the socket, the path exists and is not a socket, or the system refuses.
-    pub fn unix_for(path: &Path, group: Option<u32>, hello: &[u8]) -> Result<Listener, CliError> {
+    pub fn unix_for(path: &Path, group: Option<u32>, by: &Use<'_>) -> Result<Listener, CliError> {
         let fault = |error: io::Error| CliError::new(format!("cannot listen on {}: {error}", path.display()));
         if let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty() && !d.exists()) {
             return Err(CliError::new(format!(
@@ -74,10 +85,10 @@ impl Listener {
             let why = format!("the path has {length} bytes, more than {LONGEST}");
             return Err(fault(io::Error::other(why)));
         }
-        let mut places = vec![Place::claim(path, hello)?];
+        let mut places = vec![Place::claim(path, by)?];
         let own = Some(roots(path)).filter(|own| own.as_os_str().len() <= LONGEST);
         match &own {
-            Some(own) => places.insert(0, Place::claim(own, hello)?),
+            Some(own) => places.insert(0, Place::claim(own, by)?),
             None => tracing::warn!(
                 "no separate socket for root beside {}: its path would be longer than {LONGEST} bytes",
                 path.display()
@@ -102,7 +113,7 @@ impl Listener {
     /// If the address is in use, or does not belong to this host.
     pub fn tcp(address: SocketAddr) -> Result<Listener, CliError> {
         let fault = |error: io::Error| match error.kind() {
-            ErrorKind::AddrInUse => taken(address.to_string()),
+            ErrorKind::AddrInUse => taken(address.to_string(), CLI),
             _ => CliError::new(format!("cannot listen on {address}: {error}")),
         };
         let listener = TcpListener::bind(address).map_err(fault)?;
@@ -164,13 +175,13 @@ struct Place {
 }
 
 impl Place {
-    fn claim(path: &Path, hello: &[u8]) -> Result<Place, CliError> {
-        Place::claim_within(path, hello, PATIENCE)
+    fn claim(path: &Path, by: &Use<'_>) -> Result<Place, CliError> {
+        Place::claim_within(path, by, PATIENCE)
     }
 
     /// Takes the lock of a socket's path. A killed instance keeps its lock until its memory is freed, and its socket accepts connections
     /// until then. So this waits up to `patience` for the lock, unless the other instance answers.
-    fn claim_within(path: &Path, hello: &[u8], patience: Duration) -> Result<Place, CliError> {
+    fn claim_within(path: &Path, by: &Use<'_>, patience: Duration) -> Result<Place, CliError> {
         let mut lock_path = path.as_os_str().to_owned();
         lock_path.push(".lock");
         let fault = |error: io::Error| CliError::new(format!("cannot lock {}: {error}", path.display()));
@@ -181,14 +192,15 @@ impl Place {
                 let holder = lock.holders().first().map_or("another process".into(), ToString::to_string);
                 return Err(CliError::new(format!(
                     "{} is locked by {holder}, which does not answer: stop it (fuser -v {}), or set another socket \
-                     (unix {{ cli-listen ... }})",
+                     ({})",
                     path.display(),
-                    lock.path().display()
+                    lock.path().display(),
+                    by.setting
                 )));
             }
             let begun = answer.is_some();
-            match answer.get_or_insert_with(|| greet(path, hello)).recv_timeout(STEP) {
-                Ok(()) => return Err(taken(path.display())),
+            match answer.get_or_insert_with(|| greet(path, by.hello)).recv_timeout(STEP) {
+                Ok(()) => return Err(taken(path.display(), by.setting)),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => thread::sleep(STEP),
             }
@@ -202,7 +214,7 @@ impl Place {
         }
         // A process without the lock may listen there. Its socket must not be replaced.
         if somebody_listens(path) {
-            return Err(taken(path.display()));
+            return Err(taken(path.display(), by.setting));
         }
         if path.symlink_metadata().is_ok_and(|found| !found.file_type().is_socket()) {
             let message =
@@ -247,10 +259,8 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-fn taken(place: impl std::fmt::Display) -> CliError {
-    CliError::new(format!(
-        "another volley answers on {place}: stop it, or set another socket (unix {{ cli-listen ... }})"
-    ))
+fn taken(place: impl std::fmt::Display, setting: &str) -> CliError {
+    CliError::new(format!("another volley answers on {place}: stop it, or set another socket ({setting})"))
 }
 
 #[cfg(test)]
@@ -305,7 +315,13 @@ mod tests {
         let full = clients.iter().filter(|c| connect(c.as_raw_fd(), &address) == Err(Errno::EAGAIN));
         assert!(full.count() > 0);
         let error = Listener::unix(&path, None).unwrap_err().to_string();
-        assert!(error.contains("another volley answers"), "{error}");
+        assert!(
+            error.contains("another volley answers") && error.contains("(unix { cli-listen ... })"),
+            "{error}"
+        );
+        let by = Use { hello: b"?", setting: "socksvr { socket-name ... }" };
+        let error = Listener::unix_for(&path, None, &by).unwrap_err().to_string();
+        assert!(error.contains("or set another socket (socksvr { socket-name ... })"), "{error}");
     }
 
     #[test]
@@ -400,7 +416,8 @@ mod tests {
         let lock = File::create(directory.path().join("cli.sock.lock")).unwrap();
         lock.lock().unwrap();
         let socket = UnixListener::bind(&path).unwrap();
-        let error = Place::claim_within(&path, b"?", STEP).unwrap_err().to_string();
+        let error =
+            Place::claim_within(&path, &Use { hello: b"?", setting: CLI }, STEP).unwrap_err().to_string();
         assert!(error.contains("does not answer") && error.contains("cli.sock.lock"), "{error}");
         assert!(error.contains(&format!("process {} (", std::process::id())), "{error}");
         let going = thread::spawn(move || {

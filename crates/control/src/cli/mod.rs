@@ -21,8 +21,8 @@ mod sessions;
 mod turns;
 
 pub(crate) use door::{Door, RECOVERY};
-pub use listen::Listener;
 pub(crate) use listen::roots;
+pub use listen::{Listener, Use};
 pub use model::cli::{
     Answer, Args, Call, Candidate, CliError, FromArg, Handler, Job, Merge, Output, PAGE, Registry, Rows,
     Step, Table, Values, grammar, quote, quote_last,

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::{DaemonError, failed};
 use crate::api;
 use crate::app::Context;
-use crate::cli::{self, CliError, Listener, Registry, Service};
+use crate::cli::{self, CliError, Listener, Registry, Service, Use};
 use crate::metrics;
 use crate::process;
 use crate::startup::{Group, Listen, Startup};
@@ -100,15 +100,17 @@ fn listen_for_api(startup: &Startup) -> Result<Vec<(Listener, bool)>, DaemonErro
             true => group(startup, "gid-read-only", &startup.unix.gid_read_only)?,
             false => group(startup, "gid", &startup.unix.gid)?,
         };
+        let setting = format!("socksvr {{ {parameter} ... }}");
+        let by = Use { hello: &hello, setting: &setting };
         let listener = made
             .map_err(|e| CliError::new(e.to_string()))
-            .and_then(|()| Listener::unix_for(path, group, &hello));
+            .and_then(|()| Listener::unix_for(path, group, &by));
         match listener {
             Ok(listener) => bound.push((listener, read_only)),
             Err(e) if startup.api.asked || read_only => {
                 return Err(failed(startup.about(&[parameter, "default"], e)));
             }
-            Err(e) => tracing::warn!("no binary API: {e}"),
+            Err(e) => tracing::warn!("the binary API is not served: {e}"),
         }
     }
     Ok(bound)
