@@ -338,9 +338,7 @@ pub(super) fn find(c: &Context, name: &str) -> Result<(Key, Interface), CliError
 /// Adds an address after the existing ones of an interface, or removes it.
 fn change_address(c: &mut Context, a: &Args) -> Done {
     let (interface, address) = (a.need::<String>("interface")?, a.need::<Address>("address")?);
-    let key = Addresses::key(&interface);
-    let list = c.store.get(&key).and_then(|value| value.get::<Addresses>());
-    let mut list = list.map(|addresses| addresses.0.clone()).unwrap_or_default();
+    let mut list = Addresses::on(&interface, c.store.tree());
     let had = list.contains(&address);
     match (a.has("del"), had) {
         (false, true) => return Ok(Output::none()),
@@ -348,8 +346,7 @@ fn change_address(c: &mut Context, a: &Args) -> Done {
         (true, true) => list.retain(|a| *a != address),
         (true, false) => return Err(a.fault("address", format!("{interface} has no address {address}"))),
     }
-    let value = (!list.is_empty()).then(|| Addresses(list).into());
-    done(c, vec![Change { key, value }]).map_err(|e| a.about("address", e))
+    done(c, vec![Addresses::change_to(&interface, list)]).map_err(|e| a.about("address", e))
 }
 
 fn switch_feature(c: &mut Context, a: &Args) -> Done {

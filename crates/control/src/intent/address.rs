@@ -31,6 +31,17 @@ impl Kind for Addresses {
 }
 
 impl Addresses {
+    /// Returns the configured addresses of an interface.
+    pub fn on(interface: &str, tree: &super::Tree) -> Vec<Address> {
+        super::list(tree.get(&Addresses::key(interface))).to_vec()
+    }
+
+    /// Returns the change of an interface's addresses to this list, which may be empty.
+    pub fn change_to(interface: &str, list: Vec<Address>) -> super::Change {
+        let value = (!list.is_empty()).then(|| Addresses(list).into());
+        super::Change { key: Addresses::key(interface), value }
+    }
+
     /// Returns the key of an interface's addresses.
     pub fn key(interface: &str) -> Key {
         Key::with::<Addresses>(interface)

@@ -152,9 +152,8 @@ fn set_mtu(c: &mut Context, _: &Caller, q: sw_interface_set_mtu) -> Result<Done,
 }
 
 fn add_del_address(c: &mut Context, _: &Caller, q: sw_interface_add_del_address) -> Result<Done, Code> {
-    let key = Addresses::key(&numbers::name(c, q.sw_if_index)?);
-    let list = c.store.get(&key).and_then(|value| value.get::<Addresses>());
-    let mut list = list.map(|addresses| addresses.0.clone()).unwrap_or_default();
+    let interface = numbers::name(c, q.sw_if_index)?;
+    let mut list = Addresses::on(&interface, c.store.tree());
     if q.del_all {
         list.clear();
     } else {
@@ -166,8 +165,7 @@ fn add_del_address(c: &mut Context, _: &Caller, q: sw_interface_add_del_address)
             (false, false) => return Err(Code::ADDRESS_NOT_FOUND_FOR_INTERFACE),
         }
     }
-    let value = (!list.is_empty()).then(|| Addresses(list).into());
-    change::make(c, vec![Change { key, value }])?;
+    change::make(c, vec![Addresses::change_to(&interface, list)])?;
     DONE
 }
 
