@@ -47,7 +47,7 @@ const LONGEST_COMMAND: Duration = Duration::from_secs(60);
 
 /// What all connections of a socket have in common.
 pub(super) struct Api {
-    pub(super) table: Rc<Table<Context>>,
+    table: Rc<Table<Context>>,
     commands: Rc<Registry<Context>>,
     read_only: bool,
     turns: Turns,
@@ -280,7 +280,7 @@ impl Connection {
                         let answered = answer(&mut cx, &caller, &mut r).map(Ok);
                         // Otherwise the next command of another client would show it.
                         if let Some(warning) = cx.warning.take() {
-                            tracing::warn!("{name} of {}: {warning}", self.peer);
+                            tracing::warn!("API request {name} of {}: {warning}", self.peer);
                         }
                         answered
                     }
