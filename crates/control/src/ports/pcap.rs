@@ -193,7 +193,7 @@ impl Backing<System> for Config {
     }
 
     fn prepare(&self) -> Result<Prepared, Unready> {
-        let recording = self.replay.as_ref().map(pcap::load).transpose();
+        let recording = self.replay.as_ref().map(|replay| pcap::load(&replay.file)).transpose();
         let recording = recording.map_err(|e| Unready { about: "rx", why: Refused(e.to_string()) })?;
         Ok(recording.map(|recording| Box::new(recording) as _))
     }

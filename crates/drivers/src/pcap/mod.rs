@@ -16,12 +16,13 @@ use std::sync::Arc;
 
 use buf::RxQueue;
 
-use self::record::{FileTx, Recorder};
+use self::record::FileTx;
 use self::replay::{FileRx, Player};
 use crate::device::{Device, DeviceControl, Link};
 use crate::kernel::apart;
 
 pub use self::read::{Recording, Seen, each};
+pub(crate) use self::record::Recorder;
 
 /// Name of the input node that polls these devices.
 pub(crate) const INPUT_NODE: &str = "pcap-input";
@@ -98,8 +99,7 @@ impl std::error::Error for OpenError {}
 ///
 /// # Errors
 /// If the file cannot be read, is larger than [`LARGEST_FILE`], is not an Ethernet capture, or is truncated.
-pub fn load(replay: &Replay) -> Result<Recording, OpenError> {
-    let file = &replay.file;
+pub fn load(file: &Path) -> Result<Recording, OpenError> {
     read::read(file).map_err(|why| OpenError(format!("cannot replay {}: {why}", file.display())))
 }
 
@@ -108,7 +108,7 @@ pub fn load(replay: &Replay) -> Result<Recording, OpenError> {
 /// # Errors
 /// If the replay file cannot be loaded or the recording cannot be written.
 pub fn open(config: &Config) -> Result<Device, OpenError> {
-    open_loaded(config, config.replay.as_ref().map(load).transpose()?)
+    open_loaded(config, config.replay.as_ref().map(|replay| load(&replay.file)).transpose()?)
 }
 
 /// Opens a device with a replay file [loaded](load) before.

@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use buf::{Cache, Flags, Frame};
 use pcap::{Capture, Error, Linktype, Precision};
 
 use super::LARGEST_FILE;
@@ -13,6 +14,7 @@ use super::LARGEST_FILE;
 const LONGEST: u32 = 65_600;
 
 /// The packets of a file, in memory.
+#[derive(Debug)]
 pub struct Recording {
     pub(super) packets: Vec<Recorded>,
     bytes: Vec<u8>,
@@ -21,6 +23,7 @@ pub struct Recording {
 }
 
 /// A packet of a recording.
+#[derive(Debug)]
 pub(super) struct Recorded {
     /// Nanoseconds since the first packet.
     pub(super) at: u64,
@@ -29,6 +32,39 @@ pub(super) struct Recorded {
 }
 
 impl Recording {
+    /// Returns the number of packets.
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// True if there are no packets.
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// Returns the number of packets that cannot be replayed: they are truncated in the file, or too long.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Appends the packet at `index` to `frame`. Returns false if there is no such packet, or no room or buffer for it.
+    pub(crate) fn append(&self, index: usize, frame: &mut Frame, cache: &mut Cache) -> bool {
+        let Some(packet) = self.packets.get(index) else { return false };
+        if frame.alloc(cache, 1) == 0 {
+            return false;
+        }
+        let last = frame.len() - 1;
+        let filled = frame.get(last).is_some_and(|mut p| p.fill_chained(self.bytes(packet), cache));
+        // The frame must know that the packet may be chained, also to free a partial chain.
+        if frame.get(last).is_some_and(|p| p.flags().any(Flags::CHAINED)) {
+            frame.note(Flags::CHAINED);
+        }
+        if !filled {
+            frame.truncate(last, cache);
+        }
+        filled
+    }
+
     pub(super) fn bytes(&self, packet: &Recorded) -> &[u8] {
         self.bytes.get(packet.begin..packet.end).unwrap_or_default()
     }
@@ -82,7 +118,8 @@ pub fn each(path: &Path, mut show: impl FnMut(Seen<'_>)) -> Result<(), String> {
         return Err("it is not an ordinary file".into());
     }
     // The file found above, even if the name has changed hands.
-    let path = format!("/proc/self/fd/{}", found.as_raw_fd());
+    // Of this thread, which may have files of its own.
+    let path = format!("/proc/thread-self/fd/{}", found.as_raw_fd());
     let said = |e: Error| match e {
         Error::PcapError(text) => text,
         other => other.to_string(),

@@ -21,15 +21,21 @@ const LOOK: Duration = Duration::from_millis(5);
 const HEADER: [u32; 6] = [0xa1b2_3c4d, 0x0004_0002, 0, 0, 262_144, 1];
 
 /// A recording and the thread that writes it. Dropping it ends the thread.
-pub(super) struct Recorder {
+pub(crate) struct Recorder {
     shared: Arc<Shared>,
     most: u64,
     thread: Option<JoinHandle<()>>,
+    clock: Clock,
+    /// Nanoseconds to add to the clock's time to get universal time.
+    epoch: u64,
 }
 
 #[derive(Default)]
 struct Shared {
     waiting: Mutex<Vec<u8>>,
+    /// Number of bytes appended to `waiting`, and number of them that are in the file.
+    appended: AtomicU64,
+    written: AtomicU64,
     taken: AtomicU64,
     over: AtomicBool,
     failed: Mutex<Option<String>>,
@@ -54,30 +60,104 @@ impl Recorder {
     ///
     /// # Errors
     /// If the thread cannot be created.
-    pub(super) fn start(mut file: File, most: u64) -> io::Result<Recorder> {
+    pub(super) fn start(file: File, most: u64) -> io::Result<Recorder> {
+        Recorder::writing(most, move |shared| {
+            shared.write(&mut Some(file), || Err(io::ErrorKind::Other.into()))
+        })
+    }
+
+    /// Starts a recording of at most `most` packets in the file that `create` opens when the first packet comes.
+    ///
+    /// # Errors
+    /// If the thread cannot be created.
+    pub(crate) fn lazily(
+        most: u64,
+        create: impl FnOnce() -> io::Result<File> + Send + 'static,
+    ) -> io::Result<Recorder> {
+        let create = || {
+            let mut file = create()?;
+            begin(&mut file).map(|()| file)
+        };
+        Recorder::writing(most, move |shared| shared.write(&mut None, create))
+    }
+
+    fn writing(most: u64, write: impl FnOnce(&Shared) + Send + 'static) -> io::Result<Recorder> {
         let shared =
             Arc::new(Shared { waiting: Mutex::new(Vec::with_capacity(WAITING)), ..Shared::default() });
         let own = Arc::clone(&shared);
-        let thread = thread::Builder::new().name("volley_pcap".into()).spawn(move || own.write(&mut file))?;
-        Ok(Recorder { shared, most, thread: Some(thread) })
+        let thread = thread::Builder::new().name("volley_pcap".into()).spawn(move || write(&own))?;
+        let clock = Clock::new();
+        let utc = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let epoch = (utc.as_nanos() as u64).saturating_sub(clock.now_ns());
+        Ok(Recorder { shared, most, thread: Some(thread), clock, epoch })
     }
 
     /// Returns the number of packets accepted so far for the recording.
-    pub(super) fn taken(&self) -> u64 {
+    pub(crate) fn taken(&self) -> u64 {
         self.shared.taken.load(Ordering::Relaxed)
     }
 
     /// Returns why writing the file failed, if it did.
-    pub(super) fn failure(&self) -> Option<String> {
+    pub(crate) fn failure(&self) -> Option<String> {
         lock(&self.shared.failed).clone()
+    }
+
+    /// True if all accepted packets are in the file, or cannot be written. If not, the thread begins to write them.
+    pub(crate) fn is_written(&self) -> bool {
+        let shared = &self.shared;
+        let done = shared.has_failed.load(Ordering::Relaxed)
+            || shared.written.load(Ordering::Acquire) == shared.appended.load(Ordering::Acquire);
+        if !done {
+            self.wake();
+        }
+        done
+    }
+
+    /// Ends the recording without waiting. Returns the thread, which writes the last packets and ends; `None` if it has ended.
+    pub(crate) fn finish(mut self) -> Option<JoinHandle<()>> {
+        self.end();
+        self.thread.take()
+    }
+
+    fn end(&self) {
+        self.shared.over.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+
+    /// Records the packets of a frame, and leaves the frame as it is. Returns the number of packets that it is done with: recorded ones, and
+    /// those beyond the maximum. The others have no room.
+    pub(crate) fn take(&self, frame: &mut Frame) -> usize {
+        let time = self.clock.now_ns().saturating_add(self.epoch);
+        let mut taken = self.taken();
+        let mut done = 0;
+        let mut waiting = lock(&self.shared.waiting);
+        let before = waiting.len();
+        for packet in frame.packets() {
+            if taken < self.most {
+                if !append(&mut waiting, &packet, time) {
+                    break;
+                }
+                taken += 1;
+            }
+            done += 1;
+        }
+        self.shared.appended.fetch_add((waiting.len() - before) as u64, Ordering::Release);
+        drop(waiting);
+        self.shared.taken.store(taken, Ordering::Relaxed);
+        done
     }
 }
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        self.shared.over.store(true, Ordering::Release);
+        self.end();
         if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
             // The thread does not panic.
             let _ = thread.join();
         }
@@ -85,19 +165,23 @@ impl Drop for Recorder {
 }
 
 impl Shared {
-    /// Writes waiting packets until the recorder ends.
-    fn write(&self, file: &mut File) {
+    /// Writes waiting packets until the recorder ends. `create` opens the file when the first packets wait, unless there is one.
+    fn write(&self, file: &mut Option<File>, create: impl FnOnce() -> io::Result<File>) {
+        let mut create = Some(create);
         let mut full = Vec::with_capacity(WAITING);
         loop {
             // Read before the buffer is swapped, so that the last packets are written.
             let over = self.over.load(Ordering::Acquire);
             std::mem::swap(&mut *lock(&self.waiting), &mut full);
-            if let Err(e) = file.write_all(&full) {
-                *lock(&self.failed) = Some(e.to_string());
-                self.has_failed.store(true, Ordering::Relaxed);
-                return;
+            if !full.is_empty() {
+                if let Err(e) = append_to(file, &mut create, &full) {
+                    *lock(&self.failed) = Some(e.to_string());
+                    self.has_failed.store(true, Ordering::Relaxed);
+                    return;
+                }
+                self.written.fetch_add(full.len() as u64, Ordering::Release);
+                full.clear();
             }
-            full.clear();
             if over {
                 return;
             }
@@ -106,19 +190,28 @@ impl Shared {
     }
 }
 
+/// Appends bytes to a file, which `create` opens the first time.
+fn append_to<F: FnOnce() -> io::Result<File>>(
+    file: &mut Option<File>,
+    create: &mut Option<F>,
+    bytes: &[u8],
+) -> io::Result<()> {
+    let file = match (&mut *file, create.take()) {
+        (None, Some(create)) => file.insert(create()?),
+        (Some(file), _) => file,
+        (None, None) => return Err(io::ErrorKind::NotFound.into()),
+    };
+    file.write_all(bytes)
+}
+
 /// The transmit queue. Without a recorder it only frees packets.
 pub(super) struct FileTx {
     recorder: Option<Arc<Recorder>>,
-    clock: Clock,
-    /// Nanoseconds to add to the clock's time to get universal time.
-    epoch: u64,
 }
 
 impl FileTx {
     pub(super) fn new(recorder: Option<Arc<Recorder>>) -> FileTx {
-        let clock = Clock::new();
-        let utc = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        FileTx { recorder, clock, epoch: (utc.as_nanos() as u64).saturating_sub(clock.now_ns()) }
+        FileTx { recorder }
     }
 }
 
@@ -131,22 +224,7 @@ impl TxQueue for FileTx {
         if recorder.shared.has_failed.load(Ordering::Relaxed) {
             return Err(Unsent::Down);
         }
-        let time = self.clock.now_ns().saturating_add(self.epoch);
-        let mut taken = recorder.shared.taken.load(Ordering::Relaxed);
-        let mut done = 0;
-        {
-            let mut waiting = lock(&recorder.shared.waiting);
-            for packet in frame.packets() {
-                if taken < recorder.most {
-                    if !append(&mut waiting, &packet, time) {
-                        break;
-                    }
-                    taken += 1;
-                }
-                done += 1;
-            }
-        }
-        recorder.shared.taken.store(taken, Ordering::Relaxed);
+        let done = recorder.take(frame);
         let all = done == frame.len();
         frame.free_front(done, cache);
         if all { Ok(()) } else { Err(Unsent::Full) }

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use buf::{Cache, Flags, Frame, Gone, Lost, RxQueue};
+use buf::{Cache, Frame, Gone, Lost, RxQueue};
 use infra::clock::{self, Clock};
 
 use super::Speed;
@@ -154,19 +154,8 @@ impl RxQueue for FileRx {
                 self.due = Some(self.began + packet.at);
                 break;
             }
-            if frame.alloc(cache, 1) == 0 {
-                break;
-            }
-            let last = frame.len() - 1;
-            let filled =
-                frame.get(last).is_some_and(|mut p| p.fill_chained(player.recording.bytes(packet), cache));
-            // The frame must know that the packet may be chained, also to free a partial chain.
-            if frame.get(last).is_some_and(|p| p.flags().any(Flags::CHAINED)) {
-                frame.note(Flags::CHAINED);
-            }
-            if !filled {
+            if !player.recording.append(self.next, frame, cache) {
                 // Out of buffers: retry this packet at the next poll.
-                frame.truncate(last, cache);
                 break;
             }
             self.next += 1;
