@@ -147,7 +147,7 @@ impl Transport {
     }
 }
 
-/// Builds the packets of a stream, one after the other.
+/// Builds the packets of a stream of templates, one after the other.
 pub struct Maker {
     molds: Box<[Mold]>,
     /// Cumulative weights of the templates; empty if there is only one template.
@@ -161,19 +161,9 @@ impl Maker {
     /// # Errors
     /// If the stream's description is invalid.
     pub fn new(stream: &Stream) -> Result<Maker, StreamError> {
-        let wrong = |what: &str| Err(StreamError(format!("stream {}: {what}", stream.name)));
+        check_stream(stream)?;
         if stream.templates.is_empty() {
-            return wrong("no template: add one");
-        }
-        if !(1..=buf::FRAME_SIZE).contains(&stream.vector) {
-            return wrong(&format!(
-                "the vector size must be 1 to {}, not {}",
-                buf::FRAME_SIZE,
-                stream.vector
-            ));
-        }
-        if stream.rate_pps.is_some_and(|r| !r.is_finite() || r <= 0.0) {
-            return wrong("the rate must be more than 0 packets per second");
+            return Err(StreamError(format!("stream {}: no template: add one", stream.name)));
         }
         let mut molds = Vec::new();
         for (i, template) in stream.templates.iter().enumerate() {
@@ -206,6 +196,21 @@ impl Maker {
             None => 0,
         }
     }
+}
+
+/// Checks what streams of templates and of recorded packets have in common.
+///
+/// # Errors
+/// If the vector size or the rate is out of its range.
+pub(super) fn check_stream(stream: &Stream) -> Result<(), StreamError> {
+    let wrong = |what: &str| Err(StreamError(format!("stream {}: {what}", stream.name)));
+    if !(1..=buf::FRAME_SIZE).contains(&stream.vector) {
+        return wrong(&format!("the vector size must be 1 to {}, not {}", buf::FRAME_SIZE, stream.vector));
+    }
+    if stream.rate_pps.is_some_and(|r| !r.is_finite() || r <= 0.0) {
+        return wrong("the rate must be more than 0 packets per second");
+    }
+    Ok(())
 }
 
 impl Mold {

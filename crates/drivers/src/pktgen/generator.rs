@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use buf::{Cache, Frame, Gone, RxQueue};
 use infra::clock;
 
-use super::compile::Maker;
+use super::compile::{Maker, check_stream};
 use super::stream::{Stream, StreamError};
 use crate::pace::Pace;
+use crate::pcap::Recording;
 
 /// Stream state shared by the operator's handle and the queue.
 #[derive(Default)]
@@ -54,8 +55,8 @@ struct Shared {
 #[derive(Default)]
 struct Lists {
     known: Vec<(Stream, Arc<Switch>)>,
-    /// Streams not yet taken over by the queue.
-    new: Vec<Running>,
+    /// Streams not yet taken over by their queues, each with the number of the queue.
+    new: Vec<(usize, Running)>,
 }
 
 /// The operator's handle of a generator. Clones share it.
@@ -74,19 +75,20 @@ impl Generator {
     /// # Errors
     /// If a stream with this name exists, or the stream's description is invalid.
     pub fn add(&self, stream: Stream) -> Result<(), StreamError> {
-        let maker = Maker::new(&stream)?;
+        let source = Source::of(&stream)?;
         let mut lists = self.lists();
         if lists.known.iter().any(|(s, _)| s.name == stream.name) {
             return Err(StreamError(format!("stream {}: the name is taken: choose another", stream.name)));
         }
         let switch = Arc::<Switch>::default();
-        lists.new.push(Running {
-            maker,
+        let running = Running {
+            source,
             pace: stream.rate_pps.map(|pps| Pace::new(pps, stream.vector)),
             vector: stream.vector,
             limit: stream.limit.unwrap_or(u64::MAX),
             switch: Arc::clone(&switch),
-        });
+        };
+        lists.new.push((stream.queue, running));
         lists.known.push((stream, switch));
         self.0.version.fetch_add(1, Ordering::Release);
         Ok(())
@@ -130,15 +132,63 @@ impl Generator {
         self.lists().known.iter().map(state).collect()
     }
 
-    /// Returns the receive queue. There must be only one: it takes over the streams.
-    pub(super) fn rx(&self) -> PgRx {
-        PgRx { generator: self.clone(), version: 0, streams: Vec::new(), next: 0 }
+    /// True if a stream is enabled.
+    pub fn is_running(&self) -> bool {
+        self.lists().known.iter().any(|(_, switch)| switch.enabled.load(Ordering::Acquire))
+    }
+
+    /// Returns the receive queue with this number. There must be only one of each number: it takes over the streams.
+    pub(super) fn rx(&self, number: usize) -> PgRx {
+        PgRx { generator: self.clone(), number, version: 0, streams: Vec::new(), next: 0 }
+    }
+}
+
+/// Where a stream's packets come from.
+enum Source {
+    Made(Box<Maker>),
+    /// A recording, and the index of its next packet.
+    Recorded(Arc<Recording>, usize),
+}
+
+impl Source {
+    fn of(stream: &Stream) -> Result<Source, StreamError> {
+        let Some(recording) = &stream.recorded else {
+            return Maker::new(stream).map(Box::new).map(Source::Made);
+        };
+        check_stream(stream)?;
+        if recording.is_empty() {
+            return Err(StreamError(format!("stream {}: the file has no packet", stream.name)));
+        }
+        Ok(Source::Recorded(Arc::clone(recording), 0))
+    }
+
+    /// Appends up to `n` packets to a frame. Returns their number.
+    fn fill(&mut self, frame: &mut Frame, cache: &mut Cache, n: usize) -> usize {
+        match self {
+            Source::Made(maker) => {
+                let first = frame.len();
+                let n = frame.alloc(cache, n);
+                for mut packet in frame.packets().skip(first) {
+                    let len = maker.make(packet.room_mut());
+                    packet.set_len(len);
+                }
+                n
+            }
+            Source::Recorded(recording, next) => {
+                let mut filled = 0;
+                while filled < n && recording.append(*next, frame, cache) {
+                    *next = if *next + 1 < recording.len() { *next + 1 } else { 0 };
+                    filled += 1;
+                }
+                filled
+            }
+        }
     }
 }
 
 /// A stream in the queue.
 struct Running {
-    maker: Maker,
+    source: Source,
     pace: Option<Pace>,
     vector: usize,
     limit: u64,
@@ -156,23 +206,19 @@ impl Running {
         if let Some(pace) = &mut self.pace {
             n = pace.due(clock::tsc(), n);
         }
-        let first = frame.len();
-        let n = frame.alloc(cache, n);
-        for mut packet in frame.packets().skip(first) {
-            let len = self.maker.make(packet.room_mut());
-            packet.set_len(len);
-        }
+        let n = self.source.fill(frame, cache, n);
         // Only this thread counts up. The other one resets the count only while the stream is disabled.
         self.switch.sent.store(sent + n as u64, Ordering::Relaxed);
         if sent + n as u64 >= self.limit {
-            self.switch.enabled.store(false, Ordering::Relaxed);
+            self.switch.enabled.store(false, Ordering::Release);
         }
     }
 }
 
-/// The receive queue: builds packets of one stream per poll, in turn, so that each stream keeps its vector size.
+/// A receive queue: builds packets of one of its streams per poll, in turn, so that each stream keeps its vector size.
 pub struct PgRx {
     generator: Generator,
+    number: usize,
     version: u64,
     streams: Vec<Running>,
     next: usize,
@@ -182,7 +228,9 @@ impl PgRx {
     #[cold]
     fn take_over(&mut self, version: u64) {
         self.streams.retain(|s| !s.switch.removed.load(Ordering::Relaxed));
-        self.streams.append(&mut self.generator.lists().new);
+        let mut lists = self.generator.lists();
+        self.streams.extend(lists.new.extract_if(.., |(queue, _)| *queue == self.number).map(|(_, new)| new));
+        drop(lists);
         self.version = version;
     }
 }

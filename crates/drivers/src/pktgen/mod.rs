@@ -1,7 +1,7 @@
 //! A packet generator and a sink inside the process, for benchmarks, tests, and the operator's `packet-generator`.
 //!
 //! [`open`] returns a device. The device receives the packets of the [`Stream`]s added to its [`Generator`]. Packets that the router sends
-//! to the device go to its [`Sink`], which counts them, and keeps the last ones on request.
+//! to the device go to its [`Sink`], which counts them. On request, it keeps the last ones, or records them in a file.
 //!
 //! A stream is a weighted mix of [`Template`]s: packets in which some [`Field`]s vary. Random numbers come from the
 //! stream's seed, so a run can be repeated.
@@ -34,12 +34,15 @@ pub struct Config {
     pub mtu: u16,
     /// Offloads that the sink accepts.
     pub caps: TxCaps,
+    /// Number of receive queues, at least 1.
+    pub queues: usize,
 }
 
 impl Default for Config {
-    /// Returns a configuration with a locally administered Ethernet address, an MTU of 9,000 bytes, and a sink that accepts all offloads.
+    /// Returns a configuration with a locally administered Ethernet address, an MTU of 9,000 bytes, a sink that accepts all offloads, and
+    /// one receive queue.
     fn default() -> Config {
-        Config { mac: [2, 0xfe, 0, 0, 0, 1], mtu: 9000, caps: TxCaps { gso: true, csum: true } }
+        Config { mac: [2, 0xfe, 0, 0, 0, 1], mtu: 9000, caps: TxCaps { gso: true, csum: true }, queues: 1 }
     }
 }
 
@@ -47,12 +50,12 @@ impl Default for Config {
 pub fn open(config: &Config) -> (Device, Generator, Sink) {
     let generator = Generator::default();
     let sink = Sink::default();
-    let rx: Box<dyn RxQueue> = Box::new(generator.rx());
+    let rx = (0..config.queues.max(1)).map(|number| Box::new(generator.rx(number)) as Box<dyn RxQueue>);
     let control = Control { generator: generator.clone(), sink: sink.clone() };
     let device = Device {
         kind: "packet-generator",
         input_node: INPUT_NODE,
-        rx: vec![rx],
+        rx: rx.collect(),
         tx: vec![Box::new(sink.tx(config.caps))],
         mac: config.mac,
         mtu: config.mtu,
@@ -87,6 +90,7 @@ impl DeviceControl for Control {
         let mut lines: Vec<_> =
             self.generator.streams().into_iter().map(|s| ("stream", s.to_string())).collect();
         lines.push(("sink", format!("{} packets", self.sink.packets())));
+        lines.extend(self.sink.recording().map(|recording| ("recorded file", recording)));
         lines
     }
 }

@@ -1,10 +1,15 @@
 //! The sink: discards the packets sent to a generator.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
 
 use buf::{Cache, Flags, Frame, Gso, Packet, TxCaps, TxQueue, Unsent};
+
+use crate::pcap::Recorder;
 
 /// A packet kept by the sink.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +27,9 @@ struct Shared {
     packets: AtomicU64,
     keep: AtomicUsize,
     kept: Mutex<VecDeque<Captured>>,
+    /// True while there is a recorder: so the queue takes no lock without one.
+    records: AtomicBool,
+    recorder: Mutex<Option<Recorder>>,
 }
 
 /// The operator's handle of a sink. Clones share it.
@@ -42,6 +50,50 @@ impl Sink {
     /// Takes the kept packets, oldest first.
     pub fn take(&self) -> Vec<Captured> {
         self.0.kept.lock().unwrap_or_else(|e| e.into_inner()).drain(..).collect()
+    }
+
+    /// Records the next packets, at most `most`, in the file that `create` opens. `create` is called on a thread of its own when the first
+    /// packet comes, so there is no file without a packet. There must be no other recording.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn record(
+        &self,
+        most: u64,
+        create: impl FnOnce() -> io::Result<File> + Send + 'static,
+    ) -> io::Result<()> {
+        *self.recorder() = Some(Recorder::lazily(most, create)?);
+        self.0.records.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Ends the recording, if there is one. Returns the thread that writes the last packets.
+    pub fn stop_recording(&self) -> Option<JoinHandle<()>> {
+        self.0.records.store(false, Ordering::Release);
+        let recorder = self.recorder().take();
+        recorder.and_then(Recorder::finish)
+    }
+
+    /// True if there is a recording.
+    pub fn records(&self) -> bool {
+        self.0.records.load(Ordering::Relaxed)
+    }
+
+    /// True if all recorded packets are in the file, or cannot be written.
+    pub fn is_written(&self) -> bool {
+        self.recorder().as_ref().is_none_or(Recorder::is_written)
+    }
+
+    /// Describes the recording for the operator; `None` if there is none.
+    pub fn recording(&self) -> Option<String> {
+        let recorder = self.recorder();
+        let recorder = recorder.as_ref()?;
+        let failed = recorder.failure().map_or(String::new(), |why| format!("; failed: {why}"));
+        Some(format!("{} packets{failed}", recorder.taken()))
+    }
+
+    fn recorder(&self) -> MutexGuard<'_, Option<Recorder>> {
+        self.0.recorder.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Returns a transmit queue of the sink.
@@ -80,6 +132,11 @@ impl TxQueue for PgTx {
         let keep = self.sink.0.keep.load(Ordering::Relaxed);
         if keep > 0 {
             self.sink.capture(frame, keep);
+        }
+        if self.sink.0.records.load(Ordering::Acquire)
+            && let Some(recorder) = self.sink.recorder().as_ref()
+        {
+            recorder.take(frame);
         }
         self.sink.0.packets.fetch_add(frame.len() as u64, Ordering::Relaxed);
         frame.free(cache);

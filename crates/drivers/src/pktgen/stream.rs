@@ -4,13 +4,19 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use crate::pcap::Recording;
+
 /// A stream of packets.
 #[derive(Clone, Debug)]
 pub struct Stream {
     /// Name, unique in its generator.
     pub name: String,
-    /// Packet templates, at least one.
+    /// Packet templates: at least one, or none if the packets are recorded.
     pub templates: Vec<Template>,
+    /// Packets of a capture, sent in their order, and again from the first after the last; `None` if the packets are made from templates.
+    pub recorded: Option<Arc<Recording>>,
+    /// Number of the receive queue that receives the packets.
+    pub queue: usize,
     /// Packets per second; `None` means as fast as possible.
     pub rate_pps: Option<f64>,
     /// Number of packets after which the stream ends; `None` means no limit.
@@ -22,11 +28,13 @@ pub struct Stream {
 }
 
 impl Default for Stream {
-    /// Returns a stream without template, rate and limit, with full vectors.
+    /// Returns a stream for the first queue, without template, rate and limit, with full vectors.
     fn default() -> Stream {
         Stream {
             name: String::new(),
             templates: Vec::new(),
+            recorded: None,
+            queue: 0,
             rate_pps: None,
             limit: None,
             vector: buf::FRAME_SIZE,
