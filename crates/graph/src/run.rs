@@ -61,6 +61,11 @@ impl WorkerPort {
         self.inject.len() == self.inject.capacity()
     }
 
+    /// True if no packet is on the rings to and from the worker.
+    pub fn is_empty(&self) -> bool {
+        self.inject.is_empty() && self.punted.is_empty()
+    }
+
     /// Wakes a sleeping worker, because data that it reads has changed.
     pub fn wake(&self) {
         self.wake.ring();

@@ -9,6 +9,7 @@ mod addresses;
 mod arp;
 mod budget;
 mod devices;
+mod drain;
 mod egress;
 mod events;
 mod features;
@@ -54,6 +55,7 @@ use interface_table::InterfaceTable;
 
 pub use accounts::Accounts;
 pub use budget::RouteMemory;
+pub use drain::Drain;
 pub use egress::{Egress, NoSource};
 pub use events::{Change, Follows, Heard, Hears, Leaves, Loss, Made, Stirred, Turn, WasSet};
 pub use interface_table::{DeviceState, InterfaceInfo};
@@ -139,6 +141,8 @@ pub struct Router {
     hooks: Hooks,
     wake: Arc<Doorbell>,
     ports: Vec<WorkerPort>,
+    /// Number of packets exchanged with the workers.
+    exchanged: u64,
     runners: Vec<Runner>,
     /// How the kernel schedules the workers; `None` if as it schedules the main thread.
     schedule: Option<Schedule>,
@@ -250,6 +254,7 @@ impl Router {
             pool,
             wake,
             ports,
+            exchanged: 0,
             runners: Vec::new(),
             schedule: None,
             cores: vec![None; workers.len()],

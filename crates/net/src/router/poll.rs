@@ -123,6 +123,7 @@ impl Router {
                 && let Some(Punted { reason, packet }) = self.ports[worker].punted()
             {
                 handled += 1;
+                self.exchanged += 1;
                 self.punted(now, worker, reason, packet);
             }
         }
@@ -158,6 +159,7 @@ impl Router {
     /// Sends a packet into a worker's graph at `node`, which a feature must have declared with [`Hooks::inject`]. Returns false if the
     /// packet could not be sent and was dropped.
     pub fn send(&mut self, worker: usize, node: &str, packet: Held) -> bool {
+        self.exchanged += 1;
         let (edge, port) = (self.hooks.inject.get(node), self.ports.get_mut(worker));
         let refused = match edge.zip(port) {
             Some((edge, port)) => port.inject(*edge, packet).map_err(|packet| (packet, Unused::Busy)),
