@@ -11,12 +11,12 @@ use crate::app::{Context, Failure};
 use crate::intent::{Change, Interface, Table};
 
 /// Makes all changes or none.
-pub(super) fn make(c: &mut Context, changes: Vec<Change>) -> Result<(), Code> {
+pub(crate) fn make(c: &mut Context, changes: Vec<Change>) -> Result<(), Code> {
     c.transact(changes).map_err(refused)
 }
 
 /// Returns the return value for a refusal. The log has the reason, because a return value says little.
-pub(super) fn refused(failure: Failure) -> Code {
+pub(crate) fn refused(failure: Failure) -> Code {
     tracing::info!("an API request was refused: {failure}");
     match failure {
         Failure::Busy { .. } | Failure::AddingBuffers => Code::BUSY,
@@ -25,7 +25,7 @@ pub(super) fn refused(failure: Failure) -> Code {
 }
 
 /// Changes the settings of an interface.
-pub(super) fn interface(
+pub(crate) fn interface(
     c: &mut Context,
     number: interface_index,
     change: impl FnOnce(&mut Interface),
@@ -37,25 +37,25 @@ pub(super) fn interface(
 }
 
 /// Checks that a VRF exists.
-pub(super) fn table(c: &Context, table: u32) -> Result<u32, Code> {
+pub(crate) fn table(c: &Context, table: u32) -> Result<u32, Code> {
     let exists = table == 0 || c.store.get(&Table::key(table)).is_some();
     if exists { Ok(table) } else { Err(Code::NO_SUCH_FIB) }
 }
 
 /// Returns an address with the length of its network.
-pub(super) fn address(prefix: &prefix) -> Result<Address, Code> {
+pub(crate) fn address(prefix: &prefix) -> Result<Address, Code> {
     let ip = prefix.address.ip();
     let longest = if ip.is_ipv4() { 32 } else { 128 };
     if prefix.len <= longest { Ok(Address::new(ip, prefix.len)) } else { Err(Code::INVALID_VALUE) }
 }
 
 /// Returns an Ethernet address; `None` for the address of zeros, by which clients leave the choice to the router.
-pub(super) fn mac(mac: mac_address) -> Option<Mac> {
+pub(crate) fn mac(mac: mac_address) -> Option<Mac> {
     let Array(octets) = mac.0;
     (octets != [0; 6]).then_some(Mac(octets))
 }
 
 /// Returns an Ethernet address for clients.
-pub(super) fn of_mac(mac: Mac) -> mac_address {
+pub(crate) fn of_mac(mac: Mac) -> mac_address {
     mac_address(Array(mac.0))
 }

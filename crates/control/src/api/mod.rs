@@ -5,13 +5,13 @@
 //! journalled with its client, and rolled back in the same way. A message whose feature is missing is not in the table, which clients
 //! receive when they connect.
 
-mod change;
+pub(crate) mod change;
 mod connection;
 mod frame;
-mod interface;
+pub(crate) mod interface;
 mod ip;
 mod memclnt;
-mod numbers;
+pub(crate) mod numbers;
 mod socket;
 mod vlib;
 mod vpe;

@@ -10,12 +10,12 @@ use vapi::types::interface_index;
 use crate::app::Context;
 
 /// The number of `local0`.
-pub(super) const LOCAL: interface_index = interface_index(0);
+pub(crate) const LOCAL: interface_index = interface_index(0);
 /// The number of the interface with index 0.
 const OF_0: interface_index = interface_index(0x7fff_ffff);
 
 /// Returns the number of the interface with this index.
-pub(super) fn number(index: u32) -> interface_index {
+pub(crate) fn number(index: u32) -> interface_index {
     if index == 0 { OF_0 } else { interface_index(index) }
 }
 
@@ -23,7 +23,7 @@ pub(super) fn number(index: u32) -> interface_index {
 ///
 /// # Errors
 /// If there is none, or it is `local0`.
-pub(super) fn interface(c: &Context, number: interface_index) -> Result<&InterfaceInfo, Code> {
+pub(crate) fn interface(c: &Context, number: interface_index) -> Result<&InterfaceInfo, Code> {
     let index = match number {
         LOCAL => return Err(Code::INVALID_SW_IF_INDEX),
         OF_0 => 0,
@@ -36,6 +36,6 @@ pub(super) fn interface(c: &Context, number: interface_index) -> Result<&Interfa
 ///
 /// # Errors
 /// If there is none, or it is `local0`.
-pub(super) fn name(c: &Context, number: interface_index) -> Result<String, Code> {
+pub(crate) fn name(c: &Context, number: interface_index) -> Result<String, Code> {
     interface(c, number).map(|i| i.name.clone())
 }

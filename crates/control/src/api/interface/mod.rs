@@ -235,7 +235,10 @@ fn loopback(c: &mut Context, mac: Option<wire::Mac>, instance: Option<u32>) -> R
 }
 
 /// Makes an interface, and returns its number.
-fn make(
+///
+/// # Errors
+/// If there is one with this name, or the change is refused.
+pub(crate) fn make(
     c: &mut Context,
     key: crate::intent::Key,
     name: &str,
@@ -292,10 +295,15 @@ fn make_sub(
 /// Removes an interface of a kind, with all that depends on it.
 fn delete(c: &mut Context, number: interface_index, is_kind: impl Fn(Kind) -> bool) -> Result<Done, Code> {
     let interface = numbers::interface(c, number)?;
-    if !is_kind(interface.kind) {
-        return Err(Code::INVALID_SW_IF_INDEX);
-    }
-    let name = interface.name.clone();
+    if is_kind(interface.kind) { remove(c, number) } else { Err(Code::INVALID_SW_IF_INDEX) }
+}
+
+/// Removes an interface, with all that depends on it.
+///
+/// # Errors
+/// If there is none, or the change is refused.
+pub(crate) fn remove(c: &mut Context, number: interface_index) -> Result<Done, Code> {
+    let name = numbers::name(c, number)?;
     let (key, _) = Interface::find(c.store.tree(), &name).ok_or(Code::INVALID_SW_IF_INDEX)?;
     let all = c.store.snapshot().with_dependents(&key);
     change::make(c, all.into_iter().map(Change::remove).collect())?;

@@ -1,4 +1,5 @@
-//! The packet generator, in VPP's syntax; [`describe`] parses the streams.
+//! The packet generator, in VPP's syntax; [`describe`] parses the streams, [`recorded`] reads them from captures and records what the
+//! generators send, [`settle`] waits for their packets.
 //!
 //! ```text
 //! packet-generator new {
@@ -7,13 +8,17 @@
 //! }
 //! ```
 //!
-//! Streams are not part of the configuration: they last until the router ends, or their interface is deleted.
+//! Streams and recordings are not part of the configuration: they last until the router ends, or their interface is deleted.
 
+mod api;
 mod describe;
+mod recorded;
+mod settle;
 mod words;
 
 use std::collections::BTreeMap;
 
+use buf::TxCaps;
 use drivers::pktgen;
 use graph::{Builder, GraphError};
 use net::Tables;
@@ -37,6 +42,30 @@ const PREFIX: &str = "pg";
 #[derive(Default)]
 struct Generators(BTreeMap<String, (pktgen::Generator, pktgen::Sink)>);
 
+impl Generators {
+    /// True if a stream is enabled.
+    fn is_running(&self) -> bool {
+        self.0.values().any(|(generator, _)| generator.is_running())
+    }
+
+    /// True if all recorded packets are in their files.
+    fn is_written(&self) -> bool {
+        self.0.values().all(|(_, sink)| sink.is_written())
+    }
+
+    /// Returns the generator and the sink of an interface.
+    ///
+    /// # Errors
+    /// If it is no packet generator.
+    fn of(&self, interface: &str) -> Result<&(pktgen::Generator, pktgen::Sink), CliError> {
+        self.0.get(interface).ok_or_else(|| {
+            CliError::new(format!(
+                "{interface} is not a packet generator: make one with \"create packet-generator interface pg0\""
+            ))
+        })
+    }
+}
+
 /// A packet generator and sink.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Generator;
@@ -46,7 +75,13 @@ impl Backing<System> for Generator {
 
     fn open(&self, name: &str, _: Prepared, system: &mut System) -> Result<Opened, Unopened> {
         let [high, low] = number_of::<u16>(name, PREFIX).unwrap_or_default().to_be_bytes();
-        let config = pktgen::Config { mac: [2, 0xfe, 0, 0, high, low], ..Default::default() };
+        // Without offloads, so that recorded packets are those that would be on a link.
+        let config = pktgen::Config {
+            mac: [2, 0xfe, 0, 0, high, low],
+            caps: TxCaps::default(),
+            queues: system.router.workers(),
+            ..Default::default()
+        };
         let (device, generator, sink) = pktgen::open(&config);
         let generators = system.router.state_mut::<Generators>().map_err(Unopened::new)?;
         generators.0.insert(name.to_string(), (generator, sink));
@@ -95,6 +130,11 @@ impl feature::Feature<Context> for Feature {
             examples: Box::new(|| vec![(format!("{PREFIX}0"), Backed::by(Generator))]),
         });
         register(r);
+        recorded::register(r);
+    }
+
+    fn messages(&self, table: &mut vapi::Table<Context>) {
+        api::register(table);
     }
 }
 
@@ -126,18 +166,18 @@ fn register(r: &mut Registrar<'_, Context>) {
         }
         Err(a.fault("name", format!("no such stream: {name}")))
     });
-    r.command("show packet-generator", "Show the streams, and the packets that the sinks received.", show);
+    r.command(
+        "show packet-generator",
+        "Show the streams, and the packets that the sinks received. Waits up to 0.2 s until the packets of finished streams have left the \
+         router and are in the files of recordings.",
+        |_, a| Ok(Output::job(settle::Settle::new(a, shown))),
+    );
 }
 
 fn new(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let text: String = a.need("stream")?;
     let Description { mut stream, interface, bare } = describe::read(&text)?;
-    let generators = c.system.router.state::<Generators>()?;
-    let Some((generator, _)) = generators.0.get(&interface) else {
-        return Err(CliError::new(format!(
-            "{interface} is not a packet generator: make one with \"create packet-generator interface pg0\""
-        )));
-    };
+    let (generator, _) = c.system.router.state::<Generators>()?.of(&interface)?;
     if let Some(i) = c.system.router.interface_named(&interface).filter(|_| bare) {
         stream.templates.iter_mut().for_each(|t| t.bytes[..6].copy_from_slice(&i.mac.0));
     }
@@ -147,21 +187,29 @@ fn new(c: &mut Context, a: &Args) -> Result<Output, CliError> {
 
 fn switch(c: &mut Context, a: &Args, on: bool) -> Result<Output, CliError> {
     let name: Option<String> = a.get("name");
+    match (enable(c, name.as_deref(), on)?, name) {
+        (false, Some(name)) => Err(a.fault("name", format!("no such stream: {name}"))),
+        _ => Ok(Output::none()),
+    }
+}
+
+/// Enables or disables a stream, or all. Returns false if there is no such stream.
+fn enable(c: &mut Context, name: Option<&str>, on: bool) -> Result<bool, CliError> {
     let mut found = false;
     for (generator, _) in c.system.router.state::<Generators>()?.0.values() {
-        found |= generator.set_enabled(name.as_deref(), on);
-    }
-    if let (false, Some(name)) = (found, name) {
-        return Err(a.fault("name", format!("no such stream: {name}")));
+        found |= generator.set_enabled(name, on);
     }
     c.system.router.wake_workers();
-    Ok(Output::none())
+    Ok(found)
 }
 
 #[derive(Serialize)]
 struct Shown {
     interface: String,
     sink_packets: u64,
+    /// The packets recorded in a file; absent without a recording.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recorded: Option<String>,
     streams: Vec<ShownStream>,
 }
 
@@ -173,7 +221,8 @@ struct ShownStream {
     limit: Option<u64>,
 }
 
-fn show(c: &mut Context, _: &Args) -> Result<Output, CliError> {
+/// Returns the answer of `show packet-generator`.
+fn shown(c: &Context) -> Result<Output, CliError> {
     let generators = c.system.router.state::<Generators>()?;
     let all: Vec<Shown> = generators
         .0
@@ -181,6 +230,7 @@ fn show(c: &mut Context, _: &Args) -> Result<Output, CliError> {
         .map(|(name, (generator, sink))| Shown {
             interface: name.clone(),
             sink_packets: sink.packets(),
+            recorded: sink.recording(),
             streams: generator
                 .streams()
                 .into_iter()
@@ -193,7 +243,8 @@ fn show(c: &mut Context, _: &Args) -> Result<Output, CliError> {
         let mut head = vec![i.interface.clone(), i.sink_packets.to_string()];
         for s in &i.streams {
             head.push(s.name.clone());
-            head.push(if s.enabled { "yes" } else { "no" }.into());
+            // As in VPP: its test suite waits until no "Yes" is left.
+            head.push(if s.enabled { "Yes" } else { "No" }.into());
             head.push(s.sent.to_string());
             head.push(s.limit.map_or("-".into(), |l| l.to_string()));
             t.row(std::mem::replace(&mut head, vec![String::new(); 2]));
