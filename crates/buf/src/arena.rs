@@ -81,7 +81,7 @@ pub(crate) fn map(buffers: usize) -> io::Result<Region> {
     let len = buffers.checked_mul(STRIDE).and_then(|n| n.checked_next_multiple_of(ALIGN));
     let Some(len) = len.filter(|&n| n <= room) else {
         return Err(io::Error::other(format!(
-            "no address space left for {buffers} more buffers ({} GiB are reserved)",
+            "no address space left for {buffers} more buffers: all buffers together can use {} GiB",
             RESERVED >> 30
         )));
     };

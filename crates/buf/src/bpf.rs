@@ -9,7 +9,8 @@ use std::str::FromStr;
 
 /// Maximum number of instructions of a program, as in Linux (`BPF_MAXINSNS`).
 const LONGEST: usize = 4096;
-/// Lowest offset that does not mean packet data: programs for Linux use it and all higher ones for headers and metadata (`SKF_LL_OFF`).
+/// Lowest offset outside of the packet's data. With this offset and higher ones, Linux programs address
+/// headers and packet metadata (`SKF_LL_OFF`).
 const BESIDE: u32 = 0xffe0_0000;
 /// Number of scratch memory words.
 const WORDS: usize = 16;
@@ -75,7 +76,7 @@ enum Source {
 /// Value to load.
 #[derive(Clone, Copy, Debug)]
 enum Load {
-    /// Packet bytes, most significant first: their offset, and their number.
+    /// Packet bytes in network byte order: the offset of the first byte, and the number of bytes.
     At(u32, u8),
     /// The same as `At`, but the offset is relative to X.
     Behind(u32, u8),
@@ -135,8 +136,8 @@ impl Program {
     /// Checks and decodes a program.
     ///
     /// # Errors
-    /// If the program is empty or longer than 4,096 instructions, does not end, jumps out of itself, has an
-    /// unknown instruction, or uses data outside of the packet.
+    /// If the program is empty or longer than 4,096 instructions, does not end, jumps outside of the program,
+    /// has an unknown instruction, or uses data outside of the packet.
     pub fn new(instructions: &[Instruction]) -> Result<Program, BpfError> {
         if !(1..=LONGEST).contains(&instructions.len()) {
             return Err(BpfError(format!(
@@ -149,7 +150,7 @@ impl Program {
             let step = decode(*i).ok_or_else(|| BpfError(format!("unknown instruction {at}: {i:?}")))?;
             if matches!(step, Step::Load(_, Load::At(BESIDE.., _))) {
                 return Err(BpfError(
-                    "it uses packet metadata of the Linux kernel, such as the direction or the interface, which the router does not have"
+                    "the filter uses packet metadata of the Linux kernel, such as the direction or the interface, which the router does not have"
                         .into(),
                 ));
             }
@@ -192,7 +193,7 @@ impl Program {
                 Source::Number(k) => k,
                 Source::X => x,
             };
-            // Does not skip any step, so the next one is the one after this.
+            // Not a jump, so the next step follows.
             let skip = match *steps.next()? {
                 Step::Load(to, what) => {
                     let value = match what {

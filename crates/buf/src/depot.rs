@@ -35,9 +35,9 @@ impl Depot {
         [&self.home[..], &self.others].concat()
     }
 
-    /// Adds the buffers in `added`. Then `added` becomes the list of added buffers, so it must have the
-    /// capacity for all buffers ever added. Returns the old list, so that the caller can drop it without
-    /// holding a lock.
+    /// Adds the buffers in `added`. From then on, the depot uses `added` itself as its list of added buffers,
+    /// so it must have the capacity for all buffers ever added. Returns the old list, so that the caller can
+    /// drop it without holding a lock.
     pub fn add(&mut self, mut added: Vec<u32>) -> Vec<u32> {
         added.append(&mut self.others);
         self.grown = true;

@@ -46,7 +46,7 @@ impl Window {
     /// no buffer of the window is free.
     #[inline]
     pub(crate) fn next(&self, cache: &mut Cache) -> Option<(u32, usize)> {
-        // A record that is not read is never written.
+        // Only the buffer's index is used, so the compiler leaves out the other fields of the record.
         let record = cache.take()?;
         match self.place(record.buf) {
             Some(place) => Some((record.buf, place)),
@@ -127,7 +127,7 @@ impl Lent {
     ) -> usize {
         let window = self.window;
         let given = window.lend_front(frame, n, |_, place, off, len| {
-            // The bit is the owner now.
+            // From here on, the set bit owns the buffer.
             self.mark(place);
             each(place, off, len);
         });
@@ -179,7 +179,7 @@ impl Lent {
 
     #[inline]
     fn mark(&mut self, place: usize) {
-        // Buffers are adjacent, without gaps.
+        // Buffers are adjacent, so an offset is a multiple of the stride.
         let number = place / STRIDE;
         self.bits[number / 64] |= 1 << (number % 64);
         self.n += 1;
@@ -197,14 +197,14 @@ impl Lent {
         *word &= !bit;
         self.n -= 1;
         self.show();
-        // A set bit stands for the buffer's one record; it is cleared, so there may be a record again.
+        // The set bit stood for the buffer's only record. It is cleared, so a new record is allowed.
         Some(self.window.buffer(number))
     }
 
     /// Updates the pool's statistics.
     #[inline]
     fn show(&self) {
-        // One thread at a time has the queue: there is no other writer.
+        // Only one thread at a time owns the queue, so there is no other writer.
         self.count.store(self.n, Ordering::Relaxed);
     }
 }

@@ -170,7 +170,7 @@ impl LentInOrder {
     /// Updates the pool's statistics.
     #[inline]
     fn show(&self) {
-        // One thread at a time has the queue: there is no other writer.
+        // Only one thread at a time owns the queue, so there is no other writer.
         self.count.store(self.len(), Ordering::Relaxed);
     }
 }

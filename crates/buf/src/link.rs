@@ -10,7 +10,7 @@ pub struct LinkHeader {
 }
 
 impl LinkHeader {
-    /// Room for Ethernet with two VLAN tags and more.
+    /// Maximum length of a link header in bytes: enough for Ethernet with two VLAN tags.
     pub const MAX: usize = 32;
     const MIN: usize = 8;
 

@@ -147,7 +147,7 @@ pub struct Snapshot {
     pub offset: u16,
     /// Bytes of the first segment.
     pub len: u16,
-    /// Facts.
+    /// The packet's flags.
     pub flags: Flags,
     /// Forwarding table.
     pub fib: u16,

@@ -68,7 +68,8 @@ pub(crate) struct ArcPlan {
 /// Enables and disables features. The main thread owns it.
 pub struct ArcControl {
     arcs: Vec<ArcPlan>,
-    /// By arc and interface, a bit for the position of each feature. The bit is set if the feature is enabled.
+    /// Enabled features by arc and interface: the bit at a feature's position is set if the feature is
+    /// enabled.
     enabled: BTreeMap<(usize, u32), u64>,
     rows: Writer<Rows>,
 }

@@ -29,8 +29,8 @@ impl Books {
         }
     }
 
-    /// Checks the numbers after the node's packets have left it. If the node's frame goes on as it is,
-    /// `whole` is the number of packets in it, which are not in `pending`.
+    /// Checks the numbers after the node's packets have left it. If the whole frame moves on to the next
+    /// node, it is not in `pending`, and `whole` is the number of its packets.
     ///
     /// # Errors
     /// Returns a text with the numbers if they do not match.

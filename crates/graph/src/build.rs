@@ -84,7 +84,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Adds a node that processes packets one by one. `make` creates the node, and is called once for each worker.
+    /// Adds a node that processes packets one by one. `make` creates the node; it is called once for each
+    /// worker.
     pub fn packet<T: PacketNode>(
         &mut self,
         make: impl Fn(&mut Setup) -> io::Result<T> + Send + Sync + 'static,
@@ -98,7 +99,7 @@ impl Builder {
         );
     }
 
-    /// Adds a node that processes frames. `make` creates the node, and is called once for each worker.
+    /// Adds a node that processes frames. `make` creates the node; it is called once for each worker.
     pub fn frame<T: FrameNode>(
         &mut self,
         make: impl Fn(&mut Setup) -> io::Result<T> + Send + Sync + 'static,
@@ -163,7 +164,10 @@ impl Builder {
     /// Fails if the arc does not exist.
     pub fn end_arc_at(&mut self, arc: &str, end: &'static str) -> Result<(), GraphError> {
         let def = self.arcs.iter_mut().find(|a| a.name == arc);
-        def.ok_or_else(|| GraphError(format!("there is no arc \"{arc}\" to end at \"{end}\"")))?.end = end;
+        def.ok_or_else(|| {
+            GraphError(format!("arc \"{arc}\" cannot end at \"{end}\": there is no such arc"))
+        })?
+        .end = end;
         Ok(())
     }
 
@@ -200,7 +204,8 @@ impl Builder {
         Ok(field)
     }
 
-    /// Returns the field of a feature that was installed before, for nodes of other features that read the field.
+    /// Returns the packet field of another feature, for nodes that read it. That feature must be installed
+    /// before.
     ///
     /// # Errors
     /// Fails if that feature has no field, or a field of another type.
@@ -215,13 +220,14 @@ impl Builder {
         PuntReason(self.punt_reasons.len() as u32 - 1)
     }
 
-    /// Declares reasons why the main thread discards packets, like the reasons of a node. Their names must differ from those that are
-    /// declared already.
+    /// Declares reasons for which the main thread discards packets. Their names must differ from the names of
+    /// the main thread's other reasons.
     pub fn main_reasons<D: Reasons>(&mut self) {
         self.main_reasons.add::<D>();
     }
 
-    /// Gives the node `node` the reasons of this list, behind its own. Features may add to the list until the graph is built.
+    /// Appends the reasons of this list to the own reasons of the node `node`. Features may add to the list
+    /// until the graph is built.
     pub fn more_reasons(&mut self, node: &'static str, list: &MoreReasons) {
         self.more_reasons.push((node, list.clone()));
     }
@@ -233,7 +239,7 @@ impl Builder {
     pub fn edge(&mut self, from: &str, to: &str) -> Result<EdgeId, GraphError> {
         let def = self.defs.iter_mut().find(|d| d.name == from);
         let def = def.ok_or_else(|| {
-            GraphError(format!("an edge to \"{to}\" starts at \"{from}\", which is not a node"))
+            GraphError(format!("cannot add an edge from \"{from}\" to \"{to}\": \"{from}\" is not a node"))
         })?;
         Ok(EdgeId(push_edge(def.name, &mut def.edges, to)?))
     }

@@ -146,9 +146,9 @@ impl FrameNode for Punt {
             return out.drop(PuntDrop::RingFull, back.packet);
         }
         cx.bufs.note_kept(1);
-        // The main thread may sleep after it saw an empty ring; the packet after that wakes it. With the
-        // fence in `WorkerPort::punted`, either this thread sees that all earlier packets were taken, or the
-        // main thread sees this packet.
+        // The main thread may sleep after it saw an empty ring; the next packet then wakes it. With the fence
+        // in `WorkerPort::punted`, either this thread sees that all earlier packets were taken, or the main
+        // thread sees this packet.
         fence(Ordering::SeqCst);
         if self.punt.len() <= 1 {
             self.wake_main.ring();

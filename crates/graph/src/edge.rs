@@ -46,12 +46,13 @@ impl MoreReasons {
     }
 }
 
-/// A reason of a node with [further reasons](MoreReasons): one of its own enum, or the position of another one.
+/// A reason of a node with [further reasons](MoreReasons): either from the node's own enum, or from the list
+/// of further reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extended<R> {
     /// A reason of the node's enum.
     Own(R),
-    /// The position of a reason in the list.
+    /// Position in the list of further reasons.
     More(u8),
 }
 

@@ -21,7 +21,7 @@ pub struct Entry {
     pub before: Option<Snapshot>,
     /// The packet's record after the node; `None` if the node took the packet.
     pub after: Option<Snapshot>,
-    /// The number shown for the VRF of `after`. It is the VRF's index, unless the reader of the entry
+    /// The VRF number to show for `after`: the VRF's index, until a caller replaces it by the table ID.
     /// replaces it.
     pub vrf: u32,
     /// Where the packet went.

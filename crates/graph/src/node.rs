@@ -26,7 +26,7 @@ use crate::rings::{Inject, PuntInfo, Punted};
 use crate::stats::Stats;
 use crate::ways::Sink;
 
-/// What every node gets when it runs, in addition to its packets.
+/// Context of a node's run: what every node gets besides its packets.
 pub struct Cx<'w> {
     /// Permits reads of class A tables until the end of this turn.
     pub guard: &'w Guard,
@@ -40,8 +40,8 @@ pub struct Cx<'w> {
     pub worker: usize,
 }
 
-/// A node that decides on each packet. The caller supplies the loop over the packets, their distribution to
-/// the edges, and the counters.
+/// A node that decides on each packet. The graph itself loops over the packets, distributes them to the
+/// edges, and counts.
 pub trait PacketNode: Send + 'static {
     /// The node's name in the graph.
     const NAME: &'static str;
@@ -116,7 +116,7 @@ pub trait InputNode: Send + 'static {
     /// on a packet put into one of its rings wakes it.
     fn wait<'a>(&'a self, wait: &mut WaitSet<'a>);
 
-    /// Returns what the node's queues require from the worker.
+    /// Returns how promptly the worker must serve the node's queues.
     fn eager(&self) -> Eager {
         Eager::NONE
     }
@@ -147,7 +147,7 @@ impl<'a> WaitSet<'a> {
     }
 }
 
-/// What a function gets that makes a node for a worker.
+/// Input of the function that makes a node for a worker.
 pub struct Setup {
     /// Number of the worker, from 0.
     pub worker: usize,

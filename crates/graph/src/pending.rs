@@ -64,7 +64,8 @@ impl Pending {
         self.spare.push(frame);
     }
 
-    /// Returns a pending frame of `node` that has room for `count` more packets: the last pending one if it
+    /// Returns a pending frame of `node` with room for `count` more packets: the last pending frame if it has
+    /// the room, otherwise a new one.
     /// has, otherwise a new one.
     #[inline]
     pub(crate) fn frame_for(&mut self, node: u32, count: usize) -> &mut Frame {

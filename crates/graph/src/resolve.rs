@@ -96,8 +96,8 @@ impl Names {
         Ok(Names { by_name, inputs: defs.iter().map(|d| d.input).collect() })
     }
 
-    /// Returns the number of the node `name`, to which an edge or an arc leads. Errors name that edge or arc
-    /// by the text `who`.
+    /// Returns the number of the node `name`, to which an edge or an arc leads. `who` describes this edge or
+    /// arc in error texts.
     fn node(&self, name: &str, who: &str) -> Result<usize, GraphError> {
         match self.by_name.get(name) {
             Some(&n) if self.inputs[n] => Err(GraphError(format!(
@@ -144,7 +144,7 @@ fn sort_features(arc: &str, mut left: Vec<&FeatureDef>) -> Result<Vec<&'static s
         let Some(i) = free else {
             let names: Vec<&str> = left.iter().map(|f| f.node).collect();
             return Err(GraphError(format!(
-                "the order of arc \"{arc}\" is a cycle among {}",
+                "the features of arc \"{arc}\" cannot be ordered: `after` and `before` of these form a cycle: {}",
                 names.join(", ")
             )));
         };
@@ -153,12 +153,14 @@ fn sort_features(arc: &str, mut left: Vec<&FeatureDef>) -> Result<Vec<&'static s
     Ok(order)
 }
 
-/// The edges that enter arcs, the rows of these edges, and the plans of the arcs.
+/// Collects, while arcs are added, the edges by which packets enter the arcs. `rows` has one [`Row`] for each
+/// of these edges: for each interface, the edge to its first enabled feature. `plans` describes the arcs for
+/// the control plane ([`ArcPlan`]).
 #[derive(Default)]
 struct Entries {
     rows: Rows,
     plans: Vec<ArcPlan>,
-    /// By node and edge: the edge's row, and the end node of the arc.
+    /// For each of these edges, as its node and number: its row, and the end node of its arc.
     at: BTreeMap<(usize, usize), (usize, usize)>,
 }
 
@@ -182,7 +184,10 @@ impl Entries {
             let edges = order[first..].iter().map(|f| push_edge(def.name, &mut def.edges, f));
             let edges = edges.collect::<Result<_, _>>()?;
             if self.at.insert((node, edge), (self.rows.0.len(), end)).is_some() {
-                return Err(GraphError(format!("\"{}\" is a feature in two places", def.name)));
+                return Err(GraphError(format!(
+                    "node \"{}\" is a feature twice: a node can be a feature of one arc only",
+                    def.name
+                )));
             }
             places.push(Place { row: self.rows.0.len(), first, edges });
             self.rows.0.push(Row { any: false, key: arc.key, by_interface: Vec::new() });
@@ -208,7 +213,8 @@ fn starts(
     defs: &[Def],
 ) -> Result<Vec<Start>, GraphError> {
     let mut starts = Vec::new();
-    // If the arc begins at the node of the same name, the name means the node for all other nodes.
+    // If the node with the arc's name is the start of the arc, the edges of other nodes with this name lead
+    // to that node, not into the arc.
     let own = names.by_name.get(arc.name).copied();
     let begins = own.filter(|&n| defs[n].edges.iter().any(|e| e == arc.name));
     for (node, d) in defs.iter().enumerate() {
@@ -230,7 +236,7 @@ fn starts(
 }
 
 /// Returns the targets of each node's edges. A target is a node, and the row of the arc that the edge enters,
-/// or [`NO_ROW`]. The node of an edge into an arc is the arc's end.
+/// or [`NO_ROW`]. For an edge into an arc, the node is the arc's end node.
 fn targets(defs: &[Def], names: &Names, entries: &Entries) -> Result<Vec<Vec<(usize, u16)>>, GraphError> {
     let of_edge = |n: usize, e: usize, name: &String| match entries.at.get(&(n, e)) {
         Some(&(row, end)) => Ok((end, row as u16)),

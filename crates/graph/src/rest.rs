@@ -26,7 +26,7 @@ pub enum RxMode {
     Polling,
 }
 
-/// What the queues of a worker require.
+/// How promptly a worker must serve its queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eager {
     /// The mode of the most eager queue.
@@ -36,10 +36,10 @@ pub struct Eager {
 }
 
 impl Eager {
-    /// Without any queue.
+    /// The value without any queue: the worker may sleep.
     pub const NONE: Eager = Eager { mode: RxMode::Interrupt, depth: usize::MAX };
 
-    /// Returns requirements that satisfy both.
+    /// Returns the value that satisfies both.
     pub fn and(self, other: Eager) -> Eager {
         Eager { mode: self.mode.max(other.mode), depth: self.depth.min(other.depth) }
     }
@@ -64,7 +64,7 @@ const IDLE_TURNS: u32 = 64;
 const NAP: u64 = 60_000;
 /// Minimum length of a nap in nanoseconds: the timer is not precise enough for shorter ones.
 const SHORTEST_NAP: u64 = 20_000;
-/// Minimum number of packets that must be expected during a nap. With fewer packets, a nap is not worthwhile.
+/// Minimum number of packets expected during a nap. With fewer packets, a nap does not pay off.
 const WORTH: u64 = 4;
 /// A nap may fill 1/`SHARE` of a ring. The rest is a reserve, because the timer may be late by more than the length of the nap.
 const SHARE: u64 = 4;
@@ -115,8 +115,8 @@ impl Pacer {
         }
     }
 
-    /// Returns the length of a nap in nanoseconds at the present packet rate. 0 means that the nap would be too short, and `None` that it
-    /// would not be worthwhile.
+    /// Returns the length of a nap in nanoseconds at the present packet rate. Returns 0 if the nap would be
+    /// too short, and `None` if too few packets arrive for a nap to pay off.
     fn nap(&self, depth: usize) -> Option<u64> {
         if self.rate.saturating_mul(NAP) < WORTH * 1_000_000_000 {
             return None;

@@ -131,7 +131,9 @@ impl Runner {
         })?;
         // Dropping it stops its thread.
         let mut runner = Runner { stop, wake, id: 0, thread: Some(thread) };
-        runner.id = told.recv().map_err(|_| io::Error::other("the thread ended before it ran"))??;
+        runner.id = told
+            .recv()
+            .map_err(|_| io::Error::other("the worker's thread ended before its first turn"))??;
         Ok(runner)
     }
 

@@ -142,7 +142,7 @@ pub struct NodeTotals {
     pub clocks: u64,
 }
 
-/// Packet accounting of a node since the start. The packets that it received and made are as many as those
+/// Packet accounting of a node since the start. The packets that it received and made equal, in total, those
 /// that it sent on, dropped, freed and kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeBooks {
@@ -185,7 +185,7 @@ pub struct Dropped {
     pub node: &'static str,
     /// The reason.
     pub reason: &'static ReasonInfo,
-    /// Packets.
+    /// Number of packets or events.
     pub packets: u64,
 }
 
@@ -263,7 +263,8 @@ impl Stats {
             .collect()
     }
 
-    /// Returns the totals of each node on a worker since the start. They include what was cleared.
+    /// Returns the totals of each node on a worker since the start. Clearing the statistics does not reset
+    /// them.
     pub fn node_totals(&self, worker: usize) -> impl Iterator<Item = NodeTotals> {
         self.nodes.iter().enumerate().map(move |(i, n)| {
             let c = self.runtime.total_worker(worker, i as u32);
@@ -288,7 +289,7 @@ impl Stats {
         self.by_reason(|number| self.reasons.read(number)[0]).collect()
     }
 
-    /// Like [`dropped`](Self::dropped), but since the start, including what was cleared.
+    /// Like [`dropped`](Self::dropped), but since the start: clearing the counters does not reset these.
     pub fn dropped_totals(&self) -> impl Iterator<Item = Dropped> {
         self.by_reason(|number| self.reasons.total(number)[0])
     }
@@ -301,8 +302,8 @@ impl Stats {
         all.map(move |(node, number, reason)| Dropped { node, reason, packets: count(number) })
     }
 
-    /// Returns the packet accounting of each node since the start, including what was cleared. The numbers
-    /// are exact while no packet moves.
+    /// Returns the packet accounting of each node since the start. Clearing the counters does not reset it.
+    /// The numbers are exact while no packet moves.
     pub fn node_books(&self) -> impl Iterator<Item = NodeBooks> {
         (0..).zip(self.nodes.iter()).map(|(i, n)| {
             let [made, freed, kept] = self.books.total(i);
@@ -333,8 +334,8 @@ impl Stats {
         })
     }
 
-    /// Returns how many punted packets with this punt reason the main thread is done with since the start,
-    /// including what was cleared.
+    /// Returns the number of packets with this punt reason that the main thread has finished since the start.
+    /// Clearing the counters does not reset it.
     pub fn handled_total(&self, reason: PuntReason) -> u64 {
         self.handled.total(reason.0)[0]
     }
@@ -350,14 +351,14 @@ impl Stats {
         self.punted.read(reason.0)
     }
 
-    /// Like [`punted`](Self::punted), but since the start, including what was cleared.
+    /// Like [`punted`](Self::punted), but since the start: clearing the counters does not reset these.
     pub fn punted_totals(&self, reason: PuntReason) -> [u64; 2] {
         self.punted.total(reason.0)
     }
 
-    /// Returns the vectors of a worker's input nodes since the start, by size class: class `n` has those with
-    /// at most `1 << n` packets that are in no lower class. An entry is the number of vectors, and the number
-    /// of their packets.
+    /// Returns the vectors of a worker's input nodes since the start, by size class: class `n` has the
+    /// vectors of at most `1 << n` packets that no lower class has. An entry is the number of vectors, and
+    /// the number of their packets.
     pub fn vector_sizes(&self, worker: usize) -> [[u64; 2]; SIZE_CLASSES] {
         std::array::from_fn(|class| self.sizes.total_worker(worker, class as u32))
     }
@@ -368,7 +369,7 @@ impl Stats {
         self.drops.read(interface)[0]
     }
 
-    /// Like [`drops_of`](Self::drops_of), but since the start, including what was cleared.
+    /// Like [`drops_of`](Self::drops_of), but since the start: clearing the counters does not reset it.
     pub fn drops_total(&self, interface: u32) -> u64 {
         self.drops.total(interface)[0]
     }

@@ -23,7 +23,7 @@ use crate::info::NodeInfo;
 
 /// Maximum number of entries in the log of one worker.
 const ENTRIES: usize = 64 * 1024;
-/// Writes a line about the field of a feature in a packet, if the packet has the field.
+/// Describes a feature's field of a packet in a line of the trace, if the packet has the field.
 pub(crate) type FieldTrace = Box<dyn Fn(&[u8; FEATURE_LEN], &mut String) + Send + Sync>;
 
 /// The traces of a graph.
@@ -67,8 +67,8 @@ impl Tracer {
         }))
     }
 
-    /// Traces the next `n` packets of `node`. Returns false if `node` is not an input node. With a filter,
-    /// only matching packets count, even for earlier requests that are not complete.
+    /// Traces the next `n` packets of `node`. Returns false if `node` is not an input node. The new filter
+    /// replaces the previous one, also for the packets that earlier requests still wait for.
     pub fn add(&self, node: NodeId, n: u32, filter: Option<Program>) -> bool {
         match (self.0.nodes.get(node.0 as usize), self.0.wanted.get(node.0 as usize)) {
             (Some(info), Some(wanted)) if info.input => {
@@ -78,7 +78,7 @@ impl Tracer {
                     *place = filter.map(Arc::new);
                 }
                 filters.set(new);
-                // The count saturates: there are never that many entries to read.
+                // A saturated sum is enough: no log has room for so many entries.
                 let more = |w: u32| Some(w.saturating_add(n));
                 let _ = wanted.fetch_update(Ordering::Release, Ordering::Relaxed, more);
                 true
@@ -105,8 +105,8 @@ impl Tracer {
         lock(&self.0.logs).len()
     }
 
-    /// Returns the positions of at most `n` entries of a log, from position `first` on. No entries are added
-    /// to the log during the call.
+    /// Returns the positions of at most `n` entries of a log, from position `first` on. The log is locked
+    /// during the call.
     pub fn places(&self, log: usize, first: usize, n: usize) -> Vec<Place> {
         let Some(entries) = lock(&self.0.logs).get(log).cloned() else { return Vec::new() };
         let entries = lock(&entries.0);

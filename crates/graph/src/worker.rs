@@ -199,7 +199,7 @@ impl Worker {
         self.last.0
     }
 
-    /// Returns what the worker's queues require.
+    /// Returns how promptly the worker must serve its queues.
     pub(crate) fn eager(&self) -> Eager {
         self.inputs.iter().fold(Eager::NONE, |all, i| all.and(self.nodes[*i as usize].node.eager()))
     }
@@ -445,8 +445,8 @@ impl Worker {
         self.pending.recycle(held);
     }
 
-    /// Sends the packets of a frame on one by one, in order. The packets that `held` emits leave in the place
-    /// of the held packet.
+    /// Sends the packets of a frame on one by one, in order. Packets emitted by `held` leave at the held
+    /// packet's position.
     #[cold]
     fn one_by_one(&mut self, guard: &Guard, now: u64, node: u32, mut frame: Box<Frame>) {
         // `held` may set its own verdicts.

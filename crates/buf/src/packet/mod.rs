@@ -55,9 +55,9 @@ impl<'a> Packet<'a> {
         rx_if, set_rx_if, rx_if, u32);
     field!(/// Index of the transmit interface.
         tx_if, set_tx_if, tx_if, u32);
-    field!(/// Forwarding index: a forwarding object, then an adjacency; a reason once dropped or punted.
+    field!(/// Forwarding index: the lookup's result, then the adjacency; the reason once dropped or punted.
         fwd, set_fwd, fwd, u32);
-    field!(/// Flow hash; 0 while none was computed.
+    field!(/// Flow hash; 0 until it is computed.
         hash, set_hash, hash, u32);
     field!(/// Bytes from the network header to the transport header; 0 while unknown.
         l4_offset, set_l4_offset, l4, u8);
@@ -110,8 +110,9 @@ impl<'a> Packet<'a> {
         if size_of::<T>() <= self.len() { Some(self.peek()) } else { None }
     }
 
-    /// Returns a header at the current offset without a length check, for nodes that have checked the length. After the end of a short
-    /// packet, the header's bytes are other bytes of the packet's own buffer, never another packet's.
+    /// Returns a header at the current offset without a length check, for nodes that have checked the length.
+    /// If the packet is too short, the rest of the header is old data in the packet's own buffer, never data
+    /// of another buffer.
     #[inline(always)]
     pub fn peek<T: Header>(&mut self) -> &mut T {
         self.peek_at(0)
@@ -255,7 +256,8 @@ impl<'a> Packet<'a> {
             return;
         }
         let end = self.record.off + self.record.len;
-        // Neither before the headroom nor after the end; the marks were within both when they were made.
+        // Keeps the start between the headroom and the packet's end. The marks were within these limits when
+        // they were made.
         self.record.off = off.max(HEADROOM as u16).min(end).min(MAX_OFFSET as u16);
         self.record.len = end - self.record.off;
     }
@@ -432,13 +434,15 @@ impl<'a> Packet<'a> {
         true
     }
 
-    /// Appends the packet `other`: its buffers are chained, not copied. Only if this packet has fewer than 128 bytes in its first buffer
-    /// are the missing ones copied there, because the first 128 bytes must be contiguous. The record of `other` is not used any more.
+    /// Appends the packet `other`: its buffers are chained, not copied. The first 128 bytes must be
+    /// contiguous: if this packet's first buffer has fewer, the missing bytes are copied into it. The record
+    /// of `other` is not used any more.
     ///
     /// This walks the segments of this packet, so join many pieces from the last to the first.
     ///
     /// # Errors
-    /// Returns `other`, without a change, if another packet shares segments after the first, of this packet or of `other`.
+    /// Returns `other`, without a change, if later segments of this packet or of `other` are shared with
+    /// another packet.
     pub fn append(&mut self, mut other: Held, cache: &mut Cache) -> Result<(), Held> {
         if !(self.owns_tail() && other.packet().owns_tail()) {
             return Err(other);
@@ -468,9 +472,8 @@ impl<'a> Packet<'a> {
         if !self.record.flags.any(Flags::CHAINED) {
             return true;
         }
-        // SAFETY: a chained packet has a next segment, and a share of it. The count is atomic, see
-        // `duplicate`. No other thread can take a share while this packet, the only one with a share, is
-        // borrowed.
+        // SAFETY: a chained packet has a next segment, and counts as one of its users. The count is atomic,
+        // see `duplicate`. No other thread can become a user while this packet, the only user, is borrowed.
         let shares = unsafe { AtomicU32::from_ptr(&raw mut (*arena::link_ptr(self.link().next)).shares) };
         shares.load(Ordering::Acquire) == 1
     }

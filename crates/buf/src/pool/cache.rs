@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::{BATCH, CACHE, Pool, debug_mark, fresh, lock, walk_tail};
 use crate::record::{Flags, Record};
 
-/// Number of window buffers for which a cache is searched at once.
+/// Number of window buffers for which [`Cache::surface`] searches the cache.
 const SOME: usize = 32;
 
 /// One thread's stack of free buffers.

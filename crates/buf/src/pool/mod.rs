@@ -45,7 +45,7 @@ struct Shortages(AtomicUsize);
 /// may outlive its pool.
 static POOLS: Mutex<BTreeMap<u32, Weak<Shared>>> = Mutex::new(BTreeMap::new());
 static NEXT: AtomicU32 = AtomicU32::new(1);
-/// Number of packets that were dropped as values and so ended without a reason.
+/// Number of packets that were lost because their [`Held`](crate::Held) was dropped instead of freed.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the number of packets that ended without a reason since the process started: a bug if it is not 0
@@ -95,14 +95,14 @@ fn sum(list: &Mutex<Vec<Weak<AtomicUsize>>>) -> usize {
 #[derive(Clone)]
 pub struct Pool(Arc<Shared>);
 
-/// A group of buffers in the same part of memory.
+/// Statistics of the initial buffers of a pool, or of those added later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Number of buffers.
     pub total: usize,
     /// Number of these buffers in the depot.
     pub free: usize,
-    /// The page size of their memory; the worst one if there are several.
+    /// The page size of their memory; the smallest one if there are several.
     pub page: PageSize,
 }
 
@@ -215,7 +215,7 @@ impl Pool {
         self.0.total.load(Ordering::Relaxed)
     }
 
-    /// Returns how many buffers are where. The numbers are exact while no packet moves.
+    /// Returns the numbers of free, cached, lent and used buffers. They are exact only while no packet moves.
     pub fn stats(&self) -> PoolStats {
         let s = &*self.0;
         // Added buffers are counted before they are visible here.
@@ -247,8 +247,8 @@ impl Pool {
 impl Drop for Shared {
     fn drop(&mut self) {
         lock(&POOLS).remove(&self.number);
-        // The address range is reused only if every buffer is back, each once. Otherwise a packet still owns
-        // one, and the memory stays mapped for ever so that it never gets two owners.
+        // The address range is reused only if each buffer was returned exactly once. Otherwise a packet still
+        // owns a buffer; then the memory stays mapped forever, so that no buffer gets two owners.
         let regions = std::mem::take(self.regions.get_mut().unwrap_or_else(|e| e.into_inner()));
         let mut home = self.depot.get_mut().unwrap_or_else(|e| e.into_inner()).all();
         home.sort_unstable();
@@ -281,14 +281,14 @@ pub(crate) fn fresh(index: u32) -> Record {
     }
 }
 
-/// Releases the share of the chain that begins at `head` in its later segments. Passes each segment that no
-/// other chain shares to `each`.
+/// Removes the chain that begins at `head` from the users of its later segments. Calls `each` for every
+/// segment that has no other user.
 fn walk_tail(head: u32, mut each: impl FnMut(u32)) {
     // SAFETY: the caller owns the head; `next` was written by `fill_chained` with indexes of the pool.
     let mut next = unsafe { arena::link(head) }.next;
     while next != 0 {
-        // SAFETY: the chain holds a share of the segment. The count is atomic because two chains on two
-        // threads may release it at once; only the last one touches it afterwards.
+        // SAFETY: the chain is a user of the segment. The count is atomic because two chains on two threads
+        // may release it at once; only the last one touches it afterwards.
         let after = unsafe {
             let link = arena::link_ptr(next);
             let shares = AtomicU32::from_ptr(&raw mut (*link).shares);
@@ -319,7 +319,7 @@ pub(crate) fn free_far(record: &Record, lost: bool) {
         // SAFETY: the record owned the buffer until now.
         let number = unsafe { arena::link(index) }.pool;
         let pool = lock(&POOLS).get(&number).and_then(Weak::upgrade);
-        // A buffer that outlives its pool is never reused, nor is the pool's memory.
+        // Buffers that outlive their pool are never reused, and neither is the pool's memory.
         if let Some(shared) = pool {
             shared.lost.fetch_add(u64::from(lost && index == record.buf), Ordering::Relaxed);
             lock(&shared.depot).give([index].into_iter());

@@ -16,7 +16,10 @@ fn unknown_names_are_refused() {
     });
     assert_eq!(text, "the graph cannot be built: arc \"arc\" leads to \"nowhere\", which is not a node");
     let text = refused(|b, _| b.edge("nobody", "drop").map(|_| ()));
-    assert!(text.ends_with("an edge to \"drop\" starts at \"nobody\", which is not a node"), "{text}");
+    assert!(
+        text.ends_with("cannot add an edge from \"nobody\" to \"drop\": \"nobody\" is not a node"),
+        "{text}"
+    );
     let text = refused(|b, log| {
         Feature::install(b, log, "ark", "one", &[], &[]);
         Ok(())
@@ -28,7 +31,7 @@ fn unknown_names_are_refused() {
     });
     assert!(text.ends_with("arc \"drop\" leads to \"ghost\", which is not a node"), "{text}");
     let text = refused(|b, _| b.end_arc_at("ark", "drop"));
-    assert!(text.ends_with("there is no arc \"ark\" to end at \"drop\""), "{text}");
+    assert!(text.ends_with("arc \"ark\" cannot end at \"drop\": there is no such arc"), "{text}");
 }
 
 #[test]
@@ -49,7 +52,10 @@ fn duplicate_names_are_refused() {
         b.feature("punt", "one", &[], &[]);
         Ok(())
     });
-    assert!(text.ends_with("\"one\" is a feature in two places"), "{text}");
+    assert!(
+        text.ends_with("node \"one\" is a feature twice: a node can be a feature of one arc only"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -85,7 +91,7 @@ fn contradictory_feature_orders_are_refused() {
         Ok(())
     });
     // `three` can be first; the others depend on each other.
-    assert!(text.ends_with("the order of arc \"drop\" is a cycle among one, two, five"), "{text}");
+    assert!(text.ends_with("the features of arc \"drop\" cannot be ordered: `after` and `before` of these form a cycle: one, two, five"), "{text}");
     for (after, before, side) in [(&["gone"][..], &[][..], "after"), (&[], &["gone"], "before")] {
         let text = refused(|b, log| {
             Feature::install(b, log, "drop", "one", after, before);
