@@ -58,7 +58,7 @@ fn clocks<A: Address>(table: &impl LpmLookup<Addr = A>, destinations: &[A]) -> f
 /// Returns the CPU time of this thread in seconds.
 fn used() -> f64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes a timespec to where one is.
+    // SAFETY: the call only writes to `t`, which is a timespec.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut t) };
     t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
 }

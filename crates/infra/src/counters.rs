@@ -109,12 +109,12 @@ impl<const N: usize> CounterSet<N> {
         self.sum(idx, |lane| lane.worker == worker, since_cleared)
     }
 
-    /// Returns the counts of all workers at `idx` since the start, including what was cleared.
+    /// Returns the counts of all workers at `idx` since the start. Clearing does not reset these.
     pub fn total(&self, idx: u32) -> [u64; N] {
         self.sum(idx, |_| true, ever)
     }
 
-    /// Returns the counts of one worker at `idx` since the start, including what was cleared.
+    /// Returns the counts of one worker at `idx` since the start. Clearing does not reset these.
     pub fn total_worker(&self, worker: usize, idx: u32) -> [u64; N] {
         self.sum(idx, |lane| lane.worker == worker, ever)
     }

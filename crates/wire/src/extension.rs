@@ -69,8 +69,8 @@ pub enum ExtensionError {
     /// The packet is the first fragment of a datagram and ends within a header, which RFC 7112 section 5
     /// forbids.
     FirstFragment,
-    /// Hop-by-hop options that do not directly follow the IPv6 header. The byte at this offset names them
-    /// (RFC 8200 section 4).
+    /// Hop-by-hop options that do not directly follow the IPv6 header. The header number at this offset
+    /// selects them (RFC 8200 section 4).
     HopByHop(usize),
     /// There are more than [`MAX_HEADERS`] headers.
     Headers,
@@ -280,7 +280,7 @@ pub struct Chain {
     pub protocol: u8,
     /// Offset of the bytes after the last header, from the start of the IPv6 header; not beyond the packet's end.
     pub offset: usize,
-    /// Offset of the byte that names the protocol, to report if it is not supported.
+    /// Offset of the byte that names the protocol: the position to report if the protocol is not supported.
     pub named_at: usize,
     /// True if the upper-layer header is in this packet, at least the bytes that every such header has. A
     /// first fragment without it is malformed (RFC 7112 section 5).

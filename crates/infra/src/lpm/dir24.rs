@@ -197,7 +197,8 @@ impl Dir24Writer {
         let group = self.groups.take().map_err(|full| LpmFull::Groups(full.capacity))?;
         self.members[group as usize] = 1;
         self.first.touch(at..at + 1);
-        // Groups are allocated from the lowest on: this one begins the last page of its range.
+        // New groups are numbered in ascending order, so a group at the start of a page is the first one in
+        // this page.
         let page = group as usize / GROUPS_PER_SMALL;
         if (group as usize).is_multiple_of(GROUPS_PER_SMALL)
             && page % PER_HUGE == DENSE - 1
@@ -224,7 +225,7 @@ impl Dir24Writer {
             self.paint_second(within(group, prefix, len), cover, cover_len, |old| old == len);
             return;
         }
-        // It was the last one: the remaining route covers the whole /24 and is this prefix's cover.
+        // This was the group's last prefix, so `cover` now applies to the whole /24.
         self.first.len[at] = cover_len;
         self.first.entries[at].store(cover, Release);
         self.groups.release(group);

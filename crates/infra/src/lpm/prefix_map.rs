@@ -33,9 +33,9 @@ static PLACES: [u8; 4096] = {
 /// Number of possible prefix lengths, for either address family.
 const LENGTHS: usize = 129;
 
-/// A prefix shorter than an address, in the size of an address: its bits, after a 1 that marks where they
-/// start. A whole address is its own key; such keys are in separate tables. The type is packed, so that an
-/// IPv6 prefix with its number takes 20 bytes and not 32.
+/// A prefix shorter than an address, encoded in the size of an address: a 1 bit that marks the start, and
+/// then the prefix's bits. A whole address is its own key; such keys are in separate tables. The type is
+/// packed, so that an IPv6 prefix with its number takes 20 bytes and not 32.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(Rust, packed(4))]
 struct Key<A: Address>(A);
@@ -57,7 +57,8 @@ type Shard<A> = HashMap<Key<A>, u32, Seeded>;
 
 /// Returns the number of prefixes that fit into a shard's memory. An eighth of the slots stays empty.
 fn most<A: Address>(shard: &Shard<A>) -> usize {
-    // A slot and its tag. The few other bytes are less than the difference to the next power of two.
+    // A place is a slot and its tag. The table's few other bytes are lost when the number is rounded down to
+    // a power of two.
     let places = shard.allocation_size() / (size_of::<(Key<A>, u32)>() + 1);
     if places == 0 { 0 } else { (1 << places.ilog2()) / 8 * 7 }
 }
@@ -68,7 +69,8 @@ fn make_room_in<A: Address>(shard: &mut Shard<A>) -> Result<(), LpmFull> {
         return Ok(());
     }
     let most = most(shard);
-    // At least an eighth of the table was removed since it was built, which pays for the rebuild. Up to half
+    // Rebuild the table if it has lost at least an eighth of its entries since it was built, which pays for
+    // the rebuild. If it is at most half full, it cleans itself up without additional memory.
     // full, the table cleans itself up without other memory.
     if !(most / 2..=most / 8 * 7).contains(&shard.len()) {
         return shard.try_reserve(1).map_err(|_| LpmFull::Memory);
@@ -208,7 +210,7 @@ impl<A: Address> PrefixMap<A> {
         networks: impl IntoIterator<Item = &'m Shard<A>>,
         hosts: impl IntoIterator<Item = &'m Shard<A>>,
     ) -> impl Iterator<Item = (A, u8, u32)> {
-        // A small map uses few shards: each of the others costs one check.
+        // Small maps use few shards, so skip the empty ones.
         let used = |shard: &&Shard<A>| !shard.is_empty();
         let networks = networks.into_iter().filter(used).flatten().map(|(key, value)| {
             let (prefix, len) = key.prefix();

@@ -41,9 +41,10 @@ impl Watch {
     }
 }
 
-/// Memory that is taken in small steps on behalf of strangers, such as neighbors in the network. It leaves 64 MiB free, in addition to the
-/// reserve of [`Room`]. The free memory is checked every 4 MiB. Without the checks, the kernel would grant more memory than there is, and
-/// kill the process when it touches the memory.
+/// Memory that is taken in small steps on behalf of untrusted parties, such as neighbors in the network. It
+/// leaves 64 MiB free, in addition to the reserve of [`Room`]. The free memory is checked every 4 MiB.
+/// Without the checks, the kernel would grant more memory than there is, and kill the process when it touches
+/// the memory.
 #[derive(Debug)]
 pub struct Allowance {
     left: u64,
@@ -63,7 +64,7 @@ impl Allowance {
         Allowance { left: 0, watch: Watch::default(), room }
     }
 
-    /// Takes `bytes` bytes, fewer than 4 MiB. Returns false if so many are not free.
+    /// Takes `bytes` bytes, fewer than 4 MiB. Returns false if too little memory is free.
     pub fn take(&mut self, bytes: u64) -> bool {
         if self.left < bytes {
             self.left = self.watch.free(bytes + LEFT, self.room).saturating_sub(LEFT).min(STEP);

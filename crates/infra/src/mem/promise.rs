@@ -92,7 +92,7 @@ struct FailedTrial {
     why: String,
 }
 
-/// The last one.
+/// The last failed trial.
 static FAILED: Mutex<Option<FailedTrial>> = Mutex::new(None);
 
 /// Runs a trial for `bytes` bytes, unless a trial has failed shortly before.
@@ -112,7 +112,7 @@ fn try_once(
             holds = (last.holds * 2).min(LONGEST);
         }
     }
-    // A trial that succeeds does not end the series: peers could ask for little in between.
+    // A successful trial does not reset the time: peers could request small amounts between failed trials.
     trial(bytes).inspect_err(|e| *failed = Some(FailedTrial { at: now, holds, why: e.to_string() }))
 }
 

@@ -200,9 +200,9 @@ mod backend {
         hugetlb: bool,
     ) -> Result<(OwnedFd, PageSize), Failed> {
         let fd = file(len, hugetlb)?;
-        // A failed mapping at a fixed address leaves a hole, and the next mapping of another thread may take its
-        // addresses. So another mapping of the file shows first that the kernel maps it: for hugetlb pages, that
-        // reserves them.
+        // A failed mapping at a fixed address leaves a hole, and the next mapping of another thread may take
+        // its addresses. So the file is first mapped at another address, to see that the kernel can map it.
+        // For hugetlb pages, this also reserves them.
         let rw = libc::PROT_READ | libc::PROT_WRITE;
         let elsewhere = map(std::ptr::null_mut(), len, rw, libc::MAP_SHARED, fd.as_raw_fd())?;
         let fixed = map(to.as_ptr().cast(), len, rw, libc::MAP_SHARED | libc::MAP_FIXED, fd.as_raw_fd());
@@ -256,7 +256,8 @@ mod backend {
         for offset in (0..len).step_by(PIECE) {
             // SAFETY: offset is less than len.
             let (at, len) = (unsafe { to.add(offset) }, PIECE.min(len - offset));
-            // Pages of the hugetlb pool were reserved by the mapping. Ordinary memory may be less by now.
+            // Hugetlb pages were reserved by the mapping. Ordinary memory was not, and less may be free by
+            // now.
             if !hugetlb {
                 Room::now().must_have(len as u64)?;
             }

@@ -153,7 +153,7 @@ impl Kind {
             ),
         };
         let file = |name: &str| read(&under(root, group).join(name));
-        // "max" means no limit; in the older kind, a number that exceeds every machine.
+        // "max" means no limit; in version 1, it is a number larger than the memory of any machine.
         let most: u64 = file(limit).trim().parse().ok()?;
         let used: u64 = file(usage).trim().parse().ok()?;
         // The kernel drops files from the page cache when memory is needed.

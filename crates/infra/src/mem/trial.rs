@@ -21,7 +21,7 @@ pub(super) const BESIDE: usize = 64 << 20;
 /// Number of stand-ins: child processes that the kernel kills before this one. The kernel needs some time to free the memory of a killed
 /// trial. If this process allocates memory in that time, the kernel kills another process, which without stand-ins would be this one.
 const STAND_INS: usize = 3;
-/// Bytes that a stand-in fills, so that its end frees some memory.
+/// Bytes that a stand-in allocates, so that killing it frees some memory.
 const STOOD_IN: usize = 2 << 20;
 /// Time for which stand-ins outlive a killed trial.
 const FREED: Duration = Duration::from_millis(100);
@@ -72,13 +72,13 @@ fn fork(child: impl FnOnce() -> c_int) -> Option<Child> {
     }
 }
 
-/// Makes this child process the OOM killer's first choice, and lets it hold none of the router's files.
+/// Makes this child process the OOM killer's first choice, and closes its copies of the router's files.
 fn give_way() {
     const SCORE: &CStr = c"/proc/self/oom_score_adj";
     const MOST: &[u8] = b"1000";
     // SAFETY: the strings are constants; the closed files belong to this process, which runs no other code of ours.
     unsafe {
-        // The router's open files would outlive it if it were killed meanwhile.
+        // Without this, the files would stay open if the router were killed during the trial.
         libc::syscall(libc::SYS_close_range, 0 as c_uint, c_uint::MAX, 0 as c_uint);
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         let score = libc::open(SCORE.as_ptr(), libc::O_WRONLY);
@@ -115,7 +115,7 @@ fn child(bytes: usize) -> c_int {
     unsafe {
         libc::madvise(at, bytes, libc::MADV_HUGEPAGE);
         let filled = libc::madvise(at, bytes, libc::MADV_POPULATE_WRITE) == 0;
-        // A kernel without this advice is older than 5.14: there is no trial.
+        // Kernels before 5.14 do not know this advice: the trial then counts as successful.
         let unknown = !filled && *libc::__errno_location() == libc::EINVAL;
         if filled || unknown { FILLED } else { REFUSED }
     }
@@ -139,10 +139,10 @@ fn wait(id: libc::pid_t) -> io::Result<c_int> {
 /// Converts the child's exit status to the result of the trial.
 fn fate(status: c_int, bytes: usize, beside: usize) -> io::Result<()> {
     let why = if libc::WIFSIGNALED(status) {
-        "the kernel killed a trial process that allocated it: a control group has a limit that cannot be read from here (such as \
+        "the kernel killed a trial process that allocated this memory: a control group has a limit that cannot be read from here (such as \
          memory.max of a group around a container)"
     } else if libc::WEXITSTATUS(status) == REFUSED {
-        "the kernel refused it to a trial process"
+        "the kernel refused this memory to a trial process"
     } else {
         return Ok(());
     };

@@ -29,9 +29,9 @@ impl TrieWriter {
 
     /// Like [`change`](Self::change), for a slot of a node that has prefixes longer than `at`.
     ///
-    /// Longer prefixes may cover all addresses below the slot, and so hide the prefix that covers them. A node that is built while this
-    /// covering prefix is hidden does not have it as its default. When one of the hiding prefixes is removed, the default is corrected
-    /// here.
+    /// Longer prefixes may together cover all addresses below the slot, and so hide the prefix that covers
+    /// the slot as a whole. A node that is built in this state does not have the hidden prefix as its
+    /// default. When one of the hiding prefixes is removed, this function sets the default.
     fn change_child(&mut self, slot: Slot, at: u8, depth: u8, change: &Change) -> Result<Slot, LpmFull> {
         let mut entry = slot.entry;
         if slot.is_child() && !change.adds && (at + 1..=depth).contains(&change.to.len) {
@@ -118,7 +118,8 @@ impl TrieWriter {
             if !change.adds {
                 return Ok(Slot::child(list));
             }
-            // Without children so far, another depth may have none, or fewer of them later.
+            // Build anew if the list has no children yet, because a list of another depth may need none, or
+            // fewer later.
             if !l.intervals().iter().any(|(_, slot)| slot.is_child()) || !l.reaches(&points) {
                 return self.build_anew(list, &l, at, change);
             }

@@ -19,7 +19,8 @@ pub(super) const MOST: usize = INTERVALS * INTERVALS;
 pub(super) struct Item {
     pub first: u128,
     pub last: u128,
-    /// The leaf; or a child, with the number of bits that all its addresses have in common.
+    /// A leaf, or a child. For a child, the slot's length is the number of bits that all addresses of the
+    /// child have in common.
     pub slot: Slot,
     /// If `slot` is a child: the default of the child.
     pub under: Slot,
@@ -189,7 +190,8 @@ impl Item {
         items.splice(at..at + usize::from(around.is_some()), parts);
     }
 
-    /// Returns the item, but without its default if that has at most `depth` bits: the node above has this default then.
+    /// Returns the item, without its default if the default's prefix has at most `depth` bits: in that case,
+    /// the node above has the same default.
     fn without_shorter(&self, depth: u8) -> Item {
         let under = if self.under.len > depth { self.under } else { Slot::default() };
         Item { under, ..*self }

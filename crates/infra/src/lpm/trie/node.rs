@@ -80,7 +80,7 @@ pub(super) fn unit(entry: u32) -> u32 {
 }
 
 /// Returns which 64 bits of an address a list of depth `depth` uses: the number of address bytes after these
-/// bits (at most 7), and the right shift that drops those of these bits that are beyond `depth`.
+/// bits (at most 7), and the right shift that drops the bits beyond `depth`.
 pub(super) fn cut(depth: u8) -> (u8, u8) {
     if depth <= 72 { (7, 72 - depth) } else { ((128 - depth) / 8, 0) }
 }
@@ -148,7 +148,7 @@ pub(super) fn ends_above(low: u64, high: u64, at: u16) -> u32 {
 #[derive(Clone)]
 pub(super) struct Nodes(SharedZeroed<AtomicU64>);
 
-/// What a node says about an address: the node's default, and the entry for the address.
+/// Result of a lookup in one node: the node's default, and the entry for the address.
 pub(super) struct Step {
     pub default: u32,
     pub entry: u32,

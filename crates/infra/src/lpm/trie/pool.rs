@@ -209,7 +209,7 @@ impl Pool {
             return Err(LpmFull::Blocks);
         }
         let byte = |unit: u32| unit as usize * UNIT_BYTES;
-        // Another 2 MiB: the kernel would overcommit otherwise.
+        // The block begins another 2 MiB: check that they are free, because the kernel overcommits memory.
         if !self.removes && byte(end).div_ceil(HUGE) > byte(self.next).div_ceil(HUGE) {
             Room::now().must_have(HUGE as u64).map_err(|_| LpmFull::Memory)?;
         }

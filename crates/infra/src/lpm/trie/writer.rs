@@ -165,8 +165,8 @@ impl Lpm for TrieWriter {
     fn remove(&mut self, prefix: u128, len: u8) -> Option<u32> {
         let (prefix, len) = prefix.canonical(len);
         let old = self.routes.get(prefix, len)?;
-        // Only prefixes of these lengths count in the separate tables, in the first table and below it.
-        // Without one, the present contents are empty.
+        // Each table (the two separate tables, the first table, the nodes below it) has only prefixes of some
+        // lengths. If none of these covers the removed prefix, its entries become empty.
         let least = match len {
             ..=WIDEST => 0,
             _ if len <= WIDE => WIDEST + 1,
