@@ -123,7 +123,7 @@ impl Advertisement {
     /// # Errors
     /// The reason why the prefix cannot be advertised.
     pub fn check(prefix: Prefix6, advice: &PrefixAdvice) -> Result<(), BadAdvice> {
-        // A shorter prefix may contain them.
+        // A prefix that contains one of these networks is not allowed either.
         let has = |bits: u128, len| {
             let other = Prefix6::new(Ipv6Addr::from_bits(bits), len);
             prefix.covers(other) || other.covers(prefix)

@@ -79,7 +79,7 @@ pub enum Event {
     Changed(u32),
     /// A valid router solicitation was received on the interface.
     Solicited(u32),
-    /// Stop advertising. Final advertisements tell the hosts.
+    /// Stop advertising. Final advertisements inform the hosts.
     Stop(u32),
     /// The final advertisement was sent, because the interface is about to go down. Nothing more is sent until [`Start`](Event::Start).
     Ceased(u32),
@@ -112,7 +112,7 @@ struct Sender {
     last: Option<u64>,
     /// Number of advertisements left that follow at short intervals.
     quick: u8,
-    /// Number of final advertisements left; `None` unless the router is stopping.
+    /// Number of final advertisements left; `None` while the router advertises itself.
     left: Option<u8>,
 }
 

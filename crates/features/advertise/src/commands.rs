@@ -73,7 +73,7 @@ fn advertise<C: App>(c: &mut C, a: &Args, f: impl FnOnce(&mut Advertisement)) ->
 fn set<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     let on = !a.has("no");
     if a.has("ra-suppress") {
-        // Also before other settings: later settings are kept, but nothing is sent.
+        // This also works before any other setting: later settings are kept, but nothing is sent.
         return feature::set(c, a, |advice: &mut Advice| {
             advice.says.get_or_insert_default();
             advice.suppressed = on;

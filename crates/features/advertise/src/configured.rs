@@ -265,7 +265,7 @@ fn prefix_words(prefix: Prefix6, advice: &PrefixAdvice) -> String {
 /// Returns the commands for these settings, without the interface.
 fn words(a: &Advertisement, suppressed: bool) -> Vec<String> {
     let usual = Advertisement::default();
-    // First, because the following commands do not change it.
+    // This command is first, because the commands after it do not change the suppression.
     let mut words = vec![if suppressed { "ra-suppress" } else { "no ra-suppress" }.to_string()];
     if a.interval != usual.interval {
         words.push(format!("ra-interval {} {}", a.interval.longest(), a.interval.shortest()));

@@ -96,14 +96,17 @@ fn follow(router: &mut Router, index: u32, change: Change) {
         (Change::Up | Change::Changed, Some(says)) if !known => {
             handle(router, Event::Start(index, says.interval));
         }
-        // Advertisements due before had no source address. Other addresses are advertised while they are probed.
+        // The link-local address can be used from now on: the advertisements that were due before had no
+        // source address. For other addresses, nothing changes: their networks are advertised even while
+        // duplicate address detection runs.
         (Change::Unique(address), _) if !ipv6::is_link_local(address.to_bits()) => {}
         _ => handle(router, Event::Changed(index)),
     }
 }
 
-/// Announces on interfaces that the router is no longer a default router (RFC 4861 section 6.2.5): only if the router advertises itself there,
-/// and only once. Hosts that miss the announcement find out by themselves.
+/// Announces on interfaces that the router is no longer a default router (RFC 4861 section 6.2.5): only where
+/// the router has advertised itself, and only once. Hosts that miss the announcement use the router until its
+/// lifetime expires.
 fn leave(router: &mut Router, interfaces: &[u32], loss: Loss) {
     if loss == Loss::Ip4 {
         return;
@@ -116,7 +119,9 @@ fn leave(router: &mut Router, interfaces: &[u32], loss: Loss) {
         }
     }
     if !router.send_at_once(all) {
-        tracing::warn!("a device is busy: hosts may have missed the final router advertisement");
+        tracing::warn!(
+            "the final router advertisement was not sent everywhere, because a device is busy: some hosts may use this router until its lifetime expires"
+        );
     }
 }
 

@@ -19,7 +19,7 @@ const CALM_CHECKS: u32 = 30;
 /// A receive queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Queue {
-    /// Its assignment.
+    /// The queue's worker, receive mode and handoff.
     pub at: Attention,
     /// Number of receive queues of its device.
     pub of: usize,

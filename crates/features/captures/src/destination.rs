@@ -27,7 +27,7 @@ pub(crate) enum Destination {
 }
 
 impl Destination {
-    /// Returns words for what was done with the packets.
+    /// Returns what was done with the packets, as a text: `written to FILE`, for example.
     pub(crate) fn became(&self) -> String {
         match self {
             Destination::File(sink) => format!("written to {}", sink.path().display()),
@@ -115,7 +115,7 @@ impl Sink {
         self.too_full = fstatvfs(&self.disk).ok().and_then(|disk| too_full(&disk, self.leave_free));
     }
 
-    /// True if nothing more is to be written.
+    /// True if no more packets are to be written.
     pub(crate) fn is_over(&self) -> bool {
         self.failed.is_some() || self.too_full.is_some()
     }
@@ -148,7 +148,7 @@ fn too_full(disk: &Statvfs, leave_free: Option<u32>) -> Option<String> {
     let (free, all) = (bytes(disk.blocks_available()), bytes(disk.blocks()));
     let (percent, most) = leave_free.map_or(LEAVE_FREE, |percent| (percent, u128::MAX));
     let least = (all * u128::from(percent) / 100).min(most);
-    let more = if least == most { format!(", and than {} MiB,", most >> 20) } else { String::new() };
+    let more = if least == most { format!(" (and less than {} MiB)", most >> 20) } else { String::new() };
     (free < least).then(|| format!("less than {percent} % of its file system{more} is free (leave-free)"))
 }
 

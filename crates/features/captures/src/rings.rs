@@ -100,7 +100,7 @@ struct Ring {
     empty: Producer<Box<Captured>>,
     /// True if the copies for these rings have been allocated.
     made: bool,
-    /// Exists as long as the worker's ends.
+    /// Exists as long as the worker has its ends of the rings.
     worker: Weak<()>,
 }
 
@@ -124,7 +124,7 @@ impl Copies {
     /// copy is left, the packet is not copied, and this is counted.
     pub fn copy(&mut self, now: u64, wanted: &Wanted, p: &mut Packet<'_>) {
         if self.point == Point::Drop {
-            // Its node may have moved the packet's start behind the link header.
+            // An earlier node may have moved the packet's start behind the link header.
             p.rewind_to_l2();
         }
         if wanted.filter.as_ref().is_some_and(|filter| !p.matches(filter)) {
@@ -167,7 +167,7 @@ impl Rings {
                 let _ = ring.empty.push(old);
             }
             if points.contains(&ring.point) && !std::mem::replace(&mut ring.made, true) {
-                // Either ring has room for all of them.
+                // Each ring has room for all of them.
                 (0..WAITING).for_each(|_| drop(ring.empty.push(Captured::new())));
             }
         }
@@ -190,7 +190,8 @@ impl Rings {
         for (i, ring) in rings.iter_mut().enumerate() {
             taken.extend(std::iter::from_fn(|| ring.filled.pop()).take(share).map(|copy| (i, copy)));
         }
-        // In one turn of a worker, with one time, a packet may leave and the answer arrive.
+        // Sort by number, not by time: all copies of one turn of a worker have the same time, even if they
+        // contain a packet and the answer to it.
         taken.sort_unstable_by_key(|(_, copy)| copy.order);
         let n = taken.len();
         for (ring, copy) in taken {
@@ -212,7 +213,7 @@ impl Rings {
         self.control().rings.iter().map(|ring| ring.filled.len()).sum()
     }
 
-    /// Returns the number of points of workers that have rings.
+    /// Returns the number of pairs of rings: each worker has one for each point.
     #[cfg(test)]
     pub(crate) fn points(&self) -> usize {
         self.control().rings.len()

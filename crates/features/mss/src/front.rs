@@ -72,13 +72,13 @@ fn clamps() -> &'static Schema<Clamps> {
             )
             .check(|clamps| {
                 if *clamps == Clamps::default() {
-                    return Err(Bad::new("", "the MSS is missing: \"ip4\" or \"ip6\""));
+                    return Err(Bad::new("", "the MSS is missing: set \"ip4\" or \"ip6\""));
                 }
                 for (mss, family, field) in
                     [(clamps.0.ip4, "ip4", "direction"), (clamps.0.ip6, "ip6", "ip6-direction")]
                 {
                     if mss.clamping != Clamping::Off && mss.most == 0 {
-                        return Err(Bad::new(field, format!("the MSS is missing: \"{family}\"")));
+                        return Err(Bad::new(field, format!("the MSS is missing: set \"{family}\"")));
                     }
                 }
                 Ok(())
@@ -178,14 +178,20 @@ fn wanted(a: &Args, family: Family, size: &str) -> Result<Option<Mss>, CliError>
     let family = family.word();
     let most = a.get::<u16>(size);
     let Some(word) = a.behind(family) else {
-        return most
-            .map_or(Ok(None), |_| Err(a.fault(size, format!("a size needs \"{family} enable\", rx or tx"))));
+        return most.map_or(Ok(None), |_| {
+            Err(a.fault(
+                size,
+                format!("the direction of the MSS is missing: add \"{family} enable\", rx or tx"),
+            ))
+        });
     };
     let clamping = Clamping::ALL.into_iter().find(|clamping| clamping.word() == word);
     match (clamping, most) {
         (None, _) => Ok(Some(Mss::default())),
         (Some(clamping), Some(most)) => Ok(Some(Mss { clamping, most })),
-        (Some(_), None) => Err(a.fault("interface", format!("a size is needed, such as {family}-mss 1400"))),
+        (Some(_), None) => {
+            Err(a.fault("interface", format!("the MSS is missing: add it, such as {family}-mss 1400")))
+        }
     }
 }
 

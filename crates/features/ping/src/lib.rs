@@ -24,7 +24,7 @@ use session::Pings;
 const REPLIES: u32 = 1000;
 
 reasons! {
-    /// Why an echo reply changes nothing.
+    /// Why an echo reply is ignored.
     pub enum Reason {
         NoPing = "no-ping", Info, counted, "no ping of this router waits for this echo reply";
     }

@@ -38,7 +38,7 @@ fn most_in_fragments(mtu: u16) -> usize {
 /// Returns the source address for requests to `to`, and checks that such requests can be sent.
 ///
 /// # Errors
-/// If they cannot.
+/// If such requests cannot be sent.
 pub(crate) fn source(router: &mut Router, fib: u16, to: &Target) -> Result<IpAddr, RouterError> {
     match to.address {
         IpAddr::V4(address) => source_of(router, fib, address, to),

@@ -85,7 +85,7 @@ impl Pings {
         self.sessions.retain(|_, s| s.token.strong_count() > 0);
         if reader && self.sessions.values().filter(|s| s.reader).count() >= READERS {
             return Err(RouterError(format!(
-                "read-only clients have {READERS} active pings, the maximum: stop one, or wait"
+                "read-only clients have the maximum of {READERS} active pings: stop one, or wait"
             )));
         }
         Ok(())
@@ -188,7 +188,9 @@ pub(crate) fn send(router: &mut Router, id: u16, seq: u16, now: u64) -> Result<(
     if router.send(0, node, held) {
         Ok(())
     } else {
-        Err(RouterError("the worker is too busy: its ring from the main thread is full".into()))
+        Err(RouterError(
+            "the worker is too busy to send the request: its ring from the main thread is full".into(),
+        ))
     }
 }
 

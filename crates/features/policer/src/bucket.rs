@@ -407,7 +407,8 @@ impl Policer {
             let Some(cell) = self.cells.get((word >> 1 & 0x7fff) as usize) else { return false };
             let mut state = cell.get(word);
             if !f(&mut state) {
-                // The state may be half of another one. Returning false is right even so: nothing was taken.
+                // The state may be a mix of two states. Returning false is right nevertheless, because
+                // nothing was taken.
                 return false;
             }
             let next = own.next.load(Relaxed);

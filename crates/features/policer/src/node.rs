@@ -289,7 +289,7 @@ impl<const SITE: usize> FrameNode for Police<SITE> {
         };
         let index = self.settings.get(cx.guard, interface).and_then(Self::policer);
         let Some((index, policer)) = index.and_then(|i| Some((i, self.policers.get(cx.guard, i)?))) else {
-            // It was switched off, or removed, while the packets were in flight.
+            // The policer was disabled or removed while the packets were in flight.
             return out.all(Verdict::Next(Next::Continue));
         };
         if policer.is_aware() || policer.action(Color::Green) != TRANSMIT {

@@ -38,7 +38,8 @@ pub struct Policers {
 struct Entry {
     params: Params,
     name: Option<String>,
-    /// Totals of the counters at this index when the policer was made: they include earlier policers at this index.
+    /// Baseline of the counters: the totals that earlier policers with the same index had left when this
+    /// policer was made. Subtracted from the current totals.
     before: [u64; 6],
 }
 

@@ -115,7 +115,7 @@ impl Vector {
             return;
         }
         prefetch::write(policer);
-        // A replaced policer gets another group later, behind this one, as its packets are.
+        // If the policer gets a second group later, that group is behind this one, as its packets are.
         *place = Place { key, group: self.groups.len() as u16 };
         self.groups.push(Group { policer: index, first: i as u16, last: i as u16 });
     }
@@ -130,7 +130,7 @@ impl Vector {
     ) {
         let Vector { groups, next, loads, items, colors, actions, .. } = self;
         if groups.len() > 1 {
-            // An exchange stops later loads from starting: so all data is prefetched before the first one.
+            // An exchange delays later loads, so all data is prefetched before the first exchange.
             for group in &*groups {
                 counts.prefetch(group.policer);
                 if let Some(policer) = policers.get(group.policer) {

@@ -101,7 +101,7 @@ impl<K: Copy + Eq + Hash, T> Datagrams<K, T> {
         if !fragment.more {
             datagram.len = Some(span.end);
         }
-        // No overlap and no data behind the end, so this number of bytes means all bytes.
+        // No fragments overlap or exceed the end, so this number of bytes means that all have arrived.
         let whole = datagram.len.filter(|&len| len == datagram.have)?;
         Some(Whole { at, len: whole, ecn: datagram.ecn })
     }

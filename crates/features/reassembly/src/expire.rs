@@ -48,7 +48,7 @@ pub fn report<A: Fragmented>() -> CauseInfo {
 
 pub struct ReassemblyExpire<A: Fragmented> {
     datagrams: Arc<Shards<Datagrams<Key<A>, Held>>>,
-    /// The cause of the reports.
+    /// The cause of the ICMP errors.
     cause: Cause,
 }
 

@@ -104,7 +104,8 @@ impl Fragmented for Ipv6Addr {
         let header = piece.at + extension::Fragment::LEN;
         let start = u32::from(piece.offset);
         let end = start + h.total_len().saturating_sub(header) as u32;
-        // The same link-local source may exist behind each interface. The protocol is only in the first
+        // Different hosts on different links may have the same link-local source, so the key includes the
+        // interface. It does not include the protocol, which only the first fragment states.
         // fragment.
         let scoped = |address| Ipv6Addr::scoped(address, rx_if);
         let key = Key::new(fib, scoped(h.src_u128()), scoped(h.dst_u128()), 0, piece.id);

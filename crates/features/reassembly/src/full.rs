@@ -79,7 +79,7 @@ impl<A: Fragmented> FrameNode for FullReassembly<A> {
 
     fn held(&mut self, cx: &mut Cx<'_>, mut held: Held, out: &mut Out<'_, Next, Reason>) {
         let mut p = held.packet();
-        // The packet is looked up again: a result of this turn is not valid later.
+        // The whole datagram is looked up again, because the result of this turn's lookup is not valid later.
         p.set_fwd(0);
         let Some((key, fragment)) = A::fragment(&mut p) else { return out.drop(Reason::Malformed, held) };
         let mut table = self.datagrams.lock(&key);

@@ -82,7 +82,8 @@ impl<C: App> net::feature::Feature<C> for Feature {
 /// Adds the nodes.
 ///
 /// # Errors
-/// Fails if the main thread can send messages to no more nodes, or if packets have no room for another field.
+/// If too many nodes already receive messages from the main thread, or if packets have no room for another
+/// field.
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     install_full::<Ipv4Addr>(b, t, hooks)?;
     install_full::<Ipv6Addr>(b, t, hooks)?;

@@ -45,7 +45,7 @@ struct Table {
 /// Adds a table of fragments; `make` makes a shard with given limits. Returns the table, for the nodes that share it.
 ///
 /// # Errors
-/// Fails if there are too many tables, or if the main thread can send messages to no more nodes.
+/// Fails if there are too many tables, or if too many nodes already receive messages from the main thread.
 pub fn table<S: Shard>(
     b: &mut Builder,
     hooks: &mut Hooks,
@@ -191,7 +191,7 @@ pub fn expire(router: &mut Router, now: u64) -> Option<u64> {
     let all = router.state::<Reassembly>().ok()?;
     let due: Vec<&'static str> = all.due(now).collect();
     for node in due {
-        // From the reserve: the waiting fragments may have all buffers.
+        // The message uses a reserved buffer: the waiting fragments may have all others.
         if let Some(message) = router.last_packet(&[]) {
             router.send(0, node, message);
         }
