@@ -39,7 +39,7 @@ impl<'r> Checker<'r> {
     /// Returns a checker for routers like this one, with these features.
     pub fn new(router: &'r Router, features: &'r [&'r Feature]) -> Checker<'r> {
         let mut checker = Checker::without(router, features, &Plugins::default());
-        // The most buffers that a router may have: the file does not set their number.
+        // The maximum, because the checked file does not set the number of buffers.
         checker.abilities = checker.abilities.with_buffers(MOST_BUFFERS);
         checker
     }

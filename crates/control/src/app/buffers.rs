@@ -41,10 +41,10 @@ impl Adding {
 }
 
 impl Context {
-    /// Begins to add buffers, so that there are `total`. Returns `None` if there already are.
+    /// Begins to add buffers, up to `total` in all. Returns `None` if there are `total` buffers already.
     ///
     /// # Errors
-    /// If there are more, if the number is above the maximum, if buffers are already being added, or if no thread can be started.
+    /// If there are more than `total`, if `total` is above the maximum, if buffers are already being added, or if no thread can be started.
     pub fn add_buffers(&mut self, total: usize) -> Result<Option<Adding>, Failure> {
         if total > MOST_BUFFERS {
             return Err(format!("the maximum is {MOST_BUFFERS} buffers").into());

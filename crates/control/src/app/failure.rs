@@ -32,7 +32,7 @@ pub enum Failure {
     NothingToConfirm,
     /// The time to confirm has expired, and the rollback has begun.
     TooLate,
-    /// So many changes cannot be rolled back. The journal has `there` changes that can.
+    /// The request is to roll back no change, or more changes than can be rolled back.
     NoWayBack {
         /// Number of changes that can be rolled back.
         there: usize,

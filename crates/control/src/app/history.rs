@@ -11,7 +11,7 @@ use super::{Context, Failure, Thread, Transition, on_a_thread};
 use crate::intent::{Edit, Entry, HIDDEN, Journal, Note, Noted};
 use crate::journal::{self, Found, Keeper};
 
-/// If a change that the journal forgets has more objects than this, another thread frees them.
+/// If the journal drops a change of more objects than this, another thread frees them.
 const MUCH: usize = 1000;
 
 impl Context {
@@ -82,7 +82,7 @@ impl Context {
     /// otherwise the last change. A dry run only reports what would change.
     ///
     /// # Errors
-    /// If there are not so many changes.
+    /// If fewer than `n` changes are in effect, or `n` is 0.
     pub fn roll_back(&self, n: Option<usize>, dry_run: bool) -> Result<Transition, Failure> {
         let n = match (n, self.confirmation()) {
             (Some(n), _) => n,

@@ -40,7 +40,7 @@ impl MessageTrace {
     /// Records a message of the client with this number. `bytes` is the message after its identifier.
     pub(crate) fn record<C>(&mut self, client: u64, entry: &vapi::table::Entry<C>, bytes: &[u8]) {
         let vapi::shape::Info { name, head, fields } = entry.info.clone();
-        // A command may have a secret, which belongs into no file.
+        // A command may contain a secret, which must not get into a file.
         let bytes =
             if name == "cli_inband" && bytes.windows(6).any(|word| word == b"secret") { &[] } else { bytes };
         self.bytes += bytes.len() + OF_RECORD;

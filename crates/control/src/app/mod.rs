@@ -70,11 +70,11 @@ pub struct Context {
     pub journal: Journal,
     /// Writes the journal to disk.
     pub(crate) keeper: Option<Keeper>,
-    /// True while the start configuration is applied, which is one entry of the journal.
+    /// True while the start configuration is applied. All of it is one entry of the journal.
     starting: bool,
-    /// The turns of long changes.
+    /// The turn for long changes, of which only one runs at a time.
     pub(crate) changes: Changes,
-    /// The turn to add buffers.
+    /// The permission to add buffers, for one request at a time.
     growing: buffers::Growing,
     /// The applied configuration awaiting confirmation.
     confirmation: Option<Confirmation>,
@@ -86,7 +86,7 @@ pub struct Context {
     pub(crate) warning: Option<String>,
     /// True if the configuration in the start file was rolled back, and the file was not replaced since.
     start_is_stale: bool,
-    /// The work for which nobody waits any more, and which must still run to its end.
+    /// Long work whose client has disconnected, and which must still run to its end.
     pub abandoned: Abandoned,
     /// The text of startup.conf, or the command-line arguments given instead of it.
     pub startup: String,

@@ -62,8 +62,8 @@ enum Saving {
     /// A thread writes the file, which may take long. The thread returns true if the router starts from this file. `queued` is the number
     /// of journal entries before the save.
     Storing { writer: Option<JoinHandle<io::Result<bool>>>, queued: u64 },
-    /// The file is written. The journal must be on the disk, too: after a crash, a rollback undoes the last change that it has. Waits for a
-    /// limited time.
+    /// The file is written. The save waits, for a limited time, until the journal is on the disk, too: after a crash, a rollback undoes the
+    /// last change that the journal file has.
     Journal { queued: u64, until: Instant },
 }
 

@@ -135,7 +135,11 @@ impl Context {
             match shortage.look((scarce.count)(router)) {
                 Some(News::Begins) => tracing::warn!(event = "full", "{}", scarce.what),
                 Some(News::Ends(n)) => {
-                    tracing::info!(event = "full", "this has ended after {n} occurrences: {}", scarce.what);
+                    tracing::info!(
+                        event = "full",
+                        "this problem has ended after {n} occurrences: {}",
+                        scarce.what
+                    );
                 }
                 None => {}
             }

@@ -1,4 +1,4 @@
-//! Warnings about a plan that a look at a single object cannot give.
+//! Warnings about a plan that depend on more than a single object.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -11,7 +11,7 @@ use super::failure::in_words;
 use super::{Context, Failure};
 use crate::config::Format;
 
-/// Maximum duration of a slice. Other work waits so long.
+/// Maximum duration of a slice, and so the longest delay of other work.
 pub(crate) const SLICE: Duration = Duration::from_millis(1);
 /// The polling interval for results of other threads.
 pub(crate) const LOOK: Duration = Duration::from_millis(2);
@@ -21,7 +21,7 @@ pub trait Work {
     /// Runs one slice. Adds what happened to `reports`.
     ///
     /// # Errors
-    /// If the request fails. It must not run again then.
+    /// If the request fails. Then `step` must not be called again.
     fn step(&mut self, c: &mut Context, reports: &mut Vec<Report>) -> Result<Go, Failure>;
 
     /// Called when nobody waits for the result any more. Returns true if the work must continue.
@@ -100,7 +100,7 @@ impl<W: Work> Unattended for W {
     }
 }
 
-/// The work for which nobody waits, and which must still run to its end.
+/// Long work whose client has disconnected, and which must still run to its end.
 pub type Abandoned = Rc<RefCell<VecDeque<Box<dyn Unattended>>>>;
 
 /// The right to change the configuration, until it is dropped.
@@ -128,7 +128,8 @@ impl Turn {
 #[derive(Default)]
 pub(crate) struct Changes {
     turn: Weak<Running>,
-    /// Each running change that works object by object holds a clone. Other changes can be made between its slices.
+    /// Each running change that works object by object, such as a load of routes, holds a clone. Other commands can change the
+    /// configuration between its slices.
     beside: Rc<()>,
 }
 
@@ -176,7 +177,7 @@ impl Context {
         }
     }
 
-    /// Runs the abandoned work to its end, so that another change can be made. Work that waits is not completed.
+    /// Runs the abandoned work to its end, so that another change can be made. Returns early if work has to wait ([`Go::After`]).
     pub(crate) fn finish_abandoned(&mut self) {
         while self.tidy() == Some(Duration::ZERO) {}
     }

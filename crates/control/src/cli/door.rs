@@ -190,7 +190,7 @@ impl Door {
             let crowded = self.relays.hanging(sessions) >= MOST_HANGING;
             let room_to_wait = self.parked.len() < MOST_PARKED;
             let (arrived, has_turn) = tokio::select! {
-                // One after the other, to see whether they hang.
+                // Serves one parked client at a time, to see whether its thread hangs.
                 () = time::sleep(RECOVERY), if !crowded && !self.parked.is_empty() => match self.parked.pop_front() {
                     Some(stranger) => return Ok(stranger),
                     None => continue,

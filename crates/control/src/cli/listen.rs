@@ -22,14 +22,14 @@ const LONGEST: usize = 107;
 const PATIENCE: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_millis(50);
 
-/// The setting of the command line's socket, for messages.
+/// The parameter of startup.conf that sets the command line's socket, for messages.
 const CLI: &str = "unix { cli-listen ... }";
 
-/// What a socket is for.
+/// The use of a socket: by the CLI, or by the binary API.
 pub struct Use<'u> {
-    /// A message that an instance which listens on the socket answers.
+    /// A greeting. A router that listens on the socket answers it.
     pub hello: &'u [u8],
-    /// The setting of the socket, for messages.
+    /// The parameter of startup.conf that sets the socket, for messages.
     pub setting: &'u str,
 }
 
@@ -37,12 +37,12 @@ pub struct Use<'u> {
 #[derive(Debug)]
 pub struct Listener {
     pub(super) socket: Socket,
-    /// The socket for root alone, if there is one: it is beside a UNIX socket.
+    /// The separate socket for root alone; `None` for TCP, or if its path would be too long.
     pub(super) for_root: Option<UnixListener>,
     /// True if clients cannot pass files, so that closing their sockets never hangs.
     pub(super) refuses_files: bool,
-    /// The paths of the sockets with their locks, that of root's socket first. They are dropped with the listener. Then another instance
-    /// can take the locks.
+    /// The paths of the sockets with their locks, that of root's socket first. When the listener is dropped, another instance can take the
+    /// locks.
     _places: Vec<Place>,
 }
 
@@ -67,7 +67,7 @@ impl Listener {
 
     /// Listens on a UNIX socket that only the owner and the group can use (mode 0660); `group` sets the group. A second socket beside it is
     /// for root alone ([`roots`]), so that other users cannot lock root out. Replaces the sockets of an instance that has ended. `by` is
-    /// what the socket is for.
+    /// the use of the socket.
     ///
     /// # Errors
     /// If the directory does not exist, another instance listens on the socket, the path exists and is not a socket, or the system refuses.

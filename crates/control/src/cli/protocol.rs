@@ -12,8 +12,8 @@
 //! < {"completion":{"from":5,"candidates":[{"text":"version","help":"…","placeholder":false}]}}
 //! ```
 //!
-//! Each request has one answer: any number of `out` and `data`, then one message of another kind. After the line of a `data` follow as many
-//! bytes as the line says, which need not be text. Only requests with `"binary":true` get `data`.
+//! Each request has one answer: any number of `out` and `data`, then one message of another kind. The line of a `data` message gives a
+//! number of bytes, and these bytes follow it; they need not be text. Only requests with `"binary":true` get `data`.
 //!
 //! Requests are answered in order, also those sent before the client shut down its side of the connection. A command ends early if its
 //! client has closed the connection: when sending to the client fails, or when the client's side is shut down and the command has had no

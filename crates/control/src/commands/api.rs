@@ -17,11 +17,15 @@ const DIRECTORY: &str = "/tmp";
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
-    r.add("api trace {on | off}", "Record the messages of API clients, at most 16 MiB, or stop.", |c, a| {
-        c.messages.received = a.has("on");
-        Ok(Output::none())
-    });
-    r.add("api trace tx {on | off}", "Record the messages to API clients, too, or stop.", |c, a| {
+    r.add(
+        "api trace {on | off}",
+        "Start or stop recording the messages from API clients; the last 16 MiB are kept.",
+        |c, a| {
+            c.messages.received = a.has("on");
+            Ok(Output::none())
+        },
+    );
+    r.add("api trace tx {on | off}", "Start or stop recording the messages to API clients.", |c, a| {
         c.messages.sent = a.has("on");
         Ok(Output::none())
     });
@@ -63,7 +67,10 @@ fn status(c: &mut Context, _: &Args) -> Result<Output, CliError> {
 fn save(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let name: String = a.need("file")?;
     if name.contains('/') || name.starts_with('.') {
-        return Err(a.fault("file", format!("a file in {DIRECTORY}: give its name without a directory")));
+        return Err(a.fault(
+            "file",
+            format!("the file is written to {DIRECTORY}: give its name without a directory"),
+        ));
     }
     let path = Path::new(DIRECTORY).join(&name);
     let recorded = c.messages.snapshot();

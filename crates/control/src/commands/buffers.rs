@@ -15,7 +15,7 @@ pub fn register(r: &mut Registry<Context>) {
 fn set_buffers(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let total = a.need::<u32>("total")? as usize;
     let adding = c.add_buffers(total).map_err(|e| match e {
-        // The number is right.
+        // Not a fault of the number: no mark.
         Failure::AddingBuffers => e.into(),
         _ => a.about("total", e),
     })?;

@@ -26,23 +26,23 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const AT_ONCE: usize = 4;
 /// Length in bytes above which an expression is compiled only if enough memory is free.
 const LONG: usize = 256;
-/// Returns the bytes of memory that count for compiling an expression of `len` bytes. Measured: 1,022 bytes took 4 MiB, 2,048 took 16 MiB,
+/// Returns the bytes of memory to reserve for compiling an expression of `len` bytes. Measured: 1,022 bytes took 4 MiB, 2,048 took 16 MiB,
 /// and 4,073 took 60 MiB.
 fn memory(len: usize) -> u64 {
     5 * (len as u64).pow(2)
 }
 
-/// The expressions being compiled: their number, and the bytes of memory for them.
+/// The expressions being compiled: their number, and the bytes of memory reserved for them.
 static COMPILING: Mutex<(usize, u64)> = Mutex::new((0, 0));
 
-/// The permission to compile one expression. At most [`AT_ONCE`] exist. The number is the bytes of memory that count for the expression.
+/// The permission to compile one expression. At most [`AT_ONCE`] exist. The number is the bytes of memory reserved for the expression.
 struct Place(u64);
 
 impl Place {
     fn take(expression: &str, read_only: bool) -> Result<Place, String> {
         let longest = if read_only { LONGEST_OF_READER } else { LONGEST };
         if expression.len() > longest {
-            return Err(format!("it has {} bytes, the maximum is {longest}", expression.len()));
+            return Err(format!("the filter has {} bytes, the maximum is {longest}", expression.len()));
         }
         let mut compiling = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
         let (others, taken) = *compiling;

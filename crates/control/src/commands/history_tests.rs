@@ -55,7 +55,8 @@ impl Cli {
 
 const TWO: &str = "interfaces:\n  pg0: { addresses: [ 10.0.0.1/24 ] }\n  pg1: {}\n";
 
-/// A script changes more than a disk syncs one by one. An acknowledged save has all of it in the journal, even if the router is killed then.
+/// A script makes changes faster than a disk can sync them one by one. After a successful `config save`, the journal on disk has all of
+/// them, even if the router is then killed.
 #[test]
 fn a_save_has_the_journal_of_a_fast_script_on_the_disk() {
     let state = tempfile::tempdir().unwrap();
@@ -80,7 +81,7 @@ fn a_save_has_the_journal_of_a_fast_script_on_the_disk() {
 enum Happens {
     /// A command, which may be refused.
     Said(String),
-    /// Rolls back as many changes as this number says, plus one.
+    /// Rolls back this number of changes plus one.
     Back(usize),
     Restart,
 }
@@ -193,7 +194,7 @@ fn the_journal_survives_restarts() {
     let told = cli.run("config rollback 2").unwrap_err().to_string();
     assert!(
         told.starts_with(
-            "change 2 cannot be rolled back: interface pg1 differs from the result of this change"
+            "change 2 cannot be rolled back: interface pg1 has changed since: the router was restarted"
         ),
         "{told}"
     );

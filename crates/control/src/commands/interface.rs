@@ -385,7 +385,7 @@ pub(super) fn delete(
     if !is_kind(&interface.spec) {
         return Err(a.fault(
             place,
-            format!("{name} is of another kind: see the command that made it in show config"),
+            format!("{name} is of another kind: \"show config\" has the command that made it"),
         ));
     }
     let tree = c.store.snapshot();

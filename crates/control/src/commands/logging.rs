@@ -24,8 +24,8 @@ pub fn register(r: &mut Registry<Context>) {
         "set logging class <class:log-class> [level <level:log-level>] [syslog-level <syslog:log-level>] \
          [rate-limit <n:u32>]",
         "Set which messages of a class are stored (level), and which are written to the log file, the journal or standard \
-         error (syslog-level). The rate limit is the number of messages a second from each place in the program. All this \
-         lasts until the router stops.",
+         error (syslog-level). The rate limit is the number of messages a second from each place in the program. These \
+         settings last until the router stops.",
         set_class,
     );
     r.add(

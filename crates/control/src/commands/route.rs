@@ -217,7 +217,7 @@ fn change(c: &mut Context, a: &Args, deed: Deed) -> Result<Output, CliError> {
         // Abandoned jobs are finished first, in slices.
         return Ok(Output::job(ForClient::new(work, c)));
     }
-    // An error of all routes occurs with the first one.
+    // An error that concerns all routes occurs with the first one.
     c.changes.must_be_free().map_err(|e| about(e.into(), c))?;
     c.finish_abandoned();
     work.one(c).map_err(|e| about(e, c))?;

@@ -1,4 +1,4 @@
-//! Starts with files that are not there, or not ours.
+//! Starts of the router with files that are missing, or that are no files of the router.
 
 use super::config_tests::NO_PACKETS;
 use crate::app::{Go, Reading, Terms, Work};

@@ -170,7 +170,7 @@ fn reassembly_limits_are_set_and_saved() {
         ("set ip6-full-reassembly max-buffers 11", "11"),
     ] {
         let message = cli.refused(line, place);
-        // The grammar's range, or that of this router.
+        // Refused by the range in the grammar, or by the limit of this router.
         assert!(message.contains(": 1 to ") || message.contains("from 1 to "), "{message}");
     }
 }
@@ -413,7 +413,7 @@ fn rates_name_their_averaging_time_from_the_start() {
     let footer = text.lines().last().unwrap();
     let said: f64 = footer.split(' ').nth(3).unwrap().parse().unwrap();
     assert!((window - 0.1..window + 10.0).contains(&said), "{text}");
-    assert_eq!(footer, format!("over the last {said:.1} s, with link headers"));
+    assert_eq!(footer, format!("over the last {said:.1} s; bits include link headers"));
 }
 
 #[test]

@@ -160,7 +160,7 @@ impl Packets {
             // If the clock was set to 1970 after the packet arrived, its time cannot be printed.
             let time = humantime::format_rfc3339_micros(time.max(SystemTime::UNIX_EPOCH)).to_string();
             let mut text = format!("{time}: {node}\n");
-            // If the node gave the packet away, its record before the node still holds.
+            // If the node kept or ended the packet, there is no record after the node: show the interfaces from before it.
             if let Some(record) = e.after.or(e.before) {
                 let now = (name(router, record.rx_if), name(router, record.tx_if));
                 for (what, now, before) in [("receive", &now.0, &rx), ("transmit", &now.1, &tx)] {

@@ -133,7 +133,7 @@ fn have_workers(c: &mut Context, a: &Args, cores: &[Option<usize>]) -> Done {
 /// Returns a warning if there are more workers than cores that the router may use.
 fn too_few_cores(workers: usize, cores: usize) -> Option<String> {
     let more = workers > cores;
-    more.then(|| format!("more workers than cores: {workers} workers on {cores}, so packets wait for workers without a core"))
+    more.then(|| format!("more workers than cores: {workers} workers share {cores} cores, and packets wait while their worker has no core"))
 }
 
 /// Refuses a core that the router may not use.
@@ -386,7 +386,7 @@ mod tests {
         let fits = cli.ok(&format!("set workers {cores}"));
         assert!(!fits.contains('!'), "{fits}");
         let said = cli.ok(&format!("set workers {}", cores + 1));
-        let warning = format!("\n! more workers than cores: {} workers on {cores}, ", cores + 1);
+        let warning = format!("\n! more workers than cores: {} workers share {cores} cores, ", cores + 1);
         assert!(said.contains(&warning), "{said}");
     }
 

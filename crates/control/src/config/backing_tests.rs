@@ -170,7 +170,7 @@ fn faults_of_feature_interfaces_have_places() {
         (
             "pipes: { pipe0: { most: 9 } }\ninterfaces: { pipe0: { receive: { mode: polling } } }\n",
             "2:15",
-            "it has no receive queues: it is not a device",
+            "this interface has no receive queues: it is not a device",
         ),
         (
             "pipes: { pipe0: { most: 9 } }\ninterfaces: { pipe0: { sub-interfaces: { 5: {} } } }\n",

@@ -78,7 +78,7 @@ impl From<Match> for Encapsulation {
 }
 
 impl Encapsulation {
-    /// Returns the match.
+    /// Returns the match for these tags.
     ///
     /// # Errors
     /// If the fields contradict each other, or tags are missing.

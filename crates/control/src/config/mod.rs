@@ -65,13 +65,13 @@ pub struct Wanted {
     pub tree: Snapshot,
     /// The place of each object in the file.
     places: BTreeMap<Key, Place>,
-    /// The faults in the form of the file, up to a limit.
+    /// The faults found while reading the file, up to a limit.
     faults: Vec<Fault>,
-    /// Number of faults in the form of the file, including those beyond the limit.
+    /// Number of faults found while reading the file, including those beyond the limit.
     found: usize,
     /// The kinds of objects of which some could not be read.
     lost: Lost,
-    /// Broken rules that a running router may break, too.
+    /// Violations of rules that commands may break.
     doubts: Vec<(Fault, Doubt)>,
     /// True for a document without any section of a configuration.
     foreign: bool,
@@ -107,9 +107,9 @@ impl Objects<System> for Reading<'_> {
 }
 
 impl Reading<'_> {
-    /// Notes the violation of a rule that a running router may break, too.
+    /// Notes the violation of a rule that commands may break.
     fn doubt(&mut self, at: At, doubt: Doubt, message: String) {
-        // As many as a reader keeps.
+        // The same limit as for other faults.
         if self.doubts.len() < MOST_FAULTS {
             self.doubts.push((Fault::new(&self.r.place(at), message), doubt));
         }
@@ -282,12 +282,12 @@ pub fn read_part(text: &str, catalog: &Catalog) -> Result<Tree, Fault> {
 }
 
 impl Wanted {
-    /// Returns the faults of form of the file, and the faults of meaning of the part that could be read. Each has a line and a column. They
-    /// are in the order of the file.
+    /// Returns the faults found while reading the file, and those found by validating the part that could be read. Each has a line and a
+    /// column. They are in the order of the file.
     pub fn faults(&self, abilities: &Abilities) -> Vec<Fault> {
         let nowhere = Place::Argument(0);
         let tree = self.tree.tree();
-        // The roles of the objects that were read; used only if others could not be.
+        // The roles of the objects that were read; needed only if some objects could not be read.
         let there: BTreeSet<Need> = match self.lost == Lost::default() {
             true => BTreeSet::new(),
             false => tree.keys().filter_map(Key::role).collect(),
@@ -318,7 +318,7 @@ impl Wanted {
         faults
     }
 
-    /// Takes the file's violations of rules that a running router may break, too. [`faults`](Self::faults) no longer includes them.
+    /// Removes and returns the violations of rules that commands may break. [`faults`](Self::faults) no longer includes them.
     pub fn take_doubts(&mut self) -> Vec<(Fault, Doubt)> {
         std::mem::take(&mut self.doubts)
     }

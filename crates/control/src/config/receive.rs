@@ -27,7 +27,7 @@ pub(super) fn receive() -> &'static Schema<Receive> {
                 pairs(&HANDOFFS),
                 |r| r.handoff,
                 |r, handoff| r.handoff = handoff,
-                "Distributes flows over the workers. `auto`: if the interface's worker is overloaded.",
+                "Distributes flows over the workers. `auto` starts this when the interface's worker is overloaded.",
             )
             .field(
                 "queues",

@@ -370,7 +370,7 @@ fn indices_and_descriptions_are_checked() {
     );
 }
 
-/// A fault of form does not hide faults in the meaning of the rest. Faults that merely follow from it are not reported.
+/// A fault found while reading does not hide faults found by validating the rest. Faults that merely follow from it are not reported.
 #[test]
 fn faults_of_form_and_meaning_are_reported_together() {
     wrong(
@@ -525,7 +525,7 @@ fn long_names_are_cut_in_messages() {
     }
 }
 
-/// The limit holds for faults of form and of meaning.
+/// The limit holds for faults found while reading and for those found by validation.
 #[test]
 fn number_of_faults_is_limited() {
     let faulty: String = (0..3000).map(|n| format!("  - {{ prefix: {n}, via: drop }}\n")).collect();

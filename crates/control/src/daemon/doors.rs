@@ -86,7 +86,11 @@ fn listen(startup: &Startup) -> Result<Listener, DaemonError> {
     listener.map_err(|e| failed(startup.about(&["cli-listen"], e)))
 }
 
-/// Binds the sockets of the binary API. A socket that nobody asked for is left out if it cannot be bound.
+/// Binds the sockets of the binary API. If startup.conf does not configure the API and the default socket cannot be bound, logs a warning
+/// and leaves it out.
+///
+/// # Errors
+/// If a configured socket cannot be bound.
 fn listen_for_api(startup: &Startup) -> Result<Vec<(Listener, bool)>, DaemonError> {
     let hello = api::hello();
     let mut bound = Vec::new();

@@ -394,7 +394,7 @@ async fn end_start(context: &RefCell<Context>, origin: Origin) {
         Err(e) => Err(e),
     };
     let mut context = context.borrow_mut();
-    // If it is not known now, a rollback determines it.
+    // If the search fails, all changes count as in effect. A rollback checks the state of each object anyway.
     let known = known.unwrap_or_else(|_| context.journal.generation());
     context.end_start(origin, known);
 }

@@ -9,7 +9,7 @@ use crate::logging::Log;
 use crate::process::{self, Terminal};
 use crate::startup::Startup;
 
-/// Signals without a meaning for the router, whose default action would end it. A script that rotates logs, or a mistyped `kill`, must not
+/// Signals that the router does not use, and whose default action would end it. A script that rotates logs, or a mistyped `kill`, must not
 /// stop forwarding. SIGQUIT and the signals of faults still end it, with a core dump.
 const IGNORED: [SignalKind; 5] = [
     SignalKind::user_defined1(),

@@ -36,27 +36,27 @@ pub(super) fn tagged_as(parent: &str, takes: Match, name: &str) -> Fact {
     Fact::new(TAGGED, (parent, takes.to_string(), name))
 }
 
-/// Returns the sub-interfaces of `parent` with this match; more than one only before validation.
+/// Returns the sub-interfaces of `parent` with this match. A valid tree has at most one.
 pub(super) fn tagged(view: &View<'_>, parent: &str, takes: Match) -> impl Iterator<Item = String> {
     view.found(TAGGED, Tuple::of(&(parent, takes.to_string())))
 }
 
-/// Returns the interfaces with this index; more than one only before validation.
+/// Returns the interfaces with this index. A valid tree has at most one.
 pub(super) fn numbered(view: &View<'_>, number: u32) -> impl Iterator<Item = String> {
     view.found(NUMBERS, Tuple::of(&number))
 }
 
-/// Returns the taps whose host end has this name; more than one only before validation.
+/// Returns the taps whose host end has this name. A valid tree has at most one.
 pub(crate) fn taps(view: &View<'_>, host_name: &str) -> impl Iterator<Item = String> {
     view.found(TAPS, Tuple::of(host_name))
 }
 
-/// Returns the interfaces that record to this file; more than one only before validation.
+/// Returns the interfaces that record to this file. A valid tree has at most one.
 pub(crate) fn recorded(view: &View<'_>, file: &Path) -> impl Iterator<Item = String> {
     view.found(RECORDS, Tuple::of(file))
 }
 
-/// Returns the interfaces of a VRF with this address: one, unless the address is link-local.
+/// Returns the interfaces of a VRF with this address. A valid tree has at most one, unless the address is link-local.
 pub(super) fn owners(view: &View<'_>, table: u32, address: IpAddr) -> impl Iterator<Item = String> {
     view.found(OWNERS, Tuple::of(&(table, address)))
 }
@@ -86,7 +86,7 @@ pub(super) fn leading_to(view: &View<'_>, next_hop: IpAddr) -> impl Iterator<Ite
     view.found(NEXT_HOPS, Tuple::of(&next_hop))
 }
 
-/// Returns the VRFs with this name; more than one only before validation.
+/// Returns the VRFs with this name. A valid tree has at most one.
 pub(super) fn tables_named(view: &View<'_>, name: &str) -> impl Iterator<Item = u32> {
     view.found(TABLE_NAMES, Tuple::of(name))
 }
@@ -137,7 +137,7 @@ const FIRST: u32 = 1;
 /// Sets the index of each interface in `wanted` that has none: to its index in `now`, or else to the lowest free index, in the order of
 /// `wanted`.
 pub(super) fn number(now: &Snapshot, mut wanted: Vec<(String, &mut Interface)>) {
-    // Their present indices. Such an index is free if its interface wants another one.
+    // The present indices of the interfaces in `wanted`. They are free if the interfaces get other ones.
     let mut own = BTreeSet::new();
     for (name, i) in &mut wanted {
         let has = interface(name, |key| now.tree().get(key)).and_then(|i| i.index);
@@ -149,7 +149,7 @@ pub(super) fn number(now: &Snapshot, mut wanted: Vec<(String, &mut Interface)>) 
     }
     let view = now.view();
     let others = view.places(NUMBERS, Tuple::default());
-    // Reads only the number at the start of each place, because there may be many places.
+    // Reads only the number at the start of each index entry, because there may be many entries.
     let others = others.filter_map(|place| place.behind::<u32>(&Tuple::default()));
     let others = others.filter(|number| !own.contains(number));
     let mut taken: Vec<u32> = others.chain(wanted.iter().filter_map(|(_, i)| i.index)).collect();

@@ -41,7 +41,7 @@ pub(super) fn validate(interface: &Interface) -> Result<(), Refused> {
         }
         Spec::Loopback(_) => return refuse("a loopback interface has no receive queues"),
         Spec::Backed(backed) if !backed.is_device() => {
-            return refuse("it has no receive queues: it is not a device");
+            return refuse("this interface has no receive queues: it is not a device");
         }
         Spec::Backed(_) => {}
     }

@@ -40,7 +40,7 @@ impl Kind for Table {
 impl Object<System> for Table {
     fn validate(&self, table: &u32, view: &View<'_>, _: &Abilities) -> Result<(), Refused> {
         if *table == 0 {
-            return refuse("table 0 is always there");
+            return refuse("table 0 always exists: leave it out");
         }
         let Some(name) = &self.name else { return Ok(()) };
         check(name).map_err(Refused)?;

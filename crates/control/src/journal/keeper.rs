@@ -1,7 +1,7 @@
 //! Writes the journal to disk on a thread of its own, so that a slow or full disk does not delay the main thread.
 //!
 //! Changes wait in a queue of limited size. If the disk is too slow, the oldest waiting changes are dropped: rollbacks need the newest ones.
-//! The numbers of the changes then have a gap, which no later rollback crosses.
+//! The numbers of the changes then have a gap. A later run of the router cannot roll back past it.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ struct State {
     taken: Option<u64>,
     /// Why changes are not written.
     trouble: Option<String>,
-    /// Number of changes that were not written.
+    /// Number of changes that were lost: they will not be written.
     lost: u64,
     /// True if the file was read too late for the start. Then change numbers restart, so nothing is written to a file that has changes.
     too_late: bool,
@@ -209,7 +209,7 @@ impl Keeper {
         match (trouble, lost) {
             (None, 0) => None,
             (None, lost) => Some(format!(
-                "{lost} changes are not in {path}: the disk was too slow or full; rollbacks after a restart stop there"
+                "{lost} changes are missing in {path}: the disk was too slow or full. After a restart, no rollback can go back past them"
             )),
             (Some(why), 0) => Some(format!("changes are not kept in {path}: {why}")),
             (Some(why), lost) => {

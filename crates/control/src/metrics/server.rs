@@ -70,7 +70,7 @@ const LOOK: Duration = Duration::from_millis(10);
 pub enum Ask {
     /// Asks for all samples.
     Samples(oneshot::Sender<Samples>),
-    /// Asks whether the main thread runs. The answer lists the problems with which the router still forwards.
+    /// Asks whether the main thread runs. The answer lists the problems that do not stop the router from forwarding.
     Alive(oneshot::Sender<Vec<String>>),
 }
 
@@ -187,7 +187,7 @@ impl Clients {
         let own = networks.get(&from).copied().unwrap_or(0);
         let most = networks.into_iter().max_by_key(|(network, clients)| (*clients, *network == from));
         let Some((crowd, clients)) = most else { return false };
-        // Returns the client of the crowd with the longest time, if that is at least `least`.
+        // Of the network with the most connections: returns the client with the longest time, if that is at least `least`.
         let longest = |time: fn(&State) -> Duration, least| {
             let of_crowd = all.iter().enumerate().filter(|(_, client)| client.state.from == crowd);
             let times = of_crowd.map(|(n, client)| (time(&client.state), n));
@@ -387,7 +387,7 @@ impl Answerer {
         let (failing, degraded) = self.health.faults(&self.main).await;
         let (code, status) = match (failing.is_empty(), degraded.is_empty()) {
             (true, true) => (StatusCode::OK, "ok"),
-            // It still forwards: another router would not do better.
+            // The router still forwards, so a load balancer should keep using it.
             (true, false) => (StatusCode::OK, "degraded"),
             (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "failing"),
         };

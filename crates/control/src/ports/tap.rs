@@ -169,7 +169,7 @@ impl feature::Feature<Context> for Feature {
     }
 
     fn about(&self) -> &'static str {
-        "Makes interfaces of the host whose other end is in the router."
+        "Creates taps: Linux interfaces that connect the host to the router."
     }
 
     fn register(&self, r: &mut Registrar<'_, Context>) {
@@ -217,7 +217,7 @@ impl feature::Feature<Context> for Feature {
         r.command(
             "create tap [id <id:u32>] [host-if-name <host:word>] [host-ns <ns:word>] [host-mac-addr <host-mac:mac>] \
              [host-ip4-addr <host-ip:address4>] [hw-addr <mac:mac>] [{gso | no-gso}] [index <index:u32>]",
-            "Make a tap: an interface of the host whose other end is in the router.",
+            "Make a tap: a Linux interface that connects the host to the router.",
             create,
         );
         r.command("delete tap <interface:interface>", "Remove a tap.", |c, a| {

@@ -107,7 +107,7 @@ pub struct Api {
     pub socket: Option<PathBuf>,
     /// The read-only socket.
     pub read_only: Option<PathBuf>,
-    /// True if the operator asked for the API: the router does not start without it.
+    /// True if startup.conf configures the API: the router then does not start without it.
     pub asked: bool,
 }
 

@@ -56,7 +56,7 @@ pub struct Interruption {
     pub over: bool,
 }
 
-/// An interface before a transaction deleted it, or opened its device again.
+/// The state of an interface before a transaction deleted it or reopened its device.
 struct Deleted {
     spec: Spec,
     /// The own Ethernet address and MTU of the interface's device.
@@ -65,7 +65,7 @@ struct Deleted {
     since: Option<Instant>,
 }
 
-/// The address and MTU of a device that was never there.
+/// Placeholder for the address and MTU of a device that was never present.
 const NEVER_SEEN: (Mac, u16) = (Mac([0; 6]), 1500);
 
 /// The router and its devices.
@@ -380,7 +380,7 @@ impl System {
                 "{}: the device vanished; its routes are withdrawn until it returns",
                 i.name
             );
-            // The old device keeps the name, which the returning device needs.
+            // The vanished device still occupies the name, which the returning device needs.
             if let Err(e) = self.router.detach_device(index) {
                 tracing::error!("{e}");
             }
@@ -398,13 +398,13 @@ impl System {
             let Some(prepared) = self.attempt(&name, &backed) else { continue };
             let device = match self.open_device(&name, &backed, prepared) {
                 Ok(device) => device,
-                // Most devices are still absent. This is tried again and again, so failures are not logged.
+                // Usually the device is still absent. Attempts repeat every second, so failures are not logged.
                 Err(unopened) => {
                     self.waits(&name, &backed, unopened.why.0);
                     continue;
                 }
             };
-            let where_it_is = if never_seen { "there" } else { "back" };
+            let where_it_is = if never_seen { "present" } else { "back" };
             match self.attach(index, &name, device, never_seen) {
                 Ok(()) => tracing::info!(event = "device", "{name}: the device is {where_it_is}"),
                 Err(e) => {

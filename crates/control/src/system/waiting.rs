@@ -39,8 +39,8 @@ impl Wait {
         }
     }
 
-    /// Returns what is needed to open the device now; `None` if it is not time yet, or another thread prepares it. Reading a
-    /// file may take time, which the main thread does not have.
+    /// Returns the data for opening the device now; `None` if it is not time yet, or while another thread prepares the data. A separate
+    /// thread prepares it, because that may take long, for example to read a large file.
     fn attempt(&mut self, backed: &Backed) -> Option<Prepared> {
         if let Some((of, thread)) = self.trying.take_if(|(of, thread)| *of != *backed || thread.is_finished())
             && of == *backed
@@ -48,7 +48,9 @@ impl Wait {
             match thread.join() {
                 Ok(Ok(prepared)) => return Some(prepared),
                 Ok(Err(unready)) => self.failed(unready.why.0, true),
-                Err(_) => self.failed("internal error: the thread that prepares it died".into(), true),
+                Err(_) => {
+                    self.failed("internal error: the thread that prepares the device died".into(), true)
+                }
             }
         }
         if self.trying.is_some() || Instant::now() < self.next {
@@ -78,7 +80,7 @@ impl System {
         self.waiting.entry(name.to_string()).or_insert_with(|| Wait::new(String::new())).failed(why, slow);
     }
 
-    /// Returns what is needed to open the device of a waiting interface now; `None` if it is not time yet.
+    /// Returns the data for opening the device of a waiting interface now; `None` if it is not time yet, or if the data is not ready.
     pub(super) fn attempt(&mut self, name: &str, backed: &Backed) -> Option<Prepared> {
         self.waiting.entry(name.to_string()).or_insert_with(|| Wait::new(String::new())).attempt(backed)
     }

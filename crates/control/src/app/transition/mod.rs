@@ -40,7 +40,7 @@ pub struct Terms {
     pub expected: Option<u64>,
     /// True while the router starts: no differences are reported, and the journal gets no change.
     pub quiet: bool,
-    /// True if the router starts from this file. Set when the file is read, whatever it was.
+    /// True if the router starts from this file. Determined when the file is read; the value of the caller does not matter.
     pub start: bool,
 }
 
@@ -280,8 +280,8 @@ fn begin(c: &mut Context, turn: Turn, (goal, planned): (Goal, Planned)) -> Stage
     }
     match goal {
         Goal::Back { .. } => c.system.absence = Absence::Any,
-        // The journal must keep the way back, whatever its size. If it already keeps an earlier one, that includes this
-        // change.
+        // Keep all entries from now on, whatever their size, for the rollback of the unconfirmed configuration. If another configuration
+        // awaits confirmation, its entries are kept already, and this change will be among them.
         Goal::File(_, Terms { confirm: Some(_), .. }) if c.confirmation().is_none() => {
             c.journal.hold(Some(c.journal.generation()));
         }

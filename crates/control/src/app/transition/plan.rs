@@ -61,7 +61,7 @@ impl Goal {
     }
 }
 
-/// A plan, with what its execution and its reports need.
+/// A plan, and the data for executing and reporting it.
 pub(super) struct Planned {
     pub(super) plan: Plan,
     /// Prepared interfaces, as in [`System`](crate::system::System).

@@ -67,16 +67,16 @@ pub(super) struct Read {
     wanted: Wanted,
     terms: Terms,
     faults: Vec<Fault>,
-    /// Broken rules that a running router may break, too.
+    /// Violations of rules that commands may break.
     doubts: Vec<(Fault, Doubt)>,
 }
 
 impl Read {
-    /// Returns the configuration of the file. Rules that the `running` configuration breaks, too, are only warnings: a router accepts its own
-    /// configuration. While it starts, all of them are.
+    /// Returns the configuration of the file. The violation of a rule that commands may break is only a warning if the `running`
+    /// configuration breaks the same rule, so that a router accepts its own configuration. At the start, it is always only a warning.
     ///
     /// # Errors
-    /// If the file has faults, or breaks other rules.
+    /// If the file has other faults.
     pub(super) fn settled(
         self,
         running: &Tree,

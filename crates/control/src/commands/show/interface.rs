@@ -281,7 +281,7 @@ impl Rows<Context> for AllRates {
             return;
         };
         let time = if least == most { most } else { format!("{least} to {most}") };
-        let _ = writeln!(out, "over the last {time} s, with link headers");
+        let _ = writeln!(out, "over the last {time} s; bits include link headers");
     }
 }
 

@@ -34,7 +34,7 @@ struct Interface {
     addresses: Vec<Stand>,
     #[serde(flatten)]
     of_features: Map<String, Value>,
-    /// The lines of features.
+    /// The lines that features add to the output.
     #[serde(skip)]
     lines: String,
     groups: Vec<Ipv6Addr>,
@@ -48,7 +48,7 @@ struct Stand {
 }
 
 impl Interface {
-    /// Returns the row of an interface; `None` unless IPv6 is enabled, or a feature insists on it.
+    /// Returns the row of an interface; `None` if IPv6 is disabled, unless a feature requires the row.
     fn of(c: &Context, i: &InterfaceInfo) -> Option<Interface> {
         let router = &c.system.router;
         let unset = Attached::default();

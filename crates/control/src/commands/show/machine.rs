@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::app::{Context, Output};
 use crate::cli::Registry;
 
-/// Maximum bytes read of a kernel file. Of /proc/cpuinfo the first core is enough.
+/// Maximum number of bytes read from a kernel file: enough for the first core in /proc/cpuinfo.
 const MOST: u64 = 8192;
 
 /// The commands of the report for remote support. They run as for a read-only client, so a placeholder replaces each

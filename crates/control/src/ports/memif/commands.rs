@@ -33,7 +33,7 @@ pub fn register(r: &mut Registrar<'_, Context>) {
          [tx-queues <tx:u16>] [ring-size <ring:u16>] [buffer-size <buffer:u32>] [secret <secret:word>] \
          [hw-addr <mac:mac>] [trusted] [no-zero-copy] [index <index:u32>]",
         "Make memifSOCKET/ID, an interface to another program through shared memory. A slave connects and provides the memory; \
-         a master listens. A trusted master accepts memory that its slave can take away again. A trusted slave shares all \
+         a master listens. A trusted master accepts memory that its slave can truncate. A trusted slave shares all \
          buffers of this router with its master, and never copies.",
         create_interface,
     );
