@@ -54,8 +54,8 @@ pub trait Kind: 'static {
     const LAST: bool = false;
     /// See [`KindInfo::moves`].
     const MOVES: bool = false;
-    /// True if objects of this kind may need others. If false, the objects, of which there may be thousands,
-    /// are not asked, which saves time.
+    /// True if objects of this kind may need others. If false, [`needs`](crate::object::Object::needs) is not called for
+    /// the objects, of which there may be thousands. This saves time.
     const NEEDS: bool = true;
     /// See [`KindInfo::container`].
     const CONTAINER: Option<&'static Role> = None;
@@ -191,7 +191,7 @@ impl PartialOrd for Key {
 }
 impl Ord for Key {
     fn cmp(&self, other: &Key) -> Ordering {
-        // The same kind may have two addresses, one per crate.
+        // The static of a kind may have several addresses, one per crate. So different addresses do not prove different kinds.
         if std::ptr::eq(self.kind, other.kind) {
             return self.id.cmp(&other.id);
         }

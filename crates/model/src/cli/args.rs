@@ -155,7 +155,8 @@ impl FromArg for String {
 impl FromArg for PathBuf {
     fn from_arg(value: &Value, call: &Call) -> Option<PathBuf> {
         match value {
-            // A client without a directory means the router's own. The path must not change its meaning when it is saved.
+            // Without a client's directory, the path is relative to the router's. It becomes absolute, so that it keeps its meaning in a saved
+            // configuration.
             Value::Text(text) => {
                 let path = call.directory.join(text);
                 Some(std::path::absolute(&path).unwrap_or(path))

@@ -71,7 +71,7 @@ impl CliError {
             }
         });
         let error = Json { error: Described { message: &self.message, notes: &self.notes, place } };
-        // Such a value always has a form.
+        // Serializing such a value cannot fail.
         serde_json::to_string_pretty(&error).unwrap_or_default()
     }
 

@@ -25,7 +25,7 @@ pub struct Token<'a> {
 /// The words of a line. Also says where an unclosed quote or a comment begins.
 #[derive(Debug, Default)]
 pub struct Line<'a> {
-    /// In order.
+    /// The words, in order.
     pub tokens: Vec<Token<'a>>,
     /// Offset of the unclosed quote in bytes, if there is one.
     pub open_quote: Option<usize>,
@@ -127,18 +127,19 @@ pub fn comment(line: &str) -> Option<&str> {
     line.get(COMMENT.len()..)
 }
 
-/// Returns `word`, quoted if necessary, so that the parser reads it as one word, and a file of commands does not go on in the next line
-/// after a brace or a backslash in it.
+/// Returns `word`, quoted if necessary, so that the parser reads it as one word. A brace or a backslash in it must not continue the
+/// command on the next line of a file.
 pub fn quote(word: &str) -> Cow<'_, str> {
     quote_if(word, "\"'{}\\")
 }
 
-/// As [`quote`], for a word that a user has typed in a shell: braces group words there, as in a command that is typed to the router.
+/// As [`quote`], for a word that a user has typed in a shell. Braces are not quoted: they group words, as in a command that is typed at
+/// the prompt.
 pub fn quote_typed(word: &str) -> Cow<'_, str> {
     quote_if(word, "\"'")
 }
 
-/// Returns `word`, quoted if it contains one of the characters `special`, or is no word otherwise.
+/// Returns `word`, quoted if it contains one of the characters `special`, or if the parser would not read it as one word without quotes.
 fn quote_if<'w>(word: &'w str, special: &str) -> Cow<'w, str> {
     let plain = !word.is_empty()
         && word != "|"

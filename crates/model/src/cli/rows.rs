@@ -26,7 +26,7 @@ pub trait Rows<C> {
     /// empty.
     fn text(&mut self, page: &[Self::Row], out: &mut String);
 
-    /// Returns the bytes that the cursor keeps between two pages; 0 if there are never many.
+    /// Returns the bytes that the cursor keeps between two pages; 0 if the cursor is always small.
     fn kept(&self) -> usize {
         0
     }
@@ -94,8 +94,8 @@ fn element(row: &impl Serialize, begun: &mut bool, out: &mut String) {
     }
 }
 
-/// Sorts many values without sorting all of them at once: they are added in runs, and each run is sorted
-/// alone.
+/// Sorts many values in small steps: they are added in runs, each run is sorted alone, and the smallest values of the
+/// runs are merged.
 pub struct Merge<T> {
     /// The sorted runs; each has its smallest value last.
     runs: Vec<Vec<T>>,

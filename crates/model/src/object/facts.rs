@@ -6,7 +6,7 @@ use super::{Fact, Get, Value, World};
 use crate::key::{Key, KindInfo, MANY, Need};
 use crate::tuple::Tuple;
 
-/// Tuples under the name of an index or of a role, each with its number of occurrences, which is never zero.
+/// How often each tuple occurs, by the name of an index or of a role. Tuples that do not occur are left out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Counts(BTreeMap<&'static str, BTreeMap<Tuple, u32>>);
 

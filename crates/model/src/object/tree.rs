@@ -165,7 +165,7 @@ impl<W: World> Snapshot<W> {
     fn with_others(&self, key: &Key) -> (Vec<Key>, BTreeSet<Need>) {
         let mut all = vec![key.clone()];
         let mut gone: BTreeSet<Need> = key.role().into_iter().collect();
-        // An object stands behind those that it needs.
+        // In the order of keys, an object follows those that it needs.
         for (key, value) in self.tree.range(view::others()) {
             if value.needs_any(key, |need| gone.contains(need)) {
                 gone.extend(key.role());

@@ -178,7 +178,8 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
     }
 
     /// Adds a field: its name, its form, functions that get and set its value in a record, and one or two sentences of help. Fields are
-    /// written in the order in which they are added. They are also read in this order, each into the record that the previous ones left.
+    /// written in the order in which they are added. They are also read in this order, so `set` gets a record with the
+    /// values of the earlier fields.
     pub fn field<F: Form>(
         mut self,
         name: &'static str,

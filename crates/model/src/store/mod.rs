@@ -122,8 +122,8 @@ impl<W: World> Store<W> {
         Ok(())
     }
 
-    /// Makes `at`, the result of a plan whose steps were made, the current tree. Returns the old tree, which
-    /// takes time in proportion to its size to drop.
+    /// Replaces the current tree by `at`, the result of a plan whose steps were made. Returns the old tree. Dropping it
+    /// takes time in proportion to its size.
     pub fn arrive(&mut self, at: Snapshot<W>) -> Snapshot<W> {
         self.version += 1;
         std::mem::replace(&mut self.now, at)

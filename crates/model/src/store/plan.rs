@@ -29,8 +29,8 @@ pub(super) fn complete<W: World>(now: &Snapshot<W>, wanted: Vec<(&Key, &mut Valu
 }
 
 impl<W: World> Snapshot<W> {
-    /// Returns the plan that turns this tree into `after`, whose incomplete objects are completed first. `admit` refuses a number of
-    /// changes that is not allowed.
+    /// Returns the plan that turns this tree into `after`, whose incomplete objects are completed first. `admit` gets the number of changes,
+    /// and may refuse the plan.
     ///
     /// # Errors
     /// Returns the first fault.
@@ -63,7 +63,7 @@ impl<W: World> Snapshot<W> {
             let key = key.clone();
             move |why| Refusal { key: Some(key), why }
         };
-        // Each with its old and new value: there may be very many, and looking one up takes time.
+        // Keeps the old and new values, because looking them up again takes time, and there may be very many.
         let mut touched: Vec<(&Key, FromTo<'_, W>)> = Vec::new();
         let mut found = Shaken::default();
         for (key, new) in changes {

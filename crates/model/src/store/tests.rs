@@ -314,7 +314,7 @@ proptest! {
         let (mut fresh, mut at_once) = (Room::default(), Store::default());
         at_once.transact(&mut fresh, Snapshot::default().diff(wanted.tree())).unwrap();
         prop_assert_eq!(&fresh, &other);
-        // One step at a time, as long ways are made.
+        // One step at a time, as the router makes long changes.
         let before = (room.clone(), store.snapshot());
         let plan = before.1.plan(wanted.snapshot(), &(), |_| Ok(())).map_err(|e| TestCaseError::fail(e.why.0))?;
         let mut making = Making::begin(plan.steps, &mut room);
@@ -437,7 +437,7 @@ proptest! {
                 Some(_) => drop(other.remove(&edit.key)),
                 None => drop(edit.old.and_then(|old| other.insert(edit.key, old))),
             }
-            prop_assert!(way.follow(other, read).is_err_and(|e| e.0.contains("differs from the result of this change")));
+            prop_assert!(way.follow(other, read).is_err_and(|e| e.0.contains("has changed since: the router was restarted")));
         }
     }
 }

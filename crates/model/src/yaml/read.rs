@@ -133,8 +133,8 @@ const ADVICE: &[(&[&str], &str)] = &[
     ),
     (
         &["mapping values are not allowed", "':' indicator", "':' may not", "mapping keys are not"],
-        "a \":\" in the middle of a value: put the value into quotes, the name on a line of its own, or close the bracket \
-         before it",
+        "unexpected \":\" in the middle of a value: put the value into quotes, put the name on a line of its own, or close \
+         the bracket before it",
     ),
     (&["block sequence entries"], "put the first \"- \" of a list below its name, not after it"),
     (&["unexpected character", "cannot start with '-'"], "invalid beginning of a value: put it into quotes"),

@@ -252,8 +252,8 @@ impl<W: World> Way<W> {
     /// Returns the tree after the rollback. `tree` is the tree before it. `read` parses changes written by an earlier run of the router.
     ///
     /// # Errors
-    /// Fails if a change cannot be parsed, or if a change of an earlier run is not in effect, since an object differs from the change's
-    /// result.
+    /// Fails if a change cannot be parsed, or if a change of an earlier run is not in effect because an object has another value than after
+    /// the change.
     pub fn follow(
         &self,
         mut tree: Tree<W>,
@@ -272,8 +272,8 @@ impl<W: World> Way<W> {
                     for edit in edits {
                         if set(&edit.key, &edit.old) != edit.new {
                             return refuse(format!(
-                                "change {number} cannot be rolled back: {} differs from the result of this change: the router was \
-                                 started with another configuration since",
+                                "change {number} cannot be rolled back: {} has changed since: the router was restarted with another \
+                                 configuration",
                                 edit.key
                             ));
                         }
