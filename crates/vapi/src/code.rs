@@ -17,15 +17,15 @@ impl Code {
     pub const NO_SUCH_ENTRY: Code = Code(-6);
     /// A value is out of its range.
     pub const INVALID_VALUE: Code = Code(-7);
-    /// The router cannot do this.
+    /// The router does not support the request.
     pub const UNIMPLEMENTED: Code = Code(-9);
     /// The feature is off.
     pub const FEATURE_DISABLED: Code = Code(-30);
-    /// The client has registered for these events already, or has not.
+    /// The client already has the registration for events that it asks for, or has none to end.
     pub const INVALID_REGISTRATION: Code = Code(-31);
     /// There is no such VLAN.
     pub const INVALID_VLAN: Code = Code(-55);
-    /// The VLAN exists.
+    /// The VLAN already exists.
     pub const VLAN_ALREADY_EXISTS: Code = Code(-56);
     /// The interface does not have this address.
     pub const ADDRESS_NOT_FOUND_FOR_INTERFACE: Code = Code(-60);
@@ -33,29 +33,29 @@ impl Code {
     pub const NO_SUCH_NODE: Code = Code(-63);
     /// There is no such table.
     pub const NO_SUCH_TABLE: Code = Code(-65);
-    /// The sub-interface exists.
+    /// The sub-interface already exists.
     pub const SUBIF_ALREADY_EXISTS: Code = Code(-68);
-    /// The interface cannot have this.
+    /// The interface does not support the request.
     pub const INVALID_INTERFACE: Code = Code(-71);
     /// An argument is wrong.
     pub const INVALID_ARGUMENT: Code = Code(-73);
-    /// The interface exists.
+    /// The interface already exists.
     pub const IF_ALREADY_EXISTS: Code = Code(-79);
-    /// The value exists.
+    /// The value already exists.
     pub const VALUE_EXIST: Code = Code(-81);
-    /// The address exists on another interface.
+    /// Another interface has the address.
     pub const ADDRESS_IN_USE: Code = Code(-105);
     /// A floating-point number has the wrong byte order.
     pub const ENDIAN_FAILED: Code = Code(-159);
-    /// The object exists.
+    /// The object already exists.
     pub const ENTRY_ALREADY_EXISTS: Code = Code(-116);
-    /// The router cannot do this with these values.
+    /// The router does not support the request with these values.
     pub const UNSUPPORTED: Code = Code(-126);
     /// There is no such worker.
     pub const INVALID_WORKER: Code = Code(-89);
     /// The interface has no IPv6.
     pub const IP6_NOT_ENABLED: Code = Code(-62);
-    /// Ask again with the cursor of the reply.
+    /// There are more objects: the client asks again with the cursor of the reply.
     pub const EAGAIN: Code = Code(-165);
     /// Another long change is running: try again when it is done.
     pub const BUSY: Code = Code(-167);

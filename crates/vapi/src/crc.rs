@@ -1,5 +1,5 @@
-//! The checksum of a message's definition, which is a part of the message's name on the wire. A client that was made for another definition
-//! of the message so finds that the message does not exist.
+//! The checksum of a message's definition, which is a part of the message's name on the wire. So a client that was
+//! built with another definition of the message does not find the message.
 //!
 //! The checksum covers the names and types of all fields and, depth first, the definitions of their types. It does not cover the width of
 //! an enumeration, the target of an alias, and default values.
@@ -58,7 +58,7 @@ fn list(fields: impl Iterator<Item = &'static FieldInfo>) -> String {
 }
 
 impl Shape {
-    /// Returns the name of the type, or of the type of the elements.
+    /// Returns the name of the type; for an array, of its elements' type.
     pub fn name(&self) -> String {
         match self {
             Shape::Plain(name) => (*name).into(),

@@ -32,7 +32,7 @@ pub trait Request: Message {
     }
 }
 
-/// A request for any number of objects. The client finds the end by a ping that it sends after it.
+/// A request for any number of objects. The client sends a ping after it: the reply to the ping marks the end of the objects.
 pub trait Dump: Message {
     /// The description of an object.
     type Details: Message;
@@ -46,7 +46,7 @@ pub trait Get: Message {
     type Reply: Message;
 }
 
-/// The reply without fields of its own. Its name is that of the request, with `_reply`.
+/// A reply that has no fields besides its head. Its name is the name of the request with `_reply`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done;
 
@@ -60,7 +60,7 @@ impl Message for Done {
     }
 }
 
-/// Defines types and messages as VPP's clients know them. The names are those of the protocol, so that nobody has to translate them.
+/// Defines types and messages of VPP's binary API, with the names of the protocol.
 ///
 /// Types: `enum NAME: WIDTH { VALUE = NUMBER, …; later VALUE = NUMBER, … }`, `flags` likewise, `alias NAME: TYPE`, `struct NAME { FIELD: TYPE, … }`,
 /// `union NAME [BYTES] { FIELD: TYPE, … }`.
@@ -72,7 +72,7 @@ impl Message for Done {
 /// - `dump NAME { … } -> DETAILS { … }`; `dump NAME { … } -> DETAILS` if another dump has the same details;
 /// - `get NAME { … } -> DETAILS { … } -> REPLY`;
 /// - `event NAME { … }`;
-/// - `bare NAME { … }`: all fields are written.
+/// - `bare NAME { … }`: no field is implied.
 ///
 /// A field may have a default: `FIELD: TYPE = VALUE`, in JSON.
 #[macro_export]

@@ -26,7 +26,7 @@ pub struct FieldInfo {
     pub name: &'static str,
     /// Its type.
     pub shape: &'static Shape,
-    /// The value that clients use if their program gives none, as in JSON.
+    /// The default in JSON, which clients use if their program gives no value.
     pub default: Option<&'static str>,
 }
 
@@ -35,16 +35,16 @@ pub struct FieldInfo {
 pub struct Definition {
     /// Its name, without `vl_api_` and `_t`.
     pub name: &'static str,
-    /// What it is.
+    /// Its kind, with its contents.
     pub kind: Kind,
 }
 
-/// What a defined type is.
+/// The kind of a defined type.
 #[derive(Debug)]
 pub enum Kind {
     /// One of several values.
     Enum(&'static Shape, &'static [Value]),
-    /// A sum of several values.
+    /// Flags: any combination of values, as their sum.
     Flags(&'static Shape, &'static [Value]),
     /// Another name of a type.
     Alias(&'static Shape),
@@ -65,14 +65,14 @@ pub struct Value {
     pub later: bool,
 }
 
-/// The fields before those of a message's definition, besides the identifier of the message.
+/// The first fields of a message, between its identifier and the fields of its definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Head {
     /// `client_index` and `context`.
     Request,
     /// `context` and `retval`.
     Reply,
-    /// `context` and `retval`, without a sign.
+    /// `context` and an unsigned `retval`.
     Unsigned,
     /// `context`.
     Details,

@@ -1,4 +1,4 @@
-//! The table of a program's messages: what a client can ask, and who answers.
+//! The table of a program's messages, with the functions that answer requests.
 
 use crate::define::{Done, Dump, Get, Message, Request};
 use crate::shape::Info;
@@ -47,14 +47,14 @@ pub enum Serve<C> {
         reads: bool,
         /// Index of the reply's entry.
         reply: usize,
-        /// Answers.
+        /// The function that answers the request.
         answer: Answer<C>,
     },
     /// A request for all objects.
     Dump {
         /// Index of the entry of the objects' descriptions.
         details: usize,
-        /// Begins the dump.
+        /// The function that begins the dump.
         begin: Begin<C>,
     },
     /// A request for objects from a cursor on.
@@ -63,7 +63,7 @@ pub enum Serve<C> {
         details: usize,
         /// Index of the reply's entry.
         reply: usize,
-        /// Answers.
+        /// The function that returns a part of the objects.
         part: Part<C>,
     },
 }
@@ -75,7 +75,7 @@ pub struct Service {
     pub reply: String,
     /// The name of the objects' descriptions, if they come before a reply.
     pub stream: Option<String>,
-    /// True if several messages come.
+    /// True if the answer has several messages.
     pub is_stream: bool,
     /// The names of the events that the request turns on and off.
     pub events: &'static [&'static str],
@@ -91,7 +91,7 @@ pub struct Entry<C> {
     pub service: Option<Service>,
     /// How it is served.
     pub serve: Serve<C>,
-    /// Returns the encoded fields after the head of a message that says nothing.
+    /// Returns the encoded fields, after the head, of a message with default values.
     pub empty: fn() -> Vec<u8>,
 }
 
@@ -174,7 +174,7 @@ pub fn encoded(message: &impl Message) -> Vec<u8> {
     w.into_bytes()
 }
 
-/// Returns a reply of full size, whatever the result is.
+/// Encodes a result as a reply. After an error, all fields have their default values.
 fn reply<M: Message>(result: Result<M, Code>) -> Reply {
     match result {
         Ok(message) => Reply { retval: 0, body: encoded(&message) },
@@ -228,7 +228,7 @@ impl<C: 'static> Module<'_, C> {
         });
         let info = Q::Details::info();
         let service = Service { reply: info.name.clone(), stream: None, is_stream: true, events: &[] };
-        // Several dumps may have the same answer.
+        // Several dumps may return the same type of object.
         let known = self.table.entries.iter().position(|e| e.info.name == info.name);
         let details = known.unwrap_or(self.table.entries.len() + 1);
         self.table.add::<Q>(Q::info(), Some(service), Serve::Dump { details, begin });
@@ -265,7 +265,8 @@ impl<C: 'static> Module<'_, C> {
         self
     }
 
-    /// Adds a message that the program's socket handles itself. It is no request, or has no reply that follows it in the module.
+    /// Adds a message that the program's socket handles itself. For messages other than requests, and for requests
+    /// whose reply does not follow them in the module.
     pub fn bare<M: Message>(self) -> Self {
         self.table.add::<M>(M::info(), None, Serve::Socket);
         self

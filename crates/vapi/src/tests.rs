@@ -94,7 +94,7 @@ fn texts_and_numbers_are_encoded_as_clients_expect() {
     let empty = sockclnt_create_reply { context: 1, ..Default::default() };
     assert_eq!(bytes(&empty).len(), 18);
     assert_eq!(sockclnt_create::take(&mut Reader::new(&[0; 67])), Err(Malformed::Short));
-    // Other bytes than UTF-8 are no reason to refuse a message.
+    // A message with a text that is not UTF-8 is still accepted.
     assert_eq!(cli_inband::take(&mut Reader::new(&[0, 0, 0, 2, 0xc3, 0x28])).unwrap().cmd.0, "\u{fffd}(");
     assert_eq!(create_loopback_reply::info().head, Head::Reply);
 }
@@ -166,7 +166,7 @@ fn a_promised_array_takes_no_memory() {
 }
 
 proptest! {
-    /// Whatever bytes come, decoding ends; and what it accepts is encoded to the same bytes again.
+    /// Decoding ends for any bytes. If it accepts them, encoding gives the same bytes again.
     #[test]
     fn decoding_is_the_inverse_of_encoding(raw in prop::collection::vec(any::<u8>(), 0..600)) {
         let _ = cli_inband::take(&mut Reader::new(&raw));

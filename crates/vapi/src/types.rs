@@ -18,7 +18,7 @@ define! {
         /// Its link is up.
         IF_STATUS_API_FLAG_LINK_UP = 2,
     }
-    /// The place of a protocol in an array of MTUs.
+    /// Index of a protocol in an array of MTUs.
     enum mtu_proto: u32 {
         /// All protocols without an MTU of their own.
         MTU_PROTO_API_L3 = 0,
@@ -38,7 +38,7 @@ define! {
         /// Full duplex.
         LINK_DUPLEX_API_FULL = 2,
     }
-    /// What packets a sub-interface takes.
+    /// The packets that a sub-interface takes.
     enum sub_if_flags: u32 {
         /// Packets without a tag.
         SUB_IF_API_FLAG_NO_TAGS = 1,
@@ -65,22 +65,22 @@ define! {
     enum rx_mode: u32 {
         /// Not known.
         RX_MODE_API_UNKNOWN = 0,
-        /// It polls.
+        /// The worker polls the queue.
         RX_MODE_API_POLLING = 1,
-        /// It is interrupted.
+        /// The device interrupts the worker.
         RX_MODE_API_INTERRUPT = 2,
-        /// It polls under load only.
+        /// The worker polls the queue under load only.
         RX_MODE_API_ADAPTIVE = 3,
         /// As the device prefers.
         RX_MODE_API_DEFAULT = 4,
     }
-    /// What an interface is.
+    /// The type of an interface.
     enum if_type: u32 {
         /// A device, or a virtual interface of its own.
         IF_API_TYPE_HARDWARE = 0,
         /// A sub-interface.
         IF_API_TYPE_SUB = 1,
-        /// A point-to-point interface on another.
+        /// A point-to-point interface on another interface.
         IF_API_TYPE_P2P = 2,
         /// An end of a pipe.
         IF_API_TYPE_PIPE = 3,
@@ -153,7 +153,7 @@ define! {
         VPE_API_LOG_LEVEL_DISABLED = 8,
     }
 
-    /// What a path of a route is.
+    /// The type of a path of a route.
     enum fib_path_type: u32 {
         /// A next hop, an interface, or both.
         FIB_API_PATH_TYPE_NORMAL = 0,
@@ -208,7 +208,7 @@ define! {
         address: address_union,
         /// An MPLS label.
         via_label: u32,
-        /// An object, by the path's type.
+        /// Index of an object, whose kind depends on the path's type.
         obj_id: u32,
         /// A classify table.
         classify_table_index: u32,
@@ -230,13 +230,13 @@ define! {
         sw_if_index: u32,
         /// The table in which the next hop is looked up.
         table_id: u32,
-        /// The interface of reverse-path checks of multicast.
+        /// The interface for reverse-path checks of multicast packets.
         rpf_id: u32,
         /// Its weight.
         weight: u8,
         /// Paths with the lowest preference are used.
         preference: u8,
-        /// What it is.
+        /// Its type.
         r#type: fib_path_type,
         /// How it is resolved.
         flags: fib_path_flags,
@@ -253,7 +253,7 @@ define! {
     struct ip_route {
         /// Its table.
         table_id: u32,
-        /// The place of its counters in the statistics.
+        /// Index of its counters in the statistics.
         stats_index: u32,
         /// Its destination.
         prefix: prefix,
@@ -282,7 +282,7 @@ impl From<Ipv6Addr> for ip6_address {
 }
 
 impl address_union {
-    /// Returns the address as one of a family. Families besides IPv4 are taken for IPv6.
+    /// Returns the address in this family. Any family other than IPv4 counts as IPv6.
     pub fn ip(self, family: address_family) -> IpAddr {
         match family {
             address_family::ADDRESS_IP4 => {
