@@ -173,7 +173,7 @@ impl Lab {
         }
     }
 
-    /// Keeps the main thread busy: two CPUs may be threads of one core, or share caches and memory bandwidth.
+    /// Keeps the main thread busy in all measurements alike: its CPU may share a core, caches or memory bandwidth with the CPU of the worker.
     fn spin(&mut self, time: Duration) {
         let until = Instant::now() + time;
         while Instant::now() < until {
@@ -190,7 +190,7 @@ impl Lab {
         (self.sinks[0].packets() - before) as f64 / start.elapsed().as_secs_f64()
     }
 
-    /// Sends at `rate_pps`, or as fast as the worker receives if that is `None`.
+    /// Sends at `rate_pps`; without a rate, as fast as the worker receives.
     fn send(&self, f: &Family, rate_pps: Option<f64>) -> Result<()> {
         let templates = vec![(f.frame)(Mac([2, 0xfe, 0, 0, 0, 0]))];
         self.generator.remove("churn");
@@ -199,8 +199,8 @@ impl Lab {
         Ok(())
     }
 
-    /// Stops sending. Returns the numbers of packets that entered the router and that arrived, once none is on the
-    /// way.
+    /// Stops sending, and waits until no packet is in transit. Returns the numbers of packets that entered the router, and
+    /// that arrived.
     fn stop(&mut self) -> (u64, u64) {
         self.generator.set_enabled(None, false);
         self.wait(Duration::from_millis(100));
@@ -220,7 +220,7 @@ impl Lab {
             mac(bytes) == Mac::from_u64(0x0200_0000_0000 | 1 << 24 | (hop(bytes) % u64::from(self.hops)))
         };
         let sample = self.sinks[0].take();
-        // To keep frames takes a worker more time than to forward them: it does for a millisecond in a hundred.
+        // Keeping frames takes a worker more time than forwarding them, so it keeps frames for one millisecond in a hundred.
         self.looks += 1;
         self.sinks[0].keep(if self.looks.is_multiple_of(100) { SAMPLE } else { 0 });
         let forwarded = sample.iter().filter(|c| is_forwarded(&c.bytes));
@@ -256,7 +256,7 @@ fn of(f: &Family) -> Result<Vec<Figure>> {
 
     let routes = churned(f);
     let via = |n: u32| Path::Via { next_hop: (f.gateway)(2, n % STABLE), interface: None };
-    // Once, so that memory is what it will be.
+    // Adds and removes all routes once, so that the tables have their later size before the measurement.
     for (n, prefix) in (0..).zip(&routes) {
         lab.router.add_route(0, *prefix, via(n))?;
     }
@@ -270,7 +270,7 @@ fn of(f: &Family) -> Result<Vec<Figure>> {
     let (sent_before, arrived_before) = lab.stop();
     let memory = resident()?;
     eprintln!(
-        "{}: {:.2} Mpps at most, {:.2} at 80 %, {} routes come and go for {seconds} s",
+        "{}: {:.2} Mpps at most, {:.2} at 80 %, {} routes are added and removed for {seconds} s",
         f.name,
         capacity / 1e6,
         alone / 1e6,
@@ -284,7 +284,7 @@ fn of(f: &Family) -> Result<Vec<Figure>> {
     while start.elapsed() < Duration::from_secs(seconds) {
         let quarter = 4 * start.elapsed().as_millis() / Duration::from_secs(seconds).as_millis();
         quarters[quarter.min(3) as usize].push(resident()?);
-        // Removed in another order than they were added in.
+        // The order of removal differs from the order of addition.
         for (adds, step) in [(true, 1), (false, 7919)] {
             for i in 0..routes.len() {
                 let at = i * step % routes.len();

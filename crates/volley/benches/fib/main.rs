@@ -130,8 +130,8 @@ fn real() -> Result<Option<Vec<(Prefix4, Path)>>> {
     let Some(file) = std::env::var_os("VOLLEY_RIB") else { return Ok(None) };
     let mut routes = Vec::new();
     for line in std::fs::read_to_string(file)?.lines() {
-        let (prefix, hop) = line.split_once('\t').ok_or("a line without a tab")?;
-        // Numbers of 32 bits, folded so that all are on the port's network.
+        let (prefix, hop) = line.split_once('\t').ok_or("a line of VOLLEY_RIB has no tab")?;
+        // Folds the 32-bit numbers, so that all next hops are on the port's network.
         let hop: u32 = hop.parse()?;
         routes.push((prefix.parse()?, via((hop ^ hop >> 16) & 0xf_ffff)));
     }
@@ -179,8 +179,8 @@ fn rates<P: Into<IpPrefix> + Copy>(name: &str, routes: &[(P, Path)], least: f64)
 /// Returns the resident memory of this process in MiB.
 fn resident() -> Result<f64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find(|l| l.starts_with("VmRSS:")).ok_or("Linux tells the resident memory")?;
-    let kb: f64 = line.split_whitespace().nth(1).ok_or("a number")?.parse()?;
+    let line = status.lines().find(|l| l.starts_with("VmRSS:")).ok_or("/proc/self/status has no VmRSS")?;
+    let kb: f64 = line.split_whitespace().nth(1).ok_or("VmRSS has no number")?.parse()?;
     Ok(kb / 1024.0)
 }
 
@@ -483,7 +483,7 @@ fn main() -> Result<()> {
     std::fs::create_dir_all(&directory)?;
     let mut file = std::fs::File::create(directory.join("fib.json"))?;
     println!("{:<24} {:>10} {:>10} {:>10} {:>8}", "bench", "median", "min", "max", "target");
-    // Memory first, before others leave theirs with the allocator.
+    // Memory is measured first: the other benchmarks leave freed memory in the allocator.
     let benches: [(&str, Measure<'_>); 14] = [
         ("mem-240k-ip6", &|| memory("mem-240k-ip6", &random6(240_000)?, 60.0)),
         ("mem-1m-ip4", &|| memory("mem-1m-ip4", &random(1_000_000, NEXT_HOPS), 150.0)),

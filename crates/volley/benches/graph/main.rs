@@ -38,7 +38,7 @@ enum Extra {
     Count,
     /// A policer of this kind on each port, for sent packets if `true`, otherwise for received packets.
     Policer(Kind, bool),
-    /// No path at all: a table full of policers of this kind.
+    /// No forwarding path: only a table full of policers of this kind.
     ManyPolicers(Kind),
 }
 
@@ -167,16 +167,25 @@ const BENCHES: [Bench; 20] = [
         target: f64::NAN,
         ..ONE
     },
-    policed("policer-1", "as ip4-1, with a policer 1r2c of what comes in", Kind::OneRateTwoColors, false),
-    policed("policer-1-out", "as ip4-1, with a policer 1r2c of what goes out", Kind::OneRateTwoColors, true),
-    policed("policer-1-3c", "as ip4-1, with a policer 2r3c-2698 of what comes in", Kind::TwoRates2698, false),
+    policed("policer-1", "as ip4-1, with a 1r2c policer for received packets", Kind::OneRateTwoColors, false),
+    policed("policer-1-out", "as ip4-1, with a 1r2c policer for sent packets", Kind::OneRateTwoColors, true),
+    policed(
+        "policer-1-3c",
+        "as ip4-1, with a 2r3c-2698 policer for received packets",
+        Kind::TwoRates2698,
+        false,
+    ),
     Bench {
         vector: 16,
         target: f64::INFINITY,
         ..policed("policer-1-v16", "as policer-1, 16 packets a vector", Kind::OneRateTwoColors, false)
     },
-    many("policer-64k", "65,536 policers 1r2c at random, their table alone", Kind::OneRateTwoColors),
-    many("policer-64k-3c", "65,536 policers 2r3c-2698 at random, their table alone", Kind::TwoRates2698),
+    many("policer-64k", "65,536 1r2c policers in random order, without the graph", Kind::OneRateTwoColors),
+    many(
+        "policer-64k-3c",
+        "65,536 2r3c-2698 policers in random order, without the graph",
+        Kind::TwoRates2698,
+    ),
 ];
 
 const fn policed(name: &'static str, what: &'static str, kind: Kind, outward: bool) -> Bench {
@@ -201,7 +210,7 @@ fn median(values: &mut [f64]) -> f64 {
 /// Returns the router of a benchmark. Port `i` has 10.i.0.1/16 and fd00:0:0:i::1/64. Next hops are spread over the
 /// ports, and routes over the next hops.
 fn router(b: &Bench) -> Result<Parts, Box<dyn std::error::Error>> {
-    // Its load is made first: from the address of the port that it comes in by.
+    // The load is made first: its packets need only the Ethernet address of the port that receives them.
     let mac = |i: u8| Mac([2, 0xfe, 0, 0, 0, i]);
     let load = Load::new(b.table, b.sizes, mac(0))?;
     let mut parts = Router::build(volley::features::install, &Sizes::default())?;
@@ -241,11 +250,11 @@ fn router(b: &Bench) -> Result<Parts, Box<dyn std::error::Error>> {
             }
         }
     }
-    // With one port, traffic enters by a port of its own; with several, every port sends to all.
+    // With one port for next hops, traffic arrives on an additional port; with several, each of them receives traffic for all.
     let inputs = if b.ports == 1 { &ports[..1] } else { &ports[1..] };
     for (port, (_, generator)) in inputs.iter().enumerate() {
         let mut templates = load.templates.clone();
-        // Each has destinations of its own: what one looks up is not in the caches because another one just did.
+        // Each port has its own destinations. Otherwise the lookups of one port would bring the entries for the others into the caches.
         for field in templates.iter_mut().flat_map(|t| &mut t.fields) {
             if let Mode::List(all) = &mut field.mode {
                 *all = all.iter().skip(port).step_by(inputs.len()).copied().collect();
@@ -286,7 +295,7 @@ fn run(b: &Bench) -> Result<Figures, Box<dyn std::error::Error>> {
     let turns = PACKETS.div_ceil(b.vector * usize::from(b.ports));
     let mut figures = Figures { totals: Vec::new(), nodes: Vec::new() };
     let mut by_node: Vec<(&'static str, Vec<f64>)> = Vec::new();
-    // While the router was built, no worker took what its main thread sent.
+    // While the router was built, packets of its main thread were dropped, because no worker ran.
     stats.clear_errors();
     // The first repetition warms caches and tables, and does not count.
     for repetition in 0..=REPETITIONS {
@@ -302,7 +311,7 @@ fn run(b: &Bench) -> Result<Figures, Box<dyn std::error::Error>> {
         let came: u64 = runtime.iter().filter(|n| n.name == pktgen::INPUT_NODE).map(|n| n.packets).sum();
         let mut total = 0.0;
         for n in runtime.iter().filter(|n| n.name != pktgen::INPUT_NODE && n.packets > 0) {
-            // A node's share: what it takes a packet, by how many of the packets pass it.
+            // The node's clocks, divided by the number of all received packets.
             let share = n.clocks_per_packet * n.packets as f64 / came as f64;
             total += share;
             match by_node.iter_mut().find(|(name, _)| *name == n.name) {
@@ -345,7 +354,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let runs = |b: &Bench| {
         let named = |name: &str| wanted.iter().any(|w| w == name);
-        // What a feature costs is measured against the path without it, in one run.
+        // The cost of a feature is compared with the path without it, measured in the same run.
         let compared = BENCHES.iter().any(|b| b.target.is_nan() && named(b.name));
         wanted.is_empty() || named(b.name) || (b.name == PLAIN && compared)
     };
@@ -354,7 +363,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let core_per_tsc = infra::clock::core_per_tsc();
     let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
     std::fs::create_dir_all(&directory)?;
-    // What this run does not measure stays in the file.
+    // The file keeps the results of benchmarks that this run does not measure.
     let path = directory.join("graph.json");
     let before = std::fs::read_to_string(&path).unwrap_or_default();
     let of = |line: &str, b: &Bench| line.starts_with(&format!("{{\"bench\": \"{}\",", b.name));

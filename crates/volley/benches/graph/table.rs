@@ -100,7 +100,7 @@ impl Load {
     fn mixed(&mut self, n: u32, sizes: &[usize], router: Mac) {
         let each = n / 4;
         for (block, len) in [48u8, 64, 112, 128].into_iter().enumerate() {
-            // The block has a /32 of its own, and its prefixes differ in the 32 bits that end with the prefix, or the 16 of a /48.
+            // Each block has its own /32. Its prefixes differ in their last 32 bits, or last 16 bits for a /48.
             let first = FIRST6 + ((block as u128) << 96);
             let network = IpPrefix::new(Ipv6Addr::from_bits(first).into(), len);
             self.prefixes.extend((0..each).filter_map(|i| network.nth(i)));
@@ -133,11 +133,11 @@ impl Load {
         let (what, prefixes) = rib::real::<A>()?;
         eprint!("{} prefixes {what}, {n} with those of the same kind … ", prefixes.len());
         let mut r = Random::new(5);
-        // What is nobody's has routes that drop, and what is connected is not forwarded.
+        // Leaves out prefixes whose packets a router does not forward: special-purpose and connected networks.
         let usable = |(prefix, _): &(A, u8)| prefix.forwarded();
         let all: Vec<_> = rib::extend(&prefixes, n).into_iter().filter(usable).collect();
         self.prefixes.extend(all.iter().map(|(prefix, len)| IpPrefix::new(prefix.to_ip(), *len)));
-        // A longer prefix may cover a destination: then that one's next hop is it.
+        // A longer prefix may cover a destination. The packet then goes to the next hop of that prefix.
         let below =
             |r: &mut Random, p: (A, u8)| Some(rib::below(p, r)).filter(|dst| dst.forwarded()).unwrap_or(p.0);
         let mut destinations: Vec<A> = all.iter().map(|p| below(&mut r, *p)).collect();

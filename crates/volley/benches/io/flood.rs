@@ -99,7 +99,7 @@ fn measure(b: &Bench, [first, last]: [usize; 2]) -> Result<Figures> {
         let mut section = participant.enter();
         let stats = parts.router.graph().stats();
         let count = || (seen.sent.load(Ordering::Relaxed), seen.came.load(Ordering::Relaxed));
-        // The first repetition warms caches, and does not count.
+        // The first repetition warms the caches, and does not count.
         for repetition in 0..=REPETITIONS {
             stats.clear_runtime();
             let (start, before) = (Instant::now(), count());
@@ -128,9 +128,9 @@ fn measure(b: &Bench, [first, last]: [usize; 2]) -> Result<Figures> {
         Ok(())
     })?;
     match (f.clocks.is_empty(), seen.wrong.into_inner()) {
-        (true, _) => Err("no packet came through".into()),
+        (true, _) => Err("the router returned no packet".into()),
         (_, 0) => Ok(f),
-        (_, wrong) => Err(format!("{wrong} packets came that were not sent").into()),
+        (_, wrong) => Err(format!("{wrong} received packets differ from the sent ones").into()),
     }
 }
 

@@ -120,7 +120,7 @@ fn test([mut into, mut from]: [Tester; 2], clock: &Clock, load: &Load, stop: &At
             packets[..n].iter_mut().for_each(|p| p[STAMP].copy_from_slice(&stamp));
             let sent = into.send(queue, n, packets.iter().map(|p| &p[..])).unwrap_or(0);
             queue = (queue + 1) % load.queues;
-            // What there is no room for is lost, and counted as such: it is not made up for.
+            // Packets without room in the ring count as lost, and are not sent later.
             due -= n as f64;
             seen.sent += n as u64;
             debug_assert!(sent <= n);
@@ -181,7 +181,7 @@ pub(super) fn run(load: &Load, [first, last]: [usize; 2]) -> Result<Vec<Row>> {
     let per_us = clock.tsc_hz() / 1e6;
     for mut seen in seen.into_iter().skip(warm_up) {
         if seen.late.is_empty() {
-            return Err("no packet came through".into());
+            return Err("the router returned no packet".into());
         }
         seen.late.sort_unstable();
         for (samples, (permille, _)) in late.iter_mut().zip(load.late) {

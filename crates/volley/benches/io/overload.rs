@@ -73,11 +73,11 @@ fn test([mut into, mut from]: [Tester; 2], clock: &Clock, shared: &Shared) {
             BURST as f64
         };
         last = now;
-        // Whole rounds, so that the mix is the same whatever there is room for.
+        // Sends whole rounds only, so that the mix stays the same.
         let n = due as usize / ROUND * ROUND;
         let sent = if n > 0 { into.send(0, n, mix.iter().copied()).unwrap_or(0) } else { 0 };
         due -= n as f64;
-        // What is reported goes back to where it came from: there it is not looked at.
+        // ICMP errors return to the sending interface. They are discarded.
         let _ = into.receive(|_| ());
         let came = from.receive(|_| ()).unwrap_or(0);
         shared.sent.fetch_add(sent as u64, Ordering::Relaxed);
