@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use graph::{Builder, EdgeId, GraphError, PuntReason};
 
-/// Marks a number without a node. It is larger than every edge.
+/// Marks an unregistered EtherType, protocol or port. It is larger than every edge number.
 const NOBODY: u8 = u8::MAX;
 /// Marks a number reserved for the registry's own node.
 const KEPT: u8 = u8::MAX - 1;

@@ -144,7 +144,8 @@ impl<T: Setting> AnyColumn for Column<T> {
     }
 }
 
-/// The counter totals of an interface index when the interface was added, by type of the setting.
+/// For each setting's type, the counter totals of an interface index at the time when the interface was
+/// added.
 pub(crate) type Totals = HashMap<TypeId, Vec<u64>>;
 
 /// The settings of all features.

@@ -314,7 +314,7 @@ fn the_recursive_lookup_of_a_next_hop_is_shown() {
     let mut shown = |prefix: &str| cli.ok(&format!("show ip fib {prefix}"));
     assert!(shown("20.0.0.0/24").contains("[CLI] via 10.9.9.9 → 10.0.0.2 pg0 [adj "));
     assert!(shown("21.0.0.0/24").contains("[CLI] via 20.0.0.1 → 10.9.9.9 → 10.0.0.2 pg0 [adj "));
-    let circle = " (unresolved: the routes lead in a circle, back to 22.0.0.1)\n";
+    let circle = " (unresolved: recursive routing loop through 22.0.0.1)\n";
     assert!(shown("22.0.0.0/24").ends_with(&format!("[CLI] via 22.0.0.1{circle}")));
     assert!(shown("23.0.0.0/24").contains("[CLI] via 30.0.0.1 → pg1 [adj "));
     let json = cli.ok("show ip fib 21.0.0.0/24 --json");

@@ -212,7 +212,7 @@ impl Adjacencies {
     /// Returns the adjacencies from index `first` on, in order: for each, its index, the adjacency, and its number of users.
     pub fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, &Adjacency, u32)> {
         self.records.iter_from(first).filter_map(|(index, a)| {
-            // Records that wait for workers to pass have no users.
+            // Skip removed adjacencies, whose records are kept until no worker can read them.
             let e = self.by_neighbor.get(&(a.interface, a.next_hop)).filter(|e| e.index == index)?;
             Some((index, a, e.users))
         })

@@ -68,7 +68,8 @@ pub trait Configured: Described + Debug + Default + Send + Sync {
     fn dump(&self, interface: &str) -> Vec<String>;
     /// Returns a hint that tells how to enable `feature`, a feature of an arc, on an interface; `None` if this setting does not enable it.
     fn way(feature: &str, interface: &str) -> Option<String>;
-    /// Enables or disables a feature of an arc by name, the way that commands and files used before this setting existed. Returns false if
+    /// Enables or disables a feature of an arc by its name, as commands and files did before this setting
+    /// existed. Returns false if they never did that for this feature.
     /// they never did that for this feature.
     fn switch_by_name(&mut self, _arc: &str, _feature: &str, _on: bool) -> bool {
         false

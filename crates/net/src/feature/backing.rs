@@ -1,4 +1,5 @@
-//! Backings: what an interface sends and receives frames with, if it is no loopback or VLAN. A backing is a driver's device, or a feature.
+//! Backings: what sends and receives the frames of an interface that is neither a loopback nor a VLAN. A
+//! backing is a driver's device, or a feature.
 
 use std::any::Any;
 use std::fmt::{self, Debug};
@@ -365,7 +366,7 @@ pub struct Interfaces<W: World> {
     pub write: WriteBacking<W>,
     /// The heading of the fields in the reference.
     pub title: String,
-    /// The rows of the fields in the reference.
+    /// The rows of these fields in the reference documentation.
     pub rows: Vec<Row>,
     /// Names and backings for tests. Together they cover every field.
     pub examples: BackingExamples<W>,

@@ -34,7 +34,7 @@ pub struct Section<W> {
     pub read: fn(&mut dyn Objects<W>, &Node),
     /// Writes one object.
     pub write: fn(&mut Text<'_>, &Key, &Value<W>),
-    /// Returns the rows of an object's fields in the reference.
+    /// Returns the rows of an object's fields in the reference documentation.
     pub rows: fn() -> Vec<Row>,
     /// Returns valid objects for tests.
     pub examples: fn() -> Vec<(Key, Value<W>)>,
@@ -119,7 +119,7 @@ pub struct Entry<W> {
     pub read: ReadEntry<W>,
     /// Writes the entry, if the tree contains its object.
     pub write: WriteEntry<W>,
-    /// The rows of the entry in the reference.
+    /// The rows of the entry in the reference documentation.
     pub rows: Vec<Row>,
     /// Valid objects for tests.
     pub examples: EntryExamples<W>,
@@ -353,7 +353,7 @@ impl<W: World> Catalog<W> {
         self.settings.iter().map(|kind| kind.name())
     }
 
-    /// Returns the rows of all settings in the reference of an interface's fields.
+    /// Returns the rows of all settings in the reference documentation of an interface's fields.
     pub fn setting_rows(&self) -> Vec<Row> {
         self.settings.iter().flat_map(|kind| kind.rows()).collect()
     }

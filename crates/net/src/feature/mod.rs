@@ -101,7 +101,7 @@ pub trait App: Values + Sized + 'static {
     /// without an expression, calls `then` at once with `None`.
     ///
     /// # Errors
-    /// Without an expression, those of `then`. The output's job reports errors in the expression.
+    /// Without an expression, the errors of `then`. The output's job reports errors in the expression.
     fn with_filter(
         &mut self,
         a: &Args,

@@ -1,8 +1,8 @@
 //! `ip4-icmp-error` and `ip6-icmp-error`: drop undeliverable packets and report them to their sources (RFC
 //! 1812 section 4.3.2, RFC 4443 section 2.4).
 //!
-//! The packet is always dropped with its own reason, whether a report is sent or not. If no report is sent,
-//! the reason for that is counted separately; its name begins with `unreported`.
+//! The packet is always dropped with its own reason, whether a report is sent or not. If no report is sent, a
+//! second reason is counted, whose name begins with `unreported`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -36,12 +36,12 @@ reasons! {
         Incomplete = "incomplete-headers", Warn, "the packet is a first fragment without all headers";
         Scope = "beyond-scope", Info, "the packet's source is link-local, and its destination is on another link";
         Forbidden = "unreported-forbidden", Info, counted,
-            "not reported: the packet is an ICMP error, a later fragment, to or from a group, or the router's own";
-        Source = "unreported-source-limit", Info, counted, "not reported: too many reports to the packet's source";
-        Limit = "unreported-limit", Warn, counted, "not reported: too many reports to all sources";
+            "no ICMP error sent: the packet is itself an ICMP error, a later fragment, to or from a group, or the router's own";
+        Source = "unreported-source-limit", Info, counted, "no ICMP error sent: too many to the packet's source";
+        Limit = "unreported-limit", Warn, counted, "no ICMP error sent: too many to all sources";
         NoAddress = "unreported-no-address", Warn, counted,
-            "not reported: the router has no source address for the report in the packet's VRF";
-        NoBuffer = "unreported-no-buffer", Warn, counted, "not reported: no buffer was free for the report";
+            "no ICMP error sent: the router has no source address for it in the packet's VRF";
+        NoBuffer = "unreported-no-buffer", Warn, counted, "no ICMP error sent: no buffer was free";
     }
 }
 

@@ -91,7 +91,7 @@ impl RxSlot {
         *lock(&self.attention) = attention;
     }
 
-    /// Returns what the queue requires of its worker. The depth may change with the device's link.
+    /// Returns how promptly the worker must serve the queue. The depth may change with the device's link.
     pub fn eager(&self) -> Eager {
         let mode = self.attention().mode;
         Eager { mode, depth: if mode == RxMode::Adaptive { self.queue().depth() } else { usize::MAX } }
@@ -135,7 +135,7 @@ impl Placement {
         self.ask_again();
     }
 
-    /// Makes the workers read the requirements of all queues again.
+    /// Makes the workers read again how promptly they must serve each queue.
     pub fn ask_again(&self) {
         self.0.0.fetch_add(1, Ordering::Release);
     }

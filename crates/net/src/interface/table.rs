@@ -103,7 +103,7 @@ pub struct InterfaceCounters {
     pub rx: CounterSet<2>,
     /// Packets and bytes sent, as far as the router knows.
     pub tx: CounterSet<2>,
-    /// Packets that the device missed, and packets that the device received but were unusable. Neither reached the router.
+    /// Packets that the device missed, and unusable packets that it delivered. Neither reached the router.
     pub rx_lost: CounterSet<2>,
     /// Packets that the device did not take, for any reason.
     pub tx_error: CounterSet<1>,

@@ -9,7 +9,7 @@ use super::path::{Affected, Place};
 use super::recursion::{self, has_recursive};
 use super::table::{Resolver, Routes};
 
-/// A change of interfaces or networks, and how many of the lists that depend on it are resolved again.
+/// A change of interfaces or networks, with the progress of resolving the path lists that depend on it.
 pub(super) struct Asking {
     what: Affected,
     /// Sequence number of the change.
@@ -41,7 +41,8 @@ impl<A: Ip> Routes<A> {
         if self.asking.is_empty() {
             return None;
         }
-        // A held adjacency may belong to a removed interface. Nothing else is held until all lists are
+        // A held adjacency may belong to a removed interface, so release the held objects first. No others
+        // become held until all lists are resolved again.
         // resolved again.
         if let Some(id) = self.holding.first().copied() {
             self.let_go(id, by);

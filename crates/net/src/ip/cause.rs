@@ -85,23 +85,23 @@ impl Cause {
     }
 }
 
-/// The limit of a kind of reports.
+/// The rate limit for a kind of ICMP errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// The limit that most reports share.
+    /// The limit that most ICMP errors share.
     Common,
-    /// The limit of reports without which a connection hangs, such as "too big".
+    /// The limit of ICMP errors without which a connection hangs, such as "too big".
     Vital,
 }
 
-/// A cause of a feature: the packet's end, and the report about it.
+/// A cause of a feature: why packets are dropped, and the ICMP error to their sources.
 #[derive(Clone, Copy, Debug)]
 pub struct CauseInfo {
-    /// The type of the report.
+    /// The type of the ICMP error.
     pub kind: u8,
-    /// The code of the report.
+    /// The code of the ICMP error.
     pub code: u8,
-    /// The limit for the reports.
+    /// The rate limit for the ICMP errors.
     pub limit: Limit,
     /// The reason for which the packet is dropped.
     pub reason: &'static ReasonInfo,

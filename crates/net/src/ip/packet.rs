@@ -211,8 +211,9 @@ impl Packets for Ipv6Addr {
         five_tuple6(l3).map(FiveTuple6::hash)
     }
 
-    /// The 54 bits after fe80::/10 are 0 on every link (RFC 4291 section 2.5.6). In a scoped address, the last 32 of these bits are the
-    /// interface number plus one. They are never 0, so an address as on the wire, which is not scoped, matches no link.
+    /// The 54 bits after fe80::/10 are 0 on every link (RFC 4291 section 2.5.6). In a scoped address, the
+    /// last 32 of these bits are the interface number plus one. They are never 0, so an unscoped address, as
+    /// it is on the wire, matches no link.
     #[inline(always)]
     fn scoped(address: u128, interface: u32) -> u128 {
         if ipv6::is_link_local(address) { address | (u128::from(interface) + 1) << 64 } else { address }

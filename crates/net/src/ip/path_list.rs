@@ -34,7 +34,9 @@ pub enum BadPaths {
 impl fmt::Display for BadPaths {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BadPaths::None => f.write_str("a route needs a path"),
+            BadPaths::None => {
+                f.write_str("the route has no path: give a next hop, an interface or an action such as drop")
+            }
             BadPaths::TooMany => write!(f, "a route can have at most {MAX_WAYS} paths"),
             BadPaths::NoWeight => f.write_str("the weight of a path must be 1 to 255"),
             BadPaths::Twice => f.write_str("the same path is given twice"),

@@ -61,11 +61,11 @@ pub enum Lost {
     NoRoute(IpAddr),
     /// The route to a next hop (address and prefix length) leads to the router itself, or to another VRF.
     NoNeighbor(IpAddr, u8),
-    /// The routes lead back to this next hop.
+    /// The routes lead back to this next hop: a loop.
     Circle(IpAddr),
-    /// The chain has more than [`MAX_HOPS`] next hops.
+    /// The recursion is deeper than [`MAX_HOPS`] next hops.
     TooFar,
-    /// There are more than [`MAX_WAYS`] paths, or the routes fork too often.
+    /// There are more than [`MAX_WAYS`] paths, or more than [`MAX_STEPS`] next hops to visit.
     TooMany,
 }
 
@@ -74,9 +74,11 @@ impl fmt::Display for Lost {
         match self {
             Lost::NoRoute(hop) => write!(f, "no route leads to {hop}"),
             Lost::NoNeighbor(to, len) => write!(f, "the route {to}/{len} does not lead to a neighbor"),
-            Lost::Circle(hop) => write!(f, "the routes lead in a circle, back to {hop}"),
-            Lost::TooFar => write!(f, "more than {MAX_HOPS} next hops in a row"),
-            Lost::TooMany => write!(f, "more than {MAX_WAYS} paths, or the routes fork too often"),
+            Lost::Circle(hop) => write!(f, "recursive routing loop through {hop}"),
+            Lost::TooFar => write!(f, "the recursion is deeper than {MAX_HOPS} next hops"),
+            Lost::TooMany => {
+                write!(f, "the recursion leads to more than {MAX_WAYS} paths or {MAX_STEPS} next hops")
+            }
         }
     }
 }

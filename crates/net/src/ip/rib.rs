@@ -158,7 +158,7 @@ impl<A: Ip> Rib<A> {
     /// missing there.
     pub fn install_or_log(&self, lookup: &mut A::Lookup, fib: u16, prefix: Prefix<A>, any: u32) {
         if let Err(e) = self.install(lookup, prefix, any) {
-            tracing::error!("{prefix} in the VRF with index {fib}: {e}");
+            tracing::error!("cannot install {prefix} in the VRF with index {fib}: {e}");
         }
     }
 }

@@ -227,17 +227,17 @@ impl<A: Ip> Routes<A> {
     /// If the VRF has routes or tracks, is the target of another VRF's route, or is VRF 0. Returns the reason.
     pub fn may_go(&self, fib: u16, name: impl Fn(u16) -> u32) -> Result<(), String> {
         if fib == 0 {
-            return Err("it is always there".into());
+            return Err("it is the default table".into());
         }
         let asked = self.iter(fib).find(|(_, sources)| sources.clone().any(|s| s.0 != Source::SPECIAL));
         if let Some((prefix, _)) = asked {
-            return Err(format!("the route {prefix} is in it"));
+            return Err(format!("it contains the route {prefix}"));
         }
         if let Some(to) = self.tracked_in(fib) {
             return Err(format!("a feature uses its route to {}", to.address()));
         }
         match self.rib.paths.vrf_with(Path::Table(fib), self.tables()) {
-            Some(other) => Err(format!("a route of table {} leads to it", name(other))),
+            Some(other) => Err(format!("a route of table {} uses it", name(other))),
             None => Ok(()),
         }
     }
@@ -362,7 +362,9 @@ impl<A: Ip> Routes<A> {
                 None => self.remove(fib, prefix, source, by).map(|_| ()),
             };
             if let Err(e) = done {
-                tracing::error!("{prefix} in the VRF with index {fib}: {e}");
+                tracing::error!(
+                    "cannot update {prefix} in the VRF with index {fib} after its interface was removed: {e}"
+                );
                 return;
             }
         }
@@ -406,7 +408,7 @@ impl<A: Ip> Routes<A> {
         if state.first != NONE || state.tracks > 0 {
             return;
         }
-        // If it waits for visits, its turn skips it.
+        // If the list is still queued for visits, `settle` skips it.
         let Some(state) = self.rib.paths.remove(id) else { return };
         self.unused.push_back((self.domain.mark(), state.object, state.buckets));
         self.holding.remove(&id);

@@ -36,7 +36,8 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Returns the number of packets that did not end anywhere or, if negative, that came from nowhere. It is 0 while no packet moves.
+    /// Returns the number of packets that vanished; if negative, of packets without an origin. It is 0 while
+    /// no packet moves.
     pub fn unaccounted(&self) -> i64 {
         let came = self.received + self.injected + self.made;
         let ended = self.sent + self.dropped + self.consumed + self.handled;
@@ -49,7 +50,8 @@ impl Accounts {
             INJECT => self.injected += node.packets,
             handoff::INPUT => self.waiting -= node.packets as i64,
             _ if node.input => self.received += node.packets,
-            // Buffers inside a device are up to its driver.
+            // A packet counts as sent when the device accepts it; its buffers inside the device are the
+            // driver's responsibility.
             TX => self.sent += node.packets.saturating_sub(node.dropped),
             // Dropped packets end here. Their reasons counted them already.
             graph::DROPPED => {}

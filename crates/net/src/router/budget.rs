@@ -144,7 +144,7 @@ impl Router {
         }
         let mib = |bytes: u64| bytes >> 20;
         Err(RouterError(format!(
-            "no room for another route: the routes take {} MiB of {} MiB allowed: remove some, or raise the limit",
+            "no room for another route: the routes take {} MiB of {} MiB allowed: remove routes, or raise routes {{ memory }} in startup.conf",
             mib(budget.used),
             mib(budget.limit)
         )))

@@ -50,7 +50,7 @@ impl Router {
                 let table = self.vrfs.table(table);
                 return Err(refused(&format!("no route in table {table} covers it")));
             };
-            // The ends of a recursive path, if any. Any of several paths will do.
+            // For a recursive path, take an end of its trail. If there are several, any of them is suitable.
             let end = to.trail.as_ref().and_then(|t| t.ends.first()).map(|end| end.0);
             let Some(path) = end.or_else(|| to.list.paths().next()) else { continue };
             return match path {

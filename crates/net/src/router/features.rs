@@ -42,7 +42,8 @@ impl Router {
         let column = self.hooks.settings.column_mut::<T>().ok_or_else(undeclared::<T>)?;
         column.put(index, value.clone()).map_err(RouterError)?;
         let mut switches = value.switches();
-        // Features come on before others go off, so that no packet passes unseen in between.
+        // Features are enabled before others are disabled, so that no packet passes without any of them in
+        // between.
         switches.sort_by_key(|switch| !switch.on);
         for switch in switches {
             let done = self.arcs.enable(switch.arc, switch.feature, index, switch.on);

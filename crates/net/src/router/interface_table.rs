@@ -61,9 +61,10 @@ pub struct InterfaceInfo {
     pub receive: super::Receive,
     /// The Ethernet address and the MTU that the interface has without configuration.
     pub initial: (Mac, u16),
-    /// Counter totals for this index before the interface was added: those of removed interfaces.
+    /// Baseline of the counters: the totals that removed interfaces with the same index had left when this
+    /// interface was added. Subtracted from the current totals.
     pub(super) before: InterfaceTotals,
-    /// Counter totals of features for this index before the interface was added: those of removed interfaces.
+    /// Baseline of the features' counters, like `before`.
     pub(super) settings_before: Totals,
 }
 

@@ -301,7 +301,8 @@ impl Router {
         if info.parent != index {
             self.near.publish(info.parent)?;
         }
-        // Until they are resolved again, paths to it find its record, which is down, and not another interface's.
+        // Until paths to this interface are resolved again, they find its own record, which is down, and not
+        // that of a new interface.
         self.leave(index);
         self.resolve_again(Affected { interfaces: vec![index], networks: Vec::new() });
         self.free_indices();
@@ -333,7 +334,7 @@ impl Router {
         }
         let all = self.with_carried(index);
         if !up {
-            // Now, while packets can still be sent.
+            // Notify features now, while packets can still be sent.
             self.leaving(&all, Loss::Link);
         }
         self.info_mut(index)?.admin_up = up;
@@ -450,7 +451,7 @@ impl Router {
     pub(super) fn changed_with(&mut self, index: u32, left: Option<IpPrefix>) -> Result<(), RouterError> {
         let all = self.with_carried(index);
         let done = self.follow(&all, left);
-        // Even if an update failed: features go by the present state.
+        // Notify features even if an update failed: they need the present state.
         all.into_iter().for_each(|i| self.notify(i));
         done
     }

@@ -72,10 +72,12 @@ pub use workers::{MAX_WORKERS, Receive, ReceiveQueue};
 pub struct RouterError(pub String);
 
 impl RouterError {
-    /// Returns the error for a worker that cannot be pinned to its core.
+    /// Returns the error for a worker that cannot be pinned to `core`, or unpinned if `core` is `None`.
     fn not_pinned(worker: usize, core: Option<usize>, why: &io::Error) -> RouterError {
-        let where_to = core.map_or("any core".into(), |core| format!("core {core}"));
-        RouterError(format!("worker {worker} cannot be pinned to {where_to}: {why}"))
+        RouterError(match core {
+            Some(core) => format!("cannot pin worker {worker} to core {core}: {why}"),
+            None => format!("cannot remove the pinning of worker {worker}: {why}"),
+        })
     }
 }
 
@@ -144,7 +146,7 @@ pub struct Router {
     /// Number of packets exchanged with the workers.
     exchanged: u64,
     runners: Vec<Runner>,
-    /// How the kernel schedules the workers; `None` if as it schedules the main thread.
+    /// How the kernel schedules the workers; `None`: as it schedules the main thread.
     schedule: Option<Schedule>,
     /// The core of each worker; `None` if it runs on any core.
     cores: Vec<Option<usize>>,

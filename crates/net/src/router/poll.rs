@@ -138,7 +138,8 @@ impl Router {
         more |= self.ip6.routes.collect(&mut self.near);
         more |= self.near.adjacencies.collect();
         self.domain.collect();
-        // Except the reserve: messages sent from it free buffers that no cache holds.
+        // Share buffers, but keep a reserve of one for each worker: messages sent from the reserve free
+        // buffers that no cache holds.
         self.bufs.share(self.workers());
         self.bufs.publish();
         more || handled >= TURN

@@ -320,7 +320,7 @@ fn routes_that_name_an_interface_are_removed_with_it() {
 fn a_vrf_can_be_removed_only_when_unused() {
     let mut r = router(1);
     let why = |r: &mut Router, table| r.remove_table(table).unwrap_err().to_string();
-    assert_eq!(why(&mut r, 0), "table 0 cannot be removed: it is always there");
+    assert_eq!(why(&mut r, 0), "table 0 cannot be removed: it is the default table");
     assert_eq!(why(&mut r, 5), "there is no table 5");
     let [five, six] = [5, 4_000_000_006].map(|table| r.add_table(table).unwrap());
     assert_eq!((r.fib(5), r.vrfs().table(six)), (Ok(five), 4_000_000_006));
@@ -329,10 +329,10 @@ fn a_vrf_can_be_removed_only_when_unused() {
     assert_eq!(why(&mut r, 5), "table 5 cannot be removed: interface loop0 uses it");
     r.set_table(at, 0).unwrap();
     r.add_route(five, prefix("10.7.0.0/16"), Path::Drop).unwrap();
-    assert_eq!(why(&mut r, 5), "table 5 cannot be removed: the route 10.7.0.0/16 is in it");
+    assert_eq!(why(&mut r, 5), "table 5 cannot be removed: it contains the route 10.7.0.0/16");
     r.remove_route(five, prefix("10.7.0.0/16")).unwrap();
     r.add_route(six, prefix("10.7.0.0/16"), Path::Table(five)).unwrap();
-    assert_eq!(why(&mut r, 5), "table 5 cannot be removed: a route of table 4000000006 leads to it");
+    assert_eq!(why(&mut r, 5), "table 5 cannot be removed: a route of table 4000000006 uses it");
     r.remove_route(six, prefix("10.7.0.0/16")).unwrap();
 
     let there = |r: &Router| {

@@ -96,8 +96,9 @@ impl Router {
         if let Some(fib) = self.vrfs.fib(table) {
             return Ok(fib);
         }
-        let full =
-            || RouterError(format!("table {table} cannot be added: there are {MAX_VRFS}, the maximum"));
+        let full = || {
+            RouterError(format!("table {table} cannot be added: the maximum of {MAX_VRFS} tables is reached"))
+        };
         let fib = self.vrfs.add(table, Instant::now()).ok_or_else(full)?;
         let Err(e) = self.add_fib(fib) else { return Ok(fib) };
         self.vrfs.remove(table, Instant::now());

@@ -466,9 +466,11 @@ fn invalid_workers_and_cores_are_refused() {
     assert!(r.set_workers(&[]).unwrap_err().to_string().contains("1 to 256"));
     assert!(r.pin_worker(1, None).unwrap_err().to_string().contains("no worker 1"));
     let refused = r.set_workers(&[Some(0), None, Some(1023)]).unwrap_err().to_string();
-    assert!(refused.contains("worker 2 cannot be pinned to core 1023"), "{refused}");
+    assert!(refused.contains("cannot pin worker 2 to core 1023"), "{refused}");
     assert_eq!((r.cores(), r.workers(), r.runners.len()), (&[None][..], 1, 1));
-    assert!(r.pin_worker(0, Some(1023)).unwrap_err().to_string().contains("cannot be pinned to core 1023"));
+    assert!(
+        r.pin_worker(0, Some(1023)).unwrap_err().to_string().contains("cannot pin worker 0 to core 1023")
+    );
     assert!(r.give_shards(&[3], 1).unwrap_err().to_string().contains("no worker 1"));
     assert!(r.give_shards(&[1024], 0).unwrap_err().to_string().contains("0 to 1023"));
     assert!(r.set_receive(9, Receive::default()).is_err());

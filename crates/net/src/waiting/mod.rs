@@ -24,7 +24,8 @@ const FAILED_FOR: u64 = SECOND;
 pub const LIFE: u64 = 5 * SECOND;
 /// Time between two searches for packets that waited too long, in nanoseconds.
 const SWEEP: u64 = SECOND / 10;
-/// The waiting packets of all workers may use one part in this many of the pool's buffers: a quarter. A
+/// The waiting packets of all workers may use 1/`PART` of the pool's buffers. A packet may have dozens of
+/// buffers, so a limit on the number of packets is not enough.
 /// packet may have dozens of buffers, so a limit on the number of packets is not enough.
 const PART: usize = 4;
 const NONE: u32 = u32::MAX;

@@ -163,7 +163,7 @@ impl EthernetInput {
         match self.ethertypes.get(ethertype) {
             Some(edge) if accept(p, port, header) => Verdict::Edge(edge),
             Some(_) => Verdict::Drop(Reason::Runt),
-            // Announcements of stations and bridges to every station that supports the protocol.
+            // Such frames are announcements to every station that supports the protocol, for example LLDP.
             None if p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST) => {
                 Verdict::Ignore(Reason::GroupType)
             }
@@ -203,8 +203,8 @@ impl FrameNode for EthernetInput {
         let Some(mut first) = frame.get(0) else { return };
         let mut port = self.port(cx.guard, first.rx_if());
         let (usual_kind, usual) = self.usual(port, first.peek::<EthernetHeader>().ethertype());
-        // True if the usual verdict accepts packets to the port's own address. In a port mode no packet counts as that,
-        // nor if a sub-interface takes untagged frames.
+        // True if the usual verdict accepts packets to the port's own address. False in a port mode, and if a
+        // sub-interface takes the untagged frames.
         let taken = port.mode.is_none() && matches!(usual, Verdict::Edge(_));
         let mut subs = false;
         out.mostly(usual, frame, |_, p| {

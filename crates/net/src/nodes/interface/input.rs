@@ -40,7 +40,7 @@ pub struct DeviceInput {
     node: &'static str,
     worker: usize,
     queues: Vec<Queue>,
-    /// The combined polling requirements of the queues.
+    /// How promptly the worker must serve these queues.
     eager: Eager,
     next: usize,
     rx: Lane<2>,

@@ -64,7 +64,8 @@ impl InterfaceTx {
         let mut queue = port.queue(cx.worker);
         let mut refused = 0;
         let reason = loop {
-            // The main thread learns of a link that is down or a device that vanished on its own.
+            // Nothing is reported here: the main thread itself detects that a link is down or a device has
+            // vanished.
             match queue.send(frame, cx.bufs) {
                 Ok(()) | Err(Unsent::Full) => break Reason::Full,
                 Err(Unsent::Down) => break Reason::Down,

@@ -100,7 +100,8 @@ fn check(own: &OwnAddresses<Ipv6Addr>, bufs: &mut Cache, p: &mut Packet<'_>) -> 
     if is_martian_source(h.src_u128(), dst) {
         return Verdict::Drop(Reason::Source);
     }
-    // These bits tell links apart in the tables (scoped addresses). Received packets must not set them.
+    // The lookup tables use some bits of link-local addresses to distinguish links (scoped addresses).
+    // Received packets must not set these bits.
     if ipv6::is_martian_destination(dst) || ipv6::is_bad_link_local(dst) {
         return Verdict::Drop(Reason::Destination);
     }

@@ -134,7 +134,8 @@ impl<A: Packets> Ways<'_, A> {
                 p.set_fwd(cause.to_raw());
                 Verdict::Next(Next::Report)
             }
-            // Tables, link-local routes and balances were resolved above, and no way is one of them.
+            // Tables, link-local routes and balances were resolved above, and a balance leads to none of
+            // them.
             Object::Table(_) | Object::Balance(_) | Object::LinkLocal => Verdict::Drop(Reason::TableLoop),
         }
     }
