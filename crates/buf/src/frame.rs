@@ -72,8 +72,8 @@ impl Frame {
         FRAME_SIZE - self.len()
     }
 
-    /// Returns those of `CHAINED`, `TRACED`, `GSO` and `CSUM_PARTIAL` that some packet of the frame may have.
-    /// Includes other flags only if a packet had them when it was added to the frame.
+    /// Returns which of the flags `CHAINED`, `TRACED`, `GSO` and `CSUM_PARTIAL` some packet of the frame may
+    /// have. Includes other flags only if a packet had them when it was added to the frame.
     #[inline(always)]
     pub fn any(&self) -> Flags {
         debug_assert!(

@@ -71,8 +71,8 @@ pub trait FrameNode: Send + 'static {
     const TRACE: TraceFn = plain;
 
     /// Processes the frame, and sets the verdict on each packet that stays in the frame: by [`Out::each`],
-    /// [`Out::mostly`] or [`Out::all`]. A node may also empty the frame, as a driver does that takes the
-    /// packets.
+    /// [`Out::mostly`] or [`Out::all`]. A node may also empty the frame, for example a node that passes the
+    /// packets to a driver.
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Self::Next, Self::Drop>);
 
     /// Receives all packets that `run` left with [`Verdict::Hold`], in order, and takes every packet out of

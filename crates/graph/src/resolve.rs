@@ -160,7 +160,7 @@ fn sort_features(arc: &str, mut left: Vec<&FeatureDef>) -> Result<Vec<&'static s
 struct Entries {
     rows: Rows,
     plans: Vec<ArcPlan>,
-    /// For each of these edges, as its node and number: its row, and the end node of its arc.
+    /// By node and edge number: the row of the edge, and the end node of its arc.
     at: BTreeMap<(usize, usize), (usize, usize)>,
 }
 

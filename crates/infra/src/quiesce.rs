@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(freed.load(Relaxed), 1);
     }
 
-    /// That every reader has passed a mark while none is online says nothing about later marks.
+    /// If every reader has passed a mark while none is online, this says nothing about later marks.
     #[test]
     fn no_reader_has_passed_a_later_mark() {
         let d = Domain::new();

@@ -143,7 +143,7 @@ proptest! {
                 Many::LendNew => for _ in 0..n {
                     let Some(place) = lent.lend_new(&mut caches[thread]) else {
                         prop_assert_eq!(pool.stats().window.free, 0);
-                        // The free ones are with the other thread.
+                        // The free buffers are in the other thread's cache.
                         caches[1 - thread] = pool.cache();
                         let free = FIRST - inside(&packets, &lent, &pool);
                         prop_assert_eq!(pool.stats().window.free, free, "free buffers of the window were not found");
@@ -204,7 +204,7 @@ fn packets_use_added_buffers_first_and_return_lendable_ones() {
     assert!(lent.takes(&held.snapshot()));
     held.free(&mut cache);
     assert_eq!((0..3 * BATCH).map_while(|_| lent.lend_new(&mut cache)).count(), 2 * BATCH);
-    // A failing request of a device moves nothing, and asks only once.
+    // A failing request of a device moves no buffers, and asks the other caches only once.
     cache.publish();
     let before = pool.stats();
     assert!(lent.lend_new(&mut cache).is_none() && lent.alloc(&mut cache).is_none());

@@ -12,7 +12,8 @@ use wire::nd::PrefixInformation;
 use crate::advertisement::{Advice, INFINITE, PrefixAdvice};
 use crate::links::{Advertised, advertised_prefixes};
 
-/// Returns what is shown of an interface: the advertisements that it sends, or why it does not send those that are configured.
+/// Returns the part about an interface: the advertisements that it sends, or why it does not send the
+/// configured ones.
 pub(crate) fn part(wanted: &Advice, router: &Router, i: &InterfaceInfo) -> Part {
     let (advertises, silent) = (Advertises::of(router, i), why_silent(wanted, router, i));
     let mut part = Part { insists: silent.is_some(), ..Part::default() };

@@ -34,11 +34,11 @@ pub const MAX_LEAF: u32 = (1 << 31) - 1;
 /// Why a route was not added. The table is then unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LpmFull {
-    /// All groups for prefixes longer than 24 bits are in use, or are not free until readers stop using them.
+    /// All groups for prefixes longer than 24 bits are in use, or readers may still use them.
     Groups(u32),
     /// The machine or a control group has no more memory.
     Memory,
-    /// All blocks in the table's address range are in use, or are not free until readers stop using them.
+    /// All blocks in the table's address range are in use, or readers may still use them.
     Blocks,
     /// The leaf is 0 or greater than [`MAX_LEAF`].
     Leaf(u32),

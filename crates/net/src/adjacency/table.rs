@@ -66,7 +66,7 @@ pub struct Adjacencies {
     by_neighbor: BTreeMap<(u32, IpAddr), Entry>,
     counters: AdjacencyCounters,
     domain: Domain,
-    /// Unused records, each kept until no worker can have its index.
+    /// Unused records, each kept until no worker can use its index any more.
     unused: VecDeque<(Mark, u32)>,
     /// Interfaces whose adjacencies are outdated, each with the first neighbor whose adjacency is still to be updated.
     stale: VecDeque<(u32, IpAddr)>,

@@ -124,8 +124,8 @@ pub trait App: Values + Sized + 'static {
     ) -> Result<Output<Self>, CliError>;
 }
 
-/// The directory for sockets with relative names. It is state of the router, which the program declares before the features request it. The
-/// default is the directory for temporary files.
+/// The directory for sockets with relative names. The program declares it as a state of the router before
+/// features request it. The default is the directory for temporary files.
 pub struct RuntimeDir(pub PathBuf);
 
 impl Default for RuntimeDir {

@@ -71,9 +71,10 @@ pub struct Interface {
     /// interface received have its primary address as source, which is the first one of the family; errors sent to a link-local address
     /// have the link-local one.
     pub addresses: Vec<Address>,
-    /// True if the router answers on the interface's link for hosts behind other interfaces.
+    /// True if the router answers on the interface's link for hosts behind other interfaces (proxy ARP and
+    /// Neighbor Discovery).
     pub proxy: bool,
-    /// The port mode, if it takes received frames before routing; `None` if they are routed.
+    /// The port mode, if it takes received frames before routing; `None` if received frames are routed.
     pub mode: Option<PortMode>,
 }
 

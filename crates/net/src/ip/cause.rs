@@ -111,7 +111,7 @@ pub struct CauseInfo {
 #[derive(Clone, Default)]
 pub struct Causes {
     all: Arc<Mutex<Vec<CauseInfo>>>,
-    /// The reasons of the causes, at the same positions.
+    /// The drop reasons of the causes: each has the same position as its cause.
     pub(crate) reasons: MoreReasons,
 }
 

@@ -35,7 +35,7 @@ pub struct Nodes {
     pub report: &'static str,
     /// The node that holds packets whose next hop is not resolved.
     pub resolve: &'static str,
-    /// The reason with which the node `resolve` punts.
+    /// The punt reason for requests of the node `resolve` to the main thread.
     pub ask: &'static str,
     /// The node that releases the held packets.
     pub release: &'static str,

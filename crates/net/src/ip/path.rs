@@ -146,8 +146,9 @@ impl PathState {
         self.layout.as_deref().cloned().or_else(one)
     }
 
-    /// True if recursive paths may use the routes with these paths. If these paths are recursive themselves, this does not depend on
-    /// whether they are resolved; otherwise, loops would flap forever.
+    /// True if recursive paths may use the routes with these paths. For paths that are recursive themselves,
+    /// the answer does not depend on whether they are resolved. If it did, routes that form a loop would flap
+    /// forever.
     pub(super) fn counts(&self) -> bool {
         self.trail.is_some() || self.resolved.is_some()
     }
@@ -336,7 +337,7 @@ pub(super) struct Place {
     /// Position in the change, in which interfaces are before networks: twice the index of the interface or network, plus one while
     /// recursive lists that depend on it are visited.
     of: usize,
-    /// The key of the list returned last. For an interface, only the list's index in it counts.
+    /// The key of the list returned last. For an interface, only its third part is used: the list's index.
     after: Option<Hop>,
 }
 

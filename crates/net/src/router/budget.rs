@@ -24,7 +24,7 @@ const ROUTE: u64 = 4096;
 const CONFIGURED: u64 = 112;
 /// Bytes that the configuration needs per path of a route.
 const CONFIGURED_WAY: u64 = 88;
-/// Number of paths of one route that [`ROUTE`] bytes are enough for.
+/// Maximum number of paths of a route for which [`ROUTE`] bytes are enough.
 const WAYS: u64 = 8;
 /// Maximum number of additions between two counts of the memory.
 const INTERVAL: u64 = 4096;

@@ -39,7 +39,7 @@ fn the_main_thread_gets_its_reserve_back_and_keeps_it() {
     let sweep = Release::Sweep.to_bytes();
     let mut all: Vec<_> = std::iter::from_fn(|| r.last_packet(&sweep)).collect();
     assert_eq!(all.len(), r.pool.stats().total);
-    // The worker gives up its surplus now that the pool is empty: none.
+    // The pool is empty now, so the worker gives up its surplus; but it has none.
     turn(&r, &mut worker);
     all.drain(..200).for_each(|message| assert!(r.send(0, Ipv4Addr::NODES.release, message)));
     turn(&r, &mut worker);

@@ -58,8 +58,9 @@ impl Router {
         self.nd.listener.groups(index)
     }
 
-    /// Updates the IPv6 protocols after a change of an interface: for example, starts duplicate address detection for new addresses and
-    /// stops it for removed ones. Detection takes effect later, when it has ended.
+    /// Updates the IPv6 protocols after a change of an interface: for example, starts duplicate address
+    /// detection for new addresses and stops it for removed ones. Detection ends later, and only then takes
+    /// effect.
     pub(super) fn ip6_follows(&mut self, index: u32) {
         let usable = self.near.usable(index);
         let Some(info) = self.near.interfaces.get_mut(index) else { return };

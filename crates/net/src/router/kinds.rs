@@ -13,9 +13,11 @@ use crate::tables::Tables;
 pub struct KindInfo {
     /// Name of the kind; no other kind may have it.
     pub name: &'static str,
-    /// The node for IPv4 packets. Their forwarding index is the index of the entry. `None` if IPv4 routes cannot lead to this kind.
+    /// The node for IPv4 packets. They carry the index of the kind's entry as their forwarding index. `None`
+    /// if IPv4 routes cannot lead to this kind.
     pub ip4: Option<&'static str>,
-    /// The node for IPv6 packets. Their forwarding index is the index of the entry. `None` if IPv6 routes cannot lead to this kind.
+    /// The node for IPv6 packets. They carry the index of the kind's entry as their forwarding index. `None`
+    /// if IPv6 routes cannot lead to this kind.
     pub ip6: Option<&'static str>,
     /// Returns the text of the entry with this index for `show ip fib`.
     pub show: fn(&Router, u32) -> String,

@@ -208,7 +208,7 @@ fn invalid_neighbors_are_refused() {
     assert!(lab.router.add_neighbor(0, A, A_MAC, true).is_err());
     lab.router.add_neighbor(1, B, C_MAC, true).unwrap();
     assert_eq!(lab.states().len(), 1);
-    // Nor does an entry learned before the limit was set count as a static neighbor too many.
+    // An entry learned before the limit was set does not count as a static neighbor either.
     lab.router.set_neighbor_config::<Ipv4Addr>(neighbor::Config::default());
     lab.router.add_neighbor(0, A, A_MAC, false).unwrap();
     lab.router.set_neighbor_config::<Ipv4Addr>(neighbor::Config { max_entries: 1, ..Default::default() });

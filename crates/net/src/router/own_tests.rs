@@ -159,7 +159,7 @@ fn ipv4_link_local_is_forwarded_only_by_configured_routes() {
     lab.router.add_route(0, "169.254.6.0/24".parse::<IpPrefix>().unwrap(), via).unwrap();
     assert_eq!(forwarded(&mut lab, host, far), Ok(()));
     assert_eq!(forwarded(&mut lab, far, there), Ok(()));
-    // A route that says to look in a VRF leads where that one's routes do.
+    // A route to another VRF leads where that VRF's routes lead.
     lab.router.remove_route(0, "169.254.6.0/24".parse::<IpPrefix>().unwrap()).unwrap();
     let fib = lab.router.add_table(5).unwrap();
     lab.router.add_route(0, "169.254.6.0/24".parse::<IpPrefix>().unwrap(), Path::Table(fib)).unwrap();

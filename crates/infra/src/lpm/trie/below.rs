@@ -41,9 +41,9 @@ impl TrieWriter {
         self.change(Slot { entry, ..slot }, depth, change)
     }
 
-    /// Returns the slot that replaces `slot`. The changed prefix covers all addresses of `slot`. If the change
-    /// [replaces](Change::replaces) a leaf, this is `to`; if it replaces the default of a child, this is the child with the default `to`.
-    /// Otherwise the slot stays the same.
+    /// Returns the slot that replaces `slot`. The changed prefix covers all addresses of `slot`. If the
+    /// change [replaces](Change::replaces) the leaf in `slot`, the result is `to`. If it replaces the default
+    /// of the child in `slot`, the result is the child with the default `to`. Otherwise the result is `slot`.
     fn cover(&mut self, slot: Slot, to: Slot, change: &Change) -> Result<Slot, LpmFull> {
         if !slot.is_child() {
             return Ok(if change.replaces(slot.len) { to } else { slot });

@@ -55,7 +55,8 @@ impl<A: Packets> Lookup<A> {
 struct Ways<'t, A: Packets> {
     tables: &'t Forwarding<A>,
     guard: &'t Guard,
-    /// True if packets may go to the nodes of features' forwarding kinds, which only the lookup node has
+    /// True if packets may go to the nodes of features' forwarding kinds. Only the lookup node has edges to
+    /// these nodes.
     /// edges to.
     to_features: bool,
 }
