@@ -25,7 +25,7 @@ fn with_own<'f>(features: &[&'f Feature]) -> Vec<&'f Feature> {
     OWN.iter().chain(ports::ALL).chain(features).copied().collect()
 }
 
-/// The features of a program, those of every program included.
+/// The selected features of a program, including the features of every program.
 pub struct Selected<'f> {
     wanted: Vec<&'f Feature>,
     left_out: Vec<&'f Feature>,

@@ -42,7 +42,7 @@ impl Place {
         match count.try_update(Ordering::AcqRel, Ordering::Acquire, take) {
             Ok(_) => Ok(Place(count)),
             Err(_) => Err(io::Error::other(format!(
-                "{MOST_OPEN} other files of clients are being read: does a file system hang?"
+                "{MOST_OPEN} files of clients are open, the maximum: try again later, or check if a file system hangs"
             ))),
         }
     }

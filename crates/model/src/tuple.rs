@@ -1,4 +1,4 @@
-//! Keys as bytes. Their order is that of the values.
+//! Keys as bytes, which sort in the order of the values.
 //!
 //! Numbers are big-endian, texts end with two zeros, and addresses begin with their family. So all tuples that begin with the same values
 //! are adjacent. A tuple of 22 bytes or less, such as the key of a route, needs no heap memory.

@@ -135,7 +135,7 @@ define! {
     enum log_level: u32 {
         /// The system is unusable.
         VPE_API_LOG_LEVEL_EMERG = 0,
-        /// Somebody must act at once.
+        /// Action is needed at once.
         VPE_API_LOG_LEVEL_ALERT = 1,
         /// Critical.
         VPE_API_LOG_LEVEL_CRIT = 2,

@@ -110,7 +110,7 @@ fn the_manager_is_notified_of_ready_watchdog_and_stop() {
     // The first message arrives at once, the others at half the watchdog's time limit.
     assert!(start.elapsed() > WATCHDOG, "{:?}", start.elapsed());
     manager.service.signal(Signal::TERM);
-    assert_eq!(manager.told("STOPPING=1", LIMIT), "STOPPING=1\nSTATUS=told to stop\n");
+    assert_eq!(manager.told("STOPPING=1", LIMIT), "STOPPING=1\nSTATUS=stopped by SIGTERM\n");
     manager.service.finish(START).expect_ok();
 }
 

@@ -1,7 +1,7 @@
 //! Adding packet buffers while the router forwards.
 //!
 //! The kernel takes some time to allocate hundreds of megabytes, so a thread adds the buffers. Only the request that started the thread
-//! waits for it. The thread completes its work even if nobody waits any more.
+//! waits for it. The thread completes its work even if the client disconnects.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, TryRecvError};

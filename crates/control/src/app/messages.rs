@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use vapi::shape::{FieldInfo, Head};
 use vapi::value;
 
-/// Maximum number of bytes of recorded messages. The oldest give way.
+/// Maximum number of bytes of recorded messages. The oldest are dropped first.
 const MOST_BYTES: usize = 16 << 20;
 /// Bytes that a record takes besides its message.
 const OF_RECORD: usize = 128;

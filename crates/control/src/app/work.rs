@@ -24,7 +24,7 @@ pub trait Work {
     /// If the request fails. Then `step` must not be called again.
     fn step(&mut self, c: &mut Context, reports: &mut Vec<Report>) -> Result<Go, Failure>;
 
-    /// Called when nobody waits for the result any more. Returns true if the work must continue.
+    /// Called when the client has disconnected. Returns true if the work must continue.
     fn cut_off(&mut self) -> bool;
 }
 
@@ -87,7 +87,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Work that continues although nobody waits for its result.
+/// Work that continues after its client has disconnected.
 pub trait Unattended {
     /// Runs one slice.
     fn go_on(&mut self, c: &mut Context) -> Go;
@@ -144,7 +144,7 @@ impl Changes {
         Some(Turn(running))
     }
 
-    /// Returns a token for a change that works object by object. While the token exists, nobody gets the turn.
+    /// Returns a token for a change that works object by object. While the token exists, no change gets the turn.
     pub fn beside(&self) -> Rc<()> {
         Rc::clone(&self.beside)
     }

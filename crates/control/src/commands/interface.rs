@@ -172,7 +172,7 @@ fn of_the_network_layer(r: &mut Registry<Context>) {
     );
     r.add(
         "set interface proxy-arp <interface:interface> [{enable | disable}]",
-        "Answer ARP on an interface for hosts behind other interfaces, and Neighbor Discovery if IPv6 is enabled there.",
+        "Answer ARP requests for hosts behind other interfaces; also Neighbor Discovery, if IPv6 is enabled on the interface.",
         |c, a| {
             let on = !a.has("disable");
             change(c, a, "interface", |i| i.proxy = on)

@@ -69,7 +69,7 @@ pub(super) fn body() -> &'static Schema<Interface> {
                 truth(),
                 |i| i.proxy,
                 |i, on| i.proxy = on,
-                "Answers requests of any host for hosts behind other interfaces (ARP, and Neighbor Discovery if IPv6 is enabled).",
+                "Answers ARP requests for hosts behind other interfaces; also Neighbor Discovery, if IPv6 is enabled.",
             )
             .later(&["lcp", "l2xc", "mpls", "sflow", "acls"])
     });

@@ -38,9 +38,9 @@ impl Stop {
         let at_terminal = terminal.is_some_and(Terminal::is_there);
         let of = |kind, why| Ok::<_, io::Error>((signal(kind)?, why));
         let signals = [
-            of(SignalKind::terminate(), "told to stop")?,
-            of(SignalKind::interrupt(), "interrupted")?,
-            of(SignalKind::hangup(), "its terminal hung up")?,
+            of(SignalKind::terminate(), "stopped by SIGTERM")?,
+            of(SignalKind::interrupt(), "stopped by SIGINT")?,
+            of(SignalKind::hangup(), "stopped by SIGHUP (the terminal hung up)")?,
         ];
         // A handler stays installed after its stream is dropped.
         for kind in IGNORED.into_iter().chain(IGNORED_TOO.map(SignalKind::from_raw)) {

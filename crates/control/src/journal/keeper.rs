@@ -118,7 +118,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Locks the state. Nobody holds this lock for long: not while writing, and not while waiting for anything.
+    /// Locks the state. No thread holds this lock while it writes or waits.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -330,7 +330,7 @@ impl Writer {
     }
 
     /// Takes waiting changes, as many as are written together: syncing each one would take longer than a script needs for its next change.
-    /// After failures, older lines give way to newer ones.
+    /// After failures, the oldest lines are dropped to make room for newer ones.
     fn take(&mut self) {
         let (mut taken, mut bytes) = (0, 0);
         while taken < WAITING && bytes < CHUNK {
@@ -439,7 +439,7 @@ mod tests {
         let (all, numbers) = written(folder.path());
         assert!(numbers.ends_with(&(2001..=3000).collect::<Vec<_>>()), "{numbers:?}");
         let lost = 3000 - numbers.len();
-        assert!(keeper.trouble().unwrap().starts_with(&format!("{lost} changes are not in ")));
+        assert!(keeper.trouble().unwrap().starts_with(&format!("{lost} changes are missing in ")));
         assert!(keeper.fails().is_none());
         let journal = Journal::after(all);
         assert!(journal.back_to(2000).is_ok() && journal.back_to(1).is_err(), "the gap can be crossed");

@@ -39,7 +39,7 @@ pub enum Absence {
 /// The interruption of an interface that was recreated, or whose device was reopened.
 struct Gap {
     name: String,
-    /// `made` or `opened`.
+    /// `recreated` or `reopened`.
     how: &'static str,
     /// The beginning of the interruption.
     since: Instant,
@@ -217,7 +217,7 @@ impl System {
         if !waits {
             return Err(why);
         }
-        tracing::warn!(event = "device", "{name} has no device until it can be opened: {why}");
+        tracing::warn!(event = "device", "{name} waits for its device, which cannot be opened now: {why}");
         self.waits(name, backed, why.0);
         Ok(())
     }
@@ -248,7 +248,10 @@ impl System {
         if let Err(why) = done {
             let back = self.open_device(name, &old, None).map_err(|unopened| unopened.why);
             if let Err(e) = back.and_then(|device| self.attach(index, name, device, own == NEVER_SEEN)) {
-                tracing::warn!(event = "device", "{name} has no device until it can be opened: {e}");
+                tracing::warn!(
+                    event = "device",
+                    "{name} waits for its device, which cannot be opened now: {e}"
+                );
                 self.waits(name, &old, e.0);
                 self.router.detach_device(index)?;
             }

@@ -110,8 +110,7 @@ pub trait Object<W: World>: Kind + Any + Clone + Debug + PartialEq + Send + Sync
         Effect::Stays
     }
 
-    /// Returns the value that the object has in between when it is changed to `new`: after other objects are removed, and before new ones
-    /// are made.
+    /// Returns the value that the object has during a change to `new`: after other objects are removed, and before new ones are made.
     fn staying(&self, _new: &Self) -> Option<Self> {
         Some(self.clone())
     }

@@ -49,7 +49,7 @@ pub struct Transition {
     stage: Stage,
     /// The user and the command.
     origin: Origin,
-    /// True if nobody waits for the result any more.
+    /// True if the client has disconnected.
     cut_off: bool,
     /// True if the router itself started the change: errors go to the log.
     unasked: bool,
@@ -142,7 +142,7 @@ impl Transition {
             Stage::Planning(turn, planner) if !planner.is_finished() => {
                 Ok((Stage::Planning(turn, planner), LOOK))
             }
-            // Nobody waits any more: the plan is dropped.
+            // The client has disconnected: the plan is dropped.
             Stage::Planning(..) if self.cut_off => now(Stage::Over),
             Stage::Planning(turn, planner) => now(begin(c, turn, joined(planner)?)),
             Stage::Making(made) => now(made.go_on(c, reports)?),

@@ -101,7 +101,7 @@ pub(super) fn install(hooks: &mut Hooks) -> Result<(), GraphError> {
         Ok(Memif { sockets, directory, taken: BTreeMap::new() })
     })?;
     let bell = memif.sockets.as_fd().try_clone_to_owned();
-    let bell = bell.map_err(|e| GraphError(format!("no descriptor for memif: {e}")))?;
+    let bell = bell.map_err(|e| GraphError(format!("cannot create a file descriptor for memif: {e}")))?;
     hooks.watch(bell, turn);
     hooks.on_turn(due);
     Ok(())
