@@ -45,7 +45,7 @@ fn start<C: App>(c: &mut C, a: &Args, filter: Option<Program>) -> Result<Output<
     if most_bytes < least {
         return Err(a.fault(
             "most",
-            format!("too small: a file with one packet of {} bytes has {least} bytes", request.keep),
+            format!("too small: a file with a single packet of {} bytes needs {least} bytes", request.keep),
         ));
     }
     // With a limit on the size, the default limit on packets does not apply.

@@ -59,7 +59,7 @@ pub(crate) fn scope<C: App>(c: &C, a: &Args) -> Result<Scope, CliError> {
     match c.router().interface_named(&name) {
         Some(i) if i.parent != i.index => Err(a.fault(
             "interface",
-            format!("{name} is a sub-interface: captures are made on its device, so name that instead"),
+            format!("{name} is a sub-interface, but captures are of whole devices: name its device instead"),
         )),
         Some(_) => Ok(Scope::Device(name)),
         None => Err(a.fault("interface", format!("there is no interface {name}; use \"any\" for all"))),

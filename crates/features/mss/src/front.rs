@@ -181,7 +181,9 @@ fn wanted(a: &Args, family: Family, size: &str) -> Result<Option<Mss>, CliError>
         return most.map_or(Ok(None), |_| {
             Err(a.fault(
                 size,
-                format!("the direction of the MSS is missing: add \"{family} enable\", rx or tx"),
+                format!(
+                    "the direction of the MSS is missing: add {family} enable, {family} rx or {family} tx"
+                ),
             ))
         });
     };

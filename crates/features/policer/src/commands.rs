@@ -98,7 +98,7 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     );
     r.command(
         &format!("clear policer [{ONE}]"),
-        "Reset the counters of a policer, or of all.",
+        "Reset the counters of a policer, or of all policers.",
         |c, a| match a.has("name") || a.has("index") {
             true => {
                 let index = index(c, a)?;

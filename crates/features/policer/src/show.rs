@@ -34,7 +34,7 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.metrics(&[&PACKETS, &BYTES], collect);
     r.command(
         "show policer [{name <policer:policer> | index <index:u32>}] [verbose]",
-        "Show policers: their parameters, counters by color, and interfaces. With the name of one, or \"verbose\", also \
+        "Show policers: their parameters, counters by color, and interfaces. With a policer given, or \"verbose\", also \
          bursts, actions, the rates in tokens, and the tokens in the buckets.",
         show,
     );

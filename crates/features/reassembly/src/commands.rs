@@ -36,7 +36,7 @@ pub fn register<C: App>(r: &mut Registrar<'_, C>, info: &'static KindInfo) {
     r.command(
         &format!("set {name}{syntax}"),
         &format!(
-            "Limit {about}: seconds, waiting datagrams, fragments of one datagram, buffers of all fragments."
+            "Limit {about}: the timeout in seconds, the waiting datagrams, the fragments of one datagram, and the buffers of all fragments."
         ),
         move |c, a| set(c, a, name),
     );

@@ -61,7 +61,7 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
 edges! { pub enum Next { Continue = "next-feature", Lookup = "ip4-lookup" } }
 reasons! {
     pub enum Reason {
-        Limit = "unredirected-limit", Info, counted, "not redirected, but forwarded: too many ICMP errors to the packet's source, or in total";
+        Limit = "unredirected-limit", Info, counted, "not redirected, but forwarded: the rate limit of ICMP errors is exceeded, for the packet's source or in total";
         NoBuffer = "unredirected-no-buffer", Warn, counted, "not redirected, but forwarded: no buffer was free";
     }
 }

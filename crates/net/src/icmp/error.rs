@@ -37,8 +37,8 @@ reasons! {
         Scope = "beyond-scope", Info, "the packet's source is link-local, and its destination is on another link";
         Forbidden = "unreported-forbidden", Info, counted,
             "no ICMP error sent: the packet is itself an ICMP error, a later fragment, to or from a group, or the router's own";
-        Source = "unreported-source-limit", Info, counted, "no ICMP error sent: too many to the packet's source";
-        Limit = "unreported-limit", Warn, counted, "no ICMP error sent: too many to all sources";
+        Source = "unreported-source-limit", Info, counted, "no ICMP error sent: the rate limit for the packet's source is exceeded";
+        Limit = "unreported-limit", Warn, counted, "no ICMP error sent: the rate limit for all sources is exceeded";
         NoAddress = "unreported-no-address", Warn, counted,
             "no ICMP error sent: the router has no source address for it in the packet's VRF";
         NoBuffer = "unreported-no-buffer", Warn, counted, "no ICMP error sent: no buffer was free";

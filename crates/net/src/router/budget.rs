@@ -144,7 +144,7 @@ impl Router {
         }
         let mib = |bytes: u64| bytes >> 20;
         Err(RouterError(format!(
-            "no room for another route: the routes take {} MiB of {} MiB allowed: remove routes, or raise routes {{ memory }} in startup.conf",
+            "no room for another route: the routes take {} MiB of {} MiB allowed: remove routes, or raise the limit (routes {{ memory SIZE }} in startup.conf)",
             mib(budget.used),
             mib(budget.limit)
         )))
