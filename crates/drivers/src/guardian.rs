@@ -301,7 +301,7 @@ mod tests {
         loop {
             match ends.read_to_end(&mut said) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
-                // It left some input unread.
+                // The guardian left some input unread.
                 Err(e) if e.kind() == io::ErrorKind::ConnectionReset => break,
                 Err(e) => panic!("{e}"),
                 Ok(_) => break,
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn returned_interfaces_are_not_restored() {
         let guardian = Guardian::default();
-        // It echoes its input.
+        // This guardian echoes its input.
         let heard = start(&guardian, "head -n 6 >&0");
         for f in [found(3, false, 1500), found(12, true, 9000), found(4, true, 1500)] {
             guardian.lend(&f);
@@ -356,7 +356,7 @@ mod tests {
         let guardian = Guardian::default();
         let directory = tempfile::tempdir().unwrap();
         let heard = directory.path().join("end");
-        // It would record the end of its input.
+        // This guardian would write a file at the end of its input.
         start(&guardian, &format!("cat; echo the router has ended > {}", heard.display()));
         let id = guardian.posts().guardians[&0].process.id();
         start(&guardian, "exit");

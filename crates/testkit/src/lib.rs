@@ -1,6 +1,7 @@
 //! Support library for Volley's tests.
 //!
-//! * [`harness`]: runs graph nodes on given bytes, and returns the packets with their edges, and counters.
+//! * [`harness`]: runs graph nodes on given packets, and returns the resulting packets, their edges and the
+//!   counters.
 //! * [`process`]: runs programs with a time limit and keeps their output; waits for conditions by polling
 //!   instead of fixed sleeps.
 //! * [`netns`]: a [`netns::Lab`] of network namespaces and links between them, removed with the test.

@@ -153,10 +153,10 @@ impl Host {
         self.spawn_args(command.split_whitespace())
     }
 
-    /// Starts a command like [`Host::spawn`], with words that may contain white space.
+    /// Starts a command like [`Host::spawn`], given as separate words, which may contain white space.
     pub fn spawn_args(&self, words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Process {
         let mut inside = self.lab.enter();
-        // `ip netns exec` mounts the namespace's own /sys; `setpriv` ends the program with the test.
+        // `ip netns exec` mounts the namespace's own /sys; `setpriv` makes the kernel kill the program when the test ends.
         inside.args(["ip", "netns", "exec", &self.name, "setpriv", "--pdeathsig", "KILL", "--"]);
         let mut label = format!("[{}]", self.name);
         for word in words {

@@ -67,7 +67,7 @@ pub trait Family: Address + LowerHex {
     fn parse(text: &str) -> Option<Self>;
     /// Converts to the standard library's address type.
     fn to_ip(self) -> IpAddr;
-    /// True if a router whose ports have 10/8 and fd00::/16 forwards packets to this address.
+    /// True if a router whose ports have addresses in 10/8 and fd00::/16 forwards packets to this address.
     fn forwarded(self) -> bool;
 }
 
@@ -172,7 +172,7 @@ fn file<A: Family>() -> Option<PathBuf> {
     let beside = || {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/rib");
         let files = std::fs::read_dir(folder).ok()?.flatten();
-        // Of several files, always the same one.
+        // If there are several files, the same one is chosen each time.
         files
             .map(|f| f.path())
             .filter(|f| f.file_name().is_some_and(|name| name.to_string_lossy().starts_with(A::BESIDE)))

@@ -13,8 +13,8 @@ use serde_json::Value;
 use crate::netns::{Host, LIMIT};
 use crate::process::{Finished, Process, poll};
 
-/// Time limit for a router's start and for its end. (The target is one second. A busy test machine gets more, so that
-/// a slow start fails only in the test that measures it.)
+/// Time limit for a router's start and for its end. (The target is one second. A busy test machine gets more time, so that a slow start
+/// fails only the test that measures it.)
 pub const START: Duration = Duration::from_secs(10);
 
 /// Returns the `volley` binary: `$VOLLEY_BIN`, or the one that cargo builds now. The tester is in the same directory.

@@ -71,7 +71,7 @@ pub(super) struct Batch {
     headers: Box<[VirtioNetHeader]>,
 }
 
-// SAFETY: the pointers in it are read only by the system call in `send`, which has just written those that count.
+// SAFETY: only the system call in `send` reads the pointers, and `send` writes those that it uses just before the call.
 unsafe impl Send for Batch {}
 
 impl Batch {
@@ -102,8 +102,8 @@ impl Batch {
         if count == 0 {
             return Ok(0);
         }
-        // SAFETY: the first `count` messages point to parts and headers in self, and to bytes of the frame's packets. All
-        // of them stay where they are through the call, which only reads them, but for `msg_len`.
+        // SAFETY: the first `count` messages point to parts and headers in self, and to bytes of the frame's packets. All of them stay
+        // where they are through the call, which only reads them and writes `msg_len`.
         sys::check(unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),

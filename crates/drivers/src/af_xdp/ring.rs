@@ -119,7 +119,7 @@ impl<T: Plain> Ring<T> {
     /// Puts one entry into the ring. [`room`](Self::room) must have returned that there is a free slot.
     #[inline]
     pub(super) fn put(&mut self, value: T) {
-        // SAFETY: nothing of this mapping is ever borrowed but its words, which are elsewhere.
+        // SAFETY: the only references into this mapping are to its index words, which lie outside the slots.
         unsafe { self.memory.write(self.slot(self.ours), value) };
         self.ours = self.ours.wrapping_add(1);
     }

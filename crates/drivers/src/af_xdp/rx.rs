@@ -66,7 +66,7 @@ impl XdpRx {
             self.fill.submit();
         }
         if self.fill.needs_wakeup() {
-            // The result shows in the rings.
+            // An error needs no handling here: the rings show what the kernel has done.
             let _ = self.socket.wake_receiver();
         }
     }
@@ -80,7 +80,7 @@ impl RxQueue for XdpRx {
             cache.note_kept(-1);
             match held.snapshot().len {
                 0 => held.free(cache),
-                // The frame has room: no more descriptors were taken than that.
+                // The frame has room: at most that many descriptors were taken.
                 _ => drop(frame.push(held)),
             }
         }

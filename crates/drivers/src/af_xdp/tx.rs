@@ -70,7 +70,7 @@ fn put_copies(
     while copies.len() < room && frame.snapshot(copies.len()).is_some_and(|p| !lent.takes(&p) || p.len == 0) {
         let Some(packet) = frame.get(copies.len()) else { break };
         match copied(&packet, lent, cache) {
-            // A frame always has room for another frame's packets.
+            // An empty frame has room for all packets of another frame.
             Ok(copy) => drop(copies.push(copy)),
             Err(why) => {
                 outcome = Err(why);

@@ -167,7 +167,8 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Runs `work` on a thread without files. The work may open and close files of its own.
+/// Runs `work` on a thread with its own descriptor table, which contains only the standard streams at first. `work` may open files, and
+/// must close only those.
 ///
 /// # Errors
 /// If the thread cannot be created.
@@ -175,8 +176,8 @@ pub fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> io::Re
     run(&Crew::default(), name, 2 << 20, &[], |files| drop(files.map(|_| work())))
 }
 
-/// Runs `work` on a thread with a copy of this file and no other files. Returns when the work has begun. If the
-/// thread hangs, it holds nothing else of this process.
+/// Runs `work` on a thread whose descriptor table has only a copy of this file and the standard streams. Returns when the work has begun.
+/// If the thread hangs, it holds nothing else of this process.
 ///
 /// # Errors
 /// If the thread cannot be created.
@@ -277,7 +278,7 @@ impl Nursery {
         let (to_us, ready) = sync_channel::<io::Result<()>>(1);
         let number = inside.as_raw_fd();
         thread::Builder::new().name("volley_nursery".into()).spawn(move || {
-            // The threads that this one creates inherit it.
+            // The threads that this one creates inherit its signal mask.
             block_signals();
             let made = || -> io::Result<OwnedFd> {
                 keep_only(&[number])?;
@@ -393,13 +394,13 @@ fn block_signals() {
 /// Gives this thread its own descriptor table with only the standard streams and these files.
 fn keep_only(numbers: &[RawFd]) -> io::Result<()> {
     let range = |first: RawFd, end: RawFd, flags: c_uint| {
-        // SAFETY: the table is this thread's alone from the first call on, and it uses none of what is closed.
+        // SAFETY: the first call (`CLOSE_RANGE_UNSHARE`) gives this thread its own table, and the thread uses none of the closed files.
         let r = unsafe { libc::syscall(libc::SYS_close_range, first, end - 1, flags) };
         sys::check(r as isize).map(|_| ())
     };
     let mut kept = numbers.to_vec();
     kept.sort_unstable();
-    // Files above these are not copied at all.
+    // The new table gets no files above the last kept one.
     let end = kept.last().map_or(FIRST, |last| last + 1).max(FIRST);
     range(end, RawFd::MAX, libc::CLOSE_RANGE_UNSHARE)?;
     let mut first = FIRST;

@@ -34,7 +34,7 @@ pub(crate) fn take(file: BorrowedFd<'_>) -> io::Result<bool> {
     match set(file, libc::F_WRLCK) {
         Err(e) if e.raw_os_error() == Some(libc::EAGAIN) => Err(e),
         Err(_) => Ok(false),
-        // The time of an earlier attempt to open the file goes on.
+        // The timeout of an earlier attempt to open the file still runs.
         Ok(()) if !is_intact(file) => {
             set(file, libc::F_UNLCK)?;
             Err(io::Error::from_raw_os_error(libc::EAGAIN))
@@ -43,7 +43,7 @@ pub(crate) fn take(file: BorrowedFd<'_>) -> io::Result<bool> {
     }
 }
 
-/// True if nobody has tried to open the file elsewhere since the lease was taken.
+/// True if no process has tried to open the file elsewhere since the lease was taken.
 pub(crate) fn is_intact(file: BorrowedFd<'_>) -> bool {
     // SAFETY: no memory is involved.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) == libc::F_WRLCK }

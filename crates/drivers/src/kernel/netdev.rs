@@ -42,7 +42,7 @@ impl Netdev {
         let mut r = request(name).ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))?;
         let mut dev = Netdev { socket, index: 0 };
         dev.call(libc::SIOCGIFINDEX, &mut r)?;
-        // SAFETY: the call has set the index, and any number is one.
+        // SAFETY: the call has set the index, and every bit pattern is a valid index.
         dev.index = unsafe { r.ifr_ifru.ifru_ifindex };
         Ok(dev)
     }

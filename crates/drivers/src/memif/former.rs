@@ -26,8 +26,8 @@ use crate::kernel::inotify::{Event, Watches};
 pub(super) const OF_SERVER: usize = 4;
 /// The same limit for a client's interface. The client connects again only after a second, when the memory is released.
 pub(super) const OF_CLIENT: usize = 1;
-/// Nanoseconds for which a file may still exist after the proof. If the connection has ended early, other threads of this router are still
-/// unmapping or filling the memory.
+/// Nanoseconds for which a file may still exist after the proof of release. If the connection has ended early, other threads of this router
+/// are still unmapping or filling the memory.
 const GRACE: u64 = 2 * SECOND;
 /// Nanoseconds for which memory counts as used if its state is unknown.
 const UNKNOWN: u64 = 3600 * SECOND;
@@ -40,21 +40,21 @@ type Interface = (u32, u32);
 struct Connection {
     interface: Interface,
     release: Arc<Release>,
-    /// Promises for memory that the kernel may charge to this router.
+    /// Reservations ([`Promise`]) for memory that the kernel may charge to this router.
     promises: Vec<Arc<Promise>>,
-    /// True if the peer can keep pages in use although the proof succeeds.
+    /// True if the peer can keep pages in use although the proof of release succeeds.
     doubtful: bool,
     /// True if a process has used a system call to write to memory created by this router, or to remove pages from it.
     changed: bool,
     /// Time of the release in nanoseconds: from then on the files should no longer exist.
     released_at: Option<u64>,
-    /// Time in nanoseconds until which the connection counts as using memory although nothing shows such a use; `None` if the state of the
-    /// memory is known.
+    /// Set if the state of the memory is unknown: until this time, in nanoseconds, the connection counts as using the memory.
     unknown_until: Option<u64>,
 }
 
-/// Promises for an interface's memory that are kept after its release until the time `until`, in nanoseconds. A peer may still use some of
-/// the pages ([`release`](super::release)). If the process cannot see its memory limits, the free memory does not show that.
+/// Reservations of an interface that are kept until the time `until`, in nanoseconds, although the memory was proved released: a peer may
+/// still use some of the pages ([`release`](super::release)). They are kept only if the process cannot read its memory limits, because then
+/// the amount of free memory does not show those pages.
 #[derive(Debug)]
 struct Aftermath {
     interface: Interface,
@@ -63,7 +63,7 @@ struct Aftermath {
 }
 
 impl Connection {
-    /// Returns the promises to keep after the proof of release.
+    /// Returns the reservations to keep after the proof of release.
     fn aftermath(self, now: u64) -> Option<Aftermath> {
         let doubtful = self.doubtful && self.unknown_until.is_none();
         let blind: Vec<_> = self.promises.into_iter().filter(|p| doubtful && p.is_blind()).collect();
@@ -82,11 +82,13 @@ pub(super) struct Former {
     inotify: Option<Watches>,
     /// The connections by number.
     connections: BTreeMap<u64, Connection>,
-    /// Numbers of the connections of the files that still exist, by watch descriptor of `inotify`.
+    /// Maps watch descriptors of `inotify` to the numbers of the connections whose files they watch. Only files that still exist are
+    /// watched.
     watches: BTreeMap<i32, u64>,
     /// The inotify instance that reports changes of memory created by this router, if the kernel provided one.
     changes: Option<Watches>,
-    /// Numbers of the connections whose memory, created by this router, has not changed. The keys are watch descriptors of `changes`.
+    /// Maps watch descriptors of `changes` to the numbers of the connections whose memory they watch: memory that this router has created
+    /// and that has not changed.
     unchanged: BTreeMap<i32, u64>,
     aftermath: Vec<Aftermath>,
     /// The number of the last connection.
@@ -178,8 +180,8 @@ impl Former {
         }
     }
 
-    /// Keeps a promise until the connection's memory is released. `doubtful` is true if the peer has created the
-    /// memory: the peer can then keep pages in use although the proof succeeds.
+    /// Keeps a reservation until the connection's memory is released. `doubtful` is true if the peer has created the memory: the peer can
+    /// then keep pages in use although the proof of release succeeds.
     pub(super) fn keep(&mut self, number: u64, promise: Arc<Promise>, doubtful: bool) {
         if let Some(connection) = self.connections.get_mut(&number) {
             connection.promises.push(promise);
@@ -195,8 +197,8 @@ impl Former {
         }
     }
 
-    /// Removes the interface's connections whose memory is in an unknown state, and the promises kept after a release: the operator takes
-    /// the risk.
+    /// Removes the interface's connections whose memory is in an unknown state, and the reservations kept after a release: the operator
+    /// takes the risk.
     pub(super) fn forgive(&mut self, interface: Interface) {
         let forgiven = |c: &Connection| c.interface == interface && c.unknown_until.is_some();
         let numbers: Vec<u64> =
@@ -273,7 +275,7 @@ impl Former {
         let Some(inotify) = &self.inotify else { return };
         inotify.read(|event| match event {
             Event::Gone(watch) | Event::Removed(watch) => drop(self.watches.remove(&watch)),
-            // The threads' reports must do.
+            // From now on, only the threads report releases.
             Event::Lost => self.watches.clear(),
             Event::Changed(_) => {}
         });
@@ -289,8 +291,8 @@ impl Former {
     fn note_change(&mut self, event: Event) {
         let changed: Vec<u64> = match event {
             Event::Changed(watch) => self.unchanged.remove(&watch).into_iter().collect(),
-            // No watch has more than two events, so the queue does not overflow. But the kernel also loses an event if it has no
-            // memory for it, and a peer may have used that up: then any memory may have changed.
+            // No watch has more than two events, so the queue does not overflow. But the kernel also loses an event if it has no memory for
+            // it, and a peer may have used up that memory. So after a lost event, the memory of any connection may have changed.
             Event::Lost => std::mem::take(&mut self.unchanged).into_values().collect(),
             Event::Gone(watch) | Event::Removed(watch) => {
                 self.unchanged.remove(&watch);

@@ -59,7 +59,7 @@ pub(super) fn seal(file: BorrowedFd<'_>) -> Result<(), String> {
 /// Returns how many of the first `len` bytes of a sealed file have no pages. The seals keep the peer from removing pages. The number of
 /// allocated bytes does not show this: it includes pages beyond the end of the file, which the kernel cannot always free.
 fn holes(file: BorrowedFd<'_>, len: u64) -> io::Result<u64> {
-    // The peer's own file has a place to read from, and a lock on it.
+    // Opens the file again: the offset of the peer's own open file, and the lock on this offset, are shared with the peer.
     let own = again(file)?;
     let (file, end) = (own.as_fd(), len.next_multiple_of(SMALL as u64));
     let (mut at, mut missing) = (0, 0);

@@ -36,7 +36,7 @@ fn memory_that_can_be_truncated_is_refused() {
     let unsealed = memfd(libc::MFD_ALLOW_SEALING, 8192, 0);
     let why = Region::of_peer(unsealed.as_fd(), 8192, false).err().unwrap();
     assert!(why.starts_with("it is not sealed against shrinking"));
-    // A trusted peer may bring it, but cannot shrink it any more.
+    // A trusted peer may provide such memory, but cannot shrink it any more.
     Region::of_peer(unsealed.as_fd(), 8192, true).unwrap();
     let unsealed = File::from(unsealed);
     assert_eq!(unsealed.set_len(0).unwrap_err().raw_os_error(), Some(libc::EPERM));

@@ -13,8 +13,8 @@
 //! - No page is in use. The kernel refuses `F_SEAL_WRITE` while one is.
 //! - Nobody has tried to open memory created by this router since the lease was taken. The kernel would let such an attempt succeed after
 //!   45 s.
-//! - Memory created by this router vanishes when the thread closes it, which the thread's own inotify watch reports. Otherwise a process
-//!   has a path to the memory (`O_PATH`), and could open it after the lease has ended.
+//! - Memory created by this router vanishes when the thread closes it, which the thread's own inotify watch reports. Otherwise another
+//!   process still has a descriptor from `open(2)` with `O_PATH`, and could open the memory after the lease has ended.
 //!
 //! Memory that a client has created is not leased, for two reasons: the lease check ignores the client's file from `memfd_create(2)`, and a
 //! client that is a Volley router waits for the release of the same memory. A client can undo the lock or open its file a second time. If
@@ -118,7 +118,8 @@ impl Debt {
         let mut known = BTreeSet::new();
         own.retain(|file| region::identity(file.as_fd()).is_none_or(|identity| known.insert(identity)));
         let mut leased = Vec::new();
-        // A peer may use the memory again that this thread has closed, while it waits for other memory.
+        // No file is closed before the memory of all files is released: while this thread waits for some memory, a peer could use closed
+        // memory again.
         for file in &own {
             let mut pause = SHORTEST;
             while !self.is_released(file.as_fd(), &mut leased)? {
@@ -129,7 +130,7 @@ impl Debt {
             }
         }
         if !leased.into_iter().all(lease::is_intact) {
-            // It may have used pages after the kernel has looked at them, and memory can be sealed only once.
+            // A peer may have used pages after the kernel had checked them, and this check (sealing) is possible only once.
             return Err(io::Error::other("a peer has tried to open the memory"));
         }
         if !self.created {
@@ -137,7 +138,7 @@ impl Debt {
         }
         let watched = Vanishing::watch(&own, |pause| self.release.pause(pause))?;
         let vanished = watched.is_none_or(|vanishing| vanishing.close(own));
-        if vanished { Ok(()) } else { Err(io::Error::other("a peer has a path to the memory")) }
+        if vanished { Ok(()) } else { Err(io::Error::other("a peer still has a descriptor of the memory")) }
     }
 
     /// True if no process has the peer's file, memory created by this router has no other open file, and no page of

@@ -188,7 +188,7 @@ impl Context {
             return Ok(());
         }
         let mut list = [&raw mut request];
-        // SAFETY: the kernel copies the request, and reads no bytes to the buffer that it has not.
+        // SAFETY: the kernel copies the request, and the read has a length of zero, so it writes no bytes.
         let r = unsafe { libc::syscall(libc::SYS_io_submit, self.0, 1, list.as_mut_ptr()) };
         sys::check(r as isize)?;
         Ok(())

@@ -34,7 +34,7 @@ pub struct Out {
     pub node: String,
     /// Short name of the reason why the packet was dropped, ignored or punted.
     pub reason: Option<&'static str>,
-    /// Bytes of all segments, from the first byte that the last node left in view.
+    /// Bytes of all segments, from the packet's start as the last node set it.
     pub bytes: Vec<u8>,
     /// The packet's record.
     pub record: Snapshot,
@@ -220,8 +220,8 @@ impl Harness {
         text
     }
 
-    /// Appends packets that nodes ignored. Only the trace shows them, so their bytes are only the first ones; bytes and records are those
-    /// after the node.
+    /// Appends packets that nodes ignored. They are taken from the trace, which has only the first bytes of a packet. Bytes and records
+    /// are those after the node.
     fn ignored(&mut self, all: &mut Vec<Out>) {
         let tracer = self.blueprint.tracer();
         let places = tracer.places(0, self.looked, usize::MAX);
@@ -269,7 +269,7 @@ impl Drop for Harness {
             eprintln!("trace of the packets sent:\n{}", self.trace());
             return;
         }
-        // Dropping the nodes discards packets that they hold; retired tables may hold some too.
+        // Dropping the nodes discards packets that they hold; retired tables may hold some packets too.
         self.worker = None;
         self.port = None;
         self.cache = None;

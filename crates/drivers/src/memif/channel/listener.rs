@@ -58,7 +58,7 @@ fn bound(path: &Path) -> io::Result<OwnedFd> {
 /// Creates a socket file with mode 0660, so that the owner and the group may connect, regardless of the umask. Does
 /// not replace an existing file.
 fn named(path: &Path) -> io::Result<OwnedFd> {
-    // No client could connect to a longer name.
+    // Checks the length of the name: no client could connect to a longer one.
     raw::address(path)?;
     let hidden = Hidden::beside(path)?;
     let inside = hidden.inside();

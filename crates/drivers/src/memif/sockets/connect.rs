@@ -132,7 +132,7 @@ impl Sockets {
         let gone = || "the interface was deleted".to_string();
         let (entry, socket) = self.interfaces.get_mut(&key).zip(self.sockets.get(&key.0)).ok_or_else(gone)?;
         let Side::Client(c) = &mut entry.side else { return Err(gone()) };
-        // A trusted server may use the memory as it likes: the pool's, too.
+        // A trusted server may use all memory as it likes, also the pool's.
         let trusted = entry.shared.config.trusted;
         if !trusted {
             self.former.check(key, former::OF_CLIENT)?;
@@ -145,7 +145,7 @@ impl Sockets {
         };
         let len = memory.regions.first().map_or(0, |(len, _)| *len);
         let fill = move |files: &[BorrowedFd<'_>]| {
-            // It lasts as long as this thread takes pages, even if the connection has ended.
+            // This thread keeps the reservation while it allocates pages, even if the connection has ended.
             let promise = if trusted { Promise::of(len) } else { Promise::to_stranger(len) };
             let promise = promise.map_err(|e| e.to_string())?;
             files.iter().try_for_each(|file| region::fill(*file)).map_err(|e| e.to_string())?;

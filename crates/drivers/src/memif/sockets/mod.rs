@@ -121,7 +121,7 @@ struct Prepared {
     after: Vec<server::Action<File>>,
 }
 
-/// The allocation of a client's memory on another thread. The result is the promise to keep until the memory is released.
+/// The allocation of a client's memory on another thread. The result is the reservation to keep until the memory is released.
 type Filling = Preparing<Option<Arc<Promise>>>;
 
 struct ClientSide {
@@ -542,7 +542,7 @@ impl Sockets {
         for key in self.former.look(self.now) {
             let Some(entry) = self.interfaces.get(&key) else { continue };
             tracing::warn!(
-                "{}: a former peer may still use its shared memory, and the router cannot know until when",
+                "{}: a former peer may still use its shared memory, and the router cannot detect when it stops",
                 entry.shared.config.name()
             );
         }

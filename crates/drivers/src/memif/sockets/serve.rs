@@ -257,8 +257,8 @@ impl Sockets {
         }
     }
 
-    /// Keeps the promises for a client's memory until the client releases it. If the client has allocated all pages itself, the kernel
-    /// charges them to the client, and there is nothing to keep.
+    /// Keeps the reservations for a client's memory until the client releases it. If the client has allocated all pages itself, the kernel
+    /// charges them to the client, and nothing is reserved.
     fn keep_promises(&mut self, watched: u64, regions: &[Region]) {
         let promises = || regions.iter().filter_map(Region::promise);
         match promises().all(|promise| promise.bytes() == 0) {

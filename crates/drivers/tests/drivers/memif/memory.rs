@@ -76,7 +76,7 @@ fn a_peer_that_keeps_pages_of_former_connections_gets_no_more() {
     until(&mut [&mut a, &mut b], "the connection after the release", connected);
 }
 
-/// A peer that has a path to the memory (`O_PATH`) can open it after the proof, and use its pages.
+/// A peer that has opened the memory with `O_PATH` can open it again after the proof of release, and use its pages.
 #[test]
 fn a_peer_that_hides_its_use_of_memory_gets_no_more_until_the_operator_allows_it() {
     let place = Place::new("hides");
