@@ -312,8 +312,7 @@ fn commands_change_the_routes_of_a_router() {
     let test = |size, routes| format!("[[test]]\ntraffic = 'rfc2544'\nsizes = [{size}]\nroutes = {routes}\n");
     let head = head + &test(256, 2) + &test(512, 3);
     let results = run(&lab, &head, &dut, "");
-    let why =
-        "fixed, rfc2544, 300 routes, 128 bytes: the router needs the key routes: a command that adds routes";
+    let why = "fixed, rfc2544, 300 routes, 128 bytes: the router needs routes: set the key routes to a command that adds them";
     let failures = results["failures"].to_string();
     assert!(failures.contains(why) && !failures.contains("routed"), "{failures}");
     assert_eq!(loads(&results, "routed").len(), 2);

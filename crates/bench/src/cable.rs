@@ -19,7 +19,7 @@ struct Wire(Arc<Mutex<VecDeque<Held>>>);
 
 impl Wire {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Held>> {
-        // A panic cannot leave it half changed: a frame is either in the queue or not.
+        // A panic cannot leave the queue half changed: a frame is either in it or not.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

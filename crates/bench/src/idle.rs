@@ -1,4 +1,4 @@
-//! Other programs that use the machine: a campaign says so before it begins.
+//! Detects other programs that use the machine. A campaign reports them before it begins.
 
 use std::collections::HashMap;
 use std::fs;
@@ -43,7 +43,7 @@ fn tasks() -> HashMap<u32, Task> {
 
 fn busy_between(before: &HashMap<u32, Task>, after: &HashMap<u32, Task>, seconds: f64) -> Vec<Busy> {
     let used = |(id, now): (&u32, &Task)| {
-        // A process with the number of an earlier one started within the time.
+        // A process with a reused ID started within the time, so all its time counts.
         let then = before.get(id).filter(|then| then.started == now.started).map_or(0.0, Task::seconds);
         Busy { name: now.name.clone(), id: *id, processors: (now.seconds() - then) / seconds }
     };
@@ -63,13 +63,15 @@ pub fn conditions(before: Option<Vec<String>>, busy: &[Busy]) -> Vec<String> {
     all
 }
 
-/// Returns the condition of a machine with these busy programs when the campaign `did` something; `None` if it was idle.
+/// Returns the condition that the machine was not idle when the campaign `did` something, because of these busy programs; `None` if
+/// there are none.
 fn told(busy: &[Busy], did: &str) -> Option<String> {
     let one = |b: &Busy| format!("{} (process {}) used {:.0} %", b.name, b.id, b.processors * 100.0);
     let list: Vec<_> = busy.iter().take(5).map(one).collect();
     (!list.is_empty()).then(|| {
         format!(
-            "{BUSY} when the campaign {did}: {} of a processor. Results may be marked, or missing.",
+            "{BUSY} when the campaign {did}: {} of a processor. Results may be marked as limited by the tester, or be missing because of \
+             invalid trials.",
             list.join(", ")
         )
     })
@@ -108,7 +110,7 @@ mod tests {
         let both = conditions(Some(stored.clone()), &busy("ld"));
         assert!(both.len() == 2 && both[0] == first[0], "{both:?}");
         assert!(both[1].contains("when the campaign was resumed: ld (process 7)"), "{both:?}");
-        // A further interruption adds nothing that is known.
+        // A further interruption adds no program that is already listed.
         assert_eq!(conditions(Some(both.clone()), &busy("ld")), both);
     }
 

@@ -27,7 +27,7 @@ struct Machine {
     has: Parts,
 }
 
-/// Parts of a machine file; each one given replaces the campaign's.
+/// Parts of a machine file. Each part that is given replaces the campaign's part.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parts {

@@ -52,7 +52,7 @@ enum Unprepared {
 pub(super) struct Case {
     /// Key of the case, with the name of the current router.
     pub key: Key,
-    /// What the tester alone can do with this traffic.
+    /// Maximum rate and delays of the tester alone with this traffic.
     pub tester: Ceiling,
     /// Link that carries the frames.
     link: Link,
@@ -135,7 +135,8 @@ impl Setup<'_> {
         Ok(())
     }
 
-    /// Gives the router its routes, and returns the runner of its trials with its meters. Adds what will be missing to the caveats.
+    /// Gives the router its routes, and returns the runner of its trials with its meters. Adds caveats for results that will be
+    /// missing: of meters, loads and flows.
     fn prepared<'b>(
         &'b self,
         case: &Case,

@@ -31,8 +31,7 @@ impl Campaign {
         let minutes = |m: f64| (0.01..=1e6).contains(&m);
         ensure(self.most_minutes.is_none_or(minutes), "most-minutes: must be from 0.01 to 1000000")?;
         let soak = self.soak;
-        let why =
-            "soak: the key each must be at least 0.01, and the key seconds must be from that value to 86400";
+        let why = "soak: \"each\" must be at least 0.01, and \"seconds\" must be from the value of \"each\" to 86400";
         ensure(seconds(soak.each) && soak.seconds >= soak.each && seconds(soak.seconds), why)?;
         let share = |s: &f64| *s > 0.0 && *s <= 1.0;
         ensure(share(&soak.share), "soak: share of the throughput must be above 0 and at most 1")?;
@@ -46,7 +45,7 @@ impl Campaign {
             meter.check().map_err(|e| Fault(format!("meter {}: {e}", n + 1)))?;
             let physical = self.testbed.kind == testbed::Kind::Physical;
             if *meter == energy::Spec::CPU && physical {
-                let why = "cores: the router is another machine: list the cores of this machine to measure, or remove the meter";
+                let why = "cores: the router runs on another machine: list cores of this machine, or remove the meter";
                 return Err(Fault(format!("meter {}: {why}", n + 1)));
             }
             if meter.is_remote() && !physical {
@@ -60,7 +59,7 @@ impl Campaign {
         for (n, test) in self.tests.iter().enumerate() {
             let named = |e: Fault| Fault(format!("test {} ({}): {e}", n + 1, test.traffic));
             self.check_test(test).map_err(named)?;
-            // The results have one place for each key.
+            // Results are stored by key, so no two measurements may have the same key.
             if let Some(size) = self.sizes(test).into_iter().find(|size| !before.insert(test.key(*size))) {
                 return Err(named(Fault(format!("duplicate measurement with {size} bytes: remove one"))));
             }
@@ -150,7 +149,8 @@ impl Campaign {
             return Err(Fault(format!("flows: must be at most {}", sessions::MOST)));
         }
         if test.flows > 0 && (test.routes > 0 || test.sessions > 0) {
-            let why = "routes and sessions set their own flows: remove flows, or routes and sessions";
+            let why =
+                "cannot be combined with routes or sessions, which set the flows themselves: remove flows";
             return Err(Fault(format!("flows: {why}")));
         }
         self.check_vlans(test)?;

@@ -128,7 +128,7 @@ fn faults_name_their_place_and_valid_values() {
         ("[64]", "[64]\nroutes = 5000000".into(), "line 6: test 1 (rfc2544): routes: must be at most 4194304"),
         ("[64]", "[64]\nsessions = 5000000".into(), "test 1 (rfc2544): sessions: must be at most 4194304"),
         ("[64]", "[64]\nflows = 5000000".into(), "test 1 (rfc2544): flows: must be at most 4194304"),
-        ("[64]", "[64]\nflows = 5\nroutes = 7".into(), "flows: routes and sessions set their own flows"),
+        ("[64]", "[64]\nflows = 5\nroutes = 7".into(), "flows: cannot be combined with routes or sessions"),
         (
             "'rfc2544'\nsizes",
             "'rfc2544-256'\nflows = 5\nsizes".into(),
@@ -167,12 +167,12 @@ fn faults_name_their_place_and_valid_values() {
         (
             "'linux']",
             "'none']\n[testbed]\nkind = 'physical'\nports = ['a', 'b']\ngbit = 1\n[[meter]]\nkind = 'cpu'".into(),
-            "meter 1: cores: the router is another machine",
+            "meter 1: cores: the router runs on another machine",
         ),
         ("['linux']", "[\n'linux',\n{ kind = 'linux',\n mode = 'tuned' }]".into(), "line 4: router 2 (linux): name: already"),
         ("['linux']", "[]".into(), "line 2: duts: at least one router"),
         ("name = 'a'\n", with("latency-at = [1.1]"), "latency-at: needs shares"),
-        ("name = 'a'\n", with("soak = { seconds = 1, each = 2 }"), "soak: the key each"),
+        ("name = 'a'\n", with("soak = { seconds = 1, each = 2 }"), "soak: \"each\" must be"),
         ("name = 'a'\n", with("soak = { share = 0 }"), "soak: share"),
     ];
     for (from, to, why) in cases {

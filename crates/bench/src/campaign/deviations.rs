@@ -53,8 +53,8 @@ impl Campaign {
         all
     }
 
-    /// Returns the deviation for `cases`, the texts of traffic and frame size with which the tester is slower than the link. `None` if
-    /// `cases` is empty, or no procedure is affected.
+    /// Returns the deviation that the tester cannot fill the link; `cases` names each traffic and frame size for which this is true. `None`
+    /// if `cases` is empty, or no procedure is affected.
     pub(super) fn slower_than_the_link(&self, cases: &[String]) -> Option<Deviation> {
         let parts = [
             (Procedure::LossRate, "the largest load of the frame loss rate"),

@@ -119,12 +119,12 @@ impl Key {
     }
 }
 
-/// What the tester alone can do with a traffic and frame size, over a cable in place of a router.
+/// Maximum rate and delays of the tester alone with a traffic and frame size, over a cable in place of a router.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ceiling {
     /// Throughput without loss in frames per second, per direction.
     pub fps: f64,
-    /// Delays at half this throughput; `None` for a flood, or without a valid trial.
+    /// Delays at half this throughput. `None` for flood traffic, whose frames have no time stamps, or if no trial was valid.
     pub delays: Option<LatencyFigures>,
 }
 
@@ -136,7 +136,8 @@ pub struct Cell {
     pub key: Key,
     /// Throughput of the tester alone with this traffic, over a cable, in frames per second per direction.
     pub tester_fps: f64,
-    /// Delays of the tester alone, at half this throughput; `None` for a flood, and in results stored before they were measured.
+    /// Delays of the tester alone, at half this throughput. `None` for flood traffic, whose frames have no time stamps, and in results
+    /// stored before these delays were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tester_delays: Option<LatencyFigures>,
     /// Maximum rate of the link, in frames per second per direction.

@@ -24,18 +24,18 @@ const BUFFERS: usize = 32 * 1024;
 /// Load sent through a simulated router, to determine the error of measured delays.
 const ACCURACY: Request = Request { load_fps: 100_000.0, duration: Duration::from_millis(100) };
 
-/// First words of the failure of a campaign that reached its limit of time.
+/// First words of the failure of a campaign that reached its time limit.
 pub(crate) const OVER: &str = "The campaign reached its limit (most-minutes)";
 
 /// The condition of routers that are measured in turns.
-const IN_TURNS: &str = "The routers were measured in turns: one repetition of the throughput, and of MLRsearch, each, again and again.";
+const IN_TURNS: &str = "The routers were measured in turns: each ran one repetition of the throughput and of MLRsearch, then the next router.";
 
 /// Runs a campaign and reports progress to `say`. Each trial and result goes to the keeper. Ends early when `stop` is set, with the results
 /// so far.
 ///
 /// # Errors
 /// Returns an error if the testbed fails, if every self-test fails, or if results cannot be stored. Failures of a router are part of the
-/// results, but a router that had started, and then changed or did not start again, lacks results: this is an error, too.
+/// results. But if a router that had started changes or does not start again, its further results are missing: this is an error, too.
 pub fn run(
     campaign: &Campaign,
     keeper: &dyn Keeper,
@@ -99,7 +99,7 @@ pub fn run(
     }
 }
 
-/// Returns the error of a campaign in which these routers were measured in part.
+/// Returns the error of a campaign that lacks some results of these routers.
 fn unfinished(routers: &BTreeSet<&str>) -> Failure {
     let names: Vec<_> = routers.iter().copied().collect();
     Failure(format!(

@@ -1,4 +1,4 @@
-//! The self-test: what the tester alone can do, over a cable in place of a router.
+//! The self-test: measures the tester alone, over a cable in place of a router.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::trial::{Failure, Measure as _, Request};
 const TRIAL: Duration = Duration::from_millis(200);
 /// Wait for frames in flight: a cable has no other delay than its queues.
 const WAIT: Duration = Duration::from_millis(20);
-/// Repeats of an invalid trial: above its throughput, the tester has no valid ones.
+/// Repeats of an invalid trial. More repeats do not help: above its throughput, the tester has no valid trials.
 const REPEATS: u32 = 1;
 /// Resolution of the tester's throughput, as a share.
 const RESOLUTION: f64 = 0.05;
@@ -57,8 +57,8 @@ impl Setup<'_> {
             let why = found.outcomes.iter().flat_map(|o| &o.invalid).next();
             let why = why.map_or_else(|| "frames were lost".into(), ToString::to_string);
             return Err(Failure(format!(
-                "the tester alone, over a cable, had no valid trial without loss at any load ({why}): free its processor, or allow more with \
-                 the campaign's key validity"
+                "the tester alone, over a cable, had no valid trial without loss at any load ({why}): free its processor, or relax \
+                 the limits in the campaign's key validity"
             )));
         };
         let half = Request { load_fps: (fps * HALF).max(LEAST), duration };

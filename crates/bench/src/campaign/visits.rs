@@ -29,7 +29,8 @@ impl Visit {
         campaign.procedures.iter().copied().filter(wanted).collect()
     }
 
-    /// Returns the repetitions of a procedure to run, from 1 on. All repetitions of a procedure that is no search are one.
+    /// Returns the repetitions of a procedure to run, from 1 on. A procedure that is no search runs all its repetitions at
+    /// once, and counts as one.
     pub fn rounds(self, procedure: Procedure, repetitions: u32) -> RangeInclusive<u32> {
         match self {
             Visit::Round(round) => round..=round,
@@ -55,7 +56,7 @@ impl Procedure {
 }
 
 impl Measurement {
-    /// Returns the number of repetitions that it includes; those of a procedure that is no search are one.
+    /// Returns the number of repetitions in this measurement. A procedure that is no search counts as one.
     pub(super) fn repetitions(&self) -> u32 {
         match &self.found {
             Found::Throughput(searches) => searches.len() as u32,

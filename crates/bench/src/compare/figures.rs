@@ -168,7 +168,7 @@ fn ways(at: &DelaysAt, delays: &[(&str, Delay)]) -> Vec<Figure> {
         let LatencyFigures { frames, lost, .. } = &way.figures;
         (*frames > 0).then(|| lost.frames as f64 * 100.0 / *frames as f64)
     };
-    // Not the name of the loss of all frames, which this figure does not replace.
+    // The name differs from that of the loss of all frames, because this figure does not replace that one.
     all.extend(each_way(at, "loss of stamped frames", ("%", low(Effect::Difference, 0.0)), share));
     all
 }

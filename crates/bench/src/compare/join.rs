@@ -6,7 +6,7 @@ use crate::dut::Spec;
 use crate::trial::Failure;
 
 /// Joins the results of several campaigns. A router whose name is already taken gets the campaign's name behind its own. Differences in
-/// machine and conditions become conditions of the whole.
+/// machine and conditions become conditions of the joined results.
 ///
 /// # Errors
 /// Returns an error that names both campaigns if they cannot share tables: if they have different testbeds or times, or a traffic of the same
@@ -36,7 +36,7 @@ fn free(name: &str, taken: &[String]) -> String {
     names.find(|name| !taken.contains(name)).unwrap_or_default()
 }
 
-/// Checks that a campaign can share tables with the first one, and with the others in the whole.
+/// Checks that a campaign can share tables with the first one, and with the other campaigns joined so far.
 fn fits(first: &Results, whole: &Results, next: &Results) -> Result<(), Failure> {
     let (one, other) = (&first.campaign, &next.campaign);
     let refuse = |why: String| {
@@ -58,7 +58,7 @@ fn fits(first: &Results, whole: &Results, next: &Results) -> Result<(), Failure>
     }
 }
 
-/// Adds a campaign to the whole, where it is called `campaign`.
+/// Adds a campaign to the joined results, where it is called `campaign`.
 fn add(whole: &mut Results, first: &Results, mut next: Results, campaign: &str) {
     let differences = differences(first, &next).into_iter();
     let differences = differences.filter(|what| !what.starts_with(super::conditions::ONLY));
@@ -96,9 +96,9 @@ fn add(whole: &mut Results, first: &Results, mut next: Results, campaign: &str) 
         }
     }
     whole.campaign.published |= next.campaign.published;
-    // Behind the text: reports recognize some conditions by their first words.
+    // The campaign's name follows the text, because reports recognize some conditions by their first words.
     let of = |what: String| format!("{what} ({campaign})");
-    // A condition that all share is said once. A failure or a caveat is of this campaign's routers.
+    // A condition that all campaigns share is listed once. Each failure and caveat gets the name of its campaign.
     let new = next.conditions.into_iter().filter(|what| !whole.conditions.contains(what)).map(of);
     let new: Vec<String> = new.collect();
     whole.conditions.extend(new);
@@ -165,7 +165,7 @@ mod tests {
             assert!(same.contains(needed), "{needed}: {same}");
         }
         assert!(!same.contains("does not hold"), "{same}");
-        // Another build of the tester is no other machine.
+        // Another build of the tester does not count as another machine.
         let build = said(|second| second.provenance.facts.push(("tester".into(), "volley bench 9".into())))?;
         assert!(!build.contains("does not hold"), "{build}");
         let other = said(|second| second.provenance.facts.push(("kernel".into(), "6.1".into())))?;

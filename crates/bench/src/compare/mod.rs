@@ -124,7 +124,8 @@ impl Comparison {
     }
 }
 
-/// Returns the parameters for each of `n` figures: a higher level, and so many resamples that ten lie beyond either end of the interval.
+/// Returns the parameters for each of `n` figures: a higher confidence level, and enough resamples that ten lie beyond each end of the
+/// interval.
 fn for_each_of(all: &Bootstrap, n: usize) -> Bootstrap {
     let n = n.max(1) as f64;
     let beyond = (1.0 - all.level) / n;
@@ -151,7 +152,8 @@ fn pairs<'a>(base: &'a Results, new: &Results) -> Vec<Pair<'a>> {
             let Some(at) = others.iter().position(|o| o.name == figure.name) else { continue };
             own.push(Pair { key: &cell.key, procedure, base: figure, new: others.swap_remove(at) });
         }
-        // Fewer figures have narrower intervals: what both campaigns have of each direction is not compared of both together.
+        // Fewer figures have narrower intervals. So a figure that both campaigns have for each direction is not also compared for both
+        // directions together.
         let names: Vec<String> = own.iter().map(|pair| pair.base.name.clone()).collect();
         own.retain(|pair| !is_split(&pair.base.name, names.iter().map(String::as_str)));
         pairs.extend(own);

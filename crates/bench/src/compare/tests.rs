@@ -174,7 +174,7 @@ fn directions_are_compared_one_by_one() {
     assert_eq!(verdict(&c, &format!("loss {load}")), Some(Verdict::NoDifference));
     // Both directions together would only widen the intervals of the others.
     assert!(c.rows.iter().all(|row| row.figure != format!("median delay {load}")), "{:?}", c.rows);
-    // Results from before directions were separate are compared by both together.
+    // Results stored before directions were recorded separately are compared for both directions together.
     let c = compared(&results(&Made::steady(1e6, 10)), &of(20_000));
     assert_eq!(verdict(&c, &format!("median delay {load}")), Some(Verdict::NoDifference));
     assert!(c.only_new.iter().any(|what| what.ends_with("right to left")), "{:?}", c.only_new);

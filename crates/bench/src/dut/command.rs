@@ -178,16 +178,18 @@ impl Dut for Shell {
         Some(Box::new(move || place.run(&line, Some(of)).map(drop).map_err(failed)))
     }
 
-    /// Gives the routes to the line `routes`: first those to remove, then those to add. Without the line, the router has its own routes for
-    /// the traffic.
+    /// Passes the routes to the shell command `routes`: first those to remove, then those to add. Without this command, the router must
+    /// have its own routes for the traffic.
     fn set_networks(&mut self, wanted: &[Networks], bed: &Bed) -> Result<(), Failure> {
         let Some(line) = &self.routes else {
             return match wanted.iter().all(Networks::is_own) {
                 true => Ok(()),
-                false => Err(Failure("the router needs the key routes: a command that adds routes".into())),
+                false => Err(Failure(
+                    "the router needs routes: set the key routes to a command that adds them".into(),
+                )),
             };
         };
-        // After a failure nobody knows which routes remain: deleting them again would fail for every later test, too.
+        // After a failure it is unknown which routes remain. Deleting them again would fail for every later test, too.
         let old = std::mem::take(&mut self.networks);
         let input = commands::batch(&old, bed, "del", "") + &commands::batch(wanted, bed, "add", "");
         if !input.is_empty() {

@@ -117,7 +117,7 @@ pub(super) fn batch(networks: &[Networks], bed: &Bed, verb: &str, more: &str) ->
     let mut text = String::new();
     for of in networks {
         let (host, link) = (of.host(bed), &bed.links[of.link.min(1)]);
-        // The name is the router's own on memif, and not known on physical ports without router-ports.
+        // The interface's name is chosen by the router on memif, and unknown on physical ports without router-ports.
         let is_named = bed.kind() != Kind::Memif && !link.router.is_empty();
         let device = if is_named { format!(" dev {}", link.router) } else { String::new() };
         for network in of.iter() {

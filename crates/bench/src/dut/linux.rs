@@ -34,7 +34,7 @@ pub struct Linux {
     facts: Facts,
     shell: Shell,
     interfaces: Vec<String>,
-    /// Cores on which the kernel forwards; empty if the router is another machine.
+    /// Cores on which the kernel forwards; empty for a router on another machine.
     cores: Vec<usize>,
     /// True if the campaign has added routes.
     has_networks: bool,

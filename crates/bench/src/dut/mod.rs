@@ -64,7 +64,9 @@ pub trait Dut {
         // A router set up by commands has its own routes for the traffic, and a bridge needs none.
         match wanted.iter().all(Networks::is_own) {
             true => Ok(()),
-            false => Err(Failure("the tester cannot add routes to this router: remove routes".into())),
+            false => Err(Failure(
+                "the tester cannot add routes to this router: remove routes from the test".into(),
+            )),
         }
     }
 
@@ -102,11 +104,11 @@ pub struct Networks {
     pub link: usize,
     /// Address family.
     pub family: Family,
-    /// The networks themselves.
+    /// Selection of the networks.
     pub which: Which,
 }
 
-/// Which of the networks behind a link.
+/// Selection of networks behind a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     /// The first n of [`networks`].
@@ -193,7 +195,7 @@ pub fn start(spec: &Spec, bed: &mut Bed) -> Result<Started, Failure> {
         bed.resolve()?;
     }
     let mut facts = dut.facts().clone();
-    // The directory differs in each campaign: replace it, so that the same setup reads the same.
+    // The directory differs in each campaign: replace its name, so that equal setups have equal texts.
     let directory = bed.directory().display().to_string();
     facts.configuration.iter_mut().for_each(|line| *line = line.replace(&directory, "$BENCH_DIR"));
     Ok(Started { dut, facts })

@@ -16,7 +16,7 @@ const END: Duration = Duration::from_secs(5);
 
 /// Method by which the processor time of a program is measured, for reports.
 pub const TIME: &str =
-    "the router's own threads (/proc/PID/stat); without the kernel's work for it on other threads";
+    "the router's own threads (/proc/PID/stat), without work that the kernel does for it in other threads";
 
 /// Spawns a program from a thread that lives as long as the tester. The kernel kills a child when its parent thread ends
 /// (PR_SET_PDEATHSIG(2const)), and the thread that restarts a router in a trial ends soon.

@@ -50,7 +50,7 @@ pub fn spread(
     Ok(cores)
 }
 
-/// Returns the cores nearest to a port: `needed`, and up to `more` behind them. The machine's files are below `root`.
+/// Returns the `needed` cores nearest to a port, then up to `more` further ones. The machine's files are below `root`.
 ///
 /// # Errors
 /// Returns an error if the machine has too few cores.
@@ -112,10 +112,10 @@ impl Machine<'_> {
     /// Returns the interrupts of a port. An interrupt of a queue has the queue's number.
     fn interrupts(&self, shell: &Shell, port: &str) -> Result<BTreeMap<u32, Option<usize>>, Failure> {
         let root = self.root;
-        // A device on another bus, such as virtio, has them at its parent.
+        // A device on another bus, such as virtio, has its interrupts listed at its parent.
         let device = format!("{root}/sys/class/net/{port}/device");
         let own = shell.run(&format!("ls {device}/msi_irqs 2>/dev/null || ls {device}/../msi_irqs"));
-        let why = "has no MSI interrupts whose core could be set";
+        let why = "has no MSI interrupts that can be pinned to a core";
         let own = own.map_err(|_| self.fault(&format!("{port} {why}")))?;
         let own: BTreeSet<u32> = own.split_whitespace().filter_map(|irq| irq.parse().ok()).collect();
         let text = shell.run(&format!("cat {root}/proc/interrupts"))?;

@@ -203,7 +203,7 @@ fn installed_here() -> Result<PathBuf, Failure> {
     let found = std::env::split_paths(&path).map(|d| d.join(&program)).find(|file| file.is_file());
     found.ok_or_else(|| {
         Failure(
-            "program volley not found, to be copied to the router: install it, or set the key program".into(),
+            "program volley not found on this machine, from which it is copied to the router: install it, or set the key program".into(),
         )
     })
 }

@@ -287,7 +287,7 @@ impl Spec {
         self.workers.unwrap_or(1)
     }
 
-    /// Returns the number of cores that the router uses on this kind of testbed. `None` if the router is another machine, whose cores the
+    /// Returns the number of cores that the router uses on this kind of testbed. `None` for a router on another machine, whose cores the
     /// tester does not set.
     pub fn workers_on(&self, bed: testbed::Kind) -> Option<usize> {
         let is_set = bed != testbed::Kind::Physical || matches!(self.kind, Kind::Volley | Kind::Vpp);
@@ -354,7 +354,7 @@ impl Spec {
             }
             _ if !physical && self.host.is_some() => "host is only supported on the testbed \"physical\"",
             _ if !physical && self.cores.is_some() => {
-                "cores is only supported on the testbed \"physical\": set cores of the testbed"
+                "a router's cores are only supported on the testbed \"physical\": set \"cores\" in [testbed] instead"
             }
             _ if self.cores.as_ref().is_some_and(|cores| cores.len() < self.workers()) => {
                 "cores: each worker needs one: add cores, or lower workers"

@@ -109,7 +109,7 @@ fn faults_name_router_key_and_valid_values() {
         ),
         (
             "duts = [{kind = 'volley', cores = [1]}]".into(),
-            "cores is only supported on the testbed \"physical\"",
+            "a router's cores are only supported on the testbed \"physical\"",
         ),
         (
             "duts = [{kind = 'vpp', driver = 'af-xdp'}]".into(),

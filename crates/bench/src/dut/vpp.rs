@@ -99,7 +99,7 @@ pub(super) fn main_core(all: &[usize], on: &[usize]) -> Result<Option<usize>, Fa
     if main.is_none() && on.len() > 1 {
         let workers = on.len();
         let why = format!(
-            "workers = {workers} needs one more core for VPP's main thread: extend cores of the testbed"
+            "workers = {workers} needs one more core for VPP's main thread: add a core to the key cores of [testbed]"
         );
         return Err(Failure(why));
     }
@@ -109,7 +109,7 @@ pub(super) fn main_core(all: &[usize], on: &[usize]) -> Result<Option<usize>, Fa
 /// Registers the restoration of the machine's reserved huge pages at the shell's end: VPP reserves what it lacks, and leaves them reserved.
 pub(super) fn keep_huge_pages(shell: &mut Shell) -> Result<(), Failure> {
     let files = "/sys/devices/system/node/node*/hugepages/hugepages-*/nr_hugepages";
-    // A kernel may have none.
+    // A kernel may have no huge pages.
     let said = shell.run(&format!("grep -H . {files} 2>/dev/null || true"))?;
     let lines = said.lines().filter_map(|line| line.split_once(':'));
     lines.map(|(file, count)| format!("echo {count} > {file}")).try_for_each(|line| shell.undo(&line))

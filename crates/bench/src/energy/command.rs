@@ -106,7 +106,7 @@ mod tests {
         let Reading::Energy(energy) = meter.end().unwrap() else { panic!("no energy") };
         assert!((energy.joules - 360.25).abs() < 1e-6, "{energy:?}");
         assert_eq!(energy.resolution, Resolution::Joules(0.01));
-        // A reset counter has no reading.
+        // A counter that was reset gives no reading.
         meter.begin().unwrap();
         std::fs::write(&file, "0\n").unwrap();
         assert!(meter.end().is_err_and(|f| f.to_string().contains("reset")));

@@ -20,12 +20,12 @@ pub struct CpuReading {
     pub total: f64,
     /// What the total covers.
     pub whose: Whose,
-    /// Time of each core: that of all programs and of interrupts, and the time stolen by the host.
+    /// Processor time of each core: that of all programs and of interrupts, and the time stolen by the host.
     pub cores: Vec<CoreTime>,
-    /// Time of the router's threads that still ran at the end. Threads that ended earlier are only in the total.
+    /// Processor time of the router's threads that still ran at the end. The time of threads that ended earlier is only in the total.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub threads: Vec<ThreadTime>,
-    /// Time of the control group.
+    /// Processor time of the control group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<GroupTime>,
 }
@@ -42,13 +42,13 @@ pub enum Whose {
     Cgroup,
 }
 
-/// Time of one core, in seconds.
+/// Processor time of one core by use, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CoreTime {
     /// Number of the core.
     pub core: usize,
-    /// Programs.
+    /// Programs in user mode.
     pub user: f64,
     /// The kernel, on behalf of programs.
     pub system: f64,
@@ -60,7 +60,7 @@ pub struct CoreTime {
     pub steal: f64,
 }
 
-/// Time of one thread, in seconds.
+/// Processor time of one thread, in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ThreadTime {
@@ -74,13 +74,13 @@ pub struct ThreadTime {
     pub system: f64,
 }
 
-/// Time of a control group (cgroups v2, `cpu.stat`), in seconds.
+/// Processor time of a control group (cgroups v2, `cpu.stat`), in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct GroupTime {
     /// Total.
     pub total: f64,
-    /// Programs.
+    /// Programs in user mode.
     pub user: f64,
     /// The kernel, on behalf of the group's programs.
     pub system: f64,

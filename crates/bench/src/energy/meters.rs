@@ -116,7 +116,7 @@ mod tests {
         let text = serde_json::to_string(&measured).unwrap();
         let again: Vec<Measured> = serde_json::from_str(&text).unwrap();
         assert_eq!(failed(&again), failed(&measured));
-        // It fails at the start, too, with the reason, and recovers when it works.
+        // The meter fails at the start, too, with the reason, and recovers when its command works again.
         meters.begin();
         let why = meters.end()[0].reading.clone().map_err(|f| f.to_string());
         assert!(why.is_err_and(|w| w.contains("exit status")), "the reason is lost");
@@ -129,7 +129,7 @@ mod tests {
         let idle = |specs: &[Spec], cores: &[usize], processes: &[u32]| {
             Meters::open(specs, cores, processes).idle(Duration::from_millis(1))
         };
-        // A meter without cores measures the router's, not the tester's.
+        // A meter without cores measures the router's cores, not the tester's.
         for specs in [&[][..], &[Spec::CPU]] {
             let measured = idle(specs, &[0], &[]);
             let kinds: Vec<_> = measured.iter().map(|m| (m.kind, m.meter.as_str())).collect();

@@ -130,7 +130,7 @@ mod tests {
 
     const WORK: Work = Work { frames: 60_000_000, bytes: 3_840_000_000 };
 
-    /// Two minutes from the thesis: 5 Wh without traffic, and 6 Wh with half a million frames per second.
+    /// Two trials of two minutes in Slavík 2025: 5 Wh without traffic, and 6 Wh with half a million frames per second.
     #[test]
     fn the_figures_of_the_thesis_are_reproduced() {
         let results = Results::of(&energy(120.0, 21_600.0), Some(&energy(120.0, 18_000.0)), WORK);

@@ -121,7 +121,7 @@ fn an_outlet_counts_watt_hours_with_decimal_digits() {
     let Reading::Energy(energy) = meter.end().unwrap() else { panic!("no energy") };
     // 5.0 Wh.
     assert!((energy.joules - 18_000.0).abs() < 1e-6, "{energy:?}");
-    // A reset counter has no reading, but the next trial has one.
+    // A counter that was reset gives no reading, but the next trial has one.
     meter.begin().unwrap();
     agent.set(VALUE, "unsigned\n3");
     assert!(meter.end().is_err_and(|f| f.to_string().contains("reset")));

@@ -14,7 +14,7 @@ use super::stamp::{LEN, Place};
 /// Maximum length in bytes of a frame with padding: 60 without frame check sequence, and two VLAN tags (IEEE 802.3 clause 4.4.2).
 const PADDED: usize = 68;
 
-/// What is wrong with a frame that arrived.
+/// Damage of a frame that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
     /// The frame is shorter or longer than it was sent, or its headers disagree about its length.
@@ -77,7 +77,7 @@ impl Expected {
     pub fn check(&self, turn: usize, frame: &[u8], place: Place) -> Result<(), Damage> {
         let kind = self.order.get(turn).and_then(|kind| self.kinds.get(usize::from(*kind)));
         match kind.map(|kind| kind.check(frame, place)) {
-            // Places are carried over from the frame before, which may have had other headers.
+            // The place was found in an earlier frame, which may have had other headers.
             Some(Err(damage)) => self.check_again(turn, frame, damage),
             _ => Ok(()),
         }

@@ -49,8 +49,8 @@ pub(super) struct Lanes<'scope> {
 }
 
 impl<'scope> Lanes<'scope> {
-    /// Starts a thread for each of the queues, with the flows that are meant for it; these are missing in `sending` until the end. `cores` are
-    /// given to the threads in turn. A thread ends at the time `stop` in ticks at the latest.
+    /// Starts a thread for each queue, and moves the thread's flows out of `sending`; [`end`](Self::end) puts them back. The threads are
+    /// assigned to `cores` in turn. Each thread ends by the time `stop`, in ticks.
     pub fn start(
         scope: &'scope Scope<'scope, '_>,
         sending: &mut [Option<Sending>],

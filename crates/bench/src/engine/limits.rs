@@ -51,7 +51,7 @@ impl Limits {
         stolen: 0.05,
     };
 
-    /// Limits that even a busy machine keeps.
+    /// Limits so wide that even a busy machine meets them.
     #[cfg(test)]
     pub const NONE: Limits = Limits {
         late: 100.0,
@@ -75,8 +75,8 @@ impl Limits {
         .flatten()
     }
 
-    /// Returns the reason why a trial is invalid, if too many frames of a port were overdue: `overdue` at one time, for a port with this
-    /// number of flows.
+    /// Returns the reason if a trial is invalid because too many frames of a port were overdue. `overdue` is the largest number at one
+    /// time, and `flows` the port's number of flows.
     pub fn of_port(&self, overdue: u64, flows: usize) -> Option<Invalid> {
         let most = self.queue.saturating_add(flows.saturating_sub(1) as u64);
         (overdue > most).then_some(Invalid::Lagged(overdue))
@@ -103,7 +103,7 @@ impl Limits {
 pub struct Absence {
     /// Longest delay in seconds between a frame's due time and its departure.
     pub behind: f64,
-    /// Longest time in seconds before a poll that brought frames: some of them may have waited so long.
+    /// Longest time in seconds between two polls of which the second returned frames: these frames may have waited so long.
     pub away: f64,
     /// Share of the time in which the tester was ready to run, but had no processor, 0 to 1. `None` if the kernel does not count it.
     pub waited: Option<f64>,

@@ -23,9 +23,9 @@ pub struct Receiver {
     pub foreign: u64,
     /// For each port, the number of answered requests for hosts, which are part of `foreign`. The caller counts them.
     pub asked: Vec<u64>,
-    /// Longest time in ticks before a poll that brought frames: some of them may have waited so long.
+    /// Longest time in ticks between two polls of which the second returned frames: these frames may have waited so long.
     pub away: u64,
-    /// Time of the last poll that brought frames, in ticks; 0 before the first.
+    /// Time of the last poll that returned frames, in ticks; 0 before the first.
     pub brought: u64,
     /// Time of the last poll of each port, in ticks; 0 before the first.
     polled: Vec<u64>,
@@ -37,7 +37,7 @@ pub struct Account {
     to: usize,
     /// Its frames as they should arrive.
     frames: Expected,
-    /// Position of the frame with the number `expected` in their pattern.
+    /// Position in the pattern of the frame with the number `expected`.
     turn: usize,
     /// True if frames carry the time at which they were sent.
     is_timed: bool,
@@ -122,11 +122,11 @@ impl Damaged {
     }
 }
 
-/// What became of a received frame of a stream.
+/// Result of counting a received frame of a stream.
 enum Fate {
-    /// It counts, if only as a duplicate.
+    /// The frame counts, if only as a duplicate.
     Counted,
-    /// It counts as damaged.
+    /// The frame counts as damaged.
     Damaged,
     /// The stream has no such frame.
     Unknown,
@@ -149,7 +149,7 @@ impl Receiver {
         }
     }
 
-    /// Notes a poll of `port` at `now` (ticks), and whether it brought frames.
+    /// Notes a poll of `port` at `now` (ticks), and whether it returned frames.
     #[inline(always)]
     pub fn polled(&mut self, port: usize, now: u64, has_frames: bool) {
         let Some(last) = self.polled.get_mut(port) else { return };

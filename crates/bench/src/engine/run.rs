@@ -73,7 +73,7 @@ impl Rate {
 pub struct Port {
     /// Queue that sends frames.
     pub tx: Box<dyn TxQueue>,
-    /// Further queues that send, each by a thread of its own: they share the flows that are floods.
+    /// Further send queues, each used by its own thread. These threads share the flows of floods.
     pub more: Vec<Box<dyn TxQueue>>,
     /// Queue that receives frames.
     pub rx: Box<dyn RxQueue>,
@@ -220,8 +220,8 @@ impl Engine {
         self.run_watched(requests, |_, _| (), || ())
     }
 
-    /// Like [`run_steps`](Self::run_steps); `came` gets each of the trial's received frames with its stamp. `quiet` is called once, when no
-    /// frame has arrived for 50 ms after the last one was sent, or after the wait at the latest.
+    /// Like [`run_steps`](Self::run_steps); `came` gets each of the trial's received frames with its stamp. `quiet` is called once after
+    /// all frames were sent: when no frame has arrived for 50 ms, or at the latest at the end of the wait.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -251,7 +251,7 @@ impl Engine {
         // Set the start only now: preparing the frames took milliseconds.
         let start = tsc() + (AHEAD * hz) as u64;
         let mut sending: Vec<Option<Sending>> = sending.into_iter().map(|s| Some(s.later(start))).collect();
-        // A trial is not extended for a late sender.
+        // A late sender does not extend the trial.
         let stop = start + offset + (whole.as_secs_f64() * hz * (self.limits.late - 1.0) + 0.01 * hz) as u64;
         let mut frame = Box::new(Frame::new());
         let sent = self.send(&mut sending, &mut receiver, &mut frame, stop, &mut came)?;
@@ -266,7 +266,7 @@ impl Engine {
                 && let Some(quiet) = quiet.take()
             {
                 quiet();
-                // Frames that are still in flight have their full wait.
+                // Extend the wait by the time that `quiet` took, so that frames still in flight have their full wait.
                 until += tsc() - now;
             }
         }
@@ -424,7 +424,7 @@ impl Engine {
                     let expected = expected.map_err(|e| named(e.to_string()))?;
                     let counted = |e: crate::stats::Error| named(e.to_string());
                     let penalty = penalty.as_nanos() as u64;
-                    // The parts take turns: the frames of all together are due at the flow's rate.
+                    // The parts take turns, so that their frames together are due at the flow's rate.
                     let (frames, phase) = ((frames + of - 1 - part) / of, part as f64 / fps);
                     let mut account = Account::new(direction.to, expected, frames, flow.mode, hz, penalty)
                         .map_err(counted)?;
@@ -479,7 +479,7 @@ fn step(
     Ok(())
 }
 
-/// Joins the reports on the parts of each flow: a part of the first thread, or of none, begins a flow.
+/// Joins the reports on the parts of each flow. A part of the receiving thread (`None`) or of the first sending thread begins a flow.
 fn whole(parts: impl Iterator<Item = (Option<usize>, FlowReport)>) -> Vec<FlowReport> {
     let mut all: Vec<FlowReport> = Vec::new();
     for (lane, part) in parts {

@@ -129,7 +129,7 @@ impl Window {
 
     #[cold]
     fn close(&mut self, since: u64, rate: f64) {
-        // The frame at the very start of the window does not belong to its time.
+        // The frame at the start of the window does not count: n frames span n − 1 intervals.
         let frames = self.frames.saturating_sub(1) as f64;
         self.fastest = self.fastest.max(frames / (since as f64 * rate));
         self.frames = 0;

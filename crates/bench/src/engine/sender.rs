@@ -11,7 +11,7 @@ use super::stamp::{LEN, Place, Stamp};
 /// Total size in bytes of the frames that a flood repeats: some 65,000 frames of the minimum size.
 const FLOOD: usize = 4 << 20;
 
-/// Most total size in bytes of a flood whose fields take more values in order, such as a /16 of sources.
+/// Maximum total size in bytes of a flood whose fields take many values one after the other, such as the sources of a /16.
 const MOST: usize = 128 << 20;
 
 /// Maximum length in frames of a mix's pattern.
@@ -130,8 +130,8 @@ impl Mix {
         }
     }
 
-    /// Generates the frames of a flood, still without stamps: `patterns` patterns, so that each field takes all its values, again and again
-    /// up to [`FLOOD`].
+    /// Generates the frames of a flood, without stamps. In `patterns` patterns each field takes all its values. They are repeated up to the
+    /// total size [`FLOOD`].
     fn many(&mut self, patterns: usize) -> Made {
         let mut made = Made::default();
         let mut room = vec![0; DATA_ROOM];
@@ -195,8 +195,8 @@ impl Kind {
     }
 }
 
-/// Returns the number of patterns of `length` frames in which each field takes all values that it takes in order. Returns 1 if there are
-/// too many for a flood.
+/// Returns the number of patterns of `length` frames after which each field that increments or runs through a list has taken all its
+/// values. Returns 1 if these patterns are too large for a flood.
 fn patterns(templates: &[Template], length: usize) -> usize {
     let divisor = templates.iter().fold(0, |all, t| gcd(all, t.weight)).max(1);
     let values = |field: &Field| match &field.mode {

@@ -24,7 +24,7 @@ pub struct FlowReport {
     pub refused: u64,
     /// Frames that were not made because the tester had no free buffer.
     pub unmade: u64,
-    /// Frames that the sender did not come to before the trial's time was over.
+    /// Frames that the sender had not taken from the schedule when the trial's time ended.
     pub untaken: u64,
     /// Counts of the received frames.
     pub tally: Tally,
@@ -88,7 +88,8 @@ pub(super) struct Sending {
     pub unmade: u64,
     /// Time at which the last frame so far was sent, in ticks.
     pub last: u64,
-    /// Longest time in ticks by which a burst took longer than its frames need, from their making until the port had accepted them.
+    /// Longest excess time of a burst, in ticks: from making its frames until the port has accepted them, less the time that so many frames
+    /// need.
     pub longest: u64,
     /// Ticks that a frame of a burst needs.
     pub per_frame: u64,
@@ -116,7 +117,7 @@ impl Sending {
         let made = self.sender.fill(frame, cache, due, now);
         self.unmade += (due - made) as u64;
         self.last = now;
-        // Frames that the port does not accept now are lost, as behind a full ring of the router.
+        // Frames that the port does not accept now are lost, as if they had arrived at a full ring of a router.
         if tx.send(frame, cache) == Err(Unsent::Gone) {
             frame.free(cache);
             return Err(Failure(format!("port {} vanished", self.from)));
@@ -127,8 +128,8 @@ impl Sending {
         Ok(waiting)
     }
 
-    /// Returns the longest time, in ticks, that a frame left after it was due. It may be shorter: the two parts may belong to different
-    /// frames.
+    /// Returns an upper limit, in ticks, for the time between a frame's due time and its departure. It is the sum of two maximums, which
+    /// may be those of different frames.
     pub fn behind(&self) -> u64 {
         self.schedule.behind() + self.longest
     }

@@ -1,4 +1,4 @@
-//! Throughput over the number of workers (Okelmann 2019, section 6.2).
+//! Model of throughput as a function of the number of workers (Okelmann 2019, section 6.2).
 
 use serde::{Deserialize, Serialize};
 
@@ -8,9 +8,10 @@ use crate::stats::{Error, check_positive};
 /// f(w) = w · w_t until the link is full: each worker on its own physical core adds the same throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CoreModel {
-    /// Throughput of one worker (w_t), in the unit of the points' y.
+    /// Throughput of one worker (w_t), in the unit of the measured throughputs.
     pub per_worker: f64,
-    /// Maximum throughput of link, card or tester, in the unit of the points' y; `None` if no such limit was near.
+    /// Maximum throughput of the link, the card or the tester, in the unit of the measured throughputs; `None` if the measured throughputs
+    /// stayed well below it.
     pub ceiling: Option<f64>,
 }
 

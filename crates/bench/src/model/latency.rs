@@ -1,4 +1,4 @@
-//! Average latency over load (Okelmann 2019, section 6.4.1).
+//! Model of average latency as a function of the load (Okelmann 2019, section 6.4.1).
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub struct LatencyModel {
     pub span_us: f64,
     /// Bend: the larger, the later the curve rises; 8 in the thesis.
     pub bend: f64,
-    /// Highest load without loss (t_max), in the unit of the points' x.
+    /// Highest load without loss (t_max), in the unit of the measured loads.
     pub max_load: f64,
 }
 

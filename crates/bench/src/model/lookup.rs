@@ -1,4 +1,4 @@
-//! Throughput over the share of time that lookups take (Okelmann 2019, section 6.3.4).
+//! Model of throughput as a function of the share of time spent on lookups (Okelmann 2019, section 6.3.4).
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::stats::Error;
 /// time with a single route, so a fitted t_max is somewhat higher: the throughput if lookups cost nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LookupModel {
-    /// Throughput without lookups, in the unit of the points' y.
+    /// Throughput without lookups, in the unit of the measured throughputs.
     pub max_throughput: f64,
 }
 

@@ -61,7 +61,7 @@ pub fn section(results: &Results) -> Option<Section> {
     Some(Section::new("Conclusion", blocks))
 }
 
-/// Returns what it means for a comparison that routers are of separate campaigns; `None` if there is one campaign.
+/// Returns a caveat about routers of separate campaigns; `None` if all results are of one campaign.
 fn separate(parts: &[Part]) -> Option<String> {
     let [first, .., last] = parts else { return None };
     let of = |part: &Part| {
@@ -95,7 +95,7 @@ fn part<'a>(results: &'a Results, router: &str) -> Option<&'a Part> {
     results.parts.iter().find(|part| part.routers.iter().any(|name| name == router))
 }
 
-/// Returns why a router has no rate with a traffic and frame size.
+/// Returns why the results have no rate for this router, traffic and frame size, as a sentence of the report.
 fn lacks(results: &Results, case: &Key, name: &str, what: &str) -> String {
     match part(results, name) {
         Some(part) if !part.cases.contains(case) => {

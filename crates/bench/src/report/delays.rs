@@ -134,7 +134,7 @@ fn table(results: &Results, procedure: Procedure, source: &str) -> Option<Sectio
     })
 }
 
-/// Returns the table with the figures of the theses: the average of the runs' mean delays, and jitter. `None` if no trial has delays.
+/// Returns the table with the average of the runs' mean delays, and jitter, as in Slavík 2025. `None` if no trial has delays.
 fn averages(results: &Results, procedure: Procedure) -> Option<Block> {
     let own = ["load", "kfps#", "average delay, µs#", "jitter at the end, µs#", "mean jitter, µs#", "runs#"];
     let caption = "Average of the runs' mean delays (RFC 2544 section 26.2) and jitter (RFC 3550 section 6.4.1), both of received frames only";

@@ -75,7 +75,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
     all
 }
 
-/// Adds virtual links to the caption of a results table, because people also read tables without the conditions.
+/// Adds "on virtual links" to the caption of a results table, because readers may skip the conditions.
 fn mark_virtual(block: &mut Block) {
     if let Block::Table(table) = block
         && table.columns.first().is_some_and(|column| column.head == KEY[0])

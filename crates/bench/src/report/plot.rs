@@ -108,7 +108,8 @@ impl Series {
     }
 }
 
-/// Returns the number of each series among those drawn in the same of `colors` colors, from 0 on: they differ in dashes, markers and width.
+/// Returns for each series its number, from 0 on, among the series with the same color. There are `colors` colors. Series of the same color
+/// differ in dashes, markers and width.
 pub fn variants(all: &[Series], colors: usize) -> Vec<usize> {
     let is_alike = |one: &Series, other: &Series| one.color % colors == other.color % colors;
     let same = |at: usize| all[..at].iter().filter(|other| is_alike(other, &all[at])).count();
@@ -179,7 +180,7 @@ mod tests {
     fn series_of_a_color_differ_in_their_variant() {
         let of = |color| Series { name: String::new(), kind: Kind::Curve, color, points: Vec::new() };
         assert_eq!(variants(&[of(3), of(3), of(1), of(3), of(1)], 7), [0, 1, 0, 2, 1]);
-        // The colors of more routers than there are colors repeat.
+        // With more routers than colors, colors repeat.
         assert_eq!(variants(&[of(1), of(8), of(8), of(15), of(2)], 7), [0, 1, 2, 3, 0]);
     }
 

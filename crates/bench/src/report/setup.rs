@@ -56,18 +56,18 @@ fn workers(spec: &Spec, bed: testbed::Kind) -> String {
     }
 }
 
-/// What the table of invalid trials means.
+/// Explanation of the table of invalid trials.
 const INVALID: &str = "A trial is invalid if the tester, not the router, may have caused its result. Invalid trials were repeated; the \
     repeated ones are in no other table. A trial that is still invalid after its repeats counts as failed, so a throughput \
     can be too low, but never too high. For bursts, non-drop rates and connection \
     attempts, the numbers of trials and of invalid ones are in their own tables.";
 
-/// What the table of disorder means.
+/// Explanation of the table of duplicates, damage and disorder.
 const DISORDER: &str = "Covers all trials, including repeated ones. A reordered frame arrived after a frame that was sent later (RFC 4737 section \
     3.3). A damaged frame counts as lost (RFC 2544 section 10). All other frames that arrived did so once, intact, \
     in order, and on the right port.";
 
-/// What the table of absences means.
+/// Explanation of the table of absences.
 const ABSENCES: &str = "Delays that the tester itself caused. Frame late: the longest delay between a frame's due time and its departure. \
     Receiver away: the longest time without a poll before frames were received. Waited: the share of the time in which the tester \
     was ready to run but had no processor. A measured delay can be too long by the time that the receiver was away, and by \

@@ -169,8 +169,8 @@ fn cut(name: &str) -> String {
     }
 }
 
-/// How a series is drawn. Series of a router have its color. Series of a color differ in dashes, markers and width, whichever router
-/// they are of.
+/// How a series is drawn. All series of a router have the same color. Series of the same color, also of different routers, differ in
+/// dashes, markers and width.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Style {
     color: RGBColor,

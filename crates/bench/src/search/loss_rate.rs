@@ -63,7 +63,7 @@ impl LossRate {
 
     /// Returns the maximum number of trials: one for each load above 0.
     pub fn trials_at_most(&self) -> u32 {
-        // A division such as 0.3/0.1 can have a rounding error. Without the slack, the last load could be one: just above 0.
+        // A division such as 0.3/0.1 can have a rounding error. Without the slack, the last load could be an extra one just above 0.
         (1.0 / self.step - 1e-9).ceil() as u32
     }
 

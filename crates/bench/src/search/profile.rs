@@ -319,7 +319,7 @@ impl Profile {
         );
         if self.loss_step > 0.1 {
             let what = format!(
-                "the loads of the frame loss rate are {} % apart, more than 10 %",
+                "the frame loss rate is measured in load steps of {} %; at most 10 % is allowed",
                 self.loss_step * 100.0
             );
             found.push(Deviation { source: "RFC 2544 section 26.3", of: Part::LossRate, what });

@@ -50,7 +50,7 @@ struct Shared(Arc<Mutex<State>>);
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic cannot leave it half changed: a frame is either in the heap or not.
+        // A panic cannot leave the heap half changed: a frame is either in it or not.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

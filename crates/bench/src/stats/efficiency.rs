@@ -54,7 +54,7 @@ mod tests {
         }
     }
 
-    /// The idle router of the thesis: about 5 Wh in two minutes.
+    /// The idle router of Slavík 2025: about 5 Wh in two minutes.
     #[test]
     fn five_watt_hours_in_two_minutes_are_150_watts() {
         assert!((average_watts(5.0, Duration::from_secs(120)).unwrap() - 150.0).abs() < 1e-9);

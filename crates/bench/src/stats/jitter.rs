@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 /// Jitter of a stream, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JitterFigures {
-    /// Interarrival jitter at the end of the stream: each difference between the delays of two frames counts with a sixteenth.
+    /// Smoothed interarrival jitter at the end of the stream: each new difference between the delays of successive frames has
+    /// a weight of 1/16.
     pub smoothed_ns: f64,
-    /// Mean magnitude of these differences, over the whole stream.
+    /// Mean absolute value of these differences, over the whole stream.
     pub mean_ns: f64,
 }
 
@@ -34,7 +35,8 @@ impl Jitter {
         self.last_ns = Some(delay_ns);
     }
 
-    /// Returns the figures of several streams together: each counts by its number of differences. `None` without any.
+    /// Returns the figures of several streams together, weighted by their numbers of differences. `None` without any
+    /// difference.
     pub fn figures<'a>(streams: impl IntoIterator<Item = &'a Jitter>) -> Option<JitterFigures> {
         let (mut smoothed, mut sum, mut pairs) = (0.0, 0u128, 0u64);
         for one in streams {

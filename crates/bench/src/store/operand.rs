@@ -14,7 +14,7 @@ use crate::trial::Failure;
 /// Start of every SQLite file (sqlite.org/fileformat, section 1.3.1).
 const SQLITE: &[u8] = b"SQLite format 3\0";
 
-/// What results of every version have.
+/// The keys that results of every version have.
 #[derive(Deserialize)]
 struct Written {
     provenance: Value,

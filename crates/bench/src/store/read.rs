@@ -150,7 +150,7 @@ impl Store {
     /// Reads a document of campaign `id`.
     ///
     /// # Errors
-    /// If this version does not know the document's contents. The error has the version that does.
+    /// If this version does not know the document's contents. The error names the version that wrote the document.
     pub(super) fn document<T: DeserializeOwned>(
         &self,
         id: i64,

@@ -24,7 +24,7 @@ pub fn cores_of(spec: &Spec) -> Result<(usize, Vec<usize>), Failure> {
 /// Returns the cores of the threads that only send; empty without such threads.
 ///
 /// # Errors
-/// If the campaign names none, and none is free, or a named core is not online.
+/// If the campaign names no core and none is free, or a named core is not online.
 pub fn sender_cores_of(spec: &Spec) -> Result<Vec<usize>, Failure> {
     sender_cores(spec, &infra::cpu::online_cores())
 }
@@ -61,7 +61,8 @@ fn cores(spec: &Spec, online: &[usize]) -> Result<(usize, Vec<usize>), Failure> 
     }
     let free = |core: &&usize| !spec.cores.iter().flatten().any(|c| c == *core);
     let last = online.iter().rfind(free).or(online.last()).copied();
-    let tester = spec.tester_core.or(last).ok_or_else(|| Failure("no core to run on".into()))?;
+    let tester =
+        spec.tester_core.or(last).ok_or_else(|| Failure("testbed: tester-core: no core is online".into()))?;
     let rest: Vec<usize> = online.iter().copied().filter(|c| *c != tester).collect();
     let cores = spec.cores.clone().unwrap_or(rest);
     if (cores.is_empty() || cores.contains(&tester)) && spec.kind != Kind::Physical {

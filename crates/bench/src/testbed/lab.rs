@@ -31,7 +31,7 @@ pub fn is_inside() -> bool {
 pub fn enter() -> Failure {
     let program = match std::env::current_exe() {
         Ok(program) => program,
-        Err(e) => return Failure(format!("cannot find the tester's own program: {e}")),
+        Err(e) => return Failure(format!("cannot find the tester's own executable: {e}")),
     };
     let mut command = Command::new("unshare");
     if !rustix::process::geteuid().is_root() {

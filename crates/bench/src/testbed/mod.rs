@@ -62,7 +62,8 @@ pub struct Bed {
     near: Box<dyn Near>,
     /// Recordings of the ports' frames, if any.
     records: Option<Records>,
-    /// True if the kernel processes frames to the router on the router's cores (RPS); `None` if that is not permitted.
+    /// True if RPS makes the kernel process frames to the router on the router's cores. `None` if the tester lacks the permission to set
+    /// RPS; it is then left alone.
     rps: Option<bool>,
     /// True if the ports are hardware.
     hardware: bool,

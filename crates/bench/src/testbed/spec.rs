@@ -49,7 +49,7 @@ pub struct Spec {
     pub record: Option<PathBuf>,
 }
 
-/// Most threads of a port that only send.
+/// Maximum number of threads of a port that only send.
 const MOST_SENDERS: usize = 15;
 
 /// Kind of a testbed's links.
@@ -154,12 +154,12 @@ impl Spec {
             return Err("sender-cores needs senders, the number of threads".into());
         }
         if self.sender_cores.as_ref().is_some_and(Vec::is_empty) {
-            return Err("sender-cores: senders need at least one".into());
+            return Err("sender-cores: list at least one core".into());
         }
         self.macs()?;
         let cores = self.cores.as_deref();
         if cores.is_some_and(<[usize]>::is_empty) {
-            return Err("cores: the router needs at least one".into());
+            return Err("cores: list at least one core for the router".into());
         }
         match self.tester_core {
             Some(core) if cores.is_some_and(|all| all.contains(&core)) => {
@@ -246,7 +246,7 @@ mod tests {
             ("kind = 'tap'\nsenders = 1".into(), "senders requires kind = \"veth\" or \"physical\""),
             ("driver = 'af-xdp'\nsenders = 1".into(), "senders: on veth only with driver = \"af-packet\""),
             ("sender-cores = [1]".into(), "sender-cores needs senders"),
-            ("cores = []".into(), "cores: the router needs at least one"),
+            ("cores = []".into(), "cores: list at least one core"),
             ("cores = [1]\ntester-core = 1".into(), "core 1 is given to both"),
         ];
         for (text, why) in cases {

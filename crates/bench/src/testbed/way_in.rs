@@ -71,7 +71,7 @@ impl Known {
     /// Checks that neither the port `name` nor an interface above it carries remote access, a default route or PPPoE.
     ///
     /// # Errors
-    /// The reason, if the port or an interface above it does, or may do so.
+    /// If the port, or an interface above it, carries one of these, or may carry it. The error is the reason.
     pub fn spare(&self, name: &str) -> Result<(), String> {
         let port = self.interfaces.iter().find(|i| is_called(i, name)).ok_or("no such interface")?;
         for of in self.with_those_above(port) {

@@ -11,7 +11,7 @@ pub const BUILTIN: [(&str, &str); 6] = [
     ("imix", "64, 570 and 1518 bytes, 28:16:4 (the mix of FD.io CSIT)"),
     (
         "slavik-2025",
-        "the TRex profile of the thesis (appendix A): the sources of a /24 in ascending order, and a separate stream of 5,000 pps for latency",
+        "the TRex profile of Slavík 2025 (appendix A): the sources of a /24 in ascending order, and a separate stream of 5,000 pps for latency",
     ),
 ];
 
@@ -44,7 +44,7 @@ fn networks(mut kind: Kind, field: Field, bits: u32) -> Kind {
     kind
 }
 
-/// The two streams of the thesis' TRex profile: one with the sources of a /24 from 10.0.0.1 on, as many as the thesis had for forwarding,
+/// The two streams of the TRex profile in Slavík 2025: one with the sources of a /24 from 10.0.0.1 on, as in the forwarding tests there,
 /// and one of 64 bytes for latency.
 fn slavik(size: usize) -> Traffic {
     let ip = |a, b, c, d| Some(std::net::Ipv4Addr::new(a, b, c, d).into());

@@ -61,7 +61,7 @@ fn at(
         return Ok(None);
     }
     let mut runs = Vec::new();
-    // Each load has its own verdict on the tester's limit.
+    // Whether the tester may have set the limit is decided for each load separately.
     b.valid.inner_mut().strain = Strain::default();
     for repetition in 1..=repetitions {
         b.tell_run(

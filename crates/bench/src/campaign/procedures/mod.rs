@@ -143,8 +143,8 @@ impl Bench<'_> {
         strain.refused || strain.most_fps > OURS * self.tester_fps
     }
 
-    /// Returns the rate that a result states, in frames or connections per second: the median of the repetitions, or the highest if there
-    /// is one for each goal or load. `None` if the result has no rate.
+    /// Returns the rate that a result states, in frames or connections per second: the median of the repetitions. If the result has a rate
+    /// for each goal or load, returns the highest one. `None` if the result has no rate.
     fn reached(&self, found: &Found) -> Option<f64> {
         match found {
             Found::Throughput(_) => self.throughput_fps,

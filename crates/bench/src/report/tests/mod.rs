@@ -349,7 +349,7 @@ fn published_results_are_matched_by_kind_not_by_name() {
     }
     assert_eq!(beside(r#"{"kind":"command","name":"linux","start":"x"}"#).len(), 0);
     assert_eq!(beside(r#"{"kind":"linux"}"#).into_iter().collect::<Vec<_>>(), ["Linux"]);
-    // No paper has a throughput with translated addresses; the thesis has delays.
+    // No paper has a throughput with translated addresses; Slavík 2025 has delays.
     let text = markdown(&all);
     let nat = results_of(&mut all, r#"{"kind":"linux","nat":true}"#);
     assert!(text.contains("| Kosák") && !nat.contains("| Kosák") && nat.contains("| Slavík"), "{nat}");
@@ -419,7 +419,7 @@ fn throughput_is_compared_over_routes_with_the_caches() {
     let cache = |(name, size): (&str, &str)| (format!("cache {name}"), format!("{size}, for threads 0"));
     let caches = [("L1 data", "32K"), ("L2 unified", "1024K"), ("L3 unified", "8192K")];
     all.provenance.facts = caches.map(cache).into();
-    // The thesis has no marks for the IPv4 table.
+    // Okelmann 2019 has no marks for the IPv4 table.
     assert!(row(&all).contains("0.250 | – "), "{}", row(&all));
     all.cells.iter_mut().for_each(|cell| (cell.key.traffic, cell.key.size) = ("rfc5180".into(), 84));
     assert!(row(&all).contains("0.250 | L3 "), "{}", row(&all));

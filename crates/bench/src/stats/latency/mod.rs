@@ -42,7 +42,7 @@ pub struct LatencyFigures {
     pub worst_case_ns: u64,
     /// The maximum delay.
     pub maximum_ns: u64,
-    /// The arithmetic mean of all frames, which one lost frame of a thousand can multiply: reports use
+    /// The arithmetic mean of all frames. One lost frame of a thousand can multiply it, so reports use
     /// [`received_mean_ns`](Self::received_mean_ns).
     pub mean_ns: f64,
     /// Packet delay variation PDV: D99.9 − Dmin.
@@ -50,8 +50,8 @@ pub struct LatencyFigures {
 }
 
 impl LatencyFigures {
-    /// Returns the arithmetic mean of the received frames (RFC 2544 section 26.2, and the theses); `None` if no frame was received. A lost
-    /// frame has no delay, and its penalty is a choice of the tester's that says nothing about the router.
+    /// Returns the arithmetic mean delay of the received frames, as in RFC 2544 section 26.2, Okelmann 2019 and Slavík 2025; `None` if no
+    /// frame was received. Lost frames are left out: they have no delay, and their penalty is only a convention of the tester.
     pub fn received_mean_ns(&self) -> Option<f64> {
         let received = self.frames.checked_sub(self.lost.frames).filter(|n| *n > 0)?;
         let penalties = self.lost.frames as f64 * self.lost.penalty_ns as f64;
