@@ -1,12 +1,13 @@
 """Levels of the modules in each crate: modules must not use each other in circles, directly or indirectly.
 
-Modules that use each other are a knot, and each knot is a fault. So is the use of a front end by a module that is no part of it.
+A group of modules that use each other is called a knot, and each knot is a fault. It is also a fault if a module uses a front end
+without belonging to it.
 """
 
 import pathlib
 import re
 
-# All code behind this is test code.
+# The code from this line to the end of a file is test code.
 TESTS = re.compile(r"#\[cfg\((?:all\()?(?:any\()?test\b[^\n]*\]\n(?:#\[[^\n]*\]\n)*(?:pub(?:\([a-z]+\))? )?mod \w+ \{")
 # The attribute for a module whose file has another name.
 FILE = re.compile(r'#\[path = "(\w+)\.rs"\]')
@@ -14,7 +15,7 @@ COMMENT = re.compile(r"//[^\n]*")
 ONE = re.compile(r"\b(?:crate|super)::([a-z_][a-z_0-9]*)")
 SEVERAL = re.compile(r"\bcrate::\{([^;]*)\};", re.S)
 FIRST = re.compile(r"(?:^|,)\s*([a-z_][a-z_0-9]*)")
-# A line of lib.rs that gives items of a module to the crate: the module, and the items.
+# A line of lib.rs that re-exports items of a module: the module, and the items.
 GIVEN = re.compile(r"^pub(?:\([a-z]+\))? use ([a-z_0-9]+)::([^;]*);", re.M)
 ITEM = re.compile(r"(\w+)\s*(?=[,}]|$)")
 USED = re.compile(r"\b(?:crate|super)::(\w+)|\bcrate::\{([^;]*)\};", re.S)
@@ -52,7 +53,7 @@ def uses(crate):
 
 
 def given_items(sources):
-    """Returns the items that lib.rs gives to the crate, such as `crate::Tables`, each with its module."""
+    """Returns the items that lib.rs re-exports, such as `crate::Tables`, each with its module."""
     root = sources / "lib.rs"
     lines = GIVEN.findall(COMMENT.sub("", root.read_text())) if root.exists() else []
     return {item: module for module, items in lines for item in ITEM.findall(items)}

@@ -44,7 +44,7 @@ done
 dpkg-deb --info "$package" conffiles | while read -r path; do
     grep -qx ".$path" <<<"$contents" || fail "the conffile $path is not in the package"
 done
-grep '^\./etc/.*[^/]$' <<<"$contents" | cut -c2- | diff - <(dpkg-deb --info "$package" conffiles) || fail "conffiles"
+grep '^\./etc/.*[^/]$' <<<"$contents" | cut -c2- | diff - <(dpkg-deb --info "$package" conffiles) || fail "the list of conffiles differs from the files below /etc"
 dpkg-deb --info "$package" | sed -n 's/^ \(Version\|Depends\|Installed-Size\)/  \1/p'
 echo "  $(du -h "$package" | cut -f1) packed"
 
@@ -78,7 +78,7 @@ before=$(cd "$root" && find etc usr var/lib/dpkg/alternatives -type f -o -type l
 cp "$package" "$root/tmp/volley.deb"
 cp "$tester" "$root/tmp/volley-bench.deb"
 in_root apt-get install -qq -y --no-install-recommends /tmp/volley.deb >"$work/install.log" 2>&1 ||
-    { cat "$work/install.log"; fail "install"; }
+    { cat "$work/install.log"; fail "the package cannot be installed: see the log above"; }
 
 echo "== installed"
 in_root volley --version
@@ -90,7 +90,7 @@ in_root getent group volley >/dev/null || fail "the group volley does not exist"
 in_root sh -c '! volley bench compare x y 2>/tmp/said' || fail "volley bench runs without its package"
 grep -q volley-bench "$root/tmp/said" || { cat "$root/tmp/said"; fail "the error does not name the tester's package"; }
 in_root apt-get install -qq -y --no-install-recommends /tmp/volley-bench.deb >>"$work/install.log" 2>&1 ||
-    { cat "$work/install.log"; fail "install of the tester"; }
+    { cat "$work/install.log"; fail "the tester's package cannot be installed: see the log above"; }
 in_root volley bench --version
 
 echo "== the router with the rights of its unit"
@@ -119,7 +119,7 @@ in_root bash /tmp/run "$capabilities" || fail "the router does not run"
 # Only the program is extracted, as an installed package would start a server.
 (cd "$work" && apt-get download -qq prometheus && dpkg-deb --extract prometheus_*.deb prometheus) 2>/dev/null
 promtool=$work/prometheus/usr/bin/promtool
-grep -q '^volley_interface_info{' "$root/tmp/samples" || fail "no metrics"
+grep -q '^volley_interface_info{' "$root/tmp/samples" || fail "the router returned no metrics"
 "$promtool" check metrics <"$root/tmp/samples" || fail "promtool reports faults in the metrics"
 "$promtool" check rules packaging/prometheus/volley.rules.yml || fail "promtool reports faults in the alert rules"
 
@@ -142,30 +142,30 @@ forwards() { booted ping -c 1 -W 1 192.0.2.1; }
 patient "systemd runs" booted systemctl is-active multi-user.target
 booted systemctl start volley || patient "the service starts" false
 booted ip addr add 192.0.2.2/24 dev far
-patient "it answers" forwards
-booted systemctl status volley | grep -q 'Status: "forwarding; 1 of 1 interfaces usable"' || fail "no status"
+patient "the router answers pings" forwards
+booted systemctl status volley | grep -q 'Status: "forwarding; 1 of 1 interfaces usable"' || fail "systemctl status does not show that the router forwards"
 for file in /etc/volley/volley.yaml /tmp/saved.yaml; do
     booted volley ctl config save $file >/dev/null || fail "$file cannot be written"
 done
 sed -i 's/1400/1300/' "$root/etc/volley/volley.yaml"
-booted systemctl reload volley || fail "reload"
-booted vppctl show interface host-eth1 | grep -q '1300/' || fail "reload applied nothing"
-booted systemctl restart volley || fail "restart"
-patient "it answers after a restart" forwards
+booted systemctl reload volley || fail "the service cannot be reloaded"
+booted vppctl show interface host-eth1 | grep -q '1300/' || fail "the reload did not apply the new MTU"
+booted systemctl restart volley || fail "the service cannot be restarted"
+patient "the router answers pings after a restart" forwards
 # The unit's restrictions allow AF_XDP, including programs at interfaces.
 printf 'interfaces:\n  xdp-eth1: { addresses: [ 192.0.2.1/24 ] }\n' >"$root/etc/volley/volley.yaml"
-booted systemctl reload volley || fail "AF_XDP is refused"
-patient "it answers with AF_XDP" forwards
-booted vppctl show hardware-interfaces xdp-eth1 | grep -q 'in the driver (native)' || fail "no native AF_XDP"
+booted systemctl reload volley || fail "the service cannot be reloaded with an AF_XDP interface"
+patient "the router answers pings with AF_XDP" forwards
+booted vppctl show hardware-interfaces xdp-eth1 | grep -q 'in the driver (native)' || fail "the XDP program does not run in the driver (native)"
 router() { booted systemctl show -p MainPID --value volley; }
 replaced() { local now; now=$(router) && [ "$now" != 0 ] && [ "$now" != "$old" ] && forwards; }
 old=$(router)
 booted systemctl kill --kill-whom=main --signal=KILL volley
-patient "it comes back after a crash" replaced
+patient "systemd replaces a killed router" replaced
 old=$(router)
 booted systemctl kill --kill-whom=main --signal=STOP volley
 patient "the watchdog replaces a router that hangs" replaced
-booted systemctl stop volley || fail "stop"
+booted systemctl stop volley || fail "the service cannot be stopped"
 booted ip -br link show eth1 | grep -q DOWN || fail "eth1 is not restored"
 [ "$(booted systemctl show -p Result --value volley)" = success ] || fail "the service did not end with success"
 kill $boot

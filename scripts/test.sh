@@ -40,7 +40,8 @@ tests() {
     echo "Running has ended" >>"$log"
     return $ended
 }
-# Features are optional: the router is linted with each single feature and tested without any, with real neighbors, too.
+# Features are optional: the router is linted with each single feature, and tested without any. Some of these tests use real
+# neighbors.
 without_features() {
     local ended=0 folder
     for folder in crates/features/*/; do
