@@ -200,7 +200,7 @@ pub enum Times {
     /// Short times and few repetitions, for a first look: the procedures of RFC 2544 with trials of a few seconds.
     #[default]
     Quick,
-    /// The times and repetitions that the RFCs demand. A campaign takes hours.
+    /// The times and repetitions that the RFCs demand. A campaign takes days.
     Strict,
 }
 

@@ -23,10 +23,10 @@ macro_rules! papers {
 }
 
 papers! {
-    "kosak-lencse-2025-ip4": "tables I, III, V, VI, IX: IPv4 over cores",
-    "kosak-lencse-2025-ip6": "tables II, IV, VII, VIII, X: IPv6 over cores",
-    "okelmann-2019-routes": "tables 6.1 (routing), 6.2, figures 6.3 to 6.5: throughput over routes",
-    "okelmann-2019-latency": "figures 6.6, 6.7: latency over load, with 1 and with 255,000 routes",
+    "kosak-lencse-2025-ip4": "tables I, III, V, VI, IX: IPv4 throughput by number of cores",
+    "kosak-lencse-2025-ip6": "tables II, IV, VII, VIII, X: IPv6 throughput by number of cores",
+    "okelmann-2019-routes": "tables 6.1 (routing), 6.2, figures 6.3 to 6.5: throughput by number of routes",
+    "okelmann-2019-latency": "figures 6.6, 6.7: latency by load, with 1 and with 255,000 routes",
     "slavik-2025-one-way": "tables 2.3 to 2.6: loss, latency, energy at 1 to 40 Gbit/s",
     "slavik-2025-both-ways": "tables 2.7 to 2.10: the same in both directions",
     "slavik-2025-nat": "tables 2.11 to 2.14: the same with translated addresses",

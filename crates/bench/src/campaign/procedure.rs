@@ -53,7 +53,7 @@ impl Procedure {
         (Procedure::Loads, "loss and delays at given loads (as in Slavík 2025)"),
         (Procedure::Soak, "frame loss at one load over a long time"),
         (Procedure::Recovery, "recovery time after overload (RFC 2544 section 26.5)"),
-        (Procedure::Reset, "outage of a router's restart (RFC 6201)"),
+        (Procedure::Reset, "outage while the router restarts (RFC 6201)"),
         (
             Procedure::SessionRate,
             "connections a second that a stateful router establishes (RFC 9693 sections 4.5 and 4.6)",

@@ -122,7 +122,7 @@ enum Turned {
     Changed,
 }
 
-/// Tests the tester with all traffics and frame sizes. Returns those that it can send.
+/// Tests the tester with all traffics and frame sizes. Returns the combinations that it can send.
 ///
 /// # Errors
 /// Returns an error if it can send none, or results cannot be stored.
@@ -211,7 +211,7 @@ fn turn(
     }
     if let Err(e) = router.dut.end() {
         let why = "it may still run, and may have forwarded frames during the measurements of later routers";
-        // A caveat of all results: those of other routers stay when this router's are dropped.
+        // The caveat is about all results: other routers' results stay in the store when this router's are dropped.
         results.warn("", format!("{name}: {e}: {why}"), keeper)?;
     }
     Ok(Turned::Measured)

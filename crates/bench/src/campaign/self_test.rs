@@ -26,7 +26,7 @@ impl Setup<'_> {
     /// case's frames and directions.
     ///
     /// # Errors
-    /// Returns an error if a trial fails, or no load arrives without loss in a valid trial, with the reason.
+    /// Returns an error with the reason if a trial fails, or if no valid trial is without loss.
     pub fn self_test(&self, case: &Case, bed: &Bed) -> Result<Ceiling, Failure> {
         let mut cable = bed.cable()?;
         let mut trials = self.trials(case, &mut cable, None)?;

@@ -65,7 +65,8 @@ impl ValiditySpec {
         }
     }
 
-    /// True if nothing is overridden. It is omitted from JSON then: campaigns stored before this key existed stay equal.
+    /// True if no limit is overridden. JSON then omits the key, so that a campaign stored before this key existed still
+    /// equals its file.
     pub fn is_empty(&self) -> bool {
         *self == ValiditySpec::default()
     }

@@ -50,8 +50,8 @@ pub trait Dut {
         Vec::new()
     }
 
-    /// Returns a function that restarts the router. It is called on another thread during a trial, and returns when the router has been
-    /// told to forward again. `None` if the tester cannot restart the router.
+    /// Returns a function that restarts the router. It is called on another thread during a trial, and returns when the router is
+    /// configured to forward again. `None` if the tester cannot restart the router.
     fn restarter(&self) -> Option<Box<dyn FnOnce() -> Result<(), Failure> + Send>> {
         None
     }

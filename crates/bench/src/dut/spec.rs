@@ -60,7 +60,7 @@ pub struct Table {
     /// `command`: runs after the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configure: Option<String>,
-    /// `command`: restarts the router, and ends when the router has been told to forward again.
+    /// `command`: restarts the router, and ends when the router is configured to forward again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<String>,
     /// `command`: runs before the router is ended.

@@ -103,7 +103,7 @@ impl Limits {
 pub struct Absence {
     /// Longest delay in seconds between a frame's due time and its departure.
     pub behind: f64,
-    /// Longest time in seconds between two polls of which the second returned frames: these frames may have waited so long.
+    /// Longest interval in seconds between a poll that returned frames and the poll before it: these frames may have waited that long.
     pub away: f64,
     /// Share of the time in which the tester was ready to run, but had no processor, 0 to 1. `None` if the kernel does not count it.
     pub waited: Option<f64>,

@@ -23,7 +23,7 @@ pub struct Receiver {
     pub foreign: u64,
     /// For each port, the number of answered requests for hosts, which are part of `foreign`. The caller counts them.
     pub asked: Vec<u64>,
-    /// Longest time in ticks between two polls of which the second returned frames: these frames may have waited so long.
+    /// Longest interval in ticks between a poll that returned frames and the poll before it: these frames may have waited that long.
     pub away: u64,
     /// Time of the last poll that returned frames, in ticks; 0 before the first.
     pub brought: u64,

@@ -35,8 +35,8 @@ impl LatencyModel {
     /// Fits `end_us`, `span_us` and `bend` to points of (load, average latency in microseconds). `max_load` is the highest load without
     /// loss.
     ///
-    /// For a given bend, `end_us` and `span_us` are those of a straight line. So the fit tries bends from 0.05 to 500, each with its best
-    /// line, and refines the best one.
+    /// For a given bend, the model is linear in `end_us` and `span_us`, and least squares have a direct solution. So the fit tries bends
+    /// from 0.05 to 500, each with its best line, and refines the best one.
     ///
     /// # Errors
     /// Returns an error if there are fewer than four points, or a load is not between 0 and `max_load`.

@@ -53,7 +53,7 @@ fn reset(results: &Results) -> Option<Section> {
     some(title(Procedure::Reset, "section 26.6, RFC 6201"), text, table)
 }
 
-/// Returns `none`, the reason why a run has no time; empty if the run has a time.
+/// Returns the reason `none` if a run has no time, otherwise an empty text.
 fn remark(seconds: Option<f64>, none: &str) -> String {
     if seconds.is_none() { none.to_owned() } else { String::new() }
 }

@@ -148,7 +148,7 @@ impl Spec {
             return Err(format!("senders: 1 to {MOST_SENDERS} threads for each port are possible"));
         }
         if self.senders.is_some() && self.kind == Kind::Veth && self.driver == Some(Driver::AfXdp) {
-            return Err("senders: on veth only with driver = \"af-packet\"".into());
+            return Err("senders: on veth only supported with driver = \"af-packet\"".into());
         }
         if self.sender_cores.is_some() && self.senders.is_none() {
             return Err("sender-cores needs senders, the number of threads".into());
@@ -244,7 +244,10 @@ mod tests {
             (format!("{physical}gbit = 1\nrouter-ports = ['c', 'c']"), "router-ports: c is given twice"),
             ("senders = 16".into(), "senders: 1 to 15 threads"),
             ("kind = 'tap'\nsenders = 1".into(), "senders requires kind = \"veth\" or \"physical\""),
-            ("driver = 'af-xdp'\nsenders = 1".into(), "senders: on veth only with driver = \"af-packet\""),
+            (
+                "driver = 'af-xdp'\nsenders = 1".into(),
+                "senders: on veth only supported with driver = \"af-packet\"",
+            ),
             ("sender-cores = [1]".into(), "sender-cores needs senders"),
             ("cores = []".into(), "cores: list at least one core"),
             ("cores = [1]\ntester-core = 1".into(), "core 1 is given to both"),

@@ -147,7 +147,7 @@ fn alike(seen: &Seen<'_>, keep: Keep) -> Result<Alike, &'static str> {
     if size > MOST + if vlan.is_some() { VlanTag::LEN } else { 0 } {
         return Err("longer than 1518 bytes (capture without GRO and TSO: ethtool -K)");
     }
-    // Both transports begin with the ports; of ICMP nothing is kept.
+    // UDP and TCP headers begin with the ports. Nothing is kept of ICMP.
     let ports = transport.and_then(UdpHeader::split).map(|(ports, _)| (ports.src_port(), ports.dst_port()));
     let (from, to) = ports.filter(|_| protocol != Proto::Icmp).unwrap_or_default();
     let ends = keep.addresses.then_some((ends.0, ends.1, from, to));

@@ -212,7 +212,7 @@ pub struct Vary {
     /// Minimum value. For addresses, an offset added to the kind's own address.
     #[serde(default)]
     pub min: u64,
-    /// Maximum, likewise.
+    /// Maximum value, as for `min`.
     pub max: u64,
     /// Distance between values.
     #[serde(default = "step")]

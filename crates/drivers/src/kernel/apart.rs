@@ -204,7 +204,7 @@ pub fn spawn_with(
 
 /// Time limit for a file system's answer while other threads wait for it.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
-/// Maximum number of opens that wait for a file system to answer. At this number, further opens fail at once.
+/// Maximum number of `open` calls that wait for a file system to answer. At this number, further calls fail at once.
 const MOST_HANGING: usize = 64;
 /// Paths of files whose open timed out. Each weak reference is valid while the thread still waits for the file system.
 static HANGING: Mutex<Vec<(PathBuf, Weak<()>)>> = Mutex::new(Vec::new());

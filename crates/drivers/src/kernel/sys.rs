@@ -135,7 +135,7 @@ pub(crate) fn timeout(fd: BorrowedFd<'_>, time: Duration) -> io::Result<()> {
 /// Binds a socket to an address.
 ///
 /// # Safety
-/// `T` is the kind of address that the socket's family takes.
+/// `T` is the address type of the socket's family.
 pub(crate) unsafe fn bind<T>(fd: BorrowedFd<'_>, address: &T) -> io::Result<()> {
     // SAFETY: the address lives through the call, and the length is its own.
     let r = unsafe {

@@ -6,9 +6,9 @@
 //! each file shows whether the memory is freed when the thread closes its own copy. The watch itself keeps nothing
 //! allocated.
 //!
-//! The peer can remove pages from memory that this router has created, until the memory is sealed. Either the removed pages are freed: then
-//! the router allocates pages in their place that nobody has reserved. Or they are still in use elsewhere, which no later check of the file
-//! shows. A second watch reports the first such change.
+//! The peer can remove pages from memory that this router has created, until the memory is sealed. If the removed pages are freed, the
+//! router later allocates pages in their place that are not reserved. If they are still in use elsewhere, no later check of the file shows
+//! this. A second watch reports the first such change.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,8 +1,8 @@
 //! Proof that a peer has released the memory of a connection.
 //!
-//! The kernel charges a page of a shared file to the process that touches it first, until nobody uses the page. A peer can
-//! use pages without the file: it splices them into a socket or a pipe (`sendfile(2)`), and closes the file. No event
-//! reports when such pages are free.
+//! The kernel charges a page of a shared file to the process that touches it first, until no process uses the page. A peer can use pages
+//! without the file: it splices them into a socket or a pipe (`sendfile(2)`), and closes the file. No event reports when such pages are
+//! free.
 //!
 //! So the connection's thread keeps the memory after the connection until the kernel confirms, in this order:
 //! - No process has the peer's file. The thread locks that file (`flock(2)`), closes it, and keeps a second open file of the same memory.
@@ -40,7 +40,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// State of the proof for the memory of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
-    /// No proof is needed: the kernel does not charge the memory to this process, or nobody waits for the proof any more.
+    /// No proof is needed: the kernel does not charge the memory to this process, or the wait for the proof was ended.
     #[default]
     Unwatched,
     /// The peer may still use the memory.
@@ -322,8 +322,8 @@ mod tests {
         becomes(&release, State::Unknown);
     }
 
-    /// After the lease has ended, such a peer could open the memory by the path, and pass on pages before the main
-    /// thread checks.
+    /// After the lease has ended, such a peer could open the memory through its `O_PATH` descriptor, and pass pages to another process before
+    /// the main thread checks.
     #[test]
     fn a_peer_with_a_path_to_created_memory_is_found() {
         let path_to = |file: &OwnedFd| {

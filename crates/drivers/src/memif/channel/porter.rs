@@ -35,7 +35,7 @@ use crate::memif::signal::{self, Context};
 /// Time for the peer to read the last messages.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A message to send, and true if a file belongs to it. The main thread passes the file by [`pass`].
+/// A message to send, and true if it has a file. The main thread passes the file through [`pass`].
 pub(super) type Order = ([u8; message::LEN], bool);
 
 /// A report to the main thread.
@@ -43,7 +43,7 @@ pub(super) type Order = ([u8; message::LEN], bool);
 pub(super) enum Told {
     /// A peer is connected.
     Begun,
-    /// A received message, or its type number if the type is unknown; and true if a file belongs to it, which the thread passes by
+    /// A received message, or its type number if the type is unknown; and true if it has a file. The thread passes the file through
     /// [`pass`].
     Message(Result<Message, u16>, bool),
     Garbage(String),
