@@ -1,6 +1,7 @@
 //! Time: the processor's time-stamp counter, and the conversion of its ticks to nanoseconds.
 
 use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Reads the processor's time-stamp counter. The counter runs at a constant rate, [`Clock::tsc_hz`], whatever
@@ -49,6 +50,20 @@ fn both() -> (u64, u64) {
     (ticks, ns)
 }
 
+/// By how many nanoseconds the time of all [`Clock`]s is ahead.
+static ADVANCED: AtomicU64 = AtomicU64::new(0);
+
+/// Moves the time of all clocks of the process forward, for tests of timers. It never goes back.
+pub fn advance(by: Duration) {
+    let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+    let _ = ADVANCED.try_update(Ordering::Relaxed, Ordering::Relaxed, |now| Some(now.saturating_add(by)));
+}
+
+/// Returns by how much the time was moved forward.
+pub fn advanced() -> Duration {
+    Duration::from_nanos(ADVANCED.load(Ordering::Relaxed))
+}
+
 /// Converts ticks of the time-stamp counter to the time of `CLOCK_MONOTONIC`, at the rate measured during
 /// calibration.
 #[derive(Clone, Copy, Debug)]
@@ -80,10 +95,10 @@ impl Clock {
         }
     }
 
-    /// Returns the present time of `CLOCK_MONOTONIC` in nanoseconds, computed from the time-stamp counter.
+    /// Returns the present time of `CLOCK_MONOTONIC` in nanoseconds, computed from the time-stamp counter, and moved by [`advance`].
     #[inline]
     pub fn now_ns(&self) -> u64 {
-        self.at_ns(tsc())
+        self.at_ns(tsc()) + ADVANCED.load(Ordering::Relaxed)
     }
 
     /// Returns the time of `CLOCK_MONOTONIC` in nanoseconds at which the time-stamp counter had the value

@@ -1,15 +1,32 @@
 //! The time and the uptime.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
 use crate::app::{Context, Output};
 use crate::cli::Registry;
 
-/// Declares the command.
+/// Maximum number of seconds by which the time can be moved at once.
+const LONGEST: f64 = 86_400.0;
+
+/// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     r.add("show clock", "Show the time, and the uptime of the router.", |c, _| Ok(clock(c)));
+    r.add(
+        "set clock adjust <seconds:word>",
+        "Move the router's time forward by 0 to 86400 seconds, for tests: all its timers see it. It cannot be moved back.",
+        |c, a| {
+            let text: String = a.need("seconds")?;
+            let seconds = text.parse().ok().filter(|seconds| (0.0..=LONGEST).contains(seconds));
+            let seconds = seconds.ok_or_else(|| a.fault("seconds", "expected a number of seconds from 0 to 86400"))?;
+            infra::clock::advance(Duration::from_secs_f64(seconds));
+            // Whoever sleeps until a time looks at the clock again.
+            c.system.router.doorbell().ring();
+            c.system.router.wake_workers();
+            Ok(Output::none())
+        },
+    );
 }
 
 #[derive(Serialize)]
@@ -25,10 +42,13 @@ fn clock(c: &Context) -> Output {
     let v = Clock {
         local: local(now),
         utc: humantime::format_rfc3339_seconds(now).to_string(),
-        uptime_seconds: c.started.elapsed().as_secs_f64(),
+        uptime_seconds: (c.started.elapsed() + infra::clock::advanced()).as_secs_f64(),
     };
-    let text =
-        format!("Local time {}\nUTC        {}\nUp         {:.3} s\n", v.local, v.utc, v.uptime_seconds);
+    // The first line is VPP's, for scripts that read the time in it: seconds since the start.
+    let text = format!(
+        "Time now {:.6}, {}\nLocal time {}\nUTC        {}\nUp         {:.3} s\n",
+        v.uptime_seconds, v.utc, v.local, v.utc, v.uptime_seconds
+    );
     Output::show(&v, text)
 }
 
@@ -65,8 +85,10 @@ mod tests {
         let mut cli = Cli::new();
         let text = cli.ok("show clock");
         let line = |n: usize| text.lines().nth(n).unwrap();
-        assert!(line(0).starts_with("Local time 20") && line(1).starts_with("UTC        20"), "{text}");
-        assert!(line(1).ends_with('Z') && line(2).ends_with(" s"), "{text}");
+        let now = line(0).strip_prefix("Time now ").and_then(|rest| rest.split_once(", ")).unwrap();
+        assert!(now.0.parse::<f64>().is_ok() && now.1.ends_with('Z'), "{text}");
+        assert!(line(1).starts_with("Local time 20") && line(2).starts_with("UTC        20"), "{text}");
+        assert!(line(2).ends_with('Z') && line(3).ends_with(" s"), "{text}");
         let json = cli.json("show clock");
         let local = json["local"].as_str().unwrap();
         assert_eq!((local.len(), &local[22..23]), ("2026-11-26T23:28:11+01:00".len(), ":"), "{local}");
