@@ -325,7 +325,9 @@ mod tests {
     fn number_of_open_files_is_limited() {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let places: Vec<Place> = (0..MOST_OPEN).map(|_| Place::take(&COUNT).unwrap()).collect();
-        assert!(Place::take(&COUNT).is_err_and(|e| e.to_string().starts_with("64 other files")));
+        assert!(
+            Place::take(&COUNT).is_err_and(|e| e.to_string().starts_with("64 files of clients are open"))
+        );
         drop(places);
         assert!(Place::take(&COUNT).is_ok());
     }

@@ -25,6 +25,7 @@ mod ports;
 mod process;
 mod service;
 pub mod startup;
+mod stats;
 pub mod system;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

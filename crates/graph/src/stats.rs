@@ -294,6 +294,11 @@ impl Stats {
         self.by_reason(|number| self.reasons.total(number)[0])
     }
 
+    /// Like [`dropped_totals`](Self::dropped_totals), but of one worker.
+    pub fn dropped_totals_of(&self, worker: usize) -> impl Iterator<Item = Dropped> {
+        self.by_reason(move |number| self.reasons.total_worker(worker, number)[0])
+    }
+
     fn by_reason(&self, count: impl Fn(u32) -> u64 + Copy) -> impl Iterator<Item = Dropped> {
         let main = (self.first_of_main..).zip(self.main.all()).map(|(at, reason)| (MAIN_THREAD, at, reason));
         let of_nodes =

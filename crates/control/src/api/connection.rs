@@ -32,6 +32,8 @@ use crate::cli::{Client, Entrance, Guest, Registry, Share, Stream, Turn, Turns};
 pub(super) const CREATE: u16 = 15;
 /// Time after which other tasks get their turn.
 const SLICE: Duration = Duration::from_millis(1);
+/// Maximum time for which answers wait for the statistics segment.
+const STATISTICS: Duration = Duration::from_millis(50);
 /// Number of bytes of answers after which they are sent.
 const ENOUGH: usize = 64 << 10;
 /// Number of bytes read at once.
@@ -217,9 +219,17 @@ impl Connection {
         self.begun = Instant::now();
     }
 
-    /// Sends the answers so far. Ends the slice.
+    /// Sends the answers so far, after the statistics segment has what they are about. Ends the slice.
     async fn flush(&mut self, socket: &mut Socket) -> io::Result<()> {
         self.turn = None;
+        let statistics = {
+            let mut c = self.cx.borrow_mut();
+            c.note_interfaces();
+            c.statistics.clone()
+        };
+        if !statistics.is_fresh() {
+            let _ = time::timeout(STATISTICS, statistics.fresh()).await;
+        }
         let out = std::mem::take(&mut self.out);
         socket.send(&out).await
     }

@@ -13,6 +13,7 @@ mod history;
 mod messages;
 mod rates;
 mod save;
+mod statistics;
 mod thread;
 mod transition;
 mod trouble;
@@ -40,6 +41,7 @@ pub use history::Past;
 pub use messages::MessageTrace;
 pub use rates::{Rate, Rates, Sample, sample};
 pub(crate) use save::header;
+pub use statistics::Statistics;
 pub(crate) use thread::{Thread, joined, on_a_thread};
 pub use transition::{Reading, Terms, Transition};
 pub use trouble::Trouble;
@@ -98,6 +100,10 @@ pub struct Context {
     pub events: Events,
     /// The trace of messages of API clients.
     pub messages: MessageTrace,
+    /// How fresh the statistics segment is.
+    pub statistics: Statistics,
+    /// The changes of interfaces that the statistics segment has, or is asked for.
+    known_interfaces: u64,
     /// The log and the event log.
     pub log: Arc<Log>,
     /// The clock, the same as in the data plane.
@@ -131,6 +137,8 @@ impl Context {
             sessions: Sessions::default(),
             events: Events::default(),
             messages: MessageTrace::default(),
+            statistics: Statistics::default(),
+            known_interfaces: 0,
             log: Log::silent(),
             clock,
             main_core: None,

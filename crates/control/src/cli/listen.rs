@@ -4,7 +4,7 @@ use super::lock::Lock;
 use super::protocol::Request;
 use model::cli::CliError;
 use nix::errno::Errno;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
+use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, listen, socket};
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -25,10 +25,12 @@ const STEP: Duration = Duration::from_millis(50);
 /// The parameter of startup.conf that sets the command line's socket, for messages.
 const CLI: &str = "unix { cli-listen ... }";
 
-/// The use of a socket: by the CLI, or by the binary API.
+/// The use of a socket: by the CLI, by the binary API, or by the statistics segment.
 pub struct Use<'u> {
-    /// A greeting. A router that listens on the socket answers it.
+    /// A greeting. A router that listens on the socket answers it. On a socket of packets, it disconnects without a greeting.
     pub hello: &'u [u8],
+    /// The type of the socket: a stream, or packets (`SOCK_SEQPACKET`).
+    pub kind: SockType,
     /// The parameter of startup.conf that sets the socket, for messages.
     pub setting: &'u str,
 }
@@ -62,7 +64,7 @@ impl Listener {
         let mut hello = serde_json::to_vec(&Request::Hello)
             .map_err(|e| CliError::new(format!("internal error: a greeting cannot be written: {e}")))?;
         hello.push(b'\n');
-        Listener::unix_for(path, group, &Use { hello: &hello, setting: CLI })
+        Listener::unix_for(path, group, &Use { hello: &hello, kind: SockType::Stream, setting: CLI })
     }
 
     /// Listens on a UNIX socket that only the owner and the group can use (mode 0660); `group` sets the group. A second socket beside it is
@@ -73,18 +75,7 @@ impl Listener {
     /// If the directory does not exist, another instance listens on the socket, the path exists and is not a socket, or the system refuses.
     pub fn unix_for(path: &Path, group: Option<u32>, by: &Use<'_>) -> Result<Listener, CliError> {
         let fault = |error: io::Error| CliError::new(format!("cannot listen on {}: {error}", path.display()));
-        if let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty() && !d.exists()) {
-            return Err(CliError::new(format!(
-                "cannot listen on {}: directory {} does not exist; create it, or use a path in runtime-dir",
-                path.display(),
-                directory.display()
-            )));
-        }
-        let length = path.as_os_str().len();
-        if length > LONGEST {
-            let why = format!("the path has {length} bytes, more than {LONGEST}");
-            return Err(fault(io::Error::other(why)));
-        }
+        check(path)?;
         let mut places = vec![Place::claim(path, by)?];
         let own = Some(roots(path)).filter(|own| own.as_os_str().len() <= LONGEST);
         match &own {
@@ -94,10 +85,10 @@ impl Listener {
                 path.display()
             ),
         }
-        let listener = bind(path, 0o660, group).map_err(fault)?;
+        let listener = bound(path, 0o660, group, by.kind).map_err(fault)?;
         let for_root = own.map(|own| {
             let fault = |e| CliError::new(format!("cannot listen on {}: {e}", own.display()));
-            bind(&own, 0o600, None).map_err(fault)
+            bound(&own, 0o600, None, by.kind).map_err(fault)
         });
         let for_root = for_root.transpose()?;
         // Commands need no files. `relay.rs` handles kernels that cannot refuse them.
@@ -136,6 +127,58 @@ impl Listener {
     }
 }
 
+/// A listening socket of packets (`SOCK_SEQPACKET`). It is removed on drop.
+#[derive(Debug)]
+pub struct Packets {
+    socket: UnixListener,
+    _place: Place,
+}
+
+impl Packets {
+    /// Listens on a UNIX socket that only the owner and the group can use (mode 0660); `group` sets the group. Replaces the socket of an
+    /// instance that has ended. `setting` is the parameter of startup.conf that sets the socket, for messages.
+    ///
+    /// # Errors
+    /// As [`Listener::unix_for`].
+    pub fn bind(path: &Path, group: Option<u32>, setting: &str) -> Result<Packets, CliError> {
+        check(path)?;
+        let kind = SockType::SeqPacket;
+        let place = Place::claim(path, &Use { hello: &[], kind, setting })?;
+        let fault = |error: io::Error| CliError::new(format!("cannot listen on {}: {error}", path.display()));
+        let socket = bound(path, 0o660, group, kind).map_err(fault)?;
+        // Where the kernel can refuse files, nobody can pass one.
+        let _ = drivers::refuse_files(socket.as_fd());
+        Ok(Packets { socket, _place: place })
+    }
+
+    /// Returns another descriptor of the socket.
+    ///
+    /// # Errors
+    /// If too many descriptors are open.
+    pub fn socket(&self) -> io::Result<UnixListener> {
+        self.socket.try_clone()
+    }
+}
+
+/// Checks that a path can be that of a socket.
+fn check(path: &Path) -> Result<(), CliError> {
+    if let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty() && !d.exists()) {
+        return Err(CliError::new(format!(
+            "cannot listen on {}: directory {} does not exist; create it, or use a path in runtime-dir",
+            path.display(),
+            directory.display()
+        )));
+    }
+    let length = path.as_os_str().len();
+    if length > LONGEST {
+        return Err(CliError::new(format!(
+            "cannot listen on {}: the path has {length} bytes, more than {LONGEST}",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
 /// Returns the path of the socket for root alone, beside the socket at `path`.
 pub(crate) fn roots(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -144,10 +187,13 @@ pub(crate) fn roots(path: &Path) -> PathBuf {
 }
 
 /// Listens on a socket with this mode and group. The socket gets its name only after mode and group are set, so nobody can connect before.
-fn bind(path: &Path, mode: u32, group: Option<u32>) -> io::Result<UnixListener> {
+fn bound(path: &Path, mode: u32, group: Option<u32>, kind: SockType) -> io::Result<UnixListener> {
     let hidden = drivers::Hidden::beside(path)?;
     let inside = hidden.inside();
-    let listener = UnixListener::bind(&inside)?;
+    let listener = socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None)?;
+    bind(listener.as_raw_fd(), &UnixAddr::new(&inside)?)?;
+    listen(&listener, Backlog::MAXCONN)?;
+    let listener = UnixListener::from(listener);
     let ready = || {
         fs::set_permissions(&inside, Permissions::from_mode(mode))?;
         chown(&inside, None, group)?;
@@ -159,10 +205,10 @@ fn bind(path: &Path, mode: u32, group: Option<u32>) -> io::Result<UnixListener> 
 }
 
 /// True if a process listens on the socket at `path`, even if its backlog is full. Does not wait.
-fn somebody_listens(path: &Path) -> bool {
+fn somebody_listens(path: &Path, kind: SockType) -> bool {
     let Ok(address) = UnixAddr::new(path) else { return false };
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None);
+    let socket = socket(AddressFamily::Unix, kind, flags, None);
     socket.is_ok_and(|s| matches!(connect(s.as_raw_fd(), &address), Ok(()) | Err(Errno::EAGAIN)))
 }
 
@@ -199,7 +245,7 @@ impl Place {
                 )));
             }
             let begun = answer.is_some();
-            match answer.get_or_insert_with(|| greet(path, by.hello)).recv_timeout(STEP) {
+            match answer.get_or_insert_with(|| greet(path, by)).recv_timeout(STEP) {
                 Ok(()) => return Err(taken(path.display(), by.setting)),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => thread::sleep(STEP),
@@ -213,7 +259,7 @@ impl Place {
             }
         }
         // A process without the lock may listen there. Its socket must not be replaced.
-        if somebody_listens(path) {
+        if somebody_listens(path, by.kind) {
             return Err(taken(path.display(), by.setting));
         }
         if path.symlink_metadata().is_ok_and(|found| !found.file_type().is_socket()) {
@@ -227,13 +273,18 @@ impl Place {
 
 /// Sends a hello to the instance at `path`. The returned channel gets a message when the instance answers, and is closed if the instance
 /// ends or does not exist. A separate thread sends the hello, because an unresponsive instance may not even accept a connection.
-fn greet(path: &Path, hello: &[u8]) -> Receiver<()> {
+fn greet(path: &Path, by: &Use<'_>) -> Receiver<()> {
     let (send, answer) = channel();
-    let (path, hello) = (path.to_owned(), hello.to_owned());
+    let (path, hello, kind) = (path.to_owned(), by.hello.to_owned(), by.kind);
     let hello = move || {
-        let mut stream = UnixStream::connect(path)?;
+        let socket = socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None)?;
+        connect(socket.as_raw_fd(), &UnixAddr::new(&path)?)?;
+        let mut stream = UnixStream::from(socket);
         stream.write_all(&hello)?;
-        stream.read_exact(&mut [0])?;
+        // The end of a stream is no answer. That of packets is one: an instance that ends resets the connection.
+        if stream.read(&mut [0])? == 0 && kind == SockType::Stream {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
         // The receiver may have stopped waiting.
         let _ = send.send(());
         io::Result::Ok(())
@@ -295,7 +346,7 @@ mod tests {
                 }
             });
             for _ in 0..500 {
-                drop(bind(&at("cli.sock"), 0o660, None));
+                drop(bound(&at("cli.sock"), 0o660, None, SockType::Stream));
             }
             done.store(true, Ordering::Relaxed);
         });
@@ -319,7 +370,7 @@ mod tests {
             error.contains("another volley answers") && error.contains("(unix { cli-listen ... })"),
             "{error}"
         );
-        let by = Use { hello: b"?", setting: "socksvr { socket-name ... }" };
+        let by = Use { hello: b"?", kind: SockType::Stream, setting: "socksvr { socket-name ... }" };
         let error = Listener::unix_for(&path, None, &by).unwrap_err().to_string();
         assert!(error.contains("or set another socket (socksvr { socket-name ... })"), "{error}");
     }
@@ -417,7 +468,9 @@ mod tests {
         lock.lock().unwrap();
         let socket = UnixListener::bind(&path).unwrap();
         let error =
-            Place::claim_within(&path, &Use { hello: b"?", setting: CLI }, STEP).unwrap_err().to_string();
+            Place::claim_within(&path, &Use { hello: b"?", kind: SockType::Stream, setting: CLI }, STEP)
+                .unwrap_err()
+                .to_string();
         assert!(error.contains("does not answer") && error.contains("cli.sock.lock"), "{error}");
         assert!(error.contains(&format!("process {} (", std::process::id())), "{error}");
         let going = thread::spawn(move || {
@@ -427,6 +480,22 @@ mod tests {
         });
         drop(Listener::unix(&path, None).unwrap());
         going.join().unwrap();
+    }
+
+    #[test]
+    fn sockets_of_packets_are_taken_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("stats.sock");
+        let first = Packets::bind(&path, None, "statseg { socket-name ... }").unwrap();
+        let socket = first.socket().unwrap();
+        socket.set_nonblocking(false).unwrap();
+        let answers = thread::spawn(move || drop(socket.accept().unwrap()));
+        let error = Packets::bind(&path, None, "statseg { socket-name ... }").unwrap_err().to_string();
+        assert!(error.contains("another volley answers") && error.contains("statseg"), "{error}");
+        answers.join().unwrap();
+        drop(first);
+        assert!(!path.exists());
+        Packets::bind(&path, None, "statseg { socket-name ... }").unwrap();
     }
 
     #[test]

@@ -22,7 +22,7 @@ mod turns;
 
 pub(crate) use door::{Door, RECOVERY};
 pub(crate) use listen::roots;
-pub use listen::{Listener, Use};
+pub use listen::{Listener, Packets, Use};
 pub use model::cli::{
     Answer, Args, Call, Candidate, CliError, FromArg, Handler, Job, Merge, Output, PAGE, Registry, Rows,
     Step, Table, Values, grammar, quote, quote_last,

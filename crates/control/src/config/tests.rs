@@ -205,7 +205,7 @@ fn every_fault_has_its_place() {
     );
     let clamp = |what: &str| format!("interfaces:\n  pg0: {{ tcp-mss-clamp: {{ {what} }} }}\n");
     wrong(&clamp("ip4: 99999"), &[("2:32", "a number from")]);
-    wrong(&clamp("direction: rx"), &[("2:38", "is missing: \"ip4\"")]);
+    wrong(&clamp("direction: rx"), &[("2:38", "is missing: set \"ip4\"")]);
     wrong(&clamp(""), &[("2:25", "\"ip4\" or \"ip6\"")]);
 }
 

@@ -4,13 +4,16 @@ use std::cell::RefCell;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 
+use nix::sys::socket::SockType;
+
 use super::{DaemonError, failed};
 use crate::api;
 use crate::app::Context;
-use crate::cli::{self, CliError, Listener, Registry, Service, Use};
+use crate::cli::{self, CliError, Listener, Packets, Registry, Service, Use};
 use crate::metrics;
 use crate::process;
-use crate::startup::{Group, Listen, Startup};
+use crate::startup::{Group, Listen, Startup, Workers};
+use crate::stats;
 
 /// The directory of VPP's sockets, which is created on demand.
 const VPPS_DIRECTORY: &str = "/run/vpp";
@@ -22,6 +25,8 @@ pub(super) struct Doors {
     /// The listeners of the API, each with true if it is read-only.
     api: Vec<(Listener, bool)>,
     metrics: Option<TcpListener>,
+    /// The socket of the statistics segment. It stays until the end of the process, and is removed then.
+    statistics: Option<Packets>,
 }
 
 impl Doors {
@@ -37,17 +42,18 @@ impl Doors {
             metrics::listen(address).map_err(|e| failed(startup.about(&["listen"], what(e))))
         });
         let api = listen_for_api(startup)?;
-        Ok(Doors { cli, read_only: read_only.transpose()?, api, metrics: metrics.transpose()? })
+        let statistics = listen_for_statistics(startup)?;
+        Ok(Doors { cli, read_only: read_only.transpose()?, api, metrics: metrics.transpose()?, statistics })
     }
 
-    /// Serves clients. Returns the CLI's address if it listens on TCP.
+    /// Serves clients. Returns the CLI's address if it listens on TCP, and the socket that must stay until the end.
     pub(super) fn serve(
         self,
         startup: &Startup,
         registry: Rc<Registry<Context>>,
         messages: Rc<vapi::Table<Context>>,
         context: &Rc<RefCell<Context>>,
-    ) -> Result<Option<SocketAddr>, DaemonError> {
+    ) -> Result<(Option<SocketAddr>, Option<Packets>), DaemonError> {
         let prompt = format!("{} ", startup.unix.cli_prompt.trim_end());
         let sessions = context.borrow().sessions.clone();
         let service = Service { prompt, idle: startup.unix.cli_idle_timeout, sessions, ..Service::default() };
@@ -66,7 +72,20 @@ impl Doors {
         if let Some(listener) = self.metrics {
             metrics::start(listener, context)?;
         }
-        Ok(address)
+        if let Some(listener) = &self.statistics {
+            let settings = stats::Settings {
+                size: startup.statistics.size,
+                per_node: startup.statistics.per_node,
+                interval: startup.statistics.interval,
+                merged: matches!(startup.cpu.workers, Workers::Default | Workers::Count(0)),
+            };
+            stats::start(listener, context, settings).map_err(|e| {
+                failed(
+                    startup.about(&["statseg size"], format_args!("cannot make the statistics segment: {e}")),
+                )
+            })?;
+        }
+        Ok((address, self.statistics))
     }
 }
 
@@ -105,7 +124,7 @@ fn listen_for_api(startup: &Startup) -> Result<Vec<(Listener, bool)>, DaemonErro
             false => group(startup, "gid", &startup.unix.gid)?,
         };
         let setting = format!("socksvr {{ {parameter} ... }}");
-        let by = Use { hello: &hello, setting: &setting };
+        let by = Use { hello: &hello, kind: SockType::Stream, setting: &setting };
         let listener = made
             .map_err(|e| CliError::new(e.to_string()))
             .and_then(|()| Listener::unix_for(path, group, &by));
@@ -120,6 +139,27 @@ fn listen_for_api(startup: &Startup) -> Result<Vec<(Listener, bool)>, DaemonErro
     Ok(bound)
 }
 
+/// Binds the socket of the statistics segment. It is left out if it cannot be bound, and nobody asked for it.
+fn listen_for_statistics(startup: &Startup) -> Result<Option<Packets>, DaemonError> {
+    let Some(path) = &startup.statistics.socket else { return Ok(None) };
+    let directory = path.parent().filter(|_| path.starts_with(VPPS_DIRECTORY));
+    let made = directory.map_or(Ok(()), process::make_directory);
+    let group = group(startup, "gid", &startup.unix.gid)?;
+    let listener = made
+        .map_err(|e| CliError::new(e.to_string()))
+        .and_then(|()| Packets::bind(path, group, "statseg { socket-name ... }"));
+    match listener {
+        Ok(listener) => Ok(Some(listener)),
+        Err(e) if startup.statistics.asked => {
+            Err(failed(startup.about(&["statseg socket-name", "statseg default"], e)))
+        }
+        Err(e) => {
+            tracing::warn!("the statistics segment is not served: {e}");
+            Ok(None)
+        }
+    }
+}
+
 /// Creates the run-time directory if a socket or the pidfile is in it. Creates no other directory: its name may be
 /// mistyped.
 fn make_runtime_dir(startup: &Startup) -> Result<(), DaemonError> {
@@ -130,6 +170,7 @@ fn make_runtime_dir(startup: &Startup) -> Result<(), DaemonError> {
     };
     let unix = &startup.unix;
     let others = [&unix.cli_listen_read_only, &unix.pidfile, &startup.api.socket, &startup.api.read_only];
+    let others = others.into_iter().chain([&startup.statistics.socket]);
     let others = others.into_iter().flatten();
     if !socket.into_iter().chain(others).any(|path| path.starts_with(directory)) {
         return Ok(());

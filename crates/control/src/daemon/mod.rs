@@ -140,7 +140,7 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
         done.map_err(|e| failed(startup.about(&["startup-config | exec"], refused(e))))?;
     }
     end_start(&context, origin).await;
-    let address = doors.serve(startup, registry, messages, &context)?;
+    let (address, _statistics) = doors.serve(startup, registry, messages, &context)?;
     announce(startup, &context);
     let left = terminal.is_some().then(|| console(startup, address)).transpose()?;
     let why = tokio::select! {

@@ -83,6 +83,9 @@ const STATE_DIR: &str = "/var/lib/volley";
 /// Default socket of the API in the run-time directory, and the socket that VPP's clients try first.
 const API_SOCKET: &str = "api.sock";
 const VPPS_SOCKET: &str = "/run/vpp/api.sock";
+/// Default socket of the statistics segment in the run-time directory, and the socket that VPP's readers try first.
+const STATISTICS_SOCKET: &str = "stats.sock";
+const VPPS_STATISTICS: &str = "/run/vpp/stats.sock";
 
 /// The `buffers` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,6 +112,41 @@ pub struct Api {
     pub read_only: Option<PathBuf>,
     /// True if startup.conf configures the API: the router then does not start without it.
     pub asked: bool,
+}
+
+/// The `statseg` section: the statistics segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statistics {
+    /// The socket that gives the segment to readers; `None` for no segment.
+    pub socket: Option<PathBuf>,
+    /// True if the operator asked for it: the router does not start without it.
+    pub asked: bool,
+    /// Size of the segment in bytes.
+    pub size: u64,
+    /// True if each node's counters have names of their own.
+    pub per_node: bool,
+    /// Time between two updates.
+    pub interval: Duration,
+}
+
+impl Default for Statistics {
+    fn default() -> Statistics {
+        Statistics {
+            socket: None,
+            asked: false,
+            size: 64 << 20,
+            per_node: false,
+            interval: Duration::from_secs(1),
+        }
+    }
+}
+
+/// Limits of the statistics segment: its size in bytes, and the seconds between updates.
+mod statistics {
+    pub const LEAST: u64 = 1 << 20;
+    pub const MOST: u64 = 1 << 30;
+    pub const SHORTEST: f64 = 0.01;
+    pub const LONGEST: f64 = 3600.0;
 }
 
 /// The `plugins` section.
@@ -150,11 +188,13 @@ pub struct Startup {
     pub metrics: Metrics,
     /// The sockets of the binary API.
     pub api: Api,
+    /// The statistics segment.
+    pub statistics: Statistics,
     /// The log.
     pub logging: logging::Settings,
     /// The wanted plugins.
     pub plugins: Plugins,
-    /// The place where each parameter was last given, by its name in the table. Used for faults that are found later.
+    /// The place where each parameter was last given, by its key in the table. Used for faults that are found later.
     pub places: BTreeMap<&'static str, Place>,
     /// The whole text.
     pub text: String,
@@ -272,6 +312,7 @@ impl Startup {
             route_memory: None,
             metrics: Metrics::default(),
             api: Api::default(),
+            statistics: Statistics::default(),
             logging: logging::Settings::default(),
             plugins: Plugins::default(),
             places: BTreeMap::new(),
@@ -289,7 +330,8 @@ impl Startup {
         for path in [&mut unix.pidfile, &mut unix.cli_listen_read_only].into_iter().flatten() {
             *path = unix.runtime_dir.join(&*path);
         }
-        for path in [&mut self.api.socket, &mut self.api.read_only].into_iter().flatten() {
+        let Api { socket, read_only, .. } = &mut self.api;
+        for path in [socket, read_only, &mut self.statistics.socket].into_iter().flatten() {
             *path = unix.runtime_dir.join(&*path);
         }
         // A router that keeps its CLI elsewhere may share the run-time directory with others.
@@ -297,6 +339,15 @@ impl Startup {
             matches!(&unix.cli_listen, Listen::Socket(path) if path.starts_with(&unix.runtime_dir));
         if !self.api.asked && in_runtime_dir {
             self.api.socket = Some(unix.runtime_dir.join(API_SOCKET));
+        }
+        // Whoever keeps VPP's names for the other sockets also wants that of the statistics.
+        let like_vpp = self.api.socket.as_deref() == Some(Path::new(VPPS_SOCKET));
+        let own = || match in_runtime_dir || !like_vpp {
+            true => unix.runtime_dir.join(STATISTICS_SOCKET),
+            false => VPPS_STATISTICS.into(),
+        };
+        if in_runtime_dir || self.statistics.asked {
+            self.statistics.socket.get_or_insert_with(own);
         }
         // Several routers on a machine must not share the default directory.
         if matches!(&unix.cli_listen, Listen::Socket(path) if path.parent() == Some(Path::new(RUNTIME_DIR))) {

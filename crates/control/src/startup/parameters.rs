@@ -2,7 +2,7 @@
 //! effect, and how to read them. A test checks `docs/reference/startup-conf.md` against it.
 
 use super::{
-    Startup, VPPS_SOCKET, Workers,
+    Startup, VPPS_SOCKET, VPPS_STATISTICS, Workers, statistics,
     unused::is_log_class,
     value::{Cursor, LAST_CORE},
 };
@@ -28,6 +28,8 @@ type Read = fn(&mut Startup, &mut Cursor<'_>) -> Result<(), Fault>;
 pub struct Parameter {
     /// Its name; equivalent spellings are separated by ` | `.
     pub name: &'static str,
+    /// Its name, unique among all sections.
+    pub key: &'static str,
     /// The values that follow the name.
     pub values: &'static str,
     /// The default; empty for switches that are off.
@@ -44,7 +46,7 @@ pub struct Parameter {
 
 impl Parameter {
     const fn new(effect: Effect, name: &'static str, values: &'static str, read: Read) -> Self {
-        Self { name, values, default: "", help: "", effect, repeats: false, read }
+        Self { name, key: name, values, default: "", help: "", effect, repeats: false, read }
     }
 
     const fn sets(name: &'static str, values: &'static str, read: Read) -> Self {
@@ -80,10 +82,15 @@ impl Parameter {
     const fn repeats(self) -> Self {
         Self { repeats: true, ..self }
     }
+
+    /// Returns the parameter with this key, because another section has a parameter with the same name.
+    const fn key(self, key: &'static str) -> Self {
+        Self { key, ..self }
+    }
 }
 
 /// The used sections, with their parameters.
-pub const SECTIONS: [(&str, &[Parameter]); 8] = [
+pub const SECTIONS: [(&str, &[Parameter]); 9] = [
     ("unix", UNIX),
     ("cpu", CPU),
     ("buffers", BUFFERS),
@@ -91,6 +98,7 @@ pub const SECTIONS: [(&str, &[Parameter]); 8] = [
     ("logging", LOGGING),
     ("metrics", METRICS),
     ("socksvr", SOCKSVR),
+    ("statseg", STATSEG),
     ("plugins", PLUGINS),
 ];
 
@@ -443,6 +451,62 @@ const SOCKSVR: &[Parameter] = &[
     .default("none")
     .help("A second socket of the API, which refuses requests that may change something. A relative path is in `runtime-dir`."),
 ];
+
+const STATSEG: &[Parameter] = &[
+    Parameter::sets("socket-name", "<path>", |s, c| {
+        let path = c.path()?;
+        s.statistics.socket = Some(if path.as_os_str() == "default" { VPPS_STATISTICS.into() } else { path });
+        s.statistics.asked = true;
+        Ok(())
+    })
+    .key("statseg socket-name")
+    .default("stats.sock, if the CLI's socket is in runtime-dir")
+    .help(
+        "The UNIX socket that gives the [statistics segment](statistics-segment.md) to readers of VPP's. A relative path is in \
+         `runtime-dir`.",
+    ),
+    Parameter::sets("default", "", |s, _| {
+        s.statistics.socket = Some(VPPS_STATISTICS.into());
+        s.statistics.asked = true;
+        Ok(())
+    })
+    .key("statseg default")
+    .help("Listen at `/run/vpp/stats.sock`, which VPP's readers try first."),
+    Parameter::sets("size", "<size>", |s, c| {
+        let size = c.size()?;
+        s.statistics.size = size.clamp(statistics::LEAST, statistics::MOST);
+        s.statistics.asked = true;
+        Ok(())
+    })
+    .key("statseg size")
+    .default("64M")
+    .help("Size of the segment, 1M to 1G. Only what is used takes memory. Readers of 10,000 interfaces need 64M."),
+    Parameter::ignored("page-size", "<size>", |_, c| c.size().map(|_| ()))
+        .key("statseg page-size")
+        .help("The segment has ordinary pages."),
+    Parameter::sets("per-node-counters", "on | off", |s, c| {
+        // VPP's own test suite leaves out the blank before the next parameter, and VPP accepts that.
+        if c.starts_with("onupdate-interval") {
+            c.take();
+            s.statistics.per_node = true;
+            return read_interval(s, c);
+        }
+        s.statistics.per_node = c.choice(&["on", "off"])? == "on";
+        s.statistics.asked = true;
+        Ok(())
+    })
+    .default("off")
+    .help("Give each node's counters names of their own, such as `/nodes/ip4-lookup/clocks`."),
+    Parameter::sets("update-interval", "<seconds>", read_interval)
+    .default("1")
+    .help("Time between two updates of all counters, 0.01 to 3600 s."),
+];
+
+fn read_interval(s: &mut Startup, c: &mut Cursor<'_>) -> Result<(), Fault> {
+    s.statistics.asked = true;
+    s.statistics.interval = c.seconds(statistics::SHORTEST..=statistics::LONGEST)?;
+    Ok(())
+}
 
 const PLUGINS: &[Parameter] = &[
     Parameter::ignored("path | add-path | vat-path", "<directory>", |_, c| c.path().map(|_| ()))

@@ -78,14 +78,14 @@ impl<'a> Reader<'a> {
     /// Records that `parameter` was given, and warns if it is repeated or has no effect.
     fn note(&mut self, parameter: &'static Parameter, place: &'a Place) {
         let name = parameter.name;
-        if let Some(earlier) = self.given.insert(name, place)
+        if let Some(earlier) = self.given.insert(parameter.key, place)
             && !parameter.repeats
         {
             let warning = format!("{place}: '{name}' was given before, at {earlier}: the last one counts");
             self.startup.warnings.push(warning);
         }
         if parameter.effect == Effect::Ignored {
-            self.warn_once(name, place, || format!("'{name}' has no effect: {}", parameter.help));
+            self.warn_once(parameter.key, place, || format!("'{name}' has no effect: {}", parameter.help));
         }
     }
 

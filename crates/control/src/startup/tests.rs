@@ -99,12 +99,14 @@ fn the_packaged_file_of_vpp_is_accepted_with_warnings_only() {
     };
     assert_eq!(startup.unix, unix);
     assert_eq!(startup.api.socket, Some("/run/vpp/api.sock".into()));
+    let statistics = Statistics { asked: true, size: 32 << 20, per_node: true, ..Statistics::default() };
+    let socket = Some("/run/vpp/stats.sock".into());
+    assert_eq!(startup.statistics, Statistics { socket, ..statistics });
     assert_eq!(
         startup.warnings,
         [
             "f:13:1: section 'api-trace' is not used by this version",
             "f:18:1: section 'api-segment' is not used by this version",
-            "f:42:1: section 'statseg' is not used by this version",
         ]
     );
 }
@@ -182,6 +184,7 @@ fn every_parameter_is_accepted_and_ineffective_ones_warn() {
         "<size>" | "unlimited | <size>" | "<size> | default | default-hugepage" => "2M",
         "other | batch | idle | fifo | rr" => "fifo",
         "natural | packed" => "packed",
+        "on | off" => "on",
         "<node> { buffers <n> }" => "1 { buffers 64000 }",
         "<name> | default { enable | disable }" => "default { disable skip-version-check }",
         other => panic!("what fits '{other}'?"),
@@ -405,14 +408,15 @@ fn unreadable_files_are_faults() {
 fn unknown_words_in_sections_of_vpp_are_errors() {
     let known = "dpdk { dev default { num-rx-queues 3 rss { ipv4 } } dev 0000:02:00.0 dev 0000:03:00.0 { name x tso on }
                  socket-mem 2048,2048 no-multi-seg }
-                 acl-plugin { connection hash buckets 64 use tuple merge 1 } statseg { default per-node-counters on }
+                 acl-plugin { connection hash buckets 64 use tuple merge 1 } memory { main-heap-size 1G }
                  session { enable enable rt-backend sdl } ipsec { ip4 { num-buckets 7 } } nat { whatever }
                  crypto-engines { default { disable } openssl { enable } } heapsize 2G";
     assert_eq!(parse(known).warnings.len(), 8);
     assert_eq!(
-        faults("statseg {\n  siz 32M\n  per-node-counters maybe\n  default\n}"),
-        "f:2:3: section 'statseg' of VPP has no parameter 'siz': did you mean 'size'?\n\
-         f:3:3: 'per-node-counters' is not complete: expected per-node-counters on, or per-node-counters off\n"
+        faults("statseg {\n  siz 32M\n  per-node-counters maybe\n  update-interval 0.001\n  default\n}"),
+        "f:2:3: section 'statseg' has no parameter 'siz': did you mean 'size'?\n\
+         f:3:21: 'maybe' does not fit here: expected one of on, off; usage: per-node-counters on | off\n\
+         f:4:19: expected seconds from 0.01 to 3600, found '0.001'; usage: update-interval <seconds>\n"
     );
     assert_eq!(
         faults("dpdk { dev 0000:02:00.0 { num-rx-queue 2 name a } dev { } blacklist x uio-drivr y }"),

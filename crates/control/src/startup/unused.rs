@@ -234,18 +234,6 @@ const SECTIONS: &[Section] = &[
     ),
     ("snort", None),
     ("stats", None),
-    (
-        "statseg",
-        Some(&[
-            "socket-name <>",
-            "default",
-            "size <>",
-            "page-size <>",
-            "per-node-counters on",
-            "per-node-counters off",
-            "update-interval <>",
-        ]),
-    ),
     ("stn", None),
     ("tapcli", None),
     (

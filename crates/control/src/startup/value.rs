@@ -7,6 +7,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     ops::RangeInclusive,
     path::PathBuf,
+    time::Duration,
 };
 
 /// The highest core number: the kernel's usual set of cores has 1,024 bits.
@@ -156,6 +157,13 @@ impl<'a> Cursor<'a> {
     pub fn number(&mut self, range: RangeInclusive<usize>) -> Result<usize, Fault> {
         let expected = format!("a number from {} to {}", range.start(), range.end());
         self.parse(&expected, |text| text.parse().ok().filter(|n| range.contains(n)))
+    }
+
+    /// Reads a time in seconds within `range`, which may have a fraction.
+    pub fn seconds(&mut self, range: RangeInclusive<f64>) -> Result<Duration, Fault> {
+        let expected = format!("seconds from {} to {}", range.start(), range.end());
+        let seconds: f64 = self.parse(&expected, |text| text.parse().ok().filter(|s| range.contains(s)))?;
+        Ok(Duration::from_secs_f64(seconds))
     }
 
     /// Reads a size in bytes: a number, with `K`, `M` or `G` for binary multiples.

@@ -79,6 +79,8 @@ pub struct System {
     pub prepared: BTreeMap<String, (Backed, Prepared)>,
     /// The handling of interfaces whose devices cannot be opened.
     pub absence: Absence,
+    /// Number of interfaces created and deleted since the start.
+    pub interfaces_changed: u64,
     /// The processes that return the interfaces to the kernel if this process cannot.
     guardian: Guardian,
     /// By interface name, the spec with which the device is reopened.
@@ -100,6 +102,7 @@ impl System {
         System {
             prepared: BTreeMap::new(),
             absence: Absence::default(),
+            interfaces_changed: 0,
             abilities: Arc::new(Abilities::of(&router, catalog)),
             router,
             guardian,
@@ -160,6 +163,7 @@ impl System {
             Spec::Backed(backed) => self.make(name, backed)?,
         }
         self.specs.insert(name.to_string(), spec.clone());
+        self.interfaces_changed += 1;
         tracing::debug!(event = "interface", "{name}: created");
         Ok(())
     }
@@ -350,6 +354,7 @@ impl System {
             backed.leaves(name, self);
         }
         self.router.remove_interface(index)?;
+        self.interfaces_changed += 1;
         tracing::debug!(event = "interface", "{name}: deleted");
         if let Some(spec) = self.specs.remove(name) {
             self.deleted.entry(name.to_string()).or_insert(Deleted { spec, own, since });

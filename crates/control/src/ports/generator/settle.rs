@@ -48,7 +48,11 @@ impl Job<Context> for Settle {
     fn step(&mut self, c: &mut Context, out: &mut String) -> Step {
         let answer = match self.is_over(c) {
             Ok(false) => return Step::After(LOOK),
-            Ok(true) => (self.then)(c),
+            Ok(true) => {
+                // Whoever waited for the packets also reads their counters.
+                c.statistics.ask();
+                (self.then)(c)
+            }
             Err(e) => Err(e),
         };
         match answer {

@@ -1,0 +1,101 @@
+//! How fresh the numbers of the statistics segment are. A program reads the segment without asking the router, so an answer to it must not
+//! leave before the segment has what the answer is about.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::Context;
+
+/// Requests for fresh numbers, numbered, and which of them is answered. Clones share it.
+#[derive(Clone, Default)]
+pub struct Statistics(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    /// True after the first reader has got the segment.
+    read: AtomicBool,
+    asked: AtomicU64,
+    published: Mutex<u64>,
+    /// For threads and for tasks that wait for numbers.
+    changed: Condvar,
+    done: Notify,
+    /// For the task that collects numbers.
+    bell: Notify,
+}
+
+impl Statistics {
+    /// Asks for fresh numbers.
+    pub fn ask(&self) -> u64 {
+        let number = self.0.asked.fetch_add(1, Ordering::AcqRel) + 1;
+        self.0.bell.notify_one();
+        number
+    }
+
+    /// Returns the number of the last request.
+    pub fn last_asked(&self) -> u64 {
+        self.0.asked.load(Ordering::Acquire)
+    }
+
+    /// Waits for a request.
+    pub async fn asked(&self) {
+        self.0.bell.notified().await;
+    }
+
+    /// True if somebody may read the segment.
+    pub fn is_read(&self) -> bool {
+        self.0.read.load(Ordering::Acquire)
+    }
+
+    /// True if all requests are answered, or nobody reads the segment.
+    pub fn is_fresh(&self) -> bool {
+        !self.is_read() || *self.published_so_far() >= self.last_asked()
+    }
+
+    /// Waits until all requests are answered.
+    pub async fn fresh(&self) {
+        loop {
+            let done = self.0.done.notified();
+            if self.is_fresh() {
+                return;
+            }
+            done.await;
+        }
+    }
+
+    /// Records that the segment has the numbers for the requests up to this one.
+    pub fn published(&self, asked: u64) {
+        let mut published = self.published_so_far();
+        *published = asked.max(*published);
+        drop(published);
+        self.0.changed.notify_all();
+        self.0.done.notify_waiters();
+    }
+
+    /// Records that a reader comes, and waits on the calling thread for fresh numbers, at most for `patience`.
+    pub fn opened(&self, patience: Duration) {
+        self.0.read.store(true, Ordering::Release);
+        let asked = self.ask();
+        let wait = self
+            .0
+            .changed
+            .wait_timeout_while(self.published_so_far(), patience, |published| *published < asked);
+        drop(wait);
+    }
+
+    fn published_so_far(&self) -> MutexGuard<'_, u64> {
+        self.0.published.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Context {
+    /// Asks for fresh numbers in the statistics segment if interfaces have come or gone since the last call.
+    pub fn note_interfaces(&mut self) {
+        if self.known_interfaces != self.system.interfaces_changed {
+            self.known_interfaces = self.system.interfaces_changed;
+            self.statistics.ask();
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! VPP's statistics segment: a memory file with counters, which monitoring programs map ([`image`] has the form).
+//!
+//! The main thread collects the numbers in slices ([`snapshot`]). A thread of its own arranges them and writes the segment ([`segment`]).
+//! Another thread gives the file to readers ([`serve`]). Nothing is collected before somebody has asked for the file. Then the numbers are
+//! updated at an interval, and when interfaces come or go.
+
+mod image;
+mod segment;
+mod serve;
+mod snapshot;
+mod vpps;
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tokio::time;
+
+use crate::app::{Context, Statistics};
+use crate::cli::Packets;
+use segment::Segment;
+use snapshot::{Arranger, Collection, Snapshot};
+
+/// The longest time between two looks for interfaces that came or went.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The settings of a segment.
+pub struct Settings {
+    /// Size in bytes.
+    pub size: u64,
+    /// True if each node's counters have names of their own.
+    pub per_node: bool,
+    /// Time between two updates.
+    pub interval: Duration,
+    /// True if the only worker's counters are those of the first thread, because the operator has not asked for workers.
+    pub merged: bool,
+}
+
+/// Numbers for the segment, and the number of the request that they answer.
+type Numbers = (u64, Snapshot);
+
+/// Serves the segment to those who connect to `listener`, as long as the calling `LocalSet` runs.
+///
+/// # Errors
+/// If there is no memory for the segment, or a thread cannot be started.
+pub fn start(listener: &Packets, context: &Rc<RefCell<Context>>, settings: Settings) -> io::Result<()> {
+    let segment = Segment::new(settings.size)?;
+    let statistics = context.borrow().statistics.clone();
+    serve::start(listener, segment.for_readers()?, statistics.clone())?;
+    // One waits while another is written: the main thread waits for neither.
+    let (send, numbers) = sync_channel(1);
+    thread::Builder::new()
+        .name("volley_stats".into())
+        .spawn(move || write(segment, &numbers, &statistics))?;
+    tokio::task::spawn_local(collect(context.clone(), settings, send));
+    Ok(())
+}
+
+/// Collects numbers for the segment.
+async fn collect(context: Rc<RefCell<Context>>, settings: Settings, to: SyncSender<Numbers>) {
+    let (statistics, elapsed) = {
+        let c = context.borrow();
+        (c.statistics.clone(), c.started.elapsed())
+    };
+    // Computed once: the two clocks drift apart, and the time of the start must not move.
+    let started = SystemTime::now().checked_sub(elapsed).and_then(|t| t.duration_since(UNIX_EPOCH).ok());
+    let mut due = Instant::now();
+    loop {
+        tokio::select! {
+            () = statistics.asked() => {}
+            () = time::sleep(settings.interval.min(LOOK)) => context.borrow_mut().note_interfaces(),
+        }
+        if !statistics.is_read() || (statistics.is_fresh() && Instant::now() < due) {
+            continue;
+        }
+        due = Instant::now() + settings.interval;
+        let asked = statistics.last_asked();
+        let mut collection = Collection::new(settings.merged, settings.per_node, started.unwrap_or_default());
+        let snapshot = loop {
+            match collection.slice(&context.borrow()) {
+                Some(snapshot) => break snapshot,
+                None => {}
+            }
+            tokio::task::yield_now().await;
+        };
+        // The segment's thread may still be busy with earlier numbers; then the next round has newer ones.
+        if to.try_send((asked, snapshot)).is_err() {
+            time::sleep(Duration::from_millis(1)).await;
+            statistics.ask();
+        }
+    }
+}
+
+/// Writes numbers into the segment, as they come.
+fn write(mut segment: Segment, numbers: &Receiver<Numbers>, statistics: &Statistics) {
+    let (mut arranger, mut warned) = (Arranger::default(), false);
+    while let Ok((asked, snapshot)) = numbers.recv() {
+        if let Err(e) = segment.publish(&arranger.entries(&snapshot))
+            && !std::mem::replace(&mut warned, true)
+        {
+            tracing::warn!("the statistics segment has stopped changing: {e}");
+        }
+        statistics.published(asked);
+    }
+}
