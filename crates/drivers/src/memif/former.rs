@@ -412,7 +412,7 @@ mod tests {
             let number = ours.begin(&mut former, 0).unwrap();
             former.watch_changes(number, ours.0.as_fd()).unwrap();
             // Stores through a mapping are allowed.
-            let region = Region::of_peer(peers.as_fd(), 8192, true).unwrap();
+            let region = Region::of_peer(peers.as_fd(), 8192, None).unwrap();
             // SAFETY: the address is within the mapping.
             unsafe { region.at(0, 1).unwrap().write(1) };
             assert!(!former.is_changed(number));

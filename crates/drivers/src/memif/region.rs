@@ -17,7 +17,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use infra::mem::{Promise, SMALL};
+use infra::mem::{Account, Promise, SMALL};
 
 use crate::kernel::{discard, sys};
 
@@ -240,12 +240,17 @@ impl Region {
         Ok((Region::map(file.as_fd(), len)?, shared))
     }
 
-    /// Maps `len` bytes of a peer's file and seals it. A `trusted` peer is trusted not to change the file. A
+    /// Maps `len` bytes of a peer's file and seals it. Without an account for missing pages, the peer is trusted not to change the file. A
     /// malicious peer can make this block.
     ///
     /// # Errors
     /// Returns an error text for the operators of both sides: what is wrong with the file.
-    pub(super) fn of_peer(file: BorrowedFd<'_>, len: u64, trusted: bool) -> Result<Region, String> {
+    pub(super) fn of_peer(
+        file: BorrowedFd<'_>,
+        len: u64,
+        account: Option<&Account>,
+    ) -> Result<Region, String> {
+        let trusted = account.is_none();
         let unknown = |e: io::Error| format!("its properties cannot be read: {e}");
         // SAFETY: zeros are a valid record, and the kernel fills it.
         let system = unsafe {
@@ -288,14 +293,14 @@ impl Region {
         let len =
             usize::try_from(len).map_err(|_| "it is larger than this machine's address space".to_string())?;
         let mut region = Region::map(file, len).map_err(|e| format!("it cannot be mapped: {e}"))?;
-        if trusted {
-            // A peer that forbids seals is trusted not to shrink the file.
-            let _ = add_seals(file, libc::F_SEAL_SHRINK);
-        } else {
+        if let Some(account) = account {
             seal(file)?;
             let holes = holes(file, len as u64).map_err(unknown)?;
-            let holes = Promise::to_stranger(holes).map_err(|e| e.to_string())?;
+            let holes = Promise::to_stranger(holes, account).map_err(|e| e.to_string())?;
             region.holes = Some(Arc::new(holes));
+        } else {
+            // A peer that forbids seals is trusted not to shrink the file.
+            let _ = add_seals(file, libc::F_SEAL_SHRINK);
         }
         Ok(region)
     }
@@ -405,14 +410,14 @@ impl Region {
     /// Returns two mappings of the same memory, one for each side.
     pub(super) fn pair(len: usize) -> [Region; 2] {
         let (own, file) = Region::create(c"test", len).unwrap();
-        let peers = Region::of_peer(file.as_fd(), len as u64, false).unwrap();
+        let peers = Region::of_peer(file.as_fd(), len as u64, Some(&Account::default())).unwrap();
         [own, peers]
     }
 
     /// Returns a pool's memory as a peer maps it.
     pub(super) fn of_pool(pool: &buf::Pool) -> Region {
         let file = pool.file().unwrap();
-        Region::of_peer(file.as_fd(), pool.window().len() as u64, true).unwrap()
+        Region::of_peer(file.as_fd(), pool.window().len() as u64, None).unwrap()
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
-use infra::mem::SMALL;
+use infra::mem::{Account, SMALL};
 use proptest::prelude::*;
 
 use super::region::{self, MemoryFile, Region};
@@ -22,8 +22,8 @@ fn memfd(flags: u32, len: i64, seals: i32) -> OwnedFd {
 #[test]
 fn memory_that_can_be_truncated_is_refused() {
     let refused = |file: &OwnedFd, len: u64| {
-        assert!(Region::of_peer(file.as_fd(), len, true).is_ok() || len != 8192);
-        Region::of_peer(file.as_fd(), len, false).err().unwrap_or_default()
+        assert!(Region::of_peer(file.as_fd(), len, None).is_ok() || len != 8192);
+        Region::of_peer(file.as_fd(), len, Some(&Account::default())).err().unwrap_or_default()
     };
     let sealed = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK);
     assert_eq!(refused(&sealed, 8192), "");
@@ -34,23 +34,26 @@ fn memory_that_can_be_truncated_is_refused() {
         format!("the peer announced {} bytes, but the memory has 8192 bytes", u64::MAX)
     );
     let unsealed = memfd(libc::MFD_ALLOW_SEALING, 8192, 0);
-    let why = Region::of_peer(unsealed.as_fd(), 8192, false).err().unwrap();
+    let why = Region::of_peer(unsealed.as_fd(), 8192, Some(&Account::default())).err().unwrap();
     assert!(why.starts_with("it is not sealed against shrinking"));
     // A trusted peer may provide such memory, but cannot shrink it any more.
-    Region::of_peer(unsealed.as_fd(), 8192, true).unwrap();
+    Region::of_peer(unsealed.as_fd(), 8192, None).unwrap();
     let unsealed = File::from(unsealed);
     assert_eq!(unsealed.set_len(0).unwrap_err().raw_os_error(), Some(libc::EPERM));
     let grown = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_GROW | libc::F_SEAL_SEAL);
     assert!(refused(&grown, 8192).starts_with("it is not sealed against shrinking"));
     let read_only = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK | libc::F_SEAL_WRITE);
     assert!(
-        Region::of_peer(read_only.as_fd(), 8192, false).err().unwrap().starts_with("it cannot be mapped")
+        Region::of_peer(read_only.as_fd(), 8192, Some(&Account::default()))
+            .err()
+            .unwrap()
+            .starts_with("it cannot be mapped")
     );
     let closed = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL);
     assert!(refused(&closed, 8192).starts_with("it forbids further seals"));
     let again = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK);
-    drop(Region::of_peer(again.as_fd(), 8192, false).unwrap());
-    let why = Region::of_peer(again.as_fd(), 8192, false).err().unwrap();
+    drop(Region::of_peer(again.as_fd(), 8192, Some(&Account::default())).unwrap());
+    let why = Region::of_peer(again.as_fd(), 8192, Some(&Account::default())).err().unwrap();
     assert!(why.ends_with("a client must create new memory"), "{why}");
     let large = memfd(libc::MFD_ALLOW_SEALING, 2 << 30, libc::F_SEAL_SHRINK);
     assert!(refused(&large, 2 << 30).contains("an untrusted peer may provide"));
@@ -82,7 +85,7 @@ fn pages_without_contents_are_missing_wherever_others_are_allocated() {
     // SAFETY: no memory is involved.
     let beyond = unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, 8 << 20, 7 << 20) };
     assert_eq!((beyond, region::allocated([file.as_fd()].into_iter())), (0, 8 << 20));
-    let region = Region::of_peer(file.as_fd(), 8 << 20, false).unwrap();
+    let region = Region::of_peer(file.as_fd(), 8 << 20, Some(&Account::default())).unwrap();
     assert_eq!(region.promised(), 7 << 20);
 }
 
@@ -103,7 +106,7 @@ proptest! {
         let mapped = mapped.index(len as usize) as u64 + 1;
         let pages = &pages[..mapped.div_ceil(4096) as usize];
         let missing = pages.iter().filter(|present| !**present).count() as u64;
-        let region = Region::of_peer(file.as_fd(), mapped, false).unwrap();
+        let region = Region::of_peer(file.as_fd(), mapped, Some(&Account::default())).unwrap();
         prop_assert_eq!(region.promised(), missing * 4096);
     }
 }
@@ -113,7 +116,7 @@ proptest! {
 fn filled_memory_has_no_missing_page() {
     let (_own, file) = Region::create(c"own", 1 << 20).unwrap();
     region::fill(file.as_fd()).unwrap();
-    assert_eq!(Region::of_peer(file.as_fd(), 1 << 20, false).unwrap().promised(), 0);
+    assert_eq!(Region::of_peer(file.as_fd(), 1 << 20, Some(&Account::default())).unwrap().promised(), 0);
 }
 
 /// True if pages can be removed from a file.
@@ -127,11 +130,11 @@ fn can_be_punched(file: &OwnedFd) -> bool {
 fn mapped_memory_is_sealed_against_hole_punching() {
     let peers = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK);
     assert!(can_be_punched(&peers));
-    let _mapped = Region::of_peer(peers.as_fd(), 8192, false).unwrap();
+    let _mapped = Region::of_peer(peers.as_fd(), 8192, Some(&Account::default())).unwrap();
     assert!(!can_be_punched(&peers));
     // The router's own file is sealed after the peer has mapped it.
     let (_own, file) = Region::create(c"own", 8192).unwrap();
-    let _by_peer = Region::of_peer(file.as_fd(), 8192, true).unwrap();
+    let _by_peer = Region::of_peer(file.as_fd(), 8192, None).unwrap();
     assert!(can_be_punched(&file));
     region::seal(file.as_fd()).unwrap();
     region::seal(file.as_fd()).unwrap();

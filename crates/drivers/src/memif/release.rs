@@ -265,7 +265,7 @@ mod tests {
     fn memory_is_held_as_long_as_a_peer_has_the_file_or_a_mapping() {
         let ours = file();
         let theirs = ours.try_clone().unwrap();
-        let mapped = Region::of_peer(theirs.as_fd(), 1 << 20, false).unwrap();
+        let mapped = Region::of_peer(theirs.as_fd(), 1 << 20, Some(&infra::mem::Account::default())).unwrap();
         let release = settle(ours);
         stays_held(&release);
         drop(theirs);

@@ -12,7 +12,7 @@ mod trial;
 mod zeroed;
 
 pub use allowance::{Allowance, Watch};
-pub use promise::Promise;
+pub use promise::{Account, Promise};
 pub use reserve::{PageSize, Reserve, Segment};
 pub use room::Room;
 pub use zeroed::{Pages, SharedZeroed, ZeroValid, Zeroed};

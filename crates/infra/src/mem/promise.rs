@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Room;
@@ -19,6 +19,17 @@ static ADDING: Mutex<()> = Mutex::new(());
 pub struct Promise {
     bytes: u64,
     blind: bool,
+    account: Option<Account>,
+}
+
+/// The promises to the peers of one socket. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Account(Arc<AtomicU64>);
+
+impl Account {
+    fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl Promise {
@@ -27,7 +38,7 @@ impl Promise {
     /// # Errors
     /// Returns `OutOfMemory` for more than half of the free memory, so that this process always keeps some.
     pub fn of(bytes: u64) -> io::Result<Promise> {
-        Promise::within(bytes, u64::MAX, 0, false)
+        Promise::within(bytes, 0, None)
     }
 
     /// Promises `bytes` bytes that an untrusted peer may keep in use: missing pages of the peer's file, or memory that this process creates
@@ -35,24 +46,32 @@ impl Promise {
     ///
     /// # Errors
     /// Returns `OutOfMemory` for more than half of the free memory beyond 64 MiB, so that peers that take all they get leave enough for
-    /// clients of the CLI and for routes. There may be a control group whose limit cannot be read. Then also returns `OutOfMemory` if all
-    /// promises together exceed 256 MiB, or if a trial fails in which a child process fills all promised memory. A trial takes 0.1 s.
-    pub fn to_stranger(bytes: u64) -> io::Result<Promise> {
+    /// clients of the CLI and for routes. There may be a control group whose limit cannot be read. Then all promises together have at most
+    /// 256 MiB, and those of one `account` at most half of what the others leave, so that the peers of one socket never take all. Then also
+    /// returns `OutOfMemory` if a trial fails in which a child process fills all promised memory. A trial takes 0.1 s.
+    pub fn to_stranger(bytes: u64, account: &Account) -> io::Result<Promise> {
         if bytes == 0 || Room::sees_all() {
-            return Promise::within(bytes, u64::MAX, LEFT, false);
+            return Promise::within(bytes, LEFT, None);
         }
         // One at a time: trials at once would take each other's memory.
         let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
-        let promise = Promise::within(bytes, BLIND, LEFT, true)?;
+        let promise = Promise::within(bytes, LEFT, Some(account))?;
         try_once(&mut failed, Instant::now(), Promise::total() + LEFT, Room::try_unseen)?;
         Ok(promise)
     }
 
-    fn within(bytes: u64, most: u64, kept: u64, blind: bool) -> io::Result<Promise> {
+    /// Promises `bytes` bytes. With an account, there may be a limit that cannot be read.
+    fn within(bytes: u64, kept: u64, account: Option<&Account>) -> io::Result<Promise> {
         let _adding = ADDING.lock().unwrap_or_else(PoisonError::into_inner);
-        fits(bytes, &Room::now(), most, kept)?;
+        let room = Room::now();
+        if let Some(account) = account {
+            fits_blind(bytes, room.promised, account.bytes())?;
+            account.0.fetch_add(bytes, Ordering::Relaxed);
+        }
+        let promise = Promise { bytes, blind: account.is_some(), account: account.cloned() };
         TOTAL.fetch_add(bytes, Ordering::Relaxed);
-        Ok(Promise { bytes, blind })
+        // If it does not fit, the promise ends here.
+        fits(bytes, &room, kept).map(|()| promise)
     }
 
     /// Returns its bytes.
@@ -74,6 +93,9 @@ impl Promise {
 impl Drop for Promise {
     fn drop(&mut self) {
         TOTAL.fetch_sub(self.bytes, Ordering::Relaxed);
+        if let Some(account) = &self.account {
+            account.0.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
     }
 }
 
@@ -119,17 +141,25 @@ fn try_once(
 /// Maximum sum of the bytes of all promises if a control group may have a limit that cannot be read.
 const BLIND: u64 = 256 << 20;
 
-/// Checks that `bytes` bytes may be promised. With them, all promises may have at most `most` bytes. `bytes` may be at most half of the
-/// free memory beyond `kept` bytes.
-fn fits(bytes: u64, room: &Room, most: u64, kept: u64) -> io::Result<()> {
-    if room.promised.saturating_add(bytes) > most {
-        let why = format!(
-            "the shared memory needs {} MiB more, but all shared memory may use at most {} MiB, including that of connections that ended in the last hour: a control group around this container may limit memory, and its limit cannot be read",
-            bytes >> 20,
-            most >> 20
-        );
-        return Err(io::Error::new(io::ErrorKind::OutOfMemory, why));
+/// Checks that `bytes` bytes may be promised although a limit cannot be read. All promises have `promised` bytes, `own` of them those of
+/// this account.
+fn fits_blind(bytes: u64, promised: u64, own: u64) -> io::Result<()> {
+    let most = BLIND.saturating_sub(promised.saturating_sub(own)) / 2;
+    if own.saturating_add(bytes) <= most {
+        return Ok(());
     }
+    let why = format!(
+        "the shared memory needs {} MiB more, but that of this socket may use at most {} MiB, half of what other sockets leave of {} MiB, including that of connections that ended in the last hour ({} MiB now): a control group around this container may limit memory, and its limit cannot be read",
+        bytes >> 20,
+        most >> 20,
+        BLIND >> 20,
+        own >> 20
+    );
+    Err(io::Error::new(io::ErrorKind::OutOfMemory, why))
+}
+
+/// Checks that `bytes` bytes may be promised: at most half of the free memory beyond `kept` bytes.
+fn fits(bytes: u64, room: &Room, kept: u64) -> io::Result<()> {
     if room.spare().is_none_or(|spare| bytes <= spare.saturating_sub(kept) / 2) {
         return Ok(());
     }
@@ -148,23 +178,45 @@ mod tests {
     #[test]
     fn half_of_the_free_memory_can_be_promised() {
         let room = |mib: u64| Room { bytes: mib << 20, promised: 0, bound: "memory.max".into(), huge: None };
-        fits(100 << 20, &room(232), u64::MAX, 0).unwrap();
-        let error = fits(101 << 20, &room(232), u64::MAX, 0).unwrap_err();
+        fits(100 << 20, &room(232), 0).unwrap();
+        let error = fits(101 << 20, &room(232), 0).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
         let told = error.to_string();
         assert!(told.starts_with("the shared memory needs 101 MiB more"), "{told}");
         assert!(told.ends_with("200 MiB free and 32 MiB reserved (memory.max)"), "{told}");
-        fits(u64::MAX, &Room { bytes: u64::MAX, ..room(0) }, u64::MAX, 0).unwrap();
+        fits(u64::MAX, &Room { bytes: u64::MAX, ..room(0) }, 0).unwrap();
         // Untrusted peers leave more.
-        fits(68 << 20, &room(232), u64::MAX, LEFT).unwrap();
-        let told = fits(69 << 20, &room(232), u64::MAX, LEFT).unwrap_err().to_string();
+        fits(68 << 20, &room(232), LEFT).unwrap();
+        let told = fits(69 << 20, &room(232), LEFT).unwrap_err().to_string();
         assert!(told.contains("half of the free memory beyond 64 MiB"), "{told}");
-        fits(0, &room(0), u64::MAX, LEFT).unwrap();
-        // Other promises count.
-        let shared = Room { promised: 100 << 20, ..room(2000) };
-        fits(156 << 20, &shared, BLIND, LEFT).unwrap();
-        let told = fits(157 << 20, &shared, BLIND, LEFT).unwrap_err().to_string();
-        assert!(told.contains("at most 256 MiB") && told.ends_with("its limit cannot be read"), "{told}");
+        fits(0, &room(0), LEFT).unwrap();
+    }
+
+    /// However many connections a socket's peers make, those of other sockets get memory.
+    #[test]
+    fn no_socket_takes_all_memory_if_a_limit_is_unknown() {
+        const MIB: u64 = 1 << 20;
+        let (mut total, mut left) = (0, BLIND);
+        for _ in 0..5 {
+            let mut own = 0;
+            while fits_blind(MIB, total, own).is_ok() {
+                (total, own) = (total + MIB, own + MIB);
+            }
+            assert_eq!(own, left / 2);
+            left -= own;
+        }
+        let told = fits_blind(MIB, 100 * MIB, 78 * MIB).map_err(|e| e.to_string());
+        assert_eq!(told, Ok(()));
+        let told = fits_blind(40 * MIB, 100 * MIB, 78 * MIB).unwrap_err().to_string();
+        assert!(told.contains("at most 117 MiB") && told.ends_with("its limit cannot be read"), "{told}");
+    }
+
+    #[test]
+    fn a_promise_that_does_not_fit_leaves_nothing() {
+        let (account, before) = (Account::default(), Promise::total());
+        Promise::within(u64::MAX / 2, 0, None).unwrap_err();
+        Promise::within(100 << 20, u64::MAX / 2, Some(&account)).unwrap_err();
+        assert_eq!((account.bytes(), Promise::total()), (0, before));
     }
 
     /// Peers whose requests are refused cannot cause one trial after the other, whatever they ask for.

@@ -144,9 +144,10 @@ impl Sockets {
             false => Some(self.former.begin(key, &[own], channel.release(), former::OF_CLIENT)?),
         };
         let len = memory.regions.first().map_or(0, |(len, _)| *len);
+        let account = socket.account.clone();
         let fill = move |files: &[BorrowedFd<'_>]| {
             // This thread keeps the reservation while it allocates pages, even if the connection has ended.
-            let promise = if trusted { Promise::of(len) } else { Promise::to_stranger(len) };
+            let promise = if trusted { Promise::of(len) } else { Promise::to_stranger(len, &account) };
             let promise = promise.map_err(|e| e.to_string())?;
             files.iter().try_for_each(|file| region::fill(*file)).map_err(|e| e.to_string())?;
             Ok(Some(promise).filter(Promise::is_blind).map(Arc::new))

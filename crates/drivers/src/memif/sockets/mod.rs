@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use buf::{LentInOrder, Pool};
 use infra::doorbell::Doorbell;
-use infra::mem::Promise;
+use infra::mem::{Account, Promise};
 
 use super::channel::{self, Channel, File, Freed, Listener, Means};
 use super::client::{self, Client, Wish};
@@ -96,6 +96,8 @@ struct Socket {
     refusals: Refusals,
     /// The threads of this socket's connections.
     crew: Crew,
+    /// The reservations for its peers.
+    account: Account,
     /// Time in nanoseconds since which threads of ended connections hang, and true if this was logged.
     lingers: Option<(u64, bool)>,
 }
@@ -256,6 +258,7 @@ impl Sockets {
             freed: Freed::default(),
             refusals: Refusals::default(),
             crew: Crew::default(),
+            account: Account::default(),
             lingers: None,
         };
         self.sockets.insert(id, socket);

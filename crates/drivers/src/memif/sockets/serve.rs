@@ -225,9 +225,10 @@ impl Sockets {
             true => None,
             false => Some(self.former.begin(key, &files, c.channel.release(), former::OF_SERVER)?),
         };
+        let account = socket.account.clone();
         let map = move |files: &[BorrowedFd<'_>]| {
             let region = |(i, (file, size)): (usize, (&BorrowedFd<'_>, u64))| {
-                let region = Region::of_peer(*file, size, trusted);
+                let region = Region::of_peer(*file, size, (!trusted).then_some(&account));
                 region.map_err(|e| format!("region {i} is unusable: {e}"))
             };
             files.iter().zip(sizes).enumerate().map(region).collect()
