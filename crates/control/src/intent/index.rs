@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::path::Path;
 
 use model::object::Fact;
 use model::tuple::Tuple;
@@ -16,10 +15,6 @@ use super::{Interface, Key, Refused, Snapshot, Store, Value, View, refuse};
 const TAGGED: &str = "tags";
 /// Interfaces by index: index, name.
 pub(super) const NUMBERS: &str = "index";
-/// Taps with their other end in the host's namespace: Linux name, tap name.
-pub(crate) const TAPS: &str = "tap";
-/// Files to which devices record: file, interface.
-pub(crate) const RECORDS: &str = "record";
 /// Addresses of interfaces: VRF, address, interface.
 pub(super) const OWNERS: &str = "address";
 /// Networks of interfaces, except link-local ones: VRF, network, interface.
@@ -44,16 +39,6 @@ pub(super) fn tagged(view: &View<'_>, parent: &str, takes: Match) -> impl Iterat
 /// Returns the interfaces with this index. A valid tree has at most one.
 pub(super) fn numbered(view: &View<'_>, number: u32) -> impl Iterator<Item = String> {
     view.found(NUMBERS, Tuple::of(&number))
-}
-
-/// Returns the taps whose host end has this name. A valid tree has at most one.
-pub(crate) fn taps(view: &View<'_>, host_name: &str) -> impl Iterator<Item = String> {
-    view.found(TAPS, Tuple::of(host_name))
-}
-
-/// Returns the interfaces that record to this file. A valid tree has at most one.
-pub(crate) fn recorded(view: &View<'_>, file: &Path) -> impl Iterator<Item = String> {
-    view.found(RECORDS, Tuple::of(file))
 }
 
 /// Returns the interfaces of a VRF with this address. A valid tree has at most one, unless the address is link-local.

@@ -12,7 +12,7 @@ use net::feature::number_of;
 use crate::app::Feature;
 use crate::cli::{Args, CliError};
 use crate::config::DEVICE_TYPES;
-use crate::intent::{Interface, Refused, View, refuse, taps};
+use crate::intent::{Interface, Refused, View, refuse};
 use crate::system::System;
 
 /// All drivers, in the order of the configuration reference.
@@ -53,7 +53,7 @@ fn taken_once(host_interface: &str, other: &str, view: &View<'_>) -> Result<(), 
     if view.get(&Interface::key(other)).is_some() {
         return refuse(format!("{other} already uses the Linux interface {host_interface}"));
     }
-    match taps(view, host_interface).next() {
+    match tap::taps(view, host_interface).next() {
         Some(tap) => refuse(format!("{host_interface} is the host's end of {tap}, the router's own tap")),
         None => Ok(()),
     }

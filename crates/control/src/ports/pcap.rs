@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use drivers::pcap::{self, Config, PACKETS, Record, Recording, Replay, Speed};
 use model::object::Fact;
 use model::schema::{Bad, Parsed, Schema, number, optional, parsed, truth};
+use model::tuple::Tuple;
 use model::yaml::quoted;
 use net::feature::{
     self, App, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened, Unready,
@@ -16,11 +17,19 @@ use super::numbered_name;
 use crate::app::{Context, Done};
 use crate::cli::{Args, quote};
 use crate::files;
-use crate::intent::{RECORDS, Refused, View, recorded, refuse};
+use crate::intent::{Refused, View, refuse};
 use crate::system::{Abilities, System};
 
 /// Prefix of the interface names, before the number.
 const PREFIX: &str = "pcap";
+
+/// Index of the files to which devices record: file, interface.
+const RECORDS: &str = "record";
+
+/// Returns the interfaces that record to this file. A valid tree has at most one.
+fn recorded(view: &View<'_>, file: &Path) -> impl Iterator<Item = String> {
+    view.found(RECORDS, Tuple::of(file))
+}
 
 /// The fields of a device in the configuration file.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use drivers::tap::{self, Config};
 use model::object::Fact;
 use model::schema::{Form, Schema, number, optional, parsed, text};
+use model::tuple::Tuple;
 use net::feature::{
     self, App, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened, Unready,
     free_number, is_numbered, numbered,
@@ -21,11 +22,19 @@ use crate::app::{Context, Done};
 use crate::cli::{Args, quote};
 use crate::config::{Description, MTUS, address, mac};
 use crate::files;
-use crate::intent::{Refused, TAPS, View, refuse, taps};
+use crate::intent::{Refused, View, refuse};
 use crate::system::{Abilities, System};
 
 /// Prefix of the interface names, before the number.
 const PREFIX: &str = "tap";
+
+/// Index of the taps with their other end in the host's namespace: Linux name, tap name.
+const TAPS: &str = "tap";
+
+/// Returns the taps whose host end has this name. A valid tree has at most one.
+pub(super) fn taps(view: &View<'_>, host_name: &str) -> impl Iterator<Item = String> {
+    view.found(TAPS, Tuple::of(host_name))
+}
 
 /// The fields of a tap and of its end in the host.
 #[derive(Clone, Debug, PartialEq)]
