@@ -1,10 +1,12 @@
 //! The binary API, with VPP's own client for Python (unchanged, from the registry of Python packages), and with frames that no client sends.
 
 use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use scenarios::status;
 use testkit::netns::{Host, Lab};
 use testkit::router::Router;
 use testkit::skip::skipped;
@@ -58,6 +60,31 @@ fn vpps_client_adds_and_reads_routes() {
     if papi(&r, &socket, "routes").is_some() {
         assert!(router.ctl("show ip6 fib").contains("2001:db8::/32"));
     }
+}
+
+#[test]
+fn vpps_client_reads_statistics() {
+    let Some(lab) = Lab::new() else { return };
+    let r = lab.host("r");
+    let sockets = ["api.sock", "stats.sock"].map(|name| lab.dir().join(name));
+    let [api, stats] = &sockets;
+    let section = format!(
+        "socksvr {{ socket-name {} }}\nstatseg {{ socket-name {} size 1M }}\n",
+        api.display(),
+        stats.display()
+    );
+    let commands = "create packet-generator interface pg7\nset interface state pg7 up\n\
+                    packet-generator new { name x limit 5 size 64-64 interface pg7 node ethernet-input \
+                    data { IP4: 02:00:00:00:00:01 -> 02:fe:00:00:00:07 UDP: 10.0.0.2 -> 10.0.1.2 } }\n";
+    let router = Router::start_with(&r, &section, commands);
+    let descriptors = || std::fs::read_dir(format!("/proc/{}/fd", router.id())).unwrap().count();
+    let before = descriptors();
+    if papi(&r, api, &format!("statistics {}", stats.display())).is_some() {
+        // 200 readers have come and gone.
+        assert!(descriptors() <= before + 2, "{before} descriptors, then {}", descriptors());
+    }
+    drop(router);
+    assert!(!stats.exists());
 }
 
 #[test]
@@ -135,6 +162,45 @@ fn connected(socket: &Path) -> UnixStream {
     let stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     stream
+}
+
+/// Clients that hold all places and say nothing make room, and clients that do not read their answers get no more memory than all users
+/// may have.
+#[test]
+fn clients_that_do_nothing_lock_nobody_out() {
+    let Some(lab) = Lab::new() else { return };
+    let r = lab.host("r");
+    let socket = lab.dir().join("api.sock");
+    let section =
+        format!("unix {{ gid 65534 cli-idle-timeout 1 }}\nsocksvr {{ socket-name {} }}\n", socket.display());
+    let router = Router::start_with(&r, &section, "");
+    let introduced = || {
+        let mut stream = connected(&socket);
+        stream.write_all(&create()).unwrap();
+        answer(&mut stream).map(|table| (stream, table))
+    };
+    // Root has 72 places.
+    let silent: Vec<_> = (0..72).map(|_| introduced().unwrap()).collect();
+    std::thread::sleep(Duration::from_millis(1500));
+    let (mut late, table) = introduced().expect("a place");
+    late.write_all(&command(&table, "show version")).unwrap();
+    assert!(answer(&mut late).unwrap().len() > 20);
+    drop(silent);
+    // 60 answers of nearly 4 MiB each, which nobody reads.
+    let nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups";
+    if !r.attempt(&format!("{nobody} true"), Duration::from_secs(5)).ok() {
+        return skipped("needs root, to become another user");
+    }
+    std::fs::set_permissions(lab.dir(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let memory = || status(router.id(), "VmRSS");
+    let before = memory();
+    let at = table.windows(11).position(|name| name == b"cli_inband_").unwrap();
+    let id = u16::from_be_bytes(table[at - 2..at].try_into().unwrap());
+    let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/unread.py");
+    let said = r.run(&format!("{nobody} python3 {tool} {} {id}", socket.display()));
+    assert_eq!(said.trim(), "done");
+    let grown = memory().saturating_sub(before);
+    assert!(grown < (48 << 10), "{grown} KiB more");
 }
 
 /// A message one byte after the other, several at once, too short ones, unknown ones, and one that is too long.

@@ -10,8 +10,44 @@ import sys
 import time
 
 from vpp_papi import VPPApiClient
+from vpp_papi.vpp_stats import VPPStats
 
 UP = 1  # IF_STATUS_API_FLAG_ADMIN_UP
+
+
+def statistics(vpp, socket):
+    """Reads the statistics segment while interfaces come and go."""
+    api, stats = vpp.api, VPPStats(socketname=socket)
+    stats.connect()
+    assert list(stats.directory)[:3] == ["/sys/heartbeat", "/sys/last_stats_clear", "/sys/boottime"]
+    assert abs(stats["/sys/boottime"] - time.time()) < 60
+    for count in range(1, 30):
+        made = [api.create_loopback().sw_if_index for _ in range(count % 4)]
+        # An answer about an interface comes after the segment has it.
+        names = [i.interface_name for i in api.sw_interface_dump()]
+        assert sorted(stats["/if/names"]) == sorted(names), (stats["/if/names"], names)
+        for number in made:
+            assert stats[f"/interfaces/loop{number - 1}/rx"][0] == (0, 0) if f"loop{number - 1}" in names else True
+            api.delete_loopback(sw_if_index=number)
+    assert stats["/if/names"] == [i.interface_name for i in api.sw_interface_dump()]
+    port = interfaces(api)["pg7"].sw_if_index
+    api.cli_inband(cmd="packet-generator enable-stream")
+    while "Yes" in api.cli_inband(cmd="show packet-generator").reply:
+        time.sleep(0.01)
+    # Fresh, without waiting for the next update.
+    assert stats["/if/rx"][:, port].sum_packets() == 5 and stats["/interfaces/pg7/rx"][0]["bytes"] == 5 * 64
+    assert stats["/err/ip4-input/too-short"] == [0]
+    assert sum(stats.set_errors().values()) >= 5, stats.set_errors()
+    calls = dict(zip(stats["/sys/node/names"], stats["/sys/node/vectors"][0]))
+    assert calls["pg-input"] == 5, calls
+    beat = stats["/sys/heartbeat"]
+    time.sleep(2.5)
+    assert stats["/sys/heartbeat"] >= beat + 2
+    for _ in range(200):
+        other = VPPStats(socketname=socket)
+        other.connect()
+        other.disconnect()
+    stats.disconnect()
 
 
 def client(socket):
@@ -167,7 +203,15 @@ def main():
     socket, task, *arguments = sys.argv[1:]
     vpp = client(socket)
     vpp.connect("scenario")
-    {"configure": configure, "routes": routes, "events": events, "reconnect": reconnect, "reads": reads}[task](vpp, *arguments)
+    tasks = {
+        "configure": configure,
+        "routes": routes,
+        "events": events,
+        "reconnect": reconnect,
+        "reads": reads,
+        "statistics": statistics,
+    }
+    tasks[task](vpp, *arguments)
     vpp.disconnect()
     print("done")
 

@@ -26,7 +26,7 @@ use super::memclnt::{
 use super::socket::Service;
 use super::vlib::{cli_inband, cli_inband_reply};
 use crate::app::{Context, MessageTrace, Queue};
-use crate::cli::{Client, Entrance, Guest, Registry, Share, Stream, Turn, Turns};
+use crate::cli::{Client, Entrance, Guest, Hold, Registry, Seat, Share, State, Stream, Turn, Turns};
 
 /// The identifier of `sockclnt_create`, which clients know.
 pub(super) const CREATE: u16 = 15;
@@ -59,7 +59,7 @@ pub(super) struct Api {
 
 impl Api {
     pub(super) fn new(service: Service) -> Api {
-        let Service { table, commands, read_only, turns } = service;
+        let Service { table, commands, read_only, turns, .. } = service;
         Api { table, commands, read_only, turns, json: OnceCell::new() }
     }
 }
@@ -77,6 +77,9 @@ pub(super) struct Connection {
     /// Answers that are not sent yet.
     out: Vec<u8>,
     share: Share,
+    seat: Rc<Seat>,
+    /// The memory for answers that the client has not read.
+    hold: Hold,
     /// The turn that all clients but root's share, while this client has it.
     turn: Option<Turn>,
     /// When the current slice began.
@@ -118,13 +121,15 @@ impl Socket {
     }
 
     /// Sends bytes, as long as the client reads.
-    async fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+    async fn send(&mut self, mut bytes: &[u8], seat: &Seat) -> io::Result<()> {
         while !bytes.is_empty() {
+            seat.enter(State::Told);
             let sent = time::timeout(STALLED, self.to.write(bytes)).await;
             match sent.map_err(|_| invalid("it does not read its answers"))?? {
                 0 => return Err(io::ErrorKind::WriteZero.into()),
                 n => bytes = &bytes[n..],
             }
+            seat.enter(State::Served);
         }
         Ok(())
     }
@@ -157,7 +162,9 @@ impl Connection {
         let entry = Client { entrance: Entrance::Api, read_only, peer: peer.clone(), pid };
         let guest = cx.borrow().sessions.enter(entry);
         let (client, events) = cx.borrow_mut().events.enter();
-        let share = Share::of(&api.turns, peer.uid() == Some(0));
+        let is_root = peer.uid() == Some(0);
+        let (share, seat) = (Share::of(&api.turns, is_root), Seat::new(is_root));
+        let hold = share.hold(&seat);
         Connection {
             api,
             cx,
@@ -167,14 +174,30 @@ impl Connection {
             _guest: guest,
             out: Vec::new(),
             share,
+            seat,
+            hold,
             turn: None,
             begun: Instant::now(),
             is_known: false,
         }
     }
 
-    /// Serves the client until it leaves. It must introduce itself within `patience`.
-    pub(super) async fn serve(mut self, stream: Box<dyn Stream>, patience: Duration) -> io::Result<()> {
+    pub(super) fn seat(&self) -> Rc<Seat> {
+        self.seat.clone()
+    }
+
+    /// Serves the client until it leaves, or another client needs its place. It must introduce itself within `patience`.
+    pub(super) async fn serve(self, stream: Box<dyn Stream>, patience: Duration) -> io::Result<()> {
+        let seat = self.seat();
+        tokio::select! {
+            // Checked first: the next request of a disconnected client must not start.
+            biased;
+            () = seat.left() => Err(invalid("it was idle, and another client needed its place or its memory")),
+            ended = self.answer_all(stream, patience) => ended,
+        }
+    }
+
+    async fn answer_all(mut self, stream: Box<dyn Stream>, patience: Duration) -> io::Result<()> {
         let (from, to) = tokio::io::split(stream);
         let mut socket = Socket { from, to, input: Input::default() };
         let until = time::Instant::now() + patience;
@@ -201,6 +224,7 @@ impl Connection {
                 let next = next.map_err(|e| invalid(format!("it announced a message of {} bytes", e.0)))?;
                 // Copied, because more may arrive while it is answered.
                 let Some(message) = next.map(<[u8]>::to_vec) else { break };
+                self.seat.begin();
                 if self.message(&message, &mut socket).await? == Next::End {
                     return self.flush(&mut socket).await;
                 }
@@ -208,6 +232,7 @@ impl Connection {
             }
             socket.input.forget_taken();
             self.flush(&mut socket).await?;
+            self.seat.enter(State::Asked);
         }
     }
 
@@ -231,7 +256,10 @@ impl Connection {
             let _ = time::timeout(STATISTICS, statistics.fresh()).await;
         }
         let out = std::mem::take(&mut self.out);
-        socket.send(&out).await
+        let sent = socket.send(&out, &self.seat).await;
+        // What is less than before is always granted.
+        let _ = self.hold.set(0);
+        sent
     }
 
     /// Lets other tasks run if the slice is over, and sends the answers if there are enough.
@@ -418,6 +446,8 @@ impl Connection {
             "memclnt_keepalive" => Ok(Vec::new()),
             "get_api_json" => {
                 let json = self.api.json.get_or_init(|| json::all(&table).into()).clone();
+                // A client that does not get the memory gets no definitions.
+                self.reserve(json.len()).map_err(|_| invalid("other clients hold too much memory"))?;
                 Ok(encoded(&get_api_json_reply { json: Line(json.to_string()) }))
             }
             "api_versions" => {
@@ -474,7 +504,7 @@ impl Connection {
                     out += &text;
                     match job {
                         Some(job) => self.finish(job, &mut out, until, socket).await?,
-                        None => within(&out, until),
+                        None => self.within(&out, until),
                     }
                 }
                 Err(error) => Err(error),
@@ -502,7 +532,7 @@ impl Connection {
         loop {
             let step = job.step(&mut self.cx.borrow_mut(), out);
             let time = match step {
-                Step::Done => return Ok(within(out, until)),
+                Step::Done => return Ok(self.within(out, until)),
                 Step::Failed(error) => return Ok(Err(error)),
                 Step::Data { .. } => {
                     return Ok(Err(CliError::new("this command outputs binary data: use volley ctl")));
@@ -510,7 +540,7 @@ impl Connection {
                 Step::Again => Duration::ZERO,
                 Step::After(time) => time,
             };
-            if let Err(error) = within(out, until) {
+            if let Err(error) = self.within(out, until) {
                 return Ok(Err(error));
             }
             self.turn = None;
@@ -521,6 +551,18 @@ impl Connection {
             }
             self.begin_slice().await;
         }
+    }
+
+    /// Checks the limits of a request with commands: the length of the output so far, the memory for it, and the time.
+    fn within(&mut self, out: &str, until: Instant) -> Result<(), CliError> {
+        within(out, until)?;
+        self.reserve(out.len())
+    }
+
+    /// Reserves memory for an answer of this length, until it is sent.
+    fn reserve(&mut self, bytes: usize) -> Result<(), CliError> {
+        // The answers before it, the text, and the message with the text.
+        self.hold.set(self.out.len() + 2 * bytes)
     }
 }
 

@@ -13,7 +13,7 @@ use vapi::Table;
 use super::connection::{Api, Connection};
 use super::{frame, memclnt};
 use crate::app::Context;
-use crate::cli::{Door, Listener, RECOVERY, Registry, Turns};
+use crate::cli::{Door, Listener, RECOVERY, Registry, Room, Seat, Turns, make_room};
 
 /// Maximum number of clients of a socket, and of root's clients besides.
 const CLIENTS: usize = 64;
@@ -29,6 +29,8 @@ pub struct Service {
     pub commands: Rc<Registry<Context>>,
     /// True to refuse requests that may change something.
     pub read_only: bool,
+    /// Idle time after which a client may be disconnected to make room for another.
+    pub idle: Duration,
     /// The turn that clients of users other than root share with those of the CLI.
     pub turns: Turns,
 }
@@ -52,7 +54,10 @@ pub fn hello() -> Vec<u8> {
 /// If the runtime cannot use the listener.
 pub async fn serve(listener: Listener, cx: Rc<RefCell<Context>>, service: Service) -> io::Result<()> {
     let mut door = Door::new(&listener, Arc::from([]))?;
+    let idle = service.idle;
     let api = Rc::new(Api::new(service));
+    // A connection drops its reference to its seat when it ends.
+    let mut seats: Vec<Rc<Seat>> = Vec::new();
     let mut clients: JoinSet<io::Result<()>> = JoinSet::new();
     let full = Cell::new(false);
     loop {
@@ -68,21 +73,26 @@ pub async fn serve(listener: Listener, cx: Rc<RefCell<Context>>, service: Servic
             }
         };
         let opened = come.and_then(|stranger| {
-            let places = CLIENTS + if stranger.is_root() { FOR_ROOT } else { 0 };
-            let client = (stranger.peer.clone(), stranger.pid);
-            Ok((clients.len() < places, client, door.open(stranger)?))
+            let (is_root, client) = (stranger.is_root(), (stranger.peer.clone(), stranger.pid));
+            Ok((is_root, client, door.open(stranger)?))
         });
         match opened {
-            Ok((true, (peer, pid), stream)) => {
-                full.set(false);
-                let connection = Connection::new(api.clone(), cx.clone(), peer, pid);
-                clients.spawn_local(connection.serve(stream, PATIENCE));
+            Ok((is_root, (peer, pid), stream)) => {
+                seats.retain(|seat| Rc::strong_count(seat) > 1);
+                let places = CLIENTS + if is_root { FOR_ROOT } else { 0 };
+                if !matches!(make_room(&seats, places, is_root, idle), Room::None) {
+                    full.set(false);
+                    let connection = Connection::new(api.clone(), cx.clone(), peer, pid);
+                    seats.push(connection.seat());
+                    clients.spawn_local(connection.serve(stream, PATIENCE));
+                } else if !full.replace(true) {
+                    // Dropping the stream closes the connection.
+                    tracing::warn!(
+                        "rejected an API client: {CLIENTS} are connected, the maximum, and none is idle for {} s",
+                        idle.as_secs()
+                    );
+                }
             }
-            // Dropping the stream closes the connection.
-            Ok((false, ..)) if !full.replace(true) => {
-                tracing::warn!("rejected an API client: {CLIENTS} are connected, the maximum");
-            }
-            Ok(_) => {}
             Err(error) => {
                 tracing::warn!("cannot accept an API client: {error}");
                 time::sleep(RECOVERY).await;

@@ -28,9 +28,10 @@ pub use model::cli::{
     Step, Table, Values, grammar, quote, quote_last,
 };
 pub use script::{check_commands, exec, run_file, run_job};
+pub(crate) use server::{Room, make_room};
 pub use server::{Service, serve};
-pub(crate) use session::Stream;
+pub(crate) use session::{Seat, State, Stream};
 pub(crate) use sessions::Guest;
 pub use sessions::{Client, Connected, Entrance, Sessions};
 pub use turns::Turns;
-pub(crate) use turns::{Share, Turn};
+pub(crate) use turns::{Hold, Share, Turn};

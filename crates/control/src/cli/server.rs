@@ -201,7 +201,7 @@ fn too_fast() -> io::Result<Arc<[u8]>> {
 }
 
 /// The room for another client.
-enum Room {
+pub(crate) enum Room {
     /// A place is free.
     Free,
     /// An idle client is being disconnected to make room.
@@ -211,7 +211,7 @@ enum Room {
 }
 
 /// Finds a place for a new client. If all are taken, disconnects an idle client; a client of root only if the place is `for_root`.
-fn make_room(seats: &[Rc<Seat>], places: usize, for_root: bool, idle: Duration) -> Room {
+pub(crate) fn make_room(seats: &[Rc<Seat>], places: usize, for_root: bool, idle: Duration) -> Room {
     if seats.iter().filter(|seat| !seat.is_leaving()).count() < places {
         return Room::Free;
     }

@@ -36,7 +36,7 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Stream for T {}
 
 /// The state of a client, from which the server chooses the client to disconnect when it needs room.
-pub(super) struct Seat {
+pub(crate) struct Seat {
     state: Cell<State>,
     /// When the client last sent a request, or read a part of a reply.
     last: Cell<Instant>,
@@ -57,7 +57,7 @@ pub(super) struct LetGo {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum State {
+pub(crate) enum State {
     /// The session waits for a request.
     Asked,
     /// The session waits for the client to read output.
@@ -69,7 +69,7 @@ pub(super) enum State {
 }
 
 impl Seat {
-    pub(super) fn new(is_root: bool) -> Rc<Seat> {
+    pub(crate) fn new(is_root: bool) -> Rc<Seat> {
         Rc::new(Seat {
             is_root,
             state: Cell::new(State::Asked),
@@ -107,6 +107,11 @@ impl Seat {
         self.leave.notify_one();
     }
 
+    /// Waits until the client is to be disconnected.
+    pub(crate) async fn left(&self) {
+        self.leave.notified().await;
+    }
+
     /// Waits until the running command has had no output for `time`.
     async fn quiet(&self, time: Duration) {
         loop {
@@ -121,12 +126,13 @@ impl Seat {
     }
 
     /// Notes that a whole request has arrived.
-    fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.spoken.set(true);
         self.enter(State::Served);
     }
 
-    pub(super) fn enter(&self, state: State) {
+    /// Notes that the client did something, and what the session does now.
+    pub(crate) fn enter(&self, state: State) {
         self.last.set(Instant::now());
         if !self.is_leaving() {
             self.state.set(state);
@@ -184,7 +190,7 @@ impl<C: Values + 'static> Session<C> {
         tokio::select! {
             // Checked first: a disconnected client's next request must not start.
             biased;
-            () = seat.leave.notified() => {}
+            () = seat.left() => {}
             ended = self.answer_all() => return match ended {
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => self.farewell(error.to_string()).await,
                 ended => ended,

@@ -84,13 +84,13 @@ impl Share {
     }
 
     /// Returns an empty reservation of memory for a command of this client.
-    pub(super) fn hold(&self, seat: &Rc<Seat>) -> Hold {
+    pub(crate) fn hold(&self, seat: &Rc<Seat>) -> Hold {
         Hold { turns: self.0.clone(), seat: Rc::downgrade(seat), held: None }
     }
 }
 
 /// Memory reserved for a command: for its output until the client has read it, and for what the command itself keeps.
-pub(super) struct Hold {
+pub(crate) struct Hold {
     /// `None` for root, whose memory is not limited.
     turns: Option<Turns>,
     seat: Weak<Seat>,
@@ -103,7 +103,7 @@ impl Hold {
     /// # Errors
     /// If the other non-root clients hold too much memory. The call then disconnects one of them that does not read its output, so that a
     /// later attempt may succeed.
-    pub(super) fn set(&mut self, bytes: usize) -> Result<(), CliError> {
+    pub(crate) fn set(&mut self, bytes: usize) -> Result<(), CliError> {
         let Some(turns) = &self.turns else { return Ok(()) };
         // The longest output fits if it is the only one.
         let kib = if bytes <= SMALL {

@@ -65,7 +65,7 @@ impl Doors {
         tokio::task::spawn_local(api::watch(messages.clone(), context.clone()));
         for (listener, read_only) in self.api {
             let (table, commands, turns) = (messages.clone(), registry.clone(), service.turns.clone());
-            let service = api::Service { table, commands, read_only, turns };
+            let service = api::Service { table, commands, read_only, idle: service.idle, turns };
             tokio::task::spawn_local(api::serve(listener, context.clone(), service));
         }
         tokio::task::spawn_local(cli::serve(self.cli, registry, context.clone(), service));
