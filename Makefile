@@ -1,6 +1,6 @@
 # Build, test and benchmark targets. Each target installs what it needs (scripts/setup.sh).
 .DEFAULT_GOAL := help
-.PHONY: help setup build test soak fuzz miri sanitize lint bench bench-fib bench-lpm bench-io bench-restart bench-tester bench-compare bench-aa demo loom deb test-deb test-vpp docs-check
+.PHONY: help setup build test soak fuzz miri sanitize lint bench bench-fib bench-lpm bench-io bench-restart bench-tester bench-compare bench-aa demo loom deb test-deb test-govpp test-vpp docs-check
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target what; do \
@@ -77,6 +77,9 @@ deb: setup ## Build the Debian packages target/debian/volley_*.deb and volley-be
 
 test-deb: setup ## Build the packages, install them into a clean Debian root, run and remove them (root; minutes)
 	@scripts/test-deb.sh
+
+test-govpp: setup ## Run the examples of GoVPP against the router (needs go, and its module proxy)
+	@. scripts/env.sh && cargo build --package volley && VOLLEY_BIN="$$target_dir/debug/volley" scripts/test-govpp "$$target_dir/govpp"
 
 test-vpp: setup ## Run VPP's own test suite against the router (VOLLEY_VPP_SOURCE: VPP v26.06; FILES="test_mtu ...": only these)
 	@. scripts/env.sh && cargo build --package volley && CARGO_TARGET_DIR="$$target_dir" scripts/vpp-tests $(FILES)
