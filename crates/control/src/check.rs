@@ -163,9 +163,9 @@ mod tests {
         )]);
         assert_eq!(warnings, [""; 0]);
         for (fault, part) in faults.iter().zip([
-            "x.cli:2:31: 'upp' does not fit here; expected one of: up, down; did you mean 'up'?",
+            "x.cli:2:31: unexpected 'upp'; expected one of: up, down; did you mean 'up'?",
             "x.cli:3:12: there is no interface 'hots-eth0'",
-            "x.cli:5:3: 'vai' does not fit here",
+            "x.cli:5:3: unexpected 'vai'",
             "x.cli:9:5: this quote is not closed",
             "x.cli:10:11: there is no node 'ethernet-inptu'",
         ]) {

@@ -1,4 +1,4 @@
-//! The roles and needs of configuration objects that every router has, and the trait of the program whose router features configure.
+//! Roles and needs for the objects that features refer to (VRFs, interfaces), and the trait of a program that contains a router.
 
 use std::net::IpAddr;
 

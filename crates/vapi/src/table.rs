@@ -71,9 +71,9 @@ pub enum Serve<C> {
 /// How a request is answered, for the JSON definitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// The name of the reply; for a dump, of the objects' descriptions.
+    /// The name of the reply; for a dump, of its details messages.
     pub reply: String,
-    /// The name of the objects' descriptions, if they come before a reply.
+    /// The name of the details messages that precede the reply; `None` if there are none.
     pub stream: Option<String>,
     /// True if the answer has several messages.
     pub is_stream: bool,

@@ -160,7 +160,7 @@ impl Programs {
         let missing =
             |program: &str, what: &str| Failure(format!("program {program} not found on the router: {what}"));
         if let Some(program) = named.as_deref().filter(|program| !is_there(program)) {
-            return Err(missing(program, "change the key program"));
+            return Err(missing(program, "change the key \"program\""));
         }
         match of {
             Router::Volley => {

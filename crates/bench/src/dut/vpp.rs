@@ -33,7 +33,7 @@ impl Programs {
             return match missing {
                 None => Ok(programs),
                 Some(path) => {
-                    Err(Failure(format!("program {} not found: change the key program", path.display())))
+                    Err(Failure(format!("program {} not found: change the key \"program\"", path.display())))
                 }
             };
         }

@@ -23,7 +23,7 @@ use crate::app::Context;
 pub use interface::watch;
 pub use socket::{Service, hello, serve};
 
-/// Returns a table with the messages of every router.
+/// Returns a table with the API messages of the router's core. Features add theirs.
 pub fn own() -> Table<Context> {
     let mut table = Table::default();
     // First, because clients know the identifiers of its messages.

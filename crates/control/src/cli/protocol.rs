@@ -7,7 +7,7 @@
 //! < {"out":"volley v0.1.0\n"}
 //! < "done"
 //! > {"run":{"line":"show vresion","json":false,"directory":"/root"}}
-//! < {"failed":"show vresion\n     ^^^^^^^\n'vresion' does not fit here\n…"}
+//! < {"failed":"show vresion\n     ^^^^^^^\nunexpected 'vresion'\n…"}
 //! > {"complete":{"line":"show ver"}}
 //! < {"completion":{"from":5,"candidates":[{"text":"version","help":"…","placeholder":false}]}}
 //! ```

@@ -24,7 +24,7 @@ pub fn register(r: &mut Registry<Context>) {
         "set logging class <class:log-class> [level <level:log-level>] [syslog-level <syslog:log-level>] \
          [rate-limit <n:u32>]",
         "Set which messages of a class are stored (level), and which are written to the log file, the journal or standard \
-         error (syslog-level). The rate limit is the number of messages a second from each place in the program. These \
+         error (syslog-level). The rate limit is the number of messages of each kind per second. These \
          settings last until the router stops.",
         set_class,
     );
@@ -38,7 +38,7 @@ pub fn register(r: &mut Registry<Context>) {
     );
     r.add(
         "set logging unthrottle-time <seconds:1..3600>",
-        "Set how long a place in the program is silent after it exceeded its rate limit.",
+        "Set for how long messages of one kind are suppressed after they exceeded the rate limit.",
         |c, a| {
             c.log.set_unthrottle_time(a.need("seconds")?);
             Ok(Output::none())

@@ -182,7 +182,7 @@ fn the_path_at_fault_is_marked() {
         ("via pg0 weight 2 via pg1 weight 0", "0", "1 to 255"),
         ("via 10.0.0.2 via 10.0.0.1 via 10.0.0.3", "10.0.0.1", "the router's own address"),
         ("via 10.0.0.2 via 2001:db8::1", "2001:db8::1", "it is not an IPv4 address"),
-        ("via 10.0.0.2 via pg9", "pg9", "'pg9' does not fit here"),
+        ("via 10.0.0.2 via pg9", "pg9", "unexpected 'pg9'"),
         ("table 9 via 10.0.0.2 via 10.0.0.3", "9", "no table 9"),
     ] {
         let told = cli.refused(&format!("ip route add 20.1.0.0/16 {paths}"), place);

@@ -433,7 +433,7 @@ const SOCKSVR: &[Parameter] = &[
         s.api.asked = true;
         Ok(())
     })
-    .default("api.sock, if the CLI's socket is in runtime-dir")
+    .default("api.sock if the CLI's socket is in runtime-dir, otherwise none")
     .help(
         "The UNIX socket of the [binary API](binary-api.md), for programs that speak VPP's, such as vpp_papi. A relative path is \
          in `runtime-dir`.",
@@ -460,7 +460,7 @@ const STATSEG: &[Parameter] = &[
         Ok(())
     })
     .key("statseg socket-name")
-    .default("stats.sock, if the CLI's socket is in runtime-dir")
+    .default("stats.sock if the CLI's socket is in runtime-dir, otherwise none")
     .help(
         "The UNIX socket that gives the [statistics segment](statistics-segment.md) to readers of VPP's. A relative path is in \
          `runtime-dir`.",

@@ -286,7 +286,7 @@ fn faults_of_braces_quotes_and_bodies_are_reported() {
     assert!(faults("unix { log a\u{7} }").starts_with("f:1:12: control character in a word"));
     assert!(
         faults("plugins { plugin a { enabel } }")
-            .contains("1:22: 'enabel' does not fit here: did you mean 'enable'?")
+            .contains("1:22: unexpected 'enabel': did you mean 'enable'?")
     );
     assert!(faults("buffers { numa 0 { buffers 9 more } }").contains("f:1:30: expected '}' here"));
 }
@@ -415,7 +415,7 @@ fn unknown_words_in_sections_of_vpp_are_errors() {
     assert_eq!(
         faults("statseg {\n  siz 32M\n  per-node-counters maybe\n  update-interval 0.001\n  default\n}"),
         "f:2:3: section 'statseg' has no parameter 'siz': did you mean 'size'?\n\
-         f:3:21: 'maybe' does not fit here: expected one of on, off; usage: per-node-counters on | off\n\
+         f:3:21: unexpected 'maybe': expected one of on, off; usage: per-node-counters on | off\n\
          f:4:19: expected seconds from 0.01 to 3600, found '0.001'; usage: update-interval <seconds>\n"
     );
     assert_eq!(

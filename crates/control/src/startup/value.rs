@@ -178,7 +178,7 @@ impl<'a> Cursor<'a> {
         words.iter().find(|w| **w == word.text).copied().ok_or_else(|| {
             self.items = before;
             let hint = hint(&word.text, words.iter().copied());
-            Fault::new(&word.place, format!("'{}' does not fit here: {hint}", word.text))
+            Fault::new(&word.place, format!("unexpected '{}': {hint}", word.text))
         })
     }
 

@@ -120,10 +120,11 @@ impl Pace {
     }
 }
 
-/// The kernel's handle for signals. It is not a descriptor, so threads with their own descriptor tables can share it.
+/// An asynchronous I/O context of the kernel (`io_setup(2)`). It is not a file descriptor, so threads with separate descriptor tables can
+/// share it.
 pub(super) struct Context(libc::c_ulong);
 
-/// The kernel's handle for signals, and `/dev/null`, which they read from.
+/// An asynchronous I/O context, and `/dev/null`, from which it reads.
 pub(super) struct Signals {
     context: Arc<Context>,
     null: File,

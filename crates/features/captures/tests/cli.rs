@@ -80,7 +80,7 @@ fn limits_of_a_capture_are_checked() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("x.pcap").display().to_string();
     let line = |bounds: &str| format!("pcap trace rx {bounds} max-bytes-per-pkt 90 file {file}");
-    assert!(cli.refused(&line("max-file-bytes 129"), "129").contains("has 130 bytes"));
+    assert!(cli.refused(&line("max-file-bytes 129"), "129").contains("needs 130 bytes"));
     cli.refused(&line("leave-free 100"), "100");
     for (bounds, said) in [
         ("", "100 packets"),

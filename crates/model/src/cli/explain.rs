@@ -24,7 +24,7 @@ pub(super) fn misfit(states: &[State], line: &str, token: &Token, values: &dyn V
         _ if token.span.start == line.len() - line.trim_start().len() => {
             format!("there is no command '{word}'")
         }
-        _ => format!("'{word}' does not fit here"),
+        _ => format!("unexpected '{word}'"),
     };
     let mut error = CliError::new(message).at(line, token.span.clone());
     if leaves.is_empty() {

@@ -255,7 +255,7 @@ fn empty_lines_do_nothing() {
 fn an_unknown_word_is_marked() {
     let error = run("set interface state host-eth0 upp").unwrap_err();
     let expected = "set interface state host-eth0 upp\n                              ^^^\n\
-                    'upp' does not fit here\nexpected one of: up, down\ndid you mean 'up'?";
+                    unexpected 'upp'\nexpected one of: up, down\ndid you mean 'up'?";
     assert_eq!(error, expected);
 }
 
@@ -274,10 +274,10 @@ fn an_unknown_name_is_reported_beside_possible_keywords() {
                     there are: host-eth0, host-eth1, count\ndid you mean 'host-eth0'?";
     assert!(error.ends_with(expected), "{error}");
     assert!(
-        run("show interface adr").unwrap_err().contains("'adr' does not fit here"),
+        run("show interface adr").unwrap_err().contains("unexpected 'adr'"),
         "a slip in a keyword"
     );
-    assert!(run("ip route add 10.0.0.0/8 via 10.0.0.300").unwrap_err().contains("does not fit here"));
+    assert!(run("ip route add 10.0.0.0/8 via 10.0.0.300").unwrap_err().contains("unexpected '"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::{build::Item, change::Slot};
 use crate::lpm::Address;
 use std::{borrow::Cow, ops::Range};
 
-/// A piece of a node's contents. Points are addresses cut to the node's depth, counted from the first one.
+/// A piece of a node's contents. A point is an address truncated to the node's depth. Points are numbered from the node's first one.
 pub(super) struct Piece {
     pub points: Range<u64>,
     pub what: What,

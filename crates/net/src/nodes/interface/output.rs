@@ -23,7 +23,7 @@ reasons! {
         Deleted = "interface-deleted", Info, "the packet's output interface was removed";
         Loopback = "loopback-output", Warn, "the packet's output interface is a loopback";
         Headers = "bad-headers", Error, "the packet's headers do not match its segmentation type";
-        TooMany = "too-many-segments", Warn, "the packet needs more segments than fit in a frame";
+        TooMany = "too-many-segments", Warn, "the packet needs more segments than fit in one vector (256 packets)";
         TooLarge = "segment-too-large", Warn, "a segment of the packet does not fit in a buffer";
         NoBuffer = "no-buffer", Warn, "too few free buffers for the packet's segments";
         Checksum = "bad-checksum-place", Error, "the checksum field is not in the packet's first segment";

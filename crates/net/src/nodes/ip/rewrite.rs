@@ -38,7 +38,7 @@ reasons! {
         Offset = "bad-offset", Error, "the packet is itself a fragment, and ends beyond 65,535 bytes";
         Checksum = "bad-checksum-place", Error, "the partial checksum is not in the packet's first segment";
         Mtu = "mtu-too-small", Error, "the MTU is too small for the header and 8 bytes; IPv4 needs at least 68";
-        TooMany = "too-many-fragments", Warn, "the packet would be cut into more fragments or segments than fit in a frame";
+        TooMany = "too-many-fragments", Warn, "the packet would be cut into more fragments or segments than fit in one vector (256 packets)";
         NoBuffer = "no-buffer", Warn, "not enough free buffers for the fragments";
     }
 }
