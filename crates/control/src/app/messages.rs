@@ -36,13 +36,18 @@ pub struct Recorded {
     bytes: Vec<u8>,
 }
 
+/// True if a word of a command or its output may be `secret`: words of commands may be abbreviated, in any case.
+fn may_have_secret(text: &[u8]) -> bool {
+    let words = text.split(|byte| !byte.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(<[u8]>::to_ascii_lowercase).any(|word| b"secret".starts_with(&word))
+}
+
 impl MessageTrace {
     /// Records a message of the client with this number. `bytes` is the message after its identifier.
     pub(crate) fn record<C>(&mut self, client: u64, entry: &vapi::table::Entry<C>, bytes: &[u8]) {
         let vapi::shape::Info { name, head, fields } = entry.info.clone();
-        // A command may contain a secret, which must not get into a file.
-        let bytes =
-            if name == "cli_inband" && bytes.windows(6).any(|word| word == b"secret") { &[] } else { bytes };
+        // A command or its output may contain a secret, which must not get into a file.
+        let bytes = if name.starts_with("cli_inband") && may_have_secret(bytes) { &[] } else { bytes };
         self.bytes += bytes.len() + OF_RECORD;
         let (time, bytes) = (SystemTime::now(), bytes.to_vec());
         self.kept.push_back(Arc::new(Recorded { time, client, name, crc: entry.crc, head, fields, bytes }));
@@ -84,5 +89,22 @@ impl Recorded {
             Err(why) => drop(all.insert("_malformed".into(), why.to_string().into())),
         }
         all.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn abbreviated_secrets_are_found() {
+        for text in ["memif secret x", "x Secret y", "x sec y", "a s b", "\"secret\": \"x\"", "  secret: x\n"]
+        {
+            assert!(may_have_secret(text.as_bytes()), "{text}");
+        }
+        for text in ["show interface", "set interface state loop0 up", "ip route add 10.0.0.0/8 via 10.0.0.1"]
+        {
+            assert!(!may_have_secret(text.as_bytes()), "{text}");
+        }
     }
 }

@@ -273,10 +273,7 @@ fn an_unknown_name_is_reported_beside_possible_keywords() {
     let expected = "there is no interface 'host-eth7'\nexpected one of: <interface> the name of an interface, addr\n\
                     there are: host-eth0, host-eth1, count\ndid you mean 'host-eth0'?";
     assert!(error.ends_with(expected), "{error}");
-    assert!(
-        run("show interface adr").unwrap_err().contains("unexpected 'adr'"),
-        "a slip in a keyword"
-    );
+    assert!(run("show interface adr").unwrap_err().contains("unexpected 'adr'"), "a slip in a keyword");
     assert!(run("ip route add 10.0.0.0/8 via 10.0.0.300").unwrap_err().contains("unexpected '"));
 }
 
