@@ -40,18 +40,19 @@ tests() {
     echo "Running has ended" >>"$log"
     return $ended
 }
-# Features are optional: the router is linted with each single feature, and tested without any. Some of these tests use real
-# neighbors.
+# Features are optional: the router is linted with each single feature and tested without any, with real neighbors, too. With --workspace,
+# all crates but the router's own are those of the phases before, and need not be built again.
 without_features() {
     local ended=0 folder
     for folder in crates/features/*/; do
-        cargo clippy --quiet -p volley --no-default-features --features "$(basename "$folder")" -- -D warnings || ended=1
+        cargo clippy --quiet --workspace --bins --test metrics --no-default-features --features "volley/$(basename "$folder")" \
+            -- -D warnings || ended=1
     done
-    cargo test --quiet -p volley --no-default-features --test fuzz_graph --test metrics || ended=1
-    cargo build --quiet -p volley --no-default-features || ended=1
-    cargo test --quiet -p scenarios --test patient -- ecmp:: link:: neighbor:: pmtu:: routes:: vlan:: vrf:: || ended=1
+    cargo test --quiet --workspace --no-default-features --test fuzz_graph --test metrics || ended=1
+    cargo test --quiet --workspace --no-default-features --test patient -- ecmp:: link:: neighbor:: pmtu:: routes:: vlan:: vrf:: ||
+        ended=1
     # Restores the program with all features in the target directory.
-    cargo build --quiet -p volley || ended=1
+    cargo test --quiet --workspace --no-run --test metrics || ended=1
     return $ended
 }
 interleavings() {

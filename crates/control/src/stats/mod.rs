@@ -80,9 +80,8 @@ async fn collect(context: Rc<RefCell<Context>>, settings: Settings, to: SyncSend
         let asked = statistics.last_asked();
         let mut collection = Collection::new(settings.merged, settings.per_node, started.unwrap_or_default());
         let snapshot = loop {
-            match collection.slice(&context.borrow()) {
-                Some(snapshot) => break snapshot,
-                None => {}
+            if let Some(snapshot) = collection.slice(&context.borrow()) {
+                break snapshot;
             }
             tokio::task::yield_now().await;
         };

@@ -196,7 +196,7 @@ impl Arranger {
             })
             .collect();
         self.before = Some((now, s.work.clone()));
-        let per_vector = |[vectors, packets, _]: [u64; 3]| if vectors == 0 { 0 } else { packets / vectors };
+        let per_vector = |[vectors, packets, _]: [u64; 3]| packets.checked_div(vectors).unwrap_or(0);
         let all = since.iter().fold([0; 3], |sum, one| std::array::from_fn(|n| sum[n] + one[n]));
         let rate = |count: u64| if seconds > 0.0 { (count as f64 / seconds) as u64 } else { 0 };
         to.scalar("/sys/num_worker_threads", s.threads() as u64 - 1);
