@@ -66,7 +66,7 @@ impl fmt::Display for Fault {
 impl Error for Fault {}
 
 /// Maximum length, in bytes, of a word for which a similar name is searched. Every name is shorter.
-const LONGEST_WORD: usize = 256;
+const LONGEST_WORD: usize = 64;
 
 /// Returns the name that `word` probably means, if one is similar.
 pub fn closest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {

@@ -164,11 +164,21 @@ impl From<&str> for CliError {
     }
 }
 
+/// Maximum length in bytes of a word for which a similar one is searched, and maximum number of words that it is compared with. A comparison
+/// takes a time proportional to the product of the lengths, and a client may send any word again and again.
+const LONGEST_WORD: usize = 64;
+const MOST_CHOICES: usize = 1000;
+
 /// Returns the word among `choices` that `word` probably means: one that differs by few typing errors.
 pub(super) fn nearest<'a>(word: &str, choices: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > LONGEST_WORD {
+        return None;
+    }
     let limit = 1 + word.chars().count() / 4;
     choices
         .into_iter()
+        .take(MOST_CHOICES)
+        .filter(|choice| choice.len() <= LONGEST_WORD + LONGEST_WORD / 4)
         .map(|choice| (strsim::osa_distance(word, choice), choice))
         .filter(|(slips, _)| *slips <= limit)
         .min_by_key(|(slips, _)| *slips)
@@ -241,5 +251,9 @@ mod tests {
         assert_eq!(nearest("inetrface", ["ip", "interface"]), Some("interface"));
         assert_eq!(nearest("vai", ["via", "drop"]), Some("via"));
         assert_eq!(nearest("zzz", ["ip", "interface"]), None);
+        // A long word is compared with nothing.
+        let long = "x".repeat(130_000);
+        assert_eq!(nearest(&long, std::iter::repeat_n(long.as_str(), 1_000_000)), None);
+        assert_eq!(nearest("ip", std::iter::repeat_n(long.as_str(), 1_000_000)), None);
     }
 }
