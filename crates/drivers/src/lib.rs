@@ -31,7 +31,7 @@ pub use kernel::apart::{
 };
 pub use kernel::events::link_events;
 pub use kernel::hidden::Hidden;
-pub use kernel::sys::refuse_files;
+pub use kernel::sys::{is_unread, refuse_files};
 pub use port::has_only_learned_default_route;
 
 /// Names of the input nodes that poll the devices of this crate, one per device kind.

@@ -74,15 +74,13 @@ impl Statistics {
         self.0.done.notify_waiters();
     }
 
-    /// Records that a reader comes, and waits on the calling thread for fresh numbers, at most for `patience`.
+    /// Records that a reader comes. The first one waits on the calling thread for numbers, at most for `patience`.
     pub fn opened(&self, patience: Duration) {
-        self.0.read.store(true, Ordering::Release);
-        let asked = self.ask();
-        let wait = self
-            .0
-            .changed
-            .wait_timeout_while(self.published_so_far(), patience, |published| *published < asked);
-        drop(wait);
+        if !self.0.read.swap(true, Ordering::AcqRel) {
+            self.ask();
+        }
+        let nothing = |published: &mut u64| *published == 0;
+        drop(self.0.changed.wait_timeout_while(self.published_so_far(), patience, nothing));
     }
 
     fn published_so_far(&self) -> MutexGuard<'_, u64> {

@@ -2,51 +2,78 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixListener;
+use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{ControlMessage, MsgFlags, getsockopt, sendmsg, sockopt};
 
 use crate::app::Statistics;
 use crate::cli::{Packets, RECOVERY};
 
-/// How long a reader waits for the first numbers.
+/// How long the first reader waits for the first numbers.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// How long the thread waits before it looks whether readers have received the file, in milliseconds.
+const LOOK: u8 = 100;
+/// Maximum numbers of readers that have not received the file yet: of one user other than root, and of all.
+const OF_USER: usize = 8;
+const OF_ALL: usize = 64;
 
-/// Starts a thread that gives `file` to each client of the listener, in an empty message, and disconnects. The thread reads nothing. What a
-/// client has passed is closed with its socket: that may block the thread, and then there are no new readers, but nothing else waits.
+/// Starts a thread that gives `file` to each client of the listener, in an empty message. The thread reads nothing. What a client has passed
+/// is closed with its socket: that may block the thread, and then there are no new readers, but nothing else waits.
 ///
 /// # Errors
 /// If the thread cannot be started.
 pub(super) fn start(listener: &Packets, file: File, statistics: Statistics) -> io::Result<()> {
     let socket = listener.socket()?;
-    socket.set_nonblocking(false)?;
-    thread::Builder::new().name("volley_statseg".into()).spawn(move || serve(&socket, &file, &statistics))?;
+    let given = Given::default();
+    thread::Builder::new()
+        .name("volley_statseg".into())
+        .spawn(move || given.serve(&socket, &file, &statistics))?;
     Ok(())
 }
 
-fn serve(socket: &UnixListener, file: &File, statistics: &Statistics) {
-    loop {
-        let client = match socket.accept() {
-            Ok((client, _)) => client,
-            Err(e) => {
-                tracing::warn!("cannot accept a reader of the statistics: {e}");
-                thread::sleep(RECOVERY);
-                continue;
+/// The clients to which the file was sent and that have not received it yet, each with its user. The kernel limits the number of files that
+/// are on their way, for all sockets of the router together, so clients that receive nothing must not keep many there.
+#[derive(Default)]
+struct Given(Vec<(u32, UnixStream)>);
+
+impl Given {
+    fn serve(mut self, socket: &UnixListener, file: &File, statistics: &Statistics) {
+        loop {
+            let wait = if self.0.is_empty() { PollTimeout::NONE } else { LOOK.into() };
+            let _ = poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)], wait);
+            self.0.retain(|(_, client)| drivers::is_unread(client.as_fd()));
+            match socket.accept() {
+                Ok((client, _)) => {
+                    statistics.opened(PATIENCE);
+                    self.give(client, file);
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) => {
+                    tracing::warn!("cannot accept a reader of the statistics: {e}");
+                    thread::sleep(RECOVERY);
+                }
             }
-        };
-        statistics.opened(PATIENCE);
+        }
+    }
+
+    /// Sends the file to a client, unless too many of its user, or of all users, have not received theirs.
+    fn give(&mut self, client: UnixStream, file: &File) {
+        let user = getsockopt(&client, sockopt::PeerCredentials).map_or(u32::MAX, |peer| peer.uid());
+        let of_user = self.0.iter().filter(|(other, _)| *other == user).count();
+        if user != 0 && (of_user >= OF_USER || self.0.len() >= OF_ALL) {
+            return;
+        }
         let (files, nothing) = ([file.as_raw_fd()], [IoSlice::new(&[])]);
         let control = [ControlMessage::ScmRights(&files)];
+        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
         // The client may have left.
-        let _ = sendmsg::<()>(
-            client.as_raw_fd(),
-            &nothing,
-            &control,
-            MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT,
-            None,
-        );
+        if sendmsg::<()>(client.as_raw_fd(), &nothing, &control, flags, None).is_ok() {
+            self.0.push((user, client));
+        }
     }
 }

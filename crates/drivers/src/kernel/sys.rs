@@ -112,6 +112,13 @@ pub fn refuse_files(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option::<c_int>(socket, libc::SOL_SOCKET, SO_PASSRIGHTS, 0)
 }
 
+/// True if the peer of a UNIX socket has not received all that was sent over the socket, and is still there.
+pub fn is_unread(socket: BorrowedFd<'_>) -> bool {
+    let mut bytes: c_int = 0;
+    // SAFETY: the request writes an int, and `bytes` is one.
+    unsafe { ioctl(socket, libc::TIOCOUTQ, &mut bytes) }.is_ok() && bytes > 0
+}
+
 /// Takes the pending error of a socket.
 pub(crate) fn take_error(fd: BorrowedFd<'_>) -> Option<io::Error> {
     match option::<c_int>(fd, libc::SOL_SOCKET, libc::SO_ERROR) {
