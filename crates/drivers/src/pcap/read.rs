@@ -6,12 +6,16 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use buf::{Cache, Flags, Frame};
+use infra::mem::Room;
 use pcap::{Capture, Error, Linktype, Precision};
 
 use super::LARGEST_FILE;
 
 /// Maximum length of a packet in bytes: the largest IP packet with link headers is shorter.
 const LONGEST: u32 = 65_600;
+
+/// Bytes of memory for each byte of a file, at most: its packets may be short, and vectors grow by doubling.
+const IN_MEMORY: u64 = 4;
 
 /// The packets of a file, in memory.
 #[derive(Debug)]
@@ -93,6 +97,8 @@ pub(super) fn read(path: &Path) -> Result<Recording, String> {
             there.len()
         ));
     }
+    // The packets, the list of packets, and the growth of both.
+    Room::now().must_have(IN_MEMORY * there.len()).map_err(|e| e.to_string())?;
     let mut all = Recording { packets: Vec::new(), bytes: Vec::new(), skipped: 0 };
     each(path, |Seen { at, len, bytes }| {
         if bytes.len() < len as usize || len > LONGEST {

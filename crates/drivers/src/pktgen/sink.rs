@@ -32,6 +32,14 @@ struct Shared {
     recorder: Mutex<Option<Recorder>>,
 }
 
+impl Drop for Shared {
+    /// Does not wait for the thread that writes the last packets: a file system may not answer.
+    fn drop(&mut self) {
+        let recorder = self.recorder.get_mut().unwrap_or_else(|e| e.into_inner()).take();
+        drop(recorder.and_then(Recorder::finish));
+    }
+}
+
 /// The operator's handle of a sink. Clones share it.
 #[derive(Clone, Default)]
 pub struct Sink(Arc<Shared>);
@@ -90,6 +98,11 @@ impl Sink {
         let recorder = recorder.as_ref()?;
         let failed = recorder.failure().map_or(String::new(), |why| format!("; failed: {why}"));
         Some(format!("{} packets{failed}", recorder.taken()))
+    }
+
+    /// Returns why the recording failed; `None` if there is none, or it did not fail.
+    pub fn failure(&self) -> Option<String> {
+        self.recorder().as_ref().and_then(Recorder::failure)
     }
 
     fn recorder(&self) -> MutexGuard<'_, Option<Recorder>> {

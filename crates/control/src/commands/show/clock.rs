@@ -9,6 +9,8 @@ use crate::cli::Registry;
 
 /// Maximum number of seconds by which the time can be moved at once.
 const LONGEST: f64 = 86_400.0;
+/// Maximum number of seconds by which the time can be ahead: a year.
+const FARTHEST: f64 = 366.0 * 86_400.0;
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
@@ -19,7 +21,12 @@ pub fn register(r: &mut Registry<Context>) {
         |c, a| {
             let text: String = a.need("seconds")?;
             let seconds = text.parse().ok().filter(|seconds| (0.0..=LONGEST).contains(seconds));
-            let seconds = seconds.ok_or_else(|| a.fault("seconds", "expected a number of seconds from 0 to 86400"))?;
+            let seconds: f64 =
+                seconds.ok_or_else(|| a.fault("seconds", "expected a number of seconds from 0 to 86400"))?;
+            let ahead = infra::clock::advanced().as_secs_f64() + seconds;
+            if ahead > FARTHEST {
+                return Err(a.fault("seconds", format!("the time would be {ahead:.0} s ahead, more than {FARTHEST:.0} s")));
+            }
             infra::clock::advance(Duration::from_secs_f64(seconds));
             // Whoever sleeps until a time looks at the clock again.
             c.system.router.doorbell().ring();

@@ -238,16 +238,17 @@ fn shown(c: &Context) -> Result<Output, CliError> {
                 .collect(),
         })
         .collect();
-    let mut t = Table::new(&["Interface", "Sink packets", "Stream", "Enabled", "Sent", "Limit"]);
+    let mut t = Table::new(&["Interface", "Sink packets", "Recorded", "Stream", "Enabled", "Sent", "Limit"]);
     for i in &all {
-        let mut head = vec![i.interface.clone(), i.sink_packets.to_string()];
+        let recorded = i.recorded.clone().unwrap_or_else(|| "-".into());
+        let mut head = vec![i.interface.clone(), i.sink_packets.to_string(), recorded];
         for s in &i.streams {
             head.push(s.name.clone());
             // As in VPP: its test suite waits until no "Yes" is left.
             head.push(if s.enabled { "Yes" } else { "No" }.into());
             head.push(s.sent.to_string());
             head.push(s.limit.map_or("-".into(), |l| l.to_string()));
-            t.row(std::mem::replace(&mut head, vec![String::new(); 2]));
+            t.row(std::mem::replace(&mut head, vec![String::new(); 3]));
         }
         if i.streams.is_empty() {
             t.row(head);

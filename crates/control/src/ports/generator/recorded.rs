@@ -142,7 +142,12 @@ pub(super) fn record(c: &Context, interface: &str, file: &Path, count: Option<u6
 /// Ends a recording after its packets are in the file. Does nothing without a recording.
 fn stop(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let (_, sink) = c.system.router.state::<Generators>()?.of(&a.need::<String>("interface")?)?;
-    Ok(match sink.stop_recording() {
+    let failure = sink.failure();
+    let writing = sink.stop_recording();
+    if let Some(why) = failure {
+        return Err(a.fault("file", format!("the packets could not be recorded: {why}")));
+    }
+    Ok(match writing {
         Some(writing) => Output::job(Writing(writing)),
         None => Output::none(),
     })
