@@ -16,7 +16,7 @@ use crate::pieces::{Payload, inherit};
 pub enum Fault {
     /// The headers do not fit this kind of segmentation.
     Headers,
-    /// The segments would not fit in one frame.
+    /// The segments would not fit in one frame (256 packets).
     TooMany,
     /// A segment would not fit in a buffer.
     TooLarge,

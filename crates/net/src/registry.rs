@@ -34,13 +34,15 @@ impl Registry {
     pub fn register(&self, b: &mut Builder, number: u16, to: &str) -> Result<(), GraphError> {
         let node = self.node;
         let Some(slot) = self.edges.get(usize::from(number)) else {
-            return Err(GraphError(format!("cannot register \"{to}\" at \"{node}\": {number} is too large")));
+            return Err(GraphError(format!(
+                "cannot register \"{to}\" at \"{node}\": number {number} is too large"
+            )));
         };
         match slot.load(Ordering::Relaxed) {
             NOBODY => {}
             KEPT => {
                 return Err(GraphError(format!(
-                    "cannot register \"{to}\": \"{node}\" handles {number} itself"
+                    "cannot register \"{to}\" at \"{node}\": \"{node}\" handles number {number} itself"
                 )));
             }
             _ => {

@@ -1,5 +1,5 @@
-//! The tables of the core that nodes read, with one handle for each table. The main thread is the only writer (class A). The tables of
-//! features are state of their own ([`Hooks::state`](crate::router::Hooks::state)).
+//! The tables of the core that nodes read, with one handle for each table. The main thread is the only writer (class A). Features keep
+//! their own tables in their state ([`Hooks::state`](crate::router::Hooks::state)).
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};

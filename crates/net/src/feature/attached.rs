@@ -18,7 +18,7 @@ use crate::setting::Setting;
 /// A setting's part of the output of a show command for an interface.
 #[derive(Debug, Default)]
 pub struct Part {
-    /// True if the interface is shown because of this part, even if the command would leave it out.
+    /// True if the interface must be shown because of this part, even if the command would otherwise leave it out.
     pub insists: bool,
     /// The lines, each with its indentation.
     pub text: String,
@@ -51,7 +51,7 @@ pub trait Configured: Described + Debug + Default + Send + Sync {
     /// # Errors
     /// Fails if the configured value names an object that the router does not have.
     fn resolve(&self, router: &Router) -> Result<Self::Setting, RouterError>;
-    /// Checks the value. Commands may make values that the fields of a file refuse.
+    /// Checks the value: commands may create values that would be refused in a file.
     ///
     /// # Errors
     /// The reason why the value is invalid.
@@ -68,9 +68,8 @@ pub trait Configured: Described + Debug + Default + Send + Sync {
     fn dump(&self, interface: &str) -> Vec<String>;
     /// Returns a hint that tells how to enable `feature`, a feature of an arc, on an interface; `None` if this setting does not enable it.
     fn way(feature: &str, interface: &str) -> Option<String>;
-    /// Enables or disables a feature of an arc by its name, as commands and files did before this setting
-    /// existed. Returns false if they never did that for this feature.
-    /// they never did that for this feature.
+    /// Enables or disables a feature of an arc by its name, as commands and files did before this setting existed. Returns false if they
+    /// never did that for this feature.
     fn switch_by_name(&mut self, _arc: &str, _feature: &str, _on: bool) -> bool {
         false
     }
@@ -263,10 +262,10 @@ impl Attached {
         }
     }
 
-    /// Changes an interface's settings from `old`, the present ones, to these.
+    /// Changes an interface's settings from `old`, the present ones, to the settings in `self`.
     ///
     /// # Errors
-    /// As [`Router::set`]. Some of the changes may be made nevertheless.
+    /// As [`Router::set`]. Changes made before the error remain.
     pub fn apply(&self, old: &Attached, router: &mut Router, index: u32) -> Result<(), RouterError> {
         let names: BTreeSet<&str> = self.0.keys().chain(old.0.keys()).copied().collect();
         for name in names {
@@ -308,7 +307,7 @@ impl Attached {
         self.0.values().flat_map(|value| value.dump(interface)).collect()
     }
 
-    /// Adds the settings of `other`. Where both have a setting, `other` has precedence.
+    /// Adds the settings of `other`. If both contain the same setting, the value in `other` is used.
     pub fn and(mut self, other: Attached) -> Attached {
         self.0.extend(other.0);
         self

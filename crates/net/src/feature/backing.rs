@@ -56,7 +56,7 @@ impl From<OpenError> for Unopened {
 /// The result of [`Backing::prepare`], which is passed to [`Backing::open`].
 pub type Prepared = Option<Box<dyn Any + Send>>;
 
-/// Why a backing cannot be opened, found before it is opened.
+/// The reason why a backing cannot be opened, found in advance.
 pub struct Unready {
     /// The argument of the command that the error refers to.
     pub about: &'static str,
@@ -88,8 +88,8 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
         false
     }
 
-    /// Looks up in advance the files that a command names. It runs on a thread that may wait for the file system. Plans do not call it,
-    /// because that would delay other changes.
+    /// Looks up in advance the files that a command names. It runs on a thread that may wait for the file system. The planning of changes
+    /// does not call it, because a slow file system would delay other changes.
     ///
     /// # Errors
     /// Returns the reason why [`open`](Self::open) would fail.
@@ -143,7 +143,8 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
         None
     }
 
-    /// Returns the warning that the device would have once it is open, as far as it can be known before. It runs on a planning thread.
+    /// Returns the warning that the open device would have, as far as it is known before the device is opened. Runs on a thread that plans
+    /// a change.
     fn warning(&self) -> Option<String> {
         None
     }
@@ -345,7 +346,8 @@ type ReadBacking<W> = Box<dyn Fn(&mut Reader, &str, At, &mut Fields<'_>) -> Opti
 type BackingExamples<W> = Box<dyn Fn() -> Vec<(String, Backed<W>)> + Send + Sync>;
 type WriteBacking<W> = Box<dyn Fn(&mut Text<'_>, &Backed<W>) + Send + Sync>;
 
-/// A type of interface, which is the type of its backing: its names, and its place in the configuration file.
+/// An interface type, which is determined by the type of the backing: the names of its interfaces, and their place in the configuration
+/// file.
 pub struct Interfaces<W: World> {
     /// The type for messages, such as `a tap`.
     pub what: &'static str,
@@ -354,9 +356,9 @@ pub struct Interfaces<W: World> {
     /// The section of the configuration file for the backings of these interfaces, if it is not `interfaces`. Other settings of the
     /// interfaces are in `interfaces` nevertheless.
     pub section: Option<&'static str>,
-    /// Returns `None` if the name belongs to another type; otherwise whether the name is valid, and if not, why.
+    /// Checks a name. Returns `None` if the name belongs to another type; otherwise `Ok`, or the reason why the name is invalid.
     pub names: Names,
-    /// The map in an entry of `interfaces` that configures the backing, if any.
+    /// The name of the map inside an interface's entry in `interfaces` that configures the backing; `None` if there is no such map.
     pub field: Option<&'static str>,
     /// Reads the backing from the fields of an entry.
     pub read: ReadBacking<W>,
@@ -366,7 +368,7 @@ pub struct Interfaces<W: World> {
     pub write: WriteBacking<W>,
     /// The heading of the fields in the reference.
     pub title: String,
-    /// The rows of these fields in the reference documentation.
+    /// The table rows for these fields in the reference documentation.
     pub rows: Vec<Row>,
     /// Names and backings for tests. Together they cover every field.
     pub examples: BackingExamples<W>,
@@ -402,7 +404,7 @@ impl<W: Host> Interfaces<W> {
     }
 }
 
-/// Returns a text about the names with this prefix and a number.
+/// Returns a text for messages about names of this prefix and a number.
 pub fn numbered(prefix: &str) -> String {
     format!("{prefix}0, {prefix}1, …")
 }

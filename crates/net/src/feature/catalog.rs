@@ -34,14 +34,14 @@ pub struct Section<W> {
     pub read: fn(&mut dyn Objects<W>, &Node),
     /// Writes one object.
     pub write: fn(&mut Text<'_>, &Key, &Value<W>),
-    /// Returns the rows of an object's fields in the reference documentation.
+    /// Returns the table rows for an object's fields in the reference documentation.
     pub rows: fn() -> Vec<Row>,
     /// Returns valid objects for tests.
     pub examples: fn() -> Vec<(Key, Value<W>)>,
 }
 
 impl<W: World> Section<W> {
-    /// Returns a section with objects of the type `T`. Each has a name, and below it its fields.
+    /// Returns a section with objects of the type `T`. In the file, each object is a name with the object's fields below it.
     pub fn of<T: Described + Kind<Key = String> + Object<W>>(name: &'static str) -> Section<W> {
         Section {
             name,
@@ -70,7 +70,7 @@ impl<W: World> Section<W> {
         }
     }
 
-    /// Returns a section with objects of the type `T`: a value by name.
+    /// Returns a section with objects of the type `T`: a map from names to single values.
     pub fn values<T: Valued + Object<W>>(name: &'static str) -> Section<W> {
         Section {
             name,
@@ -84,7 +84,7 @@ impl<W: World> Section<W> {
     }
 }
 
-/// Reads a map of values by name.
+/// Reads a map from names to values.
 fn read_values<W: World, T: Valued + Object<W>>(file: &mut dyn Objects<W>, node: &Node) {
     let (names, form) = (T::names(), T::form());
     for (name, at, node) in file.reader().entries(node) {
@@ -96,7 +96,7 @@ fn read_values<W: World, T: Valued + Object<W>>(file: &mut dyn Objects<W>, node:
     }
 }
 
-/// Writes a value by its name.
+/// Writes a name and its value.
 fn write_value<W: World, T: Valued + Object<W>>(t: &mut Text<'_>, key: &Key, value: &Value<W>) {
     if let (Some(name), Some(value)) = (key.get::<T>(), value.get::<T>()) {
         T::form().write(t, &T::names().line(&name), &value.value());
@@ -119,7 +119,7 @@ pub struct Entry<W> {
     pub read: ReadEntry<W>,
     /// Writes the entry, if the tree contains its object.
     pub write: WriteEntry<W>,
-    /// The rows of the entry in the reference documentation.
+    /// The table rows for the entry in the reference documentation.
     pub rows: Vec<Row>,
     /// Valid objects for tests.
     pub examples: EntryExamples<W>,
@@ -158,7 +158,8 @@ impl<W: World> Entry<W> {
 }
 
 impl<W: World> Entry<W> {
-    /// Returns an entry with objects of the type `T`: a map of values by name. `title` is the name in the reference, such as `reason`.
+    /// Returns an entry with objects of the type `T`: a map from names to values. In the reference documentation, `title` stands for a
+    /// name, for example `reason`.
     pub fn values<T: Valued + Object<W>>(
         name: &'static str,
         title: &'static str,
@@ -183,8 +184,8 @@ impl<W: World> Entry<W> {
     }
 }
 
-/// Adds one page of a feature's samples. The second argument is a cursor, 0 at first; the result is the cursor of the next page, if any.
-/// Other work runs between pages. A page usually takes 100 µs or less, and at most 500 µs (measured with 64,000 policers).
+/// Adds one page of the samples of a feature's metrics. The second argument is a cursor, 0 at first; the result is the cursor of the next
+/// page, if any. Other work runs between pages. A page usually takes 100 µs or less, and at most 500 µs (measured with 64,000 policers).
 pub type Page = fn(&Router, u32, &mut Lines) -> Option<u32>;
 
 /// The decisions of the whole-graph fuzzer.
@@ -200,9 +201,10 @@ pub trait Decisions {
 /// What the whole-graph fuzzer does with a feature, apart from changing its settings.
 #[derive(Clone, Copy)]
 pub struct Exercise {
-    /// Starts or restarts the feature's activities that no setting enables. The filter selects the packets for them.
+    /// Starts or restarts the feature's activities that no setting enables. The filter, if there is one, selects the packets for these
+    /// activities.
     pub begin: fn(&mut Router, Option<Program>),
-    /// Does what a command of the feature may do between packets.
+    /// Performs an action that one of the feature's commands could perform between two packets.
     pub act: fn(&mut Router, &mut dyn Decisions),
     /// Checks the results after each turn of a worker.
     ///
@@ -211,7 +213,7 @@ pub struct Exercise {
     pub look: fn(&mut Router) -> Result<(), String>,
 }
 
-/// State of a feature that is no setting. Whole-router tests change it between packets.
+/// State of a feature apart from its settings. Whole-router tests change this state between packets.
 #[derive(Clone, Copy)]
 pub struct Variation {
     /// Sets the variant with this number. Variant 0 is the initial state.
@@ -353,7 +355,7 @@ impl<W: World> Catalog<W> {
         self.settings.iter().map(|kind| kind.name())
     }
 
-    /// Returns the rows of all settings in the reference documentation of an interface's fields.
+    /// Returns the table rows for all settings, for the reference documentation of an interface's fields.
     pub fn setting_rows(&self) -> Vec<Row> {
         self.settings.iter().flat_map(|kind| kind.rows()).collect()
     }
@@ -373,7 +375,7 @@ impl<W: World> Catalog<W> {
         self.settings.iter().find_map(|kind| kind.way(feature, interface))
     }
 
-    /// Enables or disables a feature of an arc by name, if an interface's setting allows that. Returns false if none does.
+    /// Enables or disables a feature of an arc by name, if a setting of interfaces supports that. Returns false if none does.
     pub fn switch_by_name(&self, arc: &str, feature: &str, on: bool, to: &mut Attached) -> bool {
         self.settings.iter().any(|kind| kind.switch_by_name(arc, feature, on, to))
     }

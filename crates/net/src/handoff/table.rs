@@ -2,7 +2,7 @@
 
 /// Number of shards that flows are hashed to.
 pub const SHARDS: usize = 1024;
-/// At once, an overloaded worker gives away 1/`PART` of its shards.
+/// An overloaded worker gives away 1/`PART` of its shards at a time.
 const PART: usize = 8;
 
 /// The worker of each shard. It is immutable, and replaced as a whole.

@@ -50,7 +50,7 @@ impl PacketNode for Icmp4EchoRequest {
         let (src, dst) = (ip.src(), ip.dst());
         ip.set_src(dst);
         ip.set_dst(src);
-        // The exchange does not change the sum. The TTL is the upper half of its word.
+        // Exchanging the addresses does not change the checksum. The TTL is the upper byte of its 16-bit word.
         let (old, new) = (u16::from(ip.ttl()) << 8, u16::from(TTL) << 8);
         ip.set_ttl(TTL);
         ip.set_checksum(checksum::update16(ip.checksum(), old, new));

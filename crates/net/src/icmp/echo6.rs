@@ -83,7 +83,7 @@ impl PacketNode for Icmp6EchoRequest {
         ip.set_src(from);
         ip.set_dst(src);
         ip.set_hop_limit(HOPS);
-        // The exchange of the addresses does not change the sum.
+        // Exchanging the addresses does not change the checksum.
         let icmp = p.peek_at::<Icmpv6Header>(Ipv6Header::LEN);
         if partial {
             icmp.0[0] = kind::ECHO_REPLY;

@@ -36,7 +36,7 @@ reasons! {
         Incomplete = "incomplete-headers", Warn, "the packet is a first fragment without all headers";
         Scope = "beyond-scope", Info, "the packet's source is link-local, and its destination is on another link";
         Forbidden = "unreported-forbidden", Info, counted,
-            "no ICMP error sent: the packet is itself an ICMP error, a later fragment, to or from a group, or the router's own";
+            "no ICMP error sent: none may be sent about an ICMP error, a fragment other than the first, a packet to or from a multicast or broadcast address, or the router's own packet";
         Source = "unreported-source-limit", Info, counted, "no ICMP error sent: the rate limit for the packet's source is exceeded";
         Limit = "unreported-limit", Warn, counted, "no ICMP error sent: the rate limit for all sources is exceeded";
         NoAddress = "unreported-no-address", Warn, counted,

@@ -42,7 +42,7 @@ fn node(bench: &Bench) -> Harness {
         let info = CauseInfo { kind: 3, code: 1, limit: Limit::Common, reason };
         assert_eq!(causes.register(info), Ok(Cause::Feature(0)));
         let why = causes.register(info).unwrap_err().0;
-        assert!(why.contains("a cause of ICMP errors \"too-late\" already"), "{why}");
+        assert!(why.contains("the name \"too-late\" is already registered"), "{why}");
     })
 }
 

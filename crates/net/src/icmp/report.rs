@@ -32,7 +32,7 @@ pub struct Message {
 /// Why no report is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreported {
-    /// A report about such a packet is forbidden.
+    /// The RFCs forbid a report about this packet.
     Forbidden,
     /// The limit for reports to the packet's source is exceeded.
     Source,

@@ -81,7 +81,7 @@ impl RxSlot {
         Ok(RxSlot { interface, number, of, node, fd, attention, queue, gone })
     }
 
-    /// Returns its assignment.
+    /// Returns the queue's assignment.
     pub fn attention(&self) -> Attention {
         *lock(&self.attention)
     }

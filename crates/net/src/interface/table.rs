@@ -16,7 +16,7 @@ use crate::ip::{Address, Ip};
 pub enum Kind {
     /// A device with queues.
     Device,
-    /// A VLAN of a device, which has the frames with certain tags.
+    /// A sub-interface of a device, which receives the frames with certain VLAN tags.
     SubInterface,
     /// An interface without a device. Packets sent out of it are dropped.
     Loopback,
@@ -74,7 +74,7 @@ pub struct Interface {
     /// True if the router answers on the interface's link for hosts behind other interfaces (proxy ARP and
     /// Neighbor Discovery).
     pub proxy: bool,
-    /// The port mode, if it takes received frames before routing; `None` if received frames are routed.
+    /// The port mode, by which a feature takes received frames before routing; `None` if received frames are routed.
     pub mode: Option<PortMode>,
 }
 

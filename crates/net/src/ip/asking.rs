@@ -43,7 +43,6 @@ impl<A: Ip> Routes<A> {
         }
         // A held adjacency may belong to a removed interface, so release the held objects first. No others
         // become held until all lists are resolved again.
-        // resolved again.
         if let Some(id) = self.holding.first().copied() {
             self.let_go(id, by);
             self.holding.remove(&id);

@@ -124,11 +124,13 @@ impl Causes {
         let mut all = self.all.lock().unwrap_or_else(|e| e.into_inner());
         let name = info.reason.name;
         if all.iter().any(|other| other.reason.name == name) {
-            return Err(GraphError(format!("there is a cause of ICMP errors \"{name}\" already")));
+            return Err(GraphError(format!(
+                "a cause of ICMP errors with the name \"{name}\" is already registered"
+            )));
         }
         if all.len() == MOST {
             return Err(GraphError(format!(
-                "no room for the cause of ICMP errors \"{name}\": features can have {MOST}"
+                "cannot register the cause of ICMP errors \"{name}\": features can register at most {MOST}"
             )));
         }
         all.push(info);

@@ -46,7 +46,7 @@ pub struct Forwarding<A: Packets> {
     pub router_alerts: Registry,
     /// Punt reasons of messages of ICMP or ICMPv6 for this router, by type.
     pub icmp_types: IcmpTypes,
-    /// Causes of ICMP errors, of features.
+    /// Features' causes of ICMP errors.
     pub causes: Causes,
 }
 

@@ -130,7 +130,7 @@ impl PathState {
         }
     }
 
-    /// Returns each path with its number of buckets, out of 256, and its current object.
+    /// Returns each path with its number of buckets, out of 256, and its current forwarding object.
     pub fn shares(&self) -> impl Iterator<Item = (Path, usize, Object)> {
         let shares = self.layout.iter().flat_map(|layout| layout.shares());
         shares.zip(&self.ways).map(|((path, parts), means)| (path, parts, *means))
@@ -184,7 +184,7 @@ impl Network {
     }
 }
 
-/// All path lists, by VRF and by what they depend on.
+/// All path lists, indexed by VRF and by the next hops and interfaces that they depend on.
 pub(super) struct Paths {
     pub states: Slab<PathState>,
     by_list: BTreeMap<(u16, PathList), Vec<u32>>,

@@ -196,8 +196,8 @@ impl<A: Ip> Routes<A> {
         trail.map_or_else(direct, |trail| trail.ends.clone())
     }
 
-    /// Returns the layout that a list would get if its routes had used a list with the given layout before:
-    /// how its flows are shared by its paths.
+    /// Returns the layout of `list` after its routes have changed from a list with the layout `layout` to `list`: it moves as few flows as
+    /// possible.
     pub(super) fn layout_after(
         &self,
         layout: &Layout,
@@ -251,7 +251,9 @@ impl<A: Ip> Routes<A> {
                         Some(Object::Balance(at))
                     }
                     Err(e) => {
-                        tracing::error!("no memory to share the flows of a route, so all take one path: {e}");
+                        tracing::error!(
+                            "not enough memory for multipath: all flows of a route use one of its paths: {e}"
+                        );
                         several.first().copied()
                     }
                 }

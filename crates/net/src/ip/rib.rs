@@ -31,7 +31,7 @@ pub(super) struct Rib<A: Ip> {
     pub ways: usize,
 }
 
-/// The routes for one prefix, each once.
+/// Iterates over the routes for one prefix, each route once.
 #[derive(Clone)]
 pub(super) struct OfPrefix<'r, A: Ip> {
     routes: &'r Slab<Route<A>>,
@@ -158,7 +158,7 @@ impl<A: Ip> Rib<A> {
     /// missing there.
     pub fn install_or_log(&self, lookup: &mut A::Lookup, fib: u16, prefix: Prefix<A>, any: u32) {
         if let Err(e) = self.install(lookup, prefix, any) {
-            tracing::error!("cannot install {prefix} in the VRF with index {fib}: {e}");
+            tracing::error!("cannot install {prefix} in the VRF with FIB index {fib}: {e}");
         }
     }
 }

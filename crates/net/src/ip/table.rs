@@ -55,7 +55,7 @@ pub enum RouteError {
 impl std::fmt::Display for RouteError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            RouteError::NoTable(t) => write!(f, "there is no VRF with index {t}"),
+            RouteError::NoTable(t) => write!(f, "there is no VRF with FIB index {t}"),
             RouteError::NoRoute(p) => write!(f, "there is no such route for {p}"),
             RouteError::Full(why) => write!(f, "no room for another route: {why}"),
             RouteError::NoMemory(room) => write!(f, "no room for another route: out of memory: {room}"),
@@ -363,7 +363,7 @@ impl<A: Ip> Routes<A> {
             };
             if let Err(e) = done {
                 tracing::error!(
-                    "cannot update {prefix} in the VRF with index {fib} after its interface was removed: {e}"
+                    "cannot update {prefix} in the VRF with FIB index {fib} after its interface was removed: {e}"
                 );
                 return;
             }

@@ -4,8 +4,9 @@ use infra::quiesce::Mark;
 
 use super::Router;
 
-/// Number of rounds without a packet on any ring, after which no packet is in the graph. A packet on a ring is seen at the end of a round.
-/// A worker may take it just before, and pass it to another worker, which may do the same. So a round for each such step is needed.
+/// Number of rounds without a packet on any ring, after which no packet is in the graph. The end of a round finds packets that are on a
+/// ring then. But a worker may take a packet from its ring just before the end, and pass it to another worker, which may do the same. Each
+/// of these steps needs another round.
 const ROUNDS: usize = 3;
 
 /// A check in progress, by [`Router::is_drained`].

@@ -53,9 +53,9 @@ pub enum Loss {
     Ip6,
 }
 
-/// A feature's callback before usable interfaces lose something. The feature can send its last packets
-/// ([`Router::send_at_once`]). After that, the change is made, or it is refused and [undone](Change::Stays). A sub-interface is notified of
-/// a loss of its device, and may be notified again of its own.
+/// A feature's callback before usable interfaces lose something. The feature can send its last packets ([`Router::send_at_once`]). After
+/// that, the change is made, or it is refused and [undone](Change::Stays). The callback gets a sub-interface when its device loses
+/// something, and may get it again when the sub-interface itself loses something.
 pub type Leaves = fn(&mut Router, interfaces: &[u32], Loss);
 
 /// A valid Neighbor Discovery message of another station.

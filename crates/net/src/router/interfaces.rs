@@ -59,7 +59,7 @@ impl Neighborhood {
         if stale {
             let busy = self.adjacencies.is_stale();
             self.adjacencies.refresh(index);
-            // Of several changes in a row, only the first one does its work at once.
+            // Do the work at once only if no earlier change is still in progress; otherwise later turns do it.
             if !busy {
                 self.follow_interfaces();
             }
@@ -128,12 +128,12 @@ impl Router {
     /// Checks that frames can be sent on an interface.
     ///
     /// # Errors
-    /// If frames cannot be sent, because a sub-interface takes frames with various tags and the tags to send are unknown.
+    /// If frames cannot be sent: the sub-interface takes frames with various VLAN tags, so the tags for frames to send are unknown.
     pub(super) fn must_send(&self, index: u32) -> Result<(), RouterError> {
         let info = self.interface(index)?;
         match info.takes.filter(|takes| !takes.sends()) {
             Some(takes) => Err(RouterError(format!(
-                "{} only receives: the tags to send are unknown ({takes})",
+                "{} only receives: the VLAN tags for frames to send are unknown ({takes})",
                 info.name
             ))),
             None => Ok(()),

@@ -19,7 +19,7 @@ pub const MS: u64 = 1_000_000;
 /// Number of workers; each polls one queue of every link.
 pub const WORKERS: usize = 2;
 
-/// The frames on a link. Those to the router are for a receive queue each.
+/// The frames on a link. Each frame to the router is for one of the receive queues.
 #[derive(Default)]
 struct OnLink {
     /// True if the device refuses to go up or down.
@@ -171,13 +171,13 @@ impl Lab {
         self.run();
     }
 
-    /// Lets the device of an interface refuse to go up or down, or no longer.
+    /// Sets whether the device of an interface refuses to go up or down.
     pub fn refuse(&mut self, interface: u32, refuses: bool) {
         self.far[interface as usize].0.lock().unwrap().refuses = refuses;
     }
 
-    /// Removes the route to the first IPv6 network of an interface, behind the router's back: a change that withdraws the route fails, and
-    /// is undone. Returns the network.
+    /// Removes the route to the first IPv6 network of an interface without the router's knowledge. A change that withdraws this route then
+    /// fails and is undone. Returns the network.
     pub fn break_network6(&mut self, interface: u32) -> Prefix6 {
         let Router { ip6, near, .. } = &mut self.router;
         let network = ip6.connected[&interface].iter().find(|(_, prefix, _)| prefix.len() == 64).unwrap().1;

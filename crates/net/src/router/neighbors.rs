@@ -17,7 +17,7 @@ use crate::waiting;
 /// Time from the last request of a worker until the workers are told to drop packets that waited too long, in nanoseconds. A packet waits
 /// too long if its request was lost.
 const SWEEP_AFTER: u64 = waiting::LIFE + 1_000_000_000;
-/// Time until the next try if that message did not reach all workers, in nanoseconds.
+/// Time until the workers are told again if the message to drop packets did not reach all of them, in nanoseconds.
 const SWEEP_RETRY: u64 = 100_000_000;
 
 impl Neighborhood {
@@ -66,7 +66,7 @@ impl Router {
     /// Handles a worker's request to resolve a next hop.
     ///
     /// # Errors
-    /// If the packet is no such request.
+    /// If the packet is not a valid request.
     pub(crate) fn punted_ask<A: Routed>(
         &mut self,
         now: u64,
@@ -86,7 +86,7 @@ impl Router {
 
     /// Passes an event to the neighbor table, and executes the resulting actions.
     pub(super) fn neighbor_event<A: Routed>(&mut self, now: u64, event: Event<A>) {
-        // Events from stations use `neighbor_heard`; for others, the result does not matter.
+        // Events from stations use `neighbor_heard`. For all other events, the result does not matter.
         let _ = self.neighbor_heard(now, event);
     }
 

@@ -31,7 +31,7 @@ pub type PuntHandler<R = MainReason> =
 type AnyHandler =
     Arc<dyn Fn(&mut Router, u64, usize, &mut Packet<'_>) -> Result<(), MainReason> + Send + Sync>;
 
-/// What features declare for the main thread while the graph is built.
+/// The declarations for the main thread that features make while the graph is built.
 pub struct Hooks {
     handlers: HashMap<PuntReason, AnyHandler>,
     inject: HashMap<&'static str, EdgeId>,

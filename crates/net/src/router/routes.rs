@@ -246,7 +246,7 @@ impl Router {
 
     fn resolve_again_of<A: Routed>(&mut self, what: Affected) {
         let (side, near) = A::side_mut(self);
-        // Of several changes in a row, only the first ones do their work at once.
+        // Do the work at once only if no earlier change is still in progress; otherwise later turns do it.
         let busy = side.routes.is_busy();
         side.routes.resolve_again(what);
         if busy || side.routes.settle(VISITS_AT_ONCE, near) || near.adjacencies.is_stale() {
@@ -273,7 +273,7 @@ impl Router {
     /// interfaces still wait.
     fn admit_heirs(&mut self) -> bool {
         while let Some((_, index)) = self.heirs.pop_front_if(|(mark, _)| self.domain.passed(*mark)) {
-            // It may be removed itself by now, with its index reused again.
+            // The interface may have been removed in the meantime, and its index reused again.
             if self.leaving.contains(&index) || self.heirs.iter().any(|(_, other)| *other == index) {
                 continue;
             }

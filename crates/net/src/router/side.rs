@@ -17,7 +17,7 @@ use crate::neighbor::{Action, Family, Neighbors};
 pub struct Side<A: Family> {
     pub(super) routes: Routes<A>,
     pub(super) own: Writer<OwnAddresses<A>>,
-    /// True if interface addresses have changed since `own` was [published](Router::publish_own). This happens later in the turn.
+    /// True if interface addresses have changed since `own` was [published](Router::publish_own). They are published later in the turn.
     pub(super) own_changed: bool,
     /// Routes that follow from interface addresses, by interface.
     pub(super) connected: BTreeMap<u32, Vec<Connected<A>>>,
@@ -57,7 +57,7 @@ pub trait Routed: Family {
     fn side(router: &Router) -> &Side<Self>;
     /// Returns the router's state for this family, and the state by which its paths are resolved; both mutable.
     fn side_mut(router: &mut Router) -> (&mut Side<Self>, &mut Neighborhood);
-    /// Returns its neighbors.
+    /// Returns the neighbor table of this family.
     fn neighbors(near: &Neighborhood) -> &Neighbors<Self>;
     /// Returns the neighbor table of this family, mutable.
     fn neighbors_mut(near: &mut Neighborhood) -> &mut Neighbors<Self>;

@@ -34,8 +34,8 @@ fn undeclared<T>() -> String {
 }
 
 impl Hooks {
-    /// Returns the state of a feature; declares it on the first call. Only then, calls `make` with the domain in whose sections workers
-    /// read tables.
+    /// Returns the state of a feature. The first call declares the state: it calls `make` with the domain in whose sections workers read
+    /// tables.
     ///
     /// # Errors
     /// If `make` fails.

@@ -443,8 +443,8 @@ fn a_refused_change_changes_nothing() {
     r.add_neighbor(0, ip("10.0.0.2"), HOST, true).unwrap();
     r.add_route(0, prefix("10.1.0.0/16"), via("10.0.0.2", None)).unwrap();
     let changes: [(&str, Change); 31] = [
-        ("no VRF with index 9", |r| r.add_route(9, prefix("10.0.0.0/8"), Path::Drop)),
-        ("no VRF with index 9", |r| r.remove_route(9, prefix("10.0.0.0/8")).map(drop)),
+        ("no VRF with FIB index 9", |r| r.add_route(9, prefix("10.0.0.0/8"), Path::Drop)),
+        ("no VRF with FIB index 9", |r| r.remove_route(9, prefix("10.0.0.0/8")).map(drop)),
         ("no such route", |r| r.remove_route(0, prefix("10.0.0.0/8")).map(drop)),
         ("no such route", |r| r.remove_route(0, prefix("10.0.0.0/24")).map(drop)),
         ("MTU 67 is", |r| r.set_mtu(0, 67)),

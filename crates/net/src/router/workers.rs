@@ -115,7 +115,7 @@ impl Router {
         }
         if done.is_err() {
             for (worker, core) in before.into_iter().enumerate() {
-                // It had this core a moment ago. If the core is gone now, nothing better can be done.
+                // The worker had this core a moment ago. If the core is gone now, nothing better can be done.
                 let _ = self.pin_worker(worker, core);
             }
         }
@@ -188,7 +188,7 @@ impl Router {
         }
         let until = Instant::now() + GRACE;
         for (node, packet) in waiting.into_iter().flatten() {
-            // There they wait again, and their next hop is requested again.
+            // On the first worker, these packets wait again, and their next hop is requested again.
             while self.ports[0].is_full() && Instant::now() < until {
                 std::thread::yield_now();
             }
@@ -243,7 +243,7 @@ impl Router {
         let name = self.near.interfaces.get(index).map_or("", |i| &i.name);
         for (worker, core, node) in self.far_workers(index) {
             tracing::warn!(
-                "{name}: worker {worker} polls it from another NUMA node ({node}, core {core}), so packets cross nodes; \
+                "{name}: worker {worker} polls this interface from another NUMA node ({node}, core {core}), so packets cross NUMA nodes; \
                  move the worker (set worker {worker} core …) or the queue (set interface rx-placement)"
             );
         }

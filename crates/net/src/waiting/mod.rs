@@ -26,7 +26,6 @@ pub const LIFE: u64 = 5 * SECOND;
 const SWEEP: u64 = SECOND / 10;
 /// The waiting packets of all workers may use 1/`PART` of the pool's buffers. A packet may have dozens of
 /// buffers, so a limit on the number of packets is not enough.
-/// packet may have dozens of buffers, so a limit on the number of packets is not enough.
 const PART: usize = 4;
 const NONE: u32 = u32::MAX;
 

@@ -163,7 +163,7 @@ impl EthernetInput {
         match self.ethertypes.get(ethertype) {
             Some(edge) if accept(p, port, header) => Verdict::Edge(edge),
             Some(_) => Verdict::Drop(Reason::Runt),
-            // Such frames are announcements to every station that supports the protocol, for example LLDP.
+            // Frames to group addresses are announcements to every station that supports the protocol, for example LLDP.
             None if p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST) => {
                 Verdict::Ignore(Reason::GroupType)
             }

@@ -89,7 +89,7 @@ fn bench() -> (Bench, Harness) {
         }
         t.port_modes.register(b, 0, "bridge").unwrap();
         let kept = t.ethertypes.register(b, ethertype::QINQ, "bridge").unwrap_err().to_string();
-        assert!(kept.contains("handles 34984 itself"), "{kept}");
+        assert!(kept.contains("handles number 34984 itself"), "{kept}");
     });
     (bench, harness)
 }

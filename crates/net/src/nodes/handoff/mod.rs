@@ -1,8 +1,8 @@
 //! The nodes that pass packets between workers ([`handoff`](crate::handoff)).
 //!
 //! ```text
-//! <driver>-input → worker-handoff ┬ (its own) ───────────────────────────────→ arc device-input
-//!                                 └ (another's) ring → that one's handoff-input → arc device-input
+//! <driver>-input → worker-handoff ┬ (this worker's packets) ──────────────────────────────────→ arc device-input
+//!                                 └ (another worker's) ring → the other worker's handoff-input → arc device-input
 //! ```
 
 mod input;

@@ -12,7 +12,8 @@ use crate::Tables;
 use crate::interface::{Interface, Kind, TX, TxPort};
 use crate::registry::Registry;
 
-/// Number of devices and nodes to which one round of splitting a frame sends packets. Packets to others wait for the next round.
+/// Maximum number of devices and nodes to which packets are sent in one round of splitting a frame. Packets to further devices and nodes
+/// wait for the next round.
 const PORTS: usize = 16;
 /// Code of packets that wait for the next round.
 const LATER: u8 = PORTS as u8;

@@ -1,5 +1,5 @@
-//! `ip4-lookup` and `ip6-lookup`: look up the destination's longest matching prefix, and do what its
-//! forwarding object says.
+//! `ip4-lookup` and `ip6-lookup`: look up the destination's longest matching prefix, and take the action of
+//! its forwarding object.
 //!
 //! The lookup goes over the vector twice, first for the leaves and then for their objects, so that cache
 //! misses in a large table overlap.
@@ -57,7 +57,6 @@ struct Ways<'t, A: Packets> {
     guard: &'t Guard,
     /// True if packets may go to the nodes of features' forwarding kinds. Only the lookup node has edges to
     /// these nodes.
-    /// edges to.
     to_features: bool,
 }
 

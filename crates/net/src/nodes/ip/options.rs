@@ -59,7 +59,7 @@ impl Found {
     }
 }
 
-/// The node.
+/// The node `ip4-options`.
 pub struct Ip4Options {
     tables: Forwarding<Ipv4Addr>,
     adjacencies: SlotReader<Adjacency>,
