@@ -1,8 +1,8 @@
 //! The packet filter machine: classic BPF, as `tcpdump -d` prints it.
 //!
-//! An expression is compiled once, elsewhere; the resulting program runs here for every packet. A program is checked and decoded when it is
-//! made. All jumps lead forward and stay inside the program, so it ends, and none of its instructions can fail. A packet that is too short
-//! for the program does not match, as in the kernel.
+//! Another module compiles an expression once; the resulting program runs here for every packet. A program is checked and decoded when it
+//! is made. All jumps lead forward and stay inside the program, so it ends, and none of its instructions can fail. A packet that is too
+//! short for the program does not match, as in the kernel.
 
 use std::fmt;
 use std::str::FromStr;
@@ -78,7 +78,7 @@ enum Source {
 enum Load {
     /// Packet bytes in network byte order: the offset of the first byte, and the number of bytes.
     At(u32, u8),
-    /// The same as `At`, but the offset is relative to X.
+    /// The same as `At`, but X is added to the offset.
     Behind(u32, u8),
     /// The length in bytes of an IPv4 header whose first byte is at this offset.
     HeaderLen(u32),

@@ -30,7 +30,7 @@ impl Depot {
         (self.home.len(), self.others.len())
     }
 
-    /// All buffers here.
+    /// Returns all buffers of the depot.
     pub fn all(&self) -> Vec<u32> {
         [&self.home[..], &self.others].concat()
     }

@@ -66,7 +66,7 @@ impl Window {
         let record = cache.take()?;
         match self.place(record.buf) {
             Some(place) => Some((record.buf, place)),
-            // The cache belongs to another pool.
+            // The cache belongs to another pool, so it has no buffer of this window.
             None => {
                 cache.free(record);
                 None

@@ -28,7 +28,7 @@ impl Window {
         self.len
     }
 
-    /// Always false.
+    /// Returns false, because a window always has buffers.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

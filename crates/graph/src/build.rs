@@ -226,8 +226,8 @@ impl Builder {
         self.main_reasons.add::<D>();
     }
 
-    /// Appends the reasons of this list to the own reasons of the node `node`. Features may add to the list
-    /// until the graph is built.
+    /// Appends the reasons of this list to the own reasons of the node `node`. Features may add reasons to the list until the graph is
+    /// built.
     pub fn more_reasons(&mut self, node: &'static str, list: &MoreReasons) {
         self.more_reasons.push((node, list.clone()));
     }
@@ -244,7 +244,7 @@ impl Builder {
         Ok(EdgeId(push_edge(def.name, &mut def.edges, to)?))
     }
 
-    /// Returns the names that are used but not defined. The graph cannot be built before they are.
+    /// Returns the names that are used but not defined. The graph can be built only if there are none.
     pub fn missing(&self) -> BTreeSet<Missing> {
         let is_node = |name: &str| self.defs.iter().any(|d| d.name == name);
         let is_arc = |name: &str| self.arcs.iter().any(|a| a.name == name);

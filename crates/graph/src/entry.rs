@@ -1,4 +1,4 @@
-//! What one node did with one traced packet, and the functions that describe it.
+//! Trace entries, each for one traced packet at one node, and the functions that describe them.
 
 use buf::layout::FEATURE_LEN;
 use buf::record::Snapshot;
@@ -8,7 +8,7 @@ use crate::edge::{NodeId, ReasonInfo};
 /// Maximum number of a packet's bytes that an entry records.
 pub const BYTES: usize = 96;
 
-/// What one node did with one traced packet.
+/// A trace entry: a traced packet before and after one node.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// Number of the traced packet.
@@ -22,7 +22,6 @@ pub struct Entry {
     /// The packet's record after the node; `None` if the node took the packet.
     pub after: Option<Snapshot>,
     /// The VRF number to show for `after`: the VRF's index, until a caller replaces it by the table ID.
-    /// replaces it.
     pub vrf: u32,
     /// Where the packet went.
     pub fate: Fate,

@@ -130,8 +130,7 @@ impl<T: Send> Exchange<T> {
             }
             thread::yield_now();
         }
-        // Also if the rings were empty at first: the worker that received the last packet may not be done
-        // with it.
+        // This is needed even if the rings were empty at first: the worker that received the last packet may not be done with the packet.
         self.workers().len() < 2 || domain.synchronize(timeout)
     }
 

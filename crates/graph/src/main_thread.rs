@@ -1,4 +1,4 @@
-//! Counters of what the main thread does with packets.
+//! Counters of the packets that the main thread handles, and of those that it discards.
 //!
 //! Each part of the program whose packets the main thread discards has its own enum of reasons, as nodes have
 //! ([`Builder::main_reasons`](crate::Builder::main_reasons)). All are listed under the name [`MAIN_THREAD`].
@@ -62,7 +62,7 @@ impl MainReasons {
     }
 }
 
-/// Counts what the main thread does with packets. There is only one.
+/// Counts the packets that the main thread handles or discards. A graph has only one such counter.
 pub struct MainThread {
     pub(crate) reasons: Lane<1>,
     pub(crate) drops: Lane<1>,
@@ -82,8 +82,8 @@ impl MainThread {
         }
     }
 
-    /// Counts a packet received on `interface` that the main thread discarded, whether it was punted or not. A reason that has not been
-    /// declared counts as the first one that has been.
+    /// Counts a packet received on `interface` that the main thread discarded, whether it was punted or not. An undeclared reason counts as
+    /// the first declared one.
     pub fn ended(&mut self, interface: u32, why: impl Into<MainReason>) {
         let found = self.declared.find(why.into());
         debug_assert!(

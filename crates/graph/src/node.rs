@@ -1,5 +1,5 @@
-//! The three kinds of nodes, beginning with the one that is easiest to write, and what a node gets when it
-//! runs.
+//! The three kinds of nodes, beginning with the kind that is easiest to write, and the context in which a
+//! node runs.
 //!
 //! | kind | for | the author writes |
 //! |---|---|---|
@@ -26,7 +26,7 @@ use crate::rings::{Inject, PuntInfo, Punted};
 use crate::stats::Stats;
 use crate::ways::Sink;
 
-/// Context of a node's run: what every node gets besides its packets.
+/// The context of a node's run, which every node gets besides its packets.
 pub struct Cx<'w> {
     /// Permits reads of class A tables until the end of this turn.
     pub guard: &'w Guard,

@@ -66,7 +66,6 @@ impl Pending {
 
     /// Returns a pending frame of `node` with room for `count` more packets: the last pending frame if it has
     /// the room, otherwise a new one.
-    /// has, otherwise a new one.
     #[inline]
     pub(crate) fn frame_for(&mut self, node: u32, count: usize) -> &mut Frame {
         let n = node as usize;

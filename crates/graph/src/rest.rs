@@ -36,10 +36,10 @@ pub struct Eager {
 }
 
 impl Eager {
-    /// The value without any queue: the worker may sleep.
+    /// The value of a worker without queues: the worker may sleep.
     pub const NONE: Eager = Eager { mode: RxMode::Interrupt, depth: usize::MAX };
 
-    /// Returns the value that satisfies both.
+    /// Returns the value that satisfies both requirements.
     pub fn and(self, other: Eager) -> Eager {
         Eager { mode: self.mode.max(other.mode), depth: self.depth.min(other.depth) }
     }

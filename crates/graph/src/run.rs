@@ -124,7 +124,7 @@ impl Runner {
         let (tell, told) = sync_channel(1);
         let thread = thread::Builder::new().name(format!("volley_wk_{}", port.number)).spawn(move || {
             let scheduled = schedule.map_or(Ok(()), Schedule::apply);
-            // The starting thread waits for this.
+            // The starting thread waits for this message.
             let _ = tell.send(scheduled.map(|()| cpu::thread_id()));
             wait::exactly();
             run(worker, participant, &stopped, &bell)

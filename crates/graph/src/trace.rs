@@ -1,4 +1,4 @@
-//! Packet traces: what each node does with a chosen packet.
+//! Packet traces: records of chosen packets before and after each node.
 //!
 //! `trace add NODE N` marks the next N packets of the input node NODE, or the next N that match a filter. The
 //! mark is a flag in the packet's record. The worker therefore records every later node, with the packet
@@ -68,7 +68,7 @@ impl Tracer {
     }
 
     /// Traces the next `n` packets of `node`. Returns false if `node` is not an input node. The new filter
-    /// replaces the previous one, also for the packets that earlier requests still wait for.
+    /// replaces the previous one, and also applies to packets still to be traced because of earlier calls.
     pub fn add(&self, node: NodeId, n: u32, filter: Option<Program>) -> bool {
         match (self.0.nodes.get(node.0 as usize), self.0.wanted.get(node.0 as usize)) {
             (Some(info), Some(wanted)) if info.input => {
@@ -78,7 +78,7 @@ impl Tracer {
                     *place = filter.map(Arc::new);
                 }
                 filters.set(new);
-                // A saturated sum is enough: no log has room for so many entries.
+                // The sum may saturate: no log has room for that many entries.
                 let more = |w: u32| Some(w.saturating_add(n));
                 let _ = wanted.fetch_update(Ordering::Release, Ordering::Relaxed, more);
                 true
@@ -126,8 +126,7 @@ impl Tracer {
         self.0.nodes.get(node.0 as usize).map_or("?", |n| n.name)
     }
 
-    /// Returns what a trace says about a packet at a node: indented lines, and what happened to the packet if
-    /// its path ends there.
+    /// Returns the text of an entry: indented lines, and the packet's fate if its path ends at this node.
     pub fn describe(&self, entry: &Entry) -> String {
         let mut text = String::new();
         if let Some(info) = self.0.nodes.get(entry.node.0 as usize) {

@@ -61,7 +61,8 @@ impl Default for Domain {
 impl Domain {
     /// Returns a domain without readers.
     pub fn new() -> Self {
-        // Not the facade's atomic: loom does not support it in statics, and nothing is ordered by it.
+        // This is an atomic of the standard library: loom does not support its own atomics in statics, and no
+        // other memory access is ordered by this one.
         static IDS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         Self(Arc::new(Inner {
             id: IDS.fetch_add(1, std::sync::atomic::Ordering::Relaxed),

@@ -68,8 +68,8 @@ pub struct Producer<T> {
     ring: Arc<Ring<T>>,
     /// The index after the last item, [staged](Self::stage) items included.
     tail: usize,
-    /// The head that the producer read last. The real head is this one or a later one, so the room computed
-    /// from this value exists.
+    /// The head that the producer read last. The consumer may have advanced the head since then, so there is
+    /// at least as much room as this value shows.
     head: usize,
 }
 

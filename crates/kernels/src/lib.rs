@@ -1,5 +1,5 @@
-//! Routines over whole frames that benefit from wide instructions. Each has a plain version, with which tests
-//! compare the others.
+//! Routines over whole frames that benefit from wide instructions. Each routine has a plain version, with
+//! which tests compare the other versions.
 //!
 //! Nodes are compiled once, for the baseline. Only this crate is compiled for each CPU level: a table of
 //! function pointers ([`Kernels`]) is chosen at the start and passed in every node's context. Tests can force

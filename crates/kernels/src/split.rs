@@ -82,7 +82,7 @@ impl Codes {
     }
 }
 
-/// The plain version, with which tests compare the others.
+/// The plain version, with which tests compare the other versions.
 pub(crate) fn equal_v2(codes: &CodeBytes, code: u8) -> Mask {
     std::array::from_fn(|w| (0..64).map(|b| u64::from(codes[w * 64 + b] == code) << b).sum())
 }

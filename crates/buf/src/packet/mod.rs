@@ -555,7 +555,7 @@ impl<'a> Packet<'a> {
     pub fn truncate(&mut self, len: usize, cache: &mut Cache) {
         if len > self.len() {
             if self.record.flags.any(Flags::CHAINED) {
-                // The tail may be shared, so its segments are unchanged: the head limits their valid length.
+                // Other packets may share the later segments, so these are not changed: the head's `tail_len` limits their valid length.
                 let tail = len - self.len();
                 let link = self.link_mut();
                 link.tail_len = tail.min(link.tail_len as usize) as u32;

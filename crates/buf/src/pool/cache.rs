@@ -13,7 +13,7 @@ const SOME: usize = 32;
 pub struct Cache {
     pool: Pool,
     stack: Vec<u32>,
-    /// Number of buffer shortages, of any cache of the pool, that this cache has handled so far.
+    /// Number of buffer shortages (of all caches of the pool) that this cache has handled so far.
     answered: usize,
     fill: Arc<AtomicUsize>,
     tally: Tally,

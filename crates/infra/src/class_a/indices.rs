@@ -3,7 +3,7 @@
 use crate::quiesce::{Domain, Mark};
 use std::{collections::VecDeque, fmt};
 
-/// A table has no room: all of its indices are in use, or an index is not below its capacity.
+/// A table has no room: all of its indices are in use, or the requested index is not below the capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full {
     /// Maximum number of entries of the table.

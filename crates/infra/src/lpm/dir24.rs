@@ -9,8 +9,8 @@
 //! covering route's leaf. A group to which no entry refers any more is reused only after a grace period,
 //! because a reader may still read it.
 //!
-//! Only the writer needs to know which prefix set an entry. So the lengths of these prefixes are in separate
-//! arrays, and the writer has a separate map of the routes.
+//! Only the writer needs the lengths of the prefixes that set the entries, so they are in separate arrays.
+//! The writer also has a separate map of the routes.
 
 use super::{
     Address, Lpm, LpmFull, LpmLookup, MAX_LEAF, NO_ROUTE, PrefixMap,

@@ -57,7 +57,7 @@ pub(super) fn resident(pages: Pages, touched: impl Iterator<Item = usize>) -> us
     touched.map(|n| if is_huge(n) { HUGE } else { n * SMALL }).sum()
 }
 
-/// The small pages of the table that are written: by the number of their huge page, one bit for each.
+/// The small pages of the table that are written: for each huge page by number, one bit for each small page.
 #[derive(Default)]
 struct Touched(BTreeMap<usize, [u64; PER_HUGE / 64]>);
 

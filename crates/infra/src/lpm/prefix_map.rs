@@ -71,7 +71,6 @@ fn make_room_in<A: Address>(shard: &mut Shard<A>) -> Result<(), LpmFull> {
     let most = most(shard);
     // Rebuild the table if it has lost at least an eighth of its entries since it was built, which pays for
     // the rebuild. If it is at most half full, it cleans itself up without additional memory.
-    // full, the table cleans itself up without other memory.
     if !(most / 2..=most / 8 * 7).contains(&shard.len()) {
         return shard.try_reserve(1).map_err(|_| LpmFull::Memory);
     }

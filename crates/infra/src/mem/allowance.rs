@@ -18,8 +18,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Returns the number of free bytes that `room` reports. If a check in the last 10 ms found too little (less than the `least` of that
-    /// call), returns 0 without a new check.
+    /// Returns the number of free bytes that `room` reports. If a call in the last 10 ms found less than its `least`, returns 0 without a
+    /// new check.
     pub fn free(&mut self, least: u64, room: impl FnOnce() -> Room) -> u64 {
         if self.tight.as_ref().is_some_and(|(since, _)| since.elapsed() < REMEMBERED) {
             return 0;

@@ -46,21 +46,21 @@ impl Promise {
     ///
     /// # Errors
     /// Returns `OutOfMemory` for more than half of the free memory beyond 64 MiB, so that peers that take all they get leave enough for
-    /// clients of the CLI and for routes. There may be a control group whose limit cannot be read. Then all promises together have at most
-    /// 256 MiB, and those of one `account` at most half of what the others leave, so that the peers of one socket never take all. Then also
-    /// returns `OutOfMemory` if a trial fails in which a child process fills all promised memory. A trial takes 0.1 s.
+    /// clients of the CLI and for routes. If the limit of a control group cannot be read, there are three more rules. All promises together
+    /// have at most 256 MiB. The promises of one `account` have at most half of the part that all other accounts leave, so that the peers
+    /// of one socket never take all. And a child process must be able to fill all promised memory; this trial takes 0.1 s.
     pub fn to_stranger(bytes: u64, account: &Account) -> io::Result<Promise> {
         if bytes == 0 || Room::sees_all() {
             return Promise::within(bytes, LEFT, None);
         }
-        // One at a time: trials at once would take each other's memory.
+        // Only one trial at a time: simultaneous trials would take each other's memory.
         let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
         let promise = Promise::within(bytes, LEFT, Some(account))?;
         try_once(&mut failed, Instant::now(), Promise::total() + LEFT, Room::try_unseen)?;
         Ok(promise)
     }
 
-    /// Promises `bytes` bytes. With an account, there may be a limit that cannot be read.
+    /// Promises `bytes` bytes. `account` is given if a limit may exist that cannot be read.
     fn within(bytes: u64, kept: u64, account: Option<&Account>) -> io::Result<Promise> {
         let _adding = ADDING.lock().unwrap_or_else(PoisonError::into_inner);
         let room = Room::now();
@@ -70,11 +70,11 @@ impl Promise {
         }
         let promise = Promise { bytes, blind: account.is_some(), account: account.cloned() };
         TOTAL.fetch_add(bytes, Ordering::Relaxed);
-        // If it does not fit, the promise ends here.
+        // If the bytes do not fit, the promise is dropped here.
         fits(bytes, &room, kept).map(|()| promise)
     }
 
-    /// Returns its bytes.
+    /// Returns the number of promised bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -99,10 +99,11 @@ impl Drop for Promise {
     }
 }
 
-/// Time without another trial after the first failed one. It doubles with each further one, up to `LONGEST`. Each failed trial fills the
-/// group's memory for a moment, so peers must not cause many.
+/// Time for which no trial is made after the first failed trial. The time doubles with each further failed trial, up to `LONGEST`. Each
+/// failed trial fills the group's memory for a moment, so peers must not cause many.
 const HOLDS: Duration = Duration::from_secs(1);
-/// Longest time without another trial. Without a failed trial for this time, the next one holds for `HOLDS` again.
+/// Maximum time for which no trial is made after a failed trial. If no trial has failed for this time, the next failed trial counts as the
+/// first one.
 const LONGEST: Duration = Duration::from_secs(64);
 
 /// A failed trial.
@@ -134,7 +135,7 @@ fn try_once(
             holds = (last.holds * 2).min(LONGEST);
         }
     }
-    // A successful trial does not reset the time: peers could request small amounts between failed trials.
+    // A successful trial does not reset the waiting time: otherwise peers could request small amounts between failed trials.
     trial(bytes).inspect_err(|e| *failed = Some(FailedTrial { at: now, holds, why: e.to_string() }))
 }
 
@@ -149,7 +150,7 @@ fn fits_blind(bytes: u64, promised: u64, own: u64) -> io::Result<()> {
         return Ok(());
     }
     let why = format!(
-        "the shared memory needs {} MiB more, but that of this socket may use at most {} MiB, half of what other sockets leave of {} MiB, including that of connections that ended in the last hour ({} MiB now): a control group around this container may limit memory, and its limit cannot be read",
+        "the shared memory needs {} MiB more, but all shared memory of this socket may have at most {} MiB: half of the part of {} MiB that other sockets leave. Its open connections and those that ended in the last hour have {} MiB. This rule applies because a control group around this container may limit memory, and its limit cannot be read",
         bytes >> 20,
         most >> 20,
         BLIND >> 20,
@@ -185,7 +186,7 @@ mod tests {
         assert!(told.starts_with("the shared memory needs 101 MiB more"), "{told}");
         assert!(told.ends_with("200 MiB free and 32 MiB reserved (memory.max)"), "{told}");
         fits(u64::MAX, &Room { bytes: u64::MAX, ..room(0) }, 0).unwrap();
-        // Untrusted peers leave more.
+        // Promises to untrusted peers must leave more memory free.
         fits(68 << 20, &room(232), LEFT).unwrap();
         let told = fits(69 << 20, &room(232), LEFT).unwrap_err().to_string();
         assert!(told.contains("half of the free memory beyond 64 MiB"), "{told}");

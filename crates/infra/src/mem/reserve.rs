@@ -5,7 +5,7 @@ use std::{io, ops::Range, os::fd::OwnedFd, ptr::NonNull};
 
 use super::HUGE;
 
-/// Page size of a [`Segment`]. The best size is first.
+/// Page size of a [`Segment`]. The order is from the best size to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PageSize {
     /// Pages of 2 MiB from the hugetlb pool (`vm.nr_hugepages`).

@@ -74,7 +74,7 @@ impl InterfaceInfo {
         self.addresses.iter().filter_map(|a| a.of())
     }
 
-    /// True if frames can be sent on the interface. False if the tags to send are unknown.
+    /// True if frames can be sent on the interface. False if the VLAN tags for frames to send are unknown.
     pub fn sends(&self) -> bool {
         self.takes.is_none_or(Match::sends)
     }

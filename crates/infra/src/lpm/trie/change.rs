@@ -63,8 +63,8 @@ impl Change {
         start..start + (1 << (bits - self.len))
     }
 
-    /// Returns the points of the changed prefix: its addresses cut to `depth` bits, counted from `origin` cut
-    /// to the same bits. A prefix longer than `depth` has a single point.
+    /// Returns the points of the changed prefix: its addresses truncated to `depth` bits, counted from
+    /// `origin` truncated to the same bits. A prefix longer than `depth` has a single point.
     pub fn points(&self, origin: u128, depth: u8) -> Range<i128> {
         let point = |address: u128| address.down(128 - depth).wrapping_sub(origin.down(128 - depth)) as i128;
         point(self.prefix)..point(self.last()) + 1

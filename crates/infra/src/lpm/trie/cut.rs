@@ -23,8 +23,8 @@ pub(super) fn intervals(pieces: &[Piece]) -> usize {
     pieces.len() + pieces.windows(2).filter(|pair| pair[0].points.end < pair[1].points.start).count()
 }
 
-/// Splits items that have prefixes longer than `depth`, so that each of them is within one point. An item may
-/// span more points than its prefixes do, because neighbors with the same leaf are merged.
+/// Splits items that have prefixes longer than `depth`, so that each resulting item is within one point. An item may span more points than
+/// its prefixes do, because neighbors with the same leaf are merged.
 pub(super) fn apart(items: &[Item], depth: u8) -> Cow<'_, [Item]> {
     let point = |address: u128| address.down(128 - depth);
     let is_wide = |item: &Item| item.slot.len > depth && point(item.first) != point(item.last);

@@ -69,7 +69,7 @@ impl List {
 }
 
 impl Builder {
-    /// Returns the depth of the list `child`: the number of bits to which the list's addresses are cut.
+    /// Returns the depth of the list `child`: the number of bits to which the list's addresses are truncated.
     pub fn depth(&self, child: u32) -> u8 {
         let high = self.pool.get(unit(child), 2);
         depth(((high >> 48) as u8, (high >> 56) as u8))
@@ -158,8 +158,8 @@ impl Builder {
     }
 
     /// Builds a list with the intervals `all`, of two levels if necessary. Each interval has its end; the
-    /// first interval begins at `start`. These numbers are addresses cut to `depth` bits, counted from
-    /// `origin` cut to the same bits.
+    /// first interval begins at `start`. The ends and `start` are addresses truncated to `depth` bits,
+    /// counted from `origin` truncated to the same bits.
     pub fn levels(
         &mut self,
         origin: u128,

@@ -132,8 +132,8 @@ impl TrieReader {
         // child.
         let (mut lists, mut tables) = ([0u64; VECTOR + 1], [0u64; VECTOR + 1]);
         let (mut n_lists, mut n_tables) = (0usize, 0usize);
-        // The next node of the address is written to both; the index advances by one in the one where it
-        // waits.
+        // The address and its next node are written to both arrays, but only one of the two indexes advances: that of the array in which
+        // the address waits.
         macro_rules! go_on {
             ($i:expr, $entry:expr, $addr:expr) => {
                 self.nodes.fetch($entry, $addr);
@@ -151,7 +151,7 @@ impl TrieReader {
         macro_rules! round {
             ($from:ident, $n:ident, $step:ident) => {
                 for at in 0..std::mem::take(&mut $n) {
-                    // SAFETY: at least this many wait there.
+                    // SAFETY: at least this many addresses wait in the array.
                     let waits = unsafe { *$from.get_unchecked(at) };
                     let i = (waits >> 32) as usize;
                     // SAFETY: every waiting item holds the number of one of the addresses, and there are as

@@ -4,12 +4,12 @@
 //! Each node has a **default**: the leaf of the longest prefix that covers the whole node. It applies where
 //! the node's entries are 0.
 //!
-//! A **list** resolves addresses to `depth` bits: it counts points, which are addresses cut to `depth` bits.
-//! It has up to seven adjacent intervals with one entry each. The first interval begins at `base`, and the
-//! end of each interval is counted in points from `base`, at most 65,535. The default applies to all other
-//! addresses. An interval whose entry is a child has a single point, or the child is a list of the same depth
-//! with more intervals; so two levels of lists have up to 49 intervals. In words of 64 bits, in little-endian
-//! order:
+//! A **list** resolves addresses to `depth` bits: it counts points, which are addresses truncated to `depth`
+//! bits. It has up to seven adjacent intervals with one entry each. The first interval begins at `base`, and
+//! the end of each interval is counted in points from `base`, at most 65,535. The default applies to all
+//! other addresses. An interval whose entry is a child has a single point, or the child is a list of the same
+//! depth with more intervals; so two levels of lists have up to 49 intervals. In words of 64 bits, in
+//! little-endian order:
 //!
 //! | word | contents |
 //! |---|---|
@@ -85,7 +85,7 @@ pub(super) fn cut(depth: u8) -> (u8, u8) {
     if depth <= 72 { (7, 72 - depth) } else { ((128 - depth) / 8, 0) }
 }
 
-/// Returns the depth for which [`cut`] returned these numbers.
+/// The inverse of [`cut`]: returns the depth.
 pub(super) fn depth((bytes, bits): (u8, u8)) -> u8 {
     128 - 8 * bytes - bits
 }
@@ -144,7 +144,7 @@ pub(super) fn ends_above(low: u64, high: u64, at: u16) -> u32 {
 }
 
 /// The memory of the nodes, as readers see it. A reader in a section of the domain sees nodes as they were
-/// published. Any other reader may see arbitrary contents, but reads only existing words.
+/// published. A reader outside of a section may see arbitrary contents, but only reads words that exist.
 #[derive(Clone)]
 pub(super) struct Nodes(SharedZeroed<AtomicU64>);
 

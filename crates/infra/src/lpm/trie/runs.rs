@@ -7,8 +7,8 @@ use super::{
 };
 use std::ops::Range;
 
-/// New contents for some points of a list. Points are addresses cut to the list's depth, counted from the
-/// list's first point.
+/// New contents for some points of a list. Points are addresses truncated to the list's depth, counted from
+/// the list's first point.
 pub(super) struct Paint<'c> {
     pub points: Range<i128>,
     pub change: &'c Change,
