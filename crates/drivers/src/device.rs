@@ -66,8 +66,7 @@ pub trait DeviceControl: Send {
     /// Returns the current link state.
     fn link(&mut self) -> Link;
 
-    /// Registers the device with `guardian`, which restores the kernel interface if this process ends without
-    /// restoring it.
+    /// Registers the device with `guardian`, which restores the kernel interface if this process ends before it has done so.
     fn guard(&mut self, _guardian: &Guardian) {}
 
     /// Returns the NUMA node of the device, if it has one.

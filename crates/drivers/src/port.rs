@@ -144,7 +144,7 @@ impl Port {
         }
     }
 
-    /// Registers the interface with `guardian`, which restores it if this process ends without restoring it.
+    /// Registers the interface with `guardian`, which restores the interface if this process ends before it has done so.
     pub(crate) fn guard(&mut self, guardian: &Guardian) {
         self.loan.guard(guardian);
     }

@@ -3,7 +3,7 @@
 use crate::field::{get, get16, put};
 use crate::mac::Mac;
 
-/// Types after an Ethernet header or a VLAN tag.
+/// EtherTypes: the types in an Ethernet header or a VLAN tag.
 pub mod ethertype {
     /// IPv4 (RFC 894).
     pub const IPV4: u16 = 0x0800;

@@ -143,7 +143,7 @@ impl<'a> Extensions<'a> {
         self.protocol
     }
 
-    /// Offset of the current position from the start of the IPv6 header in bytes: after the headers visited so far.
+    /// Offset of the first byte after the headers visited so far, from the start of the IPv6 header in bytes.
     pub fn at(&self) -> usize {
         self.at
     }

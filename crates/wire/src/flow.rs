@@ -1,7 +1,8 @@
 //! Flow identification and flow hashes.
 //!
 //! All fragments of a datagram have the same hash, because a fragment, including the first one, counts as having no ports. All unfragmented
-//! packets of a connection have the same hash, too. This is the plain version, which vectorized versions must match.
+//! packets of a connection have the same hash, too. The functions of this module are the plain versions. Vectorized versions must return
+//! the same results.
 
 use crate::ethernet::ethertype;
 use crate::extension::{self, Chain};

@@ -120,7 +120,7 @@ fn write_network(kind: Kind, packet: &mut [u8], transport_len: u16, id: u16) -> 
 }
 
 impl Segmentation {
-    /// Examines the headers of a packet at the front of `frame`; only the length of the payload is used. The
+    /// Examines the headers of a packet at the front of `frame`. Of the payload, only the length is used. The
     /// IPv4 or IPv6 header is at `l3`. Each segment except the last has `size` bytes of payload.
     ///
     /// # Errors
@@ -183,7 +183,7 @@ impl Segmentation {
         Segment {
             start,
             len: self.size.min(self.payload_len - start),
-            // Both wrap around.
+            // The identification and the sequence number wrap around.
             id: self.id.wrapping_add(index as u16),
             seq: self.seq.wrapping_add(start as u32),
             flags,

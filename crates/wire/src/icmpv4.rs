@@ -98,7 +98,7 @@ pub fn may_report(l3: &[u8]) -> bool {
     if ipv4::is_multicast(dst) || ipv4::is_broadcast(dst) {
         return false;
     }
-    // An ICMP packet without its type might be an error.
+    // An ICMP packet that ends before its type might be an error.
     ip.protocol() != protocol::ICMP || l3.get(ip.header_len()).is_some_and(|&kind| !is_error(kind))
 }
 

@@ -1,5 +1,5 @@
-//! Multicast Listener Discovery (RFC 3810; queries of its first version RFC 2710): a node's reports of its
-//! groups, without sources, and the queries for them.
+//! Multicast Listener Discovery (RFC 3810; queries of its first version: RFC 2710): a node's reports of its
+//! multicast groups, without lists of sources, and routers' queries for groups.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -99,7 +99,7 @@ impl std::error::Error for MldError {}
 /// Parses the query in `packet`, which begins with its IPv6 header.
 ///
 /// # Errors
-/// The reason why it must be silently ignored, see [`MldError`].
+/// The reason why the packet must be silently ignored, see [`MldError`].
 pub fn parse_query(packet: &[u8]) -> Result<Query, MldError> {
     let (ip, _) = Ipv6Header::split(packet).ok_or(MldError::Short)?;
     let chain = Chain::of(packet).map_err(|_| MldError::Short)?;

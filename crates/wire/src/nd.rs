@@ -58,7 +58,7 @@ pub enum Message {
     },
 }
 
-/// A router's parameters and those of the link.
+/// The parameters of a router and of its link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouterAdvertisement {
     /// Hop limit for hosts; 0: unspecified.
@@ -252,7 +252,7 @@ fn address_at(bytes: &[u8], at: usize) -> Option<Ipv6Addr> {
 /// Parses the complete ICMPv6 message `icmp`, received in a packet with the header `ip`.
 ///
 /// # Errors
-/// The reason why it must be silently discarded, see [`NdError`].
+/// The reason why the message must be silently discarded, see [`NdError`].
 pub fn parse<'a>(ip: &Ipv6Header, icmp: &'a [u8]) -> Result<(Message, NdOptions<'a>), NdError> {
     let (header, body) = Icmpv6Header::split(icmp).ok_or(NdError::Short)?;
     let fixed = match header.kind() {

@@ -92,7 +92,7 @@ impl RxQueue for PacketRx {
     }
 
     fn take_lost(&mut self) -> Lost {
-        // The kernel resets its counter on each read, as this queue does.
+        // The kernel resets its counter on each read, and so does this function with the counter of the queue.
         let option = sys::option::<libc::tpacket_stats>(
             self.socket.as_fd(),
             libc::SOL_PACKET,

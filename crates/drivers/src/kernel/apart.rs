@@ -2,7 +2,7 @@
 //!
 //! Closing an untrusted file may block forever. If the file belongs to a FUSE file system, the FUSE server gets a request (`FLUSH`) for
 //! each `close` and may never answer. If a peer watches the file with an `epoll` set, `close` waits for the set's lock. The peer can hold
-//! that lock forever, by an `epoll_wait` that waits for a page that never arrives. No signal ends such a wait. A killed process stays until
+//! that lock forever, by an `epoll_wait` that waits for a page that never arrives. No signal ends these waits. A killed process stays until
 //! the wait ends, with all files that it has not closed yet.
 //!
 //! So threads with almost empty tables receive untrusted files, and close none of them: the kernel closes them after the thread has ended.
@@ -58,7 +58,7 @@ pub(crate) type Kept = ManuallyDrop<OwnedFd>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Crew(Arc<Mutex<Vec<Arc<Life>>>>);
 
-/// State of one thread.
+/// State of one thread of a crew.
 #[derive(Debug, Default)]
 struct Life {
     /// The kernel's thread ID, once the thread runs.

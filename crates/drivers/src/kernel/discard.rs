@@ -30,7 +30,7 @@ pub(super) fn begin() -> Option<&'static Sender<Work>> {
 pub(crate) fn elsewhere(work: impl FnOnce() + Send + 'static) {
     let work: Work = Box::new(work);
     match begin() {
-        // The thread ends with the process. If it has died, the caller does the work.
+        // The thread normally ends with the process. If it has panicked, the caller does the work.
         Some(to) => to.send(work).unwrap_or_else(|returned| (returned.0)()),
         None => work(),
     }

@@ -43,7 +43,7 @@ pub(crate) fn take(file: BorrowedFd<'_>) -> io::Result<bool> {
     }
 }
 
-/// True if no process has tried to open the file elsewhere since the lease was taken.
+/// True if no process has tried to open the file since the lease was taken.
 pub(crate) fn is_intact(file: BorrowedFd<'_>) -> bool {
     // SAFETY: no memory is involved.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) == libc::F_WRLCK }

@@ -78,7 +78,7 @@ enum State {
         left: Vec<Message>,
         /// Deadline for the acknowledgement of the last message; `None` when all are sent.
         acknowledged_by: Option<u64>,
-        /// Number of acknowledgements that may still arrive.
+        /// Number of messages that the server may still acknowledge.
         unacknowledged: usize,
     },
     Up,

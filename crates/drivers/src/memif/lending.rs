@@ -83,7 +83,7 @@ impl Lending {
     #[inline(never)]
     fn parts(&mut self, ring: &Ring, used: &mut u16, available: u16, cache: &mut Cache) -> Option<Held> {
         let first = *used;
-        // The peer publishes a packet completely or not at all.
+        // If no descriptor ends the packet, it is unusable, because a peer must publish a packet completely or not at all.
         let mut good = false;
         let end = available.min(first.saturating_add(LONGEST as u16));
         while *used < end && !good {

@@ -56,7 +56,7 @@ impl<T: Send + 'static> Preparing<T> {
             Ok(result) => Some(result),
             Err(TryRecvError::Disconnected) => Some(Err("cannot create a thread for the memory".into())),
             Err(TryRecvError::Empty) if now >= self.until => Some(Err(
-                "mapping and sealing the memory timed out: does the peer punch holes into it?".into(),
+                "mapping and sealing the memory timed out: the peer may be removing pages from it (punching holes)".into(),
             )),
             Err(TryRecvError::Empty) => None,
         }

@@ -241,7 +241,7 @@ impl Region {
     }
 
     /// Maps `len` bytes of a peer's file and seals it. Without an account for missing pages, the peer is trusted not to change the file. A
-    /// malicious peer can make this block.
+    /// malicious peer can make this call block.
     ///
     /// # Errors
     /// Returns an error text for the operators of both sides: what is wrong with the file.
@@ -279,9 +279,7 @@ impl Region {
                 return refused("it uses huge pages, which may run out");
             }
             if seals & libc::F_SEAL_SEAL != 0 {
-                return refused(
-                    "it forbids further seals (F_SEAL_SEAL), so the peer could take its pages away",
-                );
+                return refused("it forbids further seals (F_SEAL_SEAL), so the peer could remove its pages");
             }
             if seals & libc::F_SEAL_FUTURE_WRITE != 0 {
                 return Err("it is sealed against writing, most likely by an earlier attempt to connect: a client must create new memory".into());
@@ -299,7 +297,7 @@ impl Region {
             let holes = Promise::to_stranger(holes, account).map_err(|e| e.to_string())?;
             region.holes = Some(Arc::new(holes));
         } else {
-            // A peer that forbids seals is trusted not to shrink the file.
+            // If the peer forbids seals, it is trusted not to shrink the file.
             let _ = add_seals(file, libc::F_SEAL_SHRINK);
         }
         Ok(region)

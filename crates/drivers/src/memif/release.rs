@@ -114,7 +114,7 @@ impl Debt {
         // All files are taken over before one is closed: regions may have the same file.
         let mut own: Vec<OwnedFd> = files.iter().map(take_over).collect::<io::Result<_>>()?;
         drop(files);
-        // A second file of memory would find it sealed already.
+        // If the same memory were checked a second time through another file, it would be sealed already.
         let mut known = BTreeSet::new();
         own.retain(|file| region::identity(file.as_fd()).is_none_or(|identity| known.insert(identity)));
         let mut leased = Vec::new();
@@ -130,7 +130,7 @@ impl Debt {
             }
         }
         if !leased.into_iter().all(lease::is_intact) {
-            // A peer may have used pages after the kernel had checked them, and this check (sealing) is possible only once.
+            // A peer may have used pages after the kernel had checked them, and this check (by sealing) is possible only once.
             return Err(io::Error::other("a peer has tried to open the memory"));
         }
         if !self.created {

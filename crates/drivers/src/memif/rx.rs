@@ -207,12 +207,12 @@ impl RxRing {
                 }
             }
             budget.unusable += u64::from(!good);
-            // A missing buffer is not the peer's fault.
+            // If no buffer is free, that is not the peer's fault.
             match whole {
                 true => self.rubbish.good(descriptors.into()),
                 false => judged = self.rubbish.bad(descriptors.into()),
             }
-            // Not earlier: slots that stay are read again, and their packet still needs the flags.
+            // The flags are cleared only now: if a packet stays in its slots, it is read again and still needs its flags.
             (used..used + descriptors).for_each(|i| self.ring.clear_flags(i));
             used += descriptors;
         }
@@ -235,7 +235,7 @@ impl RxRing {
                 break;
             }
         }
-        // The peer publishes a packet completely or not at all.
+        // If no descriptor ends the packet, it is unusable, because a peer must publish a packet completely or not at all.
         let usable = usable && ended && total <= LARGEST;
         budget.spend(parts, if usable { total } else { 0 });
         if usable {

@@ -136,7 +136,7 @@ impl Signals {
         let mut context: libc::c_ulong = 0;
         // Miri does not support asynchronous I/O.
         if cfg!(not(miri)) {
-            // SAFETY: the kernel writes the handle to `context`.
+            // SAFETY: the kernel writes the context's ID to `context`.
             sys::check(unsafe { libc::syscall(libc::SYS_io_setup, PENDING, &raw mut context) } as isize)?;
         }
         Ok(Signals { context: Arc::new(Context(context)), null })
@@ -155,7 +155,7 @@ impl Signals {
         self.null.as_fd()
     }
 
-    /// Returns the handle, for threads that have their own copy of [the file](Signals::null).
+    /// Returns the asynchronous I/O context, for threads that have their own copy of [`/dev/null`](Signals::null).
     pub(super) fn context(&self) -> Arc<Context> {
         self.context.clone()
     }
@@ -215,7 +215,7 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         if cfg!(not(miri)) {
-            // SAFETY: the handle is ours; no read is under way, as each ends at once.
+            // SAFETY: the context is ours; no read is under way, as each read ends at once.
             unsafe { libc::syscall(libc::SYS_io_destroy, self.0) };
         }
     }

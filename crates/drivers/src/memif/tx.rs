@@ -171,7 +171,7 @@ impl TxRing {
         if total == 0 {
             return Err(Stop::For(Unsent::Refused));
         }
-        // All buffers are examined first, because writing a descriptor overwrites its buffer's size.
+        // All buffers are examined before the first descriptor is written, because writing a descriptor overwrites the size of its buffer.
         let (mut room, mut parts) = (0, 0);
         while room < total {
             let at = usize::from(from) + parts;

@@ -123,8 +123,8 @@ pub fn each(path: &Path, mut show: impl FnMut(Seen<'_>)) -> Result<(), String> {
     if !found.metadata().map_err(|e| e.to_string())?.is_file() {
         return Err("it is not an ordinary file".into());
     }
-    // The file found above, even if the name has changed hands.
-    // Of this thread, which may have files of its own.
+    // This path names the file found above, even if another file has its name by now. It is the path of this thread, not of the process,
+    // because this thread may have its own file descriptor table.
     let path = format!("/proc/thread-self/fd/{}", found.as_raw_fd());
     let said = |e: Error| match e {
         Error::PcapError(text) => text,

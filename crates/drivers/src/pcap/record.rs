@@ -92,7 +92,7 @@ impl Recorder {
         Ok(Recorder { shared, most, thread: Some(thread), clock, epoch })
     }
 
-    /// Returns the number of packets accepted so far for the recording.
+    /// Returns the number of packets accepted for the recording so far.
     pub(crate) fn taken(&self) -> u64 {
         self.shared.taken.load(Ordering::Relaxed)
     }
@@ -130,8 +130,8 @@ impl Recorder {
         }
     }
 
-    /// Records the packets of a frame, and leaves the frame as it is. Returns the number of packets that it is done with: recorded ones, and
-    /// those beyond the maximum. The others have no room.
+    /// Records the packets of a frame, and leaves the frame as it is. Returns the number of packets at the front of the frame that are
+    /// recorded or exceed the maximum number of packets. For the packets after them, the buffer has no room.
     pub(crate) fn take(&self, frame: &mut Frame) -> usize {
         let time = self.clock.now_ns().saturating_add(self.epoch);
         let mut taken = self.taken();

@@ -11,7 +11,7 @@ use super::Speed;
 use super::read::Recording;
 use crate::pace::Pace;
 
-/// A worker is to wake up this many nanoseconds before a packet is due, because it wakes up some tens of
+/// A worker asks to be woken this many nanoseconds before a packet is due, because it wakes up some tens of
 /// microseconds late.
 const EARLY: u64 = 150_000;
 
@@ -110,7 +110,7 @@ impl FileRx {
         if let Some(left) = &mut self.left {
             *left = left.saturating_sub(1);
             if *left == 0 {
-                // Unless the main thread has just restarted it.
+                // Stop the replay, unless the main thread has just restarted it.
                 let (playing, over) = (self.state, self.state & !1);
                 let _ =
                     self.player.state.compare_exchange(playing, over, Ordering::Release, Ordering::Relaxed);

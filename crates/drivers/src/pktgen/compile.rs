@@ -412,7 +412,7 @@ fn check(f: &Field, least: usize, most: usize, bytes: &[u8]) -> Result<Vary, Str
         }
         Mode::Size { less } if less > least || (most - less) as u64 > top => {
             return Err(format!(
-                "the value is the size of the packet, {least} to {most}, less {less}: that is negative or does not fit into {} bytes",
+                "the packet size ({least} to {most}) minus {less} is negative or does not fit into {} bytes",
                 f.width
             ));
         }

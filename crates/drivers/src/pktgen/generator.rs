@@ -137,13 +137,13 @@ impl Generator {
         self.lists().known.iter().any(|(_, switch)| switch.enabled.load(Ordering::Acquire))
     }
 
-    /// Returns the receive queue with this number. There must be only one of each number: it takes over the streams.
+    /// Returns the receive queue with this number. Call this only once for each number, because the queue takes over its streams.
     pub(super) fn rx(&self, number: usize) -> PgRx {
         PgRx { generator: self.clone(), number, version: 0, streams: Vec::new(), next: 0 }
     }
 }
 
-/// Where a stream's packets come from.
+/// The source of a stream's packets.
 enum Source {
     Made(Box<Maker>),
     /// A recording, and the index of its next packet.
@@ -207,7 +207,7 @@ impl Running {
             n = pace.due(clock::tsc(), n);
         }
         let n = self.source.fill(frame, cache, n);
-        // Only this thread counts up. The other one resets the count only while the stream is disabled.
+        // Only this thread increases the count. The operator's handle resets it only while the stream is disabled.
         self.switch.sent.store(sent + n as u64, Ordering::Relaxed);
         if sent + n as u64 >= self.limit {
             self.switch.enabled.store(false, Ordering::Release);

@@ -27,7 +27,7 @@ struct Shared {
     packets: AtomicU64,
     keep: AtomicUsize,
     kept: Mutex<VecDeque<Captured>>,
-    /// True while there is a recorder: so the queue takes no lock without one.
+    /// True while there is a recorder. Without a recorder, the queue takes no lock.
     records: AtomicBool,
     recorder: Mutex<Option<Recorder>>,
 }

@@ -68,7 +68,7 @@ impl Config {
 pub struct OpenError(String, io::Error);
 
 impl OpenError {
-    /// True if the tap can be opened once another program has removed its interface of this name, or has made the namespace.
+    /// True if the tap can be opened later: after another program has removed its interface with this name, or has created the namespace.
     pub fn may_pass(&self) -> bool {
         matches!(self.1.kind(), io::ErrorKind::ResourceBusy | io::ErrorKind::NotFound)
     }

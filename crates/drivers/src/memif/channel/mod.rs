@@ -85,7 +85,7 @@ impl Freed {
     }
 }
 
-/// A connection. After it is dropped, the peer has up to one second to read what was sent.
+/// A connection. After it is dropped, the peer has up to one second to read the messages already sent.
 pub(super) struct Channel {
     pass: Arc<Pass>,
     let_go: Arc<AtomicBool>,
@@ -197,7 +197,7 @@ impl Channel {
     }
 
     fn wake(&self) {
-        // Without room, earlier wakeups are still pending.
+        // If there is no room, earlier wakeups are still pending.
         let _ = self.pass.send(None);
     }
 }

@@ -150,8 +150,8 @@ impl Porter {
                         raw::wait(&both, None);
                     }
                     accepted => {
-                        // The router has other copies of the listener. The socket's name is free as soon as they are
-                        // closed.
+                        // This closes only this thread's copy of the listener. The socket's name is free as soon as the router has closed
+                        // its other copies.
                         drop(ManuallyDrop::into_inner(listener));
                         break accepted;
                     }
@@ -214,8 +214,7 @@ impl Porter {
             match raw::send(socket, &bytes, file.map(|f| f.as_fd())) {
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                // If the peer has closed the connection, its earlier messages are still to be read, most likely with
-                // the reason.
+                // If the peer has closed the connection, its earlier messages, most likely including the reason, are still to be read.
                 _ => {
                     waiting.order = None;
                     if has_file {

@@ -40,12 +40,12 @@ pub use shown::{InterfaceState, RingShown, SocketState};
 
 /// Maximum number of messages taken from a connection, and of clients accepted, before others get their turn.
 const AT_ONCE: usize = 32;
-/// Nanoseconds that a peer has to offer room for packets before the link is set up anyway, and nanoseconds between two checks for room.
+/// Maximum time that the link stays down until the peer offers room for packets, and time between two checks for room, both in nanoseconds.
 const MOST_SETTLING: u64 = SECOND;
 const SETTLING: u64 = SECOND / 500;
 /// Nanoseconds before buffers lent to a disconnected peer are reused, so that the peer can notice the disconnect.
 const REST: u64 = SECOND;
-/// Nanoseconds after which a connection thread that has not ended is logged.
+/// Nanoseconds for which threads of ended connections may hang before a message is logged.
 const LINGER: u64 = 5 * SECOND;
 /// Nanoseconds for which an interface is blocked after its peer broke the rings: at most the time that a well-behaved
 /// client waits before it reconnects. Doubles with each repetition, up to 2^[`MOST_STRIKES`] times this value.
@@ -96,9 +96,9 @@ struct Socket {
     refusals: Refusals,
     /// The threads of this socket's connections.
     crew: Crew,
-    /// The reservations for its peers.
+    /// The memory reservations for the peers of this socket.
     account: Account,
-    /// Time in nanoseconds since which threads of ended connections hang, and true if this was logged.
+    /// Set while threads of ended connections hang: the time since when they hang, in nanoseconds, and true if this was logged.
     lingers: Option<(u64, bool)>,
 }
 
@@ -152,7 +152,7 @@ struct Entry {
     peer_interface: String,
     regions: Vec<u64>,
     reason: Option<String>,
-    /// Deadline for the peer to offer room for packets, if it has not yet.
+    /// Time at which the link is set up even if the peer offers no room for packets; `None` if the link need not wait.
     settles_by: Option<u64>,
     /// Time until which clients are refused, because the last one broke the rings.
     barred_until: u64,
@@ -375,7 +375,7 @@ impl Sockets {
         let listener = Listener::new(&socket.path, &socket.crew).map_err(|e| match e.kind() {
             io::ErrorKind::AddrInUse => OpenError {
                 why: format!(
-                    "{at} is taken, by another program that listens or by a file: use another socket, or be its client (\"slave\")"
+                    "{at} is taken: another program listens on it, or it is an ordinary file. Use another socket, or be its client (\"slave\")"
                 ),
                 taken: true,
             },
@@ -545,7 +545,7 @@ impl Sockets {
         for key in self.former.look(self.now) {
             let Some(entry) = self.interfaces.get(&key) else { continue };
             tracing::warn!(
-                "{}: a former peer may still use its shared memory, and the router cannot detect when it stops",
+                "{}: a former peer may still use its shared memory, and the router cannot detect the end of this use",
                 entry.shared.config.name()
             );
         }
@@ -567,7 +567,7 @@ impl Sockets {
                 Some((since, logged)) if !*logged && now >= *since + LINGER => {
                     *logged = true;
                     tracing::warn!(
-                        "memif socket {}: closing file descriptors of {n} former peer(s) hangs; forwarding is not affected",
+                        "memif socket {}: {n} thread(s) hang while the kernel closes file descriptors of former peers; forwarding is not affected",
                         socket.path.display()
                     );
                 }

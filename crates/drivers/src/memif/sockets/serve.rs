@@ -68,7 +68,11 @@ impl Sockets {
         }
         socket.pause = socket.pause.max(self.now + to_free(socket.freed.take()));
         if socket.next.is_none() && self.now >= socket.pause {
-            let hangs = || io::Error::other("closing file descriptors of too many former peers hangs");
+            let hangs = || {
+                io::Error::other(
+                    "too many threads hang while the kernel closes file descriptors of former peers",
+                )
+            };
             let next = match lingering {
                 MOST_LINGERING.. => Err(hangs()),
                 _ => Channel::accept(listener, &means, &socket.crew, &socket.freed),
@@ -81,8 +85,8 @@ impl Sockets {
         Ok(come)
     }
 
-    /// Evicts the oldest client without an interface if there are too many. A well-behaved client has asked for an
-    /// interface by then, unless a flood of clients makes that impossible.
+    /// Evicts the oldest client without an interface if there are too many. By then, a well-behaved client has asked for an interface,
+    /// unless a flood of clients delays its request.
     fn make_room(&mut self, id: u32) {
         let strangers = self.connections.iter().filter(|(_, c)| c.socket == id && c.interface.is_none());
         let oldest = strangers.clone().map(|(number, c)| (*number, c.since)).next();
@@ -109,7 +113,7 @@ impl Sockets {
         None
     }
 
-    /// Logs that an unknown client was refused, unless that was logged before.
+    /// Logs that a client without an interface was refused, unless a refusal for the same reason was logged before.
     fn refused(&mut self, id: u32, why: &str) {
         let now = self.now;
         let Some(socket) = self.sockets.get_mut(&id) else { return };
