@@ -36,7 +36,8 @@ impl FromStr for Instruction {
         let mut numbers = text.split_whitespace().map(str::parse::<u32>);
         let mut next = || numbers.next().and_then(Result::ok);
         let all = || Some([next()?, next()?, next()?, next()?]);
-        let refused = || BpfError(format!("\"{text}\" is not an instruction"));
+        let refused =
+            || BpfError(format!("\"{text}\" is not a BPF instruction: expected four decimal numbers"));
         let [code, jt, jf, k] = { all }().ok_or_else(refused)?;
         match (u16::try_from(code), u8::try_from(jt), u8::try_from(jf)) {
             (Ok(code), Ok(jt), Ok(jf)) => Ok(Instruction { code, jt, jf, k }),
@@ -45,7 +46,7 @@ impl FromStr for Instruction {
     }
 }
 
-/// Why instructions are not a valid program.
+/// The reason why instructions are not a valid program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BpfError(String);
 
@@ -193,7 +194,7 @@ impl Program {
                 Source::Number(k) => k,
                 Source::X => x,
             };
-            // Not a jump, so the next step follows.
+            // This step is no jump, so the next step follows.
             let skip = match *steps.next()? {
                 Step::Load(to, what) => {
                     let value = match what {

@@ -40,7 +40,8 @@ pub const LINE: usize = 64;
 const _: () = assert!(STRIDE.is_multiple_of(LINE) && (STRIDE / LINE) % 2 == 1);
 const _: () = assert!(size_of::<Link>() == COLD - LINK && size_of::<Cold>() == FEATURE - COLD);
 
-/// How to segment a packet that is larger than the link's MTU (the values of the virtio-net header).
+/// The kind of segmentation of a packet that is larger than the link's MTU (the values of the virtio-net
+/// header).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum GsoKind {
@@ -65,7 +66,8 @@ pub struct Gso {
     pub header_len: u16,
 }
 
-/// How a buffer is chained to others. Ownership depends on these fields, so they are private to this crate.
+/// The chaining of a buffer to other buffers. Ownership depends on these fields, so they are private to this
+/// crate.
 #[repr(C)]
 pub(crate) struct Link {
     /// The next segment's buffer; 0 after the last one (`CHAINED`).

@@ -16,8 +16,8 @@ use crate::record::{Flags, Record, Snapshot};
 use crate::window::Window;
 
 impl Window {
-    /// Returns the window offset of a packet's buffer if it can be lent: the packet has no other buffer, and
-    /// this one is in the window.
+    /// Returns the window offset of a packet's buffer if it can be lent: it is the only buffer of the packet,
+    /// and it is in the window.
     #[inline(always)]
     fn lendable(&self, flags: Flags, buffer: u32) -> Option<usize> {
         if flags.any(Flags::CHAINED) { None } else { self.place(buffer) }

@@ -71,7 +71,7 @@ pub struct TxCaps {
     pub csum: bool,
 }
 
-/// Why a transmit queue left packets in the frame.
+/// The reason why a transmit queue left packets in the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsent {
     /// There is no room for these packets now.

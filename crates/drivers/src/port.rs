@@ -10,7 +10,7 @@ use crate::guardian::{Guardian, Loan};
 use crate::kernel::netdev::{self, DefaultRoute, Netdev};
 use crate::kernel::sys;
 
-/// Why an interface cannot be opened.
+/// The reason why an interface cannot be opened.
 #[derive(Debug)]
 pub enum OpenError {
     /// No interface has the name in the first field. The second field lists the existing interfaces.

@@ -16,7 +16,7 @@ pub const CONTINUE: &str = "next-feature";
 /// Value in a row: there is no further feature, so the packet goes to the end of the arc.
 pub(crate) const TO_END: u8 = u8::MAX;
 
-/// Which interface of a packet selects the features of an arc.
+/// The interface of a packet, receive or transmit, by which the features of an arc are selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArcKey {
     /// The receive interface.
@@ -74,7 +74,7 @@ pub struct ArcControl {
     rows: Writer<Rows>,
 }
 
-/// Why a feature could not be enabled or disabled.
+/// The reason why a feature could not be enabled or disabled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ArcError {
     /// The arc does not exist.

@@ -153,7 +153,7 @@ impl Builder {
     /// Declares an arc: packets that enter it go to the node `end` unless a feature takes them.
     ///
     /// An edge with the arc's name enters the arc, even if the arc's end node has the same name. There is one exception: if a node with the
-    /// arc's name has such an edge itself, only this edge enters the arc, and edges of other nodes lead to the node.
+    /// arc's name has an edge with this name itself, only this edge enters the arc, and edges of other nodes lead to the node.
     pub fn arc(&mut self, name: &'static str, end: &'static str, key: ArcKey) {
         self.arcs.push(ArcDef { name, end, key });
     }

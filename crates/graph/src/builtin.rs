@@ -1,8 +1,8 @@
 //! The nodes that every graph has: `error-drop` and `drop`, `error-punt` and `punt`, and `inject`.
 //!
 //! Dropped packets pass through the arc `drop`, and punted packets through the arc `punt`. Features on these
-//! arcs can process them (captures, mirrors). The forwarding index of such a packet is its reason: the number
-//! of a drop reason, or a [`PuntReason`].
+//! arcs can process them (captures, mirrors). The forwarding index of a dropped or punted packet is its
+//! reason: the number of a drop reason, or a [`PuntReason`].
 
 use std::io;
 use std::sync::Arc;

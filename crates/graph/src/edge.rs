@@ -168,7 +168,7 @@ impl Reasons for NoReason {
     }
 }
 
-/// An edge that was added to a node while the graph was being built: registries of protocols and ports add such edges.
+/// An edge that was added to a node while the graph was being built: registries of protocols and ports add edges in this way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EdgeId(pub(crate) u8);
 

@@ -43,8 +43,8 @@ impl Entry {
         &self.bytes_before[..self.kept[0] as usize]
     }
 
-    /// Returns the first bytes of the packet after the node. If the node took the packet, they are those
-    /// before the node.
+    /// Returns the first bytes of the packet after the node. If the node took the packet, returns its first
+    /// bytes before the node.
     pub fn bytes_after(&self) -> &[u8] {
         &self.bytes_after[..self.kept[1] as usize]
     }
@@ -60,7 +60,7 @@ pub struct Place {
     pub(crate) at: usize,
 }
 
-/// What happened to a packet at a node.
+/// The result of a node for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Sent by an edge to the node with this number.

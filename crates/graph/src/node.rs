@@ -89,7 +89,7 @@ pub trait FrameNode: Send + 'static {
     }
 }
 
-/// Whether an input node has more packets in this turn.
+/// The result of a poll: more packets in this turn, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum More {
     /// There are more: the worker calls the node again before other nodes get their turn.

@@ -132,8 +132,8 @@ fn check_features(features: &[FeatureDef], arcs: &[ArcDef]) -> Result<(), GraphE
     Ok(())
 }
 
-/// Sorts the features of an arc by `after` and `before`. Where these do not decide, features keep the order
-/// in which they were declared.
+/// Sorts the features of an arc by `after` and `before`. Features that `after` and `before` do not order keep
+/// the order in which they were declared.
 fn sort_features(arc: &str, mut left: Vec<&FeatureDef>) -> Result<Vec<&'static str>, GraphError> {
     let mut order = Vec::new();
     while !left.is_empty() {
@@ -205,7 +205,8 @@ struct Start {
     first: usize,
 }
 
-/// Returns the edges by which packets enter an arc, and those by which its features pass packets on.
+/// Returns the edges by which packets enter an arc, and the edges by which the arc's features pass packets
+/// on.
 fn starts(
     arc: &ArcDef,
     order: &[&'static str],

@@ -52,7 +52,7 @@ pub struct Stats {
     workers: Arc<Mutex<BTreeMap<usize, Seen>>>,
 }
 
-/// What other threads see of a worker: the slowest calls of its nodes, and the node that is running.
+/// A worker's data for other threads: the slowest calls of its nodes, and the node that is running.
 type Seen = (Slowest, Arc<At>);
 
 /// The node that a worker is running: its number plus one, or 0.
@@ -142,13 +142,13 @@ pub struct NodeTotals {
     pub clocks: u64,
 }
 
-/// Packet accounting of a node since the start. The packets that it received and made equal, in total, those
-/// that it sent on, dropped, freed and kept.
+/// Packet accounting of a node since the start. The number of packets received or made is the number of
+/// packets sent on, dropped, freed or kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeBooks {
     /// Name of the node.
     pub name: &'static str,
-    /// True for an input node. For such a node, only `packets` and `dropped` are counted.
+    /// True for an input node. For an input node, only `packets` and `dropped` are counted.
     pub input: bool,
     /// Number of packets that the node received, or brought in as an input node.
     pub packets: u64,

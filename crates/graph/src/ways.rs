@@ -95,7 +95,8 @@ impl kernels::Target for Ways<'_> {
                 frame.packets().skip(first).for_each(|mut p| p.set_fwd(reason));
             }
             CONSUMED => self.free(fill),
-            // Not the number of an edge: the packets are freed and counted as lost, which is always a bug.
+            // The code is not the number of an edge, which is always a bug: the packets are freed and counted
+            // as lost.
             _ => {
                 let mut stray = Frame::new();
                 fill(&mut stray);

@@ -79,7 +79,7 @@ struct Slot {
     reasons: Arc<[&'static ReasonInfo]>,
 }
 
-/// A node and what it gets when it is called.
+/// A node, and the arguments of a call of it.
 struct Call<'a> {
     node: &'a mut dyn Erased,
     cx: Cx<'a>,
@@ -276,7 +276,7 @@ impl Worker {
         (n, more)
     }
 
-    /// Returns `node`, with what it gets when it is called.
+    /// Returns `node`, with the arguments of a call of it.
     #[inline(always)]
     fn call<'a>(&'a mut self, guard: &'a Guard, now: u64, node: u32) -> Call<'a> {
         let slot = &mut self.nodes[node as usize];

@@ -78,7 +78,7 @@ impl<const N: usize> CounterSet<N> {
         self.0.capacity
     }
 
-    /// Returns a lane in which `worker` counts. What the worker counted in earlier lanes remains.
+    /// Returns a lane in which `worker` counts. The counts in the worker's earlier lanes remain.
     ///
     /// # Errors
     /// Fails if the kernel refuses the address range.

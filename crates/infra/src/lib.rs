@@ -1,4 +1,4 @@
-//! What all other crates are based on: memory, quiescence, tables with one writer and many readers, counters,
+//! The basis of all other crates: memory, quiescence, tables with one writer and many readers, counters,
 //! rings, longest-prefix match, time, and the cores of the machine.
 //!
 //! This crate knows nothing about packets. Its `unsafe` code is only in the modules that own raw memory or

@@ -11,7 +11,7 @@ use wire::{EthernetHeader, Ipv4Header, Ipv6Header, VlanTag, ethertype};
 use crate::checksum;
 use crate::pieces::{Payload, inherit};
 
-/// Why a packet cannot be segmented, or why its checksum cannot be completed.
+/// The reason why a packet cannot be segmented, or why its checksum cannot be completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The headers do not fit this kind of segmentation.

@@ -16,7 +16,7 @@ use infra::quiesce::Domain;
 
 use crate::tables::MAX_INTERFACES;
 
-/// Whether one feature in an arc is enabled on an interface.
+/// The state of one feature in an arc on an interface: enabled or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switch {
     /// The arc.

@@ -7,7 +7,7 @@
 use graph::reasons;
 
 reasons! {
-    /// Why a punted packet changes nothing.
+    /// The reason why a punted packet changes nothing.
     pub enum Unused {
         Unexpected = "unexpected", Error, "no feature handles this packet";
         Malformed = "malformed", Error, "an ARP, Neighbor Discovery or MLD message has a wrong length, address or option";
@@ -23,7 +23,7 @@ reasons! {
         NotOverriding = "not-overriding", Info, counted, "an advertisement with a different Ethernet address does not have the override flag";
         NoLinkAddress = "no-link-address", Info, counted, "the message has no link-layer address option";
         Tentative = "tentative-target", Info, counted, "the requested address is still tentative";
-        NotAdvertising = "not-advertising", Info, counted, "a router solicitation came in on an interface without router advertisements";
+        NotAdvertising = "not-advertising", Info, counted, "a router solicitation arrived on an interface that sends no router advertisements";
         NoGroup = "no-group", Info, counted, "an MLD query is for groups that the interface has not joined";
     }
 }

@@ -28,7 +28,7 @@ impl Operation {
     }
 }
 
-/// Why a packet is not an ARP packet for IPv4 over Ethernet.
+/// The reason why a packet is not an ARP packet for IPv4 over Ethernet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArpError {
     /// The hardware type is not Ethernet, or its addresses are not 6 bytes long.

@@ -61,7 +61,7 @@ pub const fn is_extension(protocol: u8) -> bool {
     )
 }
 
-/// Why the upper layer of a packet was not found.
+/// The reason why the upper layer of a packet was not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtensionError {
     /// The packet ends within a header.
@@ -282,8 +282,8 @@ pub struct Chain {
     pub offset: usize,
     /// Offset of the byte that names the protocol: the position to report if the protocol is not supported.
     pub named_at: usize,
-    /// True if the upper-layer header is in this packet, at least the bytes that every such header has. A
-    /// first fragment without it is malformed (RFC 7112 section 5).
+    /// True if this packet contains the upper-layer header, or at least the part that every header of this protocol has. A first fragment
+    /// without this part is malformed (RFC 7112 section 5).
     pub whole: bool,
     /// The fragment header; if there are several, the one that makes the packet a fragment.
     pub fragment: Option<Fragment>,

@@ -25,7 +25,7 @@ pub enum Kind {
     Udp,
 }
 
-/// Why a packet cannot be segmented.
+/// The reason why a packet cannot be segmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GsoError {
     /// The headers are truncated or inconsistent.

@@ -119,7 +119,7 @@ pub fn may_report(l3: &[u8], to_group: bool, kind: u8, code: u8) -> bool {
             let first = c.fragment.is_none_or(|f| f.offset == 0);
             first && l3.get(c.offset).is_some_and(|&k| !is_error(k) && k != kind::REDIRECT)
         }
-        // The contents of such a packet are never processed as a message.
+        // In these cases, the packet is never processed as an ICMPv6 message.
         Ok(_) | Err(ExtensionError::HopByHop(_) | ExtensionError::FirstFragment) => true,
         Err(_) => false,
     }

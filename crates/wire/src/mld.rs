@@ -61,7 +61,7 @@ pub struct Query {
     pub max_response: u32,
 }
 
-/// Why a packet is not a valid query (RFC 3810 sections 6.2 and 8.1).
+/// The reason why a packet is not a valid query (RFC 3810 sections 6.2 and 8.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MldError {
     /// The packet is not a query.

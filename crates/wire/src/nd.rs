@@ -129,7 +129,7 @@ pub struct PrefixInformation {
     pub preferred: u32,
 }
 
-/// Why a packet is not a valid message (RFC 4861 sections 6.1, 7.1 and 8.1).
+/// The reason why a packet is not a valid message (RFC 4861 sections 6.1, 7.1 and 8.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NdError {
     /// The message has none of the five types of [`Message`].

@@ -18,7 +18,8 @@ pub const GSO_TCPV4: u8 = 1;
 pub const GSO_TCPV6: u8 = 4;
 /// UDP, to be cut into datagrams.
 pub const GSO_UDP_L4: u8 = 5;
-/// A bit in the same byte as the type: the first segment has CWR, the others must not (RFC 3168).
+/// A bit in the same byte as the type: the first segment has CWR, the other segments must not have it (RFC
+/// 3168).
 pub const GSO_ECN: u8 = 0x80;
 
 header! {

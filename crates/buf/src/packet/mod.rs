@@ -478,8 +478,8 @@ impl<'a> Packet<'a> {
         shares.load(Ordering::Acquire) == 1
     }
 
-    /// Limits the segments after the first to the length of the tail, and frees those beyond it. No other packet may share them. Returns
-    /// the buffer of the last remaining segment.
+    /// Limits the segments after the first to `tail_len` bytes in total, and frees the segments beyond that. No other packet may share
+    /// these segments. Returns the buffer of the last remaining segment.
     fn trim_tail(&mut self, cache: &mut Cache) -> u32 {
         let mut last = self.record.buf;
         if !self.record.flags.any(Flags::CHAINED) {

@@ -188,7 +188,7 @@ impl Cache {
     /// Asks the other caches to [share](Self::share) their buffers.
     fn ask(&mut self) {
         self.pool.0.shortages.0.fetch_add(1, Ordering::Relaxed);
-        // This cache must not return what it just received.
+        // This cache must not return the buffers that it just received.
         self.answered = self.answered.wrapping_add(1);
     }
 

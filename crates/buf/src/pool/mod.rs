@@ -95,7 +95,7 @@ fn sum(list: &Mutex<Vec<Weak<AtomicUsize>>>) -> usize {
 #[derive(Clone)]
 pub struct Pool(Arc<Shared>);
 
-/// Statistics of the initial buffers of a pool, or of those added later.
+/// Statistics of the initial buffers of a pool, or of the buffers added later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Number of buffers.

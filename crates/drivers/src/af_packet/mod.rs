@@ -71,7 +71,7 @@ impl Config {
     }
 }
 
-/// Whether the kernel's stack also receives packets from the interface.
+/// The kernel's own stack: whether it receives packets from the interface, too.
 enum Stack {
     KeptOut {
         _claim: Claim,

@@ -1,4 +1,4 @@
-//! The receive queue: reads packets from the ring, and those too large for it from the socket.
+//! The receive queue: reads packets from the ring, and packets that are too large for the ring from the socket.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

@@ -36,7 +36,9 @@ impl Hidden {
             let found = hidden.directory.metadata()?;
             // SAFETY: no memory is involved.
             if found.uid() != unsafe { libc::geteuid() } || found.mode() & 0o077 != 0 {
-                return Err(io::Error::other("another user replaced a directory just created here"));
+                return Err(io::Error::other(
+                    "another user has replaced the directory that the router had just created here",
+                ));
             }
             return Ok(hidden);
         }

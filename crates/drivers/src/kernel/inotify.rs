@@ -43,9 +43,9 @@ impl Watches {
         self.watch(file, libc::IN_DELETE_SELF)
     }
 
-    /// Watches for the first change that a system call makes to an open file; writes through a mapping are not reported. Each watch has
-    /// few events, so the queue cannot overflow: an event is lost only if the kernel has no memory for it. An instance with such watches
-    /// must have no other watches. Returns the number of the watch.
+    /// Watches for the first change that a system call makes to an open file; writes through a mapping are not reported. Each watch has few
+    /// events, so the queue cannot overflow: an event is lost only if the kernel has no memory for it. An instance with watches of this
+    /// kind must have no other watches. Returns the number of the watch.
     ///
     /// # Errors
     /// The kernel's error.

@@ -226,7 +226,7 @@ pub(crate) fn names() -> Vec<String> {
 /// A default route through an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum DefaultRoute {
-    /// A router advertisement announced it, and it expires. Any host on the link can send such messages.
+    /// A router advertisement announced the route, and the route expires. Any host on the link can send router advertisements.
     Learned,
     /// The administrator of the machine, or a program, has set it.
     Set,

@@ -284,8 +284,8 @@ impl Region {
             if seals & libc::F_SEAL_FUTURE_WRITE != 0 {
                 return Err("it is sealed against writing, most likely by an earlier attempt to connect: a client must create new memory".into());
             }
-            // Waits here for page removal to end, rather than inside the mapping, where other threads would wait for
-            // this one.
+            // Waits here until a removal of pages ends. If this thread waited while it maps the file, other threads would wait for this
+            // thread.
             add_seals(file, libc::F_SEAL_SHRINK).map_err(|e| format!("it cannot be sealed: {e}"))?;
         }
         let len =

@@ -168,7 +168,7 @@ impl Context {
     /// As for [`Signals::ring`].
     pub(super) fn ring(&self, null: BorrowedFd<'_>, bell: BorrowedFd<'_>) -> io::Result<()> {
         match self.submit(null, bell) {
-            // No room for more results: collect those of earlier reads.
+            // There is no room for more results: collect the results of earlier reads.
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 self.collect();
                 self.submit(null, bell)

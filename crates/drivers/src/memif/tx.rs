@@ -31,7 +31,7 @@ pub(super) struct TxRing {
 // SAFETY: the addresses in `places` are those of the ring, and are written anew in each call.
 unsafe impl Send for TxRing {}
 
-/// Why a packet was not sent.
+/// The reason why a packet was not sent.
 #[derive(Debug, PartialEq)]
 pub(super) enum Stop {
     For(Unsent),

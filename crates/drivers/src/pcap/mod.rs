@@ -83,7 +83,7 @@ pub struct Record {
     pub most: u64,
 }
 
-/// Why the device cannot be opened.
+/// The reason why the device cannot be opened.
 #[derive(Debug)]
 pub struct OpenError(String);
 

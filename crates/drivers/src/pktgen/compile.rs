@@ -71,7 +71,7 @@ struct Mold {
 enum Follow {
     /// Summed over the whole packet: sizes differ, or the checksum covers a field only in part.
     Whole(Transport),
-    /// Summed from the constant sum without the varying fields, and those fields.
+    /// Computed from the constant sum over the bytes that do not vary, and from the varying fields.
     Parts(Transport, Sum),
 }
 
@@ -198,7 +198,7 @@ impl Maker {
     }
 }
 
-/// Checks what streams of templates and of recorded packets have in common.
+/// Checks the properties that streams of templates and streams of recorded packets have in common.
 ///
 /// # Errors
 /// If the vector size or the rate is out of its range.

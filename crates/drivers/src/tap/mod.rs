@@ -63,7 +63,7 @@ impl Config {
     }
 }
 
-/// Why a tap cannot be opened: the failed step, and the kernel's error.
+/// The reason why a tap cannot be opened: the failed step, and the kernel's error.
 #[derive(Debug)]
 pub struct OpenError(String, io::Error);
 

@@ -12,7 +12,7 @@ use crate::{
 use std::io;
 
 /// Makes a table of up to `capacity` words. The table takes 8 bytes of address space per index, and memory
-/// only for the indices in use. When an index may be reused depends on the readers of `domain`.
+/// only for the indices in use. An index is reused only when no reader of `domain` can still use it.
 ///
 /// # Errors
 /// Fails if the kernel refuses the address range.

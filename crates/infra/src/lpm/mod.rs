@@ -31,7 +31,7 @@ pub const NO_ROUTE: u32 = 0;
 /// The largest leaf. Tables need the remaining bit of a 32-bit word for themselves.
 pub const MAX_LEAF: u32 = (1 << 31) - 1;
 
-/// Why a route was not added. The table is then unchanged.
+/// The reason why a route was not added. The table is then unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LpmFull {
     /// All groups for prefixes longer than 24 bits are in use, or readers may still use them.

@@ -142,8 +142,8 @@ fn try_once(
 /// Maximum sum of the bytes of all promises if a control group may have a limit that cannot be read.
 const BLIND: u64 = 256 << 20;
 
-/// Checks that `bytes` bytes may be promised although a limit cannot be read. All promises have `promised` bytes, `own` of them those of
-/// this account.
+/// Checks that `bytes` bytes may be promised although a limit cannot be read. All promises together have `promised` bytes; the promises of
+/// this account have `own` bytes of these.
 fn fits_blind(bytes: u64, promised: u64, own: u64) -> io::Result<()> {
     let most = BLIND.saturating_sub(promised.saturating_sub(own)) / 2;
     if own.saturating_add(bytes) <= most {

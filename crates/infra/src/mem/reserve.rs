@@ -236,9 +236,8 @@ mod backend {
         if unsafe { libc::ftruncate(fd.as_raw_fd(), size) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // Other programs get this file with buffers lent to them. The seals keep them from truncating it,
-        // which would end this process with a SIGBUS at its next access. They also keep them from adding a
-        // seal that blocks writes by the others.
+        // Other programs get this file with buffers lent to them. The seals keep them from truncating it, which would end this process with
+        // a SIGBUS at its next access. The seals also keep a program from adding a seal that would block writes by the other programs.
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: no memory is involved.
         if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {

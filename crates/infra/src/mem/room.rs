@@ -15,11 +15,11 @@ const FIRST_NAMESPACE: &str = "cgroup:[4026531835]";
 
 /// Bytes that are always left free for other processes.
 const SPARE: u64 = 32 << 20;
-/// Bytes, in addition to `SPARE`, that must stay free after an allocation whose size others determine (peers, neighbors, filters of
+/// Bytes, in addition to `SPARE`, that must stay free after an allocation whose size is determined by others (peers, neighbors, filters of
 /// read-only clients). Otherwise such allocations would leave too little for clients of the CLI and for routes.
 pub(super) const LEFT: u64 = 64 << 20;
 
-/// How much memory can still be allocated in ordinary pages, and what limits it.
+/// The amount of memory that can still be allocated in ordinary pages, and its limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Available bytes, without those that are [promised](Promise).

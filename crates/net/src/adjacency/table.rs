@@ -46,7 +46,7 @@ const AT_ONCE: usize = 2048;
 /// Forwarding index of packets that have no adjacency yet (glean). Their destination is their next hop.
 pub const GLEAN: u32 = u32::MAX;
 
-/// How to reach a neighbor.
+/// A neighbor on an interface, and the link header for packets to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(align(64))]
 pub struct Adjacency {

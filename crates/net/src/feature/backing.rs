@@ -1,5 +1,5 @@
-//! Backings: what sends and receives the frames of an interface that is neither a loopback nor a VLAN. A
-//! backing is a driver's device, or a feature.
+//! Backings. A backing sends and receives the frames of an interface that is neither a loopback nor a VLAN. A backing is a driver's device,
+//! or a feature.
 
 use std::any::Any;
 use std::fmt::{self, Debug};
@@ -32,7 +32,7 @@ pub enum Opened {
     },
 }
 
-/// Why a backing could not be opened.
+/// The reason why a backing could not be opened.
 pub struct Unopened {
     /// True if this machine does not have the device.
     pub missing: bool,

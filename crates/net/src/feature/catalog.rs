@@ -198,7 +198,7 @@ pub trait Decisions {
     fn table(&mut self) -> u32;
 }
 
-/// What the whole-graph fuzzer does with a feature, apart from changing its settings.
+/// The actions of the whole-graph fuzzer on a feature, apart from changes of its settings.
 #[derive(Clone, Copy)]
 pub struct Exercise {
     /// Starts or restarts the feature's activities that no setting enables. The filter, if there is one, selects the packets for these

@@ -108,7 +108,7 @@ mod tests {
             let now: Vec<usize> = (0..workers).map(|w| has(&shared, w)).collect();
             prop_assert_eq!(now.iter().sum::<usize>(), owners.len());
             prop_assert!(now.iter().max().unwrap() - now.iter().min().unwrap() <= 1);
-            // A worker's items beyond its share must move, and so must those of removed workers.
+            // A worker's items beyond its share must move, and so must the items of removed workers.
             let stays: usize = (0..workers).map(|w| has(&owners, w).min(now[w])).sum();
             let stayed = owners.iter().zip(&shared).filter(|(a, b)| a == b).count();
             prop_assert_eq!(stayed, stays);

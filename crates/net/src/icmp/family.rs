@@ -56,7 +56,7 @@ impl Icmp for Ipv4Addr {
                 (Reason::SourceRoute, UNREACHABLE, unreachable::SOURCE_ROUTE_FAILED, 0)
             }
             Cause::ParameterProblem(at) => (Reason::Parameter, PARAMETER_PROBLEM, 0, u32::from(at) << 24),
-            // IPv4 has no such causes.
+            // These causes do not occur with IPv4.
             Cause::BeyondScope => (Reason::Scope, UNREACHABLE, unreachable::HOST, 0),
             Cause::UnknownOption(at) => (Reason::Option, PARAMETER_PROBLEM, 0, u32::from(at) << 24),
             Cause::IncompleteHeaders => (Reason::Incomplete, PARAMETER_PROBLEM, 0, 0),
@@ -112,7 +112,8 @@ impl Icmp for Ipv6Addr {
             Cause::UnknownOption(at) => (Reason::Option, PARAMETER_PROBLEM, parameter::OPTION, u32::from(at)),
             Cause::IncompleteHeaders => (Reason::Incomplete, PARAMETER_PROBLEM, parameter::FIRST_FRAGMENT, 0),
             Cause::BeyondScope => (Reason::Scope, UNREACHABLE, unreachable::BEYOND_SCOPE, 0),
-            // IPv6 has no such cause: a routing header is a parameter problem.
+            // This cause does not occur with IPv6, where an unsupported routing header is a parameter
+            // problem.
             Cause::SourceRouteFailed => (Reason::SourceRoute, UNREACHABLE, unreachable::ADMIN_PROHIBITED, 0),
         };
         (reason, Message { kind, code, rest })

@@ -40,8 +40,8 @@ reasons! {
     }
 }
 
-/// Punt reasons of Neighbor Discovery messages and MLD queries. They are separate so that a
-/// flood of one kind does not block the others.
+/// Punt reasons of Neighbor Discovery messages and MLD queries. They are separate so that a flood of messages of one kind does not block
+/// messages of other kinds.
 #[derive(Clone, Copy)]
 pub struct Punts {
     /// Solicitations for an address of this router.

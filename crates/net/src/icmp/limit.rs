@@ -44,7 +44,7 @@ impl Bucket {
     }
 }
 
-/// Why a message must not be sent.
+/// The reason why a message must not be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The limit for one source is exceeded.

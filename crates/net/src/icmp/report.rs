@@ -29,7 +29,7 @@ pub struct Message {
     pub rest: u32,
 }
 
-/// Why no report is sent.
+/// The reason why no report is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreported {
     /// The RFCs forbid a report about this packet.

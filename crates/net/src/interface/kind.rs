@@ -17,7 +17,7 @@ pub struct InterfaceKind {
 pub struct InterfaceKindInfo {
     /// Name of the kind for operators.
     pub name: &'static str,
-    /// Name of the node that gets the frames sent out of such an interface.
+    /// Name of the node that gets the frames sent out of interfaces of this kind.
     pub node: &'static str,
     /// True if the link has at most one other station, like a tunnel. That station's Ethernet address is then all zeros, and is never
     /// resolved.

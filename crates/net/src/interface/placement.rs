@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use buf::{Gone, RxQueue};
 use graph::{Eager, RxMode};
 
-/// Whether the flows of a receive queue are spread over the workers.
+/// Conditions under which the flows of a receive queue are spread over the workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Handoff {
     /// Spread if the queue's worker is overloaded, and the device has fewer queues than there are workers.

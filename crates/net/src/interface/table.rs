@@ -67,9 +67,9 @@ pub struct Interface {
     pub mtu: u16,
     /// The sub-interfaces of a device.
     pub vlans: Vlans,
-    /// The interface's addresses or, if it is unnumbered, those of the interface that lends them. ICMP errors about packets that this
-    /// interface received have its primary address as source, which is the first one of the family; errors sent to a link-local address
-    /// have the link-local one.
+    /// The interface's addresses or, if it is unnumbered, the addresses of the interface to which it is unnumbered. The first address of a
+    /// family is the primary one. It is the source of ICMP errors about packets that this interface received. The exception is an error
+    /// sent to a link-local address: its source is the link-local address.
     pub addresses: Vec<Address>,
     /// True if the router answers on the interface's link for hosts behind other interfaces (proxy ARP and
     /// Neighbor Discovery).

@@ -9,7 +9,7 @@ use wire::{ipv4, ipv6};
 use super::family::Ip;
 use super::prefix::{IpPrefix, Prefix};
 
-/// Why an interface cannot have an address.
+/// The reason why an interface cannot have an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadAddress(pub String);
 
@@ -89,7 +89,7 @@ impl Address {
         };
         if self.is_link_local() && self.len < 64 {
             return Err(BadAddress(format!(
-                "the prefix length of {self} must be 64 to 128: a link-local network is one link"
+                "the prefix length of {self} must be 64 to 128: every link-local network is fe80::/64 or inside it"
             )));
         }
         if no_host {

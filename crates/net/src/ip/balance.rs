@@ -57,7 +57,7 @@ impl Layout {
         Layout { ways: Vec::new(), of: [NOBODY; BUCKETS] }.changed(ways)
     }
 
-    /// Returns the layout for the paths `ways` that differs least from this one.
+    /// Returns the layout for the paths `ways` that moves as few buckets of this layout as possible.
     pub fn changed(&self, ways: &[Way]) -> Layout {
         let ways = &ways[..ways.len().min(MAX_WAYS)];
         let now_at =
@@ -151,7 +151,7 @@ mod tests {
         for ((_, weight), has) in layout.ways.iter().zip(&has) {
             prop_assert!(*has > 0);
             let share = (BUCKETS as u64 * weight) as f64 / total as f64;
-            // A path whose share is less than one bucket has one, at the expense of the others.
+            // A path whose share is less than one bucket gets one bucket, at the expense of the other paths.
             let small = layout.ways.iter().filter(|way| BUCKETS as u64 * way.1 < 2 * total).count() as f64;
             prop_assert!((*has as f64 - share).abs() <= 1.5 + small, "{has} of {share}: {layout:?}");
         }

@@ -1,4 +1,4 @@
-//! Causes of ICMP errors: those of the core, and those that features register.
+//! Causes of ICMP errors: causes of the core, and causes that features register.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,8 +9,7 @@ const OF_FEATURES: u32 = 0x80;
 /// Maximum number of causes of features.
 const MOST: usize = 64;
 
-/// Why a packet could not be delivered. The packet has the cause as its forwarding index on the way to the
-/// node that reports it.
+/// The reason why a packet could not be delivered. The packet has the cause as its forwarding index on the way to the node that reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
     /// The TTL has expired.

@@ -1,4 +1,5 @@
-//! Forwarding kinds of features. Packets with such a kind are passed to a node of the feature.
+//! Forwarding kinds of features. Packets with a forwarding kind are passed to a node of the feature that
+//! registered the kind.
 
 /// A forwarding kind that a feature registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

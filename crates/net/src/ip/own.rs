@@ -8,8 +8,8 @@ use super::address::Address;
 use super::family::Ip;
 use super::packet::Packets;
 
-/// The router's own addresses of one family, by VRF. A received packet with such a source address is a
-/// martian.
+/// The router's own addresses of one family, by VRF. A received packet with one of these source addresses is
+/// a martian.
 #[derive(Clone)]
 pub struct OwnAddresses<A: Ip> {
     exact: HashSet<(u16, A::Bits)>,

@@ -1,4 +1,5 @@
-//! Paths: where packets are sent, what a path currently resolves to, and which routes use it.
+//! Paths: next hops, interfaces or actions of routes. A path has the forwarding object to which it currently resolves, and a list of the
+//! routes that use it.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,7 +77,7 @@ impl Path {
     }
 }
 
-/// The path list of some routes, and what it currently resolves to.
+/// The path list of some routes, and the forwarding object to which it currently resolves.
 #[derive(Debug)]
 pub struct PathState {
     /// Index of the routes' forwarding object. It is the leaf in the lookup tables.
@@ -154,7 +155,8 @@ impl PathState {
     }
 }
 
-/// A change that may alter what paths resolve to. It affects paths over these interfaces, and paths with a next hop in these networks.
+/// A change that may alter the objects to which paths resolve. It affects paths over these interfaces, and paths with a next hop in these
+/// networks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Affected {
     /// Interfaces by index.
@@ -221,7 +223,7 @@ impl Paths {
     }
 
     /// Returns the indices of the states with this list. One list may have several states with different layouts: when a route changes to
-    /// this list, its flows stay on those paths that its previous list has, too.
+    /// this list, its flows stay on the paths that its previous list contains as well.
     pub fn find(&self, fib: u16, list: &PathList) -> &[u32] {
         self.by_list.get(&(fib, list.clone())).map_or(&[], Vec::as_slice)
     }

@@ -15,7 +15,7 @@ pub struct Weighted {
     pub weight: u8,
 }
 
-/// Why a list of paths is invalid.
+/// The reason why a list of paths is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadPaths {
     /// The list is empty.

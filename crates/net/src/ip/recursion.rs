@@ -38,8 +38,8 @@ pub(super) const COST: usize = 4;
 /// The next hops that the paths of a list lead to, for a list with recursive paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trail {
-    /// Next hops in order of discovery: the next hop of each of the list's paths is before those found
-    /// through it. A next hop on a connected network ends its branch.
+    /// Next hops in order of discovery: the next hop of each of the list's paths comes before the next hops found through it. A next hop on
+    /// a connected network ends its branch.
     pub hops: Vec<IpAddr>,
     /// The non-recursive paths at the ends of the trail, each once.
     pub ends: Vec<Way>,
@@ -172,7 +172,7 @@ impl<A: Ip, R: Resolver> Walk<'_, A, R> {
 /// The share of a path with weight 1. It is large so that it can be divided at each fork.
 const WHOLE: u64 = 1 << 40;
 
-/// Returns those of the given paths that can be resolved, and their forwarding objects.
+/// Returns the given paths without those that cannot be resolved, and their forwarding objects.
 fn resolve(fib: u16, ways: &[Way], by: &mut impl Resolver) -> (Vec<Way>, Vec<Object>) {
     let mean = |way: &Way| Some((*way, way.0.constant().or_else(|| by.resolve(fib, way.0))?));
     ways.iter().filter_map(mean).unzip()

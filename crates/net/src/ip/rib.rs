@@ -18,7 +18,8 @@ pub(super) struct Route<A: Ip> {
     pub path: u32,
     /// The next source's route for the same prefix. The list is circular.
     pub next: u32,
-    /// The route with the same paths that was added before this one, and the one added after it.
+    /// Among the routes with the same paths: the route added before this one (`older`), and the route added
+    /// after this one.
     pub older: u32,
     newer: u32,
 }

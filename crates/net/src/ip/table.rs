@@ -39,7 +39,7 @@ use super::source::Source;
 /// Maximum number of objects freed or released in one turn: about a tenth of a millisecond of work.
 pub(super) const AT_ONCE: usize = 2048;
 
-/// Why a route or a table could not be added or removed.
+/// The reason why a route or a table could not be added or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteError {
     /// There is no VRF with this index.

@@ -68,7 +68,7 @@ impl Listener {
                 if !changes.is_empty() {
                     out.push(report(interface, &changes));
                     let due = now + self.jitter.up_to(AGAIN);
-                    // Recent changes are reported again with this one, unless they were reverted.
+                    // Recent changes are reported again together with this change, unless they were reverted.
                     let (first, mut all) = member.again.take().unwrap_or((due, BTreeMap::new()));
                     all.extend(changes);
                     member.again = Some((first.min(due), all));

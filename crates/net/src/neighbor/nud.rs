@@ -1,4 +1,4 @@
-//! What Neighbor Discovery does differently from ARP: the effect of messages on an entry (RFC 4861 sections
+//! The differences of Neighbor Discovery from ARP: the effect of messages on an entry (RFC 4861 sections
 //! 7.2.3 and 7.2.5), and neighbor unreachability detection (section 7.3).
 //!
 //! ```text

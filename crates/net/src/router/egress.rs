@@ -1,4 +1,4 @@
-//! How the router's own packets leave: the output interface to a destination, and the source address for it.
+//! The output interface and the source address of the router's own packets.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use crate::ip::{Address, Path};
 /// Maximum number of VRFs that are looked up to find the output interface.
 const MAX_HOPS: usize = 8;
 
-/// Where packets to a destination leave.
+/// The output interface and the next hop of packets to a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Egress<A> {
     /// The output interface; `None` if the destination is the router itself.
@@ -17,7 +17,7 @@ pub struct Egress<A> {
     pub near: A,
 }
 
-/// Why the router cannot send from an address.
+/// The reason why the router cannot send from an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoSource {
     /// The router is still testing this address of the interface for duplicates (RFC 4862 section 5.4).
@@ -29,7 +29,8 @@ pub enum NoSource {
 }
 
 impl Router {
-    /// Returns where packets to a destination leave. `on` is the interface on whose link a link-local destination is.
+    /// Returns the output interface and the next hop of packets to a destination. `on` is the interface on whose link a link-local
+    /// destination is.
     ///
     /// # Errors
     /// If no route leads to the destination. The error text is a clause for a message such as "`destination` cannot be pinged: …".
@@ -106,8 +107,7 @@ impl Router {
         A::of(wanted).filter(is_own).ok_or(NoSource::NotOwn)
     }
 
-    /// Returns the error for an address that the router still tests for duplicates, if there is such an address: the wanted one, or one of
-    /// the output interface.
+    /// Returns an error if the router still tests the wanted address, or an address of the output interface, for duplicates.
     fn tentative_source<A: Routed>(
         &self,
         fib: u16,

@@ -42,7 +42,7 @@ pub enum Change {
 /// A feature's callback after a change of an interface. The interface's routes and neighbors are up to date, unless their update failed.
 pub type Follows = fn(&mut Router, index: u32, Change);
 
-/// What interfaces are about to lose.
+/// A loss of which features are notified before it happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// The link: the interfaces are set down or removed, or the router stops.
@@ -180,7 +180,7 @@ impl Router {
         self.usable_of(interfaces).into_iter().for_each(|index| self.notify_of(index, Change::Stays));
     }
 
-    /// Returns those interfaces that are usable as far as features know.
+    /// Returns the given interfaces without those that are not usable as far as features know.
     fn usable_of(&self, interfaces: &[u32]) -> Vec<u32> {
         let usable = |i: &&u32| self.near.interfaces.get(**i).is_some_and(|info| info.was_usable);
         interfaces.iter().filter(usable).copied().collect()

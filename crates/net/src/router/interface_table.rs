@@ -47,7 +47,7 @@ pub struct InterfaceInfo {
     pub(super) was_usable: bool,
     /// Index of the parent interface. For an interface that is no sub-interface, its own index.
     pub parent: u32,
-    /// Which frames of the device belong to this sub-interface.
+    /// For a sub-interface: the frames of the device that belong to it.
     pub takes: Option<Match>,
     /// The VLAN tags of frames sent on this interface.
     pub tags: Option<Tags>,
@@ -124,8 +124,8 @@ impl InterfaceTable {
         self.interfaces.get(&index)
     }
 
-    /// Returns an interface, mutable. The caller must not change what the table is indexed by: name, parent, match, addresses, and, while
-    /// the interface has addresses, the VRF.
+    /// Returns an interface, mutable. The caller must not change the values by which the table is indexed: name, parent, match, addresses,
+    /// and, while the interface has addresses, the VRF.
     pub fn get_mut(&mut self, index: u32) -> Option<&mut InterfaceInfo> {
         self.interfaces.get_mut(&index)
     }
@@ -139,7 +139,7 @@ impl InterfaceTable {
         self.interfaces.range(first..).map(|(_, info)| info)
     }
 
-    /// Returns all interfaces, mutable. The caller must not change what [`get_mut`](Self::get_mut) forbids to change.
+    /// Returns all interfaces, mutable. The restrictions of [`get_mut`](Self::get_mut) apply.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut InterfaceInfo> {
         self.interfaces.values_mut()
     }

@@ -181,7 +181,7 @@ impl Router {
         let Some(info) = self.near.interfaces.get(interface) else { return };
         let asked = info.standing.iter().filter(|(_, s)| **s != Standing::Duplicate);
         let nodes = asked.map(|(a, _)| ipv6::solicited_node(a.to_bits()));
-        // Also the groups of anycast addresses (RFC 4291 section 2.8).
+        // The groups of anycast addresses are joined, too (RFC 4291 section 2.8).
         let anycast = info.own_ip6().filter_map(Address::anycast);
         let anycast = anycast.map(|a| ipv6::solicited_node(a.to_bits()));
         let groups = nodes.chain(anycast).chain([ipv6::ALL_ROUTERS]).map(Ipv6Addr::from_bits).collect();

@@ -1,4 +1,4 @@
-//! What features can add to interfaces and routes: kinds of interfaces, port modes, and forwarding kinds.
+//! Additions of features to interfaces and routes: kinds of interfaces, port modes, and forwarding kinds.
 
 use graph::{Builder, GraphError};
 use wire::Mac;
@@ -45,7 +45,7 @@ impl Hooks {
             return Err(refused("another kind of forwarding has this name"));
         }
         let number = u8::try_from(self.kinds.len()).ok().filter(|n| usize::from(*n) < MOST_KINDS);
-        let number = number.ok_or_else(|| refused("there are 240 kinds already"))?;
+        let number = number.ok_or_else(|| refused("all 240 forwarding kinds are in use"))?;
         if let Some(node) = info.ip4 {
             t.ip4.kinds.register(b, number.into(), node)?;
         }

@@ -67,7 +67,7 @@ pub use side::{Routed, Side};
 pub use vrfs::{MAX_VRFS, Vrfs};
 pub use workers::{MAX_WORKERS, Receive, ReceiveQueue};
 
-/// Why the router refused a change. In this case, nothing has changed.
+/// The reason why the router refused a change. In this case, nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouterError(pub String);
 
@@ -146,7 +146,7 @@ pub struct Router {
     /// Number of packets exchanged with the workers.
     exchanged: u64,
     runners: Vec<Runner>,
-    /// How the kernel schedules the workers; `None`: as it schedules the main thread.
+    /// The workers' scheduling by the kernel; `None` if it is the same as the main thread's.
     schedule: Option<Schedule>,
     /// The core of each worker; `None` if it runs on any core.
     cores: Vec<Option<usize>>,
@@ -180,7 +180,7 @@ pub struct Router {
     nd: ip6::Ip6,
     usage: usage::Usage,
     budget: budget::Budget,
-    /// Counters of what happened to punted packets.
+    /// Counters of the results of handling punted packets.
     outcomes: MainThread,
     // Last, and so dropped last: packets left in the rings of `ports` still need their pool, whose memory is reused.
     bufs: Cache,

@@ -199,7 +199,8 @@ impl Router {
         all_sent & self.hand_over(device, &mut frame)
     }
 
-    /// Gives packets to a device directly, outside the graph. Returns true if the device accepted all of them. Frees the others.
+    /// Gives packets to a device directly, outside the graph. Frees the packets that the device did not accept. Returns true if it accepted
+    /// all packets.
     fn hand_over(&mut self, device: Option<u32>, frame: &mut Frame) -> bool {
         if frame.is_empty() {
             return true;

@@ -255,8 +255,8 @@ impl Router {
         self.sync_off_link(Prefix::<A>::DEFAULT);
     }
 
-    /// Frees the indexes of removed interfaces, once no path leads to them. If a new interface has already reused such an index, queues
-    /// this interface until no worker can still use such a path.
+    /// Frees the indexes of removed interfaces, once no path leads to them. If a new interface has already reused an index, queues this
+    /// interface until no worker can still use a path to the removed interface.
     pub(super) fn free_indices(&mut self) {
         if self.ip4.routes.asks() || self.ip6.routes.asks() {
             return;

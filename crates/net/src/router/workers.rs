@@ -1,6 +1,6 @@
 //! Assignment of work to workers: workers are added and removed, and queues and flows move between them, while packets are forwarded.
 //!
-//! [`Router::arrange`] makes every such change in the same steps:
+//! [`Router::arrange`] makes each of these changes in the same steps:
 //!
 //! 1. Workers stop polling the queues whose packets will go to other workers. The devices buffer packets as far as they have room.
 //! 2. The main thread waits until all workers have finished their turns, and until no packet is on its way from one worker to another. Then
@@ -43,7 +43,7 @@ pub struct Receive {
 pub struct ReceiveQueue {
     /// The receive mode; `None` if it is that of the device's other queues.
     pub mode: Option<RxMode>,
-    /// The worker that polls the queue. It has no effect while there is no such worker.
+    /// The worker that polls the queue. It has no effect while this worker does not exist.
     pub worker: Option<usize>,
 }
 

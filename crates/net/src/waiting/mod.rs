@@ -29,7 +29,7 @@ const SWEEP: u64 = SECOND / 10;
 const PART: usize = 4;
 const NONE: u32 = u32::MAX;
 
-/// Why a packet is not held, or is held no longer.
+/// The reason why a packet is not held, or is held no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The packet was the oldest of too many packets for one next hop.
@@ -253,7 +253,7 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
                 self.free_hops.push(self.hops.len() as u32);
                 self.hops.push(Hop::UNUSED);
             } else {
-                // Slots are used in rotation, so this one is among the oldest.
+                // Slots are used in rotation, so the next hop in this slot is among the oldest.
                 let victim = self.victim as u32;
                 self.victim = (self.victim + 1) % self.hops.len().max(1);
                 while let Some(packet) = self.pop(victim) {

@@ -145,7 +145,7 @@ impl fmt::Display for Kind<'_> {
 }
 
 /// The details of a message, as text after a space: for example its target address or its MTU. Empty for
-/// messages without such details.
+/// messages without details.
 pub(super) struct Subject<'a>(pub(super) &'a Icmpv6Header, pub(super) &'a [u8]);
 
 impl fmt::Display for Subject<'_> {

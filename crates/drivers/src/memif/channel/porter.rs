@@ -50,7 +50,7 @@ pub(super) enum Told {
     Failed(io::Error),
 }
 
-/// How a connection starts.
+/// The way in which a connection starts.
 pub(super) enum Way {
     /// Accept a client of the listener, which is the last of the thread's files.
     Accept,
@@ -84,7 +84,7 @@ struct Own {
 /// Returns the error for a message whose file was lost.
 pub(super) fn lost(kind: &str) -> String {
     format!(
-        "{kind} lost its file: this process has no free file descriptor (raise LimitNOFILE of its service)"
+        "the file of {kind} was lost: this process has no free file descriptor (raise LimitNOFILE of its service)"
     )
 }
 
@@ -401,7 +401,7 @@ mod tests {
     fn a_file_lost_without_a_free_descriptor_is_reported() {
         let why = garbage(sorted(Message::AddRegion { index: 0, size: 4096 }, vec![], true));
         assert!(
-            why.starts_with("ADD_REGION lost its file: this process has no free file descriptor"),
+            why.starts_with("the file of ADD_REGION was lost: this process has no free file descriptor"),
             "{why}"
         );
     }

@@ -236,7 +236,7 @@ fn make(layout: Layout, client: &ClientSide) -> io::Result<Memory> {
     let ring = if pool.is_some() { Ring::lending } else { Ring::own };
     for ((direction, number, _), bell) in layout.rings().zip(&bells) {
         let ring = ring(mapped.clone(), &layout, direction, number, bell.clone());
-        let ring = ring.ok_or_else(|| io::Error::other("the rings do not fit"))?;
+        let ring = ring.ok_or_else(|| io::Error::other("the rings do not fit into the memory"))?;
         match direction {
             Direction::ToClient => rings.0.push(ring),
             Direction::ToServer => rings.1.push(ring),

@@ -57,7 +57,7 @@ const FORGIVEN: u64 = 600 * SECOND;
 /// Time for sending the last messages to all peers when the router stops.
 const GOODBYE: Duration = Duration::from_millis(200);
 
-/// Why a socket or interface cannot be opened.
+/// The reason why a socket or interface cannot be opened.
 #[derive(Debug)]
 pub struct OpenError {
     why: String,

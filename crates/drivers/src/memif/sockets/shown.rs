@@ -36,7 +36,7 @@ pub struct InterfaceState {
     pub peer_interface: String,
     /// Size in bytes of each memory region.
     pub regions: Vec<u64>,
-    /// Why the interface is not connected, or why the last connection ended.
+    /// The reason why the interface is not connected, or why the last connection ended.
     pub reason: Option<String>,
     /// The rings of the interface.
     pub rings: Vec<RingShown>,

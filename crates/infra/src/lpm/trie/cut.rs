@@ -72,7 +72,7 @@ pub(super) fn cut_up(items: &[Item], depth: u8) -> Vec<Piece> {
             pieces.push(Piece { points, what: What::Below(i..i + 1, under) });
             continue;
         }
-        // The next item is longer, and begins in this one's last point.
+        // The next item is longer, and begins in this item's last point.
         let next =
             items.get(i + 1).filter(|next| next.slot.len > depth && point(next.first) + 1 == points.end);
         points.end -= u64::from(next.is_some());

@@ -119,7 +119,7 @@ impl InterfaceTx {
     }
 }
 
-/// Where `interface-tx` sends the packets of an interface.
+/// The device or node to which `interface-tx` sends the packets of an interface.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     /// The device on which the interface is; for a sub-interface, its parent.

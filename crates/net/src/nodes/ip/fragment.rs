@@ -31,7 +31,7 @@ const MORE: u16 = 0x2000;
 /// The headers of a fragment, and the number of bytes that they use.
 type Headers = ([u8; MAX_HEADER], usize);
 
-/// How a packet is fragmented.
+/// The plan by which a packet is fragmented.
 pub struct Fragments {
     /// Number of bytes at the packet's start that are not divided among the fragments.
     front: usize,
@@ -209,8 +209,8 @@ fn pieces(payload: usize, [first, later]: [usize; 2]) -> impl Iterator<Item = Pi
 }
 
 /// Returns the header of all IPv4 fragments except the first; `None` if the header `first` is truncated. It
-/// has only those options that are copied into every fragment, padded with zeros. Options from the first one
-/// with an invalid length on are left out.
+/// has only those options that are copied into every fragment, padded with zeros. The first option with an
+/// invalid length and all options after it are left out.
 fn later_header(first: &[u8]) -> Option<Headers> {
     let mut header = [0; MAX_HEADER];
     let (fixed, options) = first.split_at_checked(Ipv4Header::LEN)?;

@@ -132,8 +132,8 @@ fn check(
 }
 
 /// True if a packet to `dst` certainly stays on this router or its link. A host without an address (RFC 1812
-/// section 5.3.7) or with a link-local one (RFC 3927 section 7) may send only such packets. Multicast packets
-/// are included because they are never forwarded.
+/// section 5.3.7) or with a link-local one (RFC 3927 section 7) may send only to these destinations.
+/// Multicast packets are included because they are never forwarded.
 #[cold]
 fn stays_here(own: &OwnAddresses<Ipv4Addr>, fib: u16, dst: u32) -> bool {
     ipv4::is_broadcast(dst) || ipv4::is_multicast(dst) || own.contains(fib, dst)

@@ -41,7 +41,7 @@ pub struct Ip6Local {
     fragments: Registry,
 }
 
-/// Why a packet is not delivered to its protocol's node.
+/// The reason why a packet is not delivered to its protocol's node.
 enum Fault {
     Drop(Reason),
     Report(Cause),

@@ -32,7 +32,7 @@ edges! {
 reasons! {
     pub enum Reason {
         Blackhole = "blackhole", Info, "the route drops packets to this destination";
-        Unresolved = "unresolved", Info, "the path has lost its interface, and the next best route is not installed yet";
+        Unresolved = "unresolved", Info, "the path has just become unusable, and the next best route is not installed yet";
         Nested = "nested-feature", Error, "the route to the feature's destination (such as a tunnel's far end) leads to another feature: nesting is not supported";
         NoTable = "no-table", Error, "a route leads to a VRF that does not exist";
         TableLoop = "table-loop", Error, "routes form a loop between VRFs";

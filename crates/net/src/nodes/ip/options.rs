@@ -23,8 +23,8 @@ use crate::ip::{Cause, Forwarding, Object, UtcClock};
 
 edges! { pub enum Next { Lookup = "ip4-unicast", Multicast = "ip4-multicast", Report = "ip4-icmp-error" } }
 
-/// The options of a packet that this node handles. For record route and timestamp, start and end in the list
-/// of options; for the others, whether they occur.
+/// The options of a packet that this node handles: for record route and timestamp, where the option starts
+/// and ends in the list of options; for all others, whether they occur.
 #[derive(Default)]
 struct Found {
     record: Option<(usize, usize)>,

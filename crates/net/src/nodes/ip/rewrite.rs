@@ -37,7 +37,7 @@ reasons! {
         Header = "bad-header", Error, "the header is truncated, or its total length is larger than the packet";
         Offset = "bad-offset", Error, "the packet is itself a fragment, and ends beyond 65,535 bytes";
         Checksum = "bad-checksum-place", Error, "the partial checksum is not in the packet's first segment";
-        Mtu = "mtu-too-small", Error, "the MTU is too small for the header and 8 bytes; IPv4 needs at least 68";
+        Mtu = "mtu-too-small", Error, "the MTU is too small for the header and 8 bytes of data; IPv4 needs an MTU of at least 68 bytes";
         TooMany = "too-many-fragments", Warn, "the packet would be cut into more fragments or segments than fit in one vector (256 packets)";
         NoBuffer = "no-buffer", Warn, "not enough free buffers for the fragments";
     }
@@ -131,7 +131,7 @@ impl<A: Cut> FrameNode for Rewrite<A> {
     }
 }
 
-/// What is needed to send the fragments of one packet.
+/// The data needed to send the fragments of one packet.
 struct Way<'a> {
     mtu: u16,
     rewrite: &'a LinkHeader,

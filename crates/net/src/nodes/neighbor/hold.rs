@@ -26,8 +26,8 @@ edges! {
 }
 reasons! {
     pub enum Reason {
-        Displaced = "hold-next-hop-full", Warn, "too many packets wait for one unresolved next hop: the oldest is dropped";
-        Recycled = "hold-too-many-next-hops", Warn, "too many next hops are unresolved: the packets of one of the oldest are dropped";
+        Displaced = "hold-next-hop-full", Warn, "too many packets wait for one unresolved next hop: the oldest packet is dropped";
+        Recycled = "hold-too-many-next-hops", Warn, "too many next hops are unresolved: the packets that wait for one of the oldest are dropped";
         Full = "hold-full", Warn, "too many packets wait for unresolved next hops";
         Buffers = "hold-buffers-full", Warn, "packets that wait for unresolved next hops fill their share of the buffers";
         Expired = "hold-expired", Warn, "the packet waited too long for its next hop to be resolved";

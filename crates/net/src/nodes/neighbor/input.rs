@@ -32,7 +32,7 @@ reasons! {
     }
 }
 
-/// Punt reasons of ARP packets. There are several so that a flood of one kind does not block the others.
+/// Punt reasons of ARP packets. There are several so that a flood of packets of one kind does not block packets of other kinds.
 #[derive(Clone, Copy)]
 pub struct Punts {
     /// Requests for an address of this router.
