@@ -197,7 +197,7 @@ impl Lent {
         *word &= !bit;
         self.n -= 1;
         self.show();
-        // The set bit stood for the buffer's only record. It is cleared, so a new record is allowed.
+        // The set bit stood for the buffer's only record. The bit is cleared, so a new record is allowed.
         Some(self.window.buffer(number))
     }
 

@@ -81,7 +81,7 @@ impl Guardian {
         ours = above(ours);
         let ends = above(ours.try_clone()?);
         let mut posts = self.posts();
-        // The list is in the socket before the guardian starts, so its view is never incomplete.
+        // The list is in the socket before the guardian starts, so the guardian never sees an incomplete list.
         ours.write_all(
             posts.lent.values().map(|found| format!("lent {found}\n")).collect::<String>().as_bytes(),
         )?;

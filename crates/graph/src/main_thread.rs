@@ -1,7 +1,7 @@
 //! Counters of the packets that the main thread handles, and of those that it discards.
 //!
-//! Each part of the program whose packets the main thread discards has its own enum of reasons, as nodes have
-//! ([`Builder::main_reasons`](crate::Builder::main_reasons)). All are listed under the name [`MAIN_THREAD`].
+//! Each part of the program that may discard packets on the main thread has its own enum of reasons, as nodes have
+//! ([`Builder::main_reasons`](crate::Builder::main_reasons)). All these reasons are listed under the name [`MAIN_THREAD`].
 
 use std::any::TypeId;
 

@@ -384,7 +384,8 @@ impl Stats {
         self.drops.clear(interface);
     }
 
-    /// Returns the node and the drop reason for a reason's number, which dropped packets carry.
+    /// Returns the drop reason with this number, and its node. Dropped packets carry the number of their
+    /// reason.
     pub fn reason(&self, number: u32) -> Option<(&'static str, &'static ReasonInfo)> {
         let n = self.nodes.iter().find(|n| number.wrapping_sub(n.first_reason) < n.reasons.len() as u32)?;
         Some((n.name, n.reasons[(number - n.first_reason) as usize]))

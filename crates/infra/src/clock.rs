@@ -95,7 +95,8 @@ impl Clock {
         }
     }
 
-    /// Returns the present time of `CLOCK_MONOTONIC` in nanoseconds, computed from the time-stamp counter, and moved by [`advance`].
+    /// Returns the present time of `CLOCK_MONOTONIC` in nanoseconds, computed from the time-stamp counter, and moved forward by
+    /// [`advance`].
     #[inline]
     pub fn now_ns(&self) -> u64 {
         self.at_ns(tsc()) + ADVANCED.load(Ordering::Relaxed)

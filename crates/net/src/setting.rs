@@ -2,8 +2,8 @@
 //! in arcs are enabled on the interface. A setting also includes the feature's counters per interface.
 //!
 //! A feature declares its setting while the graph is built ([`Hooks::setting`](crate::router::Hooks::setting)). The router then stores the
-//! values, undoes failed changes, resets the value when its interface is removed, and reads the counters, without code for the single
-//! feature.
+//! values, undoes failed changes, resets the value when its interface is removed, and reads the counters, all without code that is specific
+//! to the feature.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;

@@ -1,8 +1,7 @@
 //! Extension headers of IPv6 (RFC 8200 section 4), skipped with bounded work.
 //!
-//! [`Extensions`] iterates over the headers between the IPv6 header and the upper layer. [`Chain`] returns
-//! the upper layer and the facts that a router needs. [`check_options`] checks the options of headers with
-//! options.
+//! [`Extensions`] iterates over the headers between the IPv6 header and the upper layer. [`Chain`] returns the upper layer and the facts
+//! that a router needs. [`check_options`] checks the options of a hop-by-hop or destination options header.
 //!
 //! ```
 //! use wire::{Ipv6Header, extension::Chain, protocol};

@@ -9,7 +9,7 @@ use crate::icmpv6::{Icmpv6Header, kind};
 use crate::ipv4::protocol;
 use crate::ipv6::{self, Ipv6Header};
 
-/// Hop-by-hop options with a router alert for MLD, which every message has (RFC 3810 section 5).
+/// Hop-by-hop options with a router alert for MLD. Every message has these options (RFC 3810 section 5).
 const ALERT: [u8; 8] = [protocol::ICMPV6, 0, option::ROUTER_ALERT, 2, 0, alert::MLD as u8, option::PADN, 0];
 /// Bytes of a record without sources.
 const RECORD_LEN: usize = 20;

@@ -188,7 +188,7 @@ pub(crate) fn apart() -> io::Result<()> {
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGABRT] {
             libc::signal(signal, libc::SIG_IGN);
         }
-        // This program's files are close-on-exec anyway. This covers inherited files, and Linux 5.11.
+        // This program's own files are close-on-exec anyway. This call also covers inherited files, from Linux 5.11 on.
         let (first, last) = (libc::STDERR_FILENO as c_uint + 1, c_uint::MAX);
         libc::syscall(libc::SYS_close_range, first, last, libc::CLOSE_RANGE_CLOEXEC);
     }

@@ -42,7 +42,7 @@ impl<T: Send + 'static> Preparing<T> {
             let Some((bell, files)) = files.split_first() else { return };
             let files: Vec<BorrowedFd<'_>> = files.iter().map(|file| file.as_fd()).collect();
             let _ = done.send(work(&files));
-            // Ring also if there is no result: the main thread then sees the missing one.
+            // Ring even if there is no result: the main thread then sees that the result is missing.
             if let Ok(bell) = bell.try_clone() {
                 Doorbell::from(bell).ring();
             }

@@ -69,7 +69,7 @@ struct Mold {
 
 /// How a packet's transport checksum is computed.
 enum Follow {
-    /// Summed over the whole packet: sizes differ, or the checksum covers a field only in part.
+    /// Summed over the whole packet, because sizes differ or the checksum covers only a part of a field.
     Whole(Transport),
     /// Computed from the constant sum over the bytes that do not vary, and from the varying fields.
     Parts(Transport, Sum),

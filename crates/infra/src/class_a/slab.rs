@@ -55,8 +55,8 @@ impl<T> Places<T> {
         let chunk = NonNull::from(Box::leak(Box::<[T]>::new_uninit_slice(n)));
         self.chunks.push(chunk);
         let first = chunk.cast::<T>();
-        // From the last to the first, so that slots are used in order.
-        // SAFETY: i < n, so each slot is inside the chunk.
+        // Add the slots from the last to the first, so that they are used in order. SAFETY: i < n, so each
+        // slot is inside the chunk.
         self.free.extend((1..n).rev().map(|i| unsafe { first.add(i) }));
         first
     }

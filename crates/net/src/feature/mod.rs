@@ -164,7 +164,7 @@ pub trait Feature<C: App>: Sync {
     /// Adds the feature's nodes, and the state that the nodes share with the main thread.
     ///
     /// # Errors
-    /// Fails if the nodes do not fit the other nodes.
+    /// Fails if the graph refuses a node, or a connection to another node.
     fn install(&self, _: &mut Builder, _: &Tables, _: &mut Hooks) -> Result<(), GraphError> {
         Ok(())
     }

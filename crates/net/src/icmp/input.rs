@@ -65,7 +65,7 @@ impl PacketNode for Icmp4Input {
         if p.len() < l4 + IcmpHeader::LEN {
             return Verdict::Drop(Reason::Short);
         }
-        // A partial checksum belongs to a packet that was on no wire yet.
+        // A packet with a partial checksum has not been on a wire yet, so it needs no check.
         if !p.flags().any(Flags::CSUM_PARTIAL) && !sum(p, l4, usize::MAX).is_valid() {
             return Verdict::Drop(Reason::Checksum);
         }

@@ -172,7 +172,7 @@ impl PacketNode for Icmp6Input {
         };
         let kind = icmp.kind();
         let length = (p.total_len() - l4) as u32;
-        // A partial checksum belongs to a packet that was on no wire yet.
+        // A packet with a partial checksum has not been on a wire yet, so it needs no check.
         if !p.flags().any(Flags::CSUM_PARTIAL) {
             let pseudo = p.peek::<Ipv6Header>().pseudo_sum(protocol::ICMPV6, length);
             if !pseudo.plus(sum(p, l4, usize::MAX)).is_valid() {

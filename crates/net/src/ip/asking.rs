@@ -1,8 +1,8 @@
 //! After a change of interfaces or networks, resolves the path lists that depend on them again, some at a
 //! time.
 //!
-//! A list that waits for this keeps its adjacencies, and packets use them meanwhile. If the interface is
-//! down, these packets are dropped on transmission.
+//! Until a list is resolved again, it keeps its adjacencies, and packets use them. If the interface is down,
+//! these packets are dropped on transmission.
 
 use super::family::Ip;
 use super::path::{Affected, Place};
@@ -20,7 +20,7 @@ pub(super) struct Asking {
 }
 
 impl<A: Ip> Routes<A> {
-    /// Schedules the paths that depend on changed interfaces or networks to be resolved again.
+    /// Schedules a new resolution of the paths that depend on changed interfaces or networks.
     /// [`settle`](Self::settle) does the work: it also installs and withdraws the routes of paths that became
     /// resolved or unresolved.
     pub fn resolve_again(&mut self, what: Affected) {

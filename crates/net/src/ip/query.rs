@@ -37,8 +37,8 @@ impl<A: Ip> Routes<A> {
     }
 
     /// Returns part `n` (below [`PARTS`](Self::PARTS)) of a VRF's prefixes, in no order. A prefix is always
-    /// in the same part. So iterating over all parts finds each prefix that exists all the time exactly once,
-    /// whatever is added and removed meanwhile.
+    /// in the same part. So if prefixes are added and removed while a caller iterates over one part after the
+    /// other, each prefix that exists throughout is found exactly once.
     pub fn part(&self, fib: u16, n: usize) -> impl Iterator<Item = Prefix<A>> {
         let part = self.vrfs.get(&fib).into_iter().flat_map(move |v| v.prefixes.part(n));
         part.map(|(bits, len, _)| Prefix::new(A::from_bits(bits), len))

@@ -35,7 +35,7 @@ const MAX_STEPS: usize = 16 * MAX_WAYS;
 /// Cost of resolving a list again, in units of a route visit.
 pub(super) const COST: usize = 4;
 
-/// The next hops that the paths of a list lead to, for a list with recursive paths.
+/// The next hops to which the paths of a list with recursive paths lead.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trail {
     /// Next hops in order of discovery: the next hop of each of the list's paths comes before the next hops found through it. A next hop on

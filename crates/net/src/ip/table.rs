@@ -462,8 +462,8 @@ impl<A: Ip> Routes<A> {
             let Some(&id) = self.waiting.front() else {
                 return self.let_go_passed(by);
             };
-            // The list may have been removed, and its index reused by a list that waits elsewhere or not at
-            // all.
+            // The list may have been removed, and its index reused by another list, which waits at another position of the queue or does
+            // not wait.
             let Some(path) = self.rib.paths.states.get_mut(id).filter(|path| path.waits) else {
                 self.waiting.pop_front();
                 continue;

@@ -143,8 +143,8 @@ pub enum Event<A: Family = Ipv4Addr> {
 /// Output actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action<A = Ipv4Addr> {
-    /// Request a neighbor's Ethernet address: from this Ethernet address by unicast, or from all nodes if it
-    /// is `None`.
+    /// Send a request for a neighbor's Ethernet address: by unicast to this Ethernet address, or to all nodes
+    /// if the second value is `None`.
     Request(Key<A>, Option<Mac>),
     /// Answer to this Ethernet and IP address that the IP address in the key is this router's.
     Reply(Key<A>, (Mac, A)),

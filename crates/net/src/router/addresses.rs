@@ -103,8 +103,8 @@ impl Router {
         })
     }
 
-    /// Updates what depends on an interface's addresses after a refused change of addresses was undone. `loss` is what features expected
-    /// the interface to lose.
+    /// Updates workers, routes and neighbors after a refused change of an interface's addresses was undone. `loss` is the loss of which
+    /// features were notified before the change.
     fn goes_back(&mut self, index: u32, loss: Option<Loss>) {
         if let Err(e) = self.changed(index) {
             tracing::error!("interface {index}: rollback of a refused change failed: {e}");

@@ -456,7 +456,7 @@ impl Router {
         done
     }
 
-    /// Updates what depends on these interfaces. See [`changed_with`](Self::changed_with).
+    /// Updates workers, routes and neighbors after a change of these interfaces. See [`changed_with`](Self::changed_with).
     fn follow(&mut self, all: &[u32], left: Option<IpPrefix>) -> Result<(), RouterError> {
         for &i in all {
             self.near.publish(i)?;

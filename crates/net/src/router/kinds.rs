@@ -78,8 +78,9 @@ impl Hooks {
     }
 
     /// Declares a port mode. `name` is its name for operators, and `node` gets the frames received on an interface in this mode. If a
-    /// device is in the mode, these are the frames that match none of its sub-interfaces; if a sub-interface is, the frames that match it.
-    /// Frames begin with their Ethernet header and may have any destination. Frames to group addresses are marked.
+    /// device is in the mode, these are the frames that match none of its sub-interfaces; if a sub-interface is in the mode, they are the
+    /// frames that match the sub-interface. Frames begin with their Ethernet header and may have any destination. Frames to group addresses
+    /// are marked.
     ///
     /// # Errors
     /// If there are too many modes, or `ethernet-input` has no room for another edge.

@@ -135,8 +135,7 @@ impl Router {
         }
     }
 
-    /// Sends a neighbor advertisement for an address that this router answers for. `mac` and `to` are its
-    /// destination.
+    /// Sends a neighbor advertisement for an address that this router answers for. `mac` and `to` are the advertisement's destination.
     fn advertise_address(&mut self, (interface, own): Key<Ipv6Addr>, mac: Mac, to: Ipv6Addr) {
         let solicited = !to.is_multicast();
         // Set the override flag only for an own unicast address. A proxy leaves it to the owner (RFC 4389 section

@@ -23,7 +23,8 @@ pub struct Side<A: Family> {
     pub(super) connected: BTreeMap<u32, Vec<Connected<A>>>,
     /// The Ethernet address and the IP addresses that have been announced, for each interface that is up.
     pub(super) announced: BTreeMap<u32, (Mac, Vec<Address<A>>)>,
-    /// Neighbors whose address is outside their interface's networks. Other routes decide whether they have a host route.
+    /// Neighbors whose address is outside their interface's networks. These neighbors have a host route only while an attached route covers
+    /// their address.
     pub(super) off_link: BTreeSet<(A, u32)>,
     /// Time at which the main thread tells the workers to drop packets that waited too long.
     pub(super) sweep_at: Option<u64>,

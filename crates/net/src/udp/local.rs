@@ -50,7 +50,7 @@ impl<A: Packets> UdpLocal<A> {
         if length < UdpHeader::LEN || length > room {
             return Verdict::Drop(Reason::Length);
         }
-        // A partial checksum belongs to a packet that was on no wire yet.
+        // A packet with a partial checksum has not been on a wire yet, so it needs no check.
         if !p.flags().any(Flags::CSUM_PARTIAL)
             && let Err(reason) = checked::<A>(p, l4, &udp)
         {

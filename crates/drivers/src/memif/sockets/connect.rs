@@ -132,7 +132,7 @@ impl Sockets {
         let gone = || "the interface was deleted".to_string();
         let (entry, socket) = self.interfaces.get_mut(&key).zip(self.sockets.get(&key.0)).ok_or_else(gone)?;
         let Side::Client(c) = &mut entry.side else { return Err(gone()) };
-        // A trusted server may use all memory as it likes, also the pool's.
+        // A trusted server may use all memory as it likes, including the pool's.
         let trusted = entry.shared.config.trusted;
         if !trusted {
             self.former.check(key, former::OF_CLIENT)?;

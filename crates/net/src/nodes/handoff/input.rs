@@ -6,13 +6,12 @@ use graph::{Cx, Eager, InputNode, More, NoReason, Out, RxMode, Verdict, WaitSet,
 
 edges! { pub enum Next { Device = "device-input" } }
 
-/// Number of turns without a packet after which this node lets its worker sleep. It is the same as for a
-/// device's queue.
+/// Number of consecutive turns without a packet after which this node lets its worker sleep. It is the same as for a device's queue.
 const QUIET: u32 = 64;
 
 pub struct HandoffInput {
     inbox: Inbox,
-    /// Number of turns in a row without a packet.
+    /// Number of consecutive turns without a packet.
     quiet: u32,
 }
 

@@ -86,7 +86,7 @@ pub fn cut<A: Cut>(
     if total > p.total_len() {
         return Err(Reason::Header);
     }
-    // Padding belongs neither to the packet nor to a checksum.
+    // Remove padding, which belongs neither to the packet nor to a checksum.
     p.truncate(total, bufs);
     if p.flags().any(Flags::CSUM_PARTIAL) && !checksum::complete(p, 0) {
         return Err(Reason::Checksum);

@@ -1,5 +1,5 @@
-//! `ip4-multicast`: handles multicast packets. Those to the link's control groups (224.0.0/24) are for this
-//! router. All others are dropped, because there are no multicast routes.
+//! `ip4-multicast`: handles multicast packets. Packets to the link's control groups (224.0.0/24) are for this
+//! router. All other packets are dropped, because there are no multicast routes.
 
 use buf::Packet;
 use graph::{Cx, PacketNode, Verdict, edges, reasons};
