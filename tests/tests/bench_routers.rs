@@ -259,7 +259,7 @@ fn several_threads_send_a_flood() {
 fn a_missing_program_is_one_failure() {
     let Some(lab) = Lab::new() else { return };
     let results = run(&lab, HEAD, "{ kind = 'vpp', program = '/none/vpp' }, 'linux'", "");
-    let why = "vpp: program /none/vpp not found: change the key program";
+    let why = "vpp: program /none/vpp not found: change the key \"program\"";
     assert_eq!(results["failures"], serde_json::json!([why]));
 }
 
@@ -312,7 +312,7 @@ fn commands_change_the_routes_of_a_router() {
     let test = |size, routes| format!("[[test]]\ntraffic = 'rfc2544'\nsizes = [{size}]\nroutes = {routes}\n");
     let head = head + &test(256, 2) + &test(512, 3);
     let results = run(&lab, &head, &dut, "");
-    let why = "fixed, rfc2544, 300 routes, 128 bytes: the router needs routes: set the key routes to a command that adds them";
+    let why = "fixed, rfc2544, 300 routes, 128 bytes: the router needs routes: set the key \"routes\" to a command that adds them";
     let failures = results["failures"].to_string();
     assert!(failures.contains(why) && !failures.contains("routed"), "{failures}");
     assert_eq!(loads(&results, "routed").len(), 2);

@@ -63,8 +63,8 @@ pub fn conditions(before: Option<Vec<String>>, busy: &[Busy]) -> Vec<String> {
     all
 }
 
-/// Returns the condition that the machine was not idle when the campaign `did` something, because of these busy programs; `None` if
-/// there are none.
+/// Returns the condition that the machine was not idle because of these busy programs when the campaign `did` something, for example
+/// "began". `None` if there are no busy programs.
 fn told(busy: &[Busy], did: &str) -> Option<String> {
     let one = |b: &Busy| format!("{} (process {}) used {:.0} %", b.name, b.id, b.processors * 100.0);
     let list: Vec<_> = busy.iter().take(5).map(one).collect();

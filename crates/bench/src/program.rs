@@ -48,7 +48,8 @@ pub(crate) fn fed(command: &mut Command, input: Vec<u8>, limit: Duration) -> io:
     if let (Ok((stdout, stderr)), Some(status)) = (texts, status) {
         return Ok(Output { status, stdout: stdout?, stderr: stderr? });
     }
-    // The process group has the number of its first process. That is still our child, or the group still has a process that holds a pipe.
+    // The process group has the ID of its first process. The kernel cannot have reused this ID: either the first process is still our
+    // child, or another process of the group still holds a pipe.
     if let Some(group) = Pid::from_raw(child.id() as i32) {
         let _ = kill_process_group(group, Signal::KILL);
     }

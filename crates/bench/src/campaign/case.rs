@@ -75,7 +75,7 @@ impl Setup<'_> {
         self.stop.load(Ordering::Relaxed) || self.until.is_some_and(|until| Instant::now() >= until)
     }
 
-    /// Runs the procedures of a visit with a router. A procedure without a result is recorded as a failure, and the next one runs.
+    /// Runs the procedures of a [`Visit`] to a router. A procedure without a result is recorded as a failure, and the next one runs.
     ///
     /// # Errors
     /// Returns an error if results cannot be stored.
@@ -135,8 +135,8 @@ impl Setup<'_> {
         Ok(())
     }
 
-    /// Gives the router its routes, and returns the runner of its trials with its meters. Adds caveats for results that will be
-    /// missing: of meters, loads and flows.
+    /// Gives the router its routes, and returns the runner of its trials with its meters. Adds a caveat for each meter and each load whose
+    /// results will be missing, and for flows that no trial will use.
     fn prepared<'b>(
         &'b self,
         case: &Case,

@@ -99,7 +99,7 @@ impl Campaign {
         }
         let fixed = self.duts.iter().enumerate().find(|(_, dut)| !dut.can_restart());
         if let (true, Some((n, dut))) = (self.procedures.contains(&Procedure::Reset), fixed) {
-            let why = "the procedure \"reset\" cannot restart this router (only kind volley, or command with the key restart): \
+            let why = "the procedure \"reset\" cannot restart this router (only routers of kind volley, or of kind command with the key \"restart\"): \
                        measure this router in a campaign without \"reset\"";
             return Err(Fault(dut.fault(n, why)));
         }
@@ -178,7 +178,7 @@ impl Campaign {
             }
             (n, _) if n > sessions::MOST => format!("must be at most {}", sessions::MOST),
             (1.., _) if self.testbed.senders() > 0 => {
-                "cannot be combined with senders of the testbed: remove one of the two".into()
+                "cannot be combined with \"senders\" in [testbed]: remove one of the two".into()
             }
             (1.., _) if test.routes > 0 => "cannot be combined with routes: remove one of the two".into(),
             (1.., _) if self.procedures.contains(&Procedure::Reset) => {

@@ -69,7 +69,7 @@ impl Campaign {
         let without = |kind| matches!(kind, dut::Kind::Linux | dut::Kind::Volley | dut::Kind::Vpp);
         match self.duts.iter().find(|dut| without(dut.kind)) {
             Some(dut) if tagged => Err(Fault(format!(
-                "traffic: frames have a VLAN tag, but {} is set up without VLANs: use a router of kind \"command\", or remove vlan",
+                "traffic: frames have a VLAN tag, but {} is set up without VLANs: use a router of kind \"command\", or remove \"vlan\"",
                 dut.name()
             ))),
             _ => Ok(()),

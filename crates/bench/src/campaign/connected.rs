@@ -36,8 +36,8 @@ impl Sessions {
 }
 
 impl Recorded<'_> {
-    /// Establishes all connections of the trials again, if there are any. Halves the rate after each attempt that lost some (RFC 9693
-    /// section 4.2).
+    /// Establishes all connections of the trials again, if the trials use connections. Halves the rate after each attempt that lost some
+    /// (RFC 9693 section 4.2).
     ///
     /// # Errors
     /// Returns an error if connections are lost even at the lowest rate.

@@ -79,10 +79,10 @@ pub struct Campaign {
     /// Limit for the time of the whole campaign in minutes: after it, no further procedure begins. No limit by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_minutes: Option<f64>,
-    /// Waits of a trial; each one given overrides the profile.
+    /// Waits of a trial. A wait that is set here overrides the profile's.
     #[serde(default)]
     pub waits: WaitsSpec,
-    /// Limits of a valid trial; each one given overrides the testbed's.
+    /// Limits of a valid trial. A limit that is set here overrides the testbed's.
     #[serde(default, skip_serializing_if = "ValiditySpec::is_empty")]
     pub validity: ValiditySpec,
     /// Procedures to run, in this order.
@@ -138,12 +138,12 @@ fn yes() -> bool {
     true
 }
 
-/// True for the default, which is omitted from JSON as in [`is_million`].
+/// True for the default value. JSON omits the value then, for the reason given at [`is_million`].
 fn is_yes(value: &bool) -> bool {
     *value
 }
 
-/// True for the default, which is omitted from JSON as in [`is_million`].
+/// True for the default value. JSON omits the value then, for the reason given at [`is_million`].
 fn is_no(value: &bool) -> bool {
     !*value
 }
@@ -152,7 +152,7 @@ fn million() -> u32 {
     1_000_000
 }
 
-/// True for the default, which JSON omits, so that a campaign stored before this key existed still equals its file.
+/// True for the default value. JSON omits the value then, so that a campaign stored before this key existed still equals its file.
 fn is_million(n: &u32) -> bool {
     *n == million()
 }
@@ -180,7 +180,7 @@ pub struct Test {
     pub flows: u32,
 }
 
-/// True for 0, which is omitted from JSON as in [`is_million`].
+/// True for 0. JSON omits the value then, for the reason given at [`is_million`].
 fn is_zero(n: &u32) -> bool {
     *n == 0
 }

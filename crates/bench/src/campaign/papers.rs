@@ -1,5 +1,5 @@
-//! Campaigns that repeat a paper's tables. They need hardware such as the authors'; [`miniature`](Campaign::miniature) turns such a
-//! campaign into one that takes minutes on a laptop.
+//! Campaigns that repeat a paper's tables. They need hardware like the authors'; [`miniature`](Campaign::miniature) turns such a campaign
+//! into one that takes minutes on a laptop.
 
 use super::{Campaign, Fault, Times, WaitsSpec};
 

@@ -213,7 +213,7 @@ pub struct Measurement {
     /// Frames that arrived duplicated, reordered, damaged or on the wrong port.
     #[serde(default)]
     pub disorder: Disorder,
-    /// Longest absences of the tester in the valid trials; `None` in results stored before they were measured.
+    /// Longest absences of the tester in the valid trials; `None` in results of older versions, which did not measure them.
     #[serde(default)]
     pub absence: Option<Absence>,
     /// Increase of the router's counters during the procedure, as names and values.
@@ -421,14 +421,14 @@ pub struct Delays {
     pub figures: LatencyFigures,
     /// Delay differences of successive frames, if they were recorded.
     pub ipdv: Option<IpdvFigures>,
-    /// Interarrival jitter; `None` with fewer than two frames, and in results stored before it was measured.
+    /// Interarrival jitter; `None` with fewer than two frames, and in results of older versions, which did not measure it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<JitterFigures>,
     /// Histogram of the received frames, in rising order of delay: for each bin its largest delay in nanoseconds, and its number of frames.
     /// A bin is 0.1 % of its delay wide.
     pub bins: Vec<(u64, u64)>,
-    /// Delays of each direction, in the order of [`DIRECTIONS`]; empty if there is only one, and in results stored before directions were
-    /// separate.
+    /// Delays of each direction, in the order of [`DIRECTIONS`]; empty if there is only one direction, and in results of older versions,
+    /// which did not separate directions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub directions: Vec<DirectionDelays>,
 }

@@ -103,8 +103,8 @@ pub fn run(
 fn unfinished(routers: &BTreeSet<&str>) -> Failure {
     let names: Vec<_> = routers.iter().copied().collect();
     Failure(format!(
-        "the campaign is not finished: results of {} are missing; the failures in the report have the reason; to measure them, repeat the \
-         command with --resume",
+        "the campaign is not finished: results of {} are missing; the failures in the report have the reason; to measure the \
+         missing results, repeat the command with --resume",
         names.join(", ")
     ))
 }
@@ -152,7 +152,7 @@ fn tested(setup: &Setup<'_>, bed: &Bed, results: &mut Results) -> Result<Vec<Cas
     Ok(cases)
 }
 
-/// Starts a router, measures what this visit asks for, and ends the router.
+/// Starts a router, runs the procedures of this visit, and stops the router.
 ///
 /// # Errors
 /// Returns an error if the testbed fails, or results cannot be stored.
@@ -285,7 +285,7 @@ pub(super) struct Left {
 }
 
 impl Left {
-    /// Leaves out repetitions that cannot be measured.
+    /// Removes `steps` repetitions that cannot be measured from the number of procedures.
     pub fn leave_out(&mut self, steps: usize) {
         self.of = self.of.saturating_sub(steps);
     }

@@ -58,7 +58,7 @@ impl Setup<'_> {
             let why = why.map_or_else(|| "frames were lost".into(), ToString::to_string);
             return Err(Failure(format!(
                 "the tester alone, over a cable, had no valid trial without loss at any load ({why}): free its processor, or relax \
-                 the limits in the campaign's key validity"
+                 the limits in the campaign's key \"validity\""
             )));
         };
         let half = Request { load_fps: (fps * HALF).max(LEAST), duration };

@@ -21,7 +21,7 @@ pub struct Trial {
     pub at: String,
     /// Outcome of all flows together.
     pub outcome: Outcome,
-    /// Outcome of each flow; those of the first direction come first.
+    /// Outcome of each flow. The flows of the first direction come first.
     pub flows: Vec<Flow>,
     /// Frames that arrived on the wrong port.
     pub astray: u64,
@@ -31,7 +31,7 @@ pub struct Trial {
     /// answered them; they are part of `foreign`.
     #[serde(default)]
     pub asked: Vec<u64>,
-    /// Absences of the tester; `None` in trials stored before they were measured.
+    /// Absences of the tester; `None` in trials of older versions, which did not measure them.
     #[serde(default)]
     pub absence: Option<Absence>,
     /// Delays of the time-stamped frames of all flows.
@@ -66,8 +66,7 @@ pub struct Flow {
     pub damaged: Damaged,
     /// Largest number of frames of the flow that were overdue at the same time.
     pub lag: u64,
-    /// Longest delay in seconds between a frame's due time and its departure; `None` in trials stored before this
-    /// was measured.
+    /// Longest delay in seconds between a frame's due time and its departure; `None` in trials of older versions, which did not measure it.
     #[serde(default)]
     pub behind: Option<f64>,
     /// Peak sending rate over at most 10 ms or 256 frames, as a multiple of the intended rate.

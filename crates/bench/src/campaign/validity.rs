@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::limits::Limits;
 
-/// Limits beyond which a trial is invalid; each one given overrides the testbed's.
+/// Limits beyond which a trial is invalid. A limit that is set here overrides the testbed's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct ValiditySpec {

@@ -1,4 +1,4 @@
-//! The order in which routers are measured: in turns, so that a machine whose speed changes treats all of them alike.
+//! The order in which routers are measured: in turns, so that a change in the machine's speed affects all routers alike.
 
 use std::ops::RangeInclusive;
 
@@ -7,12 +7,12 @@ use super::{Campaign, Found, Measurement, Procedure};
 /// The procedures whose repetitions are measured in turns: searches of the rates by which routers are compared.
 const IN_TURNS: [Procedure; 2] = [Procedure::Throughput, Procedure::NdrPdr];
 
-/// What is measured from the start of a router to its end.
+/// The procedures to run between one start of a router and its stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Visit {
     /// All procedures.
     All,
-    /// One repetition of the searches of rates: its number, from 1 on.
+    /// One repetition of each search for a rate. The value is the number of the repetition, from 1 on.
     Round(u32),
     /// All other procedures.
     Rest,

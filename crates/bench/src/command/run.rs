@@ -25,7 +25,7 @@ pub struct Arguments {
     /// The campaign; "volley bench init" writes one.
     #[arg(value_name = "FILE", required_unless_present = "paper")]
     file: Option<PathBuf>,
-    /// Run a paper's campaign instead of a file; "volley bench list" shows the names. It takes days, and hardware such as the authors'.
+    /// Run a paper's campaign instead of a file; "volley bench list" shows the names. It takes days, and needs hardware like the authors'.
     #[arg(long, value_name = "NAME", conflicts_with = "file")]
     paper: Option<String>,
     /// Replace the campaign's testbed, meters and routers (testbed, meter, duts) with those that this file has.

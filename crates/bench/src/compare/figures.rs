@@ -17,7 +17,7 @@ use crate::trial::Outcome;
 
 /// Relative width of the bins of the delay histogram.
 const BIN: f64 = 0.001;
-/// A figure of the delays of a trial, in nanoseconds.
+/// Selects a figure of a trial's delays, in nanoseconds.
 type Delay = fn(&LatencyFigures) -> f64;
 /// Resolution of outage times, in seconds.
 const MOMENT: f64 = 0.001;
@@ -123,7 +123,7 @@ fn valid<'a>(
     runs.iter().map(move |run| if run.outcome.is_valid() { value(run) } else { None })
 }
 
-/// Returns the figure `what` of each trial's delays, in microseconds.
+/// Returns the figure that `ns` selects from each trial's delays, in microseconds, under the name `what`.
 fn delay(at: &DelaysAt, what: &str, ns: Delay) -> Figure {
     let us = move |run: &DelayRun| run.delays.as_ref().map(|d| ns(&d.figures) / 1e3);
     Figure::new(format!("{what} at {}", at.name), "µs", low(Effect::Ratio, BIN)).of(valid(&at.runs, us))
@@ -168,7 +168,7 @@ fn ways(at: &DelaysAt, delays: &[(&str, Delay)]) -> Vec<Figure> {
         let LatencyFigures { frames, lost, .. } = &way.figures;
         (*frames > 0).then(|| lost.frames as f64 * 100.0 / *frames as f64)
     };
-    // The name differs from that of the loss of all frames, because this figure does not replace that one.
+    // The loss of all frames is another figure, which this one does not replace, so the names differ.
     all.extend(each_way(at, "loss of stamped frames", ("%", low(Effect::Difference, 0.0)), share));
     all
 }

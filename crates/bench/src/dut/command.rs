@@ -185,7 +185,7 @@ impl Dut for Shell {
             return match wanted.iter().all(Networks::is_own) {
                 true => Ok(()),
                 false => Err(Failure(
-                    "the router needs routes: set the key routes to a command that adds them".into(),
+                    "the router needs routes: set the key \"routes\" to a command that adds them".into(),
                 )),
             };
         };

@@ -24,7 +24,7 @@ const MTU: u32 = 1500;
 ///
 /// VPP needs more settings than Volley. Without `hw-addr`, it invents an Ethernet address for a Linux interface and drops all frames.
 /// Without `cksum-gso-disable`, it leaves checksums to an interface that does not compute them. A packet larger than the link's MTU stalls
-/// its ring. By default it lends its memory to a memif peer, and the tester refuses such memory.
+/// the ring of VPP's interface. By default VPP lends its memory to a memif peer, and the tester refuses such memory.
 pub fn forward(links: &[Link; 2], driver: Driver, of: Router) -> Vec<String> {
     let mut all = Vec::new();
     for (n, link) in (1..).zip(links) {

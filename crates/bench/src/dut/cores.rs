@@ -30,7 +30,7 @@ pub fn of(spec: &Spec, bed: testbed::Kind, all: &[usize]) -> Result<Vec<usize>, 
     let cores = all.get(..wanted).ok_or_else(|| {
         let have = all.len();
         Failure(format!(
-            "workers = {wanted} needs {wanted} cores, the testbed has {have} for routers ({all:?}): add cores to the key cores of [testbed]"
+            "workers = {wanted} needs {wanted} cores, the testbed has {have} for routers ({all:?}): add cores to \"cores\" in [testbed]"
         ))
     })?;
     Ok(cores.to_vec())

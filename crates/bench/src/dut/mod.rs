@@ -201,7 +201,7 @@ pub fn start(spec: &Spec, bed: &mut Bed) -> Result<Started, Failure> {
     Ok(Started { dut, facts })
 }
 
-/// No router: the testbed is [without](Bed::without_router) one.
+/// No router: a testbed [without a router](Bed::without_router).
 struct Nothing(Facts);
 
 impl Dut for Nothing {

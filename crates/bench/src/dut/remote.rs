@@ -185,7 +185,7 @@ impl Programs {
                     None => Ok(Programs { router, ctl }),
                     Some(program) => Err(missing(
                         program,
-                        "install FD.io's vpp and vpp-plugin-core, or set the key program",
+                        "install FD.io's vpp and vpp-plugin-core, or set the key \"program\"",
                     )),
                 }
             }
@@ -203,7 +203,7 @@ fn installed_here() -> Result<PathBuf, Failure> {
     let found = std::env::split_paths(&path).map(|d| d.join(&program)).find(|file| file.is_file());
     found.ok_or_else(|| {
         Failure(
-            "program volley not found on this machine, from which it is copied to the router: install it, or set the key program".into(),
+            "program volley not found on this machine, from which it is copied to the router: install it, or set the key \"program\"".into(),
         )
     })
 }

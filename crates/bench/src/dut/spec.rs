@@ -380,7 +380,7 @@ impl Spec {
                 "start or configure is needed: a shell command"
             }
             (Kind::Command, ..) if self.ready.is_some() && self.start.is_none() => {
-                "ready needs start: a command that prints the text of ready"
+                "\"ready\" needs \"start\": a command that prints the text of \"ready\""
             }
             _ => return Ok(()),
         };

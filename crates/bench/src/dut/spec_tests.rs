@@ -140,7 +140,7 @@ fn faults_name_router_key_and_valid_values() {
             "duts = [{kind = 'volley', program = '/x'}]".into(),
             "program: only supported on the testbed \"physical\"",
         ),
-        ("duts = [{kind = 'command', configure = 'x', ready = 'y'}]".into(), "ready needs start"),
+        ("duts = [{kind = 'command', configure = 'x', ready = 'y'}]".into(), "\"ready\" needs \"start\""),
         ("duts = ['linux']\n[testbed]\ngbit = 1".into(), "testbed: gbit requires kind"),
     ];
     for (text, why) in cases {

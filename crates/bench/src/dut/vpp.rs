@@ -38,7 +38,7 @@ impl Programs {
             };
         }
         for name in ["vpp", "vppctl"] {
-            commands::installed(name, "FD.io's vpp and vpp-plugin-core, or set the key program")?;
+            commands::installed(name, "FD.io's vpp and vpp-plugin-core, or set the key \"program\"")?;
         }
         Ok(Programs { vpp: "vpp".into(), vppctl: "vppctl".into() })
     }
@@ -99,14 +99,15 @@ pub(super) fn main_core(all: &[usize], on: &[usize]) -> Result<Option<usize>, Fa
     if main.is_none() && on.len() > 1 {
         let workers = on.len();
         let why = format!(
-            "workers = {workers} needs one more core for VPP's main thread: add a core to the key cores of [testbed]"
+            "workers = {workers} needs one more core for VPP's main thread: add a core to \"cores\" in [testbed]"
         );
         return Err(Failure(why));
     }
     Ok(main)
 }
 
-/// Registers the restoration of the machine's reserved huge pages at the shell's end: VPP reserves what it lacks, and leaves them reserved.
+/// Registers a command that restores the machine's number of reserved huge pages when the shell ends. VPP reserves the pages that it lacks,
+/// and leaves them reserved.
 pub(super) fn keep_huge_pages(shell: &mut Shell) -> Result<(), Failure> {
     let files = "/sys/devices/system/node/node*/hugepages/hugepages-*/nr_hugepages";
     // A kernel may have no huge pages.

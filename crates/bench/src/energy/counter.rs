@@ -14,7 +14,7 @@ pub(super) struct Unit {
     pub joules: f64,
     /// Smallest visible change, in joules.
     pub step: f64,
-    /// Number of values of the counter, after which it wraps around to 0.
+    /// Number of different values that the counter can have. After the highest value it wraps around to 0.
     pub values: u128,
     /// True if the counter is added to the meter's sum.
     pub counted: bool,

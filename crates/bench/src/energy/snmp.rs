@@ -24,7 +24,7 @@ const TRIES: usize = 3;
 /// Object to read.
 #[derive(Clone, Debug)]
 pub(super) enum What {
-    /// An outlet of a Raritan PX. `pdu` is the number of its unit among linked units.
+    /// An outlet of a Raritan PX. `pdu` is the number of the outlet's unit among linked units.
     Outlet { pdu: u32, outlet: u32 },
     /// Any counter. `joules` is the energy of one count.
     Object { oid: Vec<u64>, joules: f64 },

@@ -199,7 +199,7 @@ impl Receiver {
         }
     }
 
-    /// Returns the account of a frame that was cut within its stamp.
+    /// Returns the account of a frame that was truncated within its stamp.
     #[cold]
     fn cut(&mut self, bytes: &[u8]) -> Option<&mut Account> {
         let (signature, stream) = Stamp::cut(bytes)?;

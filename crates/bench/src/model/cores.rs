@@ -37,7 +37,8 @@ impl CoreModel {
         let all_full = squares(&best, points)?;
         let mut least = all_full;
         for below in 1..=ascending.len() {
-            // Points after the first `below` are at the ceiling: per_worker is at least the value that takes the next point there.
+            // The points after the first `below` points are at the ceiling. So `per_worker` is at least the value at which the first of
+            // them reaches the ceiling.
             let from = ascending.get(below).map_or(0.0, |(workers, _)| limit / workers);
             let to = limit / ascending[below - 1].0;
             let lowest = least_squares::slope_through_origin(&ascending[..below])?.clamp(from, to);

@@ -62,8 +62,8 @@ fn ratios(results: &Results) -> Option<Section> {
             all[..at].iter().filter(same).for_each(|base| ratio(&mut table, rate, new, base));
         }
     }
-    let text = "The median throughput of a router divided by that of another, with the same traffic and frame size; of goals the median \
-                conditional throughput. Above 1, the first one is faster. The interval is by bootstrap and needs six runs of each router, \
+    let text = "The median throughput of a router divided by that of another, with the same traffic and frame size; for goals, the median \
+                conditional throughputs are divided. Above 1, the first one is faster. The interval is by bootstrap and needs six runs of each router, \
                 all above 0. If the tester may have limited one router, the ratio is a bound (≥, ≤); if it may have limited both, there is \
                 no ratio.";
     some("Comparison of routers".into(), text, table)
@@ -110,7 +110,7 @@ pub struct Scaled {
     pub key: Key,
     /// The group's routers.
     pub points: Vec<ScaledPoint>,
-    /// What all routers of the group share.
+    /// The description that all routers of the group share: the spec without the number of cores.
     router: Router,
 }
 
@@ -149,7 +149,7 @@ pub fn scaled(results: &Results) -> Vec<Scaled> {
     groups
 }
 
-/// Splits a spec into the number of cores, and the router without it. `None` if the number is unknown.
+/// Splits a spec into the number of cores and the rest. `None` if the number is unknown.
 fn apart(spec: &Spec, bed: testbed::Kind) -> Option<(u32, Router)> {
     let workers = u32::try_from(spec.workers_on(bed)?).unwrap_or(u32::MAX);
     Some((workers, Router { name: None, workers: None, ..spec.clone().into() }))

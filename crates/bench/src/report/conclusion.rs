@@ -71,8 +71,8 @@ fn separate(parts: &[Part]) -> Option<String> {
     };
     let others: Vec<String> = parts[..parts.len() - 1].iter().map(of).collect();
     let mut text = format!(
-        "The routers are of separate campaigns: {} and {}. They were not measured in turns: a machine whose speed changed between the \
-         campaigns has favored some of them, and the intervals do not include that.",
+        "The routers are of separate campaigns: {} and {}. They were not measured in turns: if the machine's speed changed between \
+         the campaigns, this has favored some routers, and the intervals do not include the effect.",
         others.join(", "),
         of(last)
     );
@@ -183,7 +183,7 @@ fn sentence(results: &Results, place: &str, new: &Rated<'_>, base: &Rated<'_>) -
         // The faster one may do more. The interval does not describe a bound.
         ([Some(what), None], Verdict::Better) | ([None, Some(what)], Verdict::Worse) => {
             format!(
-                "{place}: {fast} is at least {times} times as fast as {slow} ({rates}): {what} limited it."
+                "{place}: {fast} is at least {times} times as fast as {slow} ({rates}): {what} limited {fast}."
             )
         }
         ([Some(what), _], _) => nothing(&format!("{what} limited {a_name}, which may do more")),

@@ -45,7 +45,7 @@ pub fn p99_ns(delays: &Delays) -> f64 {
     at.map_or(delays.figures.lost.penalty_ns, |(delay, _)| (*delay).min(delays.figures.maximum_ns)) as f64
 }
 
-/// Returns the runs whose figures count: the valid ones, or all if none is valid. Then the result is marked.
+/// Returns the runs whose figures count: the valid ones. If no run is valid, returns all runs, and reports mark the result.
 pub fn counted(at: &DelaysAt) -> impl Iterator<Item = &DelayRun> {
     let none = !at.runs.iter().any(|run| run.invalid().is_empty());
     at.runs.iter().filter(move |run| none || run.invalid().is_empty())

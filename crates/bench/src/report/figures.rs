@@ -13,7 +13,7 @@ use crate::campaign::{Delays, DelaysAt, Found, Key, Procedure, Results, throughp
 use crate::dut::Spec;
 use crate::energy;
 
-/// A figure of a run's delays, in nanoseconds.
+/// Selects a figure of a run's delays, in nanoseconds.
 type Figure = fn(&Delays) -> f64;
 
 /// Series by name, grouped by case: one plot with all cases would be unreadable.

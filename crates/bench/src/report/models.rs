@@ -67,8 +67,8 @@ pub fn sections(results: &Results) -> Vec<Section> {
         table.row(key.into_iter().chain(of(per_worker(&fit.model), "kfps", &at, &fit.quality)));
     }
     let text = "Fits by least squares. The residual of a point is the measured less the modeled value. The fit of latency needs four loads below \
-                the throughput. That of lookups needs two table sizes, and a router that reports the time of its nodes. That of workers \
-                needs two numbers of workers. A point with † was limited by the tester.";
+                the throughput. The fit of lookups needs two table sizes, and a router that reports the time of its nodes. The fit of \
+                workers needs two numbers of workers. A point with † was limited by the tester.";
     some("Models".into(), text, table).into_iter().collect()
 }
 

@@ -135,7 +135,7 @@ impl Plot {
         (!series.is_empty()).then(|| Plot { title: title.into(), x, y, series })
     }
 
-    /// Returns the caption: the title, and what the mark means if the plot has any.
+    /// Returns the caption: the title, and the meaning of the mark † if the plot has marked points.
     pub fn caption(&self) -> String {
         let limited = self.series.iter().flat_map(|s| &s.points).any(|dot| dot.limited);
         let note = if limited { "; †: limited by the tester, the router may do more" } else { "" };

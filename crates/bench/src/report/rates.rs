@@ -23,7 +23,7 @@ pub struct Rated<'a> {
 }
 
 impl Rated<'_> {
-    /// Returns the limit that the rate reached, if it is not the router's. The router may then forward more.
+    /// Returns the limit that the rate reached if the tester or the link set this limit, not the router. The router may then forward more.
     pub fn limit(&self) -> Option<&'static str> {
         match (self.limited, self.all_forwarded) {
             (true, _) => Some("the tester"),

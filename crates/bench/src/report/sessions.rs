@@ -109,7 +109,7 @@ fn teardown(results: &Results) -> Option<Section> {
         }
     }
     let text = "The duration of the command that deletes the whole table. The rate does not include the overhead, which is the duration on an \
-                empty table. Without a rate, the duration was not longer than the overhead, and the test needs more sessions.";
+                empty table. If no rate is shown, the duration was not longer than the overhead, and the test needs more sessions.";
     some(title(Procedure::SessionTeardown, "RFC 9693 section 4.8"), text, table)
 }
 

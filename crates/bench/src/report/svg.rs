@@ -160,7 +160,7 @@ where
     Ok(out)
 }
 
-/// Cuts a name to the width of the legend.
+/// Truncates a name to the width of the legend.
 fn cut(name: &str) -> String {
     const ROOM: usize = 80;
     match name.char_indices().nth(ROOM) {

@@ -19,7 +19,8 @@ pub fn sections(results: &Results) -> Vec<Section> {
 /// Procedures whose results include processor time and meter readings.
 pub const PROCEDURES: [Procedure; 3] = [Procedure::Latency, Procedure::Variation, Procedure::Loads];
 
-/// True if the router is charged for all work of its cores, and the machine was not idle: other programs may have used these cores.
+/// True if the router's processor time includes all work on its cores, and the machine was not idle: other programs may have used these
+/// cores.
 pub fn is_shared(results: &Results, cell: &Cell) -> bool {
     let is_charged = |spec: &Spec| matches!(spec.kind, Kind::Linux | Kind::Command);
     router(results, &cell.key.dut).is_some_and(is_charged)

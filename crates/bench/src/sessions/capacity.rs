@@ -144,7 +144,7 @@ impl Capacity {
 
 enum Holds {
     Yes,
-    /// `unproved` if the last attempt was invalid.
+    /// The router did not hold the connections. `unproved` is true if the last attempt was invalid.
     No {
         unproved: bool,
     },

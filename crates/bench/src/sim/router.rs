@@ -74,7 +74,7 @@ impl Router {
         self
     }
 
-    /// Fails trials with a load above this: they have no outcome.
+    /// Makes trials with a load above `fps` fail: they have no outcome.
     pub fn fails_above(mut self, fps: f64) -> Self {
         self.fails_above_fps = fps;
         self
@@ -92,7 +92,7 @@ impl Router {
         self
     }
 
-    /// Adds this to the elapsed time of each trial.
+    /// Adds `overhead` to the elapsed time of each trial.
     pub fn overhead(mut self, overhead: Duration) -> Self {
         self.overhead = overhead;
         self

@@ -46,7 +46,7 @@ pub struct Terms {
     /// The quantity to compare.
     pub effect: Effect,
     /// Effects up to this size count as none. Use the resolution of the measurement itself, such as the width at which a search stops. With
-    /// 0, runs without any noise differ on the smallest change.
+    /// 0, even the smallest change counts as a difference if the runs have no noise.
     pub resolution: f64,
 }
 

@@ -85,8 +85,7 @@ impl Bed {
                 "The kernel processes frames to the router on the tester's core (no RPS). The setup of a router lists exceptions."
             }
             None => {
-                "The kernel processes frames to the router on the tester's core, so the sender's core does the router's work. Moving \
-                 them to other cores (RPS) needs root."
+                "The kernel processes frames to the router on the tester's core, so the sender's core does the router's work. Processing these frames on other cores (RPS) needs root."
             }
         };
         [cores.to_owned()].into_iter().chain(self.links.iter().filter_map(|l| offloads(&l.router)))

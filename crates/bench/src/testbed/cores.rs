@@ -3,8 +3,8 @@
 use super::{Kind, Spec};
 use crate::trial::Failure;
 
-/// Returns true if the kernel processes frames to the router on the router's cores (RPS). `told` is the result of setting RPS. If that was
-/// not permitted, returns `None`, or an error if the campaign requires RPS.
+/// Returns true if the kernel processes frames to the router on the router's cores (RPS). `told` is the result of setting RPS. If setting
+/// RPS was not permitted, returns `None`, or an error if the campaign requires RPS.
 pub(super) fn rps(spec: &Spec, told: Result<(), Failure>) -> Result<Option<bool>, Failure> {
     match (spec.rps, told) {
         (asked, Ok(())) => Ok(Some(asked != Some(false))),
@@ -46,7 +46,7 @@ fn sender_cores(spec: &Spec, online: &[usize]) -> Result<Vec<usize>, Failure> {
         )));
     }
     if own.is_empty() {
-        let why = "no core is left for senders: limit cores, or name sender-cores";
+        let why = "no core is left for senders: list fewer cores in \"cores\", or set \"sender-cores\"";
         return Err(Failure(format!("testbed: sender-cores: {why}; online: {online:?}")));
     }
     Ok(own)

@@ -23,7 +23,7 @@ pub struct Spec {
     /// stay in order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub senders: Option<usize>,
-    /// Cores of these threads, given to them in turn; by default all that neither the tester nor routers use.
+    /// Cores of the threads that only send, assigned to them in turn; by default all cores that neither the tester nor routers use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender_cores: Option<Vec<usize>>,
     /// For `veth` and `tap`: whether the kernel processes frames to the router on the router's cores (RPS); by default it does.
@@ -38,7 +38,7 @@ pub struct Spec {
     /// For `physical`: the router's names for the ports at the other ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router_ports: Option<[String; 2]>,
-    /// For `physical`: the Ethernet addresses of those ports; by default the tester resolves them by ARP.
+    /// For `physical`: the Ethernet addresses of the router's ports; by default the tester resolves them by ARP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router_macs: Option<[String; 2]>,
     /// For `physical`: the rate of the links, in 10⁹ bits per second.

@@ -119,7 +119,7 @@ fn safe(b: &Bench<'_>) -> f64 {
 fn forgets(b: &Bench<'_>) -> std::result::Result<(), Failure> {
     b.valid.inner().dut.and_then(|dut| dut.forget_sessions()).unwrap_or_else(|| {
         Err(Failure(
-            "the tester cannot delete this router's connections: use a router of kind linux with nat = true, or command with the key forget".into(),
+            "the tester cannot delete this router's connections: use a router of kind linux with nat = true, or of kind command with the key \"forget\"".into(),
         ))
     })
 }

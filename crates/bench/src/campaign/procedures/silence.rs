@@ -17,8 +17,8 @@ pub(super) fn told(trial: &Trial, counters: &[(String, String)], said: &str) -> 
         if damaged.all() > 0 {
             let Damaged { length, checksum, ttl, payload } = damaged;
             all.push(format!(
-                "port {from} sent {sent} frames, all that port {to} received were damaged ({length} by their length, {checksum} by a \
-                 checksum, {ttl} by their TTL, {payload} by their payload)"
+                "port {from} sent {sent} frames, and all frames that port {to} received were damaged (wrong length: {length}, wrong \
+                 checksum: {checksum}, wrong TTL: {ttl}, wrong payload: {payload})"
             ));
             if ttl > 0 {
                 all.push("a router lowers the TTL by one: for a bridge set bridge = true, for a chain of routers set hops".into());
