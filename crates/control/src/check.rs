@@ -79,13 +79,13 @@ impl<'r> Checker<'r> {
                 }
                 let folder = startup.unix.log.as_deref().and_then(Path::parent);
                 if let Some(folder) = folder.filter(|f| !f.as_os_str().is_empty() && !f.is_dir()) {
-                    let what = format!("on this machine: no such directory: {}", folder.display());
+                    let what = format!("no such directory on this machine: {}", folder.display());
                     found.warnings.push(startup.about(&["log"], what));
                 }
                 let configuration = startup.unix.startup_config.as_deref();
                 match configuration.filter(|file| !file.exists()) {
                     Some(missing) => {
-                        let message = format!("on this machine: no such file: {}", missing.display());
+                        let message = format!("no such file on this machine: {}", missing.display());
                         found.warnings.push(startup.about(&["startup-config | exec"], message));
                     }
                     None => configuration.into_iter().for_each(|file| {
@@ -201,7 +201,7 @@ mod tests {
         assert!(warnings.len() == 1 && warnings[0].starts_with("x.conf:3:3: "), "{warnings:?}");
         let (faults, warnings) = found(&[("x.conf", "unix { exec HERE/no.yaml }\n")]);
         assert_eq!(faults, [""; 0]);
-        assert_eq!(warnings, ["x.conf:1:8: on this machine: no such file: no.yaml"]);
+        assert_eq!(warnings, ["x.conf:1:8: no such file on this machine: no.yaml"]);
         assert!(found(&[("x.conf", "unix { exec HERE/no/../y.yaml }"), ("y.yaml", "a: [\n")]).1.len() == 1);
     }
 

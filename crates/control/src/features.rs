@@ -44,7 +44,7 @@ impl<'f> Selected<'f> {
         Selected { wanted: with_own(features), left_out: left_out.to_vec() }
     }
 
-    /// Adds the nodes of every router, and those of the features.
+    /// Adds the nodes of the router's core, and those of the features.
     ///
     /// # Errors
     /// If the nodes do not fit together.
@@ -74,7 +74,7 @@ pub fn declare_log_classes(features: &[&Feature]) {
     logging::declare(with_own(features).iter().filter_map(|feature| feature.log_class()));
 }
 
-/// Adds the nodes of every router, and those of all these features.
+/// Adds the nodes of the router's core, and those of all these features.
 ///
 /// # Errors
 /// If the nodes do not fit together.

@@ -111,7 +111,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Returns an origin. `line` is cut to the maximum stored length.
+    /// Returns an origin. `line` is truncated to the maximum stored length.
     pub fn new(front_end: FrontEnd, peer: Peer, line: &str) -> Origin {
         let line = line.trim();
         let kept = line.get(..line.floor_char_boundary(LONGEST_LINE)).unwrap_or_default();

@@ -45,7 +45,7 @@ pub struct Fault {
 const LONGEST_MESSAGE: usize = 2048;
 
 impl Fault {
-    /// Returns a fault at `place`. A very long message is cut.
+    /// Returns a fault at `place`. A very long message is truncated.
     pub fn new(place: &Place, message: impl Into<String>) -> Self {
         let message = message.into();
         let end = message.floor_char_boundary(LONGEST_MESSAGE);

@@ -37,7 +37,7 @@ pub type Found<Q> = (Vec<<Q as Get>::Details>, Result<<Q as Get>::Reply, Code>);
 
 /// How a message is served.
 pub enum Serve<C> {
-    /// The program never receives it: it is a reply, the description of an object, or an event.
+    /// The program never receives this message: it is a reply, a details message or an event.
     No,
     /// The program's socket serves it.
     Socket,
@@ -52,14 +52,14 @@ pub enum Serve<C> {
     },
     /// A request for all objects.
     Dump {
-        /// Index of the entry of the objects' descriptions.
+        /// Index of the entry of the details messages.
         details: usize,
         /// The function that begins the dump.
         begin: Begin<C>,
     },
     /// A request for objects from a cursor on.
     Get {
-        /// Index of the entry of the objects' descriptions.
+        /// Index of the entry of the details messages.
         details: usize,
         /// Index of the reply's entry.
         reply: usize,
@@ -87,7 +87,7 @@ pub struct Entry<C> {
     pub info: Info,
     /// Its checksum.
     pub crc: u32,
-    /// How it is answered, if it is a request.
+    /// How the message is answered, if it is a request.
     pub service: Option<Service>,
     /// How it is served.
     pub serve: Serve<C>,
@@ -96,7 +96,7 @@ pub struct Entry<C> {
 }
 
 impl<C> Entry<C> {
-    /// Returns the name on the wire, which has the checksum.
+    /// Returns the name on the wire, which includes the checksum.
     pub fn wire_name(&self) -> String {
         format!("{}_{:08x}", self.info.name, self.crc)
     }

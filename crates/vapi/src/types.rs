@@ -253,7 +253,7 @@ define! {
     struct ip_route {
         /// Its table.
         table_id: u32,
-        /// Index of its counters in the statistics.
+        /// Index of the route's counters in the statistics segment.
         stats_index: u32,
         /// Its destination.
         prefix: prefix,

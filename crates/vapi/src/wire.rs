@@ -182,7 +182,7 @@ impl<const N: usize> From<&str> for Text<N> {
 impl<const N: usize> Field for Text<N> {
     const SHAPE: &'static Shape = &Shape::Text(N);
 
-    /// Cuts a text that is too long.
+    /// Truncates a text that is too long.
     fn put(&self, w: &mut Writer) {
         let end = self.0.floor_char_boundary(N.saturating_sub(1));
         w.put(&self.0.as_bytes()[..end]);

@@ -1,4 +1,5 @@
-//! Events for clients of an API: a client registers for a kind of event, and gets a message for each until its connection ends.
+//! Events for clients of an API: a client registers for a kind of event, and gets a message for each event of this kind until the client's
+//! connection ends.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -93,7 +94,8 @@ impl Events {
         self.registered.range((kind, 0)..=(kind, u64::MAX)).next().is_some()
     }
 
-    /// Sends an event to all registered clients. `message` returns it for the client's process ID, with its identifier.
+    /// Sends an event to all registered clients. `message` returns the event's message for a client's process ID; the message begins with
+    /// its identifier.
     pub(crate) fn send(&self, kind: &'static str, message: impl Fn(u32) -> Vec<u8>) {
         for ((_, client), pid) in self.registered.range((kind, 0)..=(kind, u64::MAX)) {
             if let Some(queue) = self.clients.get(client) {

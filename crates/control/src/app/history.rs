@@ -60,8 +60,8 @@ impl Context {
         self.origin = origin;
     }
 
-    /// Ends the start, and adds one entry for it to the journal, which cannot be rolled back. `known` is the number of the newest earlier
-    /// change that is in effect.
+    /// Ends the start, and adds one entry for the start to the journal. This entry cannot be rolled back. `known` is the number of the
+    /// newest earlier change that is in effect.
     pub(crate) fn end_start(&mut self, origin: Origin, known: u64) {
         self.starting = false;
         let note = Note::start(origin, self.store.tree().len() as u64);
@@ -108,7 +108,7 @@ pub struct Past {
     pub kind: &'static str,
     /// The time in RFC 3339, UTC.
     pub time: String,
-    /// The same time, in seconds since 1970.
+    /// The time of the change, in seconds since 1970.
     pub unix_seconds: u64,
     /// Seconds since the change.
     pub age_seconds: u64,

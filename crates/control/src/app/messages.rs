@@ -36,7 +36,8 @@ pub struct Recorded {
     bytes: Vec<u8>,
 }
 
-/// True if a word of a command or its output may be `secret`: words of commands may be abbreviated, in any case.
+/// True if the text, a command or its output, may contain the keyword `secret`. Keywords may be abbreviated, and typed in upper or lower
+/// case.
 fn may_have_secret(text: &[u8]) -> bool {
     let words = text.split(|byte| !byte.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.map(<[u8]>::to_ascii_lowercase).any(|word| b"secret".starts_with(&word))

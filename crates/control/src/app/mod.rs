@@ -102,7 +102,8 @@ pub struct Context {
     pub messages: MessageTrace,
     /// How fresh the statistics segment is.
     pub statistics: Statistics,
-    /// The changes of interfaces that the statistics segment has, or is asked for.
+    /// Number of changes of interfaces up to which the statistics segment was asked for fresh numbers: the value of
+    /// `System::interfaces_changed` at the last request.
     known_interfaces: u64,
     /// The log and the event log.
     pub log: Arc<Log>,

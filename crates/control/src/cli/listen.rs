@@ -27,7 +27,7 @@ const CLI: &str = "unix { cli-listen ... }";
 
 /// The use of a socket: by the CLI, by the binary API, or by the statistics segment.
 pub struct Use<'u> {
-    /// A greeting. A router that listens on the socket answers it. On a socket of packets, it disconnects without a greeting.
+    /// A greeting, which a router that listens on the socket answers. On a socket of packets, the router disconnects without an answer.
     pub hello: &'u [u8],
     /// The type of the socket: a stream, or packets (`SOCK_SEQPACKET`).
     pub kind: SockType,
@@ -281,7 +281,8 @@ fn greet(path: &Path, by: &Use<'_>) -> Receiver<()> {
         connect(socket.as_raw_fd(), &UnixAddr::new(&path)?)?;
         let mut stream = UnixStream::from(socket);
         stream.write_all(&hello)?;
-        // The end of a stream is no answer. That of packets is one: an instance that ends resets the connection.
+        // On a stream, the end is no answer. On a socket of packets, the end is the answer: an instance that is stopping resets the
+        // connection instead.
         if stream.read(&mut [0])? == 0 && kind == SockType::Stream {
             return Err(ErrorKind::UnexpectedEof.into());
         }

@@ -58,7 +58,8 @@ pub struct Connected {
     pub since: SystemTime,
     /// When the client connected, on the monotonic clock.
     pub begun: Instant,
-    /// The text of the command that runs or waits for its turn, cut to the length that the journal stores; and when the command arrived.
+    /// The text of the command that runs or waits for its turn, truncated to the length that the journal stores; and the time when the
+    /// command arrived.
     pub running: Option<(Arc<str>, Instant)>,
 }
 

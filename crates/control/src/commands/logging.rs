@@ -23,8 +23,7 @@ pub fn register(r: &mut Registry<Context>) {
     r.add(
         "set logging class <class:log-class> [level <level:log-level>] [syslog-level <syslog:log-level>] \
          [rate-limit <n:u32>]",
-        "Set which messages of a class are stored (level), and which are written to the log file, the journal or standard \
-         error (syslog-level). The rate limit is the number of messages of each kind per second. These \
+        "Set which messages of a class are stored (level), and which are written to the log file, the systemd journal or standard error (syslog-level). The rate limit is the number of messages of each kind per second. These \
          settings last until the router stops.",
         set_class,
     );

@@ -196,7 +196,7 @@ impl Values for Names {
     }
 }
 
-/// Returns the commands of every router, without those of features.
+/// Returns the commands of the router's core, without those of features.
 pub(crate) fn own() -> Registry<Context> {
     let mut r = Registry::new();
     crate::cli::exec(&mut r);

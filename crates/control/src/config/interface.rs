@@ -115,7 +115,7 @@ fn begun(
         }
         (_, Some(why)) => format!("{name}: it {why}"),
         (_, None) => match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
-            "loop" => format!("{name}: loopbacks belong in \"loopbacks\""),
+            "loop" => format!("{name}: loopbacks belong in the section \"loopbacks\""),
             "BondEthernet" => format!("{name}: bonding is not supported yet"),
             "vxlan_tunnel" => format!("{name}: VXLAN is not supported yet"),
             _ => {

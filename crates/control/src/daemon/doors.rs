@@ -139,7 +139,8 @@ fn listen_for_api(startup: &Startup) -> Result<Vec<(Listener, bool)>, DaemonErro
     Ok(bound)
 }
 
-/// Binds the socket of the statistics segment. It is left out if it cannot be bound, and nobody asked for it.
+/// Binds the socket of the statistics segment. If startup.conf does not configure the segment and the default socket cannot be bound, logs
+/// a warning and leaves the socket out.
 fn listen_for_statistics(startup: &Startup) -> Result<Option<Packets>, DaemonError> {
     let Some(path) = &startup.statistics.socket else { return Ok(None) };
     let directory = path.parent().filter(|_| path.starts_with(VPPS_DIRECTORY));

@@ -90,7 +90,7 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
         .map_err(|(at, e)| failed(startup.about(&[at], e)))?;
     // First, so that a second instance ends here before it changes anything.
     let doors = Doors::open(startup)?;
-    // Before the router takes resources from the kernel, and before this thread is pinned.
+    // The guardians must run before the router takes resources from the kernel, and before this thread is pinned.
     let guardian = guardian::start();
     features::unknown_plugins(features, startup).iter().for_each(|warning| tracing::warn!("{warning}"));
     let features = Selected::by(features, &startup.plugins);

@@ -198,7 +198,7 @@ fn lock(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Appends to a file of length `at`. After a failure, cuts the file to this length again.
+/// Appends to a file of length `at`. After a failure, truncates the file to this length again.
 fn append(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
     let written = file.write_all_at(bytes, at).and_then(|()| file.sync_data());
     if written.is_err() {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 use net::feature::LogClass;
 use serde::Serialize;
 
-/// The classes of every router, sorted by name. `router` gets all messages that match no other class.
+/// The classes of the router's core, sorted by name. `router` gets all messages that match no other class.
 const OWN: [LogClass; 11] = [
     LogClass { name: "cli", modules: &["control::cli"] },
     LogClass {

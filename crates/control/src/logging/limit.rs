@@ -20,7 +20,7 @@ pub struct Place {
 pub struct Suppressed {
     /// Number of suppressed messages.
     pub messages: u64,
-    /// The time in which they were suppressed.
+    /// The time in which messages were suppressed.
     pub time: Duration,
 }
 

@@ -96,7 +96,7 @@ impl Settings {
         }
     }
 
-    /// Changes the levels as a text asks, such as `warn,neighbor=debug`.
+    /// Changes the levels according to a text such as `warn,neighbor=debug`.
     fn override_by(&mut self, text: &str) -> Result<(), LogError> {
         let wrong = |part: &str| LogError::Filter { text: text.to_owned(), part: part.to_owned() };
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {

@@ -187,7 +187,8 @@ impl Clients {
         let own = networks.get(&from).copied().unwrap_or(0);
         let most = networks.into_iter().max_by_key(|(network, clients)| (*clients, *network == from));
         let Some((crowd, clients)) = most else { return false };
-        // Of the network with the most connections: returns the client with the longest time, if that is at least `least`.
+        // Among the clients of the network with the most connections, returns the client with the longest time, if this time is at least
+        // `least`.
         let longest = |time: fn(&State) -> Duration, least| {
             let of_crowd = all.iter().enumerate().filter(|(_, client)| client.state.from == crowd);
             let times = of_crowd.map(|(n, client)| (time(&client.state), n));

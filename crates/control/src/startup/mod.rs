@@ -83,7 +83,7 @@ const STATE_DIR: &str = "/var/lib/volley";
 /// Default socket of the API in the run-time directory, and the socket that VPP's clients try first.
 const API_SOCKET: &str = "api.sock";
 const VPPS_SOCKET: &str = "/run/vpp/api.sock";
-/// Default socket of the statistics segment in the run-time directory, and the socket that VPP's readers try first.
+/// Default socket of the statistics segment in the run-time directory, and the socket that programs for VPP's segment try first.
 const STATISTICS_SOCKET: &str = "stats.sock";
 const VPPS_STATISTICS: &str = "/run/vpp/stats.sock";
 
@@ -119,7 +119,7 @@ pub struct Api {
 pub struct Statistics {
     /// The socket that gives the segment to readers; `None` for no segment.
     pub socket: Option<PathBuf>,
-    /// True if the operator asked for it: the router does not start without it.
+    /// True if startup.conf configures the segment: the router then does not start without its socket.
     pub asked: bool,
     /// Size of the segment in bytes.
     pub size: u64,
@@ -269,7 +269,7 @@ impl Startup {
         let wrong = |(name, group): (&str, &Option<Group>)| {
             let what = match group.as_ref()?.id() {
                 Ok(Some(_)) => return None,
-                Ok(None) => "no such group: the socket keeps the group of the process".into(),
+                Ok(None) => "no such group; the socket keeps the group of the process".into(),
                 Err(e) => e,
             };
             Some(self.about(&[name], format_args!("on this machine: {what}")))
@@ -340,7 +340,7 @@ impl Startup {
         if !self.api.asked && in_runtime_dir {
             self.api.socket = Some(unix.runtime_dir.join(API_SOCKET));
         }
-        // Whoever keeps VPP's names for the other sockets also wants that of the statistics.
+        // If the API has the path of VPP's socket, the statistics segment has the path of VPP's socket, too.
         let like_vpp = self.api.socket.as_deref() == Some(Path::new(VPPS_SOCKET));
         let own = || match in_runtime_dir || !like_vpp {
             true => unix.runtime_dir.join(STATISTICS_SOCKET),

@@ -364,7 +364,7 @@ const LOGGING: &[Parameter] = &[
         Ok(())
     })
     .default("info")
-    .help("Lowest severity of messages written to standard error, the journal, or the file in `unix { log }`."),
+    .help("Lowest severity of messages written to standard error, the systemd journal, or the file in `unix { log }`."),
     Parameter::sets("size", "<n>", |s, c| {
         s.logging.size = c.number(1..=MOST_MESSAGES)?;
         Ok(())
@@ -376,7 +376,7 @@ const LOGGING: &[Parameter] = &[
         Ok(())
     })
     .default("3")
-    .help("Time for which a logging statement is silent after it exceeded its rate limit."),
+    .help("Time for which messages of one kind are suppressed after they exceeded the rate limit."),
     Parameter::sets("class", "<name> { [level <level>] [syslog-level <level>] [rate-limit <n>] }", |s, c| {
         let name = c.word("a class")?;
         let mut body = c.body("'{ level info }'")?;
@@ -403,8 +403,7 @@ const LOGGING: &[Parameter] = &[
     })
     .repeats()
     .help(
-        "The levels and the rate limit of one class of messages. `rate-limit` is the number of messages a second for each logging \
-         statement, 50 by default. `show logging configuration` lists the classes.",
+        "The levels and the rate limit of one class of messages. `rate-limit` is the number of messages of each kind per second, 50 by default. `show logging configuration` lists the classes.",
     ),
     Parameter::ignored("add-to-elog", "", |_, _| Ok(()))
         .help("Events are always in the event log (`show event-logger`)."),
@@ -462,7 +461,7 @@ const STATSEG: &[Parameter] = &[
     .key("statseg socket-name")
     .default("stats.sock if the CLI's socket is in runtime-dir, otherwise none")
     .help(
-        "The UNIX socket that gives the [statistics segment](statistics-segment.md) to readers of VPP's. A relative path is in \
+        "The UNIX socket of the [statistics segment](statistics-segment.md), for programs that read VPP's segment. A relative path is in \
          `runtime-dir`.",
     ),
     Parameter::sets("default", "", |s, _| {
@@ -471,7 +470,7 @@ const STATSEG: &[Parameter] = &[
         Ok(())
     })
     .key("statseg default")
-    .help("Listen at `/run/vpp/stats.sock`, which VPP's readers try first."),
+    .help("Listen at `/run/vpp/stats.sock`, which programs for VPP's segment try first."),
     Parameter::sets("size", "<size>", |s, c| {
         let size = c.size()?;
         s.statistics.size = size.clamp(statistics::LEAST, statistics::MOST);

@@ -1,4 +1,4 @@
-//! The form of the statistics segment's contents, as readers of VPP's expect it (version 2; host byte order).
+//! The form of the statistics segment's contents, as programs that read VPP's segment expect it (version 2; host byte order).
 //!
 //! The segment is a file that readers map. It begins with a header ([`HEADER`] bytes), which points to the directory: a vector of entries
 //! of 144 bytes. A vector has 8 bytes before its first element, with the number of elements. Pointers are addresses in the writer's memory;
@@ -12,7 +12,8 @@ pub const HEADER: u64 = 4096;
 pub const BASE: u64 = 1 << 32;
 /// Alignment of vectors and images in bytes.
 pub const ALIGN: u64 = 64;
-/// Offsets in the header: of the epoch, and of the pointer to the directory. A field at 24, set during changes, is always 0 here.
+/// Offsets in the header: of the epoch, and of the pointer to the directory. The field at offset 24, which VPP sets during changes, is
+/// always 0 here.
 pub const EPOCH: u64 = 16;
 pub const DIRECTORY: u64 = 32;
 /// Version of the form.
@@ -107,7 +108,7 @@ impl Image {
         }
     }
 
-    /// Appends a vector for each thread, and a vector of pointers to them. Returns the pointer to that.
+    /// Appends a vector for each thread, and a vector of pointers to them. Returns the pointer to the vector of pointers.
     fn threads<T>(&mut self, threads: &[Vec<T>], size: usize, put: impl Fn(&T, &mut [u8])) -> u64 {
         let outer = self.vector(threads.len(), 8);
         for (number, columns) in threads.iter().enumerate() {
@@ -121,7 +122,8 @@ impl Image {
         self.pointer(outer)
     }
 
-    /// Appends names, each a vector of bytes with a final zero, and a vector of pointers to them. Returns the pointer to that.
+    /// Appends names, each a vector of bytes with a final zero, and a vector of pointers to them. Returns the pointer to the vector of
+    /// pointers.
     fn names(&mut self, names: &[Option<String>]) -> u64 {
         let outer = self.vector(names.len(), 8);
         for (number, name) in names.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! VPP's statistics segment: a memory file with counters, which monitoring programs map ([`image`] has the form).
 //!
 //! The main thread collects the numbers in slices ([`snapshot`]). A thread of its own arranges them and writes the segment ([`segment`]).
-//! Another thread gives the file to readers ([`serve`]). Nothing is collected before somebody has asked for the file. Then the numbers are
-//! updated at an interval, and when interfaces come or go.
+//! Another thread sends the file to the programs that connect ([`serve`]). Nothing is collected before the first program has connected.
+//! Then the numbers are updated at an interval, and when interfaces are added or removed.
 
 mod image;
 mod segment;
@@ -24,7 +24,7 @@ use crate::cli::Packets;
 use segment::Segment;
 use snapshot::{Arranger, Collection, Snapshot};
 
-/// The longest time between two looks for interfaces that came or went.
+/// The longest time between two checks for added or removed interfaces.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The settings of a segment.
@@ -35,14 +35,14 @@ pub struct Settings {
     pub per_node: bool,
     /// Time between two updates.
     pub interval: Duration,
-    /// True if the only worker's counters are those of the first thread, because the operator has not asked for workers.
+    /// True if the counters of the only worker are shown as those of the first thread, because the operator has not configured workers.
     pub merged: bool,
 }
 
 /// Numbers for the segment, and the number of the request that they answer.
 type Numbers = (u64, Snapshot);
 
-/// Serves the segment to those who connect to `listener`, as long as the calling `LocalSet` runs.
+/// Serves the segment to the programs that connect to `listener`, as long as the calling `LocalSet` runs.
 ///
 /// # Errors
 /// If there is no memory for the segment, or a thread cannot be started.
@@ -100,7 +100,7 @@ fn write(mut segment: Segment, numbers: &Receiver<Numbers>, statistics: &Statist
         if let Err(e) = segment.publish(&arranger.entries(&snapshot))
             && !std::mem::replace(&mut warned, true)
         {
-            tracing::warn!("the statistics segment has stopped changing: {e}");
+            tracing::warn!("the statistics segment is no longer updated: {e}");
         }
         statistics.published(asked);
     }

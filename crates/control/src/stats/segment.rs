@@ -89,8 +89,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Returns the offset for an image of `len` bytes: behind the newest one, or at the beginning. The oldest images there are given up,
-    /// but never the newest.
+    /// Returns the offset for an image of `len` bytes: behind the newest one, or at the beginning. The oldest images at this place are
+    /// given up, but never the newest image.
     fn place(&mut self, len: u64) -> io::Result<u64> {
         let end = self.size - SLACK;
         let behind = self.used.back().map_or(HEADER, |(_, end)| end.next_multiple_of(ALIGN));
@@ -98,7 +98,7 @@ impl Segment {
         let full = at + len > end || self.used.back().is_some_and(|(from, to)| at < *to && *from < at + len);
         if full {
             return Err(io::Error::other(format!(
-                "{len} bytes do not fit twice into {} bytes: set statseg {{ size }}",
+                "two copies of the statistics, {len} bytes each, do not fit into {} bytes: raise statseg {{ size }} in startup.conf",
                 self.size
             )));
         }

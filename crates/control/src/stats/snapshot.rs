@@ -22,7 +22,7 @@ struct Counted {
     combined: [[u64; 2]; 2],
 }
 
-/// Names of the counters of interfaces that are counted, and of those that are always 0: readers expect all of them.
+/// Names of the counters of interfaces. Those in `…_ZEROS` are always 0: readers expect all names.
 const SIMPLE: [&str; 4] = ["drops", "rx-miss", "rx-error", "tx-error"];
 const SIMPLE_ZEROS: [&str; 5] = ["punt", "ip4", "ip6", "rx-no-buf", "mpls"];
 const COMBINED: [&str; 2] = ["rx", "tx"];
@@ -40,7 +40,7 @@ pub struct Snapshot {
     /// True if counters of the only worker are those of the first thread, as in a VPP without workers.
     merged: bool,
     per_node: bool,
-    /// Seconds since the router's start, and of the start since 1970 (UTC).
+    /// Seconds since the router's start. `started` is the time of the start in seconds since 1970 (UTC).
     uptime: u64,
     started: u64,
     interfaces: Vec<Counted>,
@@ -91,7 +91,7 @@ impl Collection {
     }
 }
 
-/// Returns the counters of an interface. An interface with index 0 has no place in the segment: there it is `local0`.
+/// Returns the counters of an interface. `None` for an interface with index 0, because this index belongs to `local0` in the segment.
 fn counted(router: &Router, i: &InterfaceInfo) -> Option<Counted> {
     let number = numbers::number(i.index).0;
     let t = router.interface_totals(i);
@@ -138,7 +138,7 @@ impl Snapshot {
     }
 }
 
-/// Arranges numbers as entries. It remembers what rates are computed from.
+/// Arranges numbers as entries of the segment. Keeps the last numbers, to compute rates from the differences.
 #[derive(Default)]
 pub struct Arranger {
     heartbeat: u64,
@@ -163,7 +163,7 @@ impl Entries {
 }
 
 impl Arranger {
-    /// Returns the entries, in an order that readers know for the first three.
+    /// Returns the entries. Readers expect the first three at fixed positions.
     pub fn entries(&mut self, s: &Snapshot) -> Vec<Entry> {
         let mut to = Entries(Vec::new());
         self.heartbeat += 1;
@@ -268,7 +268,7 @@ fn interfaces(s: &Snapshot, to: &mut Entries) {
 
 fn errors(s: &Snapshot, to: &mut Entries) {
     let (all, workers) = &s.of_reasons;
-    // What no worker has counted, the main thread has, or a worker that is gone.
+    // Counts that no current worker has are those of the main thread, or of removed workers.
     let by_workers = |n: usize| workers.iter().filter_map(|counts| counts.get(n)).sum();
     let main = all.iter().enumerate().map(|(n, all)| all.saturating_sub(by_workers(n))).collect();
     let mut threads = if s.merged { vec![all.clone()] } else { s.by_thread(main, workers.iter().cloned()) };

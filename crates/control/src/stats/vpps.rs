@@ -1,6 +1,7 @@
 //! Names of VPP for reasons that this router counts under names of its own. Readers such as VPP's test suite know them.
 
-/// VPP's node and reason, and the router's nodes and reasons that are counted together under this name. Without any, the count is 0.
+/// VPP's node and reason, and the router's nodes and reasons that are counted together under this name. If the router has none, the count
+/// is 0.
 pub(super) type Known = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 /// The known names.

@@ -61,7 +61,7 @@ struct Deleted {
     spec: Spec,
     /// The own Ethernet address and MTU of the interface's device.
     own: (Mac, u16),
-    /// When it was deleted, if it was usable until then.
+    /// The time when the interface was deleted; `None` if the interface was not usable until then.
     since: Option<Instant>,
 }
 

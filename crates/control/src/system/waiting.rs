@@ -29,8 +29,8 @@ impl Wait {
         Wait { why, next: Instant::now(), pause: Duration::ZERO, trying: None }
     }
 
-    /// Notes that the device could not be opened. A device that takes time to open is tried again after a longer and longer pause, others
-    /// at the next turn.
+    /// Notes that the device could not be opened. A device that takes time to open is tried again after longer and longer pauses, any other
+    /// device at the next turn.
     fn failed(&mut self, why: String, slow: bool) {
         self.why = why;
         if slow {
@@ -40,7 +40,7 @@ impl Wait {
     }
 
     /// Returns the data for opening the device now; `None` if it is not time yet, or while another thread prepares the data. A separate
-    /// thread prepares it, because that may take long, for example to read a large file.
+    /// thread prepares the data, because this may take long, for example to read a large file.
     fn attempt(&mut self, backed: &Backed) -> Option<Prepared> {
         if let Some((of, thread)) = self.trying.take_if(|(of, thread)| *of != *backed || thread.is_finished())
             && of == *backed

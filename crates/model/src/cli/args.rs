@@ -37,7 +37,7 @@ pub(super) struct Taken {
     pub(super) name: String,
     pub(super) value: Value,
     pub(super) span: Range<usize>,
-    /// The number of the round, from 1, if the word belongs to a repeatable choice; otherwise 0.
+    /// The round, from 1, to which the word belongs if it is in a repeatable choice; otherwise 0.
     pub(super) round: u32,
 }
 

@@ -56,7 +56,7 @@ impl<'s, W: World> View<'s, W> {
         }
     }
 
-    /// Returns the objects in a range of keys. Changed objects follow the others.
+    /// Returns the objects in a range of keys. Changed objects follow the unchanged ones.
     pub fn range(
         &self,
         keys: impl RangeBounds<Key> + Clone,
@@ -85,8 +85,8 @@ impl<'s, W: World> View<'s, W> {
         of(self.index) + of(&self.changed.now) > of(&self.changed.was)
     }
 
-    /// Returns the tuples in `index` that are not less than `from`. A tuple may be repeated, and those of changed objects follow the
-    /// others.
+    /// Returns the tuples in `index` that are not less than `from`. A tuple may be repeated. The tuples of changed objects follow those of
+    /// unchanged objects.
     pub fn places<'v>(
         &'v self,
         index: &'static str,

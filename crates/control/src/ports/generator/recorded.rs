@@ -21,7 +21,7 @@ use crate::app::{Context, Output, joined, on_a_thread};
 use crate::cli::{Args, CliError, Job, Step};
 use crate::files;
 
-/// The interval between two looks at a thread.
+/// The interval at which a command checks whether its thread has ended.
 const LOOK: Duration = Duration::from_millis(1);
 /// Maximum number of recorded packets, unless another is given.
 const MOST: u64 = u32::MAX as u64;

@@ -33,8 +33,8 @@ pub fn register(r: &mut Registrar<'_, Context>) {
          [tx-queues <tx:u16>] [ring-size <ring:u16>] [buffer-size <buffer:u32>] [secret <secret:word>] \
          [hw-addr <mac:mac>] [trusted] [no-zero-copy] [index <index:u32>]",
         "Make memifSOCKET/ID, an interface to another program through shared memory. A slave connects and provides the memory; \
-         a master listens. A trusted master accepts memory that its slave can truncate. A trusted slave shares all \
-         buffers of this router with its master, and never copies.",
+         a master listens. With \"trusted\", this router trusts the peer: as master, it accepts memory that \
+         the slave can truncate; as slave, it shares all its buffers with the master, and never copies.",
         create_interface,
     );
     r.command("delete interface memif <interface:interface>", "Remove a memif interface.", |c, a| {
@@ -68,9 +68,10 @@ fn create_interface(c: &mut Context, a: &Args) -> Done {
     config.buffer_size = a.get("buffer").unwrap_or(config.buffer_size);
     config.trusted = a.has("trusted");
     if config.lends() && a.has("no-zero-copy") {
-        return Err(
-            a.fault("no-zero-copy", "a \"trusted\" slave never copies: leave out trusted or no-zero-copy")
-        );
+        return Err(a.fault(
+            "no-zero-copy",
+            "a \"trusted\" slave never copies: leave out \"trusted\" or \"no-zero-copy\"",
+        ));
     }
     if let Some(secret) = a.get::<String>("secret") {
         config.secret = Some(Secret::new(secret).map_err(|e| a.fault("secret", e))?);

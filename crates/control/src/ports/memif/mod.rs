@@ -88,8 +88,8 @@ fn schema() -> &'static Schema<Config> {
                 truth(),
                 |c| c.trusted,
                 |c, on| c.trusted = on,
-                "A trusted `master` accepts memory that its peer can truncate: the next access after that kills the router (SIGBUS). A \
-                 trusted `slave` shares all buffers of the router with its master, and never copies.",
+                "The router trusts the peer. As `master`, it accepts memory that the slave can truncate: the next access after that kills the router \
+                 (SIGBUS). As `slave`, it shares all its buffers with the master, and never copies.",
             )
             .field(
                 "secret",

@@ -187,7 +187,7 @@ impl<W: World> Journal<W> {
         forgotten
     }
 
-    /// Keeps all entries after this generation, so that a rollback to it stays possible, until this is called with `None`.
+    /// Keeps all entries after this generation, so that a rollback to this generation stays possible. A call with `None` ends this.
     pub fn hold(&mut self, generation: Option<u64>) {
         self.held = generation;
     }
