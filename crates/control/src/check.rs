@@ -36,7 +36,7 @@ pub struct Checker<'r> {
 }
 
 impl<'r> Checker<'r> {
-    /// Returns a checker for routers like this one, with these features.
+    /// Returns a checker for routers like `router`, with these features.
     pub fn new(router: &'r Router, features: &'r [&'r Feature]) -> Checker<'r> {
         let mut checker = Checker::without(router, features, &Plugins::default());
         // The maximum, because the checked file does not set the number of buffers.

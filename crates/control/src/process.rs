@@ -41,8 +41,8 @@ pub fn core_dumps(full: bool, size: Option<u64>) -> Result<(), (&'static str, St
     Ok(())
 }
 
-/// Raises the limit of open files to what the system allows, up to a bound. Service managers set 1,024, for programs
-/// that use `select(2)`, but each client of the CLI needs three descriptors.
+/// Raises the limit of open files to what the system allows, up to a bound. Service managers set a limit of 1,024, for programs that use
+/// `select(2)`. This is too low, because each client of the CLI needs three descriptors.
 pub fn allow_open_files() {
     const MOST: u64 = 65_536;
     if let Ok((now, most)) = getrlimit(Resource::RLIMIT_NOFILE)

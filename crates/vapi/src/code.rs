@@ -21,7 +21,7 @@ impl Code {
     pub const UNIMPLEMENTED: Code = Code(-9);
     /// The feature is off.
     pub const FEATURE_DISABLED: Code = Code(-30);
-    /// The client already has the registration for events that it asks for, or has none to end.
+    /// The client already has the requested registration for events, or has no registration to end.
     pub const INVALID_REGISTRATION: Code = Code(-31);
     /// There is no such VLAN.
     pub const INVALID_VLAN: Code = Code(-55);

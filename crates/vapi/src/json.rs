@@ -38,7 +38,7 @@ pub fn all<C: 'static>(table: &Table<C>) -> String {
     Value::from(modules.collect::<Vec<_>>()).to_string()
 }
 
-/// The types that the messages of a module use, each after those that it uses.
+/// The types that the messages of a module use, each after the types that it depends on.
 #[derive(Default)]
 struct Types {
     seen: Vec<&'static str>,

@@ -26,7 +26,7 @@ impl ResolutionSpec {
         }
     }
 
-    /// Parses a resolution. `None` if the text is none, or it is out of bounds.
+    /// Parses a resolution. `None` if the text is not a resolution, or the resolution is out of bounds.
     fn parse(text: &str) -> Option<ResolutionSpec> {
         let within = |value: f64, [least, most]: [f64; 2]| (least..=most).contains(&value);
         let load = Load::parse(text).filter(|load| match *load {

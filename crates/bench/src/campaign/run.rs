@@ -35,7 +35,8 @@ const IN_TURNS: &str = "The routers were measured in turns: each ran one repetit
 ///
 /// # Errors
 /// Returns an error if the testbed fails, if every self-test fails, or if results cannot be stored. Failures of a router are part of the
-/// results. But if a router that had started changes or does not start again, its further results are missing: this is an error, too.
+/// results. But if a router started before, and then is changed or does not start again, its further results are missing: this is an error,
+/// too.
 pub fn run(
     campaign: &Campaign,
     keeper: &dyn Keeper,

@@ -67,7 +67,7 @@ impl Measurement {
 }
 
 impl Campaign {
-    /// Returns the visits to each router. Every router gets its first visit before any gets its second.
+    /// Returns the visits to each router. Every router gets its first visit before any router gets its second.
     pub(super) fn visits(&self, repetitions: u32) -> Vec<Visit> {
         let has_searches = self.procedures.iter().any(|procedure| procedure.is_search());
         if !self.interleave || self.duts.len() < 2 || repetitions < 2 || !has_searches {

@@ -59,8 +59,8 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Returns the device and inode number that identify a regular file. `None` for terminals, pipes and other files that a command may use
-/// several times.
+/// Returns the device and inode number that identify a regular file. `None` for terminals, pipes and other files that may be given to a
+/// command several times.
 fn identity(of: std::io::Result<Metadata>) -> Option<(u64, u64)> {
     of.ok().filter(Metadata::is_file).map(|m| (m.dev(), m.ino()))
 }

@@ -5,12 +5,12 @@ use crate::campaign::Results;
 use crate::dut::Spec;
 use crate::trial::Failure;
 
-/// Joins the results of several campaigns. A router whose name is already taken gets the campaign's name behind its own. Differences in
-/// machine and conditions become conditions of the joined results.
+/// Joins the results of several campaigns. A router whose name is already taken gets the campaign's name appended to its own name.
+/// Differences in machine and conditions become conditions of the joined results.
 ///
 /// # Errors
-/// Returns an error that names both campaigns if they cannot share tables: if they have different testbeds or times, or a traffic of the same
-/// name and different contents. Also returns an error without any campaign.
+/// Returns an error that names both campaigns if they cannot share tables: if they have different testbeds or times, or traffic with the
+/// same name but different contents. Also returns an error if `all` is empty.
 pub fn join(all: impl IntoIterator<Item = Results>) -> Result<Results, Failure> {
     let mut all = all.into_iter();
     let mut whole = all.next().ok_or_else(|| Failure("no campaign to report".into()))?;

@@ -178,7 +178,7 @@ impl Kind {
     }
 }
 
-/// Computes the checksums of a frame with a stamp anew, as a router does that has changed addresses.
+/// Recomputes the checksums of a frame with a stamp, as a router does after it has changed addresses.
 #[cfg(test)]
 pub(crate) fn repair(frame: &mut [u8]) {
     let place = Place::find(frame).expect("a frame with a stamp");

@@ -1,4 +1,4 @@
-//! Threads that only send, each by a queue of its own, for loads that one core cannot send.
+//! Threads that only send, each through its own queue, for loads that one core cannot send.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};

@@ -88,8 +88,8 @@ pub(super) struct Sending {
     pub unmade: u64,
     /// Time at which the last frame so far was sent, in ticks.
     pub last: u64,
-    /// Longest excess time of a burst, in ticks: from making its frames until the port has accepted them, less the time that so many frames
-    /// need.
+    /// Longest excess time of a burst, in ticks: from making its frames until the port has accepted them, less the expected time for this
+    /// number of frames.
     pub longest: u64,
     /// Ticks that a frame of a burst needs.
     pub per_frame: u64,

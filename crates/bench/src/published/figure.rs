@@ -62,8 +62,8 @@ macro_rules! metrics {
 metrics! {
     /// Maximum packets received, in millions per second.
     ThroughputMpps = "throughput_mpps",
-    /// Throughput in percent of the highest one in the table: that at the highest clock (table 6.1), or that
-    /// of the fastest system (table 6.2).
+    /// Throughput in percent of the highest throughput in the table: at the highest clock (table 6.1), or of the fastest system (table
+    /// 6.2).
     RelativePercent = "relative_percent",
     /// Median of the runs, in frames per second per direction.
     MedianFps = "median_fps",

@@ -122,8 +122,8 @@ impl Scaled {
     }
 }
 
-/// Groups routers that differ only in their number of cores, by traffic and frame size. Of routers with the same number, only the first is
-/// used. Routers that forward nothing are left out.
+/// Groups routers that differ only in their number of cores, by traffic and frame size. Of routers with the same number of cores, only the
+/// first is used. Routers that forward nothing are left out.
 pub fn scaled(results: &Results) -> Vec<Scaled> {
     let mut groups: Vec<Scaled> = Vec::new();
     for (cell, runs) in measured(results) {

@@ -91,7 +91,7 @@ fn goals<'a>(
     })
 }
 
-/// True if half of the searches or more forwarded the largest load. Then the median is of such a search.
+/// True if half of the searches or more forwarded the largest load. Then the median is the result of one of these searches.
 fn is_most<'a>(ended: impl Iterator<Item = &'a Ended>) -> bool {
     let all: Vec<_> = ended.collect();
     let forwarded = all.iter().filter(|ended| ***ended == Ended::AllForwarded).count();

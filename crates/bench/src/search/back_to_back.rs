@@ -89,7 +89,8 @@ impl BackToBack {
         BadInput::unless(self.repetitions >= 1, "repetitions", "must be at least 1")
     }
 
-    /// Returns the maximum number of trials. Each repetition tries both ends and the halvings between them, each of these with all retries.
+    /// Returns the maximum number of trials. Each repetition tries both ends of the range and the bisection steps between them, each with
+    /// all retries.
     pub fn trials_at_most(&self) -> u32 {
         let halvings = (self.longest as f64 / self.resolution as f64).max(1.0).log2().ceil() as u32;
         (halvings + 3).saturating_mul(self.repetitions).saturating_mul(self.verifications.saturating_add(1))

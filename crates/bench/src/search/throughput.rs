@@ -120,8 +120,8 @@ impl Throughput {
         BadInput::unless_frames(self.min_fps, self.duration, "duration")
     }
 
-    /// Returns the maximum number of trials for any router: the bisection, one at each end, and one for a start that does not halve the
-    /// range.
+    /// Returns the maximum number of trials for any router: the steps of the bisection, one trial at each end of the range, and one trial
+    /// for a start that does not halve the range.
     pub fn trials_at_most(&self) -> u32 {
         let (min, max) = (self.min_fps, self.max_fps);
         let halvings = match self.step {

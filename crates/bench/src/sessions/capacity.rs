@@ -26,7 +26,7 @@ pub struct Capacity {
     pub rate_fps: f64,
     /// The maximum distance of the bounds at the end of the search, in connections.
     pub resolution: Resolution,
-    /// Maximum number of further attempts if the attempt at half the rate is invalid. Each one again halves the rate.
+    /// Maximum number of further attempts if the attempt at half the rate is invalid. Each further attempt halves the rate again.
     pub repeats: u32,
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{Error, check_positive};
 use super::runs::{Runs, middle};
 
-/// Parameters of the drawing. Equal parameters give equal intervals, on every machine and in every release: the generator (PCG XSL RR
+/// Parameters of the resampling. Equal parameters give equal intervals, on every machine and in every release: the generator (PCG XSL RR
 /// 128/64) and the mapping of its numbers to runs are fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bootstrap {

@@ -35,8 +35,8 @@ impl Jitter {
         self.last_ns = Some(delay_ns);
     }
 
-    /// Returns the figures of several streams together, weighted by their numbers of differences. `None` without any
-    /// difference.
+    /// Returns the figures of several streams together, weighted by the number of delay differences in each stream. `None` if no stream has
+    /// a difference.
     pub fn figures<'a>(streams: impl IntoIterator<Item = &'a Jitter>) -> Option<JitterFigures> {
         let (mut smoothed, mut sum, mut pairs) = (0.0, 0u128, 0u64);
         for one in streams {

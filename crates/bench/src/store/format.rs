@@ -7,8 +7,8 @@ use crate::trial::Failure;
 
 /// SQLite application ID of the tester's stores: "Voll".
 const APPLICATION: i32 = 0x566f_6c6c;
-/// For each version of the file format: the statements that upgrade the tables from the version before. A document with other required or
-/// removed keys needs a new version, too.
+/// For each version of the file format: the statements that upgrade the tables from the version before. A change that adds required keys to
+/// a document, or removes keys, needs a new version, too.
 const TABLES: [&str; 3] =
     [include_str!("schema.sql"), include_str!("schema-2.sql"), include_str!("schema-3.sql")];
 const VERSION: i32 = TABLES.len() as i32;

@@ -35,8 +35,8 @@ impl Store {
         })
     }
 
-    /// Returns the number of the campaign whose number or name is `which`. If several have this name, the last one counts. If `which` is
-    /// `None`, returns the number of the last campaign.
+    /// Returns the number of the campaign whose number or name is `which`. If several campaigns have this name, returns the number of the
+    /// last one. If `which` is `None`, returns the number of the last campaign.
     ///
     /// # Errors
     /// If there is no such campaign; the error lists the existing campaigns.

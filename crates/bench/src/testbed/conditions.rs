@@ -7,7 +7,8 @@ const VIRTUAL_CABLE: &str = "The limits of the tester itself were measured over 
                              network cards are not included.";
 
 impl Bed {
-    /// Returns sentences about how the testbed is set up, and what its numbers do and do not show. Reports put them next to their tables.
+    /// Returns sentences about how the testbed is set up, and what its numbers do and do not show. Reports print these sentences next to
+    /// their tables.
     pub fn conditions(&self) -> Vec<String> {
         let list = |cores: &[usize]| cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
         let of = format!(

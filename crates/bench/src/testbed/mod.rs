@@ -126,7 +126,7 @@ impl Bed {
         })
     }
 
-    /// Returns a testbed without a router: the tester's ends are connected with each other. Physical ports must be cabled that way.
+    /// Returns a testbed without a router: the tester's ends are connected with each other. Physical ports must be cabled to each other.
     ///
     /// # Errors
     /// If a command fails.
@@ -206,8 +206,8 @@ impl Bed {
         self.directory.path()
     }
 
-    /// Returns a command that runs at the router, and is killed when the tester ends. It runs in the router's namespace, or on this machine
-    /// if the router is on another one.
+    /// Returns a command that runs at the router, and is killed when the tester ends. It runs in the router's namespace, or in no namespace
+    /// if the router is on another machine.
     pub fn command(&self) -> Command {
         match self.spec.kind {
             Kind::Veth | Kind::Tap | Kind::Memif => lab::inside(veth::NAMESPACE),

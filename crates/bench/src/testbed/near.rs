@@ -32,7 +32,7 @@ pub(super) trait Near {
 #[derive(Default)]
 pub(super) struct Interfaces {
     pub driver: Driver,
-    /// Threads of each port that only send. Each has a queue of its own.
+    /// Number of threads of each port that only send. Each thread has its own queue.
     pub senders: usize,
     /// Controls that keep the devices open.
     controls: Vec<Box<dyn DeviceControl>>,

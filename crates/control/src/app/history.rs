@@ -100,7 +100,7 @@ impl Context {
 /// A past change, from an entry of the journal.
 #[derive(Clone, Debug, Serialize)]
 pub struct Past {
-    /// The number with which [`Context::roll_back`] undoes this change and all later ones; none if this change is not in effect.
+    /// The number with which [`Context::roll_back`] undoes this change and all later ones; `None` if this change is not in effect.
     pub back: Option<usize>,
     /// The change's number. The configuration has this generation after the change.
     pub generation: u64,

@@ -19,7 +19,7 @@ use tokio::time::{self, Instant};
 
 /// If this many threads hang while they close clients' sockets, only root's clients are accepted.
 const MOST_HANGING: usize = 64;
-/// Number of rejected clients that one thread closes.
+/// Number of rejected clients whose sockets one thread closes.
 const AT_ONCE: usize = 64;
 /// Maximum number of clients that wait, unread, while too many threads hang.
 const MOST_PARKED: usize = 256;

@@ -160,7 +160,7 @@ impl Packets {
     }
 }
 
-/// Checks that a path can be that of a socket.
+/// Checks that a path can be the path of a socket.
 fn check(path: &Path) -> Result<(), CliError> {
     if let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty() && !d.exists()) {
         return Err(CliError::new(format!(
@@ -226,7 +226,7 @@ impl Place {
     }
 
     /// Takes the lock of a socket's path. A killed instance keeps its lock until its memory is freed, and its socket accepts connections
-    /// until then. So this waits up to `patience` for the lock, unless the other instance answers.
+    /// until then. So the function waits up to `patience` for the lock, unless the other instance answers.
     fn claim_within(path: &Path, by: &Use<'_>, patience: Duration) -> Result<Place, CliError> {
         let mut lock_path = path.as_os_str().to_owned();
         lock_path.push(".lock");

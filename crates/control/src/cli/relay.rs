@@ -23,7 +23,7 @@ const ROOM: usize = 16 << 10;
 /// Size of a socket's send buffer, in bytes: the kernel charges it to the router until the client reads.
 const SEND_BUFFER: usize = 32 << 10;
 /// After the session has ended, the rest of its output is discarded if the client reads nothing for this long. After the client has left,
-/// the session ends if it neither reads nor writes for this long.
+/// the session ends if the session neither reads nor writes for this long.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Stack size of a thread, in bytes.
 const STACK: usize = 128 << 10;

@@ -52,7 +52,7 @@ impl Turns {
     }
 }
 
-/// The turn, which a client has until this is dropped.
+/// The turn, which a client has until this value is dropped.
 pub(crate) type Turn = OwnedSemaphorePermit;
 
 /// One client's access to the turn and the memory; `None` for a client of root, which needs neither.

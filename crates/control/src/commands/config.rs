@@ -51,7 +51,7 @@ struct Document {
     version: u64,
     /// True once the heading is written. JSON has none.
     begun: bool,
-    /// The beginning of a line that the next page ends.
+    /// The beginning of a line that the next page completes.
     rest: String,
 }
 

@@ -284,7 +284,7 @@ impl Work {
         Ok(c.change(vec![Change { key, value: route.map(Value::from) }])?)
     }
 
-    /// Returns what the change makes of the route `before`; `None` if no route remains.
+    /// Returns the route after the change, if `before` is the route before it; `None` if no route remains.
     ///
     /// # Errors
     /// If a path is to be removed that the route does not have.

@@ -156,7 +156,7 @@ impl Keeper {
         };
         if let Err(e) = drivers::spawn_apart("volley_journal", work) {
             let mut state = shared.lock();
-            state.trouble = Some(format!("cannot start a thread for it: {e}"));
+            state.trouble = Some(format!("cannot start the thread that writes the file: {e}"));
             state.over = true;
         }
         let path = Kept::path_in(directory);

@@ -103,8 +103,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// VPP's names and some common ones, with their levels. Volley has fewer levels, so several names have the same
-    /// one.
+    /// VPP's names and some common ones, with their levels. Volley has fewer levels, so several names have the same level.
     const NAMES: [(&'static str, Level); 12] = [
         ("emerg", Level::Error),
         ("alert", Level::Error),

@@ -340,7 +340,7 @@ impl Log {
         self.said().events.clear();
     }
 
-    /// Returns the number of messages that were not written, because the output did not take earlier ones in time.
+    /// Returns the number of messages that were not written, because the output did not take earlier messages in time.
     pub fn unwritten(&self) -> u64 {
         self.out.unwritten()
     }

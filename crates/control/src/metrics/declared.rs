@@ -96,7 +96,7 @@ metrics! {
     NodePackets: Counter "volley_node_packets_total" ["node", "worker"]
         "Packets passed to the node, or received by an input node.";
     NodeTimedPackets: Counter "volley_node_timed_packets_total" ["node", "worker"]
-        "Packets of the timed calls: all calls with 32 packets or more, and one in 16 of the others.";
+        "Packets of the timed calls: all calls with 32 packets or more, and one in 16 of all other calls.";
     NodeCycles: Counter "volley_node_cycles_total" ["node", "worker"]
         "TSC cycles of the timed calls. Divided by volley_node_timed_packets_total, this is cycles per packet.";
 

@@ -118,7 +118,7 @@ struct Client {
 struct State {
     /// Its network.
     from: IpAddr,
-    /// Time of its last progress: its arrival, its answer, or its last read of the answer.
+    /// Time of the client's last progress: its arrival, the start of its answer, or its last read of the answer.
     moved: Cell<Instant>,
     /// True while the client waits for its answer.
     waits: Cell<bool>,
@@ -213,8 +213,8 @@ impl Clients {
         true
     }
 
-    /// Returns the newest samples if clients already read too many collections for a new one. If the newest samples are older than
-    /// [`SLOW`], disconnects the readers of the oldest, and returns `None`.
+    /// Returns the newest samples if clients are already reading the maximum number of collections, so that no new one may begin. If the
+    /// newest samples are older than [`SLOW`], disconnects the clients that read the oldest samples, and returns `None`.
     fn old_samples(&self) -> Option<Samples> {
         let mut generations = self.generations.borrow_mut();
         generations.retain(|generation| generation.samples.strong_count() > 0);

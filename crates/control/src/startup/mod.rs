@@ -165,8 +165,8 @@ impl Default for Plugins {
 }
 
 impl Plugins {
-    /// True if the feature `name` is enabled; `plugin` is its plugin in VPP, if any. The default applies to VPP's
-    /// plugins only: a file that lists all wanted plugins does not list what is built into VPP.
+    /// True if the feature `name` is enabled; `plugin` is its plugin in VPP, if any. The default applies to VPP's plugins only: a file that
+    /// lists all wanted plugins does not list features that are built into VPP.
     pub fn want(&self, name: &str, plugin: Option<&str>) -> bool {
         let said = self.named.iter().rev().find(|(said, _)| said == name || Some(said.as_str()) == plugin);
         said.map_or(self.default_enabled || plugin.is_none(), |(_, enabled)| *enabled)

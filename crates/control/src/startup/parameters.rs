@@ -207,8 +207,7 @@ const UNIX: &[Parameter] = &[
     .default("/var/lib/volley, or none")
     .help(
         "Directory of the journal of changes (`show config history`), which survives restarts. Only its owner can read the \
-         journal. Created if missing. The default is for a router whose `cli-listen` is in /run/volley; any other saves no \
-         journal, unless this is set.",
+         journal. Created if missing. The default is for a router whose `cli-listen` is in /run/volley; any other router saves no journal unless `state-dir` is set.",
     ),
     Parameter::sets("use-current-dir", "", |s, _| {
         s.unix.runtime_dir = ".".into();
@@ -221,7 +220,7 @@ const UNIX: &[Parameter] = &[
         s.unix.full_coredump = true;
         Ok(())
     })
-    .help("Include all memory in a core dump. Without `coredump-size`, its size limit is raised to the process's hard limit."),
+    .help("Include all memory in a core dump. Without `coredump-size`, the size limit of core dumps is raised to the process's hard limit."),
     Parameter::sets("coredump-size", "unlimited | <size>", |s, c| {
         s.unix.coredump_size = Some(match c.peek() {
             Some(word) if word.text == "unlimited" => c.text("unlimited").map(|_| u64::MAX)?,
@@ -345,7 +344,7 @@ const ROUTES: &[Parameter] = &[Parameter::sets("memory", "<size>", |s, c| {
 .help(
     "Limit on the memory of routes, such as 2G: lookup tables, routes, and their configuration. The default is half of the memory that is \
      free at the start. A new route is refused at this limit, and when the machine or a control group has less than 32 MiB left (`show ip \
-     route-memory`). Set it where a control group around a container limits memory: that limit cannot be read from inside. A router takes \
+     route-memory`). Set `memory` where a control group around a container limits memory: the router cannot read that limit from inside. A router takes \
      another 50 MiB, its buffers, and 2 KiB for each neighbor (`set ip neighbor-config`).",
 )];
 
@@ -434,7 +433,7 @@ const SOCKSVR: &[Parameter] = &[
     })
     .default("api.sock if the CLI's socket is in runtime-dir, otherwise none")
     .help(
-        "The UNIX socket of the [binary API](binary-api.md), for programs that speak VPP's, such as vpp_papi. A relative path is \
+        "The UNIX socket of the [binary API](binary-api.md), for programs that use VPP's API, such as vpp_papi. A relative path is \
          in `runtime-dir`.",
     ),
     Parameter::sets("default", "", |s, _| {

@@ -31,8 +31,8 @@ pub enum Group {
     Name(String),
 }
 
-/// The group that VPP's packages create and their startup.conf names. That file must start Volley also on machines
-/// that never had VPP.
+/// The group that VPP's packages create and that their startup.conf names. With this startup.conf, Volley must also start on machines that
+/// never had VPP.
 const GROUP_OF_VPP: &str = "vpp";
 
 impl Group {

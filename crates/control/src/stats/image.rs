@@ -35,7 +35,7 @@ pub enum Data {
     Combined(Vec<Vec<[u64; 2]>>),
     /// A name for each index, if it has one.
     Names(Vec<Option<String>>),
-    /// A column of another entry: the entry's number, and the index.
+    /// A link to a column of another entry: the number of the entry, and the index of the column.
     Link(u32, u32),
 }
 

@@ -48,9 +48,9 @@ pub struct Snapshot {
     /// For each worker, the counters of each node.
     of_nodes: Vec<Vec<OfNode>>,
     reasons: Vec<(&'static str, &'static str)>,
-    /// The counts of each reason: of all threads, and of each worker.
+    /// The counts by reason: the sums over all threads, and the counts of each worker.
     of_reasons: (Vec<u64>, Vec<Vec<u64>>),
-    /// For each worker: vectors of input nodes and their packets, and turns.
+    /// For each worker: the number of vectors from input nodes, the number of packets in them, and the number of turns.
     work: Vec<[u64; 3]>,
     /// Buffers: cached, used, available.
     buffers: [u64; 3],

@@ -1,4 +1,4 @@
-//! Names of VPP for reasons that this router counts under names of its own. Readers such as VPP's test suite know them.
+//! VPP's names for reasons that this router counts under its own names. Readers such as VPP's test suite look for VPP's names.
 
 /// VPP's node and reason, and the router's nodes and reasons that are counted together under this name. If the router has none, the count
 /// is 0.

@@ -74,8 +74,8 @@ pub struct System {
     pub router: Router,
     /// The router's abilities, for callers that do not have the router.
     pub abilities: Arc<Abilities>,
-    /// Results that other threads have prepared for new interfaces, by name, each with the options that it is for. A rollback may create an
-    /// interface with the same name and other options.
+    /// Results that other threads have prepared for new interfaces, by name, each with the options for which it was prepared. A rollback
+    /// may create an interface with the same name and other options.
     pub prepared: BTreeMap<String, (Backed, Prepared)>,
     /// The handling of interfaces whose devices cannot be opened.
     pub absence: Absence,

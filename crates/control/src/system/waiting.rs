@@ -18,7 +18,7 @@ pub(super) struct Wait {
     why: String,
     /// The time of the next attempt.
     next: Instant,
-    /// The pause before that attempt, for a device that takes time to open.
+    /// The pause before the next attempt, for a device that takes time to open.
     pause: Duration,
     /// The thread that prepares the opening of the device with these options.
     trying: Option<(Backed, JoinHandle<Result<Prepared, Unready>>)>,

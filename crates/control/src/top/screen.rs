@@ -16,7 +16,7 @@ use super::sample::{Rates, Sample};
 /// The keys, at the bottom of the screen.
 const KEYS: &str = "1-4/Tab page  s/S sort  r reverse  / filter  Enter details  space pause  q quit";
 
-/// A request by a key that needs more than the screen.
+/// A request of the operator, made by a key, that the screen cannot fulfill alone.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wish {
     Leave,
@@ -118,7 +118,7 @@ impl Screen {
         self.rows = rows;
     }
 
-    /// Handles a key. Returns a request if it needs more than the screen.
+    /// Handles a key. Returns the operator's request if the screen cannot fulfill it alone.
     pub fn key(&mut self, key: KeyEvent) -> Option<Wish> {
         if ends(key) {
             return Some(Wish::Leave);

@@ -26,8 +26,8 @@ pub trait Job<C> {
     /// Runs for at most about a millisecond. Text appended to `out` is sent to the client.
     fn step(&mut self, cx: &mut C, out: &mut String) -> Step;
 
-    /// Returns the bytes that the job keeps until its client has read the text so far; 0 if they are always few. One memory limit applies
-    /// to the jobs of all non-root users together.
+    /// Returns the bytes that the job keeps until its client has read the text so far; 0 if the job never keeps many. One memory limit
+    /// applies to the jobs of all non-root users together.
     fn kept(&self) -> usize {
         0
     }

@@ -24,7 +24,7 @@ pub trait Values {
         self.values(kind).iter().any(|value| value == name)
     }
 
-    /// Returns the number of the object called `name`. Its kind is one whose objects have numbers, such as `table`.
+    /// Returns the number of the object called `name`. Only for kinds whose objects have numbers, such as `table`.
     fn number(&self, _kind: &str, _name: &str) -> Option<u32> {
         None
     }

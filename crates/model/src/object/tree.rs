@@ -135,8 +135,8 @@ impl<W: World> Snapshot<W> {
         Index::of(&self.tree) == *self.index
     }
 
-    /// Returns an object and one that it needs, if the order of keys is wrong: the object that is needed comes behind, or is of a kind with
-    /// potentially many objects. The phase of one of the two kinds is a mistake then.
+    /// Returns an object and another object that it needs, if the order of their keys is wrong: the needed object comes later, or is of a
+    /// kind with potentially many objects. Then one of the two kinds has a wrong phase.
     pub fn out_of_order(&self) -> Option<(&Key, &Key)> {
         let roles: BTreeMap<Need, &Key> =
             self.tree.keys().filter_map(|key| Some((key.role()?, key))).collect();

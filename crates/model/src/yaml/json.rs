@@ -77,7 +77,8 @@ impl Json {
         }
     }
 
-    /// Begins the value of the last name, a map or list, if there is such a name. The value has members in this indentation, or none.
+    /// Begins the value of the last name, a map or list, if there is such a name. The members of the value, if it has any, have this
+    /// indentation.
     fn begin(&mut self, indent: usize, list: bool, out: &mut String) {
         let Some((of, name)) = self.name.take() else { return };
         self.close(of, out);

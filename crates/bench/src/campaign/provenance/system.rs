@@ -35,7 +35,8 @@ fn memory(m: &mut Machine) {
     }
 }
 
-/// Adds the limits that control groups (version 2) set for this process. Each limit is that of the innermost enclosing group that sets it.
+/// Adds the limits that control groups (version 2) set for this process. The value of each limit is from the innermost enclosing group that
+/// sets this limit.
 fn limits(m: &mut Machine) {
     let own = m.read("proc/self/cgroup").unwrap_or_default();
     let Some(group) = own.lines().find_map(|line| line.strip_prefix("0::/")) else { return };

@@ -40,8 +40,8 @@ impl Way {
         self.last
     }
 
-    /// Returns the target to work on, which is the one after the finest target reached; `None` if the goal is reached. Longer trials may
-    /// have removed a bound of a coarser target; that no longer matters.
+    /// Returns the target to work on, which is the target after the finest target reached; `None` if the goal is reached. Longer trials may
+    /// have removed a bound of a coarser target; this bound no longer matters.
     pub(super) fn target(&self, loads: &Loads) -> Option<usize> {
         let reached = (self.first..=self.last).rev().find(|&target| loads.ended(target).is_some());
         let next = reached.map_or(self.first, |target| target + 1);

@@ -70,7 +70,7 @@ pub(super) fn end(c: &mut Context, made: Made) -> Result<Stage, Failure> {
     Ok(Stage::Opening(turn, reports.into(), Instant::now() + LINKS))
 }
 
-/// Begins to wait for a confirmation if the terms ask for it. `generation` is the one to roll back to.
+/// Begins to wait for a confirmation if the terms ask for it. `generation` is the generation to roll back to.
 fn await_confirmation(c: &mut Context, terms: &Terms, generation: u64) -> Vec<Report> {
     let Some(time) = terms.confirm else { return Vec::new() };
     tracing::info!(

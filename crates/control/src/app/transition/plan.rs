@@ -20,7 +20,7 @@ use crate::system::{Abilities, Backed};
 const OBJECT: u64 = 256;
 /// Bytes of memory for each change in a plan, with the change's text and journal entry, measured with routes.
 const CHANGE: u64 = 1024;
-/// A change that needs at most this number of bytes is always tried: an operator must be able to free memory when it is short.
+/// A change that needs at most this number of bytes is always tried: an operator must be able to free memory when memory is short.
 const LITTLE: u64 = 4 << 20;
 
 /// The configuration that a change leads to.

@@ -73,8 +73,8 @@ pub(super) struct Read {
 
 impl Read {
     /// Returns the configuration of the file. The violation of a rule that commands may break is only a warning if the `running`
-    /// configuration breaks the same rule, so that a router accepts its own running configuration as a file. At the start, it is always
-    /// only a warning.
+    /// configuration breaks the same rule, so that a router accepts its own running configuration as a file. At the start, the violation is
+    /// always only a warning.
     ///
     /// # Errors
     /// If the file has other faults.

@@ -1,4 +1,4 @@
-//! Where all packets come from, and what became of them.
+//! Where all packets came from, and where they ended.
 
 use graph::stats::NodeBooks;
 use serde::Serialize;

@@ -313,8 +313,8 @@ impl<A: OfFamily> Rows<Context> for Fib<A> {
     }
 }
 
-/// Returns the prefixes of the routes to a link-local address: one for each link of the VRF. It is the prefix of one of the router's own
-/// addresses, of a neighbor, or of the link's network. Other addresses have none.
+/// Returns the prefixes of the routes to a link-local address: one for each link of the VRF. Each is the prefix of one of the router's own
+/// addresses, of a neighbor, or of the link's network. Empty for an address that is not link-local.
 fn on_links<A: OfFamily>(c: &Context, fib: u16, address: A) -> Vec<Prefix<A>> {
     let router = &c.system.router;
     let links = router.interfaces().filter(|i| i.fib == fib);

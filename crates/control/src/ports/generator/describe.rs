@@ -135,7 +135,7 @@ struct Packet {
 }
 
 impl Payload {
-    /// Returns the number of bytes in the description of the payload; 0 for a payload that has any length.
+    /// Returns the number of bytes in the description of the payload; 0 for a payload that can have any length.
     fn len(&self) -> usize {
         if let Payload::Bytes(bytes) = self { bytes.len() } else { 0 }
     }

@@ -65,10 +65,10 @@ impl Counts {
 pub enum Deed {
     /// A change, which a rollback can undo.
     Change,
-    /// A start of the router, which no rollback undoes. Changes with numbers above this are no longer in effect, because they were not
-    /// saved.
+    /// A start of the router, which no rollback undoes. Changes with higher numbers than this value are no longer in effect, because they
+    /// were not saved.
     Start(u64),
-    /// A rollback. It undoes every change with a number above this that is in effect.
+    /// A rollback. It undoes every change in effect whose number is higher than this value.
     Rollback(u64),
 }
 
@@ -202,7 +202,7 @@ impl<W: World> Note<W> {
         Note { origin, title, counts, secret, detail: Detail::Edits(Edits { all, hosts }.into()) }
     }
 
-    /// Returns a note for a change of too many objects. `first` are the keys of the first ones.
+    /// Returns a note for a change of too many objects. `first` are the keys of the first objects.
     pub fn too_much<'k>(origin: Origin, first: impl Iterator<Item = &'k Key>, counts: Counts) -> Note<W> {
         Note { origin, title: named(first, counts.all()), counts, secret: false, detail: Detail::Forgotten }
     }
