@@ -17,7 +17,7 @@ impl Traffic {
         let mut kinds = self.flows.iter().flat_map(|flow| &flow.frames);
         if kinds.clone().count() > 1 {
             return Err(Fault(
-                "each kind of frame would have its own flows: use traffic with one kind".into(),
+                "each kind of frame would have its own flows: use traffic with one kind of frame".into(),
             ));
         }
         if kinds.any(|kind| kind.vary.iter().any(|vary| !ports.contains(&vary.field))) {

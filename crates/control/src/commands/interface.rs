@@ -76,7 +76,7 @@ fn made(r: &mut Registry<Context>) {
     );
     r.add(
         "create sub-interfaces <interface:interface> <ids:range>",
-        "Make a sub-interface for each VLAN of a range, such as 20-22. If one cannot be made, none is.",
+        "Make a sub-interface for each VLAN of a range, such as 20-22. If one of them cannot be made, none is made.",
         create_range,
     );
     r.add("delete sub-interface <interface:interface>", "Remove a sub-interface.", |c, a| {

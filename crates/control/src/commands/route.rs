@@ -49,7 +49,7 @@ pub fn register(r: &mut Registry<Context>) {
     );
     r.add(
         &format!("ip route del {ROUTE}"),
-        "Remove a route or some of its paths, or those of N routes for consecutive prefixes.",
+        "Remove a route or some of its paths, or do this for N routes for consecutive prefixes.",
         |c, a| change(c, a, Deed::Remove),
     );
 }

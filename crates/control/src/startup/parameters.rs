@@ -266,7 +266,7 @@ const CPU: &[Parameter] = &[
         Ok(())
     })
     .default("1")
-    .help("Number of workers, each on a core of its own after the main thread's. 0 counts as 1."),
+    .help("Number of workers. Each gets its own core, after the main thread's core. 0 counts as 1."),
     Parameter::sets("skip-cores", "<n>", |s, c| {
         s.cpu.skip_cores = c.number(0..=LAST_CORE)?;
         Ok(())
@@ -356,7 +356,7 @@ const LOGGING: &[Parameter] = &[
     .default("info")
     .help(
         "Lowest severity of messages kept for `show logging`. Levels are emerg, alert, crit, error, warn, notice, info, debug, trace \
-         and disabled, as in VPP; here the first four are the same, and so are notice and info.",
+         and disabled, as in VPP; in Volley, the first four are the same level, and so are notice and info.",
     ),
     Parameter::sets("default-syslog-log-level", "<level>", |s, c| {
         s.logging.default.syslog_level = c.level()?;
