@@ -13,6 +13,7 @@ pub mod metrics;
 pub mod object;
 pub mod origin;
 pub mod place;
+pub mod reason;
 pub mod schema;
 pub mod store;
 pub mod tuple;

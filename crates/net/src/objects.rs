@@ -55,7 +55,7 @@ pub trait Host: World<Abilities: Ability> {
 
 impl From<RouterError> for Refused {
     fn from(e: RouterError) -> Self {
-        Refused(e.0)
+        Refused::new(e.to_string()).because(e.reason())
     }
 }
 

@@ -45,6 +45,8 @@ impl Code {
     pub const VALUE_EXIST: Code = Code(-81);
     /// Another interface has the address.
     pub const ADDRESS_IN_USE: Code = Code(-105);
+    /// Other objects need this one.
+    pub const RSRC_IN_USE: Code = Code(-155);
     /// A floating-point number has the wrong byte order.
     pub const ENDIAN_FAILED: Code = Code(-159);
     /// The object already exists.

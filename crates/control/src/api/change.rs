@@ -1,5 +1,6 @@
 //! Changes that messages make: typed requests of the state, whose refusals become return values.
 
+use net::feature::message;
 use net::ip::Address;
 use vapi::Code;
 use vapi::types::{interface_index, mac_address, prefix};
@@ -15,13 +16,9 @@ pub(crate) fn make(c: &mut Context, changes: Vec<Change>) -> Result<(), Code> {
     c.transact(changes).map_err(refused)
 }
 
-/// Returns the return value for a refusal. The log has the reason, because a return value says little.
+/// Returns the return value for a refusal. The log has the reason in words.
 pub(crate) fn refused(failure: Failure) -> Code {
-    tracing::info!("an API request was refused: {failure}");
-    match failure {
-        Failure::Busy { .. } | Failure::AddingBuffers => Code::BUSY,
-        _ => Code::UNSPECIFIED,
-    }
+    message::code(failure.reason(), failure)
 }
 
 /// Changes the settings of an interface.

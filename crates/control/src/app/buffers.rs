@@ -34,7 +34,7 @@ impl Adding {
             Err(TryRecvError::Empty) => None,
             Err(TryRecvError::Disconnected) => {
                 let why = "internal error: the thread that adds buffers died";
-                Some(Err(Failure::Refused(why.into())))
+                Some(Err(Failure::from(why.to_string())))
             }
         }
     }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use model::reason::Reason;
+
 use crate::cli::CliError;
 use crate::intent::Refused;
 use crate::startup::Fault;
@@ -40,7 +42,7 @@ pub enum Failure {
     /// Another request is adding packet buffers.
     AddingBuffers,
     /// Another reason, in words.
-    Refused(String),
+    Refused(Refused),
 }
 
 impl fmt::Display for Failure {
@@ -72,7 +74,7 @@ impl fmt::Display for Failure {
             Failure::AddingBuffers => f.write_str(
                 "buffers are already being added: try again when this is done (show buffers)",
             ),
-            Failure::Refused(why) => f.write_str(why),
+            Failure::Refused(why) => why.fmt(f),
         }
     }
 }
@@ -81,19 +83,30 @@ impl std::error::Error for Failure {}
 
 impl From<String> for Failure {
     fn from(why: String) -> Failure {
-        Failure::Refused(why)
+        Failure::Refused(Refused::new(why))
     }
 }
 
 impl From<Refused> for Failure {
     fn from(refused: Refused) -> Failure {
-        Failure::Refused(refused.to_string())
+        Failure::Refused(refused)
+    }
+}
+
+impl Failure {
+    /// Returns the reason.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Failure::Refused(refused) => refused.reason(),
+            Failure::Busy { .. } | Failure::AddingBuffers => Reason::Busy,
+            _ => Reason::Other,
+        }
     }
 }
 
 impl From<Failure> for CliError {
     fn from(failure: Failure) -> CliError {
-        CliError::new(failure.to_string())
+        CliError::new(failure.to_string()).because(failure.reason())
     }
 }
 

@@ -35,13 +35,13 @@ impl Context {
     pub fn save(&self, file: Option<PathBuf>) -> Result<Save, Failure> {
         let Some(path) = file.or_else(|| self.startup_config.clone()) else {
             let why = "the router was started without a startup-config: name the file to write";
-            return Err(Failure::Refused(why.into()));
+            return Err(Failure::from(why.to_string()));
         };
         if self.confirmation().is_some() {
             // A restart would apply a configuration that may be rolled back.
             let why =
                 "the applied configuration is not confirmed: run config confirm or config rollback first";
-            return Err(Failure::Refused(why.into()));
+            return Err(Failure::from(why.to_string()));
         }
         Ok(Save { path, stage: Saving::Waiting })
     }

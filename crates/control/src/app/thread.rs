@@ -24,7 +24,7 @@ pub(crate) fn on_a_thread<T: Send + 'static, E: Send + 'static>(
 /// Returns the thread's error, or says that the thread panicked.
 pub(crate) fn joined<T, E: From<Failure>>(thread: Thread<T, E>) -> Result<T, E> {
     thread.join().unwrap_or_else(|_| {
-        Err(Failure::Refused("internal error: a configuration thread died".into()).into())
+        Err(Failure::from("internal error: a configuration thread died".to_string()).into())
     })
 }
 

@@ -225,7 +225,7 @@ pub(super) fn create_backed(c: &mut Context, a: &Args, about: &str, name: &str, 
     let mut preparing = Some(on_a_thread(work)?);
     let look = move |a: &Args| {
         let prepared = joined(preparing.take_if(|preparing| preparing.is_finished())?);
-        Some(prepared.and_then(|prepared| prepared.map_err(|e| a.fault(e.about, e.why.0))))
+        Some(prepared.and_then(|prepared| prepared.map_err(|e| a.fault(e.about, e.why.to_string()))))
     };
     let (name, about) = (name.to_string(), about.to_string());
     let then = move |c: &mut Context, a: &Args, prepared: Prepared| {

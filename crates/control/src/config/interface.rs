@@ -108,7 +108,7 @@ fn begun(
         (Some((kind @ Interfaces { section: None, .. }, Some(Ok(())))), _) => {
             return (kind.read)(r, name, at, fields);
         }
-        (Some((Interfaces { section: None, .. }, Some(Err(why)))), _) => why.0,
+        (Some((Interfaces { section: None, .. }, Some(Err(why)))), _) => why.to_string(),
         (Some((Interfaces { section: Some(section), what, .. }, _)), _) => {
             let one = what.strip_prefix("a ").unwrap_or(what);
             format!("{name}: no such {one} in \"{section}\"")

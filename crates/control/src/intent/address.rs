@@ -9,7 +9,9 @@ use net::ip::Address;
 use net::objects;
 
 use super::index::{self, Find};
-use super::{Get, Key, Neighbor, Object, Refused, Unnumbered, View, neighbor, refuse, route};
+use super::{
+    Get, Key, Neighbor, Object, Reason, Refused, Unnumbered, View, neighbor, refuse, refuse_as, route,
+};
 use crate::cli::quote;
 use crate::system::{Abilities, System};
 
@@ -105,14 +107,13 @@ fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Result<(), Re
     let mut faults = Vec::new();
     for (n, a) in list.iter().enumerate() {
         if let Err(e) = a.check() {
-            faults.push(e.0);
+            faults.push(Refused::new(e.0).because(Reason::Value));
         } else if list[..n].iter().any(|b| a.address == b.address) {
-            faults.push(format!("{interface} has the address {} already", a.address));
+            let why = format!("{interface} has the address {} already", a.address);
+            faults.push(Refused::new(why).because(Reason::There));
         }
     }
-    if !faults.is_empty() {
-        return refuse(faults.join("; "));
-    }
+    together(std::mem::take(&mut faults))?;
     let apart = |a: &&Address| !a.is_link_local();
     let networks: BTreeSet<_> = list.iter().filter(apart).map(|a| a.network()).collect();
     let others: BTreeSet<_> =
@@ -128,27 +129,34 @@ fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Result<(), Re
         });
         match clash {
             Some((other, b)) if a.address == b.address => {
-                faults.push(format!("{other} has the address {} already", b.address));
+                let why = format!("{other} has the address {} already", b.address);
+                faults.push(Refused::new(why).because(Reason::AddressTaken));
             }
-            Some((other, b)) => faults.push(format!(
-                "{a} on {interface} overlaps {b} on {other}: connected networks must not overlap"
-            )),
+            Some((other, b)) => {
+                let why =
+                    format!("{a} on {interface} overlaps {b} on {other}: connected networks must not overlap");
+                faults.push(Refused::new(why).because(Reason::AddressTaken));
+            }
             None => {}
         }
         if let Some(prefix) = route::leading_to(a.address, interface, table, view) {
-            faults.push(format!(
-                "{} is the next hop of the route for {prefix}: remove the route first",
-                a.address
-            ));
+            let why = format!("{} is the next hop of the route for {prefix}: remove the route first", a.address);
+            faults.push(Refused::new(why).because(Reason::AddressTaken));
         }
     }
     for (key, _) in view.range(Key::beginning::<Neighbor>(interface)) {
         if let Some((_, ip)) = key.get::<Neighbor>() {
             let wrong = list.iter().filter_map(|a| neighbor::apart(*a, ip, interface).err());
-            faults.extend(wrong.map(|e| e.0));
+            faults.extend(wrong);
         }
     }
-    if faults.is_empty() { Ok(()) } else { refuse(faults.join("; ")) }
+    together(faults)
+}
+
+/// Returns one refusal with the texts of all, and the reason of the first.
+fn together(faults: Vec<Refused>) -> Result<(), Refused> {
+    let Some(reason) = faults.first().map(Refused::reason) else { return Ok(()) };
+    refuse_as(reason, faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
 }
 
 /// True if an address is link-local (RFC 4291 section 2.5.6).

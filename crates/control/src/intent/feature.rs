@@ -34,7 +34,7 @@ impl Object<System> for FeatureOn {
     fn validate(&self, key: &Self::Key, view: &View<'_>, abilities: &Abilities) -> Result<(), Refused> {
         let (interface, arc, feature) = key;
         view.must_have_interface(interface)?;
-        abilities.check_feature(arc, feature).map_err(|e| Refused(e.to_string()))?;
+        abilities.check_feature(arc, feature).map_err(|e| Refused::new(e.to_string()))?;
         // Another command enables this feature. The two would not know of each other.
         match abilities.catalog.way(feature, interface) {
             Some(way) => refuse(way),
@@ -65,5 +65,5 @@ fn switch(
     system: &mut System,
 ) -> Result<(), Refused> {
     let index = system.index(interface)?;
-    system.router.arcs().enable(arc, feature, index, on).map_err(|e| Refused(e.to_string()))
+    system.router.arcs().enable(arc, feature, index, on).map_err(|e| Refused::new(e.to_string()))
 }

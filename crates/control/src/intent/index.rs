@@ -9,7 +9,7 @@ use model::tuple::Tuple;
 use net::ethernet::Match;
 use net::ip::IpPrefix;
 
-use super::{Interface, Key, Refused, Snapshot, Store, Value, View, refuse};
+use super::{Interface, Key, Reason, Refused, Snapshot, Store, Value, View, refuse_as};
 
 /// Sub-interfaces: parent, match, name.
 const TAGGED: &str = "tags";
@@ -99,7 +99,7 @@ pub trait Find {
     fn must_have_interface(&self, name: &str) -> Result<&Interface, Refused> {
         match self.interface(name) {
             Some(interface) => Ok(interface),
-            None => refuse(format!("there is no interface {name}")),
+            None => refuse_as(Reason::NoInterface, format!("there is no interface {name}")),
         }
     }
 }

@@ -12,7 +12,7 @@ use net::tables::MAX_INTERFACES;
 use wire::{Mac, ipv6};
 
 use super::index::{self, Find};
-use super::{Addresses, Get, Key, Object, Refused, View, refuse, table};
+use super::{Addresses, Get, Key, Object, Reason, Refused, View, refuse, refuse_as, table};
 use crate::cli::{quote, quote_last};
 use crate::system::{Abilities, Catalog, Spec, System};
 
@@ -146,7 +146,7 @@ impl Object<System> for Interface {
         let mut missing = None;
         self.attached.uses(&mut |key| missing = missing.take().or(view.get(&key).is_none().then_some(key)));
         if let Some(key) = missing {
-            return refuse(format!("there is no {key}: add it first"));
+            return refuse_as(Reason::NotThere, format!("there is no {key}: add it first"));
         }
         let given = super::list(view.get(&Addresses::key(name)));
         self.can_speak_ip6(name, self.ip6 || given.iter().any(|a| a.address.is_ipv6()))?;
@@ -164,13 +164,16 @@ impl Object<System> for Interface {
         };
         let over = view.must_have_interface(parent)?;
         if !over.spec.is_device() {
-            return refuse(format!("{parent} cannot have sub-interfaces: it is not a device"));
+            let why = format!("{parent} cannot have sub-interfaces: it is not a device");
+            return refuse_as(Reason::Unfit, why);
         }
         if let Some(vid) = takes.vlans().find(|vid| !VLANS.contains(vid)) {
-            return refuse(format!("invalid VLAN {vid}: expected 1 to 4094"));
+            return refuse_as(Reason::Value, format!("invalid VLAN {vid}: expected 1 to 4094"));
         }
         match index::tagged(view, parent, takes).find(|other| other != name) {
-            Some(other) => refuse(format!("{other} takes packets with these tags already ({takes})")),
+            Some(other) => {
+                refuse_as(Reason::There, format!("{other} takes packets with these tags already ({takes})"))
+            }
             None => Ok(()),
         }
     }
@@ -304,7 +307,7 @@ impl Interface {
     /// Checks that packets can be sent on the interface: the tags of its packets must be known.
     pub(super) fn can_send(&self, name: &str) -> Result<(), Refused> {
         match self.spec {
-            Spec::Sub { takes, .. } if !takes.sends() => refuse(format!(
+            Spec::Sub { takes, .. } if !takes.sends() => refuse_as(Reason::Unfit, format!(
                 "{name} only receives: it takes packets with different VLAN tags ({takes}), so the router cannot know which tags to send"
             )),
             _ => Ok(()),
@@ -316,7 +319,8 @@ impl Interface {
     pub(super) fn can_speak_ip6(&self, name: &str, is_to: bool) -> Result<(), Refused> {
         match self.mtu.filter(|mtu| is_to && *mtu < ipv6::MIN_MTU) {
             Some(mtu) => {
-                refuse(format!("the MTU of {name} is {mtu}, but IPv6 needs at least {}", ipv6::MIN_MTU))
+                let why = format!("the MTU of {name} is {mtu}, but IPv6 needs at least {}", ipv6::MIN_MTU);
+                refuse_as(Reason::Value, why)
             }
             None => Ok(()),
         }

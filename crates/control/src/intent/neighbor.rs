@@ -9,7 +9,7 @@ use net::router::check_neighbor;
 use wire::Mac;
 
 use super::index::Find;
-use super::{Addresses, Key, Object, Refused, View, list, refuse};
+use super::{Addresses, Key, Object, Reason, Refused, View, list, refuse_as};
 use crate::cli::quote;
 use crate::system::{Abilities, Spec, System};
 
@@ -43,7 +43,8 @@ impl Object<System> for Neighbor {
         let on = view.must_have_interface(interface)?;
         on.can_send(interface)?;
         if matches!(on.spec, Spec::Loopback(_)) {
-            return refuse(format!("{interface} is a loopback interface: it has no neighbors"));
+            let why = format!("{interface} is a loopback interface: it has no neighbors");
+            return refuse_as(Reason::Unfit, why);
         }
         check_neighbor(*ip, self.mac)?;
         let own = list(view.get(&Addresses::key(interface)));
@@ -79,12 +80,12 @@ impl Object<System> for Neighbor {
 pub(super) fn apart(own: Address, ip: IpAddr, interface: &str) -> Result<(), Refused> {
     let network = own.network();
     if own.address == ip {
-        return refuse(format!("{ip} is the router's own address on {interface}, not a neighbor's"));
+        let why = format!("{ip} is the router's own address on {interface}, not a neighbor's");
+        return refuse_as(Reason::AddressTaken, why);
     }
     if own.is_end(ip) {
-        return refuse(format!(
-            "{ip} is the first or last address of {network} on {interface}, not a neighbor's"
-        ));
+        let why = format!("{ip} is the first or last address of {network} on {interface}, not a neighbor's");
+        return refuse_as(Reason::Value, why);
     }
     Ok(())
 }

@@ -225,7 +225,7 @@ impl Object<System> for Route {
         let weighted = |(via, weight): (&Via, u8)| Ok(Weighted { path: via.path(system)?, weight });
         let paths: Result<Vec<Weighted>, Refused> = self.paths().map(weighted).collect();
         // Fails only if two names lead to the same interface, which validation prevents.
-        let list = PathList::new(paths?).map_err(|e| Refused(format!("{prefix}: {e}")))?;
+        let list = PathList::new(paths?).map_err(|e| Refused::new(format!("{prefix}: {e}")))?;
         Ok(system.router.add_route(system.router.fib(table)?, prefix, list)?)
     }
 

@@ -8,7 +8,7 @@ use model::schema::{Schema, optional, parsed};
 use model::yaml::quoted;
 use net::objects;
 
-use super::{Get, Key, Object, Refused, Tree, View, index, refuse};
+use super::{Get, Key, Object, Reason, Refused, Tree, View, index, refuse, refuse_as};
 use crate::system::{Abilities, System};
 
 /// Maximum length of a name in characters.
@@ -43,9 +43,9 @@ impl Object<System> for Table {
             return refuse("table 0 always exists: leave it out");
         }
         let Some(name) = &self.name else { return Ok(()) };
-        check(name).map_err(Refused)?;
+        check(name).map_err(Refused::new)?;
         match index::tables_named(view, name).find(|other| other != table) {
-            Some(other) => refuse(format!("table {other} has the name {name} already")),
+            Some(other) => refuse_as(Reason::There, format!("table {other} has the name {name} already")),
             None => Ok(()),
         }
     }
@@ -80,9 +80,10 @@ pub(super) fn must_have(table: u32, view: &View<'_>) -> Result<(), Refused> {
     if table == 0 || view.get(&Table::key(table)).is_some() {
         return Ok(());
     }
-    refuse(format!(
+    let why = format!(
         "there is no table {table}: add it with \"ip table add {table}\", or in a YAML file with \"tables: [ {table} ]\""
-    ))
+    );
+    refuse_as(Reason::NoTable, why)
 }
 
 /// Checks that a VRF may have this name: it must look neither like a number nor like an option.

@@ -107,7 +107,7 @@ pub fn read(written: &Written, catalog: &Catalog) -> Result<Vec<Edit>, Refused> 
     let part = |text: &str| {
         let part = config::read_part(text, catalog);
         part.map_err(|fault| {
-            Refused(format!("this version of the router cannot read the record of this change: {fault}"))
+            Refused::new(format!("this version of the router cannot read the record of this change: {fault}"))
         })
     };
     let (mut before, after) = (part(&written.before)?, part(&written.after)?);
@@ -168,7 +168,7 @@ mod tests {
                 edits.sort_by(|one, other| one.key.cmp(&other.key));
                 edits.into_iter().map(|edit| (edit.key, edit.old, edit.new)).collect::<Vec<_>>()
             };
-            let again = read(&written, &catalog()).map_err(|e| TestCaseError::fail(e.0))?;
+            let again = read(&written, &catalog()).map_err(|e| TestCaseError::fail(e.to_string()))?;
             let (again, edits) = (sorted(again), sorted(edits));
             let other = again.iter().find(|one| !edits.contains(one));
             let missing = edits.iter().find(|one| !again.contains(one));

@@ -196,14 +196,14 @@ impl Backing<System> for Config {
     fn find(&self) -> Result<(), Unready> {
         let Some(Record { file, .. }) = &self.record else { return Ok(()) };
         files::may_be_made(file).map_err(|e| {
-            let why = Refused(format!("cannot write {}: {e}", file.display()));
+            let why = Refused::new(format!("cannot write {}: {e}", file.display()));
             Unready { about: "tx", why }
         })
     }
 
     fn prepare(&self) -> Result<Prepared, Unready> {
         let recording = self.replay.as_ref().map(|replay| pcap::load(&replay.file)).transpose();
-        let recording = recording.map_err(|e| Unready { about: "rx", why: Refused(e.to_string()) })?;
+        let recording = recording.map_err(|e| Unready { about: "rx", why: Refused::new(e.to_string()) })?;
         Ok(recording.map(|recording| Box::new(recording) as _))
     }
 

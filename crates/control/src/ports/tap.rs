@@ -133,7 +133,7 @@ impl Backing<System> for Config {
             }
             Err(e) => format!("cannot open the network namespace {}: {e}", namespace.display()),
         };
-        Err(Unready { about: "ns", why: Refused(why) })
+        Err(Unready { about: "ns", why: Refused::new(why) })
     }
 
     fn open(&self, _: &str, _: Prepared, _: &mut System) -> Result<Opened, Unopened> {

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use drivers::{Device, Guardian};
-use model::object::{Refused, refuse};
+use model::object::{Refused, refuse, refuse_as};
+use model::reason::Reason;
 use net::feature::{Opened, Prepared, Unopened};
 use net::router::Router;
 use wire::Mac;
@@ -121,7 +122,7 @@ impl System {
     pub fn index(&self, name: &str) -> Result<u32, Refused> {
         match self.router.interface_named(name) {
             Some(i) => Ok(i.index),
-            None => refuse(format!("there is no interface {name}")),
+            None => refuse_as(Reason::NoInterface, format!("there is no interface {name}")),
         }
     }
 
@@ -171,7 +172,7 @@ impl System {
     /// Creates an interface with these options.
     fn make(&mut self, name: &str, backed: &Backed) -> Result<(), Refused> {
         if self.router.interface_named(name).is_some() {
-            return refuse(format!("there is an interface {name} already"));
+            return refuse_as(Reason::There, format!("there is an interface {name} already"));
         }
         let prepared = self.prepared_of(name, backed);
         let added = match self.open(name, backed, prepared) {
@@ -222,7 +223,7 @@ impl System {
             return Err(why);
         }
         tracing::warn!(event = "device", "{name} waits for its device, which cannot be opened now: {why}");
-        self.waits(name, backed, why.0);
+        self.waits(name, backed, why.to_string());
         Ok(())
     }
 
@@ -256,7 +257,7 @@ impl System {
                     event = "device",
                     "{name} waits for its device, which cannot be opened now: {e}"
                 );
-                self.waits(name, &old, e.0);
+                self.waits(name, &old, e.to_string());
                 self.router.detach_device(index)?;
             }
             self.note_gap(name, since);
@@ -408,7 +409,7 @@ impl System {
                 Ok(device) => device,
                 // Usually the device is still absent. Attempts repeat every second, so failures are not logged.
                 Err(unopened) => {
-                    self.waits(&name, &backed, unopened.why.0);
+                    self.waits(&name, &backed, unopened.why.to_string());
                     continue;
                 }
             };

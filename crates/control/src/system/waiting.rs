@@ -47,7 +47,7 @@ impl Wait {
         {
             match thread.join() {
                 Ok(Ok(prepared)) => return Some(prepared),
-                Ok(Err(unready)) => self.failed(unready.why.0, true),
+                Ok(Err(unready)) => self.failed(unready.why.to_string(), true),
                 Err(_) => {
                     self.failed("internal error: the thread that prepares the device died".into(), true)
                 }

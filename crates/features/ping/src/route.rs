@@ -54,15 +54,15 @@ fn source_of<A: Routed>(
 ) -> Result<IpAddr, RouterError> {
     let (size, most) = (to.size, most(to.address));
     if size > most {
-        return Err(RouterError(format!("a ping of {size} bytes is too large: the maximum is {most}")));
+        return Err(RouterError::new(format!("a ping of {size} bytes is too large: the maximum is {most}")));
     }
     let egress = router.egress(fib, destination, to.interface);
-    let egress = egress.map_err(|why| RouterError(format!("{destination} cannot be pinged: {why}")))?;
+    let egress = egress.map_err(|why| RouterError::new(format!("{destination} cannot be pinged: {why}")))?;
     check_fragments(router, egress, to)?;
     let found = router.egress_source::<A>(fib, egress, to.source);
     let table = || router.vrfs().table(fib);
     found.map(Into::into).map_err(|why| {
-        RouterError(match (why, to.source) {
+        RouterError::new(match (why, to.source) {
             (NoSource::Tentative(address, interface), _) => format!(
                 "the address {address} of {interface} is still being tested for duplicates (DAD): try again in a second"
             ),
@@ -81,7 +81,7 @@ fn check_fragments<A: Routed>(router: &Router, egress: Egress<A>, to: &Target) -
     if to.address.is_ipv6() || size <= most {
         return Ok(());
     }
-    Err(RouterError(format!(
+    Err(RouterError::new(format!(
         "a ping of {size} bytes needs too many fragments at the MTU of {}: the maximum is {most}",
         i.name
     )))

@@ -84,7 +84,7 @@ impl Pings {
     pub(crate) fn admit(&mut self, reader: bool) -> Result<(), RouterError> {
         self.sessions.retain(|_, s| s.token.strong_count() > 0);
         if reader && self.sessions.values().filter(|s| s.reader).count() >= READERS {
-            return Err(RouterError(format!(
+            return Err(RouterError::new(format!(
                 "read-only clients have the maximum of {READERS} active pings: stop one, or wait"
             )));
         }
@@ -94,7 +94,7 @@ impl Pings {
     /// Returns a free identifier.
     fn free(&mut self) -> Result<u16, RouterError> {
         if self.sessions.len() >= SESSIONS {
-            return Err(RouterError(format!("{SESSIONS} pings are active already: stop one first")));
+            return Err(RouterError::new(format!("{SESSIONS} pings are active already: stop one first")));
         }
         let mut id = self.last.wrapping_add(1);
         while self.sessions.contains_key(&id) {
@@ -160,7 +160,7 @@ pub(crate) fn start(router: &mut Router, table: u32, to: Target, reader: bool) -
 /// # Errors
 /// If there is no such ping, no buffer is free, or the worker's ring is full.
 pub(crate) fn send(router: &mut Router, id: u16, seq: u16, now: u64) -> Result<(), RouterError> {
-    let missing = || RouterError(format!("there is no ping {id}"));
+    let missing = || RouterError::new(format!("there is no ping {id}"));
     let pings = Pings::of(router)?;
     let datagram = pings.datagram.wrapping_add(1);
     let s = pings.sessions.get_mut(&id).ok_or_else(missing)?;
@@ -180,7 +180,7 @@ pub(crate) fn send(router: &mut Router, id: u16, seq: u16, now: u64) -> Result<(
         s.sent.pop_front();
     }
     s.sent.push_back((seq, now));
-    let no_buffer = || RouterError("no free buffer for the echo request".into());
+    let no_buffer = || RouterError::new("no free buffer for the echo request".into());
     let mut held = router.packet(&request.build()).ok_or_else(no_buffer)?;
     let mut p = held.packet();
     p.set_fib(fib);
@@ -188,7 +188,7 @@ pub(crate) fn send(router: &mut Router, id: u16, seq: u16, now: u64) -> Result<(
     if router.send(0, node, held) {
         Ok(())
     } else {
-        Err(RouterError(
+        Err(RouterError::new(
             "the worker is too busy to send the request: its ring from the main thread is full".into(),
         ))
     }

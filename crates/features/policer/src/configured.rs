@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use model::cli::quote;
 use model::key::Key;
 use model::metrics::{Kind, Metric};
+use model::reason::Reason;
 use model::schema::{Described, Schema, inline, optional, text};
 use net::feature::{App, Configured, Counter, Registrar};
 use net::router::{Router, RouterError};
@@ -116,7 +117,7 @@ impl Configured for PolicedBy {
         let policers = router.state::<Policers>()?;
         let index = |name: &Option<String>| {
             let find =
-                |name: &String| policers.find(name).ok_or_else(|| RouterError(format!("no policer {name}")));
+                |name: &String| policers.find(name).ok_or_else(|| RouterError::new(format!("no policer {name}")).because(Reason::NotThere));
             name.as_ref().map(find).transpose()
         };
         Ok(Policing { input: index(&self.input)?, output: index(&self.output)? })

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use infra::class_a::{SlotReader, SlotWriter, slots};
 use infra::counters::{CounterSet, Lane};
 use infra::quiesce::Domain;
+use model::reason::Reason;
 use net::router::RouterError;
 
 use crate::bucket::{Color, Policer};
@@ -100,7 +101,7 @@ impl Policers {
     /// Fails as [`add`](Self::add) does, and if the name is in use.
     pub fn add_named(&mut self, name: &str, params: Params, now: u64) -> Result<u32, RouterError> {
         if self.named.contains_key(name) {
-            return Err(RouterError(format!("there is a policer {name} already")));
+            return Err(RouterError::new(format!("there is a policer {name} already")).because(Reason::There));
         }
         let index = self.add(params, now)?;
         if let Some(entry) = self.entries.get_mut(&index) {
@@ -117,7 +118,7 @@ impl Policers {
     pub fn add_at(&mut self, index: u32, params: Params, now: u64) -> Result<(), RouterError> {
         let policer = self.made(&params, now)?;
         if self.entries.contains_key(&index) {
-            return Err(RouterError(format!("policer index {index} is in use")));
+            return Err(RouterError::new(format!("policer index {index} is in use")));
         }
         self.writer.set(index, policer)?;
         self.enter(index, params);
@@ -138,7 +139,7 @@ impl Policers {
     /// # Errors
     /// Fails if there is no such policer, or if the parameters are bad.
     pub fn change(&mut self, index: u32, params: Params, now: u64) -> Result<(), RouterError> {
-        params.check().map_err(|e| RouterError(e.why))?;
+        params.check().map_err(|e| RouterError::new(e.why))?;
         let old = self.writer.get(index).ok_or_else(|| unknown(index))?;
         let new = Policer::instead_of(old, &params, self.workers(), now);
         self.writer.set(index, new)?;
@@ -237,7 +238,7 @@ impl Policers {
     }
 
     fn made(&self, params: &Params, now: u64) -> Result<Policer, RouterError> {
-        params.check().map_err(|e| RouterError(e.why))?;
+        params.check().map_err(|e| RouterError::new(e.why))?;
         Ok(Policer::new(params, self.workers(), now))
     }
 }
@@ -250,7 +251,7 @@ fn by_color(all: [u64; 6]) -> [Counted; 3] {
 }
 
 fn unknown(index: u32) -> RouterError {
-    RouterError(format!("no policer has the index {index}"))
+    RouterError::new(format!("no policer has the index {index}")).because(Reason::NotThere)
 }
 
 #[cfg(test)]

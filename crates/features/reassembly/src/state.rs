@@ -72,7 +72,7 @@ pub fn table<S: Shard>(
 /// # Errors
 /// Fails if a limit is out of range.
 pub fn check(limits: Limits, buffers: usize) -> Result<(), RouterError> {
-    let refuse = |what: &str, most: u64| Err(RouterError(format!("{what}: 1 to {most}")));
+    let refuse = |what: &str, most: u64| Err(RouterError::new(format!("{what}: 1 to {most}")));
     let most = u32::try_from(buffers / LARGEST_SHARE).unwrap_or(u32::MAX);
     if !(1..=MOST_DATAGRAMS).contains(&limits.datagrams) {
         return refuse("datagrams that may wait", u64::from(MOST_DATAGRAMS));
@@ -161,7 +161,7 @@ impl Reassembly {
 }
 
 fn no_table(name: &str) -> RouterError {
-    RouterError(format!("this router has no table of fragments for {name}"))
+    RouterError::new(format!("this router has no table of fragments for {name}"))
 }
 
 /// Sets limits of a table that the number `n` selects, for tests. 0 resets the limits of all tables to the defaults.

@@ -1,5 +1,6 @@
 //! Errors of commands.
 
+use crate::reason::Reason;
 use crate::visible::{is_hidden, visible};
 use serde::Serialize;
 use std::fmt;
@@ -17,6 +18,7 @@ const LONGEST: usize = 400;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CliError {
     message: String,
+    reason: Reason,
     /// The line, and the range of bytes that the message is about.
     place: Option<(String, Range<usize>)>,
     notes: Vec<String>,
@@ -26,6 +28,16 @@ impl CliError {
     /// Returns an error without a place.
     pub fn new(message: impl Into<String>) -> CliError {
         CliError { message: cut(shown(message)), ..CliError::default() }
+    }
+
+    /// Returns the same error with a reason.
+    pub fn because(self, reason: Reason) -> CliError {
+        CliError { reason, ..self }
+    }
+
+    /// Returns the reason.
+    pub fn reason(&self) -> Reason {
+        self.reason
     }
 
     /// Returns the same error, marked at the bytes `span` of `line`. An error that already has a place keeps it.

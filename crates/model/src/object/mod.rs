@@ -11,6 +11,7 @@ use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 use crate::key::{Key, Kind, Need};
+use crate::reason::Reason;
 use crate::tuple::{Push, Tuple};
 
 pub use tree::{Change, Get, Snapshot, Tree};
@@ -20,11 +21,31 @@ pub(crate) use view::others;
 
 /// Why a change was refused. A refused change has changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused(pub String);
+pub struct Refused {
+    why: String,
+    reason: Reason,
+}
+
+impl Refused {
+    /// Returns a refusal with this text.
+    pub fn new(why: impl Into<String>) -> Refused {
+        Refused { why: why.into(), reason: Reason::Other }
+    }
+
+    /// Returns the same refusal with a reason.
+    pub fn because(self, reason: Reason) -> Refused {
+        Refused { reason, ..self }
+    }
+
+    /// Returns the reason.
+    pub fn reason(&self) -> Reason {
+        self.reason
+    }
+}
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.why)
     }
 }
 impl std::error::Error for Refused {}
@@ -34,7 +55,15 @@ impl std::error::Error for Refused {}
 /// # Errors
 /// Always.
 pub fn refuse<T>(why: impl Into<String>) -> Result<T, Refused> {
-    Err(Refused(why.into()))
+    Err(Refused::new(why))
+}
+
+/// Returns a refusal with this reason and text.
+///
+/// # Errors
+/// Always.
+pub fn refuse_as<T>(reason: Reason, why: impl Into<String>) -> Result<T, Refused> {
+    Err(Refused::new(why).because(reason))
 }
 
 /// What the objects configure: the running router, or a substitute in tests.

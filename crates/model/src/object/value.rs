@@ -82,7 +82,7 @@ trait AnyObject<W>: Any + Debug + Send + Sync {
 
 /// Returns the identity of an object within its kind.
 fn own<K: Kind>(key: &Key) -> Result<K::Key, Refused> {
-    key.get::<K>().ok_or_else(|| Refused(format!("{key:?} cannot be an object of the kind {}", K::NAME)))
+    key.get::<K>().ok_or_else(|| Refused::new(format!("{key:?} cannot be an object of the kind {}", K::NAME)))
 }
 
 impl<W: World, T: Object<W>> AnyObject<W> for T {

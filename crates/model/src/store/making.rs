@@ -119,7 +119,7 @@ impl<W: World> Making<W> {
             return Err(Refusal { key, why });
         }
         let stuck = self.stuck.join("; ");
-        let why = Refused(format!("{why}; and earlier steps could not be rolled back: {stuck}"));
+        let why = Refused::new(format!("{why}; and earlier steps could not be rolled back: {stuck}"));
         Err(Refusal { key, why })
     }
 }

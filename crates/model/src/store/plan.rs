@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::making::Step;
 use super::{Edit, Refusal};
 use crate::key::{Key, Need};
-use crate::object::{Change, Effect, Refused, Snapshot, Value, View, World, others, refuse};
+use crate::object::{Change, Effect, Refused, Snapshot, Value, View, World, others, refuse_as};
+use crate::reason::Reason;
 
 /// The steps from one tree to another.
 #[derive(Debug)]
@@ -70,7 +71,7 @@ impl<W: World> Snapshot<W> {
             let old = self.tree().get(key);
             match (old, new) {
                 (None, None) => {
-                    return refuse(format!("{key} does not exist")).map_err(about(key));
+                    return refuse_as(Reason::NotThere, format!("{key} does not exist")).map_err(about(key));
                 }
                 (old, new) if old == new => continue,
                 (old, new) => found.note(key, old, new),
@@ -180,7 +181,7 @@ impl Shaken {
             }
         });
         let what = what.map_or_else(String::new, |need| need.to_string());
-        let why = Refused(format!("{what} cannot be removed: {key} needs it"));
+        let why = Refused::new(format!("{what} cannot be removed: {key} needs it")).because(Reason::InUse);
         Err(Refusal { key: Some(key.clone()), why })
     }
 }

@@ -43,7 +43,7 @@ pub struct Unopened {
 impl Unopened {
     /// Returns an error other than a missing device.
     pub fn new(why: impl ToString) -> Unopened {
-        Unopened { missing: false, why: Refused(why.to_string()) }
+        Unopened { missing: false, why: Refused::new(why.to_string()) }
     }
 }
 
@@ -418,7 +418,7 @@ pub fn is_numbered<N: std::str::FromStr + fmt::Display>(
         if !number.bytes().all(|b| b.is_ascii_digit()) {
             return None;
         }
-        let why = || Refused(format!("invalid name \"{name}\": expected one of {}", numbered(prefix)));
+        let why = || Refused::new(format!("invalid name \"{name}\": expected one of {}", numbered(prefix)));
         Some(number_of::<N>(name, prefix).map(|_| ()).ok_or_else(why))
     }
 }

@@ -6,6 +6,7 @@
 mod attached;
 mod backing;
 mod catalog;
+pub mod message;
 mod show;
 
 use std::fs::File;

@@ -26,18 +26,18 @@ impl Router {
             IpAddr::V6(a) => self.near.is_static(index, a),
         };
         if is_static {
-            return Err(RouterError(format!(
+            return Err(RouterError::new(format!(
                 "{} is the address of a static neighbor on {name}: remove the neighbor first",
                 address.address
             )));
         }
         let has = |i: &InterfaceInfo| i.addresses.iter().any(|a| a.address == address.address);
         if has(self.interface(index)?) {
-            return Err(RouterError(format!("{name} has the address {} already", address.address)));
+            return Err(RouterError::new(format!("{name} has the address {} already", address.address)));
         }
         if let Some(lender) = self.interface(index)?.unnumbered.and_then(|l| self.near.interfaces.get(l)) {
             let other = &lender.name;
-            return Err(RouterError(format!(
+            return Err(RouterError::new(format!(
                 "{name} uses the addresses of {other} (unnumbered): it cannot have its own"
             )));
         }
@@ -61,11 +61,11 @@ impl Router {
         for other in self.near.interfaces.overlapping(fib, address.network()) {
             for a in &other.addresses {
                 if a.address == address.address {
-                    return Err(RouterError(format!("{} has the address {} already", other.name, a.address)));
+                    return Err(RouterError::new(format!("{} has the address {} already", other.name, a.address)));
                 }
                 let (mine, theirs) = (address.network(), a.network());
                 if other.index != index && (mine.covers(theirs) || theirs.covers(mine)) {
-                    return Err(RouterError(format!(
+                    return Err(RouterError::new(format!(
                         "{address} on {name} overlaps {a} on {}: connected networks must not overlap",
                         other.name
                     )));
@@ -82,7 +82,7 @@ impl Router {
     pub fn remove_address(&mut self, index: u32, address: Address) -> Result<(), RouterError> {
         let info = self.interface(index)?;
         if !info.addresses.contains(&address) {
-            return Err(RouterError(format!("{} has no address {address}", info.name)));
+            return Err(RouterError::new(format!("{} has no address {address}", info.name)));
         }
         let of_family = |a: &&Address| a.address.is_ipv4() == address.address.is_ipv4();
         let is_last = info.addresses.iter().filter(of_family).count() == 1;

@@ -140,10 +140,10 @@ impl Router {
             return Ok(());
         }
         if let Some(room) = budget.watch.tight() {
-            return Err(RouterError(format!("no room for another route: out of memory: {room}")));
+            return Err(RouterError::new(format!("no room for another route: out of memory: {room}")));
         }
         let mib = |bytes: u64| bytes >> 20;
-        Err(RouterError(format!(
+        Err(RouterError::new(format!(
             "no room for another route: the routes take {} MiB of {} MiB allowed: remove routes, or raise the limit (routes {{ memory SIZE }} in startup.conf)",
             mib(budget.used),
             mib(budget.limit)

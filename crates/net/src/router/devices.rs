@@ -53,7 +53,7 @@ impl Router {
     /// Connects the queues of a device to an interface, and assigns them to workers.
     fn attach(&mut self, index: u32, device: Device) -> Result<(), RouterError> {
         let Device { kind: driver, input_node, rx, tx, mut control, .. } = device;
-        let port = TxPort::new(tx).ok_or_else(|| RouterError("the device has no transmit queue".into()))?;
+        let port = TxPort::new(tx).ok_or_else(|| RouterError::new("the device has no transmit queue"))?;
         let (mut queues, mut workers, of) = (Vec::new(), Vec::new(), rx.len());
         let node = control.numa_node();
         for (q, queue) in rx.into_iter().enumerate() {

@@ -44,7 +44,7 @@ impl Router {
         if let Some(on) = on.filter(|on| scoped(*on) != destination.to_bits()) {
             return Ok(Egress { interface: Some(on), near: destination });
         }
-        let refused = |why: &str| RouterError(why.into());
+        let refused = |why: &str| RouterError::new(why);
         let mut table = fib;
         for _ in 0..MAX_HOPS {
             let Some((prefix, _, to)) = A::side(self).routes.lookup(table, destination) else {

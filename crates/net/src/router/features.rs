@@ -40,14 +40,14 @@ impl Router {
 
     fn apply<T: Setting>(&mut self, index: u32, value: &T) -> Result<(), RouterError> {
         let column = self.hooks.settings.column_mut::<T>().ok_or_else(undeclared::<T>)?;
-        column.put(index, value.clone()).map_err(RouterError)?;
+        column.put(index, value.clone()).map_err(RouterError::new)?;
         let mut switches = value.switches();
         // Features are enabled before others are disabled, so that no packet passes without any of them in
         // between.
         switches.sort_by_key(|switch| !switch.on);
         for switch in switches {
             let done = self.arcs.enable(switch.arc, switch.feature, index, switch.on);
-            done.map_err(|e| RouterError(e.to_string()))?;
+            done.map_err(|e| RouterError::new(e.to_string()))?;
         }
         Ok(())
     }
@@ -67,5 +67,5 @@ impl Router {
 }
 
 fn undeclared<T>() -> RouterError {
-    RouterError(format!("no feature of this router declares the setting {}", std::any::type_name::<T>()))
+    RouterError::new(format!("no feature of this router declares the setting {}", std::any::type_name::<T>()))
 }

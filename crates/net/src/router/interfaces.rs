@@ -4,6 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use model::reason::Reason;
 use wire::Mac;
 
 use super::events::Loss;
@@ -90,7 +91,7 @@ impl Router {
     /// # Errors
     /// If there is no such interface.
     pub fn interface(&self, index: u32) -> Result<&InterfaceInfo, RouterError> {
-        self.near.interfaces.get(index).ok_or_else(|| RouterError(format!("there is no interface {index}")))
+        self.near.interfaces.get(index).ok_or_else(|| missing(index))
     }
 
     /// Returns the interface with this name.
@@ -132,7 +133,7 @@ impl Router {
     pub(super) fn must_send(&self, index: u32) -> Result<(), RouterError> {
         let info = self.interface(index)?;
         match info.takes.filter(|takes| !takes.sends()) {
-            Some(takes) => Err(RouterError(format!(
+            Some(takes) => Err(RouterError::new(format!(
                 "{} only receives: the VLAN tags for frames to send are unknown ({takes})",
                 info.name
             ))),
@@ -141,7 +142,7 @@ impl Router {
     }
 
     pub(crate) fn info_mut(&mut self, index: u32) -> Result<&mut InterfaceInfo, RouterError> {
-        let missing = || RouterError(format!("there is no interface {index}"));
+        let missing = || missing(index);
         self.near.interfaces.get_mut(index).ok_or_else(missing)
     }
 
@@ -180,7 +181,7 @@ impl Router {
         on: Option<(u32, Match)>,
     ) -> Result<u32, RouterError> {
         if self.interface_named(name).is_some() {
-            return Err(RouterError(format!("there is an interface {name} already")));
+            return Err(RouterError::new(format!("there is an interface {name} already")).because(Reason::There));
         }
         let index = self.free_index()?;
         let heir = self.leaving.contains(&index);
@@ -252,11 +253,11 @@ impl Router {
         let takes = takes.into();
         let p = self.interface(parent)?;
         if p.kind != Kind::Device {
-            return Err(RouterError(format!("{} cannot have sub-interfaces: it is not a device", p.name)));
+            return Err(RouterError::new(format!("{} cannot have sub-interfaces: it is not a device", p.name)));
         }
         let (mac, mtu) = (p.mac, p.mtu);
         if let Some(taken) = self.near.interfaces.taking(parent, takes) {
-            return Err(RouterError(format!(
+            return Err(RouterError::new(format!(
                 "{} takes packets with these tags already ({takes})",
                 taken.name
             )));
@@ -377,7 +378,7 @@ impl Router {
         let parent = self.interface(index)?.parent;
         let of_parent = self.interface(parent)?.mtu;
         if parent != index && mtu > of_parent {
-            return Err(RouterError(format!("MTU {mtu} is more than {of_parent}, the MTU of the device")));
+            return Err(RouterError::new(format!("MTU {mtu} is more than {of_parent}, the MTU of the device")));
         }
         let info = self.info_mut(index)?;
         if let Some(device) = &mut info.device {
@@ -430,7 +431,7 @@ impl Router {
         let fib = self.fib(table)?;
         let info = self.info_mut(index)?;
         if !info.addresses.is_empty() && info.fib != fib {
-            return Err(RouterError(format!("{} has addresses: remove them first", info.name)));
+            return Err(RouterError::new(format!("{} has addresses: remove them first", info.name)));
         }
         if info.fib != fib {
             self.forget_host_routes::<Ipv4Addr>(index);
@@ -494,16 +495,20 @@ impl Router {
     }
 }
 
+fn missing(index: u32) -> RouterError {
+    RouterError::new(format!("there is no interface {index}")).because(Reason::NoInterface)
+}
+
 pub(super) fn refuses_state(info: &InterfaceInfo, up: bool, why: &io::Error) -> RouterError {
-    RouterError(format!("{}: the device cannot be set {}: {why}", info.name, if up { "up" } else { "down" }))
+    RouterError::new(format!("{}: the device cannot be set {}: {why}", info.name, if up { "up" } else { "down" }))
 }
 
 pub(super) fn refuses_mtu(info: &InterfaceInfo, mtu: u16, why: &io::Error) -> RouterError {
-    RouterError(format!("{}: the device refuses an MTU of {mtu}: {why}", info.name))
+    RouterError::new(format!("{}: the device refuses an MTU of {mtu}: {why}", info.name))
 }
 
 pub(super) fn refuses_mac(info: &InterfaceInfo, mac: Mac, why: &io::Error) -> RouterError {
-    RouterError(format!("{}: the device refuses the address {mac}: {why}", info.name))
+    RouterError::new(format!("{}: the device refuses the address {mac}: {why}", info.name))
 }
 
 /// Checks that an interface can have this MTU, in bytes.
@@ -513,7 +518,10 @@ pub(super) fn refuses_mac(info: &InterfaceInfo, mac: Mac, why: &io::Error) -> Ro
 pub fn check_mtu(mtu: u16) -> Result<(), RouterError> {
     let least = wire::ipv4::MIN_MTU;
     match mtu < least {
-        true => Err(RouterError(format!("MTU {mtu} is less than {least}, the minimum for IPv4"))),
+        true => {
+            let why = format!("MTU {mtu} is less than {least}, the minimum for IPv4");
+            Err(RouterError::new(why).because(Reason::Value))
+        }
         false => Ok(()),
     }
 }
@@ -526,7 +534,8 @@ pub fn check_mac(mac: Mac) -> Result<(), RouterError> {
     match mac.is_unicast() {
         true => Ok(()),
         false => {
-            Err(RouterError(format!("{mac} cannot be an interface's address: it is a group address or zero")))
+            let why = format!("{mac} cannot be an interface's address: it is a group address or zero");
+            Err(RouterError::new(why).because(Reason::Value))
         }
     }
 }

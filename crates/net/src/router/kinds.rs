@@ -124,7 +124,7 @@ impl Router {
             && has != wanted
         {
             let name = &info.name;
-            return Err(RouterError(format!(
+            return Err(RouterError::new(format!(
                 "{name} is in the mode {} already: leave that mode first",
                 has.name
             )));
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn two_kinds_cannot_have_one_name() {
         assert!(with(&["pipe", "tube"]).is_ok());
-        let why = with(&["pipe", "pipe"]).err().map(|e| e.0).unwrap_or_default();
+        let why = with(&["pipe", "pipe"]).err().map(|e| e.to_string()).unwrap_or_default();
         assert!(why.contains("there is an interface kind pipe already"), "{why}");
     }
 }

@@ -34,18 +34,18 @@ impl Router {
             self.must_send(index)?;
             let other = self.interface(lender)?;
             if lender == index {
-                return Err(RouterError(format!(
+                return Err(RouterError::new(format!(
                     "{} cannot be unnumbered to itself: name another interface",
                     info.name
                 )));
             }
             if !info.addresses.is_empty() {
                 let name = &info.name;
-                return Err(RouterError(format!("{name} has addresses of its own: remove them first")));
+                return Err(RouterError::new(format!("{name} has addresses of its own: remove them first")));
             }
             if let Some(third) = self.near.lender(other) {
                 let (name, third) = (&other.name, &third.name);
-                return Err(RouterError(format!(
+                return Err(RouterError::new(format!(
                     "{name} is itself unnumbered to {third}: use {third} instead"
                 )));
             }

@@ -42,6 +42,7 @@ use infra::cpu::Schedule;
 use infra::doorbell::Doorbell;
 use infra::quiesce::{Domain, Mark, Participant};
 use model::cli::CliError;
+use model::reason::Reason;
 
 use crate::Unused;
 use crate::adjacency::Adjacencies;
@@ -69,12 +70,30 @@ pub use workers::{MAX_WORKERS, Receive, ReceiveQueue};
 
 /// The reason why the router refused a change. In this case, nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RouterError(pub String);
+pub struct RouterError {
+    why: String,
+    reason: Reason,
+}
 
 impl RouterError {
+    /// Returns an error with this text.
+    pub fn new(why: impl Into<String>) -> RouterError {
+        RouterError { why: why.into(), reason: Reason::Other }
+    }
+
+    /// Returns the same error with a reason.
+    pub fn because(self, reason: Reason) -> RouterError {
+        RouterError { reason, ..self }
+    }
+
+    /// Returns the reason.
+    pub fn reason(&self) -> Reason {
+        self.reason
+    }
+
     /// Returns the error for a worker that cannot be pinned to `core`, or unpinned if `core` is `None`.
     fn not_pinned(worker: usize, core: Option<usize>, why: &io::Error) -> RouterError {
-        RouterError(match core {
+        RouterError::new(match core {
             Some(core) => format!("cannot pin worker {worker} to core {core}: {why}"),
             None => format!("cannot remove the pinning of worker {worker}: {why}"),
         })
@@ -83,35 +102,35 @@ impl RouterError {
 
 impl fmt::Display for RouterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.why)
     }
 }
 impl std::error::Error for RouterError {}
 
 impl From<RouterError> for CliError {
     fn from(e: RouterError) -> Self {
-        CliError::new(e.0)
+        CliError::new(e.why).because(e.reason)
     }
 }
 
 impl From<crate::ip::BadAddress> for RouterError {
     fn from(e: crate::ip::BadAddress) -> Self {
-        RouterError(e.0)
+        RouterError::new(e.0)
     }
 }
 impl From<crate::ip::RouteError> for RouterError {
     fn from(e: crate::ip::RouteError) -> Self {
-        RouterError(e.to_string())
+        RouterError::new(e.to_string())
     }
 }
 impl From<infra::class_a::Full> for RouterError {
     fn from(e: infra::class_a::Full) -> Self {
-        RouterError(e.to_string())
+        RouterError::new(e.to_string())
     }
 }
 impl From<io::Error> for RouterError {
     fn from(e: io::Error) -> Self {
-        RouterError(e.to_string())
+        RouterError::new(e.to_string())
     }
 }
 
@@ -223,8 +242,8 @@ impl Router {
         let mut builder = Builder::new();
         let mut hooks = Hooks::new(&domain, pool.stats().total);
         builder.main_reasons::<Unused>();
-        install(&mut builder, &tables, &mut hooks).map_err(|e| RouterError(e.to_string()))?;
-        let (blueprint, arcs) = builder.build(&domain).map_err(|e| RouterError(e.to_string()))?;
+        install(&mut builder, &tables, &mut hooks).map_err(|e| RouterError::new(e.to_string()))?;
+        let (blueprint, arcs) = builder.build(&domain).map_err(|e| RouterError::new(e.to_string()))?;
         let wake = Arc::new(Doorbell::new()?);
         let built = (0..workers.max(1)).map(|number| blueprint.worker(number, &pool, &wake));
         let (workers, ports): (Vec<_>, Vec<_>) = built.collect::<Result<_, _>>()?;

@@ -4,6 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use buf::Packet;
+use model::reason::Reason;
 use wire::{Mac, ipv4, ipv6};
 
 use super::{Neighborhood, Routed, Router, RouterError};
@@ -300,15 +301,17 @@ impl Router {
         let info = self.interface(interface)?;
         if !info.kind.has_neighbors() {
             let what = info.kind.name().unwrap_or_default();
-            return Err(RouterError(format!("{} is a {what} interface: it has no neighbors", info.name)));
+            let why = format!("{} is a {what} interface: it has no neighbors", info.name);
+            return Err(RouterError::new(why).because(Reason::Unfit));
         }
         check_neighbor(address.into(), mac)?;
         if A::all(info).any(|a| a.address == address) {
-            return Err(RouterError(format!("{address} is the router's own address on {}", info.name)));
+            let why = format!("{address} is the router's own address on {}", info.name);
+            return Err(RouterError::new(why).because(Reason::AddressTaken));
         }
         if let Some(a) = A::all(info).find(|a| a.is_end(address)) {
             let (network, name) = (a.prefix(), &info.name);
-            return Err(RouterError(format!(
+            return Err(RouterError::new(format!(
                 "{address} is the first or last address of {network} on {name}, not a host address"
             )));
         }
@@ -316,7 +319,7 @@ impl Router {
         let (entries, most) = (neighbors.entries(), neighbors.config.max_entries);
         let stays = |e: Entry| !fixed || matches!(e.state, State::Static(_));
         if !entries.get((interface, address)).is_some_and(stays) && entries.fixed() >= most {
-            return Err(RouterError(format!(
+            return Err(RouterError::new(format!(
                 "the limit of {most} static neighbors is reached: raise it first"
             )));
         }
@@ -338,7 +341,8 @@ impl Router {
     fn remove_neighbor_of<A: Routed>(&mut self, interface: u32, address: A) -> Result<(), RouterError> {
         let name = &self.interface(interface)?.name;
         if A::neighbors(&self.near).entries().get((interface, address)).is_none() {
-            return Err(RouterError(format!("no such neighbor: {address} on {name}")));
+            let why = format!("no such neighbor: {address} on {name}");
+            return Err(RouterError::new(why).because(Reason::NotThere));
         }
         self.neighbor_event(self.now, Event::Remove((interface, address)));
         Ok(())
@@ -405,9 +409,8 @@ impl Neighborhood {
 /// If a neighbor cannot have one of the addresses.
 pub fn check_neighbor(address: IpAddr, mac: Mac) -> Result<(), RouterError> {
     if !mac.is_unicast() {
-        return Err(RouterError(format!(
-            "{mac} cannot be a neighbor's address: it is a group address or zero"
-        )));
+        let why = format!("{mac} cannot be a neighbor's address: it is a group address or zero");
+        return Err(RouterError::new(why).because(Reason::Value));
     }
     let no_host = match address {
         IpAddr::V4(a) => a.is_unspecified() || ipv4::is_martian_source(a.to_bits()),
@@ -417,9 +420,8 @@ pub fn check_neighbor(address: IpAddr, mac: Mac) -> Result<(), RouterError> {
         }
     };
     if no_host {
-        return Err(RouterError(format!(
-            "{address} cannot be a neighbor's address: it is not a host address"
-        )));
+        let why = format!("{address} cannot be a neighbor's address: it is not a host address");
+        return Err(RouterError::new(why).because(Reason::Value));
     }
     Ok(())
 }

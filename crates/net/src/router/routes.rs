@@ -129,7 +129,7 @@ impl Router {
                 && !self.tables.of::<A>().takes(kind)
             {
                 let what = self.forwarding_text(kind, index);
-                return Err(RouterError(format!(
+                return Err(RouterError::new(format!(
                     "{prefix} cannot lead to {what}, which does not forward {}",
                     A::NAME
                 )));
@@ -137,7 +137,7 @@ impl Router {
             if let Path::Via { next_hop, .. } = path
                 && A::of(next_hop).is_none()
             {
-                return Err(RouterError(format!(
+                return Err(RouterError::new(format!(
                     "{next_hop} cannot be the next hop of {prefix}: it is not an {} address",
                     A::NAME
                 )));

@@ -57,7 +57,7 @@ impl Router {
     /// # Errors
     /// If no feature of this router has declared this state.
     pub fn state<T: Any + Send>(&self) -> Result<&T, RouterError> {
-        self.hooks.states.get().ok_or_else(|| RouterError(undeclared::<T>()))
+        self.hooks.states.get().ok_or_else(|| RouterError::new(undeclared::<T>()))
     }
 
     /// Returns the state of a feature, mutable.
@@ -65,7 +65,7 @@ impl Router {
     /// # Errors
     /// If no feature of this router has declared this state.
     pub fn state_mut<T: Any + Send>(&mut self) -> Result<&mut T, RouterError> {
-        self.hooks.states.get_mut().ok_or_else(|| RouterError(undeclared::<T>()))
+        self.hooks.states.get_mut().ok_or_else(|| RouterError::new(undeclared::<T>()))
     }
 }
 

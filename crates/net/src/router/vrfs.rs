@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::time::{Duration, Instant};
 
+use model::reason::Reason;
+
 use super::{Router, RouterError};
 
 /// Maximum number of VRFs.
@@ -85,7 +87,7 @@ impl Router {
     /// # Errors
     /// If there is no such VRF.
     pub fn fib(&self, table: u32) -> Result<u16, RouterError> {
-        self.vrfs.fib(table).ok_or_else(|| RouterError(format!("there is no table {table}")))
+        self.vrfs.fib(table).ok_or_else(|| RouterError::new(format!("there is no table {table}")).because(Reason::NoTable))
     }
 
     /// Adds a VRF for both families. Returns its index. If the VRF exists, nothing changes.
@@ -97,16 +99,16 @@ impl Router {
             return Ok(fib);
         }
         let full = || {
-            RouterError(format!("table {table} cannot be added: the maximum of {MAX_VRFS} tables is reached"))
+            RouterError::new(format!("table {table} cannot be added: the maximum of {MAX_VRFS} tables is reached"))
         };
         let fib = self.vrfs.add(table, Instant::now()).ok_or_else(full)?;
         let Err(e) = self.add_fib(fib) else { return Ok(fib) };
         self.vrfs.remove(table, Instant::now());
         if e.kind() == io::ErrorKind::OutOfMemory {
             self.budget.count_no_memory();
-            return Err(RouterError(format!("no memory for the lookup table of table {table}: {e}")));
+            return Err(RouterError::new(format!("no memory for the lookup table of table {table}: {e}")));
         }
-        Err(RouterError(format!("table {table} cannot be added: {e}")))
+        Err(RouterError::new(format!("table {table} cannot be added: {e}")))
     }
 
     /// Adds the lookup tables of a VRF for both families. If one cannot be added, adds neither.
@@ -125,7 +127,9 @@ impl Router {
     /// If the VRF does not exist, is VRF 0, or is used by an interface, a route or a track.
     pub fn remove_table(&mut self, table: u32) -> Result<(), RouterError> {
         let fib = self.fib(table)?;
-        let in_use = |why: String| RouterError(format!("table {table} cannot be removed: {why}"));
+        let in_use = |why: String| {
+            RouterError::new(format!("table {table} cannot be removed: {why}")).because(Reason::InUse)
+        };
         if let Some(i) = self.interfaces().find(|i| i.fib == fib && fib != 0) {
             return Err(in_use(format!("interface {} uses it", i.name)));
         }

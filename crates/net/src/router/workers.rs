@@ -104,7 +104,7 @@ impl Router {
     /// undone.
     pub fn set_workers(&mut self, cores: &[Option<usize>]) -> Result<(), RouterError> {
         if !(1..=MAX_WORKERS).contains(&cores.len()) {
-            return Err(RouterError(format!("the number of workers must be 1 to {MAX_WORKERS}")));
+            return Err(RouterError::new(format!("the number of workers must be 1 to {MAX_WORKERS}")));
         }
         let before = self.cores.clone();
         let done = self.have_workers(cores);
@@ -138,7 +138,7 @@ impl Router {
     /// # Errors
     /// If there is no such worker, or the kernel refuses.
     pub fn pin_worker(&mut self, worker: usize, core: Option<usize>) -> Result<(), RouterError> {
-        let none = || RouterError(format!("there is no worker {worker}"));
+        let none = || RouterError::new(format!("there is no worker {worker}"));
         let now = *self.cores.get(worker).ok_or_else(none)?;
         if now == core {
             return Ok(());
@@ -163,7 +163,7 @@ impl Router {
                 Ok(runner) => self.runners.push(runner),
                 Err(e) => {
                     self.blueprint.exchange().leave(number);
-                    return Err(RouterError(format!("worker {number} cannot be started: {e}")));
+                    return Err(RouterError::new(format!("worker {number} cannot be started: {e}")));
                 }
             }
         }
@@ -296,7 +296,7 @@ impl Router {
     /// If a shard or the worker does not exist, or a worker hangs.
     pub fn give_shards(&mut self, shards: &[usize], worker: usize) -> Result<(), RouterError> {
         if shards.iter().any(|shard| *shard >= SHARDS) {
-            return Err(RouterError(format!("shard numbers must be 0 to {}", SHARDS - 1)));
+            return Err(RouterError::new(format!("shard numbers must be 0 to {}", SHARDS - 1)));
         }
         let slots = self.tables.placement.slots();
         let now = slots.iter().map(|s| s.attention()).collect();
@@ -318,7 +318,7 @@ impl Router {
     ) -> Result<(), RouterError> {
         let last = wished.iter().map(|a| a.worker).chain(shards.workers()).max();
         if let Some(worker) = last.filter(|worker| *worker >= self.ports.len()) {
-            return Err(RouterError(format!("there is no worker {worker}")));
+            return Err(RouterError::new(format!("there is no worker {worker}")));
         }
         let other_shards = shards != *self.shards();
         let moves = |now: Attention, wished: &Attention| {
@@ -360,7 +360,7 @@ impl Router {
             let stats = self.graph().stats();
             let at = (0..self.ports.len()).find_map(|w| Some((w, stats.running(w)?)));
             let who = at.map_or("a worker".into(), |(w, node)| format!("worker {w}, in node {node},"));
-            RouterError(format!(
+            RouterError::new(format!(
                 "no changes made: {who} has not finished its packets after {} ms",
                 GRACE.as_millis()
             ))

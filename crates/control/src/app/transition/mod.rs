@@ -188,7 +188,7 @@ impl Work for Transition {
             // The thread has a snapshot: nothing may change until it ends.
             Stage::Planning(..) => true,
             Stage::Making(made) => {
-                made.making.turn_back(Refused("the client disconnected".into()));
+                made.making.turn_back(Refused::new("the client disconnected"));
                 true
             }
             _ => false,

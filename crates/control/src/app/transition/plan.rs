@@ -175,7 +175,7 @@ fn there_is_memory_for(times: usize, each: u64) -> Result<(), Refused> {
         return Ok(());
     }
     let why = |e| {
-        Refused(format!(
+        Refused::new(format!(
             "not enough memory for this change of the configuration: {e}; remove some objects by commands first"
         ))
     };

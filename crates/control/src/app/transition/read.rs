@@ -54,7 +54,7 @@ fn load(path: &Path, catalog: &Catalog) -> Result<Wanted, Failure> {
     let text = files::read(path).map_err(|e| format!("{file}: {e}"))?;
     let wanted = config::read(&text, &file.to_string(), catalog);
     if wanted.is_foreign() {
-        return Err(Failure::Refused(format!(
+        return Err(Failure::from(format!(
             "{file}: not a configuration: it has no known section. Its content is not shown here: run volley check {file} for \
              details"
         )));

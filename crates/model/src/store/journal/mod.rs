@@ -269,7 +269,7 @@ impl<W: World> Way<W> {
                 Detail::Edits(edits) => edits.all.iter().for_each(|edit| drop(set(&edit.key, &edit.old))),
                 Detail::Written(written) => {
                     let edits = read(written)
-                        .map_err(|e| Refused(format!("change {number} cannot be rolled back: {e}")))?;
+                        .map_err(|e| Refused::new(format!("change {number} cannot be rolled back: {e}")))?;
                     for edit in edits {
                         if set(&edit.key, &edit.old) != edit.new {
                             return refuse(format!(

@@ -1,0 +1,31 @@
+//! Reasons of refusals, for front ends whose errors are numbers.
+
+/// Why a request was refused. The message says it in words; this is what a front end without words can tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reason {
+    /// None of the following.
+    #[default]
+    Other,
+    /// There is no such interface.
+    NoInterface,
+    /// There is no such VRF.
+    NoTable,
+    /// There is no such object.
+    NotThere,
+    /// A value is not allowed.
+    Value,
+    /// The interface cannot have or do this.
+    Unfit,
+    /// There is such an object, or an object with this name.
+    There,
+    /// The interface has no such address.
+    NoAddress,
+    /// Another interface has the address, or an address in its network.
+    AddressTaken,
+    /// Other objects need this one.
+    InUse,
+    /// The router cannot do this.
+    Unsupported,
+    /// Another long change is running.
+    Busy,
+}

@@ -1,0 +1,102 @@
+//! What messages of VPP's binary API share, in control and in features: numbers of interfaces, changes, and return values.
+//!
+//! An interface's number is its index. Number 0 is VPP's interface `local0`, which sends and receives nothing: clients expect it, and take 0
+//! for "no interface". An interface to which the operator gave index 0 has another number here.
+
+use std::fmt::Display;
+
+use model::cli::CliError;
+use model::object::Change;
+use model::reason::Reason;
+use vapi::types::interface_index;
+use vapi::{Code, DONE, Done};
+
+use super::{App, Configured};
+use crate::router::{InterfaceInfo, Router};
+
+/// The number of `local0`.
+pub const LOCAL: interface_index = interface_index(0);
+/// The number of the interface with index 0.
+const OF_0: interface_index = interface_index(0x7fff_ffff);
+
+/// Returns the number of the interface with this index.
+pub fn number(index: u32) -> interface_index {
+    if index == 0 { OF_0 } else { interface_index(index) }
+}
+
+/// Returns the interface with this number.
+///
+/// # Errors
+/// If there is none, or it is `local0`.
+pub fn interface(router: &Router, number: interface_index) -> Result<&InterfaceInfo, Code> {
+    let index = match number {
+        LOCAL => return Err(Code::INVALID_SW_IF_INDEX),
+        OF_0 => 0,
+        number => number.0,
+    };
+    router.interface(index).map_err(|_| Code::INVALID_SW_IF_INDEX)
+}
+
+/// Returns the name of the interface with this number.
+///
+/// # Errors
+/// If there is none, or it is `local0`.
+pub fn name(router: &Router, number: interface_index) -> Result<String, Code> {
+    interface(router, number).map(|i| i.name.clone())
+}
+
+/// Returns the interfaces that a dump asks for: the one with this number, or all for ~0.
+pub fn wanted(router: &Router, number: interface_index) -> Vec<&InterfaceInfo> {
+    match number {
+        interface_index::NONE => router.interfaces().collect(),
+        number => interface(router, number).into_iter().collect(),
+    }
+}
+
+/// Makes all changes or none.
+///
+/// # Errors
+/// If the change is refused.
+pub fn make<C: App>(c: &mut C, changes: Vec<Change<C::World>>) -> Result<Done, Code> {
+    c.transact(changes).map_err(refused)?;
+    DONE
+}
+
+/// Changes a setting of an interface.
+///
+/// # Errors
+/// If there is no such interface, or the change is refused.
+pub fn set<C: App, T: Configured>(
+    c: &mut C,
+    interface: interface_index,
+    change: impl FnOnce(&mut T),
+) -> Result<Done, Code> {
+    let name = name(c.router(), interface)?;
+    c.change_setting(&name, change).map_err(refused)?;
+    DONE
+}
+
+/// Returns the return value for a refusal.
+pub fn refused(error: impl Into<CliError>) -> Code {
+    let error = error.into();
+    code(error.reason(), error)
+}
+
+/// Returns the return value for a refusal with this reason. Logs the text, because a return value says little.
+pub fn code(reason: Reason, why: impl Display) -> Code {
+    tracing::info!("an API request was refused: {why}");
+    match reason {
+        Reason::Other => Code::UNSPECIFIED,
+        Reason::NoInterface => Code::INVALID_SW_IF_INDEX,
+        Reason::NoTable => Code::NO_SUCH_FIB,
+        Reason::NotThere => Code::NO_SUCH_ENTRY,
+        Reason::Value => Code::INVALID_VALUE,
+        Reason::Unfit => Code::INVALID_INTERFACE,
+        Reason::There => Code::VALUE_EXIST,
+        Reason::NoAddress => Code::ADDRESS_NOT_FOUND_FOR_INTERFACE,
+        Reason::AddressTaken => Code::ADDRESS_IN_USE,
+        Reason::InUse => Code::RSRC_IN_USE,
+        Reason::Unsupported => Code::UNSUPPORTED,
+        Reason::Busy => Code::BUSY,
+    }
+}
