@@ -3,12 +3,16 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
+use graph::{Builder, GraphError};
 use model::key::Kind;
 use model::schema::{Described, Schema, number, optional};
 use net::feature::{self, Entry, Registrar, unset};
+use net::Tables;
 use net::neighbor::{self, Config, Counters};
+use net::router::Hooks;
 use serde::Serialize;
 
+use crate::api;
 use crate::app::{Context, Done, Output};
 use crate::cli::{Args, CliError, Table};
 use crate::intent::{Change, Family, Key, Neighbor, Object, OfFamily, Refused, View, refuse};
@@ -143,6 +147,12 @@ impl feature::Feature<Context> for Feature {
 
     fn about(&self) -> &'static str {
         "Limits the neighbor tables."
+    }
+
+    fn install(&self, _: &mut Builder, _: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+        hooks.state(|_| Ok(api::neighbor::Changes::default()))?;
+        hooks.on_neighbor(api::neighbor::learn);
+        Ok(())
     }
 
     fn register(&self, r: &mut Registrar<'_, Context>) {

@@ -9,11 +9,11 @@ use crate::table::{Entry, Listed, Table};
 
 /// Returns the definitions of a module.
 pub fn module<C: 'static>(table: &Table<C>, module: &Listed) -> Value {
-    let entries = &table.entries()[module.messages.clone()];
+    let entries: Vec<&Entry<C>> = table.entries_of(module).collect();
     let mut types = Types::default();
     entries.iter().flat_map(|e| e.info.all()).for_each(|field| types.add(field.shape));
     let version = module.version.map(|n| n.to_string()).join(".");
-    let messages: Vec<Value> = entries.iter().map(message).collect();
+    let messages: Vec<Value> = entries.iter().copied().map(message).collect();
     let checksum = crc32fast::hash(Value::from(messages.clone()).to_string().as_bytes());
     json!({
         "module": module.name,
@@ -22,7 +22,7 @@ pub fn module<C: 'static>(table: &Table<C>, module: &Listed) -> Value {
         "unions": types.unions,
         "enums": types.enums,
         "enumflags": types.flags,
-        "services": services(entries),
+        "services": services(&entries),
         "options": { "version": version },
         "aliases": types.aliases,
         "vl_api_version": format!("{checksum:#010x}"),
@@ -94,7 +94,7 @@ fn message<C>(entry: &Entry<C>) -> Value {
     head.into_iter().chain(listed(entry.info.all())).chain([end]).collect::<Vec<_>>().into()
 }
 
-fn services<C>(entries: &[Entry<C>]) -> Value {
+fn services<C>(entries: &[&Entry<C>]) -> Value {
     let mut all = serde_json::Map::new();
     for entry in entries {
         let Some(service) = &entry.service else { continue };

@@ -32,6 +32,9 @@ type Begin<C> = Box<dyn Fn(&C, &mut Reader<'_>) -> Result<Cursor<C>, Malformed>>
 /// Answers a part of a dump: the objects, and the reply.
 type Part<C> = Box<dyn Fn(&C, &mut Reader<'_>) -> Result<(Vec<Vec<u8>>, Reply), Malformed>>;
 
+/// Returns new events: each with the number of its client, and its encoded fields after the head.
+pub type Look<C> = Box<dyn Fn(&mut C) -> Vec<(u64, Vec<u8>)>>;
+
 /// A part of a dump with cursors: some objects, and the reply.
 pub type Found<Q> = (Vec<<Q as Get>::Details>, Result<<Q as Get>::Reply, Code>);
 
@@ -109,32 +112,41 @@ pub struct Listed {
     /// Its version: major, minor, patch.
     pub version: [u32; 3],
     /// The indexes of its messages.
-    pub messages: std::ops::Range<usize>,
+    pub messages: Vec<usize>,
 }
 
 /// All messages of a program. A message's identifier on the wire is its index plus one.
 pub struct Table<C> {
     entries: Vec<Entry<C>>,
     modules: Vec<Listed>,
+    /// The functions that return new events, with the index of each event's entry.
+    looks: Vec<(usize, Look<C>)>,
 }
 
 impl<C> Default for Table<C> {
     fn default() -> Self {
-        Table { entries: Vec::new(), modules: Vec::new() }
+        Table { entries: Vec::new(), modules: Vec::new(), looks: Vec::new() }
     }
 }
 
 impl<C: 'static> Table<C> {
-    /// Adds a module with this name and version.
+    /// Adds a module with this name and version, or more messages to it: a module of VPP may have messages of several features.
     pub fn module(&mut self, name: &'static str, version: [u32; 3]) -> Module<'_, C> {
-        let at = self.entries.len();
-        self.modules.push(Listed { name, version, messages: at..at });
-        Module { table: self }
+        let at = self.modules.iter().position(|module| module.name == name).unwrap_or_else(|| {
+            self.modules.push(Listed { name, version, messages: Vec::new() });
+            self.modules.len() - 1
+        });
+        Module { table: self, at }
     }
 
     /// Returns all messages, in the order of their identifiers.
     pub fn entries(&self) -> &[Entry<C>] {
         &self.entries
+    }
+
+    /// Returns the functions that return new events, with the identifier of each event. The program calls them often.
+    pub fn looks(&self) -> impl Iterator<Item = (u16, &Look<C>)> {
+        self.looks.iter().map(|(at, look)| (id_of(*at), look))
     }
 
     /// Returns the modules.
@@ -153,12 +165,17 @@ impl<C: 'static> Table<C> {
         Some(id_of(at))
     }
 
-    fn add<M: Message>(&mut self, info: Info, service: Option<Service>, serve: Serve<C>) {
+    /// Returns the messages of a module.
+    pub fn entries_of(&self, module: &Listed) -> impl Iterator<Item = &Entry<C>> {
+        module.messages.iter().filter_map(|at| self.entries.get(*at))
+    }
+
+    fn add<M: Message>(&mut self, to: usize, info: Info, service: Option<Service>, serve: Serve<C>) {
         let empty = || encoded(&M::default());
-        self.entries.push(Entry { crc: crc::of(&info), info, service, serve, empty });
-        if let Some(module) = self.modules.last_mut() {
-            module.messages.end = self.entries.len();
+        if let Some(module) = self.modules.get_mut(to) {
+            module.messages.push(self.entries.len());
         }
+        self.entries.push(Entry { crc: crc::of(&info), info, service, serve, empty });
     }
 }
 
@@ -185,6 +202,8 @@ fn reply<M: Message>(result: Result<M, Code>) -> Reply {
 /// A module that is being added to a table.
 pub struct Module<'t, C> {
     table: &'t mut Table<C>,
+    /// Its index.
+    at: usize,
 }
 
 impl<C: 'static> Module<'_, C> {
@@ -212,8 +231,8 @@ impl<C: 'static> Module<'_, C> {
             Box::new(move |c, caller, r| Q::take(r).map(|request| reply(answer(c, caller, request))));
         let service = service::<Q>();
         let at = self.table.entries.len();
-        self.table.add::<Q>(Q::info(), Some(service), Serve::Request { reads, reply: at + 1, answer: run });
-        self.table.add::<Q::Reply>(Q::reply(), None, Serve::No);
+        self.table.add::<Q>(self.at, Q::info(), Some(service), Serve::Request { reads, reply: at + 1, answer: run });
+        self.table.add::<Q::Reply>(self.at, Q::reply(), None, Serve::No);
         self
     }
 
@@ -231,9 +250,9 @@ impl<C: 'static> Module<'_, C> {
         // Several dumps may return the same type of object.
         let known = self.table.entries.iter().position(|e| e.info.name == info.name);
         let details = known.unwrap_or(self.table.entries.len() + 1);
-        self.table.add::<Q>(Q::info(), Some(service), Serve::Dump { details, begin });
+        self.table.add::<Q>(self.at, Q::info(), Some(service), Serve::Dump { details, begin });
         if known.is_none() {
-            self.table.add::<Q::Details>(info, None, Serve::No);
+            self.table.add::<Q::Details>(self.at, info, None, Serve::No);
         }
         self
     }
@@ -252,29 +271,37 @@ impl<C: 'static> Module<'_, C> {
             events: &[],
         };
         let at = self.table.entries.len();
-        self.table.add::<Q>(Q::info(), Some(service), Serve::Get { reply: at + 1, details: at + 2, part });
-        self.table.add::<Q::Reply>(end, None, Serve::No);
-        self.table.add::<Q::Details>(details, None, Serve::No);
+        self.table.add::<Q>(self.at, Q::info(), Some(service), Serve::Get { reply: at + 1, details: at + 2, part });
+        self.table.add::<Q::Reply>(self.at, end, None, Serve::No);
+        self.table.add::<Q::Details>(self.at, details, None, Serve::No);
         self
     }
 
     /// Adds a request that the program's socket answers itself.
     pub fn of_socket<Q: Request>(self) -> Self {
-        self.table.add::<Q>(Q::info(), Some(service::<Q>()), Serve::Socket);
-        self.table.add::<Q::Reply>(Q::reply(), None, Serve::No);
+        self.table.add::<Q>(self.at, Q::info(), Some(service::<Q>()), Serve::Socket);
+        self.table.add::<Q::Reply>(self.at, Q::reply(), None, Serve::No);
         self
     }
 
     /// Adds a message that the program's socket handles itself. For messages other than requests, and for requests
     /// whose reply does not follow them in the module.
     pub fn bare<M: Message>(self) -> Self {
-        self.table.add::<M>(M::info(), None, Serve::Socket);
+        self.table.add::<M>(self.at, M::info(), None, Serve::Socket);
         self
+    }
+
+    /// Adds an event for single clients. The program calls `look` some tens of times per second: it returns new events, each with the
+    /// number of its client.
+    pub fn event_from<M: Message>(self, look: fn(&mut C) -> Vec<(u64, M)>) -> Self {
+        let found = move |c: &mut C| look(c).iter().map(|(client, event)| (*client, encoded(event))).collect();
+        self.table.looks.push((self.table.entries.len(), Box::new(found)));
+        self.event::<M>()
     }
 
     /// Adds an event.
     pub fn event<M: Message>(self) -> Self {
-        self.table.add::<M>(M::info(), None, Serve::No);
+        self.table.add::<M>(self.at, M::info(), None, Serve::No);
         self
     }
 }

@@ -50,8 +50,7 @@ fn messages() -> String {
     let mut text = "## All messages\n".to_owned();
     for module in table.modules() {
         text += &format!("\n`{}` {}: ", module.name, module.version.map(|n| n.to_string()).join("."));
-        let entries = &table.entries()[module.messages.clone()];
-        let listed = entries.iter().filter(|e| e.service.is_some() || e.info.head == Head::Event);
+        let listed = table.entries_of(module).filter(|e| e.service.is_some() || e.info.head == Head::Event);
         let names: Vec<String> = listed.map(|e| format!("`{}`", e.info.name)).collect();
         text += &format!("{}\n", names.join(", "));
     }
@@ -73,7 +72,7 @@ fn messages_have_the_names_of_vpp() {
     let known: BTreeMap<String, (String, String)> = known.lines().filter_map(line).collect();
     let table = volley::features::messages();
     for module in table.modules() {
-        for entry in &table.entries()[module.messages.clone()] {
+        for entry in table.entries_of(module) {
             let of_vpp =
                 known.get(&entry.info.name).unwrap_or_else(|| panic!("VPP has no {}", entry.info.name));
             assert_eq!(

@@ -2,6 +2,7 @@
 
 use net::feature::message;
 use net::ip::Address;
+use net::router::RouterError;
 use vapi::Code;
 use vapi::types::{interface_index, mac_address, prefix};
 use vapi::wire::Array;
@@ -19,6 +20,11 @@ pub(crate) fn make(c: &mut Context, changes: Vec<Change>) -> Result<(), Code> {
 /// Returns the return value for a refusal. The log has the reason in words.
 pub(crate) fn refused(failure: Failure) -> Code {
     message::code(failure.reason(), failure)
+}
+
+/// Returns the return value for an error of the router.
+pub(crate) fn of_router(error: RouterError) -> Code {
+    message::code(error.reason(), error)
 }
 
 /// Changes the settings of an interface.

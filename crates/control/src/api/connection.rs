@@ -465,7 +465,7 @@ impl Connection {
                     // The name is followed by a checksum.
                     let named = |name: &str| asked.name.0.rsplit_once('_').is_some_and(|(of, _)| of == name);
                     let module = table.modules().iter().find(|m| named(m.name)).ok_or(Code::NO_SUCH_ENTRY)?;
-                    Ok(encoded(&get_first_msg_id_reply { first_msg_id: id_of(module.messages.start) }))
+                    Ok(encoded(&get_first_msg_id_reply { first_msg_id: module.messages.first().map_or(0, |at| id_of(*at)) }))
                 })
             }
             "cli_inband" => match cli_inband::take(&mut r) {

@@ -5,22 +5,32 @@
 //! journalled with its client, and rolled back in the same way. A message whose feature is missing is not in the table, which clients
 //! receive when they connect.
 
+mod arp;
 pub(crate) mod change;
 mod connection;
 mod frame;
 pub(crate) mod interface;
-mod ip;
+pub(crate) mod ip;
 mod memclnt;
+pub(crate) mod neighbor;
 pub(crate) mod numbers;
+pub(crate) mod replace;
 mod socket;
 mod vlib;
 mod vpe;
 
-use vapi::Table;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::time::{MissedTickBehavior, interval};
+use vapi::{Message, Table};
 
 use crate::app::Context;
 
-pub use interface::watch;
+/// The interval between looks for events. The changes of an interface in between become one event.
+const LOOK: Duration = Duration::from_millis(20);
+
 pub use socket::{Service, hello, serve};
 
 /// Returns a table with the API messages of the router's core. Features add theirs.
@@ -32,5 +42,34 @@ pub fn own() -> Table<Context> {
     vpe::register(&mut table);
     interface::register(&mut table);
     ip::register(&mut table);
+    neighbor::register(&mut table);
+    arp::register(&mut table);
     table
+}
+
+/// Sends events to the clients that want them. Runs once for all sockets.
+pub async fn watch(table: Rc<Table<Context>>, cx: Rc<RefCell<Context>>) {
+    let mut look = interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        look.tick().await;
+        let mut c = cx.borrow_mut();
+        interface::look(&mut c, &table);
+        neighbor::look(&mut c, &table);
+        for (id, look) in table.looks() {
+            for (client, event) in look(&mut c) {
+                c.events.send_to(client, with_head(id, &event));
+            }
+        }
+    }
+}
+
+/// Returns an event with its identifier.
+fn message(id: u16, event: &impl Message) -> Vec<u8> {
+    with_head(id, &vapi::table::encoded(event))
+}
+
+/// Returns an event with its identifier and its client index, which clients ignore.
+fn with_head(id: u16, event: &[u8]) -> Vec<u8> {
+    [&id.to_be_bytes()[..], &[0; 4], event].concat()
 }

@@ -7,7 +7,7 @@ use vapi::types::interface_index;
 
 use crate::app::Context;
 
-pub(crate) use message::{LOCAL, number};
+pub(crate) use message::{LOCAL, index, number};
 
 /// Returns the interface with this number.
 ///

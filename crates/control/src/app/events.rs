@@ -3,8 +3,10 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 use std::rc::Rc;
 
+use net::router::News;
 use tokio::sync::Notify;
 
 /// Maximum number of bytes of events that wait for a client.
@@ -51,6 +53,19 @@ impl Queue {
     }
 }
 
+/// A client's registration for events of neighbors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct NeighborWatch {
+    /// Number of the client.
+    pub(crate) client: u64,
+    /// True for new and lost neighbors, false for new ones only.
+    pub(crate) both: bool,
+    /// Only the neighbor with this address.
+    pub(crate) ip: Option<IpAddr>,
+    /// Only neighbors on the interface with this index.
+    pub(crate) interface: Option<u32>,
+}
+
 /// The registrations of all clients.
 #[derive(Default)]
 pub struct Events {
@@ -58,6 +73,8 @@ pub struct Events {
     clients: BTreeMap<u64, Rc<Queue>>,
     /// For each kind of event and client, the client's process ID as the client gave it.
     registered: BTreeMap<(&'static str, u64), u32>,
+    /// The registrations for neighbors, with the client's process ID.
+    neighbors: BTreeMap<NeighborWatch, u32>,
     last: u64,
     /// The interfaces as the clients know them: by serial number, the index and flags. `None` if no client wants their events.
     pub(crate) interfaces: Option<BTreeMap<u64, (u32, u32)>>,
@@ -76,6 +93,42 @@ impl Events {
     pub(crate) fn leave(&mut self, client: u64) {
         self.clients.remove(&client);
         self.registered.retain(|(_, of), _| *of != client);
+        self.neighbors.retain(|watch, _| watch.client != client);
+    }
+
+    /// Adds a registration for neighbors with the client's process ID, or removes it for `None`.
+    pub(crate) fn watch_neighbors(&mut self, watch: NeighborWatch, pid: Option<u32>) {
+        match pid {
+            Some(pid) => drop(self.neighbors.insert(watch, pid)),
+            None => drop(self.neighbors.remove(&watch)),
+        }
+    }
+
+    /// True if a client is registered for neighbors.
+    pub(crate) fn are_neighbors_wanted(&self) -> bool {
+        !self.neighbors.is_empty()
+    }
+
+    /// Sends an event for each registration that a neighbor matches. `message` returns it for the kind of registration (`both`) and the
+    /// client's process ID.
+    pub(crate) fn tell_of_neighbor(&self, news: &News, message: impl Fn(bool, u32) -> Vec<u8>) {
+        for (watch, pid) in &self.neighbors {
+            let matches = (watch.both || !news.gone)
+                && watch.ip.is_none_or(|ip| ip == news.address)
+                && watch.interface.is_none_or(|index| index == news.interface);
+            if let Some(queue) = self.clients.get(&watch.client).filter(|_| matches) {
+                queue.push(message(watch.both, *pid));
+            }
+        }
+    }
+
+    /// Ends the connections of all clients that are registered for neighbors: events were lost.
+    pub(crate) fn cut_neighbor_watchers(&self) {
+        let queues = self.neighbors.keys().filter_map(|watch| self.clients.get(&watch.client));
+        queues.for_each(|queue| {
+            queue.too_slow.set(true);
+            queue.bell.notify_one();
+        });
     }
 
     /// Registers a client for a kind of event, or ends its registration. `pid` is repeated in the events. Returns false if nothing changed,
@@ -94,8 +147,14 @@ impl Events {
         self.registered.range((kind, 0)..=(kind, u64::MAX)).next().is_some()
     }
 
-    /// Sends an event to all registered clients. `message` returns the event's message for a client's process ID; the message begins with
-    /// its identifier.
+    /// Sends an event to one client, if it is still there.
+    pub(crate) fn send_to(&self, client: u64, message: Vec<u8>) {
+        if let Some(queue) = self.clients.get(&client) {
+            queue.push(message);
+        }
+    }
+
+    /// Sends an event to all registered clients. `message` returns it for the client's process ID, with its identifier.
     pub(crate) fn send(&self, kind: &'static str, message: impl Fn(u32) -> Vec<u8>) {
         for ((_, client), pid) in self.registered.range((kind, 0)..=(kind, u64::MAX)) {
             if let Some(queue) = self.clients.get(client) {

@@ -27,6 +27,8 @@ use std::time::Instant;
 use infra::clock::Clock;
 use model::origin::Origin;
 
+use crate::api::ip::Halves;
+use crate::api::replace::Replacing;
 use crate::cli::{CliError, Sessions};
 use crate::intent::{Change, Journal, Store};
 use crate::journal::Keeper;
@@ -35,6 +37,7 @@ use crate::system::System;
 
 pub use buffers::Adding;
 pub use confirmation::Confirmation;
+pub(crate) use events::NeighborWatch;
 pub use events::{Events, Queue};
 pub use failure::Failure;
 pub use history::Past;
@@ -98,6 +101,10 @@ pub struct Context {
     pub sessions: Sessions,
     /// The clients of the APIs, and the events that they want.
     pub events: Events,
+    /// The VRFs that API clients see in one family only.
+    pub(crate) halves: Halves,
+    /// The replacements of many objects by API clients.
+    pub(crate) replacing: Replacing,
     /// The trace of messages of API clients.
     pub messages: MessageTrace,
     /// How fresh the statistics segment is.
@@ -137,6 +144,8 @@ impl Context {
             started: Instant::now(),
             sessions: Sessions::default(),
             events: Events::default(),
+            halves: Halves::default(),
+            replacing: Replacing::default(),
             messages: MessageTrace::default(),
             statistics: Statistics::default(),
             known_interfaces: 0,

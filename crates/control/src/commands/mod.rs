@@ -32,7 +32,7 @@ use net::router::Router;
 
 use crate::app::{Context, Done, Output};
 use crate::cli::{Args, CliError, Registry, Values};
-use crate::intent::{Change, Store, Table, can_be_name};
+use crate::intent::{Change, FeatureOn, Store, Table, can_be_name};
 use crate::logging::{Level, classes};
 use crate::system::{Backed, Catalog, System};
 
@@ -69,6 +69,13 @@ impl App for Context {
         change(&mut value);
         interface.attached.put(value);
         Ok(self.transact(vec![Change::set(key, interface)])?)
+    }
+
+    fn switch_feature(&mut self, interface: &str, arc: &str, feature: &str, on: bool) -> Result<(), CliError> {
+        let key = FeatureOn::key(interface, arc, feature);
+        let is_on = self.store.get(&key).is_some();
+        let changes = (is_on != on).then(|| Change { key, value: on.then(|| FeatureOn.into()) });
+        Ok(self.transact(changes.into_iter().collect())?)
     }
 
     fn create_interface(&mut self, a: &Args, about: &str, name: &str, backing: impl Backing<System>) -> Done {

@@ -13,7 +13,7 @@ use crate::advertiser::Interval;
 /// The word for an infinite lifetime.
 pub(crate) const INFINITE: &str = "infinite";
 /// The default of the advertised hop limit (CurHopLimit), as assigned by IANA.
-const HOP_LIMIT: u8 = 64;
+pub(crate) const HOP_LIMIT: u8 = 64;
 /// Default lifetimes of addresses formed from a prefix, valid and preferred, in seconds (AdvValidLifetime,
 /// AdvPreferredLifetime).
 const VALID: u32 = 30 * 24 * 3600;

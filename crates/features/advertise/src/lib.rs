@@ -10,6 +10,7 @@ mod advertiser;
 mod commands;
 mod configured;
 mod links;
+mod messages;
 mod show;
 
 use graph::{Builder, GraphError};
@@ -41,6 +42,10 @@ impl<C: App> feature::Feature<C> for Feature {
     fn register(&self, r: &mut Registrar<'_, C>) {
         r.setting::<Advice>();
         commands::register(r);
+    }
+
+    fn messages(&self, table: &mut vapi::Table<C>) {
+        messages::register(table);
     }
 }
 

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod front;
+mod messages;
 mod node;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -37,5 +38,9 @@ impl<C: App> feature::Feature<C> for Feature {
 
     fn register(&self, r: &mut Registrar<'_, C>) {
         front::register(r);
+    }
+
+    fn messages(&self, table: &mut vapi::Table<C>) {
+        messages::register(table);
     }
 }

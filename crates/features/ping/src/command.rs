@@ -11,7 +11,7 @@ use crate::route::Target;
 use crate::session::{self, Held, Pings};
 
 /// Nanoseconds to wait for the last reply.
-const PATIENCE: u64 = 1_000_000_000;
+pub(crate) const PATIENCE: u64 = 1_000_000_000;
 /// The polling interval for replies.
 const LOOK: Duration = Duration::from_millis(2);
 

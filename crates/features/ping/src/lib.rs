@@ -6,6 +6,7 @@
 
 mod command;
 mod exercise;
+mod messages;
 mod route;
 mod session;
 
@@ -54,11 +55,16 @@ impl<C: App> feature::Feature<C> for Feature {
         command::register(r);
         r.exercise(exercise::EXERCISE);
     }
+
+    fn messages(&self, table: &mut vapi::Table<C>) {
+        messages::register(table);
+    }
 }
 
 /// Adds the state and the punt reasons.
 fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     hooks.state(|_| Ok(Pings::default()))?;
+    hooks.state(|_| Ok(messages::Asked::default()))?;
     b.main_reasons::<Reason>();
     let reply = hooks.punt(b, "icmp-echo-reply", REPLIES, session::reply);
     t.ip4.icmp_types.register(icmpv4::kind::ECHO_REPLY, reply)?;

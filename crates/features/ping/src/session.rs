@@ -180,7 +180,7 @@ pub(crate) fn send(router: &mut Router, id: u16, seq: u16, now: u64) -> Result<(
         s.sent.pop_front();
     }
     s.sent.push_back((seq, now));
-    let no_buffer = || RouterError::new("no free buffer for the echo request".into());
+    let no_buffer = || RouterError::new("no free buffer for the echo request");
     let mut held = router.packet(&request.build()).ok_or_else(no_buffer)?;
     let mut p = held.packet();
     p.set_fib(fib);
@@ -189,7 +189,7 @@ pub(crate) fn send(router: &mut Router, id: u16, seq: u16, now: u64) -> Result<(
         Ok(())
     } else {
         Err(RouterError::new(
-            "the worker is too busy to send the request: its ring from the main thread is full".into(),
+            "the worker is too busy to send the request: its ring from the main thread is full",
         ))
     }
 }

@@ -19,6 +19,7 @@ mod action;
 mod bucket;
 mod commands;
 mod configured;
+mod messages;
 mod node;
 mod object;
 mod packet;
@@ -67,5 +68,9 @@ impl<C: net::feature::App> net::feature::Feature<C> for Feature {
         configured::register(r);
         commands::register(r);
         show::register(r);
+    }
+
+    fn messages(&self, table: &mut vapi::Table<C>) {
+        messages::register(table);
     }
 }

@@ -30,6 +30,7 @@ mod family;
 mod fragment;
 mod full;
 mod kind;
+mod messages;
 mod ports;
 mod shallow;
 mod shallow_expire;
@@ -76,6 +77,10 @@ impl<C: App> net::feature::Feature<C> for Feature {
             vary: state::vary,
             state: |router| format!("{:?}", router.state::<Reassembly>()),
         });
+    }
+
+    fn messages(&self, table: &mut vapi::Table<C>) {
+        messages::register(table);
     }
 }
 

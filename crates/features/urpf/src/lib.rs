@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod front;
+mod messages;
 mod node;
 #[cfg(test)]
 mod tests;
@@ -40,5 +41,9 @@ impl<C: App> feature::Feature<C> for Feature {
 
     fn register(&self, r: &mut Registrar<'_, C>) {
         front::register(r);
+    }
+
+    fn messages(&self, table: &mut vapi::Table<C>) {
+        messages::register(table);
     }
 }

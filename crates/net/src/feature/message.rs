@@ -24,16 +24,21 @@ pub fn number(index: u32) -> interface_index {
     if index == 0 { OF_0 } else { interface_index(index) }
 }
 
+/// Returns the index of an interface with this number, whether it exists or not; `None` for `local0`.
+pub fn index(number: interface_index) -> Option<u32> {
+    match number {
+        LOCAL => None,
+        OF_0 => Some(0),
+        number => Some(number.0),
+    }
+}
+
 /// Returns the interface with this number.
 ///
 /// # Errors
 /// If there is none, or it is `local0`.
 pub fn interface(router: &Router, number: interface_index) -> Result<&InterfaceInfo, Code> {
-    let index = match number {
-        LOCAL => return Err(Code::INVALID_SW_IF_INDEX),
-        OF_0 => 0,
-        number => number.0,
-    };
+    let index = index(number).ok_or(Code::INVALID_SW_IF_INDEX)?;
     router.interface(index).map_err(|_| Code::INVALID_SW_IF_INDEX)
 }
 

@@ -270,7 +270,7 @@ fn rfc4861_7_3_3_only_used_neighbors_are_probed() {
     assert_eq!(t.pass(5), [(5, probe)]);
     assert_eq!(t.event(Event::Resolve(PEER)), [Action::Resolved(PEER, A)], "usable while it is probed");
     assert_eq!(t.pass(2), [(1, probe), (2, probe)]);
-    assert_eq!(t.pass(1), [(1, Action::Lost(PEER))]);
+    assert_eq!(t.pass(1), [(1, Action::Lost(PEER, A))]);
     assert_eq!(t.state(PEER), None);
     // A neighbor with waiting packets is in use.
     let mut t = in_state(State::Stale(A));
@@ -279,7 +279,7 @@ fn rfc4861_7_3_3_only_used_neighbors_are_probed() {
     // An unused neighbor is eventually removed.
     let mut t = in_state(State::Stale(A));
     assert_eq!(t.pass(1199), []);
-    assert_eq!(t.pass(1), [(1, Action::Lost(PEER))]);
+    assert_eq!(t.pass(1), [(1, Action::Lost(PEER, A))]);
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn stale_entries_are_evicted_before_used_ones() {
         t.now += 1;
     }
     let out = t.event(Event::Resolve(key(3)));
-    assert_eq!(out, [Action::Lost(key(2)), Action::Request(key(3), None)]);
+    assert_eq!(out, [Action::Lost(key(2), A), Action::Request(key(3), None)]);
     assert_eq!(t.state(key(1)), Some(State::Reachable(A)));
 }
 
@@ -339,9 +339,9 @@ fn a_removed_network_removes_its_neighbors() {
     let far = (7, Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, 2));
     let event = |key| Event::Mentioned { key, mac: B, router: false };
     t.event(event(far));
-    assert_eq!(t.event(Event::LeftNetwork(7, Prefix6::new(OWN, 64))), [Action::Lost(PEER)]);
+    assert_eq!(t.event(Event::LeftNetwork(7, Prefix6::new(OWN, 64))), [Action::Lost(PEER, A)]);
     assert_eq!(t.state(far), Some(State::Stale(B)));
-    assert_eq!(t.event(Event::LeftNetwork(7, Prefix6::DEFAULT)), [Action::Lost(far)]);
+    assert_eq!(t.event(Event::LeftNetwork(7, Prefix6::DEFAULT)), [Action::Lost(far, A)]);
 }
 
 #[test]
@@ -396,7 +396,7 @@ impl Follower {
                 Action::Changed(key, mac) => {
                     assert!(self.macs.insert(key, mac).is_some_and(|old| old != mac));
                 }
-                Action::Lost(key) => assert!(self.macs.remove(&key).is_some(), "lost an unknown address"),
+                Action::Lost(key, mac) => assert_eq!(self.macs.remove(&key), Some(mac), "lost an unknown address"),
                 Action::Failed(key) => drop(self.waiting.remove(&key)),
                 Action::Request(key, to) => {
                     assert_eq!(to, self.macs.get(&key).copied());

@@ -157,8 +157,8 @@ pub enum Action<A = Ipv4Addr> {
     Resolved(Key<A>, Mac),
     /// The neighbor's Ethernet address has changed.
     Changed(Key<A>, Mac),
-    /// The neighbor's Ethernet address is not known any more.
-    Lost(Key<A>),
+    /// The neighbor's Ethernet address, which was this one, is not known any more.
+    Lost(Key<A>, Mac),
     /// The neighbor does not answer: its waiting packets cannot be sent.
     Failed(Key<A>),
 }
@@ -516,10 +516,11 @@ impl<A: Family> Neighbors<A> {
     }
 
     fn forget(&mut self, key: Key<A>, out: &mut Vec<Action<A>>) {
-        match self.entries.remove(key).map(|e| e.state) {
-            Some(State::Incomplete(_)) => out.push(Action::Failed(key)),
-            Some(State::Failed) | None => {}
-            Some(_) => out.push(Action::Lost(key)),
+        let Some(Entry { state, .. }) = self.entries.remove(key) else { return };
+        match (state, state.mac()) {
+            (_, Some(mac)) => out.push(Action::Lost(key, mac)),
+            (State::Incomplete(_), None) => out.push(Action::Failed(key)),
+            _ => {}
         }
     }
 

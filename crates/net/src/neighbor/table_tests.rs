@@ -150,7 +150,7 @@ fn rfc1122_2_3_2_1_an_old_entry_is_probed_by_unicast_first() {
     assert_eq!(t.event(Event::Resolve(PEER)), [Action::Resolved(PEER, A)], "usable while it is probed");
     assert_eq!(t.event(reply(PEER, A)), []);
     assert_eq!(t.pass(59), [], "the answer restarted its lifetime");
-    assert_eq!(t.pass(4), [(1, probe), (2, probe), (3, probe), (4, Action::Lost(PEER))]);
+    assert_eq!(t.pass(4), [(1, probe), (2, probe), (3, probe), (4, Action::Lost(PEER, A))]);
     assert_eq!(t.state(PEER), None);
 }
 
@@ -165,9 +165,9 @@ fn a_static_entry_stays_until_its_interface_is_removed() {
     assert_eq!(t.event(Event::Down(7)), []);
     assert_eq!(t.pass(5000), []);
     assert_eq!(t.event(Event::Resolve(PEER)), [Action::Resolved(PEER, B)]);
-    assert_eq!(t.event(Event::Gone(7)), [Action::Lost(PEER)]);
+    assert_eq!(t.event(Event::Gone(7)), [Action::Lost(PEER, A)]);
     t.event(set(B, true));
-    assert_eq!(t.event(Event::Remove(PEER)), [Action::Lost(PEER)]);
+    assert_eq!(t.event(Event::Remove(PEER)), [Action::Lost(PEER, A)]);
     t.event(set(B, true));
     t.event(set(A, false));
     assert_eq!(t.state(PEER), Some(State::Reachable(A)), "not static any more");
@@ -183,7 +183,7 @@ fn down_flush_and_a_removed_network_remove_learned_entries() {
         t.event(reply(outside, A));
         t.event(Event::Resolve(OTHER));
         let out = t.event(event);
-        assert!(out.starts_with(&[Action::Lost(PEER), Action::Failed(OTHER)]), "{event:?}: {out:?}");
+        assert!(out.starts_with(&[Action::Lost(PEER, A), Action::Failed(OTHER)]), "{event:?}: {out:?}");
         assert_eq!(t.table.mac_of(elsewhere), Some(A));
         let stays = matches!(event, Event::LeftNetwork(..));
         assert_eq!(t.table.mac_of(outside).is_some(), stays, "{event:?}");
@@ -207,7 +207,7 @@ fn the_oldest_unresolved_entries_are_evicted_first() {
     let out = t.event(reply(key(12), A));
     assert_eq!(out, [Action::Failed(key(21)), Action::Resolved(key(12), A)], "too many in all");
     t.event(reply(key(22), A));
-    assert_eq!(t.event(reply(key(13), B)), [Action::Lost(key(10)), Action::Resolved(key(13), B)]);
+    assert_eq!(t.event(reply(key(13), B)), [Action::Lost(key(10), A), Action::Resolved(key(13), B)]);
     assert_eq!(t.table.counters().recycled, 3);
 }
 
@@ -230,7 +230,7 @@ fn without_memory_the_oldest_entry_above_2048_is_evicted() {
         t.now += 1;
     }
     assert_eq!((t.table.entries().count(), t.table.counters().no_memory), (2048, 0));
-    assert_eq!(t.event(reply(key(3000), A)), [Action::Lost(key(0)), Action::Resolved(key(3000), A)]);
+    assert_eq!(t.event(reply(key(3000), A)), [Action::Lost(key(0), A), Action::Resolved(key(3000), A)]);
     let counters = t.table.counters();
     assert_eq!((t.table.entries().count(), counters.no_memory, counters.recycled), (2048, 1, 0));
 }
@@ -318,7 +318,7 @@ impl Follower {
                 Action::Changed(key, mac) => {
                     assert!(self.macs.insert(key, mac).is_some_and(|old| old != mac));
                 }
-                Action::Lost(key) => assert!(self.macs.remove(&key).is_some(), "lost an unknown address"),
+                Action::Lost(key, mac) => assert_eq!(self.macs.remove(&key), Some(mac), "lost an unknown address"),
                 Action::Failed(key) => {
                     self.waiting.remove(&key);
                 }

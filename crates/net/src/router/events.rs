@@ -4,7 +4,7 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 
 use wire::Mac;
@@ -81,6 +81,24 @@ pub type Hears = fn(&mut Router, &Heard<'_>) -> bool;
 /// count as a change.
 pub type WasSet<T> = fn(&mut Router, index: u32, before: &T);
 
+/// A change of a neighbor: its Ethernet address became known, changed, or is not known any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct News {
+    /// The index of the neighbor's interface.
+    pub interface: u32,
+    /// The neighbor's IP address.
+    pub address: IpAddr,
+    /// Its Ethernet address; the last one if it is gone.
+    pub mac: Mac,
+    /// True if the operator set it.
+    pub fixed: bool,
+    /// True if it is not known any more.
+    pub gone: bool,
+}
+
+/// A feature's callback for each change of a neighbor. There may be very many at once.
+pub type Learns = fn(&mut Router, &News);
+
 /// The callbacks of all features.
 #[derive(Default)]
 pub(super) struct Events {
@@ -88,6 +106,7 @@ pub(super) struct Events {
     follows: Vec<Follows>,
     leaves: Vec<Leaves>,
     hears: Vec<Hears>,
+    learns: Vec<Learns>,
     /// The callbacks for settings, by type of the setting: a vector of [`WasSet`].
     set: HashMap<TypeId, Box<dyn Any + Send>>,
     turns: Vec<Turn>,
@@ -118,6 +137,11 @@ impl Hooks {
     /// Registers a callback for received Neighbor Discovery messages.
     pub fn on_discovery(&mut self, hears: Hears) {
         self.events.hears.push(hears);
+    }
+
+    /// Registers a callback for each change of a neighbor.
+    pub fn on_neighbor(&mut self, learns: Learns) {
+        self.events.learns.push(learns);
     }
 
     /// Registers a callback for each change of a setting on an interface. The feature gets its next turn soon after the change.
@@ -191,6 +215,13 @@ impl Router {
         // All at once, so that features can send the packets of many interfaces together.
         let all: Vec<u32> = self.interfaces().map(|i| i.index).collect();
         self.leaving(&all, Loss::Link);
+    }
+
+    /// Notifies features of a change of a neighbor.
+    pub(super) fn notify_of_neighbor(&mut self, news: &News) {
+        for n in 0..self.hooks.events.learns.len() {
+            self.hooks.events.learns[n](self, news);
+        }
     }
 
     /// Passes a Neighbor Discovery message to the features. Returns true if one of them uses it.

@@ -58,7 +58,7 @@ pub use accounts::Accounts;
 pub use budget::RouteMemory;
 pub use drain::Drain;
 pub use egress::{Egress, NoSource};
-pub use events::{Change, Follows, Heard, Hears, Leaves, Loss, Made, Stirred, Turn, WasSet};
+pub use events::{Change, Follows, Heard, Hears, Learns, Leaves, Loss, Made, News, Stirred, Turn, WasSet};
 pub use interface_table::{DeviceState, InterfaceInfo};
 pub use interfaces::{check_mac, check_mtu};
 pub use kinds::KindInfo;

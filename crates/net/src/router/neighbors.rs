@@ -7,6 +7,7 @@ use buf::Packet;
 use model::reason::Reason;
 use wire::{Mac, ipv4, ipv6};
 
+use super::events::News;
 use super::{Neighborhood, Routed, Router, RouterError};
 use crate::Unused;
 use crate::ip::{Address, Path, PathList, Prefix, Source};
@@ -115,23 +116,32 @@ impl Router {
                     );
                     A::send(self, &action);
                 }
-                Action::Resolved(key, _) => {
+                Action::Resolved(key, mac) => {
                     self.near.complete(key);
                     self.sync_host_route(key);
                     self.release(key, Outcome::Resolved);
+                    self.tell_of(key, mac, false);
                 }
                 Action::Changed(key, mac) => {
                     self.near.complete(key);
                     let name = self.near.name(key.0);
                     tracing::debug!(event = "neighbor", "{name}: {} is at {mac} now", key.1);
+                    self.tell_of(key, mac, false);
                 }
-                Action::Lost(key) => {
+                Action::Lost(key, mac) => {
                     self.near.complete(key);
                     self.sync_host_route(key);
+                    self.tell_of(key, mac, true);
                 }
                 Action::Failed(key) => self.release(key, Outcome::Failed),
             }
         }
+    }
+
+    /// Notifies features of a neighbor's Ethernet address: it is known now, or not any more.
+    fn tell_of<A: Routed>(&mut self, (interface, address): Key<A>, mac: Mac, gone: bool) {
+        let fixed = self.near.is_static(interface, address);
+        self.notify_of_neighbor(&News { interface, address: address.into(), mac, fixed, gone });
     }
 
     /// Tells every worker whether a next hop was resolved.
@@ -381,6 +391,16 @@ impl Router {
     /// Returns all neighbors of a family, in order of interface and address, for `show ip neighbors`.
     pub fn neighbors<A: Routed>(&self) -> impl Iterator<Item = NeighborView> {
         self.neighbors_behind::<A>(None).map(|(_, view)| view)
+    }
+
+    /// Returns a neighbor's entry.
+    pub fn neighbor<A: Routed>(&self, key: Key<A>) -> Option<Entry> {
+        A::neighbors(&self.near).entries().get(key)
+    }
+
+    /// Returns the entries after `key`, in order of interface and address; `key` need not exist. `None`: all entries.
+    pub fn neighbor_entries<A: Routed>(&self, key: Option<Key<A>>) -> impl Iterator<Item = (Key<A>, Entry)> {
+        A::neighbors(&self.near).entries().behind(key)
     }
 
     /// Returns the neighbors after `key`, in order of interface and address; `key` need not exist. `None`: all neighbors.

@@ -1,23 +1,17 @@
 //! Events of interfaces.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
-use std::time::Duration;
 
-use tokio::time::{MissedTickBehavior, interval};
 use vapi::Table;
 use vapi::types::if_status_flags;
 
 use super::details;
 use super::messages::sw_interface_event;
-use crate::api::numbers;
+use crate::api::{message, numbers};
 use crate::app::Context;
 
 /// The kind of event.
 pub(super) const KIND: &str = "sw_interface_event";
-/// The interval between comparisons. The changes of an interface in between become one event.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Registers a client for the events of interfaces, or ends its registration. The first one fixes the state from which changes count.
 pub(super) fn want(c: &mut Context, client: u64, on: bool, pid: u32) -> bool {
@@ -28,30 +22,15 @@ pub(super) fn want(c: &mut Context, client: u64, on: bool, pid: u32) -> bool {
     changed
 }
 
-/// Sends events to the clients that want them. Runs once for all sockets.
-pub async fn watch(table: Rc<Table<Context>>, cx: Rc<RefCell<Context>>) {
-    let mut look = interval(LOOK);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let id = table.id(KIND).unwrap_or_default();
-    loop {
-        look.tick().await;
-        let mut c = cx.borrow_mut();
-        let wanted = c.events.is_wanted(KIND);
-        let Some(before) = c.events.interfaces.take().filter(|_| wanted) else { continue };
-        let now = states(&c);
-        for event in changes(&before, &now) {
-            c.events.send(KIND, |pid| message(id, &sw_interface_event { pid, ..event.clone() }));
-        }
-        c.events.interfaces = Some(now);
+/// Sends events to the clients that want them.
+pub(in crate::api) fn look(c: &mut Context, table: &Table<Context>) {
+    let wanted = c.events.is_wanted(KIND);
+    let Some(before) = c.events.interfaces.take().filter(|_| wanted) else { return };
+    let (id, now) = (table.id(KIND).unwrap_or_default(), states(c));
+    for event in changes(&before, &now) {
+        c.events.send(KIND, |pid| message(id, &sw_interface_event { pid, ..event.clone() }));
     }
-}
-
-/// Returns an event with its identifier. Clients ignore its client index.
-fn message(id: u16, event: &sw_interface_event) -> Vec<u8> {
-    let mut message = id.to_be_bytes().to_vec();
-    message.extend([0; 4]);
-    message.extend(vapi::table::encoded(event));
-    message
+    c.events.interfaces = Some(now);
 }
 
 /// The flags of every interface by serial number, which is never reused, with the index.

@@ -14,13 +14,13 @@ use vapi::types::{interface_index, rx_mode, sub_if_flags};
 use vapi::wire::Array;
 use vapi::{Caller, Code, DONE, Done, Table};
 
-use super::{change, numbers};
+use super::{change, numbers, replace};
 use crate::app::Context;
 use crate::intent::{Addresses, Change, Interface, Unnumbered};
 use crate::system::Spec;
 use messages::*;
 
-pub use events::watch;
+pub(super) use events::look;
 
 /// Registers the module.
 pub(super) fn register(table: &mut Table<Context>) {
@@ -54,8 +54,11 @@ fn settings(module: Module<'_, Context>) -> Module<'_, Context> {
         })
         .dump::<sw_interface_dump, _>(|c, q| details::dump(c, &q))
         .request::<sw_interface_add_del_address>(add_del_address)
-        .request::<sw_interface_address_replace_begin>(|_, _, _| Err(Code::UNIMPLEMENTED))
-        .request::<sw_interface_address_replace_end>(|_, _, _| Err(Code::UNIMPLEMENTED))
+        .request::<sw_interface_address_replace_begin>(|c, _, _| {
+            c.replacing.begin_addresses();
+            DONE
+        })
+        .request::<sw_interface_address_replace_end>(|c, _, _| replace::end_addresses(c))
         .request::<sw_interface_set_table>(|c, _, q| {
             let table = change::table(c, q.vrf_id)?;
             change::interface(c, q.sw_if_index, |i| i.table = table)?;
@@ -158,6 +161,9 @@ fn add_del_address(c: &mut Context, _: &Caller, q: sw_interface_add_del_address)
         list.clear();
     } else {
         let address = change::address(&q.prefix.0)?;
+        if q.is_add {
+            c.replacing.address(&interface, address);
+        }
         match (q.is_add, list.contains(&address)) {
             (true, true) => return DONE,
             (true, false) => list.push(address),

@@ -3,40 +3,76 @@
 
 mod messages;
 mod routes;
+mod tables;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 
+use net::ip::Address;
 use net::router::InterfaceInfo;
 use vapi::types::{address_with_prefix, interface_index};
+use vapi::wire::Array;
 use vapi::{Caller, Code, DONE, Done, Table};
 
-use super::{change, numbers};
+use super::{change, numbers, replace};
 use crate::app::Context;
-use crate::intent::{self, Change, Key, Route};
+use crate::intent::Addresses;
 use messages::*;
 
-/// Registers the module. VRFs have both families here: adding one for the second family changes nothing.
+pub(crate) use tables::Halves;
+
+/// Registers the module.
 pub(super) fn register(table: &mut Table<Context>) {
     table
         .module("ip", [3, 2, 0])
-        .request::<ip_table_add_del>(|c, _, q| change_table(c, &q.table, q.is_add))
-        .request::<ip_table_add_del_v2>(|c, _, q| change_table(c, &q.table, q.is_add))
-        .request::<ip_table_allocate>(allocate)
-        .dump::<ip_table_dump, _>(|c, _| vapi::all(tables(c)))
-        .request::<ip_table_flush>(flush)
-        .request::<ip_route_add_del>(routes::add_del)
-        .dump::<ip_route_dump, _>(|c, q| {
-            let (is_ip6, number) = (q.table.is_ip6, q.table.table_id);
-            let fib = c.system.router.fib(number).ok();
-            let mut v4 = fib.filter(|_| !is_ip6).map(routes::Dump::<Ipv4Addr>::new);
-            let mut v6 = fib.filter(|_| is_ip6).map(routes::Dump::<Ipv6Addr>::new);
-            move |c: &Context| {
-                let next = v4.as_mut().and_then(|dump| dump.next(c));
-                let route = next.or_else(|| v6.as_mut().and_then(|dump| dump.next(c)))?;
-                Some(ip_route_details { route })
-            }
+        .request::<ip_table_add_del>(|c, _, q| tables::change(c, &q.table, q.is_add))
+        .request::<ip_table_add_del_v2>(|c, _, q| tables::change(c, &q.table, q.is_add))
+        .request::<ip_table_allocate>(tables::allocate)
+        .dump::<ip_table_dump, _>(|c, _| vapi::all(tables::all(c)))
+        .request::<ip_table_replace_begin>(|c, _, q| {
+            let table = change::table(c, q.table.table_id)?;
+            c.replacing.begin_table(table, q.table.is_ip6);
+            DONE
         })
-        .question::<ip_route_lookup>(routes::lookup)
+        .request::<ip_table_replace_end>(|c, _, q| {
+            let table = change::table(c, q.table.table_id)?;
+            replace::end_table(c, table, q.table.is_ip6)
+        })
+        .request::<ip_table_flush>(flush)
+        .request::<ip_route_add_del>(|c, _, q| {
+            routes::add_del(c, q.is_add, q.is_multipath, &q.route)?;
+            Ok(ip_route_add_del_reply { stats_index: routes::NO_COUNTERS })
+        })
+        .request::<ip_route_add_del_v2>(|c, _, q| {
+            // All routes of clients have one source.
+            if q.route.src != 0 {
+                return Err(Code::UNSUPPORTED);
+            }
+            routes::add_del(c, q.is_add, q.is_multipath, &q.route.into())?;
+            Ok(ip_route_add_del_v2_reply { stats_index: routes::NO_COUNTERS })
+        })
+        .dump::<ip_route_dump, _>(|c, q| {
+            let mut all = routes::all(c, &q.table);
+            move |c: &Context| Some(ip_route_details { route: all(c)? })
+        })
+        .dump::<ip_route_v2_dump, _>(|c, q| {
+            let mut all = routes::all(c, &q.table);
+            let any = q.src == 0;
+            move |c: &Context| Some(ip_route_v2_details { route: all(c).filter(|_| any)?.into() })
+        })
+        .question::<ip_route_lookup>(|c, q| {
+            let route = routes::lookup(c, q.table_id, q.exact != 0, &q.prefix)?;
+            Ok(ip_route_lookup_reply { route })
+        })
+        .question::<ip_route_lookup_v2>(|c, q| {
+            let route = routes::lookup(c, q.table_id, q.exact != 0, &q.prefix)?.into();
+            Ok(ip_route_lookup_v2_reply { route })
+        })
+        .request::<set_ip_flow_hash>(|c, _, q| {
+            let usual = q.src && q.dst && q.sport && q.dport && q.proto && !q.reverse && !q.symmetric;
+            flow_hash(c, q.vrf_id, usual)
+        })
+        .request::<set_ip_flow_hash_v2>(|c, _, q| flow_hash(c, q.table_id, is_usual(q.flow_hash_config.0)))
+        .request::<set_ip_flow_hash_v3>(|c, _, q| flow_hash(c, q.table_id, is_usual(q.flow_hash_config.0)))
         .dump::<ip_address_dump, _>(|c, q| vapi::all(addresses(c, &q)))
         .dump::<ip_unnumbered_dump, _>(|c, q| vapi::all(unnumbered(c, q.sw_if_index)))
         .dump::<ip_dump, _>(|c, q| {
@@ -49,58 +85,48 @@ pub(super) fn register(table: &mut Table<Context>) {
             change::interface(c, q.sw_if_index, |i| i.ip6 = q.enable)?;
             DONE
         })
+        .request::<sw_interface_ip6_set_link_local_address>(set_link_local)
         .question::<sw_interface_ip6_get_link_local_address>(|c, q| {
             let own = numbers::interface(c, q.sw_if_index)?.link_local().ok_or(Code::IP6_NOT_ENABLED)?;
             Ok(sw_interface_ip6_get_link_local_address_reply { ip: own.into() })
         });
 }
 
-fn change_table(c: &mut Context, table: &ip_table, add: bool) -> Result<Done, Code> {
-    let key = intent::Table::key(table.table_id);
-    let change = match (add, c.store.get(&key).is_some()) {
-        _ if table.table_id == 0 => return DONE,
-        (true, true) | (false, false) => return DONE,
-        (true, false) => {
-            let name = Some(&table.name.0).filter(|name| intent::Table::can_be_name(name));
-            Change::set(key, intent::Table { name: name.cloned() })
-        }
-        (false, true) => Change::remove(key),
-    };
-    change::make(c, vec![change])?;
+/// True for the hash that the router has: addresses, ports and protocol. The flow label may be in it, too.
+fn is_usual(config: u32) -> bool {
+    let all = ip_flow_hash_config::IP_API_FLOW_HASH_FLOW_LABEL.0;
+    config & !all == 0b1_1111
+}
+
+/// The hash of flows cannot be changed: only the usual one is accepted.
+fn flow_hash(c: &Context, table: u32, usual: bool) -> Result<Done, Code> {
+    change::table(c, table)?;
+    if usual { DONE } else { Err(Code::UNSUPPORTED) }
+}
+
+/// Replaces the link-local address of an interface.
+fn set_link_local(
+    c: &mut Context,
+    _: &Caller,
+    q: sw_interface_ip6_set_link_local_address,
+) -> Result<Done, Code> {
+    let interface = numbers::name(c, q.sw_if_index)?;
+    let Array(octets) = q.ip.0;
+    let wanted = Address::new(Ipv6Addr::from(octets), 64);
+    if !wanted.is_link_local() {
+        return Err(Code::INVALID_VALUE);
+    }
+    let mut list = Addresses::on(&interface, c.store.tree());
+    list.retain(|a| !a.is_link_local());
+    list.push(wanted);
+    change::make(c, vec![Addresses::change_to(&interface, list)])?;
     DONE
-}
-
-fn allocate(c: &mut Context, _: &Caller, q: ip_table_allocate) -> Result<ip_table_allocate_reply, Code> {
-    let mut table = q.table;
-    if table.table_id == u32::MAX {
-        let taken = |id: u32| c.store.get(&intent::Table::key(id)).is_some();
-        table.table_id = (1..u32::MAX).find(|id| !taken(*id)).ok_or(Code::UNSPECIFIED)?;
-    }
-    change_table(c, &table, true)?;
-    Ok(ip_table_allocate_reply { table })
-}
-
-/// Returns each VRF twice: for IPv4, and for IPv6.
-fn tables(c: &Context) -> Vec<ip_table_details> {
-    let mut all = Vec::new();
-    for is_ip6 in [false, true] {
-        for (table_id, _) in c.system.router.vrfs().from(0) {
-            let usual = || format!("{}-VRF:{table_id}", if is_ip6 { "ipv6" } else { "ipv4" });
-            let name = intent::Table::name_of(table_id, c.store.tree()).map_or_else(usual, str::to_owned);
-            all.push(ip_table_details { table: ip_table { table_id, is_ip6, name: name.as_str().into() } });
-        }
-    }
-    all
 }
 
 /// Removes all static routes of a family from a VRF.
 fn flush(c: &mut Context, _: &Caller, q: ip_table_flush) -> Result<Done, Code> {
     let table = change::table(c, q.table.table_id)?;
-    let routes = c.store.tree().range(Key::beginning::<Route>(&table));
-    let of = |key: &&Key| {
-        key.get::<Route>().is_some_and(|(_, prefix)| prefix.address().is_ipv6() == q.table.is_ip6)
-    };
-    let changes = routes.map(|(key, _)| key).filter(of).cloned().map(Change::remove).collect();
+    let changes = replace::routes(c, table, q.table.is_ip6, |_| true);
     change::make(c, changes)?;
     DONE
 }

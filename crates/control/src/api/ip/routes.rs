@@ -7,7 +7,7 @@ use vapi::types::{
     fib_path, fib_path_flags, fib_path_nh, fib_path_nh_proto, fib_path_type, interface_index, ip_route,
     prefix,
 };
-use vapi::{Caller, Code};
+use vapi::Code;
 
 use super::messages::*;
 use crate::api::{change, numbers};
@@ -15,7 +15,7 @@ use crate::app::Context;
 use crate::intent::{Branch, Change, Family, OfFamily, Route, Via};
 
 /// The place of counters that are not there: routes have none of their own.
-const NO_COUNTERS: u32 = u32::MAX;
+pub(super) const NO_COUNTERS: u32 = u32::MAX;
 
 /// Returns the network of a prefix, whose host bits may be set.
 fn network(prefix: &prefix) -> Result<IpPrefix, Code> {
@@ -23,17 +23,14 @@ fn network(prefix: &prefix) -> Result<IpPrefix, Code> {
 }
 
 /// Adds or removes a route. With `is_multipath`, the paths join those that are there, or leave; otherwise they are all paths.
-pub(super) fn add_del(
-    c: &mut Context,
-    _: &Caller,
-    q: ip_route_add_del,
-) -> Result<ip_route_add_del_reply, Code> {
-    let table = change::table(c, q.route.table_id)?;
-    let key = Route::key(table, network(&q.route.prefix)?);
+pub(super) fn add_del(c: &mut Context, add: bool, multipath: bool, route: &ip_route) -> Result<(), Code> {
+    let table = change::table(c, route.table_id)?;
+    let prefix = network(&route.prefix)?;
+    let key = Route::key(table, prefix);
     let there = c.store.get(&key).and_then(|value| value.get::<Route>()).cloned();
     let branch = |path: &fib_path| Ok(Branch { via: via(c, path, table)?, weight: path.weight.max(1) });
-    let branches: Vec<Branch> = q.route.paths.iter().map(branch).collect::<Result<_, Code>>()?;
-    let route = match (q.is_add, q.is_multipath) {
+    let branches: Vec<Branch> = route.paths.iter().map(branch).collect::<Result<_, Code>>()?;
+    let wanted = match (add, multipath) {
         (true, true) => Route::joined(there.as_ref(), &branches),
         (true, false) => Route::joined(None, &branches),
         (false, true) => {
@@ -45,14 +42,17 @@ pub(super) fn add_del(
         }
         (false, false) => None,
     };
-    if q.is_add && route.is_none() {
+    if add && wanted.is_none() {
         return Err(Code::INVALID_VALUE);
     }
     // Like VPP, accepts the removal of what is not there.
-    if route != there {
-        change::make(c, vec![Change { key, value: route.map(Into::into) }])?;
+    if wanted != there {
+        change::make(c, vec![Change { key, value: wanted.map(Into::into) }])?;
     }
-    Ok(ip_route_add_del_reply { stats_index: NO_COUNTERS })
+    if add {
+        c.replacing.route(table, prefix);
+    }
+    Ok(())
 }
 
 /// Returns the target of a path of a route in the VRF `table`. Refuses what would forward in another way than the client means.
@@ -167,16 +167,26 @@ impl<A: OfFamily> Dump<A> {
     }
 }
 
+/// Returns a function that returns one route of a VRF after the other.
+pub(super) fn all(c: &Context, table: &ip_table) -> impl FnMut(&Context) -> Option<ip_route> + use<> {
+    let fib = c.system.router.fib(table.table_id).ok();
+    let mut v4 = fib.filter(|_| !table.is_ip6).map(Dump::<Ipv4Addr>::new);
+    let mut v6 = fib.filter(|_| table.is_ip6).map(Dump::<Ipv6Addr>::new);
+    move |c| match &mut v4 {
+        Some(dump) => dump.next(c),
+        None => v6.as_mut()?.next(c),
+    }
+}
+
 /// Finds the route of a prefix, or the longest one that covers it.
-pub(super) fn lookup(c: &Context, q: ip_route_lookup) -> Result<ip_route_lookup_reply, Code> {
-    let table = change::table(c, q.table_id)?;
+pub(super) fn lookup(c: &Context, table: u32, exact: bool, prefix: &prefix) -> Result<ip_route, Code> {
+    let table = change::table(c, table)?;
     let fib = c.system.router.fib(table).map_err(|_| Code::NO_SUCH_FIB)?;
-    let exact = q.exact != 0;
-    let route = match network(&q.prefix)? {
+    let route = match network(prefix)? {
         IpPrefix::V4(at) => found(c, fib, at, exact),
         IpPrefix::V6(at) => found(c, fib, at, exact),
     };
-    Ok(ip_route_lookup_reply { route: route.ok_or(Code::NO_SUCH_ENTRY)? })
+    route.ok_or(Code::NO_SUCH_ENTRY)
 }
 
 fn found<A: OfFamily>(c: &Context, fib: u16, at: Prefix<A>, exact: bool) -> Option<ip_route> {

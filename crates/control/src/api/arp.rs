@@ -1,0 +1,66 @@
+//! The module `arp`, and the proxies of the module `ip6_nd`. An interface is a proxy for both families, and for all hosts that the router
+//! reaches by other interfaces: there are no ranges of addresses.
+#![allow(non_camel_case_types)]
+
+use vapi::types::{interface_index, ip4_address, ip6_address};
+use vapi::{Code, DONE, Done, Table, define};
+
+use super::{change, numbers};
+use crate::app::Context;
+
+define! {
+    /// Addresses for which the router answers.
+    struct proxy_arp {
+        /// Their VRF.
+        table_id: u32,
+        /// The lowest.
+        low: ip4_address,
+        /// The highest.
+        hi: ip4_address,
+    }
+    /// Adds or removes addresses for which the router answers.
+    request proxy_arp_add_del { is_add: bool, proxy: proxy_arp }
+    /// Asks for the addresses for which the router answers.
+    dump proxy_arp_dump { } -> proxy_arp_details { proxy: proxy_arp }
+    /// Lets the router answer on an interface for hosts behind others.
+    request proxy_arp_intfc_enable_disable { sw_if_index: interface_index, enable: bool }
+    /// Asks for the interfaces on which the router answers for others.
+    dump proxy_arp_intfc_dump { } -> proxy_arp_intfc_details { sw_if_index: u32 }
+
+    /// Lets the router answer on an interface for hosts behind others.
+    request ip6nd_proxy_enable_disable { sw_if_index: interface_index, is_enable: bool }
+    /// Adds or removes an address for which the router answers.
+    request ip6nd_proxy_add_del { sw_if_index: interface_index, is_add: bool, ip: ip6_address }
+    /// Asks for the addresses for which the router answers.
+    dump ip6nd_proxy_dump { } -> ip6nd_proxy_details { sw_if_index: interface_index, ip: ip6_address }
+}
+
+/// Registers the modules.
+pub(super) fn register(table: &mut Table<Context>) {
+    table
+        .module("arp", [1, 0, 0])
+        .request::<proxy_arp_add_del>(|c, _, q| {
+            change::table(c, q.proxy.table_id)?;
+            Err(if q.is_add { Code::UNSUPPORTED } else { Code::NO_SUCH_ENTRY })
+        })
+        .dump::<proxy_arp_dump, _>(|_, _| vapi::all(Vec::new()))
+        .request::<proxy_arp_intfc_enable_disable>(|c, _, q| set(c, q.sw_if_index, q.enable))
+        .dump::<proxy_arp_intfc_dump, _>(|c, _| {
+            let all = c.system.router.interfaces().filter(|i| i.proxy);
+            let details = all.map(|i| proxy_arp_intfc_details { sw_if_index: numbers::number(i.index).0 });
+            vapi::all(details.collect())
+        });
+    table
+        .module("ip6_nd", [1, 1, 0])
+        .request::<ip6nd_proxy_enable_disable>(|c, _, q| set(c, q.sw_if_index, q.is_enable))
+        .request::<ip6nd_proxy_add_del>(|c, _, q| {
+            numbers::interface(c, q.sw_if_index)?;
+            Err(if q.is_add { Code::UNSUPPORTED } else { Code::NO_SUCH_ENTRY })
+        })
+        .dump::<ip6nd_proxy_dump, _>(|_, _| vapi::all(Vec::new()));
+}
+
+fn set(c: &mut Context, interface: interface_index, on: bool) -> Result<Done, Code> {
+    change::interface(c, interface, |i| i.proxy = on)?;
+    DONE
+}

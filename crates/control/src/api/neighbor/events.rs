@@ -1,0 +1,102 @@
+//! Events of neighbors: the router's callback puts changes into a queue, which is emptied in slices.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use net::router::{News, Router};
+use vapi::types::interface_index;
+use vapi::{Caller, Code, DONE, Done, Table};
+
+use super::messages::*;
+use super::neighbor;
+use crate::api::{message, numbers};
+use crate::app::{Context, NeighborWatch};
+
+/// Maximum number of changes that wait.
+const MOST_WAITING: usize = 1 << 17;
+/// Maximum number of changes that become events at once. A client must be able to read them before the next ones come.
+const SLICE: usize = 4096;
+
+/// The changes of neighbors that are not yet events.
+#[derive(Default)]
+pub(crate) struct Changes {
+    /// True if a client wants them.
+    wanted: bool,
+    waiting: VecDeque<News>,
+    /// True if some were lost, because too many waited.
+    lost: bool,
+}
+
+/// Notes a change, if a client wants to know. The router's callback.
+pub(crate) fn learn(router: &mut Router, news: &News) {
+    let Ok(changes) = router.state_mut::<Changes>() else { return };
+    if !changes.wanted {
+        return;
+    }
+    if changes.waiting.len() < MOST_WAITING {
+        changes.waiting.push_back(*news);
+    } else {
+        changes.lost = true;
+    }
+}
+
+/// Registers a client for events of a neighbor, of an interface or of all, or ends that registration. Repetitions change nothing.
+pub(super) fn want(
+    c: &mut Context,
+    caller: &Caller,
+    both: bool,
+    (on, pid): (bool, u32),
+    (ip, number): (IpAddr, interface_index),
+) -> Result<Done, Code> {
+    let interface = match number {
+        interface_index::NONE => None,
+        number if on => Some(numbers::interface(c, number)?.index),
+        // The interface may be gone by now.
+        number => numbers::index(number),
+    };
+    let ip = Some(ip).filter(|ip| !ip.is_unspecified());
+    let watch = NeighborWatch { client: caller.client, both, ip, interface };
+    c.events.watch_neighbors(watch, on.then_some(pid));
+    follow(c);
+    DONE
+}
+
+/// Lets the router collect changes as long as a client wants them.
+fn follow(c: &mut Context) {
+    let wanted = c.events.are_neighbors_wanted();
+    if let Ok(changes) = c.system.router.state_mut::<Changes>() {
+        changes.wanted = wanted;
+        if !wanted {
+            changes.waiting = VecDeque::new();
+            changes.lost = false;
+        }
+    }
+}
+
+/// Sends some of the events that wait.
+pub(in crate::api) fn look(c: &mut Context, table: &Table<Context>) {
+    let Ok(changes) = c.system.router.state_mut::<Changes>() else { return };
+    if !changes.wanted {
+        return;
+    }
+    let (lost, slice) = (std::mem::take(&mut changes.lost), SLICE.min(changes.waiting.len()));
+    let news: Vec<News> = changes.waiting.drain(..slice).collect();
+    let id = |name| table.id(name).unwrap_or_default();
+    let (one, both) = (id("ip_neighbor_event"), id("ip_neighbor_event_v2"));
+    for news in &news {
+        let neighbor = neighbor(news.interface, news.address, news.mac, news.fixed);
+        let flags = match news.gone {
+            false => ip_neighbor_event_flags::IP_NEIGHBOR_API_EVENT_FLAG_ADDED,
+            true => ip_neighbor_event_flags::IP_NEIGHBOR_API_EVENT_FLAG_REMOVED,
+        };
+        c.events.tell_of_neighbor(news, |of_both, pid| match of_both {
+            false => message(one, &ip_neighbor_event { pid, neighbor: neighbor.clone() }),
+            true => message(both, &ip_neighbor_event_v2 { pid, flags, neighbor: neighbor.clone() }),
+        });
+    }
+    if lost {
+        tracing::warn!("neighbors change faster than their events are sent: API clients that want them are disconnected");
+        c.events.cut_neighbor_watchers();
+    }
+    follow(c);
+}

@@ -1,0 +1,229 @@
+//! The module `ip_neighbor`: neighbors of both families.
+#![allow(non_camel_case_types)]
+
+mod events;
+mod messages;
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use net::neighbor::{Entry, Key, State};
+use net::router::Routed;
+use vapi::types::{address_family, interface_index};
+use vapi::wire::Array;
+use vapi::{Caller, Code, DONE, Done, Table};
+use wire::Mac;
+
+use super::{change, numbers};
+use crate::app::Context;
+use crate::intent::{Change, Family, Neighbor};
+use crate::neighbors::NeighborBounds;
+use messages::*;
+
+pub(crate) use events::{Changes, learn};
+pub(super) use events::look;
+
+/// The place of counters that are not there: neighbors have none of their own.
+const NO_COUNTERS: u32 = u32::MAX;
+const SECOND: u64 = 1_000_000_000;
+
+/// Registers the module.
+pub(super) fn register(table: &mut Table<Context>) {
+    table
+        .module("ip_neighbor", [1, 0, 1])
+        .request::<ip_neighbor_add_del>(|c, _, q| {
+            add_del(c, q.is_add, &q.neighbor)?;
+            Ok(ip_neighbor_add_del_reply { stats_index: NO_COUNTERS })
+        })
+        .dump::<ip_neighbor_dump, _>(|_, q| {
+            let wanted = q.sw_if_index;
+            let is_ip4 = q.af == address_family::ADDRESS_IP4;
+            let mut v4 = is_ip4.then(|| Dump::<Ipv4Addr>::new(wanted));
+            let mut v6 = (!is_ip4).then(|| Dump::<Ipv6Addr>::new(wanted));
+            move |c: &Context| match &mut v4 {
+                Some(dump) => dump.next(c),
+                None => v6.as_mut()?.next(c),
+            }
+        })
+        .request::<ip_neighbor_config>(configure)
+        .question::<ip_neighbor_config_get>(|c, q| Ok(config(c, q.af)))
+        .request::<ip_neighbor_replace_begin>(|c, _, _| {
+            c.replacing.neighbors = Some((c.system.router.now(), BTreeSet::new()));
+            DONE
+        })
+        .request::<ip_neighbor_replace_end>(replace_end)
+        .request::<ip_neighbor_flush>(flush)
+        .registration::<want_ip_neighbor_events>(|c, caller, q| {
+            events::want(c, caller, false, (q.enable, q.pid), (q.ip.ip(), q.sw_if_index))
+        })
+        .event::<ip_neighbor_event>()
+        .registration::<want_ip_neighbor_events_v2>(|c, caller, q| {
+            events::want(c, caller, true, (q.enable, q.pid), (q.ip.ip(), q.sw_if_index))
+        })
+        .event::<ip_neighbor_event_v2>();
+}
+
+fn family_of(af: address_family) -> Family {
+    if af == address_family::ADDRESS_IP4 { Family::V4 } else { Family::V6 }
+}
+
+/// Returns a neighbor for clients.
+fn neighbor(interface: u32, address: IpAddr, mac: Mac, fixed: bool) -> ip_neighbor {
+    ip_neighbor {
+        sw_if_index: numbers::number(interface),
+        flags: match fixed {
+            true => ip_neighbor_flags::IP_API_NEIGHBOR_FLAG_STATIC,
+            false => ip_neighbor_flags::IP_API_NEIGHBOR_FLAG_NONE,
+        },
+        mac_address: change::of_mac(mac),
+        ip_address: address.into(),
+    }
+}
+
+/// Returns a neighbor's entry.
+fn entry(c: &Context, interface: u32, address: IpAddr) -> Option<Entry> {
+    match address {
+        IpAddr::V4(address) => c.system.router.neighbor((interface, address)),
+        IpAddr::V6(address) => c.system.router.neighbor((interface, address)),
+    }
+}
+
+/// Adds a neighbor: a static one is configuration, another one is as if it had been learned. Or removes a neighbor of either kind.
+fn add_del(c: &mut Context, add: bool, neighbor: &ip_neighbor) -> Result<(), Code> {
+    let (index, name) = {
+        let interface = numbers::interface(c, neighbor.sw_if_index)?;
+        (interface.index, interface.name.clone())
+    };
+    let (address, Array(mac)) = (neighbor.ip_address.ip(), neighbor.mac_address.0);
+    let (key, mac) = (Neighbor::key(&name, address), Mac(mac));
+    let configured = c.store.get(&key).and_then(|value| value.get::<Neighbor>()).copied();
+    if !add {
+        return match (configured, entry(c, index, address)) {
+            (Some(_), _) => change::make(c, vec![Change::remove(key)]),
+            (None, None) => Err(Code::NO_SUCH_ENTRY),
+            (None, Some(_)) => c.system.router.remove_neighbor(index, address).map_err(change::of_router),
+        };
+    }
+    if neighbor.flags.0 & ip_neighbor_flags::IP_API_NEIGHBOR_FLAG_NO_FIB_ENTRY.0 != 0 {
+        return Err(Code::UNSUPPORTED);
+    }
+    let fixed = neighbor.flags.0 & ip_neighbor_flags::IP_API_NEIGHBOR_FLAG_STATIC.0 != 0;
+    match (fixed, configured) {
+        (true, _) => change::make(c, vec![Change::set(key, Neighbor { mac })])?,
+        // Like VPP, a learned neighbor never replaces a static one.
+        (false, Some(there)) if there.mac == mac => {}
+        (false, Some(_)) => return Err(Code::VALUE_EXIST),
+        (false, None) => {
+            c.system.router.add_neighbor(index, address, mac, false).map_err(change::of_router)?;
+        }
+    }
+    if let Some((_, again)) = &mut c.replacing.neighbors {
+        again.insert((index, address));
+    }
+    Ok(())
+}
+
+/// The neighbors of a family, one after the other: there may be very many.
+struct Dump<A> {
+    wanted: interface_index,
+    last: Option<Key<A>>,
+}
+
+impl<A: Routed> Dump<A> {
+    fn new(wanted: interface_index) -> Dump<A> {
+        Dump { wanted, last: None }
+    }
+
+    /// Returns the next neighbor whose Ethernet address is known.
+    fn next(&mut self, c: &Context) -> Option<ip_neighbor_details> {
+        let only = match self.wanted {
+            interface_index::NONE => None,
+            number => Some(numbers::interface(c, number).ok()?.index),
+        };
+        // Before the first address of an interface comes the last one of the previous interface.
+        let first = self.last.or(only.and_then(|i| Some((i.checked_sub(1)?, A::LAST))));
+        let mut all = c.system.router.neighbor_entries::<A>(first);
+        let ((interface, address), entry, mac) = all.find_map(|(key, e)| Some((key, e, e.state.mac()?)))?;
+        if only.is_some_and(|only| only != interface) {
+            return None;
+        }
+        self.last = Some((interface, address));
+        let fixed = matches!(entry.state, State::Static(_));
+        let age = c.system.router.now().saturating_sub(entry.since) as f64 / SECOND as f64;
+        Some(ip_neighbor_details { age, neighbor: neighbor(interface, address.into(), mac, fixed) })
+    }
+}
+
+/// Sets the limits of a neighbor table. Entries always age, and a full table always replaces its oldest entry.
+fn configure(c: &mut Context, _: &Caller, q: ip_neighbor_config) -> Result<Done, Code> {
+    if !q.recycle {
+        return Err(Code::UNSUPPORTED);
+    }
+    let family = family_of(q.af);
+    let age = (q.max_age != 0).then_some(q.max_age);
+    let bounds = NeighborBounds { limit: Some(q.max_number), age };
+    change::make(c, vec![Change::set(NeighborBounds::key(family), bounds)])?;
+    DONE
+}
+
+fn config(c: &Context, af: address_family) -> ip_neighbor_config_get_reply {
+    let config = match family_of(af) {
+        Family::V4 => c.system.router.neighbor_config::<Ipv4Addr>(),
+        Family::V6 => c.system.router.neighbor_config::<Ipv6Addr>(),
+    };
+    ip_neighbor_config_get_reply {
+        af,
+        max_number: u32::try_from(config.max_entries).unwrap_or(u32::MAX),
+        max_age: u32::try_from(config.max_age / SECOND).unwrap_or(u32::MAX),
+        recycle: true,
+    }
+}
+
+/// Returns the neighbors of a family that `goes` selects: the static ones, and the others.
+fn selected<A: Routed>(
+    c: &Context,
+    goes: impl Fn(Key<A>, &Entry) -> bool,
+) -> (Vec<Key<A>>, Vec<Key<A>>) {
+    let all = c.system.router.neighbor_entries::<A>(None).filter(|(key, entry)| goes(*key, entry));
+    let (fixed, learned): (Vec<_>, Vec<_>) = all.partition(|(_, e)| matches!(e.state, State::Static(_)));
+    let keys = |all: Vec<(Key<A>, Entry)>| all.into_iter().map(|(key, _)| key).collect();
+    (keys(fixed), keys(learned))
+}
+
+/// Removes neighbors: static ones as one change, then the others.
+fn remove<A: Routed>(c: &mut Context, (fixed, learned): (Vec<Key<A>>, Vec<Key<A>>)) -> Result<(), Code> {
+    let name = |index| c.system.router.interface(index).map(|i| i.name.clone()).unwrap_or_default();
+    let changes = fixed.into_iter().map(|(index, ip)| Neighbor::key(&name(index), ip.into()));
+    let changes: Vec<Change> = changes.filter(|key| c.store.get(key).is_some()).map(Change::remove).collect();
+    if !changes.is_empty() {
+        change::make(c, changes)?;
+    }
+    for (index, address) in learned {
+        c.system.router.remove_neighbor(index, address).map_err(change::of_router)?;
+    }
+    Ok(())
+}
+
+fn flush(c: &mut Context, _: &Caller, q: ip_neighbor_flush) -> Result<Done, Code> {
+    let only = match q.sw_if_index {
+        interface_index::NONE => None,
+        number => Some(numbers::interface(c, number)?.index),
+    };
+    let goes = |index: u32| only.is_none_or(|only| only == index);
+    match family_of(q.af) {
+        Family::V4 => remove(c, selected::<Ipv4Addr>(c, |(index, _), _| goes(index)))?,
+        Family::V6 => remove(c, selected::<Ipv6Addr>(c, |(index, _), _| goes(index)))?,
+    }
+    DONE
+}
+
+/// Removes the neighbors that were there at the beginning, and were not added or heard since.
+fn replace_end(c: &mut Context, _: &Caller, _: ip_neighbor_replace_end) -> Result<Done, Code> {
+    let Some((since, again)) = c.replacing.neighbors.take() else { return DONE };
+    let goes = |key, entry: &Entry| entry.since < since && !again.contains(&key);
+    let v4 = selected::<Ipv4Addr>(c, |(index, ip), entry| goes((index, ip.into()), entry));
+    let v6 = selected::<Ipv6Addr>(c, |(index, ip), entry| goes((index, ip.into()), entry));
+    remove(c, v4)?;
+    remove(c, v6)?;
+    DONE
+}
