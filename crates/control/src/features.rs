@@ -11,6 +11,7 @@ use crate::api;
 use crate::app::{Context, Feature};
 use crate::cli::Registry;
 use crate::commands::{self, show};
+use crate::dad;
 use crate::logging;
 use crate::neighbors;
 use crate::ports;
@@ -18,7 +19,7 @@ use crate::startup::{Plugins, Startup};
 use crate::system::Catalog;
 
 /// The features of every program, besides the drivers.
-const OWN: &[&Feature] = &[&neighbors::Feature];
+const OWN: &[&Feature] = &[&neighbors::Feature, &dad::Feature];
 
 /// Returns the features of every program, then these.
 fn with_own<'f>(features: &[&'f Feature]) -> Vec<&'f Feature> {

@@ -12,6 +12,7 @@ pub mod check;
 pub mod cli;
 pub mod commands;
 pub mod config;
+mod dad;
 pub mod daemon;
 pub mod features;
 mod files;

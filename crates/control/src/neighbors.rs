@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use graph::{Builder, GraphError};
 use model::key::Kind;
 use model::schema::{Described, Schema, number, optional};
-use net::feature::{self, Entry, Registrar, unset};
 use net::Tables;
+use net::feature::{self, Entry, Registrar, unset};
 use net::neighbor::{self, Config, Counters};
 use net::router::Hooks;
 use serde::Serialize;
@@ -18,6 +18,8 @@ use crate::cli::{Args, CliError, Table};
 use crate::intent::{Change, Family, Key, Neighbor, Object, OfFamily, Refused, View, refuse};
 use crate::system::{Abilities, System};
 
+/// Maximum number of announcements of an address.
+const MOST_ANNOUNCEMENTS: u8 = 10;
 /// A second in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
@@ -28,6 +30,8 @@ pub struct NeighborBounds {
     pub limit: Option<u32>,
     /// Seconds after which a learned entry is verified again.
     pub age: Option<u32>,
+    /// How often a new address of the router is announced.
+    pub announcements: Option<u8>,
 }
 
 impl Kind for NeighborBounds {
@@ -65,7 +69,8 @@ impl Object<System> for NeighborBounds {
     fn dump(&self, family: &Family, _: bool) -> Vec<String> {
         let word = |name: &str, n: Option<u32>| n.map(|n| format!(" {name} {n}")).unwrap_or_default();
         let (limit, age) = (word("limit", self.limit), word("age", self.age));
-        vec![format!("set ip neighbor-config {}{limit}{age}", family.word())]
+        let announcements = word("announcements", self.announcements.map(u32::from));
+        vec![format!("set ip neighbor-config {}{limit}{age}{announcements}", family.word())]
     }
 }
 
@@ -101,6 +106,7 @@ impl NeighborBounds {
         Config {
             max_entries: self.limit.map_or(own.max_entries, |limit| limit as usize),
             max_age: self.age.map_or(own.max_age, |age| u64::from(age) * SECOND),
+            announcements: self.announcements.unwrap_or(own.announcements),
             ..own
         }
     }
@@ -131,6 +137,13 @@ impl Described for NeighborBounds {
                     |b| b.age,
                     |b, n| b.age = n,
                     "The age at which a learned neighbor is verified again.",
+                )
+                .field(
+                    "announcements",
+                    optional(number(0..=MOST_ANNOUNCEMENTS)),
+                    |b| b.announcements,
+                    |b, n| b.announcements = n,
+                    "How often a new address of the router is announced on its link.",
                 )
         });
         &SCHEMA
@@ -168,10 +181,11 @@ fn family<A: OfFamily>(r: &mut Registrar<'_, Context>, entry: &'static str) {
     r.entry(Entry::one::<NeighborBounds>(entry, help, key));
     let schema = NeighborBounds::schema();
     let (limit, age) = (schema.syntax("limit", "limit"), schema.syntax("age-seconds", "age"));
+    let announcements = schema.syntax("announcements", "announcements");
     r.command(
-        &format!("set ip neighbor-config {word} [limit {limit}] [age {age}]"),
+        &format!("set ip neighbor-config {word} [limit {limit}] [age {age}] [announcements {announcements}]"),
         "Limit the neighbor table: the maximum number of entries, and the age in seconds at which a learned entry is \
-         verified again.",
+         verified again, and how often a new address of the router is announced.",
         configure::<A>,
     );
     r.command(
@@ -188,14 +202,23 @@ fn family<A: OfFamily>(r: &mut Registrar<'_, Context>, entry: &'static str) {
 
 fn configure<A: OfFamily>(c: &mut Context, a: &Args) -> Done {
     let (limit, age) = (a.get::<u32>("limit"), a.get::<u32>("age"));
-    let about = match (limit, age) {
-        (None, None) => return Err(CliError::new("no limit is given: use limit ENTRIES, or age SECONDS")),
-        (None, _) => "age",
-        _ => "limit",
+    let announcements = a.get::<u8>("announcements");
+    let about = match (limit, age, announcements) {
+        (None, None, None) => {
+            let why = "no limit is given: use limit ENTRIES, age SECONDS, or announcements NUMBER";
+            return Err(CliError::new(why));
+        }
+        (Some(_), ..) => "limit",
+        (None, Some(_), _) => "age",
+        (None, None, Some(_)) => "announcements",
     };
     let old = c.store.get(&NeighborBounds::key(A::FAMILY)).and_then(|value| value.get());
     let old = old.copied().unwrap_or(NeighborBounds::default());
-    let new = NeighborBounds { limit: limit.or(old.limit), age: age.or(old.age) };
+    let new = NeighborBounds {
+        limit: limit.or(old.limit),
+        age: age.or(old.age),
+        announcements: announcements.or(old.announcements),
+    };
     let change = Change::set(NeighborBounds::key(A::FAMILY), new);
     c.transact(vec![change]).map_err(|e| a.about(about, e))?;
     Ok(Output::none())

@@ -28,4 +28,6 @@ pub enum Reason {
     Unsupported,
     /// Another long change is running.
     Busy,
+    /// The command ran to its end, and its result is negative: an error only for scripts that test the result.
+    Negative,
 }

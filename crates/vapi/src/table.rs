@@ -231,7 +231,12 @@ impl<C: 'static> Module<'_, C> {
             Box::new(move |c, caller, r| Q::take(r).map(|request| reply(answer(c, caller, request))));
         let service = service::<Q>();
         let at = self.table.entries.len();
-        self.table.add::<Q>(self.at, Q::info(), Some(service), Serve::Request { reads, reply: at + 1, answer: run });
+        self.table.add::<Q>(
+            self.at,
+            Q::info(),
+            Some(service),
+            Serve::Request { reads, reply: at + 1, answer: run },
+        );
         self.table.add::<Q::Reply>(self.at, Q::reply(), None, Serve::No);
         self
     }
@@ -271,7 +276,12 @@ impl<C: 'static> Module<'_, C> {
             events: &[],
         };
         let at = self.table.entries.len();
-        self.table.add::<Q>(self.at, Q::info(), Some(service), Serve::Get { reply: at + 1, details: at + 2, part });
+        self.table.add::<Q>(
+            self.at,
+            Q::info(),
+            Some(service),
+            Serve::Get { reply: at + 1, details: at + 2, part },
+        );
         self.table.add::<Q::Reply>(self.at, end, None, Serve::No);
         self.table.add::<Q::Details>(self.at, details, None, Serve::No);
         self
@@ -294,7 +304,8 @@ impl<C: 'static> Module<'_, C> {
     /// Adds an event for single clients. The program calls `look` some tens of times per second: it returns new events, each with the
     /// number of its client.
     pub fn event_from<M: Message>(self, look: fn(&mut C) -> Vec<(u64, M)>) -> Self {
-        let found = move |c: &mut C| look(c).iter().map(|(client, event)| (*client, encoded(event))).collect();
+        let found =
+            move |c: &mut C| look(c).iter().map(|(client, event)| (*client, encoded(event))).collect();
         self.table.looks.push((self.table.entries.len(), Box::new(found)));
         self.event::<M>()
     }

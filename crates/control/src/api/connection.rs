@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use model::cli::{Answer, Call, CliError, Job, Step};
 use model::origin::{FrontEnd, Origin, Peer};
+use model::reason::Reason;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::time;
 use vapi::shape::Head;
@@ -465,7 +466,9 @@ impl Connection {
                     // The name is followed by a checksum.
                     let named = |name: &str| asked.name.0.rsplit_once('_').is_some_and(|(of, _)| of == name);
                     let module = table.modules().iter().find(|m| named(m.name)).ok_or(Code::NO_SUCH_ENTRY)?;
-                    Ok(encoded(&get_first_msg_id_reply { first_msg_id: module.messages.first().map_or(0, |at| id_of(*at)) }))
+                    Ok(encoded(&get_first_msg_id_reply {
+                        first_msg_id: module.messages.first().map_or(0, |at| id_of(*at)),
+                    }))
                 })
             }
             "cli_inband" => match cli_inband::take(&mut r) {
@@ -511,6 +514,10 @@ impl Connection {
             };
             if let Err(error) = ended {
                 out += &format!("{}\n", error.render());
+                // Like in VPP, such a command has succeeded.
+                if error.reason() == Reason::Negative {
+                    continue;
+                }
                 return Ok((out, Some(Code::UNSPECIFIED)));
             }
             self.pause(socket).await?;

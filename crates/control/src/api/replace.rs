@@ -52,7 +52,8 @@ pub(super) fn end_addresses(c: &mut Context) -> Result<Done, Code> {
     let again = c.replacing.addresses.take().ok_or(Code::INVALID_VALUE)?;
     let mut changes = Vec::new();
     for (key, value) in c.store.tree().range(Key::all::<Addresses>()) {
-        let (Some(interface), Some(Addresses(list))) = (key.get::<Addresses>(), value.get::<Addresses>()) else {
+        let (Some(interface), Some(Addresses(list))) = (key.get::<Addresses>(), value.get::<Addresses>())
+        else {
             continue;
         };
         let stays = |address: &&Address| again.contains(&(interface.clone(), **address));
@@ -75,12 +76,7 @@ pub(super) fn end_table(c: &mut Context, table: u32, is_ip6: bool) -> Result<Don
 }
 
 /// Returns the changes that remove the static routes of a VRF and family that `goes` selects.
-pub(super) fn routes(
-    c: &Context,
-    table: u32,
-    is_ip6: bool,
-    goes: impl Fn(IpPrefix) -> bool,
-) -> Vec<Change> {
+pub(super) fn routes(c: &Context, table: u32, is_ip6: bool, goes: impl Fn(IpPrefix) -> bool) -> Vec<Change> {
     let all = c.store.tree().range(Key::beginning::<Route>(&table));
     let of = |key: &&Key| {
         key.get::<Route>().is_some_and(|(_, prefix)| prefix.address().is_ipv6() == is_ip6 && goes(prefix))

@@ -71,7 +71,13 @@ impl App for Context {
         Ok(self.transact(vec![Change::set(key, interface)])?)
     }
 
-    fn switch_feature(&mut self, interface: &str, arc: &str, feature: &str, on: bool) -> Result<(), CliError> {
+    fn switch_feature(
+        &mut self,
+        interface: &str,
+        arc: &str,
+        feature: &str,
+        on: bool,
+    ) -> Result<(), CliError> {
         let key = FeatureOn::key(interface, arc, feature);
         let is_on = self.store.get(&key).is_some();
         let changes = (is_on != on).then(|| Change { key, value: on.then(|| FeatureOn.into()) });

@@ -133,14 +133,16 @@ fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Result<(), Re
                 faults.push(Refused::new(why).because(Reason::AddressTaken));
             }
             Some((other, b)) => {
-                let why =
-                    format!("{a} on {interface} overlaps {b} on {other}: connected networks must not overlap");
+                let why = format!(
+                    "{a} on {interface} overlaps {b} on {other}: connected networks must not overlap"
+                );
                 faults.push(Refused::new(why).because(Reason::AddressTaken));
             }
             None => {}
         }
         if let Some(prefix) = route::leading_to(a.address, interface, table, view) {
-            let why = format!("{} is the next hop of the route for {prefix}: remove the route first", a.address);
+            let why =
+                format!("{} is the next hop of the route for {prefix}: remove the route first", a.address);
             faults.push(Refused::new(why).because(Reason::AddressTaken));
         }
     }

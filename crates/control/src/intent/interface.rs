@@ -307,9 +307,12 @@ impl Interface {
     /// Checks that packets can be sent on the interface: the tags of its packets must be known.
     pub(super) fn can_send(&self, name: &str) -> Result<(), Refused> {
         match self.spec {
-            Spec::Sub { takes, .. } if !takes.sends() => refuse_as(Reason::Unfit, format!(
-                "{name} only receives: it takes packets with different VLAN tags ({takes}), so the router cannot know which tags to send"
-            )),
+            Spec::Sub { takes, .. } if !takes.sends() => refuse_as(
+                Reason::Unfit,
+                format!(
+                    "{name} only receives: it takes packets with different VLAN tags ({takes}), so the router cannot know which tags to send"
+                ),
+            ),
             _ => Ok(()),
         }
     }

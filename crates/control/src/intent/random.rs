@@ -201,7 +201,7 @@ pub(super) fn object() -> impl Strategy<Value = (Key, Value)> {
             (Table::key(t), Table { name: name.map(str::to_string) }.into())
         }),
         1 => (family_of_two(), prop::option::of(0u32..6), prop::option::of(1u32..99)).prop_map(|(family, limit, age)| {
-            (NeighborBounds::key(family), NeighborBounds { limit, age }.into())
+            (NeighborBounds::key(family), NeighborBounds { limit, age, announcements: None }.into())
         }),
         2 => prop::strategy::Union::new(catalog().entries().iter().map(|entry| prop::sample::select((entry.examples)()))),
         4 => interface(),

@@ -152,7 +152,7 @@ fn walked(steps: Vec<Vec<Op>>) -> Result<(System, Store), TestCaseError> {
         }
         let (before, had) = (state(&mut s), tree(&store));
         if let Err(e) = store.transact(&mut s, changes) {
-            prop_assert!(!e.0.contains("taken back"), "{}: {}", shown, e);
+            prop_assert!(!e.why.contains("taken back"), "{}: {}", shown, e);
             prop_assert_eq!(state(&mut s), before, "{}: {}", shown, e);
             prop_assert_eq!(tree(&store), had);
         }
@@ -254,7 +254,7 @@ fn plain_faults_of_addresses(interface: &str, list: &[Address], tree: &Tree) -> 
                 }
             }
             if let Some((_, ip)) = key.get::<Neighbor>().filter(|(on, _)| on == interface) {
-                faults.extend(neighbor::apart(*a, ip, interface).err().map(|e| e.0));
+                faults.extend(neighbor::apart(*a, ip, interface).err().map(|e| e.why));
             }
         }
     }
@@ -413,7 +413,7 @@ proptest! {
                     Ok(()) => prop_assert!(plain.is_empty(), "{key:?}: {plain:?}"),
                     Err(e) => {
                         let found = |said: &str| plain.iter().any(|p| p == said) || !is_about_others(said);
-                        prop_assert!(e.0.split("; ").all(found), "{key:?}: {e}, not {plain:?}");
+                        prop_assert!(e.why.split("; ").all(found), "{key:?}: {e}, not {plain:?}");
                     }
                 }
             }
@@ -488,7 +488,7 @@ proptest! {
         for steps in [a, b] {
             let (mut other, wanted) = walked(steps)?;
             let changes = store.diff(&tree(&wanted));
-            store.transact(&mut s, changes).map_err(|e| TestCaseError::fail(e.0))?;
+            store.transact(&mut s, changes).map_err(|e| TestCaseError::fail(e.why))?;
             prop_assert_eq!(dumped(&store), dumped(&wanted));
             prop_assert_eq!(state(&mut s), state(&mut other));
         }
@@ -508,7 +508,7 @@ proptest! {
                 if step > failing { refuse("out of luck") } else { what.run(system) }
             });
             let Err(e) = done else { break };
-            prop_assert_eq!(e.0, "out of luck");
+            prop_assert_eq!(e.why, "out of luck");
             prop_assert_eq!(tree(&store), had.clone());
             prop_assert_eq!(state(&mut s), before.clone(), "failing at step {}", failing);
         }

@@ -101,7 +101,7 @@ fn invalid_transaction_changes_nothing() {
         let shown = format!("{changes:?}");
         let Err(why) = store.transact(&mut s, changes) else { panic!("{shown}") };
         // Nothing was applied, so the kernel was not called.
-        assert!(!why.0.contains("os error"), "{why}");
+        assert!(!why.why.contains("os error"), "{why}");
         assert_eq!(state(&mut s), before, "{shown}");
     }
 }
@@ -149,14 +149,14 @@ fn failed_transaction_is_rolled_back() {
     (other.up, other.mtu, other.mac, other.table) = (false, Some(1400), Some(Mac([2, 9, 9, 9, 9, 9])), 5);
     let changes = vec![
         Change::set(Table::key(5), Table::default()),
-        Change::set(NeighborBounds::key(Family::V4), NeighborBounds { limit: Some(7), age: None }),
+        Change::set(NeighborBounds::key(Family::V4), NeighborBounds { limit: Some(7), ..NeighborBounds::default() }),
         interface(1),
         Change::set(Interface::key("pg0"), other),
         Change::remove(Addresses::key("pg0")),
         Change::remove(count),
         absent(),
     ];
-    let refused = store.transact(&mut s, changes).unwrap_err().0;
+    let refused = store.transact(&mut s, changes).unwrap_err().why;
     assert!(refused.contains("no-such-device") && !refused.contains("taken back"), "{refused}");
     assert_eq!(state(&mut s), before);
     assert!(store.get(&Interface::key("pg1")).is_none());
@@ -166,7 +166,7 @@ fn failed_transaction_is_rolled_back() {
     assert!(store.transact(&mut s, changes).is_err(), "a route needs the removed interface");
     assert_eq!(state(&mut s), before);
     let bad = Change::set(Interface::key("pg0"), Interface::new(host("x")));
-    let refused = store.transact(&mut s, vec![bad]).unwrap_err().0;
+    let refused = store.transact(&mut s, vec![bad]).unwrap_err().why;
     assert!(!refused.contains("taken back"), "{refused}");
     assert_eq!(state(&mut s), before);
 }
@@ -268,5 +268,5 @@ fn indices_are_kept() {
     let (swap, clash) = (vec![moved("pg7", 3), moved("pg2", 1)], vec![moved("pg7", 2)]);
     store.transact(&mut s, swap).unwrap();
     assert_eq!(indices(&s), [(1, "pg2"), (2, "pg1"), (3, "pg7")].map(|(n, name)| (n, name.to_string())));
-    assert!(store.transact(&mut s, clash).unwrap_err().0.contains("pg1 has the index 2"));
+    assert!(store.transact(&mut s, clash).unwrap_err().why.contains("pg1 has the index 2"));
 }

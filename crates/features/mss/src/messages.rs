@@ -46,10 +46,7 @@ const DIRECTIONS: [(Clamping, mss_clamp_dir); 4] = [
 
 /// Adds the module.
 pub(crate) fn register<C: App>(table: &mut Table<C>) {
-    table
-        .module("mss_clamp", [1, 0, 0])
-        .request::<mss_clamp_enable_disable>(set)
-        .get::<mss_clamp_get>(get);
+    table.module("mss_clamp", [1, 0, 0]).request::<mss_clamp_enable_disable>(set).get::<mss_clamp_get>(get);
 }
 
 fn wanted(direction: mss_clamp_dir, most: u16) -> Result<Mss, Code> {
@@ -75,7 +72,9 @@ fn get<C: App>(c: &C, q: mss_clamp_get) -> Found<mss_clamp_get> {
     {
         return (Vec::new(), Err(code));
     }
-    let flags = |mss: Mss| DIRECTIONS.into_iter().find(|(way, _)| *way == mss.clamping).map_or_else(Default::default, |d| d.1);
+    let flags = |mss: Mss| {
+        DIRECTIONS.into_iter().find(|(way, _)| *way == mss.clamping).map_or_else(Default::default, |d| d.1)
+    };
     let details = message::wanted(router, q.sw_if_index).into_iter().filter_map(|i| {
         let Clamps(limits) = router.setting(i.index);
         (Clamps(limits) != Clamps::default()).then(|| mss_clamp_details {

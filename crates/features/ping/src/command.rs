@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use model::cli::{Args, CliError, Job, Output, Step};
+use model::reason::Reason;
 use net::feature::{App, Registrar};
 use serde_json::json;
 
@@ -12,6 +13,8 @@ use crate::session::{self, Held, Pings};
 
 /// Nanoseconds to wait for the last reply.
 pub(crate) const PATIENCE: u64 = 1_000_000_000;
+/// Maximum number of requests at once.
+const MOST_AT_ONCE: u32 = 64;
 /// The polling interval for replies.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -19,9 +22,9 @@ const LOOK: Duration = Duration::from_millis(2);
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
         "ping <destination:ip> [<interface:interface>] [source {<source:ip> | <interface:interface>}] [table-id <table:table>] [size <size:u32>] [repeat <n:u32>] \
-         [interval <seconds:word>]",
+         [interval <seconds:word>] [burst <burst:u32>]",
         "Send echo requests, and show the replies. A link-local address needs the interface of its link, alone or \
-         after \"source\". The interval is in seconds, such as 0.2.",
+         after \"source\". The interval is in seconds, such as 0.2. A burst is the number of requests that are sent at once.",
         start,
     )
     .for_readers();
@@ -36,6 +39,10 @@ fn start<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     if !(1..=u32::from(u16::MAX)).contains(&count) {
         return Err(a.fault("n", format!("the number of requests must be 1 to {}", u16::MAX)));
     }
+    let burst = a.get::<u32>("burst").unwrap_or(1);
+    if !(1..=MOST_AT_ONCE).contains(&burst) {
+        return Err(a.fault("burst", format!("the number of requests at once must be 1 to {MOST_AT_ONCE}")));
+    }
     let reader = a.call().read_only;
     Pings::of(c.router_mut())?.admit(reader)?;
     let table = a.get("table").unwrap_or(0);
@@ -49,7 +56,8 @@ fn start<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     Ok(Output::job(Ping {
         ping,
         destination,
-        count,
+        count: count * burst,
+        burst,
         interval: interval.as_nanos() as u64,
         sent: 0,
         received: 0,
@@ -61,7 +69,10 @@ fn start<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
 struct Ping {
     ping: Held,
     destination: IpAddr,
+    /// Number of all requests.
     count: u32,
+    /// Number of requests that are sent at once, with the same sequence number.
+    burst: u32,
     interval: u64,
     sent: u32,
     received: u32,
@@ -112,8 +123,11 @@ impl Ping {
         let router = c.router_mut();
         self.take_replies(Pings::of(router)?, out);
         if self.sent < self.count && now >= self.next {
-            self.sent += 1;
-            session::send(router, self.ping.id, self.sent as u16, now)?;
+            let seq = (self.sent / self.burst + 1) as u16;
+            for _ in 0..self.burst {
+                self.sent += 1;
+                session::send(router, self.ping.id, seq, now)?;
+            }
             self.next = now + self.interval;
             return Ok(Step::After(LOOK));
         }
@@ -126,7 +140,8 @@ impl Ping {
         *out += &self.summary();
         if self.received == 0 {
             // As ping(8) does, so that scripts can test reachability.
-            return Err(CliError::new(format!("no answer from {}", self.destination)));
+            let why = format!("no answer from {}", self.destination);
+            return Err(CliError::new(why).because(Reason::Negative));
         }
         Ok(Step::Done)
     }

@@ -12,6 +12,8 @@ use crate::session::{self, Held, Pings};
 
 /// Number of data bytes in a request.
 const SIZE: usize = 56;
+/// An interval in nanoseconds in which most replies arrive.
+const ENOUGH: u64 = 100_000_000;
 /// The longest interval between two requests in seconds.
 const LONGEST: f64 = 3600.0;
 
@@ -99,7 +101,9 @@ impl Ping {
             return false;
         }
         let answered = self.sent == self.count && self.received >= self.sent;
-        let silent = self.sent == self.count && now >= self.next.saturating_add(PATIENCE);
+        // Like VPP, waits as long for the last reply as for the others, if that is long enough.
+        let patience = if self.interval >= ENOUGH { 0 } else { PATIENCE };
+        let silent = self.sent == self.count && now >= self.next.saturating_add(patience);
         let over = due || answered || silent;
         if over && let Ok(pings) = Pings::of(router) {
             pings.stop(id);

@@ -22,6 +22,9 @@ const READERS: usize = 16;
 /// Maximum number of requests without a reply, and maximum number of replies that have not been taken, for each ping.
 pub(crate) const WAITING: usize = 256;
 
+/// TTL or hop limit of requests.
+const HOPS: u8 = 255;
+
 /// A reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
@@ -173,9 +176,8 @@ pub(crate) fn send(router: &mut Router, id: u16, seq: u16, now: u64) -> Result<(
         (IpAddr::V6(from), IpAddr::V6(to)) => (PacketBuilder::ipv6(from, to), Ipv6Addr::NODES.lookup),
         _ => return Err(missing()),
     };
-    let request = request.echo_request(id, seq).payload(&data);
+    let request = request.ttl(HOPS).echo_request(id, seq).payload(&data);
     let (fib, by) = (s.fib, s.to.interface);
-    s.sent.retain(|(waiting, _)| *waiting != seq);
     if s.sent.len() >= WAITING {
         s.sent.pop_front();
     }

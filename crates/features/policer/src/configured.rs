@@ -116,8 +116,11 @@ impl Configured for PolicedBy {
     fn resolve(&self, router: &Router) -> Result<Policing, RouterError> {
         let policers = router.state::<Policers>()?;
         let index = |name: &Option<String>| {
-            let find =
-                |name: &String| policers.find(name).ok_or_else(|| RouterError::new(format!("no policer {name}")).because(Reason::NotThere));
+            let find = |name: &String| {
+                policers
+                    .find(name)
+                    .ok_or_else(|| RouterError::new(format!("no policer {name}")).because(Reason::NotThere))
+            };
             name.as_ref().map(find).transpose()
         };
         Ok(Policing { input: index(&self.input)?, output: index(&self.output)? })

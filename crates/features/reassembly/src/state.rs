@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use graph::{Builder, GraphError};
 
+use model::reason::Reason;
 use net::router::{Hooks, Router, RouterError};
 
 use crate::fragment::MOST_FRAGMENTS;
@@ -72,7 +73,8 @@ pub fn table<S: Shard>(
 /// # Errors
 /// Fails if a limit is out of range.
 pub fn check(limits: Limits, buffers: usize) -> Result<(), RouterError> {
-    let refuse = |what: &str, most: u64| Err(RouterError::new(format!("{what}: 1 to {most}")));
+    let refuse =
+        |what: &str, most: u64| Err(RouterError::new(format!("{what}: 1 to {most}")).because(Reason::Value));
     let most = u32::try_from(buffers / LARGEST_SHARE).unwrap_or(u32::MAX);
     if !(1..=MOST_DATAGRAMS).contains(&limits.datagrams) {
         return refuse("datagrams that may wait", u64::from(MOST_DATAGRAMS));

@@ -90,8 +90,11 @@ fn dump<C: App>(c: &C, wanted: interface_index) -> Vec<urpf_interface_details> {
     let mut all = Vec::new();
     for i in message::wanted(router, wanted) {
         let Urpf(modes) = router.setting(i.index);
-        for (af, mode) in [(address_family::ADDRESS_IP4, modes.ip4), (address_family::ADDRESS_IP6, modes.ip6)] {
-            let Some((_, number)) = MODES.into_iter().find(|(m, _)| *m == mode && mode != Mode::Off) else { continue };
+        for (af, mode) in [(address_family::ADDRESS_IP4, modes.ip4), (address_family::ADDRESS_IP6, modes.ip6)]
+        {
+            let Some((_, number)) = MODES.into_iter().find(|(m, _)| *m == mode && mode != Mode::Off) else {
+                continue;
+            };
             all.push(urpf_interface_details {
                 sw_if_index: message::number(i.index),
                 is_input: true,

@@ -22,7 +22,8 @@ pub(crate) use view::others;
 /// Why a change was refused. A refused change has changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    why: String,
+    /// The reason, in words.
+    pub why: String,
     reason: Reason,
 }
 

@@ -91,7 +91,7 @@ pub fn refused(error: impl Into<CliError>) -> Code {
 pub fn code(reason: Reason, why: impl Display) -> Code {
     tracing::info!("an API request was refused: {why}");
     match reason {
-        Reason::Other => Code::UNSPECIFIED,
+        Reason::Other | Reason::Negative => Code::UNSPECIFIED,
         Reason::NoInterface => Code::INVALID_SW_IF_INDEX,
         Reason::NoTable => Code::NO_SUCH_FIB,
         Reason::NotThere => Code::NO_SUCH_ENTRY,

@@ -74,13 +74,8 @@ pub trait App: Values + Sized + 'static {
     ///
     /// # Errors
     /// If the change is refused.
-    fn switch_feature(
-        &mut self,
-        interface: &str,
-        arc: &str,
-        feature: &str,
-        on: bool,
-    ) -> Result<(), CliError>;
+    fn switch_feature(&mut self, interface: &str, arc: &str, feature: &str, on: bool)
+    -> Result<(), CliError>;
 
     /// Makes an interface called `name`, and outputs the name. The command's arguments `mac` and `index`, if given, are the Ethernet
     /// address and the index of the interface. Errors refer to the argument or word `about`.

@@ -12,6 +12,8 @@ use crate::ip::Cause;
 use crate::ip::Packets;
 use crate::nodes::ip::local6::unknown_at;
 
+/// TTL or hop limit of reports. The largest, so that they reach the sender of a packet with any TTL over any path.
+const HOPS: u8 = 255;
 /// Type of service of reports: precedence "internetwork control" (RFC 1812 section 4.3.2.5), and the default
 /// type of service (RFC 1349 section 5.1).
 const TOS: u8 = 0xc0;
@@ -83,6 +85,7 @@ impl Icmp for Ipv4Addr {
         let icmp = IcmpHeader::new(message.kind, message.code, message.rest, quote);
         let mut ip = Ipv4Header::new(from, to, protocol::ICMP, IcmpHeader::LEN + quote.len());
         ip.set_tos(TOS);
+        ip.set_ttl(HOPS);
         ip.set_id(id);
         ip.set_checksum(ip.compute_checksum());
         (*ip_to, *icmp_to) = (ip.0, icmp.0);
@@ -137,7 +140,8 @@ impl Icmp for Ipv6Addr {
     fn write_headers(report: &mut [u8], from: Ipv6Addr, to: Ipv6Addr, _: u16, message: Message) {
         let Some((ip_to, rest)) = report.split_first_chunk_mut() else { return };
         let Some((icmp_to, quote)) = rest.split_first_chunk_mut() else { return };
-        let ip = Ipv6Header::new(from, to, protocol::ICMPV6, Icmpv6Header::LEN + quote.len());
+        let mut ip = Ipv6Header::new(from, to, protocol::ICMPV6, Icmpv6Header::LEN + quote.len());
+        ip.set_hop_limit(HOPS);
         let icmp = Icmpv6Header::new(&ip, message.kind, message.code, message.rest, quote);
         (*ip_to, *icmp_to) = (ip.0, icmp.0);
     }

@@ -12,13 +12,18 @@ pub struct Config {
     /// 2.3.2.1: on the order of a minute). Neighbor Discovery probes only when the entry is used, and takes a
     /// random time from half to one and a half times this value (BaseReachableTime, RFC 4861 section 6.3.2).
     pub max_age: u64,
+    /// Number of times that a new address of the router is announced.
+    pub announcements: u8,
 }
 
 impl Config {
     /// Default limits of the ARP table.
-    pub const ARP: Config = Config { max_entries: 50_000, max_unresolved: 4_096, max_age: 60_000_000_000 };
-    /// Default limits of the Neighbor Discovery table. The age is REACHABLE_TIME of RFC 4861 section 10.
-    pub const ND: Config = Config { max_age: 30_000_000_000, ..Config::ARP };
+    /// The number of announcements is ANNOUNCE_NUM of RFC 5227 section 1.1.
+    pub const ARP: Config =
+        Config { max_entries: 50_000, max_unresolved: 4_096, max_age: 60_000_000_000, announcements: 2 };
+    /// Default limits of the Neighbor Discovery table. The age and the number of announcements are REACHABLE_TIME and
+    /// MAX_NEIGHBOR_ADVERTISEMENT of RFC 4861 section 10.
+    pub const ND: Config = Config { max_age: 30_000_000_000, announcements: 3, ..Config::ARP };
 }
 
 impl Default for Config {

@@ -21,8 +21,6 @@ pub trait Family: Packets {
     /// True if the table follows neighbor unreachability detection (RFC 4861 section 7.3): an old entry is
     /// probed only when it is used. If false, an old entry is probed immediately.
     const NUD: bool;
-    /// Number of times that an address is announced.
-    const ANNOUNCEMENTS: u8;
     /// Time between two announcements of an address in nanoseconds.
     const ANNOUNCE_INTERVAL: u64;
 
@@ -36,8 +34,7 @@ impl Family for Ipv4Addr {
     const LAST: Ipv4Addr = Ipv4Addr::BROADCAST;
     const CONFIG: Config = Config::ARP;
     const NUD: bool = false;
-    // ANNOUNCE_NUM and ANNOUNCE_INTERVAL of RFC 5227 section 1.1.
-    const ANNOUNCEMENTS: u8 = 2;
+    // RFC 5227 section 1.1.
     const ANNOUNCE_INTERVAL: u64 = 2 * SECOND;
 
     fn answered(sender: (Mac, Ipv4Addr)) -> (Mac, Ipv4Addr) {
@@ -50,8 +47,7 @@ impl Family for Ipv6Addr {
     const LAST: Ipv6Addr = Ipv6Addr::from_bits(u128::MAX);
     const CONFIG: Config = Config::ND;
     const NUD: bool = true;
-    // MAX_NEIGHBOR_ADVERTISEMENT and RETRANS_TIMER of RFC 4861 section 10.
-    const ANNOUNCEMENTS: u8 = 3;
+    // RETRANS_TIMER of RFC 4861 section 10.
     const ANNOUNCE_INTERVAL: u64 = SECOND;
 
     fn answered(sender: (Mac, Ipv6Addr)) -> (Mac, Ipv6Addr) {

@@ -285,7 +285,9 @@ impl<A: Family> Neighbors<A> {
             Event::Used(key) => self.used(now, key),
             Event::Conflict(key, mac) => self.defend(now, key, mac, out),
             Event::Announce(key) => {
-                self.announcements.insert(key, (now, A::ANNOUNCEMENTS));
+                if self.config.announcements > 0 {
+                    self.announcements.insert(key, (now, self.config.announcements));
+                }
             }
             Event::Set { key, mac, fixed: false } => {
                 if matches!(self.entries.get(key), Some(Entry { state: State::Static(_), .. })) {

@@ -318,7 +318,9 @@ impl Follower {
                 Action::Changed(key, mac) => {
                     assert!(self.macs.insert(key, mac).is_some_and(|old| old != mac));
                 }
-                Action::Lost(key, mac) => assert_eq!(self.macs.remove(&key), Some(mac), "lost an unknown address"),
+                Action::Lost(key, mac) => {
+                    assert_eq!(self.macs.remove(&key), Some(mac), "lost an unknown address")
+                }
                 Action::Failed(key) => {
                     self.waiting.remove(&key);
                 }

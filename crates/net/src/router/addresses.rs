@@ -61,7 +61,10 @@ impl Router {
         for other in self.near.interfaces.overlapping(fib, address.network()) {
             for a in &other.addresses {
                 if a.address == address.address {
-                    return Err(RouterError::new(format!("{} has the address {} already", other.name, a.address)));
+                    return Err(RouterError::new(format!(
+                        "{} has the address {} already",
+                        other.name, a.address
+                    )));
                 }
                 let (mine, theirs) = (address.network(), a.network());
                 if other.index != index && (mine.covers(theirs) || theirs.covers(mine)) {

@@ -181,7 +181,9 @@ impl Router {
         on: Option<(u32, Match)>,
     ) -> Result<u32, RouterError> {
         if self.interface_named(name).is_some() {
-            return Err(RouterError::new(format!("there is an interface {name} already")).because(Reason::There));
+            return Err(
+                RouterError::new(format!("there is an interface {name} already")).because(Reason::There)
+            );
         }
         let index = self.free_index()?;
         let heir = self.leaving.contains(&index);
@@ -253,7 +255,10 @@ impl Router {
         let takes = takes.into();
         let p = self.interface(parent)?;
         if p.kind != Kind::Device {
-            return Err(RouterError::new(format!("{} cannot have sub-interfaces: it is not a device", p.name)));
+            return Err(RouterError::new(format!(
+                "{} cannot have sub-interfaces: it is not a device",
+                p.name
+            )));
         }
         let (mac, mtu) = (p.mac, p.mtu);
         if let Some(taken) = self.near.interfaces.taking(parent, takes) {
@@ -378,7 +383,9 @@ impl Router {
         let parent = self.interface(index)?.parent;
         let of_parent = self.interface(parent)?.mtu;
         if parent != index && mtu > of_parent {
-            return Err(RouterError::new(format!("MTU {mtu} is more than {of_parent}, the MTU of the device")));
+            return Err(RouterError::new(format!(
+                "MTU {mtu} is more than {of_parent}, the MTU of the device"
+            )));
         }
         let info = self.info_mut(index)?;
         if let Some(device) = &mut info.device {
@@ -500,7 +507,11 @@ fn missing(index: u32) -> RouterError {
 }
 
 pub(super) fn refuses_state(info: &InterfaceInfo, up: bool, why: &io::Error) -> RouterError {
-    RouterError::new(format!("{}: the device cannot be set {}: {why}", info.name, if up { "up" } else { "down" }))
+    RouterError::new(format!(
+        "{}: the device cannot be set {}: {why}",
+        info.name,
+        if up { "up" } else { "down" }
+    ))
 }
 
 pub(super) fn refuses_mtu(info: &InterfaceInfo, mtu: u16, why: &io::Error) -> RouterError {

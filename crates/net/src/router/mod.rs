@@ -71,7 +71,8 @@ pub use workers::{MAX_WORKERS, Receive, ReceiveQueue};
 /// The reason why the router refused a change. In this case, nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouterError {
-    why: String,
+    /// The reason, in words.
+    pub why: String,
     reason: Reason,
 }
 

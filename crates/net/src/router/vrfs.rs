@@ -87,7 +87,9 @@ impl Router {
     /// # Errors
     /// If there is no such VRF.
     pub fn fib(&self, table: u32) -> Result<u16, RouterError> {
-        self.vrfs.fib(table).ok_or_else(|| RouterError::new(format!("there is no table {table}")).because(Reason::NoTable))
+        self.vrfs
+            .fib(table)
+            .ok_or_else(|| RouterError::new(format!("there is no table {table}")).because(Reason::NoTable))
     }
 
     /// Adds a VRF for both families. Returns its index. If the VRF exists, nothing changes.
@@ -99,7 +101,9 @@ impl Router {
             return Ok(fib);
         }
         let full = || {
-            RouterError::new(format!("table {table} cannot be added: the maximum of {MAX_VRFS} tables is reached"))
+            RouterError::new(format!(
+                "table {table} cannot be added: the maximum of {MAX_VRFS} tables is reached"
+            ))
         };
         let fib = self.vrfs.add(table, Instant::now()).ok_or_else(full)?;
         let Err(e) = self.add_fib(fib) else { return Ok(fib) };

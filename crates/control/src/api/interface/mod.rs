@@ -14,7 +14,7 @@ use vapi::types::{interface_index, rx_mode, sub_if_flags};
 use vapi::wire::Array;
 use vapi::{Caller, Code, DONE, Done, Table};
 
-use super::{change, numbers, replace};
+use super::{change, ip, numbers, replace};
 use crate::app::Context;
 use crate::intent::{Addresses, Change, Interface, Unnumbered};
 use crate::system::Spec;
@@ -62,6 +62,7 @@ fn settings(module: Module<'_, Context>) -> Module<'_, Context> {
         .request::<sw_interface_set_table>(|c, _, q| {
             let table = change::table(c, q.vrf_id)?;
             change::interface(c, q.sw_if_index, |i| i.table = table)?;
+            ip::sweep(c);
             DONE
         })
         .question::<sw_interface_get_table>(|c, q| {
@@ -313,5 +314,6 @@ pub(crate) fn remove(c: &mut Context, number: interface_index) -> Result<Done, C
     let (key, _) = Interface::find(c.store.tree(), &name).ok_or(Code::INVALID_SW_IF_INDEX)?;
     let all = c.store.snapshot().with_dependents(&key);
     change::make(c, all.into_iter().map(Change::remove).collect())?;
+    ip::sweep(c);
     DONE
 }

@@ -19,6 +19,7 @@ use crate::intent::Addresses;
 use messages::*;
 
 pub(crate) use tables::Halves;
+pub(super) use tables::sweep;
 
 /// Registers the module.
 pub(super) fn register(table: &mut Table<Context>) {

@@ -3,11 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use net::ip::{IpPrefix, Path, PathState, Prefix, Routes};
+use vapi::Code;
 use vapi::types::{
     fib_path, fib_path_flags, fib_path_nh, fib_path_nh_proto, fib_path_type, interface_index, ip_route,
     prefix,
 };
-use vapi::Code;
 
 use super::messages::*;
 use crate::api::{change, numbers};

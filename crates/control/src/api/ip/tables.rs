@@ -9,51 +9,76 @@ use crate::api::{change, replace};
 use crate::app::Context;
 use crate::intent::{self, Change};
 
-/// The VRFs that clients have made for one family only: true for IPv6. All others are of both.
+/// The families in which clients see a VRF.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Seen {
+    ip4: bool,
+    ip6: bool,
+}
+
+impl Seen {
+    fn is_in(self, ip6: bool) -> bool {
+        if ip6 { self.ip6 } else { self.ip4 }
+    }
+
+    fn set(&mut self, ip6: bool, on: bool) {
+        *(if ip6 { &mut self.ip6 } else { &mut self.ip4 }) = on;
+    }
+}
+
+/// The VRFs that clients have made for one family only, or have removed while interfaces were in them. They see all others in both families.
 #[derive(Default)]
-pub(crate) struct Halves(BTreeMap<u32, bool>);
+pub(crate) struct Halves(BTreeMap<u32, Seen>);
 
 impl Halves {
-    /// True if clients see the VRF in a family.
-    fn shows(&self, table: u32, is_ip6: bool) -> bool {
-        self.0.get(&table).is_none_or(|six| *six == is_ip6)
+    fn seen(&self, table: u32) -> Seen {
+        self.0.get(&table).copied().unwrap_or(Seen { ip4: true, ip6: true })
     }
 }
 
 /// Adds or removes a VRF in a family. Removing it in one leaves it in the other.
 pub(super) fn change(c: &mut Context, table: &ip_table, add: bool) -> Result<Done, Code> {
     let (id, six) = (table.table_id, table.is_ip6);
-    let key = intent::Table::key(id);
-    let exists = c.store.get(&key).is_some();
     if id == 0 {
         return DONE;
     }
-    match (add, exists) {
-        (true, false) => {
-            let name = Some(&table.name.0).filter(|name| intent::Table::can_be_name(name));
-            change::make(c, vec![Change::set(key, intent::Table { name: name.cloned() })])?;
-            c.halves.0.insert(id, six);
-        }
-        (true, true) => {
-            if !c.halves.shows(id, six) {
-                c.halves.0.remove(&id);
-            }
-        }
-        (false, false) => {}
-        (false, true) => {
-            let other = !six && c.halves.shows(id, true) || six && c.halves.shows(id, false);
-            let mut changes = replace::routes(c, id, six, |_| true);
-            changes.extend((!other).then(|| Change::remove(key)));
-            if c.halves.shows(id, six) {
-                change::make(c, changes)?;
-                match other {
-                    true => drop(c.halves.0.insert(id, !six)),
-                    false => drop(c.halves.0.remove(&id)),
-                }
-            }
-        }
+    let key = intent::Table::key(id);
+    let exists = c.store.get(&key).is_some();
+    let mut seen = if exists { c.halves.seen(id) } else { Seen::default() };
+    if add && !exists {
+        let name = Some(&table.name.0).filter(|name| intent::Table::can_be_name(name));
+        change::make(c, vec![Change::set(key, intent::Table { name: name.cloned() })])?;
+    }
+    if !add && seen.is_in(six) {
+        let routes = replace::routes(c, id, six, |_| true);
+        change::make(c, routes)?;
+    }
+    if exists || add {
+        seen.set(six, add);
+        c.halves.0.insert(id, seen);
+    }
+    if seen == Seen::default() {
+        sweep(c);
     }
     DONE
+}
+
+/// Removes the VRFs that clients have removed, if neither interfaces nor routes need them any more.
+pub(in crate::api) fn sweep(c: &mut Context) {
+    let exists = |c: &Context, id: u32| c.store.get(&intent::Table::key(id)).is_some();
+    let gone: Vec<u32> = c.halves.0.keys().copied().filter(|id| !exists(c, *id)).collect();
+    for id in gone {
+        c.halves.0.remove(&id);
+    }
+    let hidden = c.halves.0.iter().filter(|(_, seen)| **seen == Seen::default()).map(|(id, _)| *id);
+    let hidden: Vec<u32> = hidden.collect();
+    for id in hidden {
+        let Ok(fib) = c.system.router.fib(id) else { continue };
+        let unused = c.system.router.interfaces().all(|i| i.fib != fib);
+        if unused && change::make(c, vec![Change::remove(intent::Table::key(id))]).is_ok() {
+            c.halves.0.remove(&id);
+        }
+    }
 }
 
 pub(super) fn allocate(
@@ -74,7 +99,8 @@ pub(super) fn allocate(
 pub(super) fn all(c: &Context) -> Vec<ip_table_details> {
     let mut all = Vec::new();
     for is_ip6 in [false, true] {
-        for (table_id, _) in c.system.router.vrfs().from(0).filter(|(id, _)| c.halves.shows(*id, is_ip6)) {
+        for (table_id, _) in c.system.router.vrfs().from(0).filter(|(id, _)| c.halves.seen(*id).is_in(is_ip6))
+        {
             let usual = || format!("{}-VRF:{table_id}", if is_ip6 { "ipv6" } else { "ipv4" });
             let name = intent::Table::name_of(table_id, c.store.tree()).map_or_else(usual, str::to_owned);
             all.push(ip_table_details { table: ip_table { table_id, is_ip6, name: name.as_str().into() } });

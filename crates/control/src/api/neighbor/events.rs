@@ -95,7 +95,9 @@ pub(in crate::api) fn look(c: &mut Context, table: &Table<Context>) {
         });
     }
     if lost {
-        tracing::warn!("neighbors change faster than their events are sent: API clients that want them are disconnected");
+        tracing::warn!(
+            "neighbors change faster than their events are sent: API clients that want them are disconnected"
+        );
         c.events.cut_neighbor_watchers();
     }
     follow(c);

@@ -20,8 +20,8 @@ use crate::intent::{Change, Family, Neighbor};
 use crate::neighbors::NeighborBounds;
 use messages::*;
 
-pub(crate) use events::{Changes, learn};
 pub(super) use events::look;
+pub(crate) use events::{Changes, learn};
 
 /// The place of counters that are not there: neighbors have none of their own.
 const NO_COUNTERS: u32 = u32::MAX;
@@ -48,7 +48,8 @@ pub(super) fn register(table: &mut Table<Context>) {
         .request::<ip_neighbor_config>(configure)
         .question::<ip_neighbor_config_get>(|c, q| Ok(config(c, q.af)))
         .request::<ip_neighbor_replace_begin>(|c, _, _| {
-            c.replacing.neighbors = Some((c.system.router.now(), BTreeSet::new()));
+            // The router's own time stands still between its turns.
+            c.replacing.neighbors = Some((c.now(), BTreeSet::new()));
             DONE
         })
         .request::<ip_neighbor_replace_end>(replace_end)
@@ -161,8 +162,10 @@ fn configure(c: &mut Context, _: &Caller, q: ip_neighbor_config) -> Result<Done,
     }
     let family = family_of(q.af);
     let age = (q.max_age != 0).then_some(q.max_age);
-    let bounds = NeighborBounds { limit: Some(q.max_number), age };
-    change::make(c, vec![Change::set(NeighborBounds::key(family), bounds)])?;
+    let key = NeighborBounds::key(family);
+    let there = c.store.get(&key).and_then(|value| value.get::<NeighborBounds>()).copied();
+    let bounds = NeighborBounds { limit: Some(q.max_number), age, ..there.unwrap_or_default() };
+    change::make(c, vec![Change::set(key, bounds)])?;
     DONE
 }
 
@@ -180,10 +183,7 @@ fn config(c: &Context, af: address_family) -> ip_neighbor_config_get_reply {
 }
 
 /// Returns the neighbors of a family that `goes` selects: the static ones, and the others.
-fn selected<A: Routed>(
-    c: &Context,
-    goes: impl Fn(Key<A>, &Entry) -> bool,
-) -> (Vec<Key<A>>, Vec<Key<A>>) {
+fn selected<A: Routed>(c: &Context, goes: impl Fn(Key<A>, &Entry) -> bool) -> (Vec<Key<A>>, Vec<Key<A>>) {
     let all = c.system.router.neighbor_entries::<A>(None).filter(|(key, entry)| goes(*key, entry));
     let (fixed, learned): (Vec<_>, Vec<_>) = all.partition(|(_, e)| matches!(e.state, State::Static(_)));
     let keys = |all: Vec<(Key<A>, Entry)>| all.into_iter().map(|(key, _)| key).collect();

@@ -10,7 +10,7 @@ use crate::intent::{Family, OfFamily};
 pub fn register<A: OfFamily>(r: &mut Registry<Context>) {
     // The singular is listed, because it also begins "neighbor-config". The others are older names of VPP.
     let names: &[&str] = match A::FAMILY {
-        Family::V4 => &["ip neighbors/neighbor/neigh/arp", "arp"],
+        Family::V4 => &["ip neighbors/neighbor/neigh/arp", "ip4 neighbors", "arp"],
         Family::V6 => &["ip6 neighbors/neighbor/neigh"],
     };
     for name in names {

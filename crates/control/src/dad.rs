@@ -1,0 +1,170 @@
+//! The number of probes before an IPv6 address is used: duplicate address detection (RFC 4862 section 5.4).
+#![allow(non_camel_case_types)]
+
+use std::sync::LazyLock;
+
+use model::key::Kind;
+use model::schema::{Described, Schema, number};
+use net::feature::{self, Entry, Registrar, unset};
+use vapi::{Code, DONE, Table, define};
+
+use crate::api::change;
+use crate::app::{Context, Done, Output};
+use crate::cli::Args;
+use crate::intent::{Change, Family, Key, Object, Reason, Refused, View, refuse_as};
+use crate::system::{Abilities, System};
+
+/// The default of RFC 4862 section 5.1.
+const USUAL: u8 = 1;
+/// Maximum number of probes.
+const MOST: u8 = 10;
+/// Seconds between two probes, which cannot be changed.
+const DELAY: f64 = 1.0;
+
+/// The number of probes (DupAddrDetectTransmits). With 0, addresses are used at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probes {
+    /// The number.
+    pub transmits: u8,
+}
+
+impl Default for Probes {
+    fn default() -> Probes {
+        Probes { transmits: USUAL }
+    }
+}
+
+impl Kind for Probes {
+    /// Always IPv6.
+    type Key = Family;
+    const NAME: &'static str = "dad";
+    const PHASE: u16 = 23;
+
+    fn title(_: &Family) -> String {
+        "duplicate address detection".into()
+    }
+}
+
+impl Probes {
+    fn key() -> Key {
+        Key::of::<Probes>(&Family::V6)
+    }
+}
+
+impl Object<System> for Probes {
+    fn validate(&self, _: &Family, _: &View<'_>, _: &Abilities) -> Result<(), Refused> {
+        match self.transmits > MOST {
+            true => refuse_as(Reason::Value, format!("the number of probes must be 0 to {MOST}")),
+            false => Ok(()),
+        }
+    }
+
+    fn apply(&self, _: &Family, _: Option<&Self>, system: &mut System) -> Result<(), Refused> {
+        system.router.set_dad_transmits(self.transmits);
+        Ok(())
+    }
+
+    fn withdraw(&self, _: &Family, system: &mut System) -> Result<(), Refused> {
+        system.router.set_dad_transmits(USUAL);
+        Ok(())
+    }
+
+    fn dump(&self, _: &Family, _: bool) -> Vec<String> {
+        vec![format!("set ip6 dad transmits {}", self.transmits)]
+    }
+}
+
+impl Described for Probes {
+    fn schema() -> &'static Schema<Probes> {
+        static SCHEMA: LazyLock<Schema<Probes>> = LazyLock::new(|| {
+            Schema::new(Probes::default())
+                .field(
+                    "transmits",
+                    number(0..=MOST),
+                    |p| p.transmits,
+                    |p, n| p.transmits = n,
+                    "The number of probes before an address is used, one per second. With 0, it is used at once.",
+                )
+                .always()
+        });
+        &SCHEMA
+    }
+}
+
+define! {
+    /// Sets the number of probes.
+    request ip6_dad_enable_disable {
+        enable: bool = true,
+        dad_transmits: u8 = 1,
+        dad_retransmit_delay: f64 = 1.0,
+    }
+    /// Asks for the number of probes.
+    dump ip6_dad_dump { } -> ip6_dad_details { enabled: bool, dad_transmits: u8, dad_retransmit_delay: f64 }
+}
+
+/// The feature.
+pub struct Feature;
+
+impl feature::Feature<Context> for Feature {
+    fn name(&self) -> &'static str {
+        "dad"
+    }
+
+    fn about(&self) -> &'static str {
+        "Sets how IPv6 addresses are tested for duplicates."
+    }
+
+    fn register(&self, r: &mut Registrar<'_, Context>) {
+        let help = "Duplicate address detection of IPv6.";
+        r.entry(Entry::one::<Probes>("ip6-dad", help, Probes::key()));
+        r.command(
+            &format!("set ip6 dad transmits {}", Probes::schema().syntax("transmits", "n")),
+            "Set how many probes are sent before an IPv6 address is used, one per second. With 0, addresses are used at once. \
+             The setting applies to addresses that are added later.",
+            |c, a| set(c, a, a.need("n")?),
+        );
+        r.command("set ip6 dad default", "Reset the number of probes to the default.", |c, _| {
+            unset(c, Probes::key())
+        });
+        r.command("show ip6 dad", "Show how many probes are sent before an IPv6 address is used.", |c, _| {
+            let transmits = probes(c);
+            Ok(Output::show(&serde_json::json!({ "transmits": transmits }), format!("{transmits} probes\n")))
+        });
+    }
+
+    fn messages(&self, table: &mut Table<Context>) {
+        table
+            .module("ip6_dad", [1, 0, 0])
+            .request::<ip6_dad_enable_disable>(|c, _, q| {
+                let transmits = if q.enable { q.dad_transmits } else { 0 };
+                if transmits > 0 && q.dad_retransmit_delay != DELAY {
+                    return Err(Code::UNSUPPORTED);
+                }
+                change::make(c, changes(c, transmits))?;
+                DONE
+            })
+            .dump::<ip6_dad_dump, _>(|c, _| {
+                let dad_transmits = probes(c);
+                let enabled = dad_transmits > 0;
+                vapi::all(vec![ip6_dad_details { enabled, dad_transmits, dad_retransmit_delay: DELAY }])
+            });
+    }
+}
+
+fn probes(c: &Context) -> u8 {
+    let set = c.store.get(&Probes::key()).and_then(|value| value.get::<Probes>());
+    set.copied().unwrap_or_default().transmits
+}
+
+/// Returns the changes to a number of probes. The default needs no object.
+fn changes(c: &Context, transmits: u8) -> Vec<Change> {
+    let value = (transmits != USUAL).then(|| Probes { transmits }.into());
+    let is_set = c.store.get(&Probes::key()).is_some();
+    let change = Change { key: Probes::key(), value };
+    Some(change).filter(|change| change.value.is_some() || is_set).into_iter().collect()
+}
+
+fn set(c: &mut Context, a: &Args, transmits: u8) -> Done {
+    c.transact(changes(c, transmits)).map_err(|e| a.about("n", e))?;
+    Ok(Output::none())
+}
