@@ -7,6 +7,9 @@ use drivers::Guardian;
 use graph::Builder;
 use net::Tables;
 use net::router::{Hooks, Parts, Router, Sizes};
+use vapi::table::{Serve, encoded};
+use vapi::wire::Reader;
+use vapi::{Caller, Code, Dump, Message, Request};
 
 use crate::app::{Context, Feature};
 use crate::cli::{Call, CliError, Registry, Step};
@@ -26,10 +29,15 @@ pub fn system(features: &[&Feature], sizes: &Sizes, turning: bool) -> System {
     System::new(router, catalog, Guardian::default())
 }
 
+/// Number of the client that sends messages of the binary API.
+const CLIENT: u64 = 1;
+
 /// A router and its commands.
 pub struct Cli {
     /// The commands.
     pub registry: Rc<Registry<Context>>,
+    /// The messages of the binary API.
+    pub messages: Rc<vapi::Table<Context>>,
     /// The router.
     pub context: Context,
 }
@@ -39,7 +47,8 @@ impl Cli {
     pub fn with(features: &[&Feature]) -> Cli {
         let system = system(features, &Sizes { buffers: 64, workers: 1 }, false);
         let (registry, _) = features::declared(features);
-        let mut cli = Cli { registry: Rc::new(registry), context: Context::new(system) };
+        let messages = Rc::new(features::messages(features));
+        let mut cli = Cli { registry: Rc::new(registry), messages, context: Context::new(system) };
         for n in 0..2 {
             cli.ok(&format!("create packet-generator interface pg{n}"));
             cli.ok(&format!("set interface state pg{n} up"));
@@ -66,6 +75,34 @@ impl Cli {
     pub fn look_at_confirmation(&mut self) {
         self.context.look_at_confirmation();
         while self.context.tidy().is_some() {}
+    }
+
+    /// Sends a request of the binary API. Returns its reply, or its return value if it is refused.
+    ///
+    /// # Errors
+    /// If the request is refused.
+    pub fn ask<Q: Request>(&mut self, request: &Q) -> Result<Q::Reply, Code> {
+        let table = self.messages.clone();
+        let entry = table.id(&Q::info().name).and_then(|id| table.get(id)).expect("a message of this router");
+        let Serve::Request { answer, .. } = &entry.serve else { panic!("not a request with one reply") };
+        let bytes = encoded(request);
+        let caller = Caller { client: CLIENT, context: 0 };
+        let reply = answer(&mut self.context, &caller, &mut Reader::new(&bytes)).expect("a whole request");
+        match reply.retval {
+            0 => Ok(Q::Reply::take(&mut Reader::new(&reply.body)).expect("a whole reply")),
+            code => Err(Code(code)),
+        }
+    }
+
+    /// Sends a request for all objects of the binary API. Returns the objects.
+    pub fn dump<Q: Dump>(&self, request: &Q) -> Vec<Q::Details> {
+        let table = &self.messages;
+        let entry = table.id(&Q::info().name).and_then(|id| table.get(id)).expect("a message of this router");
+        let Serve::Dump { begin, .. } = &entry.serve else { panic!("not a request for all objects") };
+        let bytes = encoded(request);
+        let mut next = begin(&self.context, &mut Reader::new(&bytes)).expect("a whole request");
+        let objects = std::iter::from_fn(|| next(&self.context));
+        objects.map(|object| Q::Details::take(&mut Reader::new(&object)).expect("a whole object")).collect()
     }
 
     /// Returns the samples of all metrics.

@@ -264,13 +264,13 @@ mod tests {
     fn a_refused_setting_is_undone() {
         let mut r = router();
         r.set(0, Level(2)).unwrap();
-        assert!(r.set(0, Level(11)).unwrap_err().0.contains("nobodys"));
+        assert!(r.set(0, Level(11)).unwrap_err().why.contains("nobodys"));
         assert_eq!((r.setting::<Level>(0), is_on(&r)), (Level(2), false));
-        assert!(r.set(7, Level(1)).unwrap_err().0.contains("no interface 7"));
+        assert!(r.set(7, Level(1)).unwrap_err().why.contains("no interface 7"));
         let (mut plain, _) = testing::router();
         plain.add_loopback("loop0", wire::Mac([2, 0, 0, 0, 0, 1])).unwrap();
         assert!(
-            plain.set(0, Level(1)).unwrap_err().0.contains("no feature of this router declares the setting")
+            plain.set(0, Level(1)).unwrap_err().why.contains("no feature of this router declares the setting")
         );
     }
 

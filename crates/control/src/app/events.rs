@@ -37,6 +37,12 @@ impl Queue {
         self.bell.notify_one();
     }
 
+    /// Returns the number of events that wait.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.borrow().len()
+    }
+
     /// Waits for events, and returns all that wait.
     pub(crate) async fn next(&self) -> Result<VecDeque<Vec<u8>>, TooSlow> {
         loop {

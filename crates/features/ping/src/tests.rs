@@ -103,7 +103,7 @@ fn requests_of_any_size_are_sent_whole_or_in_fragments() {
         router.poll(250);
         let replies = replies(&mut router, &ping);
         assert_eq!(replies.iter().map(|r| (r.from, r.bytes)).collect::<Vec<_>>(), [(to, size + 8)]);
-        let said = begin(&mut router, 0, to, None, size + 1).unwrap_err().0;
+        let said = begin(&mut router, 0, to, None, size + 1).unwrap_err().why;
         assert!(said.contains(&format!("the maximum is {size}")), "{said}");
     }
     router.poll(0);
@@ -200,17 +200,17 @@ fn unreachable_targets_are_refused_with_the_reason() {
         ("no address in table 1", 1, "10.0.0.2", None, 56),
         ("the maximum is 65507", 0, "10.0.0.2", None, 65_508),
     ] {
-        let said = begin(router, fib, ip(to), source.map(ip), size).unwrap_err().0;
+        let said = begin(router, fib, ip(to), source.map(ip), size).unwrap_err().why;
         assert!(said.contains(text), "\"{said}\" does not contain \"{text}\"");
     }
     assert!(begin(router, 0, ip("10.0.0.2"), None, 65_507).is_ok());
     // 256 fragments with 48 bytes of data each.
     router.set_mtu(0, 68).unwrap();
-    let said = begin(router, 0, ip("10.0.0.2"), None, 12_281).unwrap_err().0;
+    let said = begin(router, 0, ip("10.0.0.2"), None, 12_281).unwrap_err().why;
     assert!(said.contains("the MTU of left: the maximum is 12280"), "{said}");
     let ping = begin(router, 0, ip("10.0.0.2"), None, 12_280).unwrap();
     pings(router).stop(ping.id);
-    let said = send(router, ping.id, 1, 0).unwrap_err().0;
+    let said = send(router, ping.id, 1, 0).unwrap_err().why;
     assert!(said.contains(&format!("no ping {}", ping.id)), "{said}");
 }
 
@@ -219,7 +219,7 @@ fn a_source_that_is_tested_for_duplicates_has_to_wait() {
     let mut lab = lab(ip("2001:db8:1::1"), ip("2001:db8:1::2"));
     let new: Ipv6Addr = "2001:db8:1::9".parse().unwrap();
     lab.router.add_address(0, Address::new(new, 64)).unwrap();
-    let why = begin(&mut lab.router, 0, ip("2001:db8:1::2"), Some(new.into()), 56).unwrap_err().0;
+    let why = begin(&mut lab.router, 0, ip("2001:db8:1::2"), Some(new.into()), 56).unwrap_err().why;
     assert!(why.contains(&format!("{new} of left ")) && why.contains("tested for duplicates"), "{why}");
 }
 
@@ -262,7 +262,7 @@ fn sessions_and_waiting_replies_are_limited() {
     address(&mut router, loop0, "10.0.0.1", 32);
     let own = ip("10.0.0.1");
     let ids: Vec<Held> = (0..SESSIONS).map(|_| begin(&mut router, 0, own, None, 0).unwrap()).collect();
-    assert!(begin(&mut router, 0, own, None, 0).unwrap_err().0.contains("64 pings"));
+    assert!(begin(&mut router, 0, own, None, 0).unwrap_err().why.contains("64 pings"));
     for seq in 0..WAITING as u16 + 10 {
         send(&mut router, ids[0].id, seq, 0).unwrap();
         turn(&router, &mut worker);

@@ -271,7 +271,7 @@ mod tests {
         let a = p.add(params(8), 0).unwrap();
         p.add_at(7, params(16), 0).unwrap();
         assert_eq!(p.iter().collect::<Vec<_>>(), [(a, &params(8)), (7, &params(16))]);
-        assert!(p.add_at(7, params(8), 0).unwrap_err().0.contains("index 7 is in use"));
+        assert!(p.add_at(7, params(8), 0).unwrap_err().why.contains("index 7 is in use"));
         assert!(p.add_at(MAX_POLICERS, params(8), 0).is_err() && p.add(params(0), 0).is_err());
         lane.add(7, [1, 100, 2, 200, 3, 300]);
         let counted = |p: &Policers| p.counted(7).map(|c| [c.packets, c.bytes]);
@@ -291,7 +291,7 @@ mod tests {
         p.remove(7).unwrap();
         assert_eq!((p.get(7), p.tokens(7, 0), p.len()), (None, None, 1));
         for why in [p.remove(7), p.reset(7, 0), p.change(7, params(8), 0)] {
-            assert_eq!(why.unwrap_err().0, "no policer has the index 7");
+            assert_eq!(why.unwrap_err().why, "no policer has the index 7");
         }
         domain.collect();
         p.add_at(7, params(8), 0).unwrap();
@@ -310,7 +310,7 @@ mod tests {
         let mut p = Policers::new(&domain).unwrap();
         let nameless = p.add(params(8), 0).unwrap();
         let gold = p.add_named("gold", params(8), 0).unwrap();
-        assert!(p.add_named("gold", params(8), 0).unwrap_err().0.contains("there is a policer gold already"));
+        assert!(p.add_named("gold", params(8), 0).unwrap_err().why.contains("there is a policer gold already"));
         assert!(p.add_named("bad", params(0), 0).is_err() && p.find("bad").is_none());
         assert_eq!((p.find("gold"), p.name(gold), p.name(nameless)), (Some(gold), Some("gold"), None));
         p.change(gold, params(16), 0).unwrap();
@@ -327,6 +327,6 @@ mod tests {
             assert_eq!(p.add(three, 0), Ok(index));
         }
         assert_eq!(p.len(), MAX_POLICERS as usize);
-        assert!(p.add(three, 0).unwrap_err().0.contains("65536"));
+        assert!(p.add(three, 0).unwrap_err().why.contains("65536"));
     }
 }

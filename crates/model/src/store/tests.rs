@@ -316,7 +316,7 @@ proptest! {
         prop_assert_eq!(&fresh, &other);
         // One step at a time, as the router makes long changes.
         let before = (room.clone(), store.snapshot());
-        let plan = before.1.plan(wanted.snapshot(), &(), |_| Ok(())).map_err(|e| TestCaseError::fail(e.why.0))?;
+        let plan = before.1.plan(wanted.snapshot(), &(), |_| Ok(())).map_err(|e| TestCaseError::fail(e.why.why))?;
         let mut making = Making::begin(plan.steps, &mut room);
         while making.go_on(&mut room) {}
         prop_assert!(making.end().is_ok());
@@ -325,7 +325,7 @@ proptest! {
         prop_assert!(store.tree() == wanted.tree() && store.snapshot().is_consistent());
         // Back by a transaction.
         let back = store.diff(before.1.tree());
-        store.transact(&mut room, back).map_err(|e| TestCaseError::fail(e.0))?;
+        store.transact(&mut room, back).map_err(|e| TestCaseError::fail(e.why))?;
         prop_assert_eq!(&room, &before.0);
     }
 
@@ -398,9 +398,9 @@ proptest! {
                 }
                 Happens::Back(n) => {
                     let Some(last) = journal.changes().nth(n).map(|entry| entry.number) else { continue };
-                    let way = journal.back_to(last - 1).map_err(|e| TestCaseError::fail(e.0))?;
+                    let way = journal.back_to(last - 1).map_err(|e| TestCaseError::fail(e.why))?;
                     let read = |text: &Written| Ok(written[text.before.parse::<usize>().unwrap()].clone());
-                    let tree = way.follow(store.tree().clone(), read).map_err(|e| TestCaseError::fail(e.0))?;
+                    let tree = way.follow(store.tree().clone(), read).map_err(|e| TestCaseError::fail(e.why))?;
                     let expected = below.drain(below.len() - n - 1..).next().unwrap();
                     prop_assert!(tree == expected);
                     store = Store::of(tree);
@@ -428,7 +428,7 @@ proptest! {
         }
         // If the state differs from that of the earlier run, its changes are refused.
         let Some(last) = journal.changes().next() else { return Ok(()) };
-        let way = journal.back_to(last.number - 1).map_err(|e| TestCaseError::fail(e.0))?;
+        let way = journal.back_to(last.number - 1).map_err(|e| TestCaseError::fail(e.why))?;
         if let Detail::Written(text) = &last.detail {
             let read = |_: &Written| Ok(written[text.before.parse::<usize>().unwrap()].clone());
             let edit = written[text.before.parse::<usize>().unwrap()][0].clone();
@@ -437,7 +437,7 @@ proptest! {
                 Some(_) => drop(other.remove(&edit.key)),
                 None => drop(edit.old.and_then(|old| other.insert(edit.key, old))),
             }
-            prop_assert!(way.follow(other, read).is_err_and(|e| e.0.contains("has changed since: the router was restarted")));
+            prop_assert!(way.follow(other, read).is_err_and(|e| e.why.contains("has changed since: the router was restarted")));
         }
     }
 }
@@ -489,7 +489,7 @@ fn refused_changes_give_the_reason() {
         (vec![stand(2, 1), label(2, "a")], "box 1 on shelf 1 is \"a\" already"),
         (vec![Change::set(Key::of::<Crate>(&3), Shelf)], "cannot be an object of the kind shelf"),
     ] {
-        let said = store.transact(&mut room, changes).unwrap_err().0;
+        let said = store.transact(&mut room, changes).unwrap_err().why;
         assert!(said.contains(why), "{said}");
     }
     // A box that moves takes its label along, and can use a place that becomes free at once.

@@ -80,7 +80,7 @@ fn parse(report: &Out) -> (Ipv6Header, Icmpv6Header, &[u8]) {
     let (icmp, quote) = Icmpv6Header::split(rest).unwrap();
     let pseudo = [&ip.0[8..40], &(rest.len() as u32).to_be_bytes(), &[0, 0, 0, protocol::ICMPV6]].concat();
     assert_eq!(checksum(&[&pseudo, rest].concat()), 0, "checksum");
-    assert_eq!((ip.version(), ip.next_header(), ip.hop_limit()), (6, protocol::ICMPV6, 64));
+    assert_eq!((ip.version(), ip.next_header(), ip.hop_limit()), (6, protocol::ICMPV6, 255));
     assert_eq!(ip.total_len(), report.bytes.len());
     assert_eq!((report.node.as_str(), report.record.tx_if), ("ip6-lookup", 0));
     assert!(report.record.flags.any(Flags::LOCAL_ORIGIN));

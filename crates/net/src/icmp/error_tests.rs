@@ -59,7 +59,7 @@ fn parse(report: &Out) -> (Ipv4Header, IcmpHeader, &[u8]) {
     let (ip, rest) = Ipv4Header::split(&report.bytes).unwrap();
     let (icmp, quote) = IcmpHeader::split(rest).unwrap();
     assert_eq!((checksum(&ip.0), checksum(rest)), (0, 0), "checksums");
-    assert_eq!((ip.version_ihl(), ip.protocol(), ip.ttl()), (0x45, protocol::ICMP, 64));
+    assert_eq!((ip.version_ihl(), ip.protocol(), ip.ttl()), (0x45, protocol::ICMP, 255));
     assert_eq!(usize::from(ip.total_len()), report.bytes.len());
     assert_eq!(report.node, "ip4-lookup");
     assert!(report.record.flags.any(Flags::LOCAL_ORIGIN));

@@ -101,7 +101,7 @@ fn a_host_gets_the_icmp_errors_of_rfc1812() {
         let (ip, rest) = Ipv4Header::split(&back[0]).unwrap();
         let (icmp, quote) = IcmpHeader::split(rest).unwrap();
         assert_eq!((icmp.kind(), icmp.code(), icmp.rest()), message, "{what}");
-        assert_eq!((ip.src(), ip.dst(), ip.ttl()), (from, HOST, 64), "{what}");
+        assert_eq!((ip.src(), ip.dst(), ip.ttl()), (from, HOST, 255), "{what}");
         let sent = packet.build();
         // The TTL may already be decremented (RFC 1812 section 4.3.2.3).
         assert_eq!((quote[0], &quote[12..]), (sent[0], &sent[12..sent.len().min(548)]), "{what}");

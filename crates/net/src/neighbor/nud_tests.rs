@@ -341,7 +341,7 @@ fn a_removed_network_removes_its_neighbors() {
     t.event(event(far));
     assert_eq!(t.event(Event::LeftNetwork(7, Prefix6::new(OWN, 64))), [Action::Lost(PEER, A)]);
     assert_eq!(t.state(far), Some(State::Stale(B)));
-    assert_eq!(t.event(Event::LeftNetwork(7, Prefix6::DEFAULT)), [Action::Lost(far, A)]);
+    assert_eq!(t.event(Event::LeftNetwork(7, Prefix6::DEFAULT)), [Action::Lost(far, B)]);
 }
 
 #[test]
@@ -441,7 +441,7 @@ proptest! {
         max_unresolved in 1usize..4,
     ) {
         let mut t = Clocked::new();
-        t.table.config = Config { max_entries, max_unresolved, max_age: 7 * SECOND };
+        t.table.config = Config { max_entries, max_unresolved, max_age: 7 * SECOND, ..Config::default() };
         let mut follower = Follower::default();
         for (ms, event) in events {
             let end = t.now + ms * 1_000_000;

@@ -165,9 +165,9 @@ fn a_static_entry_stays_until_its_interface_is_removed() {
     assert_eq!(t.event(Event::Down(7)), []);
     assert_eq!(t.pass(5000), []);
     assert_eq!(t.event(Event::Resolve(PEER)), [Action::Resolved(PEER, B)]);
-    assert_eq!(t.event(Event::Gone(7)), [Action::Lost(PEER, A)]);
+    assert_eq!(t.event(Event::Gone(7)), [Action::Lost(PEER, B)]);
     t.event(set(B, true));
-    assert_eq!(t.event(Event::Remove(PEER)), [Action::Lost(PEER, A)]);
+    assert_eq!(t.event(Event::Remove(PEER)), [Action::Lost(PEER, B)]);
     t.event(set(B, true));
     t.event(set(A, false));
     assert_eq!(t.state(PEER), Some(State::Reachable(A)), "not static any more");
@@ -367,7 +367,7 @@ proptest! {
         max_entries in 1usize..8,
         max_unresolved in 1usize..4,
     ) {
-        let mut t = Clocked::new(Config { max_entries, max_unresolved, max_age: 7 * SECOND });
+        let mut t = Clocked::new(Config { max_entries, max_unresolved, max_age: 7 * SECOND, ..Config::default() });
         let mut follower = Follower::default();
         for (ms, event) in events {
             let end = t.now + ms * 1_000_000;

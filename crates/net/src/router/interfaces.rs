@@ -1,7 +1,7 @@
 //! The main thread's interfaces: their configuration, and the updates that follow from a change of it.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use model::reason::Reason;
@@ -92,6 +92,12 @@ impl Router {
     /// If there is no such interface.
     pub fn interface(&self, index: u32) -> Result<&InterfaceInfo, RouterError> {
         self.near.interfaces.get(index).ok_or_else(|| missing(index))
+    }
+
+    /// Returns the interface of a VRF that has this address.
+    pub fn owner(&self, fib: u16, address: IpAddr) -> Option<&InterfaceInfo> {
+        let found = self.near.interfaces.with_network_of(fib, address)?;
+        found.addresses.iter().any(|a| a.address == address).then_some(found)
     }
 
     /// Returns the interface with this name.

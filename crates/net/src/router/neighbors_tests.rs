@@ -446,7 +446,7 @@ fn an_unnumbered_interface_uses_the_lent_address_as_source() {
     lab.receive_arp(1, Mac::BROADCAST, ArpPacket::request(B_MAC, B, lent));
     assert_eq!(arp(&lab.sent(1)[0]).1.sender_mac(), own_mac(1));
 
-    let why = |done: Result<(), RouterError>| done.unwrap_err().0;
+    let why = |done: Result<(), RouterError>| done.unwrap_err().why;
     let address = Address::new(own(1), 24);
     assert!(why(lab.router.add_address(1, address)).contains("right uses the addresses of loop0"));
     assert!(why(lab.router.set_unnumbered(0, Some(loop0))).contains("left has addresses of its own"));

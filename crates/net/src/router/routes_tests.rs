@@ -187,7 +187,7 @@ fn routes_can_mix_feature_nodes_and_next_hops() {
     router.add_route(0, second, PathList::new(ways.to_vec()).unwrap()).unwrap();
     assert_eq!(router.forwarding_text(kind, 7), "tunnel 7");
     let other = router.add_route(0, "2001:db8::/32".parse::<IpPrefix>().unwrap(), Path::Feature(kind, 0));
-    let other = other.unwrap_err().0;
+    let other = other.unwrap_err().why;
     assert!(other.contains("cannot lead to tunnel 0, which does not forward IPv6"), "{other}");
     for _ in 0..20 {
         crate::testing::turn(&router, &mut workers[0]);
@@ -435,7 +435,7 @@ fn the_memory_limit_refuses_only_new_routes() {
     assert!(before.limit > before.used && before.refused == 0);
     router.set_route_memory(before.used + (32 << 20));
     let refused = (0..).find_map(|n| Some((n, router.add_route(0, to(n), Path::Drop).err()?))).unwrap();
-    assert!(refused.1.0.contains("no room for another route: the routes take"), "{}", refused.1);
+    assert!(refused.1.why.contains("no room for another route: the routes take"), "{}", refused.1);
     let full = router.route_memory();
     assert!(full.used <= full.limit + (4 << 20) && full.refused == 1, "{full:?}");
     // Existing routes may change and go, and routes derived from interfaces are never refused.

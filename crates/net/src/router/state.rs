@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn an_undeclared_state_is_an_error() {
         let (mut router, _) = testing::router();
-        let why = router.state::<Books>().unwrap_err().0;
+        let why = router.state::<Books>().unwrap_err().why;
         assert!(
             why.contains("no feature of this router declares the state") && why.contains("Books"),
             "{why}"

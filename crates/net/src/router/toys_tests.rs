@@ -10,7 +10,7 @@ use wire::builder::PacketBuilder;
 use wire::{EthernetHeader, Ipv4Header, Mac, ipv4};
 
 use super::lab::{Lab, own_mac};
-use super::{Hooks, Router, RouterError};
+use super::{Hooks, Router};
 use crate::Tables;
 use crate::ethernet::{PortMode, Tags};
 use crate::interface::{InterfaceKind, InterfaceKindInfo};
@@ -186,7 +186,7 @@ fn a_tunnel_follows_the_route_to_its_far_end() {
     let totals = lab.router.interface_totals(lab.router.interface(tunnel).unwrap());
     assert_eq!(totals.tx_packets, 13);
     let refused = lab.router.add_neighbor(tunnel, Ipv4Addr::new(10, 8, 0, 2), HOST[0], true).unwrap_err();
-    assert!(refused.0.contains("toy-tunnel interface: it has no neighbors"), "{refused}");
+    assert!(refused.why.contains("toy-tunnel interface: it has no neighbors"), "{refused}");
     lab.router.remove_interface(tunnel).unwrap();
     lab.router.untrack(track);
     lab.run();

@@ -3,7 +3,7 @@
 
 mod details;
 mod events;
-mod messages;
+pub(super) mod messages;
 
 use net::ethernet::{Match, Tags};
 use net::feature::free_number;

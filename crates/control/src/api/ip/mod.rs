@@ -4,6 +4,8 @@
 mod messages;
 mod routes;
 mod tables;
+#[cfg(test)]
+mod tests;
 
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -117,7 +117,16 @@ fn path_of<A: OfFamily>(c: &Context, path: Path, weight: u8) -> fib_path {
 
 /// Returns a route for clients.
 fn route_of<A: OfFamily>(c: &Context, fib: u16, at: Prefix<A>, to: &PathState) -> ip_route {
-    let paths = to.list.weighted().map(|w| path_of::<A>(c, w.path, w.weight)).collect();
+    let is_host = at.len() == Prefix::host(at.address()).len();
+    let owner = || c.system.router.owner(fib, at.address().into()).filter(|_| is_host);
+    let path = |path: Path, weight: u8| match (path, path_of::<A>(c, path, weight)) {
+        // An own address is on an interface.
+        (Path::Local, of) => {
+            fib_path { sw_if_index: owner().map_or(u32::MAX, |i| numbers::number(i.index).0), ..of }
+        }
+        (_, of) => of,
+    };
+    let paths = to.list.weighted().map(|w| path(w.path, w.weight)).collect();
     ip_route {
         table_id: c.system.router.vrfs().table(fib),
         stats_index: NO_COUNTERS,

@@ -27,6 +27,14 @@ pub(crate) struct Changes {
     lost: bool,
 }
 
+#[cfg(test)]
+impl Changes {
+    /// Returns the number of changes that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
 /// Notes a change, if a client wants to know. The router's callback.
 pub(crate) fn learn(router: &mut Router, news: &News) {
     let Ok(changes) = router.state_mut::<Changes>() else { return };

@@ -3,6 +3,8 @@
 
 mod events;
 mod messages;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

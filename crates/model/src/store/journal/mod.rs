@@ -359,7 +359,7 @@ mod tests {
         assert_eq!((j.entries().count(), j.entries().last().unwrap().number), (MOST, 6));
         assert_eq!(j.entries().next().unwrap().title, format!("number {}", MOST + 4));
         assert!(j.back_to(5).is_ok_and(|way| way.0.len() == MOST));
-        assert_eq!(j.back_to(4).unwrap_err().0, "change 5 is no longer in the journal");
+        assert_eq!(j.back_to(4).unwrap_err().why, "change 5 is no longer in the journal");
         j.hold(Some(100));
         for n in 0..MOST as u16 {
             j.note(number(n, true));
@@ -381,7 +381,7 @@ mod tests {
         assert_eq!(newest.title, "number 1, number 2 and 249999 more");
         j.note(number(3, true));
         assert!(j.back_to(2).is_ok_and(|way| way.0.len() == 1));
-        let told = j.back_to(1).unwrap_err().0;
+        let told = j.back_to(1).unwrap_err().why;
         assert!(
             told.starts_with("change 2 cannot be rolled back: the old values of its 250001 objects"),
             "{told}"
@@ -434,7 +434,7 @@ mod tests {
         assert!(first.back_to(0).is_ok_and(|way| way.0.len() == 5), "they are no longer written down");
         let middle = some(&[3, 4]);
         assert!(middle.back_to(4).is_ok() && middle.generation() == 6);
-        let told = middle.back_to(3).err().map(|refused| refused.0);
+        let told = middle.back_to(3).err().map(|refused| refused.why);
         assert_eq!(
             told.as_deref(),
             Some("change 4 cannot be rolled back: its objects were not kept on disk")

@@ -1,0 +1,82 @@
+//! Tests of the messages about VRFs and routes.
+
+use super::*;
+use crate::testing::{Cli, FEATURES};
+
+fn table(table_id: u32, is_ip6: bool) -> ip_table {
+    ip_table { table_id, is_ip6, ..Default::default() }
+}
+
+fn tables(c: &Cli) -> Vec<(u32, bool)> {
+    c.dump(&ip_table_dump {}).into_iter().map(|d| (d.table.table_id, d.table.is_ip6)).collect()
+}
+
+fn change_table(c: &mut Cli, table: ip_table, is_add: bool) {
+    c.ask(&ip_table_add_del_v2 { table, create_mfib: true, is_add }).unwrap();
+}
+
+#[test]
+fn a_vrf_of_one_family_shows_that_family_only() {
+    let mut c = Cli::with(FEATURES);
+    c.ok("ip table add 5");
+    change_table(&mut c, table(7, false), true);
+    assert_eq!(tables(&c), [(0, false), (5, false), (7, false), (0, true), (5, true)]);
+    c.ok("ip route add 192.0.2.0/24 table 5 drop");
+    c.ok("ip route add 2001:db8::/32 table 5 drop");
+    change_table(&mut c, table(5, false), false);
+    assert_eq!(tables(&c), [(0, false), (7, false), (0, true), (5, true)]);
+    let config = c.ok("show config");
+    assert!(!config.contains("192.0.2.0") && config.contains("2001:db8::"), "{config}");
+    change_table(&mut c, table(5, true), false);
+    change_table(&mut c, table(7, true), false);
+    assert_eq!(tables(&c), [(0, false), (7, false), (0, true)]);
+    assert!(!c.ok("show config").contains("table add 5"));
+}
+
+#[test]
+fn a_removed_vrf_goes_with_its_last_interface() {
+    let mut c = Cli::with(FEATURES);
+    change_table(&mut c, table(7, false), true);
+    let pg1 = c.context.system.router.interface_named("pg1").unwrap().index;
+    let bind = |vrf_id| crate::api::interface::messages::sw_interface_set_table {
+        sw_if_index: numbers::number(pg1),
+        is_ipv6: false,
+        vrf_id,
+    };
+    c.ask(&bind(7)).unwrap();
+    change_table(&mut c, table(7, false), false);
+    assert_eq!(tables(&c), [(0, false), (0, true)]);
+    assert!(c.ok("show config").contains("ip table add 7"), "pg1 needs it");
+    c.ask(&bind(0)).unwrap();
+    assert!(!c.ok("show config").contains("ip table add 7"));
+    assert_eq!(c.ask(&bind(7)).map(drop), Err(Code::NO_SUCH_FIB));
+}
+
+#[test]
+fn routes_of_own_addresses_name_the_interface() {
+    let c = Cli::with(FEATURES);
+    let pg0 = numbers::number(c.context.system.router.interface_named("pg0").unwrap().index);
+    let routes = c.dump(&ip_route_dump { table: table(0, false) });
+    let own = routes.iter().find(|d| d.route.prefix.len == 32 && d.route.paths[0].r#type.0 == 1);
+    assert_eq!(own.map(|d| d.route.paths[0].sw_if_index), Some(pg0.0));
+}
+
+#[test]
+fn a_replacement_removes_the_routes_that_are_not_added_again() {
+    let mut c = Cli::with(FEATURES);
+    for n in 1..4 {
+        c.ok(&format!("ip route add 192.0.{n}.0/24 drop"));
+    }
+    c.ok("ip route add 2001:db8::/32 drop");
+    c.ask(&ip_table_replace_begin { table: table(0, false) }).unwrap();
+    let routes = c.dump(&ip_route_dump { table: table(0, false) });
+    let second = routes.into_iter().map(|d| d.route).find(|r| r.prefix.address.ip().to_string() == "192.0.2.0");
+    let route = second.unwrap();
+    c.ask(&ip_route_add_del { is_add: true, is_multipath: false, route }).unwrap();
+    c.ask(&ip_table_replace_end { table: table(0, false) }).unwrap();
+    let config = c.ok("show config");
+    let left = ["192.0.1.0", "192.0.2.0", "192.0.3.0", "2001:db8::"].map(|text| config.contains(text));
+    assert_eq!(left, [false, true, false, true], "{config}");
+    let refused = c.ask(&ip_table_replace_end { table: table(0, false) }).map(drop);
+    assert_eq!(refused, Err(Code::INVALID_VALUE));
+}
