@@ -1,5 +1,6 @@
-//! The limits of the neighbor tables.
+//! The limits of the neighbor tables, and the changes of neighbors for clients.
 
+use std::collections::VecDeque;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
@@ -9,10 +10,9 @@ use model::schema::{Described, Schema, number, optional};
 use net::Tables;
 use net::feature::{self, Entry, Registrar, unset};
 use net::neighbor::{self, Config, Counters};
-use net::router::Hooks;
+use net::router::{Hooks, News, Router};
 use serde::Serialize;
 
-use crate::api;
 use crate::app::{Context, Done, Output};
 use crate::cli::{Args, CliError, Table};
 use crate::intent::{Change, Family, Key, Neighbor, Object, OfFamily, Refused, View, refuse};
@@ -150,6 +150,57 @@ impl Described for NeighborBounds {
     }
 }
 
+/// Maximum number of changes that wait.
+const MOST_WAITING: usize = 1 << 17;
+/// The changes of neighbors that are not yet events.
+#[derive(Default)]
+pub(crate) struct Changes {
+    /// True if a client wants them.
+    wanted: bool,
+    waiting: VecDeque<News>,
+    /// True if some were lost, because too many waited.
+    lost: bool,
+}
+
+impl Changes {
+    /// Begins to collect changes, or ends that.
+    pub(crate) fn want(&mut self, wanted: bool) {
+        if wanted {
+            self.wanted = true;
+        } else {
+            *self = Changes::default();
+        }
+    }
+
+    /// Takes up to `most` changes, the oldest first, and whether changes were lost; `None` if none are collected.
+    pub(crate) fn take(&mut self, most: usize) -> Option<(Vec<News>, bool)> {
+        if !self.wanted {
+            return None;
+        }
+        let most = most.min(self.waiting.len());
+        Some((self.waiting.drain(..most).collect(), std::mem::take(&mut self.lost)))
+    }
+
+    /// Returns the number of changes that wait.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+/// Notes a change, if a client wants to know. The router's callback.
+fn learn(router: &mut Router, news: &News) {
+    let Ok(changes) = router.state_mut::<Changes>() else { return };
+    if !changes.wanted {
+        return;
+    }
+    if changes.waiting.len() < MOST_WAITING {
+        changes.waiting.push_back(*news);
+    } else {
+        changes.lost = true;
+    }
+}
+
 /// The feature.
 pub struct Feature;
 
@@ -163,8 +214,8 @@ impl feature::Feature<Context> for Feature {
     }
 
     fn install(&self, _: &mut Builder, _: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
-        hooks.state(|_| Ok(api::neighbor::Changes::default()))?;
-        hooks.on_neighbor(api::neighbor::learn);
+        hooks.state(|_| Ok(Changes::default()))?;
+        hooks.on_neighbor(learn);
         Ok(())
     }
 

@@ -270,7 +270,11 @@ mod tests {
         let (mut plain, _) = testing::router();
         plain.add_loopback("loop0", wire::Mac([2, 0, 0, 0, 0, 1])).unwrap();
         assert!(
-            plain.set(0, Level(1)).unwrap_err().why.contains("no feature of this router declares the setting")
+            plain
+                .set(0, Level(1))
+                .unwrap_err()
+                .why
+                .contains("no feature of this router declares the setting")
         );
     }
 

@@ -5,6 +5,7 @@
 //! back, whichever front end made it. A request that takes long returns [`Work`], which runs in slices.
 
 mod buffers;
+mod clients;
 mod confirmation;
 mod difference;
 mod events;
@@ -27,8 +28,6 @@ use std::time::Instant;
 use infra::clock::Clock;
 use model::origin::Origin;
 
-use crate::api::ip::Halves;
-use crate::api::replace::Replacing;
 use crate::cli::{CliError, Sessions};
 use crate::intent::{Change, Journal, Store};
 use crate::journal::Keeper;
@@ -36,6 +35,7 @@ use crate::logging::Log;
 use crate::system::System;
 
 pub use buffers::Adding;
+pub(crate) use clients::{Halves, Replacing, Seen};
 pub use confirmation::Confirmation;
 pub(crate) use events::NeighborWatch;
 pub use events::{Events, Queue};

@@ -10,6 +10,7 @@ use infra::lpm::LpmLookup;
 use model::key::Need;
 use net::ethernet::Tags;
 use net::ip::{Address, Object, Path};
+use net::nd::Standing;
 use net::router::Router;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -40,7 +41,9 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
             i.receive,
             s.abilities.catalog.shown(r, i.index)
         ));
-        let own: Vec<_> = i.all_ip6().into_iter().map(|a| (a, i.standing(a.address))).collect();
+        // Whether an address is still tentative depends on the number of probes when it was added.
+        let standing = |a| i.standing(a).map(|s| if s == Standing::Tentative { Standing::Unique } else { s });
+        let own: Vec<_> = i.all_ip6().into_iter().map(|a| (a, standing(a.address))).collect();
         lines.push(format!("IPv6 on {}: {} {own:?}", i.name, i.ip6));
         lines.push(format!("{} answers for others: {}, uses {:?}", i.name, i.proxy, i.unnumbered.map(named)));
         let on = r.features(i.index).into_iter().flat_map(|(arc, f)| f.into_iter().map(move |f| (arc, f)));
@@ -175,6 +178,7 @@ fn random_trees_have_enough_objects_of_all_types() {
     }
     let enough = [
         ("addresses", 20),
+        ("dad", 5),
         ("feature", 15),
         ("interface", 60),
         ("memif-socket", 10),

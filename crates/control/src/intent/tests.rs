@@ -149,7 +149,10 @@ fn failed_transaction_is_rolled_back() {
     (other.up, other.mtu, other.mac, other.table) = (false, Some(1400), Some(Mac([2, 9, 9, 9, 9, 9])), 5);
     let changes = vec![
         Change::set(Table::key(5), Table::default()),
-        Change::set(NeighborBounds::key(Family::V4), NeighborBounds { limit: Some(7), ..NeighborBounds::default() }),
+        Change::set(
+            NeighborBounds::key(Family::V4),
+            NeighborBounds { limit: Some(7), ..NeighborBounds::default() },
+        ),
         interface(1),
         Change::set(Interface::key("pg0"), other),
         Change::remove(Addresses::key("pg0")),

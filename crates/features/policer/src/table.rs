@@ -310,7 +310,9 @@ mod tests {
         let mut p = Policers::new(&domain).unwrap();
         let nameless = p.add(params(8), 0).unwrap();
         let gold = p.add_named("gold", params(8), 0).unwrap();
-        assert!(p.add_named("gold", params(8), 0).unwrap_err().why.contains("there is a policer gold already"));
+        assert!(
+            p.add_named("gold", params(8), 0).unwrap_err().why.contains("there is a policer gold already")
+        );
         assert!(p.add_named("bad", params(0), 0).is_err() && p.find("bad").is_none());
         assert_eq!((p.find("gold"), p.name(gold), p.name(nameless)), (Some(gold), Some("gold"), None));
         p.change(gold, params(16), 0).unwrap();

@@ -20,7 +20,6 @@ use crate::app::Context;
 use crate::intent::Addresses;
 use messages::*;
 
-pub(crate) use tables::Halves;
 pub(super) use tables::sweep;
 
 /// Registers the module.

@@ -1,40 +1,11 @@
 //! VRFs. VPP has tables per family, here a VRF has both. For clients, a VRF that they made for one family shows that family only.
 
-use std::collections::BTreeMap;
-
 use vapi::{Caller, Code, DONE, Done};
 
 use super::messages::*;
 use crate::api::{change, replace};
-use crate::app::Context;
+use crate::app::{Context, Seen};
 use crate::intent::{self, Change};
-
-/// The families in which clients see a VRF.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Seen {
-    ip4: bool,
-    ip6: bool,
-}
-
-impl Seen {
-    fn is_in(self, ip6: bool) -> bool {
-        if ip6 { self.ip6 } else { self.ip4 }
-    }
-
-    fn set(&mut self, ip6: bool, on: bool) {
-        *(if ip6 { &mut self.ip6 } else { &mut self.ip4 }) = on;
-    }
-}
-
-/// The VRFs that clients have made for one family only, or have removed while interfaces were in them. They see all others in both families.
-#[derive(Default)]
-pub(crate) struct Halves(BTreeMap<u32, Seen>);
-
-impl Halves {
-    fn seen(&self, table: u32) -> Seen {
-        self.0.get(&table).copied().unwrap_or(Seen { ip4: true, ip6: true })
-    }
-}
 
 /// Adds or removes a VRF in a family. Removing it in one leaves it in the other.
 pub(super) fn change(c: &mut Context, table: &ip_table, add: bool) -> Result<Done, Code> {

@@ -57,7 +57,7 @@ fn routes_of_own_addresses_name_the_interface() {
     let c = Cli::with(FEATURES);
     let pg0 = numbers::number(c.context.system.router.interface_named("pg0").unwrap().index);
     let routes = c.dump(&ip_route_dump { table: table(0, false) });
-    let own = routes.iter().find(|d| d.route.prefix.len == 32 && d.route.paths[0].r#type.0 == 1);
+    let own = routes.iter().find(|d| d.route.prefix.address.ip().to_string() == "10.0.0.1");
     assert_eq!(own.map(|d| d.route.paths[0].sw_if_index), Some(pg0.0));
 }
 
@@ -70,7 +70,8 @@ fn a_replacement_removes_the_routes_that_are_not_added_again() {
     c.ok("ip route add 2001:db8::/32 drop");
     c.ask(&ip_table_replace_begin { table: table(0, false) }).unwrap();
     let routes = c.dump(&ip_route_dump { table: table(0, false) });
-    let second = routes.into_iter().map(|d| d.route).find(|r| r.prefix.address.ip().to_string() == "192.0.2.0");
+    let second =
+        routes.into_iter().map(|d| d.route).find(|r| r.prefix.address.ip().to_string() == "192.0.2.0");
     let route = second.unwrap();
     c.ask(&ip_route_add_del { is_add: true, is_multipath: false, route }).unwrap();
     c.ask(&ip_table_replace_end { table: table(0, false) }).unwrap();

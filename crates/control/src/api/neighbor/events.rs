@@ -1,9 +1,7 @@
 //! Events of neighbors: the router's callback puts changes into a queue, which is emptied in slices.
 
-use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use net::router::{News, Router};
 use vapi::types::interface_index;
 use vapi::{Caller, Code, DONE, Done, Table};
 
@@ -11,42 +9,10 @@ use super::messages::*;
 use super::neighbor;
 use crate::api::{message, numbers};
 use crate::app::{Context, NeighborWatch};
+use crate::neighbors::Changes;
 
-/// Maximum number of changes that wait.
-const MOST_WAITING: usize = 1 << 17;
 /// Maximum number of changes that become events at once. A client must be able to read them before the next ones come.
 const SLICE: usize = 4096;
-
-/// The changes of neighbors that are not yet events.
-#[derive(Default)]
-pub(crate) struct Changes {
-    /// True if a client wants them.
-    wanted: bool,
-    waiting: VecDeque<News>,
-    /// True if some were lost, because too many waited.
-    lost: bool,
-}
-
-#[cfg(test)]
-impl Changes {
-    /// Returns the number of changes that wait.
-    pub(super) fn waiting(&self) -> usize {
-        self.waiting.len()
-    }
-}
-
-/// Notes a change, if a client wants to know. The router's callback.
-pub(crate) fn learn(router: &mut Router, news: &News) {
-    let Ok(changes) = router.state_mut::<Changes>() else { return };
-    if !changes.wanted {
-        return;
-    }
-    if changes.waiting.len() < MOST_WAITING {
-        changes.waiting.push_back(*news);
-    } else {
-        changes.lost = true;
-    }
-}
 
 /// Registers a client for events of a neighbor, of an interface or of all, or ends that registration. Repetitions change nothing.
 pub(super) fn want(
@@ -73,22 +39,14 @@ pub(super) fn want(
 fn follow(c: &mut Context) {
     let wanted = c.events.are_neighbors_wanted();
     if let Ok(changes) = c.system.router.state_mut::<Changes>() {
-        changes.wanted = wanted;
-        if !wanted {
-            changes.waiting = VecDeque::new();
-            changes.lost = false;
-        }
+        changes.want(wanted);
     }
 }
 
 /// Sends some of the events that wait.
 pub(in crate::api) fn look(c: &mut Context, table: &Table<Context>) {
     let Ok(changes) = c.system.router.state_mut::<Changes>() else { return };
-    if !changes.wanted {
-        return;
-    }
-    let (lost, slice) = (std::mem::take(&mut changes.lost), SLICE.min(changes.waiting.len()));
-    let news: Vec<News> = changes.waiting.drain(..slice).collect();
+    let Some((news, lost)) = changes.take(SLICE) else { return };
     let id = |name| table.id(name).unwrap_or_default();
     let (one, both) = (id("ip_neighbor_event"), id("ip_neighbor_event_v2"));
     for news in &news {

@@ -23,7 +23,6 @@ use crate::neighbors::NeighborBounds;
 use messages::*;
 
 pub(super) use events::look;
-pub(crate) use events::{Changes, learn};
 
 /// The place of counters that are not there: neighbors have none of their own.
 const NO_COUNTERS: u32 = u32::MAX;

@@ -6,6 +6,7 @@ use vapi::Code;
 use vapi::types::{address, address_family, interface_index};
 
 use super::*;
+use crate::neighbors::Changes;
 use crate::testing::{Cli, FEATURES};
 
 fn ip(text: &str) -> address {
@@ -80,10 +81,20 @@ fn changes_are_collected_only_while_a_client_wants_them() {
     let waiting = |c: &Cli| c.context.system.router.state::<Changes>().unwrap().waiting();
     c.ask(&neighbor_at(&c, "10.0.0.2", 1, false, true)).unwrap();
     assert_eq!(waiting(&c), 0);
-    let want = want_ip_neighbor_events_v2 { enable: true, pid: 7, ip: ip("0.0.0.0"), sw_if_index: interface_index::NONE };
+    let want = want_ip_neighbor_events_v2 {
+        enable: true,
+        pid: 7,
+        ip: ip("0.0.0.0"),
+        sw_if_index: interface_index::NONE,
+    };
     c.ask(&want).unwrap();
-    c.ask(&want_ip_neighbor_events { enable: true, pid: 7, ip: ip("10.0.0.9"), sw_if_index: interface_index::NONE })
-        .unwrap();
+    c.ask(&want_ip_neighbor_events {
+        enable: true,
+        pid: 7,
+        ip: ip("10.0.0.9"),
+        sw_if_index: interface_index::NONE,
+    })
+    .unwrap();
     c.ask(&neighbor_at(&c, "10.0.0.3", 1, false, true)).unwrap();
     c.ask(&neighbor_at(&c, "10.0.0.9", 1, true, true)).unwrap();
     c.ask(&neighbor_at(&c, "10.0.0.9", 1, true, false)).unwrap();

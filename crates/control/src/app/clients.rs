@@ -1,0 +1,73 @@
+//! What clients of an API have begun, and what they see otherwise than it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use net::ip::{Address, IpPrefix};
+
+/// The families in which clients see a VRF.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    ip4: bool,
+    ip6: bool,
+}
+
+impl Seen {
+    /// True if clients see the VRF in a family.
+    pub(crate) fn is_in(self, ip6: bool) -> bool {
+        if ip6 { self.ip6 } else { self.ip4 }
+    }
+
+    /// Shows the VRF in a family, or hides it.
+    pub(crate) fn set(&mut self, ip6: bool, on: bool) {
+        *(if ip6 { &mut self.ip6 } else { &mut self.ip4 }) = on;
+    }
+}
+
+/// The VRFs that clients have made for one family only, or have removed while interfaces were in them. They see all others in both families.
+#[derive(Default)]
+pub(crate) struct Halves(pub(crate) BTreeMap<u32, Seen>);
+
+impl Halves {
+    /// Returns the families in which clients see an existing VRF.
+    pub(crate) fn seen(&self, table: u32) -> Seen {
+        self.0.get(&table).copied().unwrap_or(Seen { ip4: true, ip6: true })
+    }
+}
+
+/// The replacements that have begun, with what was added again.
+#[derive(Default)]
+pub(crate) struct Replacing {
+    /// Of all neighbors, by interface and address, with the time of the beginning.
+    pub(crate) neighbors: Option<(u64, BTreeSet<(u32, IpAddr)>)>,
+    /// Of the addresses of all interfaces, by interface.
+    pub(crate) addresses: Option<BTreeSet<(String, Address)>>,
+    /// Of the routes of a VRF and a family (true for IPv6).
+    pub(crate) tables: BTreeMap<(u32, bool), BTreeSet<IpPrefix>>,
+}
+
+impl Replacing {
+    /// Begins to replace the addresses of all interfaces.
+    pub(crate) fn begin_addresses(&mut self) {
+        self.addresses = Some(BTreeSet::new());
+    }
+
+    /// Begins to replace the routes of a VRF.
+    pub(crate) fn begin_table(&mut self, table: u32, is_ip6: bool) {
+        self.tables.insert((table, is_ip6), BTreeSet::new());
+    }
+
+    /// Notes that an address was added.
+    pub(crate) fn address(&mut self, interface: &str, address: Address) {
+        if let Some(again) = &mut self.addresses {
+            again.insert((interface.to_owned(), address));
+        }
+    }
+
+    /// Notes that a route was added.
+    pub(crate) fn route(&mut self, table: u32, prefix: IpPrefix) {
+        if let Some(again) = self.tables.get_mut(&(table, prefix.address().is_ipv6())) {
+            again.insert(prefix);
+        }
+    }
+}
