@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use model::key::Kind;
-use model::schema::{Described, Schema, number};
+use model::schema::{Described, Schema, parsed};
 use net::feature::{self, Entry, Registrar, unset};
 use vapi::{Code, DONE, Table, define};
 
@@ -80,7 +80,8 @@ impl Described for Probes {
             Schema::new(Probes::default())
                 .field(
                     "transmits",
-                    number(0..=MOST),
+                    // The examples leave out 0, with which the state of an address depends on when it was added.
+                    parsed("0 to 10", &["2", "10"], read, |n: &u8| n.to_string()),
                     |p| p.transmits,
                     |p, n| p.transmits = n,
                     "The number of probes before an address is used, one per second. With 0, it is used at once.",
@@ -89,6 +90,11 @@ impl Described for Probes {
         });
         &SCHEMA
     }
+}
+
+fn read(text: &str) -> Result<u8, String> {
+    let number = text.parse().ok().filter(|n| *n <= MOST);
+    number.ok_or_else(|| format!("expected a number from 0 to {MOST}"))
 }
 
 define! {
@@ -118,7 +124,7 @@ impl feature::Feature<Context> for Feature {
         let help = "Duplicate address detection of IPv6.";
         r.entry(Entry::one::<Probes>("ip6-dad", help, Probes::key()));
         r.command(
-            &format!("set ip6 dad transmits {}", Probes::schema().syntax("transmits", "n")),
+            "set ip6 dad transmits <n:u8>",
             "Set how many probes are sent before an IPv6 address is used, one per second. With 0, addresses are used at once. \
              The setting applies to addresses that are added later.",
             |c, a| set(c, a, a.need("n")?),

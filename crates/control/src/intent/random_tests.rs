@@ -10,7 +10,6 @@ use infra::lpm::LpmLookup;
 use model::key::Need;
 use net::ethernet::Tags;
 use net::ip::{Address, Object, Path};
-use net::nd::Standing;
 use net::router::Router;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -41,9 +40,7 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
             i.receive,
             s.abilities.catalog.shown(r, i.index)
         ));
-        // Whether an address is still tentative depends on the number of probes when it was added.
-        let standing = |a| i.standing(a).map(|s| if s == Standing::Tentative { Standing::Unique } else { s });
-        let own: Vec<_> = i.all_ip6().into_iter().map(|a| (a, standing(a.address))).collect();
+        let own: Vec<_> = i.all_ip6().into_iter().map(|a| (a, i.standing(a.address))).collect();
         lines.push(format!("IPv6 on {}: {} {own:?}", i.name, i.ip6));
         lines.push(format!("{} answers for others: {}, uses {:?}", i.name, i.proxy, i.unnumbered.map(named)));
         let on = r.features(i.index).into_iter().flat_map(|(arc, f)| f.into_iter().map(move |f| (arc, f)));
