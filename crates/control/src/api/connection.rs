@@ -163,8 +163,7 @@ impl Connection {
         let entry = Client { entrance: Entrance::Api, read_only, peer: peer.clone(), pid };
         let guest = cx.borrow().sessions.enter(entry);
         let (client, events) = cx.borrow_mut().events.enter();
-        let is_root = peer.uid() == Some(0);
-        let (share, seat) = (Share::of(&api.turns, is_root), Seat::new(is_root));
+        let (share, seat) = (Share::of(&api.turns, peer.uid() == Some(0)), Seat::new(peer.uid()));
         let hold = share.hold(&seat);
         Connection {
             api,

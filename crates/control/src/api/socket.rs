@@ -80,7 +80,7 @@ pub async fn serve(listener: Listener, cx: Rc<RefCell<Context>>, service: Servic
             Ok((is_root, (peer, pid), stream)) => {
                 seats.retain(|seat| Rc::strong_count(seat) > 1);
                 let places = CLIENTS + if is_root { FOR_ROOT } else { 0 };
-                if !matches!(make_room(&seats, places, is_root, idle), Room::None) {
+                if !matches!(make_room(&seats, places, is_root, idle, peer.uid()), Room::None) {
                     full.set(false);
                     let connection = Connection::new(api.clone(), cx.clone(), peer, pid);
                     seats.push(connection.seat());

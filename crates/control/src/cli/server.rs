@@ -125,13 +125,14 @@ impl<C: Values + 'static> House<C> {
         let stream = door.open(stranger)?;
         let (registry, cx, prompt) =
             (Rc::clone(&self.registry), Rc::clone(&self.cx), Rc::clone(&self.prompt));
+        let client_user = client.peer.uid();
         let share = Share::of(&self.service.turns, is_root);
         let guest = self.service.sessions.enter(client.clone());
         let session = Session::new(stream, registry, cx, prompt, share, client, guest);
         self.seats.retain(|seat| Rc::strong_count(seat) > 1);
         let places = CLIENTS + if is_root { self.service.for_root } else { 0 };
         let for_root = is_root || self.service.for_root == 0;
-        let room = make_room(&self.seats, places, for_root, self.service.idle);
+        let room = make_room(&self.seats, places, for_root, self.service.idle, client_user);
         if let Room::Made = room {
             self.gone.happened();
         }
@@ -211,7 +212,13 @@ pub(crate) enum Room {
 }
 
 /// Finds a place for a new client. If all are taken, disconnects an idle client; a client of root only if the place is `for_root`.
-pub(crate) fn make_room(seats: &[Rc<Seat>], places: usize, for_root: bool, idle: Duration) -> Room {
+pub(crate) fn make_room(
+    seats: &[Rc<Seat>],
+    places: usize,
+    for_root: bool,
+    idle: Duration,
+    user: Option<u32>,
+) -> Room {
     if seats.iter().filter(|seat| !seat.is_leaving()).count() < places {
         return Room::Free;
     }
@@ -225,6 +232,23 @@ pub(crate) fn make_room(seats: &[Rc<Seat>], places: usize, for_root: bool, idle:
             seat.leave();
             Room::Made
         }
+        None => room_of_others(seats, places, user),
+    }
+}
+
+/// Finds a place for a new client of `user` although no client is idle. If another user, except root, has more than half of the places, that
+/// user's client that waits longest is disconnected.
+fn room_of_others(seats: &[Rc<Seat>], places: usize, user: Option<u32>) -> Room {
+    let has = |of: Option<u32>| seats.iter().filter(|seat| !seat.is_leaving() && seat.user() == of).count();
+    let others = seats.iter().filter(|seat| !seat.is_root() && seat.user() != user);
+    let greedy = others.map(|seat| seat.user()).find(|other| has(*other) > places / 2);
+    let Some(greedy) = greedy else { return Room::None };
+    let its = seats.iter().filter(|seat| seat.user() == greedy);
+    match its.filter_map(|seat| Some((seat.idle_since()?, seat))).min_by_key(|(since, _)| *since) {
+        Some((_, seat)) => {
+            seat.leave();
+            Room::Made
+        }
         None => Room::None,
     }
 }
@@ -235,4 +259,30 @@ fn say_gone(clients: u64) {
 
 fn say_away(clients: u64) {
     tracing::warn!("rejected {clients} CLI client(s): {CLIENTS} are connected");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::session::State;
+    use super::*;
+
+    #[test]
+    fn a_user_with_most_places_makes_room_for_others() {
+        let idle = Duration::from_secs(60);
+        let seats: Vec<_> = (0..8).map(|n| Seat::new(Some(if n < 6 { 7 } else { 8 }))).collect();
+        seats.iter().for_each(|seat| seat.begin());
+        let made = |user| matches!(make_room(&seats, 8, false, idle, Some(user)), Room::Made);
+        assert!(!made(9), "all of them run commands");
+        seats.iter().for_each(|seat| seat.enter(State::Asked));
+        assert!(!made(7), "it has most places itself");
+        assert!(made(9));
+        assert_eq!(seats.iter().filter(|seat| seat.is_leaving()).count(), 1);
+        // A place is free now: nobody else has to leave.
+        assert!(matches!(make_room(&seats, 8, false, idle, Some(9)), Room::Free));
+        let all: Vec<_> = seats.iter().cloned().chain([Seat::new(Some(9))]).collect();
+        assert!(matches!(make_room(&all, 8, false, idle, Some(8)), Room::Made), "5 of 8 are more than half");
+        let all: Vec<_> = all.into_iter().chain([Seat::new(Some(9))]).collect();
+        all.iter().for_each(|seat| seat.begin());
+        assert!(matches!(make_room(&all, 8, false, idle, Some(8)), Room::None), "4 of 8 are not");
+    }
 }

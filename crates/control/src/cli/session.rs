@@ -42,8 +42,8 @@ pub(crate) struct Seat {
     last: Cell<Instant>,
     /// True after the first whole request.
     spoken: Cell<bool>,
-    /// True if the client's user is root.
-    is_root: bool,
+    /// The client's user; `None` if it is not known (TCP).
+    user: Option<u32>,
     leave: Notify,
 }
 
@@ -69,9 +69,9 @@ pub(crate) enum State {
 }
 
 impl Seat {
-    pub(crate) fn new(is_root: bool) -> Rc<Seat> {
+    pub(crate) fn new(user: Option<u32>) -> Rc<Seat> {
         Rc::new(Seat {
-            is_root,
+            user,
             state: Cell::new(State::Asked),
             last: Cell::new(Instant::now()),
             spoken: Cell::new(false),
@@ -90,7 +90,11 @@ impl Seat {
     }
 
     pub(super) fn is_root(&self) -> bool {
-        self.is_root
+        self.user == Some(ROOT)
+    }
+
+    pub(super) fn user(&self) -> Option<u32> {
+        self.user
     }
 
     pub(super) fn has_spoken(&self) -> bool {
@@ -167,7 +171,7 @@ impl<C: Values + 'static> Session<C> {
         client: Client,
         guest: Guest,
     ) -> Session<C> {
-        let seat = Seat::new(client.peer.uid() == Some(ROOT));
+        let seat = Seat::new(client.peer.uid());
         let (input, output) = tokio::io::split(stream);
         let replies = Replies { output, prompt, speech: Speech::Requests, seat, guest };
         let longest = if client.read_only { LONGEST_READ } else { LONGEST_REQUEST };

@@ -24,16 +24,21 @@ const STALLED: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub struct Turns {
     turn: Arc<Semaphore>,
-    /// Free memory for unread output, in KiB.
-    unread: Arc<Semaphore>,
     /// The clients that have reserved memory.
-    holders: Rc<RefCell<Vec<Weak<Seat>>>>,
+    holders: Rc<RefCell<Vec<Holder>>>,
+}
+
+/// A client that has reserved memory.
+#[derive(Debug)]
+struct Holder {
+    seat: Weak<Seat>,
+    /// The reserved memory in KiB.
+    kib: u32,
 }
 
 impl Default for Turns {
     fn default() -> Turns {
-        let unread = Arc::new(Semaphore::new(MOST_UNREAD as usize));
-        Turns { turn: Arc::new(Semaphore::new(1)), unread, holders: Rc::default() }
+        Turns { turn: Arc::new(Semaphore::new(1)), holders: Rc::default() }
     }
 }
 
@@ -41,10 +46,9 @@ impl Turns {
     /// Disconnects the client that has read nothing for the longest time, among the clients with reserved memory. Does nothing if that time
     /// is shorter than [`STALLED`].
     fn let_go(&self, now: Instant) {
-        let mut holders = self.holders.borrow_mut();
-        holders.retain(|seat| seat.strong_count() > 0);
-        let stalled =
-            holders.iter().filter_map(Weak::upgrade).filter_map(|seat| Some((seat.told_since()?, seat)));
+        let holders = self.holders.borrow();
+        let seats = holders.iter().filter_map(|holder| holder.seat.upgrade());
+        let stalled = seats.filter_map(|seat| Some((seat.told_since()?, seat)));
         let Some((since, seat)) = stalled.min_by_key(|(since, _)| *since) else { return };
         if now.saturating_duration_since(since) >= STALLED {
             seat.leave();
@@ -85,7 +89,7 @@ impl Share {
 
     /// Returns an empty reservation of memory for a command of this client.
     pub(crate) fn hold(&self, seat: &Rc<Seat>) -> Hold {
-        Hold { turns: self.0.clone(), seat: Rc::downgrade(seat), held: None }
+        Hold { turns: self.0.clone(), seat: Rc::downgrade(seat) }
     }
 }
 
@@ -94,41 +98,42 @@ pub(crate) struct Hold {
     /// `None` for root, whose memory is not limited.
     turns: Option<Turns>,
     seat: Weak<Seat>,
-    held: Option<OwnedSemaphorePermit>,
 }
 
 impl Hold {
-    /// Changes the reservation to this many bytes.
+    /// Changes the reservation to this many bytes. All clients of a user together get at most half of what the clients of other users leave.
     ///
     /// # Errors
-    /// If the other non-root clients hold too much memory. The call then disconnects one of them that does not read its output, so that a
+    /// If the non-root clients hold too much memory. The call then disconnects one of them that does not read its output, so that a
     /// later attempt may succeed.
     pub(crate) fn set(&mut self, bytes: usize) -> Result<(), CliError> {
         let Some(turns) = &self.turns else { return Ok(()) };
         // The longest output fits if it is the only one.
-        let kib = if bytes <= SMALL {
-            0
-        } else {
-            u32::try_from(bytes >> 10).unwrap_or(MOST_UNREAD).min(MOST_UNREAD)
-        };
-        let had = self.held.as_ref().map_or(0, |held| held.num_permits() as u32);
-        if kib <= had {
-            drop(self.held.as_mut().and_then(|held| held.split((had - kib) as usize)));
-            return Ok(());
-        }
-        let Ok(more) = Arc::clone(&turns.unread).try_acquire_many_owned(kib - had) else {
-            turns.let_go(Instant::now());
-            return Err(CliError::new(format!(
-                "this command needs {kib} KiB, but other clients hold too much of the {MOST_UNREAD} KiB for commands and unread \
-                 output of all users except root: try again later, or end clients that do not read (show cli-sessions)"
-            )));
-        };
-        match &mut self.held {
-            Some(held) => held.merge(more),
-            None => {
-                turns.holders.borrow_mut().push(self.seat.clone());
-                self.held = Some(more);
+        let most = MOST_UNREAD / 2;
+        let kib = if bytes <= SMALL { 0 } else { u32::try_from(bytes >> 10).unwrap_or(most).min(most) };
+        let user = self.seat.upgrade().and_then(|seat| seat.user());
+        let mut holders = turns.holders.borrow_mut();
+        let at = holders.iter().position(|holder| holder.seat.ptr_eq(&self.seat));
+        let had = at.map_or(0, |at| holders[at].kib);
+        if kib > had {
+            let of = |holder: &Holder| holder.seat.upgrade().and_then(|seat| seat.user());
+            let sum =
+                |own: bool| holders.iter().filter(|h| (of(h) == user) == own).map(|h| h.kib).sum::<u32>();
+            let room = MOST_UNREAD.saturating_sub(sum(false)) / 2;
+            if sum(true) - had + kib > room {
+                drop(holders);
+                turns.let_go(Instant::now());
+                return Err(CliError::new(format!(
+                    "this command needs {kib} KiB, but other clients hold too much of the {room} KiB that this user may have for \
+                     commands and unread output: try again later, or end clients that do not read (show cli-sessions)"
+                )));
             }
+        }
+        match (at, kib) {
+            (Some(at), 0) => drop(holders.swap_remove(at)),
+            (Some(at), kib) => holders[at].kib = kib,
+            (None, 0) => {}
+            (None, kib) => holders.push(Holder { seat: self.seat.clone(), kib }),
         }
         Ok(())
     }
@@ -136,12 +141,8 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        if let (Some(turns), Some(_)) = (&self.turns, &self.held) {
-            let mut holders = turns.holders.borrow_mut();
-            if let Some(at) = holders.iter().position(|seat| seat.ptr_eq(&self.seat)) {
-                holders.swap_remove(at);
-            }
-        }
+        // Nothing is always granted.
+        let _ = self.set(0);
     }
 }
 
@@ -155,20 +156,24 @@ mod tests {
     #[test]
     fn unread_output_is_limited_except_roots() {
         let turns = Turns::default();
-        let seats = [false, false, true].map(Seat::new);
-        let [mut one, mut other, mut root] =
+        let seats = [7, 7, 8, 0].map(|user| Seat::new(Some(user)));
+        let [mut one, mut same, mut other, mut root] =
             seats.each_ref().map(|seat| Share::of(&turns, seat.is_root()).hold(seat));
         one.set(1 << 20).unwrap();
-        one.set(10 << 20).unwrap();
-        other.set(SMALL).unwrap();
+        one.set(7 << 20).unwrap();
+        same.set(SMALL).unwrap();
         root.set(1 << 30).unwrap();
-        let refused = other.set(7 << 20).unwrap_err().to_string();
-        assert!(refused.starts_with("this command needs 7168 KiB"), "{refused}");
+        let refused = same.set(2 << 20).unwrap_err().to_string();
+        assert!(refused.starts_with("this command needs 2048 KiB"), "{refused}");
+        same.set(1 << 20).unwrap();
+        // Another user has half of the rest, whatever this one holds.
+        other.set(4 << 20).unwrap();
+        other.set(5 << 20).unwrap_err();
+        one.set(3 << 20).unwrap();
         other.set(6 << 20).unwrap();
-        one.set(9 << 20).unwrap();
-        other.set(7 << 20).unwrap();
-        assert_eq!(turns.holders.borrow().len(), 2);
-        drop((one, other));
+        one.set(5 << 20).unwrap_err();
+        assert_eq!(turns.holders.borrow().len(), 3);
+        drop((one, same, other));
         assert_eq!(turns.holders.borrow().len(), 0);
         Share::of(&turns, false).hold(&seats[0]).set(usize::MAX).unwrap();
     }
@@ -176,10 +181,10 @@ mod tests {
     #[test]
     fn a_client_that_does_not_read_gives_way() {
         let turns = Turns::default();
-        let seats = [(); 3].map(|()| Seat::new(false));
+        let seats = [(); 3].map(|()| Seat::new(Some(7)));
         let mut holds = seats.each_ref().map(|seat| Share::of(&turns, false).hold(seat));
-        holds[0].set(8 << 20).unwrap();
-        holds[1].set(8 << 20).unwrap();
+        holds[0].set(4 << 20).unwrap();
+        holds[1].set(4 << 20).unwrap();
         seats[1].enter(State::Told);
         holds[2].set(1 << 20).unwrap_err();
         turns.let_go(Instant::now());
