@@ -134,7 +134,7 @@ impl feature::Feature<Context> for Feature {
         });
         r.command("show ip6 dad", "Show how many probes are sent before an IPv6 address is used.", |c, _| {
             let transmits = probes(c);
-            Ok(Output::show(&serde_json::json!({ "transmits": transmits }), format!("{transmits} probes\n")))
+            Ok(Output::show(serde_json::json!({ "transmits": transmits }), format!("{transmits} probes\n")))
         });
     }
 
