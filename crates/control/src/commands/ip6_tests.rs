@@ -84,7 +84,7 @@ fn routes_of_both_families_have_the_same_syntax() {
         ("ip route add ::/0 via ip6-lookup-in-table 0", "0", "cannot be looked up in its own table"),
         ("ip route add fe80::/64 via pg0", "fe80::/64", "is link-local"),
         ("ip route add fe80::5 via drop", "fe80::5", "is link-local"),
-        ("ip route add 2001:db8::/129 via drop", "2001:db8::/129", "does not fit"),
+        ("ip route add 2001:db8::/129 via drop", "2001:db8::/129", "unexpected"),
     ] {
         let told = cli.refused(line, place);
         assert!(told.contains(why), "{line}: {told}");
