@@ -197,7 +197,10 @@ fn clients_that_do_nothing_lock_nobody_out() {
     let at = table.windows(11).position(|name| name == b"cli_inband_").unwrap();
     let id = u16::from_be_bytes(table[at - 2..at].try_into().unwrap());
     let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/unread.py");
-    let said = r.run(&format!("{nobody} python3 {tool} {} {id}", socket.display()));
+    let said = r.run(&format!(
+        "{nobody} /usr/bin/env -i PATH=/usr/bin:/bin python3 - {} {id} <{tool}",
+        socket.display()
+    ));
     assert_eq!(said.trim(), "done");
     let grown = memory().saturating_sub(before);
     assert!(grown < (48 << 10), "{grown} KiB more");

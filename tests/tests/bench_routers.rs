@@ -313,7 +313,13 @@ fn commands_change_the_routes_of_a_router() {
     let head = head + &test(256, 2) + &test(512, 3);
     let results = run(&lab, &head, &dut, "");
     let why = "fixed, rfc2544, 300 routes, 128 bytes: the router needs routes: set the key \"routes\" to a command that adds them";
-    let failures = results["failures"].to_string();
+    let failures: Vec<&str> = results["failures"]
+        .as_array()
+        .expect("failures")
+        .iter()
+        .filter_map(|failure| failure.as_str())
+        .collect();
+    let failures = failures.join("\n");
     assert!(failures.contains(why) && !failures.contains("routed"), "{failures}");
     assert_eq!(loads(&results, "routed").len(), 2);
     for run in loads(&results, "routed").iter().flat_map(|l| l["runs"].as_array().expect("runs")) {

@@ -397,8 +397,8 @@ mod tests {
             ("65535 0 0 0", "unknown instruction"),
             // The program of "inbound".
             ("40 0 0 4294963204\n6 0 0 0", "packet metadata"),
-            ("6 0 0", "not an instruction"),
-            ("6 300 0 0", "not an instruction"),
+            ("6 0 0", "not a BPF instruction"),
+            ("6 300 0 0", "not a BPF instruction"),
         ] {
             let error = program(lines).unwrap_err().to_string();
             assert!(error.contains(why), "{lines:?}: {error}");

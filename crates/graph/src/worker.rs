@@ -185,8 +185,8 @@ impl Worker {
         self.last = (now, false);
     }
 
-    /// Adds the given numbers of turns, naps and sleeps to the counters. Adds the time since the last turn or
-    /// rest began to the busy or to the idle time.
+    /// Adds the given numbers of turns, naps and sleeps to the counters. The time since the start of the last turn or rest counts as busy if
+    /// that turn had packets, otherwise as idle.
     fn spent(&mut self, now: u64, [turns, naps, sleeps]: [u64; 3]) {
         let (began, busy) = self.last;
         let took = now.saturating_sub(began);

@@ -250,7 +250,7 @@ fn a_missing_device_does_not_stop_a_rollback() {
     Ping::until_answered(&a, "10.0.0.1", SOON);
     assert_eq!(router.ctl("show config"), before);
     assert!(router.ctl("show interface host-eth1").contains("up, link down, no device"));
-    assert!(router.log().contains("host-eth1 has no device"), "{}", router.log());
+    assert!(router.log().contains("host-eth1 waits for its device"), "{}", router.log());
     a.lab().link((&b, "eth0"), (&r, "eth1"));
     address(&b, "10.0.1.2/24", "10.0.1.1");
     Ping::until_answered(&a, "10.0.1.2", SOON);
@@ -269,7 +269,7 @@ fn a_router_starts_without_a_missing_port() {
         r.run("ip link del eth1");
         let router = Router::spawn_from(&r, &saved).wait_ready();
         Ping::until_answered(&a, "10.0.0.1", SOON);
-        assert!(router.log().contains("host-eth1 has no device"), "{}", router.log());
+        assert!(router.log().contains("host-eth1 waits for its device"), "{}", router.log());
         assert_eq!(router.json("show interface host-eth1")[0]["absent"], true);
         assert!(router.ctl("show interface host-eth1").contains("up, link down, no device"));
         assert_eq!(router.ctl("show config"), config);

@@ -37,7 +37,7 @@ pub struct Account {
     to: usize,
     /// Its frames as they should arrive.
     frames: Expected,
-    /// Position in the pattern of the frame with the number `expected`.
+    /// The pattern position at which the frame with the number `expected` is sent. The pattern is the order in which templates are used.
     turn: usize,
     /// True if frames carry the time at which they were sent.
     is_timed: bool,

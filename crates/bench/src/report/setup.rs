@@ -104,7 +104,7 @@ pub fn notes(results: &Results) -> Vec<Section> {
         ]),
     );
     let mut absences = Table::new(
-        "Longest absences of the tester in valid trials",
+        "Longest delays caused by the tester, in valid trials",
         KEY.into_iter().chain(["procedure", "frame late, ms#", "receiver away, ms#", "waited, %#"]),
     );
     for (cell, m) in cells(results).into_iter().flat_map(|c| c.measurements.iter().map(move |m| (c, m))) {

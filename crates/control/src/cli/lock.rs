@@ -34,7 +34,7 @@ impl fmt::Display for Holder {
         let pid = self.pid;
         match &self.process {
             Some((name, user)) => write!(f, "process {pid} ({name}, user {user})"),
-            None => write!(f, "a child of process {pid}, which has ended"),
+            None => write!(f, "an unknown process that inherited the file from process {pid} (ended)"),
         }
     }
 }
@@ -109,7 +109,7 @@ impl Lock {
         if names(&self.path, &self.file)? && are_strangers(&holders) {
             let all = holders.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             tracing::warn!(
-                "replacing lock file {}: it was locked by {all}, which is not a router",
+                "replacing lock file {}: not locked by a router, but by {all}",
                 self.path.display()
             );
             fs::remove_file(&self.path)?;

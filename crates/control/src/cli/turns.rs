@@ -124,8 +124,8 @@ impl Hold {
                 drop(holders);
                 turns.let_go(Instant::now());
                 return Err(CliError::new(format!(
-                    "this command needs {kib} KiB, but other clients hold too much of the {room} KiB that this user may have for \
-                     commands and unread output: try again later, or end clients that do not read (show cli-sessions)"
+                    "this command needs {kib} KiB, but your other clients use too much of your limit ({room} KiB for commands and \
+                     unread output): try again later, or close clients that do not read their output (show cli-sessions)"
                 )));
             }
         }

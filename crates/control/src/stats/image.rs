@@ -54,7 +54,7 @@ pub struct Image {
     pub at: u64,
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// All that readers remember of an image while its epoch lasts: names, types, and places in the image.
+    /// The parts of the image that clients may cache during an epoch: names, types and offsets. If they differ, a new epoch begins.
     structure: Vec<u8>,
 }
 

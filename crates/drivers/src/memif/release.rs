@@ -20,8 +20,8 @@
 //! client that is a Volley router waits for the release of the same memory. A client can undo the lock or open its file a second time. If
 //! the memory then still exists after this thread has closed it, the watch of [`former.rs`](super::former) shows that. But `F_SEAL_WRITE`
 //! checks each page only once, at its start, and then waits up to 0.2 s for pages in use. A client can keep one page in use, take other
-//! pages during the wait, and close its file. Then the memory counts as released, and those pages stay charged to this router. The amount
-//! of free memory limits their number: beyond it, a [`Promise`](infra::mem::Promise) is refused.
+//! pages during the wait, and close its file. Then the memory counts as released, but those pages stay charged to this router. Free
+//! memory limits the number of such pages: without enough of it, a [`Promise`](infra::mem::Promise) for new memory is refused.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -66,8 +66,8 @@ fn advertised_prefixes_are_configured_and_kept() {
         ("prefix ff05::/16", "ff05::/16", "multicast"),
         ("prefix 2001:db8:1::77/64", "2001:db8:1::77/64", "did you mean 2001:db8:1::/64?"),
         ("prefix ::/0", "::/0", "must be 1 to 128"),
-        ("prefix 2001:db8::/129", "2001:db8::/129", "does not fit"),
-        ("prefix 10.0.0.0/8", "10.0.0.0/8", "does not fit"),
+        ("prefix 2001:db8::/129", "2001:db8::/129", "unexpected '"),
+        ("prefix 10.0.0.0/8", "10.0.0.0/8", "unexpected '"),
         ("prefix 2001:db8::/64 4294967296 1", "4294967296", "is not a number from 0 to 4294967295"),
         ("no prefix 2001:db8:9::/64", "2001:db8:9::/64", "pg0 has no settings for"),
     ] {

@@ -153,8 +153,8 @@ impl Described for Params {
                     truth(),
                     |p| p.aware,
                     |p, aware| p.aware = aware,
-                    "The DSCP limits a packet's color (assured forwarding): AFx3 is red, AFx2 at best yellow, others at best green. \
-                     With `1r2c`, packets that arrive yellow or red violate.",
+                    "The policer takes a packet's color on arrival from its DSCP (assured forwarding): AFx3 is red, AFx2 yellow, all others green. It \
+                     never improves this color. With `1r2c`, the violate action applies to packets that arrive yellow or red.",
                 )
                 .field("cir", rate(), |p| p.cir, |p, rate| p.cir = rate, "The committed rate.")
                 .always()

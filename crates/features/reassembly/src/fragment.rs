@@ -20,7 +20,7 @@ reasons! {
         Crowded = "displaced-buffers", Warn, "waiting fragments occupy too many buffers: the oldest datagrams are dropped";
         Ecn = "bad-ecn", Warn, "one fragment has a congestion mark, and another is not ECN-capable (RFC 3168 section 5.3)";
         Unfinished = "unfinished", Error, "a fragment with a partial checksum or pending segmentation";
-        Shared = "shared-buffers", Warn, "a fragment in several buffers, shared with another packet";
+        Shared = "shared-buffers", Warn, "the fragment cannot be appended: it shares buffers with another packet";
     }
 }
 

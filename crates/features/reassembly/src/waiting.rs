@@ -261,7 +261,7 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         Some((tail, self.places.get(tail as usize)?.span))
     }
 
-    /// Returns the places and spans in the list of the datagram at `at`, in order.
+    /// Returns the slot index and the span of each fragment of the datagram with the index `at`, in the order of the datagram's list.
     pub fn spans(&self, at: u32) -> impl Iterator<Item = (u32, Span)> {
         let head = self.contexts.get(at as usize).and_then(Option::as_ref).map_or(NONE, |c| c.head);
         let first = self.places.get(head as usize).map(|p| (head, p));

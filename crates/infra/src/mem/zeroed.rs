@@ -76,7 +76,7 @@ impl<T: ZeroValid> Zeroed<T> {
             )
         };
         if p == libc::MAP_FAILED {
-            let what = "addresses for a table (they take no memory, unless vm.overcommit_memory is 2)";
+            let what = "address space for a table (set vm.overcommit_memory to 0 or 1, and no limit on address space)";
             return Err(super::refused(what, mapped, &io::Error::last_os_error()));
         }
         let mut base: NonNull<u8> = NonNull::new(p.cast()).ok_or(io::ErrorKind::OutOfMemory)?;

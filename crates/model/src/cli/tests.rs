@@ -150,7 +150,7 @@ fn refused_beginnings_give_their_reason() {
     // An incomplete or ambiguous beginning is an unknown command.
     assert!(refused("show ip fib table x").contains("there is no table"));
     assert!(refused("pin 1").contains("there is no command 'pin'"));
-    assert!(refused("show b7").contains("does not fit"));
+    assert!(refused("show b7").contains("unexpected '"));
     // A beginning must match more words than an existing command does.
     assert!(refused("set interface ip address host-eth7 1.1.1.1/8").contains("no interface 'host-eth7'"));
     // Existing commands take precedence.

@@ -56,7 +56,7 @@ impl<T: Copy> ByFrame<T> {
         &mut place.value
     }
 
-    /// Calls `f` for every interface with a value of this frame that was not replaced.
+    /// Calls `f` with each interface and its value, for the values cached in this frame. Skips evicted values.
     pub fn each(&self, mut f: impl FnMut(u32, T)) {
         let mut used = self.used;
         while used != 0 {

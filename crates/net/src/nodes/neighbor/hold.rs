@@ -1,9 +1,9 @@
 //! `ip4-arp` and `ip6-discover-neighbor`: hold packets while the Ethernet address of their next hop is
 //! unknown, and ask the main thread to resolve the next hop.
 //!
-//! A packet must arrive with its transmit interface set, and with an adjacency without a link header or
-//! [`GLEAN`] as its forwarding index. It must start at its network header, with the TTL not decremented yet.
-//! If its next hop has recently failed to answer, it is reported to its source immediately.
+//! A packet must arrive with its transmit interface set. Its forwarding index must be [`GLEAN`], or an adjacency that has no link header
+//! yet. It must start at its network header, with the TTL not decremented yet. If the next hop has recently failed to answer, the node
+//! passes the packet on for an ICMP error at once, instead of holding it.
 //!
 //! A packet is held only once, since it could loop otherwise. If a packet returns to this node although its
 //! next hop was resolved, it is dropped, and the node does not ask for this next hop again for a while.
@@ -27,7 +27,7 @@ edges! {
 reasons! {
     pub enum Reason {
         Displaced = "hold-next-hop-full", Warn, "too many packets wait for one unresolved next hop: the oldest packet is dropped";
-        Recycled = "hold-too-many-next-hops", Warn, "too many next hops are unresolved: the packets that wait for one of the oldest are dropped";
+        Recycled = "hold-too-many-next-hops", Warn, "too many next hops are unresolved: this packet's next hop was among the oldest, and its packets are dropped";
         Full = "hold-full", Warn, "too many packets wait for unresolved next hops";
         Buffers = "hold-buffers-full", Warn, "packets that wait for unresolved next hops fill their share of the buffers";
         Expired = "hold-expired", Warn, "the packet waited too long for its next hop to be resolved";
