@@ -111,8 +111,7 @@ impl<'a> Packet<'a> {
     }
 
     /// Returns a header at the current offset without a length check, for nodes that have checked the length.
-    /// If the packet is too short, the rest of the header is old data in the packet's own buffer, never data
-    /// of another buffer.
+    /// If the packet is too short, the rest of the header is old data in the packet's own buffer, never data of another buffer.
     #[inline(always)]
     pub fn peek<T: Header>(&mut self) -> &mut T {
         self.peek_at(0)
@@ -210,8 +209,7 @@ impl<'a> Packet<'a> {
     }
 
     /// Writes bytes in front of the packet, for example a tunnel's headers. Returns false, without a change,
-    /// if the headroom is too small. [`prepend`](Self::prepend) is faster for a link header, and records the
-    /// start of the network header.
+    /// if the headroom is too small. [`prepend`](Self::prepend) is faster for a link header, and records the start of the network header.
     #[inline(always)]
     #[must_use]
     pub fn push_bytes(&mut self, header: &[u8]) -> bool {

@@ -96,7 +96,6 @@ struct Socket {
     refusals: Refusals,
     /// The threads of this socket's connections.
     crew: Crew,
-    /// The memory reservations for the peers of this socket.
     account: Account,
     /// Set while threads of ended connections hang: the time since when they hang, in nanoseconds, and true if this was logged.
     lingers: Option<(u64, bool)>,
