@@ -61,9 +61,7 @@ impl Recorder {
     /// # Errors
     /// If the thread cannot be created.
     pub(super) fn start(file: File, most: u64) -> io::Result<Recorder> {
-        Recorder::writing(most, move |shared| {
-            shared.write(&mut Some(file), || Err(io::ErrorKind::Other.into()))
-        })
+        Recorder::writing(most, move |shared| shared.write(|| Ok(file)))
     }
 
     /// Starts a recording of at most `most` packets in the file that `create` opens when the first packet comes.
@@ -78,7 +76,7 @@ impl Recorder {
             let mut file = create()?;
             begin(&mut file).map(|()| file)
         };
-        Recorder::writing(most, move |shared| shared.write(&mut None, create))
+        Recorder::writing(most, move |shared| shared.write(create))
     }
 
     fn writing(most: u64, write: impl FnOnce(&Shared) + Send + 'static) -> io::Result<Recorder> {
@@ -165,16 +163,16 @@ impl Drop for Recorder {
 }
 
 impl Shared {
-    /// Writes waiting packets until the recorder ends. `create` opens the file when the first packets wait, unless there is one.
-    fn write(&self, file: &mut Option<File>, create: impl FnOnce() -> io::Result<File>) {
-        let mut create = Some(create);
+    /// Writes waiting packets until the recorder ends. `create` opens the file when the first packets wait.
+    fn write(&self, create: impl FnOnce() -> io::Result<File>) {
+        let (mut file, mut create) = (None, Some(create));
         let mut full = Vec::with_capacity(WAITING);
         loop {
             // Read before the buffer is swapped, so that the last packets are written.
             let over = self.over.load(Ordering::Acquire);
             std::mem::swap(&mut *lock(&self.waiting), &mut full);
             if !full.is_empty() {
-                if let Err(e) = append_to(file, &mut create, &full) {
+                if let Err(e) = append_to(&mut file, &mut create, &full) {
                     *lock(&self.failed) = Some(e.to_string());
                     self.has_failed.store(true, Ordering::Relaxed);
                     return;

@@ -160,3 +160,35 @@ impl TxQueue for PgTx {
         self.caps
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use buf::Pool;
+
+    use super::*;
+
+    /// A sink whose recording waits for a file system ends without waiting, and so does the recording itself.
+    #[test]
+    fn nothing_waits_for_the_file_system_of_a_recording() {
+        let ((answer, system), (ended, end)) = (channel::<()>(), channel());
+        std::thread::spawn(move || {
+            let sink = Sink::default();
+            let create = move || {
+                let _ = system.recv();
+                Err(io::ErrorKind::TimedOut.into())
+            };
+            sink.record(10, create).unwrap();
+            let (mut frame, mut cache) = (Frame::new(), Pool::new(256).unwrap().cache());
+            frame.alloc(&mut cache, 3);
+            sink.tx(TxCaps::default()).send(&mut frame, &mut cache).unwrap();
+            assert!(!sink.is_written());
+            drop(sink);
+            ended.send(()).unwrap();
+        });
+        end.recv_timeout(Duration::from_secs(20)).expect("the sink has ended");
+        drop(answer);
+    }
+}
