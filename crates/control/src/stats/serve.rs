@@ -3,8 +3,7 @@
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::net::UnixListener;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread;
 use std::time::Duration;
 
@@ -61,11 +60,16 @@ impl Given {
         }
     }
 
+    /// True if the file may be sent to another client of a user.
+    fn has_room(&self, user: u32) -> bool {
+        let of_user = self.0.iter().filter(|(other, _)| *other == user).count();
+        user == 0 || (of_user < OF_USER && self.0.len() < OF_ALL)
+    }
+
     /// Sends the file to a client, unless too many of its user, or of all users, have not received theirs.
     fn give(&mut self, client: UnixStream, file: &File) {
         let user = getsockopt(&client, sockopt::PeerCredentials).map_or(u32::MAX, |peer| peer.uid());
-        let of_user = self.0.iter().filter(|(other, _)| *other == user).count();
-        if user != 0 && (of_user >= OF_USER || self.0.len() >= OF_ALL) {
+        if !self.has_room(user) {
             return;
         }
         let (files, nothing) = ([file.as_raw_fd()], [IoSlice::new(&[])]);
@@ -75,5 +79,43 @@ impl Given {
         if sendmsg::<()>(client.as_raw_fd(), &nothing, &control, flags, None).is_ok() {
             self.0.push((user, client));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+
+    use super::*;
+
+    fn pair() -> (UnixStream, UnixStream) {
+        let pair =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).unwrap();
+        let stream = |socket: OwnedFd| UnixStream::from(socket);
+        (stream(pair.0), stream(pair.1))
+    }
+
+    /// Clients that do not receive the file keep few files on their way, and none after they have left.
+    #[test]
+    fn clients_that_receive_nothing_are_few() {
+        let (file, mut given) = (tempfile::tempfile().unwrap(), Given::default());
+        let (ours, theirs) = pair();
+        given.give(ours, &file);
+        assert!(drivers::is_unread(given.0[0].1.as_fd()), "it was sent, and not received");
+        drop(theirs);
+        assert!(!drivers::is_unread(given.0[0].1.as_fd()), "the client has left");
+        given.0.clear();
+        for user in 1..=20 {
+            for _ in 0..OF_USER {
+                if given.has_room(user) {
+                    given.0.push((user, pair().0));
+                }
+            }
+            assert!(!given.has_room(user), "{user}");
+        }
+        assert_eq!(given.0.len(), OF_ALL);
+        assert!(given.has_room(0), "root is served");
     }
 }
