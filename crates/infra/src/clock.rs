@@ -99,7 +99,7 @@ impl Clock {
     /// [`advance`].
     #[inline]
     pub fn now_ns(&self) -> u64 {
-        self.at_ns(tsc()) + ADVANCED.load(Ordering::Relaxed)
+        self.at_ns(tsc()).saturating_add(ADVANCED.load(Ordering::Relaxed))
     }
 
     /// Returns the time of `CLOCK_MONOTONIC` in nanoseconds at which the time-stamp counter had the value
