@@ -104,8 +104,21 @@ fn lacks(results: &Results, case: &Key, name: &str, what: &str) -> String {
         Some(part) if !SEARCHES.iter().any(|procedure| part.procedures.contains(procedure)) => {
             format!("{name} has no {what}: its campaign {} did not measure it.", part.name)
         }
-        _ => format!("no conclusion about {name}: it has no {what}."),
+        _ if results.duts.iter().any(|dut| dut.name == name) => {
+            format!("no conclusion about {name}: it has no {what}.")
+        }
+        _ if results.failures.iter().any(|why| is_of(why, name)) => {
+            format!(
+                "no conclusion about {name}: it did not start. \"What could not be measured\" below has the reason."
+            )
+        }
+        _ => format!("no conclusion about {name}: it was not started before the campaign ended."),
     }
+}
+
+/// Returns whether a failure is of this router. In joined results the campaign's name stands before the router's.
+fn is_of(failure: &str, router: &str) -> bool {
+    failure.starts_with(&format!("{router}: ")) || failure.contains(&format!(": {router}: "))
 }
 
 /// Returns the traffic, frame size and goal in words, such as "rfc2544, 64 bytes, NDR".
@@ -316,6 +329,10 @@ mod tests {
         let said = markdown(&all);
         assert!(said.contains("no conclusion about volley: it has no throughput"), "{said}");
         assert!(said.contains("linux forwards 1000.0 kfps without loss"), "{said}");
+        all.duts.remove(1);
+        assert!(markdown(&all).contains("about volley: it was not started before the campaign ended"));
+        all.failures = vec!["volley: the program ended at once".into()];
+        assert!(markdown(&all).contains("no conclusion about volley: it did not start"));
     }
 
     #[test]
