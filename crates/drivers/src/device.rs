@@ -11,7 +11,7 @@ use crate::guardian::Guardian;
 pub struct Device {
     /// Name of the driver, such as `af-packet`.
     pub kind: &'static str,
-    /// The input node that polls the receive queues, one of [`INPUT_NODES`](crate::INPUT_NODES).
+    /// The input node that polls the receive queues: the `INPUT_NODE` of the driver.
     pub input_node: &'static str,
     /// The receive queues.
     pub rx: Vec<Box<dyn RxQueue>>,

@@ -33,13 +33,3 @@ pub use kernel::events::link_events;
 pub use kernel::hidden::Hidden;
 pub use kernel::sys::{is_unread, refuse_files};
 pub use port::has_only_learned_default_route;
-
-/// Names of the input nodes that poll the devices of this crate, one per device kind.
-pub const INPUT_NODES: [&str; 6] = [
-    af_packet::INPUT_NODE,
-    af_xdp::INPUT_NODE,
-    memif::INPUT_NODE,
-    tap::INPUT_NODE,
-    pktgen::INPUT_NODE,
-    pcap::INPUT_NODE,
-];

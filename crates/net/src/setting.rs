@@ -229,7 +229,7 @@ mod tests {
     }
 
     fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
-        crate::install(b, t, hooks)?;
+        crate::testing::install(b, t, hooks)?;
         testing::install_toy(b);
         hooks.setting::<Level>().map(drop)
     }

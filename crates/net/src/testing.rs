@@ -4,7 +4,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use graph::{Builder, Worker};
+use graph::{Builder, GraphError, Worker};
 use infra::quiesce::Domain;
 use testkit::harness::Harness;
 use wire::Mac;
@@ -132,9 +132,18 @@ pub fn local_nodes(b: &mut Builder, t: &Tables) {
     b.frame(move |_| Ok(Ip6Local::new(&for6)));
 }
 
+/// Adds the nodes that every router has, and the input node of the packet generator.
+///
+/// # Errors
+/// If the graph refuses a node or a connection between nodes.
+pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+    crate::nodes::interface::install_input(b, t, drivers::pktgen::INPUT_NODE);
+    crate::install(b, t, hooks)
+}
+
 /// Builds a router with one worker, whose turns the test runs.
 pub fn router() -> (Router, Worker) {
-    router_with(crate::install)
+    router_with(install)
 }
 
 /// Like [`router`], with the nodes that `install` adds.

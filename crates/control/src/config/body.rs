@@ -83,18 +83,17 @@ pub(super) fn elsewhere(catalog: &Catalog) -> Vec<Row> {
         Row { name: name.into(), values: values.into(), usual: String::new(), help: help.into() }
     }
     let mut rows: Vec<Row> = iter::once(&LENDER).chain(BEHIND_SETTINGS).map(Beside::row).collect();
-    rows.extend([
-        row(
-            "sub-interfaces",
-            "maps by number",
-            "VLAN interfaces, each with its `encapsulation`; by default the number is the VLAN.",
-        ),
-        row(
-            "device-type",
-            "`af-packet`, `af-xdp`",
-            "Optional for `host-NAME` and `xdp-NAME`; it must match the name.",
-        ),
-    ]);
+    rows.extend([row(
+        "sub-interfaces",
+        "maps by number",
+        "VLAN interfaces, each with its `encapsulation`; by default the number is the VLAN.",
+    )]);
+    let types = catalog.interfaces().iter().filter_map(|kind| Some((kind.device_type?, kind)));
+    let types: Vec<_> =
+        types.map(|(word, kind)| (format!("`{word}`"), format!("`{}`", kind.named))).collect();
+    let (words, names): (Vec<_>, Vec<_>) = types.into_iter().unzip();
+    let help = format!("Optional for {}; it must match the name.", names.join(" and "));
+    rows.push(row("device-type", &words.join(", "), help));
     for kind in catalog.interfaces() {
         rows.extend(
             kind.field

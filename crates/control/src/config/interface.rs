@@ -13,8 +13,8 @@ use super::{Doubt, Reading};
 use crate::intent::{FeatureOn, Interface, Key, numbered};
 use crate::system::{Backed, Catalog, Spec, System};
 
-/// The valid words of `device-type`: vppcfg's, and one for AF_XDP.
-pub(crate) const DEVICE_TYPES: &[&str] = &["af-packet", "af-xdp", "dpdk"];
+/// The `device-type` of vppcfg for hardware that DPDK drives. No interface has it here, but the error says what to do.
+const DPDK: &str = "dpdk";
 
 /// Replaces the options of an interface if they could not be read, so that the rest of the interface is still
 /// checked.
@@ -68,8 +68,7 @@ pub(super) fn interfaces(reading: &mut Reading<'_>, node: &Node) {
             },
             None => {
                 let begun = begun(reading.catalog, &mut reading.r, name, at, &mut fields);
-                // vppcfg allows it for any interface.
-                fields.take("device-type").and_then(|n| reading.r.word(n, DEVICE_TYPES));
+                device_type(reading.catalog, &mut reading.r, name, &mut fields);
                 // The rest is read in any case, to report all faults.
                 begun.unwrap_or_else(|| Begun::by(Unread))
             }
@@ -129,6 +128,20 @@ fn begun(
     // Its options are not reported as unknown fields too.
     catalog.interfaces().iter().filter_map(|kind| kind.field).for_each(|field| _ = fields.take(field));
     None
+}
+
+/// Reads `device-type`, which vppcfg has for any interface. That of a Linux interface must be the one of its name.
+fn device_type(catalog: &Catalog, r: &mut Reader, name: &str, fields: &mut Fields<'_>) {
+    let Some(node) = fields.take("device-type") else { return };
+    let words: Vec<&str> =
+        catalog.interfaces().iter().filter_map(|kind| kind.device_type).chain([DPDK]).collect();
+    let Some(word) = r.word(node, &words) else { return };
+    let own = catalog.interfaces_named(name).and_then(|kind| kind.device_type);
+    if let Some(own) = own.filter(|own| *own != word) {
+        let other = catalog.interfaces().iter().find(|kind| kind.device_type == Some(word));
+        let rename = other.map_or_else(String::new, |kind| format!("; {} is {}", kind.named, kind.what));
+        r.fault(node.at, format!("{name} needs the device-type {own}, not {word}{rename}"));
+    }
 }
 
 /// Reads `loopbacks`: by the name loopN.

@@ -83,7 +83,7 @@ interfaces:
     assert_eq!(write(read(text, "f", &catalog()).tree.tree(), &catalog()), text);
     wrong(
         "interfaces:\n  xdp-eth0: { device-type: af-packet }\n",
-        &[("2:28", "its device-type must be af-xdp")],
+        &[("2:28", "xdp-eth0 needs the device-type af-xdp, not af-packet; host-NAME is a Linux interface")],
     );
     wrong("interfaces:\n  xdp-eth0: { af-xdp: { rx-ring-size: 100 } }\n", &[("2:39", "not a power of two")]);
     wrong(

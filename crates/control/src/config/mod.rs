@@ -53,7 +53,6 @@ use crate::startup::{Fault, Place};
 use crate::system::{Abilities, Catalog, System};
 pub(crate) use body::{Description, MTUS, address, mac};
 pub use doubt::Doubt;
-pub(crate) use interface::DEVICE_TYPES;
 use model::yaml::{At, Content, MOST_FAULTS, NOT_YET, Node, Reader};
 pub use reference::reference;
 pub use write::{Writer, write};

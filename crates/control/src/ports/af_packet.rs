@@ -3,10 +3,14 @@
 use std::sync::LazyLock;
 
 use drivers::af_packet::{self, Config, Mode};
+use graph::{Builder, GraphError};
 use model::schema::{Schema, pairs, truth};
+use net::Tables;
 use net::feature::{self, App, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened};
+use net::nodes::interface::install_input;
+use net::router::Hooks;
 
-use super::{DEVICE_TYPES, FORCE, check_linux_name, ignores_default_route, is_linux, taken_once};
+use super::{FORCE, check_linux_name, ignores_default_route, is_linux, taken_once};
 use crate::app::{Context, Done};
 use crate::cli::{Args, quote};
 use crate::intent::{Refused, View};
@@ -79,6 +83,11 @@ impl feature::Feature<Context> for Feature {
         Some("af_packet_plugin.so")
     }
 
+    fn install(&self, b: &mut Builder, t: &Tables, _: &mut Hooks) -> Result<(), GraphError> {
+        install_input(b, t, af_packet::INPUT_NODE);
+        Ok(())
+    }
+
     fn register(&self, r: &mut Registrar<'_, Context>) {
         r.interfaces(Interfaces {
             what: "a Linux interface",
@@ -86,16 +95,9 @@ impl feature::Feature<Context> for Feature {
             section: None,
             names: Box::new(is_linux(PREFIX)),
             field: Some("af-packet"),
+            device_type: Some("af-packet"),
             read: Box::new(|r, name, _, fields| {
-                let host = name.strip_prefix(PREFIX)?;
-                let by = fields.take("device-type").and_then(|n| Some((n.at, r.word(n, DEVICE_TYPES)?)));
-                if let Some((at, "dpdk" | "af-xdp")) = by {
-                    r.fault(
-                        at,
-                        format!("{name} needs the device-type af-packet; name it xdp-{host} for AF_XDP"),
-                    );
-                }
-                let mut config = Config::new(host);
+                let mut config = Config::new(name.strip_prefix(PREFIX)?);
                 if let Some(node) = fields.take("af-packet") {
                     schema().read_over(r, node.at, node, &mut config);
                 }

@@ -3,10 +3,14 @@
 use std::sync::LazyLock;
 
 use drivers::af_xdp::{self, Attach, Config, Copying};
+use graph::{Builder, GraphError};
 use model::schema::{Bad, Schema, number, optional, pairs, truth};
+use net::Tables;
 use net::feature::{self, App, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened};
+use net::nodes::interface::install_input;
+use net::router::Hooks;
 
-use super::{DEVICE_TYPES, FORCE, check_linux_name, ignores_default_route, is_linux, taken_once};
+use super::{FORCE, check_linux_name, ignores_default_route, is_linux, taken_once};
 use crate::app::{Context, Done};
 use crate::cli::{Args, quote};
 use crate::intent::{MOST_QUEUES, Refused, View, refuse};
@@ -137,6 +141,11 @@ impl feature::Feature<Context> for Feature {
         Some("af_xdp_plugin.so")
     }
 
+    fn install(&self, b: &mut Builder, t: &Tables, _: &mut Hooks) -> Result<(), GraphError> {
+        install_input(b, t, af_xdp::INPUT_NODE);
+        Ok(())
+    }
+
     fn register(&self, r: &mut Registrar<'_, Context>) {
         r.interfaces(Interfaces {
             what: "a Linux interface by AF_XDP",
@@ -144,16 +153,8 @@ impl feature::Feature<Context> for Feature {
             section: None,
             names: Box::new(is_linux(PREFIX)),
             field: Some("af-xdp"),
+            device_type: Some("af-xdp"),
             read: Box::new(|r, name, _, fields| {
-                let by = fields.take("device-type").and_then(|n| Some((n.at, r.word(n, DEVICE_TYPES)?)));
-                if let Some((at, word @ ("dpdk" | "af-packet"))) = by {
-                    r.fault(
-                        at,
-                        format!(
-                            "{name} is a Linux interface by AF_XDP: its device-type must be af-xdp, not {word}"
-                        ),
-                    );
-                }
                 let mut config = Config::new(name.strip_prefix(PREFIX)?);
                 if let Some(node) = fields.take("af-xdp") {
                     schema().read_over(r, node.at, node, &mut config);

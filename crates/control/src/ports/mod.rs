@@ -11,7 +11,6 @@ use net::feature::number_of;
 
 use crate::app::Feature;
 use crate::cli::{Args, CliError};
-use crate::config::DEVICE_TYPES;
 use crate::intent::{Interface, Refused, View, refuse};
 use crate::system::System;
 

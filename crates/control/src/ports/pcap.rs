@@ -4,14 +4,18 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use drivers::pcap::{self, Config, PACKETS, Record, Recording, Replay, Speed};
+use graph::{Builder, GraphError};
 use model::object::Fact;
 use model::schema::{Bad, Parsed, Schema, number, optional, parsed, truth};
 use model::tuple::Tuple;
 use model::yaml::quoted;
+use net::Tables;
 use net::feature::{
     self, App, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened, Unready,
     is_numbered, number_of, numbered,
 };
+use net::nodes::interface::install_input;
+use net::router::Hooks;
 
 use super::numbered_name;
 use crate::app::{Context, Done};
@@ -270,6 +274,11 @@ impl feature::Feature<Context> for Feature {
         "Replays capture files as received packets, and records sent packets."
     }
 
+    fn install(&self, b: &mut Builder, t: &Tables, _: &mut Hooks) -> Result<(), GraphError> {
+        install_input(b, t, pcap::INPUT_NODE);
+        Ok(())
+    }
+
     fn register(&self, r: &mut Registrar<'_, Context>) {
         r.interfaces(Interfaces {
             what: "a capture-file device",
@@ -277,6 +286,7 @@ impl feature::Feature<Context> for Feature {
             section: None,
             names: Box::new(is_numbered::<u16>(PREFIX)),
             field: Some("pcap"),
+            device_type: None,
             read: Box::new(|r, name, at, fields| {
                 let number = number_of(name, PREFIX)?;
                 let Some(node) = fields.take("pcap") else {

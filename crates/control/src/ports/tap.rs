@@ -6,14 +6,18 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use drivers::tap::{self, Config};
+use graph::{Builder, GraphError};
 use model::object::Fact;
 use model::schema::{Form, Schema, number, optional, parsed, text};
 use model::tuple::Tuple;
+use net::Tables;
 use net::feature::{
     self, App, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened, Unready,
     free_number, is_numbered, numbered,
 };
 use net::ip::Address;
+use net::nodes::interface::install_input;
+use net::router::Hooks;
 use net::router::check_mac;
 use wire::Mac;
 
@@ -181,6 +185,11 @@ impl feature::Feature<Context> for Feature {
         "Creates taps: Linux interfaces that connect the host to the router."
     }
 
+    fn install(&self, b: &mut Builder, t: &Tables, _: &mut Hooks) -> Result<(), GraphError> {
+        install_input(b, t, tap::INPUT_NODE);
+        Ok(())
+    }
+
     fn register(&self, r: &mut Registrar<'_, Context>) {
         r.interfaces(Interfaces {
             what: "a tap",
@@ -188,6 +197,7 @@ impl feature::Feature<Context> for Feature {
             section: Some("taps"),
             names: Box::new(is_numbered::<u32>(PREFIX)),
             field: None,
+            device_type: None,
             read: Box::new(|r, name, at, fields| {
                 let description =
                     fields.take("description").and_then(|node| Description.read(r, node)).flatten();

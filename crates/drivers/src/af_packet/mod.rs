@@ -16,7 +16,7 @@ mod tx;
 
 use std::io;
 
-pub(crate) use open::INPUT_NODE;
+pub use open::INPUT_NODE;
 pub use open::open;
 
 pub use crate::port::OpenError;

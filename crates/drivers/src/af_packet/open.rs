@@ -18,7 +18,7 @@ use crate::kernel::sys;
 use crate::port::{self, Port};
 
 /// Name of the input node that polls these devices.
-pub(crate) const INPUT_NODE: &str = "af-packet-input";
+pub const INPUT_NODE: &str = "af-packet-input";
 /// Socket buffer sizes in bytes: for received packets too large for the ring, and for packets being sent. Without
 /// privileges, the system's limits apply.
 const RECEIVE_BUFFER: c_int = 16 << 20;

@@ -22,7 +22,7 @@ use std::sync::Mutex;
 
 use buf::Lent;
 
-pub(crate) use open::INPUT_NODE;
+pub use open::INPUT_NODE;
 pub use open::open;
 pub use program::Attach;
 

@@ -20,7 +20,7 @@ use crate::kernel::sys;
 use crate::port::{self, OpenError, Port};
 
 /// Name of the input node that polls these devices.
-pub(crate) const INPUT_NODE: &str = "af-xdp-input";
+pub const INPUT_NODE: &str = "af-xdp-input";
 /// Number of bytes in a buffer that the kernel may use, counted from the start of the headroom.
 const CHUNK: u32 = (HEADROOM + DATA_ROOM) as u32;
 /// Packets that the kernel sends per system call, if the kernel supports the option (`XDP_MAX_TX_SKB_BUDGET`, Linux

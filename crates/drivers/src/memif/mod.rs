@@ -52,7 +52,7 @@ pub use sockets::{InterfaceState, OpenError, RingShown, SocketState, Sockets};
 pub use tester::Tester;
 
 /// Name of the input node that polls these devices.
-pub(crate) const INPUT_NODE: &str = "memif-input";
+pub const INPUT_NODE: &str = "memif-input";
 /// This program's name in the protocol.
 const NAME: &str = concat!("Volley ", env!("CARGO_PKG_VERSION"));
 const SECOND: u64 = 1_000_000_000;

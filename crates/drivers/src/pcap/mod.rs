@@ -25,7 +25,7 @@ pub use self::read::{Recording, Seen, each};
 pub(crate) use self::record::Recorder;
 
 /// Name of the input node that polls these devices.
-pub(crate) const INPUT_NODE: &str = "pcap-input";
+pub const INPUT_NODE: &str = "pcap-input";
 /// Maximum size of a replay file in bytes.
 pub const LARGEST_FILE: u64 = 64 << 20;
 /// Default limit of packets in a recording.

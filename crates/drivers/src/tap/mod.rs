@@ -24,7 +24,7 @@ use crate::kernel::scratch::Scratch;
 use crate::kernel::sys;
 
 /// Name of the input node that polls these devices.
-pub(crate) const INPUT_NODE: &str = "tap-input";
+pub const INPUT_NODE: &str = "tap-input";
 /// Fail if the name is taken (`linux/if_tun.h`).
 const IFF_TUN_EXCL: c_int = 0x8000;
 

@@ -19,7 +19,7 @@ use crate::links::{Advertised, advertised_prefixes};
 const A_MAC: Mac = Mac([2, 0, 0, 0, 0xa, 2]);
 
 fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
-    net::install(b, t, hooks)?;
+    net::testing::install(b, t, hooks)?;
     crate::install(hooks)
 }
 

@@ -12,7 +12,7 @@ use super::plan::{Change, Checks, Queue, Situation};
 use super::{Balance, react};
 
 fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
-    net::install(b, t, hooks)?;
+    net::testing::install(b, t, hooks)?;
     super::install(hooks)
 }
 

@@ -20,7 +20,7 @@ use crate::session::{Held, Pings, Reply, SESSIONS, WAITING, send, start};
 const HOST: Mac = Mac([2, 0, 0, 0, 0xa, 2]);
 
 fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
-    net::install(b, t, hooks)?;
+    net::testing::install(b, t, hooks)?;
     crate::install(b, t, hooks)
 }
 

@@ -360,6 +360,8 @@ pub struct Interfaces<W: World> {
     pub names: Names,
     /// The name of the map inside an interface's entry in `interfaces` that configures the backing; `None` if there is no such map.
     pub field: Option<&'static str>,
+    /// The value of the field `device-type` for these interfaces, if they are Linux interfaces (vppcfg).
+    pub device_type: Option<&'static str>,
     /// Reads the backing from the fields of an entry.
     pub read: ReadBacking<W>,
     /// True if an interface with this backing has this type.
@@ -387,6 +389,7 @@ impl<W: Host> Interfaces<W> {
             section: Some(section),
             names: Box::new(is_numbered::<u32>(prefix)),
             field: None,
+            device_type: None,
             read: Box::new(|r, _, at, fields| T::schema().read_fields(r, at, fields).map(Begun::by)),
             is: |backed| backed.get::<T>().is_some(),
             write: Box::new(|t, backed| {

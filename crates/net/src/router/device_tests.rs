@@ -83,7 +83,7 @@ fn buffer_memory_of_a_dropped_router_is_reused() {
     let before = addresses();
     assert_eq!(before.len(), BUFFERS);
     let sizes = Sizes { buffers: BUFFERS, workers: 1 };
-    let mut r = Router::build(crate::install, &sizes).unwrap().router;
+    let mut r = Router::build(crate::testing::install, &sizes).unwrap().router;
     let index = r.add_device("d0", device(0).0).unwrap();
     r.set_admin(index, true).unwrap();
     // The announcement to the neighbors stays in the ring, because the worker never runs.

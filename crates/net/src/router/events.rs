@@ -290,7 +290,7 @@ mod tests {
     struct Seen(Vec<String>, Vec<u64>);
 
     fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
-        crate::install(b, t, hooks)?;
+        crate::testing::install(b, t, hooks)?;
         testing::install_toy(b);
         hooks.state(|_| Ok(Seen::default()))?;
         hooks.on_interface(|router, index| {

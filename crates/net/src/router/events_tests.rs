@@ -48,7 +48,7 @@ fn see(router: &mut Router, event: Event) {
 }
 
 fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
-    crate::install(b, t, hooks)?;
+    crate::testing::install(b, t, hooks)?;
     testing::install_toy(b);
     hooks.state(|_| Ok(Seen::default()))?;
     hooks.setting::<Level>()?;

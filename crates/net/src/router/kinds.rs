@@ -141,7 +141,7 @@ mod tests {
 
     fn with(names: &'static [&'static str]) -> Result<Parts, RouterError> {
         let install = |b: &mut Builder, t: &Tables, hooks: &mut Hooks| {
-            crate::install(b, t, hooks)?;
+            crate::testing::install(b, t, hooks)?;
             let info = |name| InterfaceKindInfo { name, node: "error-drop", point_to_point: false };
             names.iter().try_for_each(|name| hooks.interface_kind(b, t, info(name)).map(drop))
         };

@@ -11,7 +11,6 @@ use graph::Worker;
 use wire::Mac;
 
 use super::{Install, Parts, Router, Sizes};
-use crate::install;
 use crate::ip::{Address, Prefix6, Source};
 
 /// Nanoseconds per millisecond.
@@ -104,7 +103,7 @@ impl Lab {
     /// Creates a router with two links. `address` returns the address of each interface. When it returns, the
     /// router has sent its initial announcements.
     pub fn new(address: impl Fn(u32) -> Address) -> Lab {
-        Lab::with(install, address)
+        Lab::with(crate::testing::install, address)
     }
 
     /// Like [`new`](Self::new), with the nodes that `install` adds.

@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn loads_are_measured_every_100_ms_while_workers_run() {
         let Parts { router: mut r, workers } =
-            Router::build(crate::install, &Sizes { buffers: 256, workers: 2 }).unwrap();
+            Router::build(crate::testing::install, &Sizes { buffers: 256, workers: 2 }).unwrap();
         r.poll(INTERVAL);
         assert_eq!(r.loads(), (0, &[][..]));
         r.start(workers, &[]).unwrap();

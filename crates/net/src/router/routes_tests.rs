@@ -9,10 +9,11 @@ use wire::Mac;
 use wire::builder::PacketBuilder;
 
 use super::*;
+use crate::Tables;
 use crate::ip::{
     Address, ForwardingKind, Ip, IpPrefix, Lost, Object, Path, PathList, Prefix4, Source, Weighted,
 };
-use crate::{Tables, install};
+use crate::testing::install;
 
 const PEER: Mac = Mac([2, 0, 0, 0, 0, 9]);
 

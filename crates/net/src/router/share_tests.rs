@@ -8,8 +8,8 @@ use wire::Mac;
 use wire::builder::PacketBuilder;
 
 use super::*;
-use crate::install;
 use crate::ip::{Address, IpPrefix, Path, PathList, Prefix4, Weighted};
+use crate::testing::install;
 use crate::testing::turn;
 
 const PEER: Mac = Mac([2, 0, 0, 0, 0, 9]);

@@ -82,7 +82,7 @@ mod tests {
     struct Books(Vec<u32>);
 
     fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
-        crate::install(b, t, hooks)?;
+        crate::testing::install(b, t, hooks)?;
         hooks.state(|_| Ok(Books(vec![1])))?.0.push(2);
         // Declared already: this returns the first value.
         hooks.state(|_| Ok(Books(vec![9])))?.0.push(3);

@@ -88,7 +88,7 @@ struct Toys {
 }
 
 fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
-    crate::install(b, t, hooks)?;
+    crate::testing::install(b, t, hooks)?;
     b.packet(|_| Ok(Encapsulate));
     b.packet(|_| Ok(Wire));
     b.packet(|_| Ok(Entry));

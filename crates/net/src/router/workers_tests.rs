@@ -16,9 +16,9 @@ use wire::Mac;
 use wire::builder::PacketBuilder;
 
 use super::*;
-use crate::install;
 use crate::interface::Handoff;
 use crate::ip::Address;
+use crate::testing::install;
 
 const FLOWS: u64 = 48;
 /// Maximum number of packets inside the router, so that it keeps up even on a slow machine.

@@ -26,6 +26,7 @@ use net::feature::{
     self, App, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened, is_numbered,
     number_of, numbered,
 };
+use net::nodes::interface::install_input;
 use net::router::Hooks;
 use serde::Serialize;
 
@@ -111,7 +112,8 @@ impl feature::Feature<Context> for Feature {
         "Generates streams of packets."
     }
 
-    fn install(&self, _: &mut Builder, _: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+    fn install(&self, b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+        install_input(b, t, pktgen::INPUT_NODE);
         hooks.state(|_| Ok(Generators::default())).map(|_| ())
     }
 
@@ -122,6 +124,7 @@ impl feature::Feature<Context> for Feature {
             section: None,
             names: Box::new(is_numbered::<u16>(PREFIX)),
             field: None,
+            device_type: None,
             read: Box::new(|_, _, _, _| Some(Begun::by(Generator))),
             is: |backed| backed.get::<Generator>().is_some(),
             write: Box::new(|_, _| {}),

@@ -6,7 +6,7 @@ mod state;
 
 use std::sync::LazyLock;
 
-use drivers::memif::{Config, Role, Secret};
+use drivers::memif::{Config, INPUT_NODE, Role, Secret};
 use graph::{Builder, GraphError};
 use model::key::Need;
 use model::schema::{Form, Schema, number, optional, pairs, truth};
@@ -15,6 +15,7 @@ use net::Tables;
 use net::feature::{
     self, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened, number_of,
 };
+use net::nodes::interface::install_input;
 use net::router::Hooks;
 use net::router::InterfaceInfo;
 
@@ -201,7 +202,8 @@ impl feature::Feature<Context> for Feature {
         Some("memif_plugin.so")
     }
 
-    fn install(&self, _: &mut Builder, _: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+    fn install(&self, b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+        install_input(b, t, INPUT_NODE);
         state::install(hooks)
     }
 
@@ -213,6 +215,7 @@ impl feature::Feature<Context> for Feature {
             section: None,
             names: Box::new(|name| numbers(name).map(|_| Ok(()))),
             field: Some("memif"),
+            device_type: None,
             read: Box::new(|r, name, at, fields| {
                 let (socket, id) = numbers(name)?;
                 let Some(node) = fields.take("memif") else {

@@ -1,4 +1,4 @@
-//! The nodes of interfaces. There is one input node per driver; one output node and one transmit node serve all interfaces.
+//! The nodes of interfaces. Each driver adds its input node; one output node and one transmit node serve all interfaces.
 //!
 //! ```text
 //! <driver>-input → (arc device-input) → ethernet-input … interface-output → (arc interface-output) → interface-tx
@@ -9,17 +9,18 @@ mod input;
 mod output;
 mod tx;
 
-use drivers::INPUT_NODES;
 use graph::{ArcKey, Builder};
 
 use crate::tables::Tables;
 
-/// Adds the nodes and arcs of this feature.
+/// Adds the input node of a driver.
+pub fn install_input(b: &mut Builder, t: &Tables, node: &'static str) {
+    let tables = t.clone();
+    b.input(node, move |s| input::DeviceInput::new(&tables, node, s.worker));
+}
+
+/// Adds the nodes and arcs that all drivers share.
 pub fn install(b: &mut Builder, t: &Tables) {
-    for name in INPUT_NODES {
-        let tables = t.clone();
-        b.input(name, move |s| input::DeviceInput::new(&tables, name, s.worker));
-    }
     b.arc("device-input", "ethernet-input", ArcKey::Rx);
     let tables = t.clone();
     b.frame(move |s| output::InterfaceOutput::new(&tables, s.worker));

@@ -112,7 +112,10 @@ pub(super) fn device(bench: &mut Bench, up: bool, room: usize, caps: TxCaps) -> 
 }
 
 fn harness(bench: &Bench) -> Harness {
-    bench.harness(|b, t, _| super::install(b, t))
+    bench.harness(|b, t, _| {
+        super::install_input(b, t, drivers::pktgen::INPUT_NODE);
+        super::install(b, t);
+    })
 }
 
 /// Creates a harness with only `interface-output`; its output is captured.
@@ -229,6 +232,7 @@ proptest! {
             all.push((index, ["even", "odd"][n % 2]));
         }
         let mut h = bench.harness(|b, t, _| {
+            super::install_input(b, t, drivers::pktgen::INPUT_NODE);
             super::install(b, t);
             t.interface_kinds.register(b, 0, "even").unwrap();
             t.interface_kinds.register(b, 1, "odd").unwrap();
