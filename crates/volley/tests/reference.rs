@@ -112,7 +112,10 @@ fn is_at_the_end_of(name: &str, reference: &str) {
 #[test]
 fn pages_end_with_the_current_lists() {
     is_at_the_end_of("cli.md", &list());
-    is_at_the_end_of("vpp-commands.md", &control::commands::foreign::reference());
+    is_at_the_end_of(
+        "vpp-commands.md",
+        &control::commands::foreign::reference(&volley::features::declared().1),
+    );
     is_at_the_end_of("startup-conf.md", &startup::reference());
     let fields = control::config::reference(&volley::features::declared().1);
     is_at_the_end_of("configuration-fields.md", &fields);

@@ -8,7 +8,6 @@ mod image;
 mod segment;
 mod serve;
 mod snapshot;
-mod vpps;
 
 use std::cell::RefCell;
 use std::io;

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use net::feature::{NodeReason, VppReason};
 use net::router::{InterfaceInfo, Router};
 
 use super::image::{Data, Entry};
-use super::vpps;
 use crate::api::numbers;
 use crate::app::Context;
 
@@ -34,6 +34,12 @@ type OfNode = [u64; 4];
 /// Names of the counters of nodes. Nodes never suspend.
 const OF_NODES: [&str; 4] = ["calls", "vectors", "clocks", "suspends"];
 
+/// VPP's names of reasons that the core of the router counts under other names. Features add theirs.
+const OWN_NAMES: [VppReason; 2] = [
+    VppReason { name: ("ethernet-input", "no error"), counted: &[] },
+    VppReason { name: ("arp-reply", "l3_dst_address_not_local"), counted: &[("arp-input", "not-for-us")] },
+];
+
 /// All numbers at about one time.
 #[derive(Default)]
 pub struct Snapshot {
@@ -47,7 +53,9 @@ pub struct Snapshot {
     nodes: Vec<&'static str>,
     /// For each worker, the counters of each node.
     of_nodes: Vec<Vec<OfNode>>,
-    reasons: Vec<(&'static str, &'static str)>,
+    reasons: Vec<NodeReason>,
+    /// VPP's names of reasons of features.
+    vpp_reasons: Vec<VppReason>,
     /// The counts by reason: the sums over all threads, and the counts of each worker.
     of_reasons: (Vec<u64>, Vec<Vec<u64>>),
     /// For each worker: the number of vectors from input nodes, the number of packets in them, and the number of turns.
@@ -87,6 +95,7 @@ impl Collection {
         let mut snapshot = std::mem::take(&mut self.snapshot);
         snapshot.uptime = c.started.elapsed().as_secs();
         snapshot.graph(router);
+        snapshot.vpp_reasons = c.system.abilities.catalog.vpp_reasons().to_vec();
         Some(snapshot)
     }
 }
@@ -274,12 +283,12 @@ fn errors(s: &Snapshot, to: &mut Entries) {
     let mut threads = if s.merged { vec![all.clone()] } else { s.by_thread(main, workers.iter().cloned()) };
     let own = s.reasons.len() as u32;
     let mut names: Vec<_> = s.reasons.iter().copied().zip(0..own).collect();
-    for (known, (node, reason, counted)) in (own..).zip(vpps::NAMES) {
+    for (known, VppReason { name, counted }) in (own..).zip(OWN_NAMES.iter().chain(&s.vpp_reasons)) {
         let is_counted: Vec<bool> = s.reasons.iter().map(|reason| counted.contains(reason)).collect();
         for thread in &mut threads {
             thread.push(thread.iter().zip(&is_counted).filter(|(_, is)| **is).map(|(count, _)| count).sum());
         }
-        names.push(((node, reason), known));
+        names.push((*name, known));
     }
     let entry = to.add("/node/errors", Data::Simple(threads));
     for ((node, reason), column) in names {

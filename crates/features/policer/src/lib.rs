@@ -68,6 +68,8 @@ impl<C: net::feature::App> net::feature::Feature<C> for Feature {
         configured::register(r);
         commands::register(r);
         show::register(r);
+        let not_yet = net::feature::Foreign::not_yet;
+        r.foreign(&[not_yet("show policer pools"), not_yet("set policer classify")]);
     }
 
     fn messages(&self, table: &mut vapi::Table<C>) {

@@ -6,7 +6,7 @@
 mod commands;
 mod rate;
 
-use net::feature::{self, App, Registrar};
+use net::feature::{self, App, Foreign, Registrar};
 
 pub use rate::{PuntRate, RATES};
 
@@ -25,5 +25,13 @@ impl<C: App> feature::Feature<C> for Feature {
     fn register(&self, r: &mut Registrar<'_, C>) {
         r.entry(rate::entry());
         commands::register(r);
+        r.foreign(&[
+            Foreign::not_yet("ip punt"),
+            Foreign::not_yet("ip6 punt"),
+            Foreign::not_yet("set ip punt"),
+            Foreign::not_yet("show ip punt"),
+            Foreign::use_command("show punt stats", "show punt"),
+            Foreign::use_command("show punt reasons", "show punt"),
+        ]);
     }
 }

@@ -36,6 +36,7 @@ mod shallow;
 mod shallow_expire;
 mod shards;
 mod state;
+mod vpp;
 mod waiting;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -73,6 +74,7 @@ impl<C: App> net::feature::Feature<C> for Feature {
         for info in [Ipv4Addr::FULL, Ipv6Addr::FULL, &shallow::INFO] {
             commands::register(r, info);
         }
+        vpp::register(r);
         r.variation(Variation {
             vary: state::vary,
             state: |router| format!("{:?}", router.state::<Reassembly>()),

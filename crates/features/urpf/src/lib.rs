@@ -8,6 +8,7 @@ mod messages;
 mod node;
 #[cfg(test)]
 mod tests;
+mod vpp;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -41,6 +42,7 @@ impl<C: App> feature::Feature<C> for Feature {
 
     fn register(&self, r: &mut Registrar<'_, C>) {
         front::register(r);
+        vpp::register(r);
     }
 
     fn messages(&self, table: &mut vapi::Table<C>) {

@@ -11,6 +11,7 @@ use model::yaml::{At, Fields, Node, Reader, Text};
 
 use super::attached::{self, Attached, Configured, Part, kind};
 use super::backing::{Backed, Interfaces};
+use super::vpp::{Foreign, VppReason};
 use crate::router::{InterfaceInfo, Router, RouterError};
 
 /// A configuration file while it is read. It collects the file's objects.
@@ -235,6 +236,8 @@ pub struct Catalog<W: World> {
     pages: Vec<Page>,
     pub(super) exercises: Vec<Exercise>,
     pub(super) variations: Vec<Variation>,
+    pub(super) foreign: Vec<Foreign>,
+    pub(super) vpp_reasons: Vec<VppReason>,
     /// The declarations of disabled features, each with the reason why its fields are [refused](Fields::refuse).
     pub(super) left_out: Vec<(Catalog<W>, String)>,
 }
@@ -250,6 +253,8 @@ impl<W: World> Default for Catalog<W> {
             pages: Vec::new(),
             exercises: Vec::new(),
             variations: Vec::new(),
+            foreign: Vec::new(),
+            vpp_reasons: Vec::new(),
             left_out: Vec::new(),
         }
     }
@@ -323,6 +328,16 @@ impl<W: World> Catalog<W> {
     /// Returns the functions that add samples of metrics that are not per interface.
     pub fn pages(&self) -> &[Page] {
         &self.pages
+    }
+
+    /// Returns VPP's commands for the work of features, with their replacements.
+    pub fn foreign(&self) -> &[Foreign] {
+        &self.foreign
+    }
+
+    /// Returns VPP's names of reasons that features count under other names.
+    pub fn vpp_reasons(&self) -> &[VppReason] {
+        &self.vpp_reasons
     }
 
     /// Returns the variations for whole-router tests.

@@ -8,6 +8,7 @@ mod backing;
 mod catalog;
 pub mod message;
 mod show;
+mod vpp;
 
 use std::fs::File;
 use std::io;
@@ -33,6 +34,7 @@ pub use backing::{
 };
 pub use catalog::{Catalog, Decisions, Entry, Exercise, Objects, Page, Section, Variation};
 pub use show::{Shown, no_ip6, show, show_counted};
+pub use vpp::{Foreign, Instead, NodeReason, VppReason};
 
 /// The state of a program with a router, for the commands of features.
 pub trait App: Values + Sized + 'static {
@@ -261,6 +263,17 @@ impl<'r, C: App> Registrar<'r, C> {
     /// Declares a variation for whole-router tests.
     pub fn variation(&mut self, variation: Variation) {
         self.catalog.variations.push(variation);
+    }
+
+    /// Declares VPP commands for the feature's work that have another form here, or no counterpart yet.
+    pub fn foreign(&mut self, commands: &[Foreign]) {
+        commands.iter().for_each(|foreign| self.commands.refuse(foreign.beginning, foreign.refusal()));
+        self.catalog.foreign.extend(commands);
+    }
+
+    /// Declares VPP's names of reasons that the feature counts under other names.
+    pub fn vpp_reasons(&mut self, reasons: &[VppReason]) {
+        self.catalog.vpp_reasons.extend(reasons);
     }
 
     /// Declares the feature's actions in the whole-graph fuzzer.

@@ -2,8 +2,9 @@
 //! Volley. Each has an expected outcome.
 
 use control::cli::CliError;
-use control::commands::foreign::{Instead, all};
+use control::commands::foreign::all;
 use control::testing::Cli;
+use net::feature::Instead;
 
 /// One command per line: the expected outcome, whether it needs a Linux interface, and the command, separated by
 /// tabs.
@@ -84,7 +85,7 @@ fn sample(beginning: &str) -> String {
 #[test]
 fn table_of_foreign_commands_has_no_existing_command() {
     let (cli, mut faults) = (router(), String::new());
-    for foreign in all() {
+    for foreign in all(&cli.context.system.abilities.catalog) {
         let line = sample(foreign.beginning);
         for line in [format!("{line} something more {{ 7 }}"), line] {
             let answer = cli.registry.check(&line, &cli.context).map_err(|error| error.to_string());
@@ -100,7 +101,7 @@ fn table_of_foreign_commands_has_no_existing_command() {
 fn suggested_commands_exist() {
     let mut cli = router();
     cli.ok("create loopback interface instance 0");
-    for foreign in all() {
+    for foreign in all(&cli.context.system.abilities.catalog) {
         let Instead::Command(form) = foreign.instead else { continue };
         let line = form.replace("INTERFACE", "pg1").replace("TAP", "loop0");
         let answer = cli.registry.check(&line, &cli.context);

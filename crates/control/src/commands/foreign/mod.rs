@@ -3,10 +3,13 @@
 
 mod table;
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
+
+use net::feature::Foreign;
 
 use crate::app::Context;
 use crate::cli::Registry;
+use crate::system::Catalog;
 
 pub use table::TABLE;
 
@@ -19,91 +22,28 @@ pub struct Area {
     pub commands: &'static [Foreign],
 }
 
-/// A VPP command missing in Volley.
-#[derive(Debug)]
-pub struct Foreign {
-    /// The first words of the command, in the grammar of Volley's commands. Any words may follow.
-    pub beginning: &'static str,
-    /// Volley's replacement.
-    pub instead: Instead,
-}
-
-/// The replacement of a VPP command.
-#[derive(Clone, Copy, Debug)]
-pub enum Instead {
-    /// A command. Words in capitals are arguments.
-    Command(&'static str),
-    /// A hint, as a clause of the error text.
-    Hint(&'static str),
-    /// No replacement yet.
-    NotYet,
-}
-
-const fn use_command(beginning: &'static str, command: &'static str) -> Foreign {
-    Foreign { beginning, instead: Instead::Command(command) }
-}
-
-const fn hint(beginning: &'static str, clause: &'static str) -> Foreign {
-    Foreign { beginning, instead: Instead::Hint(clause) }
-}
-
-const fn not_yet(beginning: &'static str) -> Foreign {
-    Foreign { beginning, instead: Instead::NotYet }
-}
-
-/// Declares the refusals.
+/// Declares the refusals of the table.
 pub fn register(r: &mut Registry<Context>) {
-    for foreign in all() {
+    for foreign in TABLE.iter().flat_map(|area| area.commands) {
         r.refuse(foreign.beginning, foreign.refusal());
     }
 }
 
-/// Returns all commands of the table.
-pub fn all() -> impl Iterator<Item = &'static Foreign> {
-    TABLE.iter().flat_map(|area| area.commands)
+/// Returns all commands of the table, and those that features declare.
+pub fn all(catalog: &Catalog) -> impl Iterator<Item = &Foreign> {
+    TABLE.iter().flat_map(|area| area.commands).chain(catalog.foreign())
 }
 
-impl Foreign {
-    /// Returns the error for a line with this beginning.
-    pub fn refusal(&self) -> String {
-        match self.instead {
-            Instead::Command(form) => format!("unknown command; Volley's form: {form}"),
-            Instead::Hint(clause) => format!("unknown command; {clause}"),
-            Instead::NotYet => format!("'{}' is not supported yet", self.shown()),
-        }
-    }
-
-    /// Returns the first words of the command in readable form, with arguments as names in capitals.
-    pub fn shown(&self) -> String {
-        let word = |word: &str| match word.strip_prefix('<').and_then(|word| word.split_once(':')) {
-            Some((name, _)) => name.to_uppercase(),
-            // The first of several synonyms.
-            None => word.split('/').next().unwrap_or_default().to_owned(),
-        };
-        self.beginning.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
-    }
-}
-
-impl fmt::Display for Instead {
-    /// Formats a cell of the table in the documentation.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Instead::Command(form) => write!(f, "`{form}`"),
-            Instead::Hint(clause) => f.write_str(clause),
-            Instead::NotYet => f.write_str("not supported yet"),
-        }
-    }
-}
-
-/// Returns the table as Markdown, for `docs/reference/vpp-commands.md`.
-pub fn reference() -> String {
+/// Returns the commands as Markdown, for `docs/reference/vpp-commands.md`.
+pub fn reference(catalog: &Catalog) -> String {
     let mut text = String::from(
         "## Missing commands\n\nA command with one of these beginnings is refused, with the text of the second column. Keywords \
          may be abbreviated.\n",
     );
-    for area in TABLE {
-        let _ = write!(text, "\n### {}\n\n| VPP | Volley |\n|---|---|\n", area.title);
-        for foreign in area.commands {
+    let areas = TABLE.iter().map(|area| (area.title, area.commands));
+    for (title, commands) in areas.chain([("Features", catalog.foreign())]) {
+        let _ = write!(text, "\n### {title}\n\n| VPP | Volley |\n|---|---|\n");
+        for foreign in commands {
             let _ = writeln!(text, "| `{}` | {} |", foreign.shown().replace('|', "\\|"), foreign.instead);
         }
     }
