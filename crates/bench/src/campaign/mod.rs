@@ -103,8 +103,8 @@ pub struct Campaign {
     /// Search goals of `ndr-pdr`, in place of the profile's.
     #[serde(default, rename = "goal", skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<GoalSpec>,
-    /// True to measure several routers in turns: each router runs one repetition of `throughput` and of `ndr-pdr`, then the next router,
-    /// until all repetitions are done. Otherwise each router runs all its repetitions before the next router starts.
+    /// True to measure several routers in turns: one repetition of `throughput` and of `ndr-pdr` on each router, then the next
+    /// repetition on each router. False to run all repetitions of a router before the next router starts.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub interleave: bool,
     /// True to show published results beside the measured ones.

@@ -28,7 +28,8 @@ const ACCURACY: Request = Request { load_fps: 100_000.0, duration: Duration::fro
 pub(crate) const OVER: &str = "The campaign reached its limit (most-minutes)";
 
 /// The condition of routers that are measured in turns.
-const IN_TURNS: &str = "The routers were measured in turns: each ran one repetition of the throughput and of MLRsearch, then the next router.";
+const IN_TURNS: &str = "The routers were measured in turns: one repetition of the throughput and of MLRsearch on each router, then the next \
+    repetition on each router.";
 
 /// Runs a campaign and reports progress to `say`. Each trial and result goes to the keeper. Ends early when `stop` is set, with the results
 /// so far.

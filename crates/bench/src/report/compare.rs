@@ -186,6 +186,7 @@ fn scale(results: &Results) -> Option<Section> {
             table.row(row);
         }
     }
-    let text = "Relative scale-up is S(n) = P(n) / P(1) / n, 1 at best. Relative to half as many workers, 2 is the best.";
+    let text = "Relative scale-up is S(n) = P(n) / P(1) / n, at best 1. The throughput relative to half the workers is P(n) / P(n / 2), \
+                at best 2.";
     some("Throughput over workers".into(), text, table).map(|s| s.with(figures::workers(results)))
 }

@@ -80,7 +80,7 @@ fn separate(parts: &[Part]) -> Option<String> {
         let differences = first.provenance.machine_differences(&part.provenance);
         if !differences.is_empty() {
             text += &format!(
-                " The machines of {} and {} differ ({}): a comparison of their routers does not hold.",
+                " The machines of {} and {} differ ({}): their routers cannot be compared.",
                 first.name,
                 part.name,
                 differences.join("; ")
@@ -154,7 +154,7 @@ fn sentence(results: &Results, place: &str, new: &Rated<'_>, base: &Rated<'_>) -
     }
     let base_fps = b_runs.median();
     if base_fps <= 0.0 || a_runs.median() <= 0.0 {
-        return nothing("one of them forwards nothing without loss");
+        return nothing("one of the two rates is 0");
     }
     let resolution = base.resolution.of(base_fps) / base_fps;
     let terms = Terms { wanted: Wanted::High, effect: Effect::Ratio, resolution };
@@ -259,7 +259,7 @@ mod tests {
         assert!(text(1e6, 1.001e6).contains("no difference was found between volley and linux"));
         let few = markdown(&two(&[1e6], &[2e6]));
         assert!(few.contains("1 valid repetitions are too few, 6 are needed"), "{few}");
-        assert!(markdown(&two(&[0.0; 7], &[2e6; 7])).contains("one of them forwards nothing without loss"));
+        assert!(markdown(&two(&[0.0; 7], &[2e6; 7])).contains("one of the two rates is 0"));
     }
 
     #[test]
@@ -307,10 +307,10 @@ mod tests {
         };
         bound(&mut all, 0);
         let said = markdown(&all);
-        assert!(said.contains("the largest load of the link limited linux, which may do more"), "{said}");
+        assert!(said.contains("the link's maximum rate limited linux, which may do more"), "{said}");
         bound(&mut all, 1);
         let said = markdown(&all);
-        assert!(said.contains("the largest load of the link limited both"), "{said}");
+        assert!(said.contains("the link's maximum rate limited both"), "{said}");
         let mut all = two(&[2e6; 7], &[1e6; 7]);
         bound(&mut all, 0);
         let said = markdown(&all);

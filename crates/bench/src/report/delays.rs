@@ -123,9 +123,9 @@ fn table(results: &Results, procedure: Procedure, source: &str) -> Option<Sectio
         let limited = is_limited(cell, at, procedure);
         result(&mut table, &cell.key, limited, own);
     }
-    let text = "Each figure is the median over the valid runs; if none is valid, over all runs, and the result is marked. The delay of a \
-                lost frame is the rest of the trial plus the wait for late frames; it counts in each figure but the mean. PDV is the 99.9th percentile less the minimum (RFC 5481 \
-                section 4.2).";
+    let text = "Each figure is the median over the valid runs; if none is valid, over all runs, and the result is marked. A lost \
+                frame counts with a delay of the trial's time plus the wait for late frames, except in the mean, which covers received \
+                frames only. PDV is the 99.9th percentile less the minimum (RFC 5481 section 4.2).";
     let section = some(title(procedure, source), text, table);
     section.map(|s| {
         s.with(averages(results, procedure))
@@ -236,7 +236,7 @@ fn ipdv(results: &Results, procedure: Procedure) -> Option<Section> {
         ];
         table.row(keyed(&cell.key, own));
     }
-    let text = "The delay of a frame less the delay of the frame before it. Each figure is the median over the runs. A pair with a lost \
-                frame is undefined.";
+    let text = "The delay of a frame less the delay of the frame before it. Each figure is the median over the runs. If one of \
+                the two frames was lost, the difference is undefined.";
     some("Inter-packet delay variation (RFC 8219 section 7.3.2)".into(), text, table)
 }

@@ -96,7 +96,8 @@ pub fn energy(results: &Results) -> Option<Section> {
         ]));
     }
     let text = "The energy is that of all devices behind the meter, idle consumption included. Packets and bytes (with FCS) are \
-                those delivered. Values are medians of the runs, including the trials' waits.";
+                those delivered. Values are medians of the runs. Each run is measured from before its first frame is sent until \
+                its last frame has arrived.";
     some("Energy".into(), text, table).map(|s| s.with(figures::energy(results)))
 }
 
@@ -134,7 +135,7 @@ pub fn times(results: &Results) -> Option<Section> {
     }
     let text = "Processor time, not energy. The first three columns cover the router's programs or its control group, or the router's \
                 cores if it has neither. The other columns cover all metered cores, including other programs there. Resolution: 10 ms. \
-                Medians of the runs, each from before its first frame until its last one has arrived.";
+                Values are medians of the runs. Each run is measured from before its first frame is sent until its last frame has arrived.";
     some("Processor time by meters".into(), text, table)
 }
 

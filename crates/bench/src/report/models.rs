@@ -66,9 +66,9 @@ pub fn sections(results: &Results) -> Vec<Section> {
         let at: Vec<String> = group.points.iter().map(at).collect();
         table.row(key.into_iter().chain(of(per_worker(&fit.model), "kfps", &at, &fit.quality)));
     }
-    let text = "Fits by least squares. The residual of a point is the measured less the modeled value. The fit of latency needs four loads below \
-                the throughput. The fit of lookups needs two table sizes, and a router that reports the time of its nodes. The fit of \
-                workers needs two numbers of workers. A point with † was limited by the tester.";
+    let text = "The models are fitted by least squares. The residual of a point is its measured value less the modeled value. The fit of \
+                latency needs four loads below the throughput. The fit of lookups needs two table sizes, and a router that reports the \
+                time of its nodes. The fit of workers needs two numbers of workers. A point with † was limited by the tester.";
     some("Models".into(), text, table).into_iter().collect()
 }
 

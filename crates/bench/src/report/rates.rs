@@ -27,7 +27,7 @@ impl Rated<'_> {
     pub fn limit(&self) -> Option<&'static str> {
         match (self.limited, self.all_forwarded) {
             (true, _) => Some("the tester"),
-            (false, true) => Some("the largest load of the link"),
+            (false, true) => Some("the link's maximum rate"),
             (false, false) => None,
         }
     }

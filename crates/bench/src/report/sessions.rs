@@ -85,9 +85,9 @@ fn capacity(results: &Results) -> Option<Section> {
         ];
         result(&mut table, &cell.key, m.limited_by_tester, own);
     }
-    let text = "The largest number of concurrent connections, found by doubling and bisection. A number is tried at half the maximum \
-                establishment rate, and again at a quarter, before it counts as too many. RFC 9693 searches the maximum rate again for \
-                each number.";
+    let text = "The largest number of concurrent connections, found by doubling and bisection. A number that \
+                fails at half the maximum establishment rate is tried again at a quarter. If this fails, too, the number is too large. \
+                RFC 9693 instead searches the maximum rate of each number.";
     some(title(Procedure::SessionCapacity, "RFC 9693 section 4.9"), text, table)
 }
 

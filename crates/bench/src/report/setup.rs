@@ -57,22 +57,22 @@ fn workers(spec: &Spec, bed: testbed::Kind) -> String {
 }
 
 /// Explanation of the table of invalid trials.
-const INVALID: &str = "A trial is invalid if the tester, not the router, may have caused its result. Invalid trials were repeated; the \
-    repeated ones are in no other table. A trial that is still invalid after its repeats counts as failed, so a throughput \
-    can be too low, but never too high. For bursts, non-drop rates and connection \
-    attempts, the numbers of trials and of invalid ones are in their own tables.";
+const INVALID: &str = "A trial is invalid if the tester, not the router, may have caused its result. An invalid trial is \
+    repeated, and only the result of the repeat is used. If the last repeat is invalid, too, the trial counts as failed. So a \
+    throughput can be too low, but never too high. For bursts, non-drop rates and connection attempts, the numbers of trials and of \
+    invalid trials are in the tables of their procedures.";
 
 /// Explanation of the table of duplicates, damage and disorder.
 const DISORDER: &str = "Covers all trials, including repeated ones. A reordered frame arrived after a frame that was sent later (RFC 4737 section \
-    3.3). A damaged frame counts as lost (RFC 2544 section 10). All other frames that arrived did so once, intact, \
-    in order, and on the right port.";
+    3.3). A damaged frame counts as lost (RFC 2544 section 10). All other received frames arrived once, \
+    intact, in order, and on the right port.";
 
-/// Explanation of the table of absences.
+/// Explanation of the table of the tester's own delays.
 const ABSENCES: &str = "Delays that the tester itself caused. Frame late: the longest delay between a frame's due time and its departure. \
-    Receiver away: the longest time without a poll before frames were received. Waited: the share of the time in which the tester \
-    was ready to run but had no processor. A measured delay can be too long by the time that the receiver was away, and by \
-    slightly more if over 256 frames waited. A burst of the tester has at most the frames that were due in the time by which a \
-    frame was late.";
+    Receiver away: the longest time between two polls, the second of which returned frames. Waited: the share of the time in which \
+    the tester was ready to run but had no processor. While the receiver was away, frames waited: their measured delays can be too \
+    long by this time, and by slightly more if over 256 frames waited. After a late frame, the frames that became due meanwhile \
+    follow in one burst.";
 
 /// Returns the sections with duplicated, reordered and misdirected frames, router configurations and counters, invalid trials, and failed
 /// measurements.

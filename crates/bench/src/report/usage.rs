@@ -67,9 +67,10 @@ fn processors(results: &Results) -> Option<Section> {
             table.row(keyed(&cell.key, own));
         }
     }
-    let text = "Processor time, not energy. Medians of the runs, each from before its first frame until its last one has arrived. The \
-                whole machine includes the tester. The table of routers lists the source of the router's time. A router that polls is \
-                busy with and without packets. If a router's time includes all work on its cores, it has no efficiency on a machine that \
-                was not idle: other programs may have used these cores.";
+    let text = "Processor time, not energy. Values are medians of the runs. Each run is measured from before its first frame is sent \
+                until its last frame has arrived. The whole machine includes the tester. The table of routers lists the source of each \
+                router's processor time. A router that polls is busy with and without packets. If a router's processor time includes all \
+                work on its cores, and the machine was not idle, its frames per CPU second are left out: other programs may have used \
+                these cores.";
     some("Processor time".into(), text, table).map(|s| s.with(figures::efficiency(results)))
 }
