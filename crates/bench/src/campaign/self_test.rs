@@ -57,7 +57,7 @@ impl Setup<'_> {
             let why = found.outcomes.iter().flat_map(|o| &o.invalid).next();
             let why = why.map_or_else(|| "frames were lost".into(), ToString::to_string);
             return Err(Failure(format!(
-                "the tester alone, over a cable, had no valid trial without loss at any load ({why}): free its processor, or relax \
+                "the tester alone, over a cable, had no valid trial without loss at any load ({why}): free the tester's processor, or relax \
                  the limits in the campaign's key \"validity\""
             )));
         };

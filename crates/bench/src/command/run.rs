@@ -31,7 +31,7 @@ pub struct Arguments {
     /// Replace the campaign's testbed, meters and routers (testbed, meter, duts) with those that this file has.
     #[arg(long, value_name = "FILE")]
     machine: Option<PathBuf>,
-    /// Use the quick profile, with times of seconds, whatever times and repetitions the campaign sets.
+    /// Use the quick profile, with times of a few seconds, instead of the campaign's times and repetitions.
     #[arg(long)]
     quick: bool,
     /// Store for each trial and result. It can hold any number of campaigns.

@@ -151,7 +151,7 @@ impl Machine<'_> {
         match read(shell)? {
             now if now == core.to_string() => Ok(()),
             now => Err(self.fault(&format!(
-                "interrupt {irq} goes to core {now} after core {core} was set: the machine refuses the change"
+                "interrupt {irq} was set to core {core}, but goes to core {now}: the machine refuses the change"
             ))),
         }
     }

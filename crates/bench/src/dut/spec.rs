@@ -357,7 +357,7 @@ impl Spec {
                 "a router's cores are only supported on the testbed \"physical\": set \"cores\" in [testbed] instead"
             }
             _ if self.cores.as_ref().is_some_and(|cores| cores.len() < self.workers()) => {
-                "cores: each worker needs one: add cores, or lower workers"
+                "cores: each worker needs a core: add cores, or lower workers"
             }
             // ssh would parse a leading '-' as an option.
             _ if self.host.as_ref().is_some_and(|h| h.is_empty() || h.starts_with('-')) => {

@@ -105,7 +105,7 @@ fn faults_name_router_key_and_valid_values() {
             format!(
                 "duts = [{{kind = 'vpp', host = 'a', workers = 2, cores = [1]}}]\n{physical}router-ports = ['c', 'd']\n"
             ),
-            "cores: each worker needs one",
+            "cores: each worker needs a core",
         ),
         (
             "duts = [{kind = 'volley', cores = [1]}]".into(),

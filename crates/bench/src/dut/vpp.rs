@@ -151,7 +151,7 @@ fn ask(vppctl: &Path, socket: &str, words: &str) -> Result<String, Failure> {
 pub(super) fn version(version: &str, node: &str, status: &str) -> String {
     // The builder and the machine of the build are left out.
     let version = version.trim().split(" built by ").next().unwrap_or_default();
-    let variant = variant(node).unwrap_or_else(|| "variant of the processor not reported".into());
+    let variant = variant(node).unwrap_or_else(|| "node variant not reported".into());
     let kib = status.lines().find_map(|line| line.strip_prefix("HugetlbPages:")?.split_whitespace().next());
     let pages = match kib.and_then(|kib| kib.parse::<u64>().ok()) {
         Some(0) => "without huge pages",
@@ -221,7 +221,7 @@ mod tests {
             version(show, node, "Name:\tvpp\nHugetlbPages:\t  65536 kB\n"),
             "vpp v26.06-release; variant skx (Intel Skylake (server) / Cascade Lake); with huge pages"
         );
-        let none = "vpp v26.06-release; variant of the processor not reported; without huge pages";
+        let none = "vpp v26.06-release; node variant not reported; without huge pages";
         assert_eq!(
             version(show, "  node function variants:\n    default only\n", "HugetlbPages: 0 kB"),
             none

@@ -134,7 +134,7 @@ impl Spec {
             (None, None, _) => fault("outlet: missing: set outlet, or oid with joules-per-unit".into()),
             (None, Some(_), _) if pdu.is_some() => fault("pdu: only supported with outlet".into()),
             (None, Some(_), None) => {
-                fault("joules-per-unit: missing: set the joules of one step of the object".into())
+                fault("joules-per-unit: missing: set the energy of one count of the object, in joules".into())
             }
             (None, Some(text), Some(joules)) => {
                 if !(1e-9..=1e12).contains(joules) {

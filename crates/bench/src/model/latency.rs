@@ -126,7 +126,7 @@ mod tests {
         assert!(LatencyModel::fit(&points, 0.0).is_err());
         assert!(LatencyModel::fit(&points[..3], 10.0).is_err());
         let same = LatencyModel::fit(&[(1.0, 1.0); 4], 10.0).unwrap_err();
-        assert_eq!(same, Error::Undetermined("all have the same x"));
+        assert_eq!(same, Error::Undetermined("all points have the same x"));
     }
 
     proptest! {

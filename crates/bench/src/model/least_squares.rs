@@ -35,7 +35,7 @@ pub fn check(points: &[Point], needed: usize) -> Result<usize, Error> {
 pub fn line(points: &[Point]) -> Result<Line, Error> {
     let n = check(points, 2)? as f64;
     if points.iter().all(|(x, _)| *x == points[0].0) {
-        return Err(Error::Undetermined("all have the same x"));
+        return Err(Error::Undetermined("all points have the same x"));
     }
     let mean_x = points.iter().map(|(x, _)| x).sum::<f64>() / n;
     let mean_y = points.iter().map(|(_, y)| y).sum::<f64>() / n;
@@ -87,7 +87,7 @@ mod tests {
     fn points_without_a_unique_line_are_errors() {
         assert_eq!(line(&[]), Err(Error::TooFew { what: "points", have: 0, needed: 2 }));
         assert_eq!(line(&[(1.0, 1.0)]), Err(Error::TooFew { what: "points", have: 1, needed: 2 }));
-        assert_eq!(line(&[(1.0, 1.0), (1.0, 2.0)]), Err(Error::Undetermined("all have the same x")));
+        assert_eq!(line(&[(1.0, 1.0), (1.0, 2.0)]), Err(Error::Undetermined("all points have the same x")));
         assert_eq!(slope_through_origin(&[(0.0, 2.0)]), Err(Error::Undetermined("every x is 0")));
         assert!(matches!(line(&[(1.0, 1.0), (2.0, f64::NAN)]), Err(Error::NotFinite(1, y)) if y.is_nan()));
         assert_eq!(line(&[(f64::INFINITY, 1.0)]), Err(Error::NotFinite(0, f64::INFINITY)));

@@ -176,8 +176,9 @@ impl Bench<'_> {
 
     /// Returns the throughput, for procedures that need it.
     fn throughput(&self) -> Result<f64, Failure> {
-        let none =
-            || Failure("no throughput was found to start from: the router loses frames at every load".into());
+        let none = || {
+            Failure("this procedure needs a throughput, but none was found: the router loses frames at every load".into())
+        };
         self.throughput_fps.filter(|fps| *fps > 0.0).ok_or_else(none)
     }
 }
