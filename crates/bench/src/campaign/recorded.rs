@@ -51,7 +51,7 @@ pub(super) struct Recorded<'a> {
     pub strain: Strain,
     /// Duplicated, reordered and misdirected frames of the current procedure.
     pub disorder: Disorder,
-    /// Longest absences of the tester in the valid trials of the current procedure.
+    /// Longest delays that the tester caused in the valid trials of the current procedure.
     pub absence: Absence,
 }
 
@@ -177,7 +177,7 @@ impl Recorded<'_> {
         Work { frames, bytes: bytes.round() as u64 }
     }
 
-    /// Returns the meters' readings. If `work`, the delivered traffic, is known, adds the figures for it.
+    /// Returns the meters' readings. If the delivered traffic `work` is known, adds the figures derived from it.
     fn metered(&self, measured: &[Measured], work: Option<Work>) -> Vec<Metered> {
         let all = measured.iter().enumerate().map(|(n, m)| {
             let idle = self.idle.get(n).and_then(|idle| idle.reading.as_ref().ok());

@@ -110,7 +110,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// Returns the traffic's name, with the numbers of routes, sessions and flows that are not 0.
+    /// Returns the traffic's name, followed by each nonzero number of routes, sessions and flows.
     pub fn label(&self) -> String {
         let all = [(self.routes, "route"), (self.sessions, "session"), (self.flows, "flow")];
         let ending = |n| if n == 1 { "" } else { "s" };
@@ -213,7 +213,7 @@ pub struct Measurement {
     /// Frames that arrived duplicated, reordered, damaged or on the wrong port.
     #[serde(default)]
     pub disorder: Disorder,
-    /// Longest absences of the tester in the valid trials; `None` in results of older versions, which did not measure them.
+    /// Longest delays that the tester caused in the valid trials; `None` in results of older versions, which did not measure them.
     #[serde(default)]
     pub absence: Option<Absence>,
     /// Increase of the router's counters during the procedure, as names and values.
@@ -266,7 +266,7 @@ pub struct Disorder {
     pub duplicated: u64,
     /// Frames that arrived after one that was sent later (RFC 4737 section 3.3).
     pub reordered: u64,
-    /// Frames that arrived damaged, which are not received.
+    /// Frames that arrived damaged. They do not count as received.
     #[serde(default)]
     pub damaged: Damaged,
     /// Frames that arrived on the wrong port.

@@ -31,7 +31,7 @@ pub struct Trial {
     /// answered them; they are part of `foreign`.
     #[serde(default)]
     pub asked: Vec<u64>,
-    /// Absences of the tester; `None` in trials of older versions, which did not measure them.
+    /// Delays that the tester caused; `None` in trials of older versions, which did not measure them.
     #[serde(default)]
     pub absence: Option<Absence>,
     /// Delays of the time-stamped frames of all flows.
@@ -61,7 +61,7 @@ pub struct Flow {
     pub duplicated: u64,
     /// Frames that arrived after one that was sent later (RFC 4737 section 3.3).
     pub reordered: u64,
-    /// Frames that arrived damaged, which are not received.
+    /// Frames that arrived damaged. They do not count as received.
     #[serde(default)]
     pub damaged: Damaged,
     /// Largest number of frames of the flow that were overdue at the same time.
@@ -71,7 +71,7 @@ pub struct Flow {
     pub behind: Option<f64>,
     /// Peak sending rate over at most 10 ms or 256 frames, as a multiple of the intended rate.
     pub fastest: f64,
-    /// Actual sending time as a multiple of the intended time.
+    /// Actual duration of sending, as a multiple of the intended duration.
     pub late: f64,
     /// Scheduled sending time of the last lost frame, in seconds from the start; `None` if no frame was lost,
     /// or frames are not numbered.

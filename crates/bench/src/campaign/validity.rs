@@ -10,7 +10,7 @@ use crate::engine::limits::Limits;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct ValiditySpec {
-    /// Maximum time in microseconds that a frame may leave after it is due.
+    /// Maximum delay in microseconds between a frame's due time and its departure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_us: Option<f64>,
     /// Maximum number of frames of a port that may be overdue at the same time, and then leave as one burst.

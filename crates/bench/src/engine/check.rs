@@ -57,7 +57,7 @@ impl Expected {
         Ok(Expected { kinds: kinds.collect::<Result<_, _>>()?, order: order.into() })
     }
 
-    /// Returns the position in the pattern of the frame with this number.
+    /// Returns the pattern position of the frame with this number.
     #[cold]
     pub fn turn(&self, sequence: u64) -> usize {
         sequence.checked_rem(self.order.len() as u64).unwrap_or_default() as usize

@@ -10,9 +10,9 @@ use crate::trial::Invalid;
 /// Limits beyond which a trial is invalid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Maximum sending time, as a multiple of the trial's duration. A trial may always end late by `behind`.
+    /// Maximum duration of sending, as a multiple of the trial's duration. Sending may always end late by `behind`.
     pub late: f64,
-    /// Maximum time that a frame may leave after it is due.
+    /// Maximum delay between a frame's due time and its departure.
     pub behind: Duration,
     /// Maximum number of frames of a port overdue at the same time: they leave as one burst, which even a small queue of the router must
     /// hold. One frame of each further flow is always allowed, since flows have schedules of their own.
@@ -63,7 +63,7 @@ impl Limits {
         stolen: 1.0,
     };
 
-    /// Returns the reasons why a trial of `seconds` with these absences of the tester is invalid.
+    /// Returns the reasons why a trial of `seconds` with these delays of the tester is invalid.
     pub fn of_absence(&self, absence: &Absence, seconds: f64) -> impl Iterator<Item = Invalid> + use<> {
         let away = self.away.as_secs_f64();
         let most = self.waited.max(away / seconds);

@@ -66,7 +66,7 @@ pub struct Tally {
     pub duplicated: u64,
     /// Frames that arrived after one that was sent later (RFC 4737 section 3.3: Type-P-Reordered).
     pub reordered: u64,
-    /// Frames that arrived damaged. They are not received (RFC 2544 section 10).
+    /// Frames that arrived damaged. They do not count as received (RFC 2544 section 10).
     pub damaged: Damaged,
     /// Frames with a delay beyond the histogram's limit of an hour, which no histogram contains.
     pub over: u64,
@@ -124,7 +124,7 @@ impl Damaged {
 
 /// Result of counting a received frame of a stream.
 enum Fate {
-    /// The frame counts, if only as a duplicate.
+    /// The frame counts as received, or as a duplicate.
     Counted,
     /// The frame counts as damaged.
     Damaged,

@@ -26,7 +26,7 @@ use crate::trial::{Failure, Invalid, Measure, Outcome, Request};
 const AHEAD: f64 = 0.001;
 /// Time in seconds that a port needs for each frame of a burst. This time does not count as lateness of the later frames.
 const PER_FRAME: f64 = 2e-6;
-/// Seconds without a received frame after which the traffic of a trial has ended.
+/// If no frame arrives for this time in seconds, the traffic of a trial counts as ended.
 const SILENCE: f64 = 0.05;
 
 /// A mix of frames that has its own rate and is counted separately.
@@ -103,7 +103,7 @@ pub struct Report {
     /// For each port, the number of ARP and Neighbor Discovery requests for hosts behind the port. The tester answered them; they are part
     /// of `foreign`.
     pub asked: Vec<u64>,
-    /// Absences of the tester.
+    /// Delays that the tester caused.
     pub absence: Absence,
 }
 
@@ -129,7 +129,7 @@ pub struct Engine {
 struct Sent {
     /// Largest number of overdue frames of each port.
     overdue: Vec<u64>,
-    /// Longest time that a thread that only sends was ready to run without a processor.
+    /// Time in which a send-only thread was ready to run, but had no processor: the maximum over these threads.
     waited: Option<Duration>,
 }
 
@@ -491,7 +491,7 @@ fn whole(parts: impl Iterator<Item = (Option<usize>, FlowReport)>) -> Vec<FlowRe
     all
 }
 
-/// Receives frames on all ports, and answers requests for hosts.
+/// Receives frames on all ports, and answers ARP and Neighbor Discovery requests for the simulated hosts.
 #[inline]
 fn receive(
     ports: &mut [Port],

@@ -49,7 +49,8 @@ impl Schedule {
         Schedule { start, window: Window { began: start, ..self.window }, ..self }
     }
 
-    /// Takes the frames that are due at `now` (in ticks), at most `most`. Returns the number of frames taken, and of all frames that were due.
+    /// Takes the frames that are due at `now` (in ticks), at most `most`. Returns the number of frames taken, and the number of
+    /// all frames that were due.
     #[inline(always)]
     pub fn due(&mut self, now: u64, most: usize) -> (usize, u64) {
         let waiting = self.waiting(now);

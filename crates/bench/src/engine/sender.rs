@@ -22,8 +22,8 @@ pub(crate) const TURNS: u64 = 4096;
 pub enum Mode {
     /// Each frame carries its number and sending time, so that loss, order and delay are known for each frame.
     Stamped,
-    /// 4 MiB of frames are made once and sent repeatedly, which is faster. Each carries its number, so that loss, order and duplicates are
-    /// known frame by frame, but no time.
+    /// A set of frames is generated once and sent repeatedly, which is faster. Each frame carries its number, but not its sending time. So
+    /// loss, order and duplicates are known for each frame, but delays are not.
     Flood,
 }
 
@@ -130,8 +130,8 @@ impl Mix {
         }
     }
 
-    /// Generates the frames of a flood, without stamps. In `patterns` patterns each field takes all its values. They are repeated up to the
-    /// total size [`FLOOD`].
+    /// Generates the frames of a flood, without stamps. Each field takes all its values within `patterns` patterns. Generates as many such
+    /// rounds as fit into [`FLOOD`] bytes, and at least one.
     fn many(&mut self, patterns: usize) -> Made {
         let mut made = Made::default();
         let mut room = vec![0; DATA_ROOM];
@@ -195,8 +195,8 @@ impl Kind {
     }
 }
 
-/// Returns the number of patterns of `length` frames after which each field that increments or runs through a list has taken all its
-/// values. Returns 1 if these patterns are too large for a flood.
+/// Returns after how many patterns of `length` frames each field has taken all its values, if it increments or runs through a list.
+/// Returns 1 if so many patterns are too large for a flood.
 fn patterns(templates: &[Template], length: usize) -> usize {
     let divisor = templates.iter().fold(0, |all, t| gcd(all, t.weight)).max(1);
     let values = |field: &Field| match &field.mode {

@@ -44,14 +44,14 @@ pub struct FlowReport {
     pub behind: f64,
     /// Peak sending rate over 10 ms or 256 frames, as a multiple of the intended rate.
     pub fastest: f64,
-    /// Actual sending time as a multiple of the intended time.
+    /// Actual duration of sending, as a multiple of the intended duration.
     pub late: f64,
-    /// Intended sending time in seconds.
+    /// Intended duration of sending, in seconds.
     pub wanted: f64,
 }
 
 impl FlowReport {
-    /// Adds the report on another part of the same flow, which has no delays.
+    /// Adds the report on another part of the same flow. Only floods have several parts, and their frames have no delays.
     pub(super) fn add(&mut self, other: FlowReport) {
         self.intended += other.intended;
         self.sent += other.sent;
@@ -76,7 +76,7 @@ impl FlowReport {
 pub(super) struct Sending {
     /// Number of the sending port.
     pub from: usize,
-    /// Number of the thread that sends, among those of its port; `None` for the receiving thread.
+    /// Number of the sending thread among the port's sending threads; `None` for the receiving thread.
     pub lane: Option<usize>,
     /// Time in seconds from the start of the flow to its first frame.
     pub phase: f64,
@@ -91,7 +91,7 @@ pub(super) struct Sending {
     /// Longest excess time of a burst, in ticks: from making its frames until the port has accepted them, less the expected time for this
     /// number of frames.
     pub longest: u64,
-    /// Ticks that a frame of a burst needs.
+    /// Time in ticks that the port needs for each frame of a burst.
     pub per_frame: u64,
 }
 
@@ -161,8 +161,8 @@ impl Sending {
     }
 }
 
-/// Returns the number of frames that are due `now` (in ticks) in the other flows of the same port: they leave in one burst with those of the
-/// flow at `at`.
+/// Returns the number of frames that are due `now` (in ticks) in the other flows of the same port. These frames leave in one burst with the
+/// frames of the flow at index `at`.
 #[inline]
 pub(super) fn due_of_others(sending: &[Sending], at: usize, now: u64) -> u64 {
     let from = sending[at].from;

@@ -89,7 +89,7 @@ impl Stamp {
         (first, sequence << 32 | (self.ticks & CUT) >> 16, self.ticks as u16)
     }
 
-    /// Writes the stamp into a frame that has zeros in its place, and updates the frame's checksum.
+    /// Writes the stamp into a frame whose bytes for the stamp are 0, and updates the frame's checksum.
     #[inline(always)]
     pub fn write(self, frame: &mut [u8], place: Place) {
         let (first, second, third) = self.words();
