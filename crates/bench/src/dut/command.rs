@@ -120,7 +120,7 @@ impl Place {
         lab::said_in_time(self.inside(of).args(["sh", "-c", line]), line)
     }
 
-    /// Returns a command as [`command`](Self::command), in the PID namespace that process `of` created, if `of` is given.
+    /// Like [`command`](Self::command), but the command runs in the PID namespace that process `of` created, if `of` is given.
     fn inside(&self, of: Option<u32>) -> Command {
         let mut command = self.command();
         if let Some(of) = of {

@@ -36,7 +36,7 @@ pub fn of(spec: &Spec, bed: testbed::Kind, all: &[usize]) -> Result<Vec<usize>, 
     Ok(cores.to_vec())
 }
 
-/// Formats cores for `taskset` and others: numbers separated by commas.
+/// Formats cores for `taskset` and `startup.conf`: numbers separated by commas.
 pub fn list(cores: &[usize]) -> String {
     cores.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }

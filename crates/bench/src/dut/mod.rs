@@ -80,10 +80,10 @@ pub trait Dut {
         None
     }
 
-    /// Does the part of stopping the router that can fail; dropping the router does the rest.
+    /// Runs the campaign's command that stops the router, if there is one. Dropping the router ends what still runs.
     ///
     /// # Errors
-    /// Returns an error if this part fails: the router may still run.
+    /// Returns an error if the command fails: the router may still run.
     fn end(&mut self) -> Result<(), Failure> {
         Ok(())
     }

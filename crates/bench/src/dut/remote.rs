@@ -24,7 +24,7 @@ pub struct Remote {
     facts: Facts,
     shell: Shell,
     of: Router,
-    /// Line of shell that precedes a command of the CLI.
+    /// Command that runs the CLI client with the router's socket; a CLI command is appended.
     ctl: String,
     /// Directory on the other machine, removed at the end.
     directory: String,
@@ -34,7 +34,7 @@ pub struct Remote {
 /// Programs on the other machine.
 struct Programs {
     router: String,
-    /// Line of shell that precedes a command of the CLI, without the socket.
+    /// Command that runs the CLI client; the socket and a CLI command are appended.
     ctl: String,
 }
 
@@ -150,7 +150,7 @@ impl Remote {
 }
 
 impl Programs {
-    /// Returns the campaign's program on the other machine, or the installed one. Without either, Volley is copied from this machine.
+    /// Returns the program that the campaign names. If it names none, copies Volley from this machine, or returns the installed VPP.
     ///
     /// # Errors
     /// Returns an error if a program is missing there.

@@ -304,7 +304,7 @@ impl Spec {
         self.hops.unwrap_or(u8::from(!self.is_bridge() && self.kind != Kind::None))
     }
 
-    /// True if the tester can restart it in a trial.
+    /// True if the tester can restart the router in a trial.
     pub fn can_restart(&self) -> bool {
         (self.kind == Kind::Volley && self.host.is_none()) || self.restart.is_some()
     }

@@ -52,7 +52,8 @@ pub struct Vpp {
     socket: String,
     networks: Vec<Networks>,
     cores: Vec<usize>,
-    /// Restores the machine's huge pages, after the process has ended: fields are dropped in this order.
+    /// Restores the machine's huge pages when dropped. It follows `process`, because fields are dropped in order of declaration, and VPP
+    /// must end first.
     _pages: Shell,
 }
 
@@ -116,7 +117,7 @@ pub(super) fn keep_huge_pages(shell: &mut Shell) -> Result<(), Failure> {
     lines.map(|(file, count)| format!("echo {count} > {file}")).try_for_each(|line| shell.undo(&line))
 }
 
-/// Returns the output of VPP's counters. `ask` sends a command to VPP.
+/// Returns VPP's counters, as the outputs of its commands. `ask` sends a command to VPP.
 pub(super) fn counters(ask: &dyn Fn(&str) -> Result<String, Failure>) -> Vec<(String, String)> {
     let said = |words: &str| ask(words).unwrap_or_else(|e| e.to_string()).trim().to_owned();
     ["show errors", "show interface"].map(|words| (words.to_owned(), said(words))).into()
@@ -161,7 +162,7 @@ pub(super) fn version(version: &str, node: &str, status: &str) -> String {
     format!("{version}; {variant}; {pages}")
 }
 
-/// Returns the variant of a node that is active, from the table of variants (name, priority, active, description) of `show node`.
+/// Returns a node's active variant, from the table of variants (name, priority, active, description) in `show node`.
 fn variant(node: &str) -> Option<String> {
     let mut lines = node.lines().skip_while(|line| !line.contains("node function variants"));
     lines.find_map(|line| {

@@ -27,11 +27,11 @@ pub fn check(points: &[Point], needed: usize) -> Result<usize, Error> {
     Ok(points.len())
 }
 
-/// Returns the line with the least squares. The formulas multiply differences from the means, because products of the values themselves
+/// Returns the least-squares line. The formulas multiply differences from the means, because products of the values themselves
 /// would lose digits by cancellation.
 ///
 /// # Errors
-/// Returns an error if there are fewer than two points, or all have the same x.
+/// Returns an error if there are fewer than two points, or all points have the same x.
 pub fn line(points: &[Point]) -> Result<Line, Error> {
     let n = check(points, 2)? as f64;
     if points.iter().all(|(x, _)| *x == points[0].0) {
@@ -45,7 +45,7 @@ pub fn line(points: &[Point]) -> Result<Line, Error> {
     Ok(Line { slope, intercept: mean_y - slope * mean_x })
 }
 
-/// Returns the slope of the line through the origin with the least squares.
+/// Returns the slope of the least-squares line through the origin.
 ///
 /// # Errors
 /// Returns an error if no point has an x other than 0.

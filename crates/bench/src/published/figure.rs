@@ -89,11 +89,11 @@ metrics! {
     LatencyUs = "latency_us",
     /// Jitter as TRex computes it, in microseconds.
     JitterUs = "jitter_us",
-    /// Sum of the drafts' energy readings, without a meaningful unit.
+    /// Sum of the energy readings in the drafts of Slavík 2025, without a meaningful unit.
     EnergyAsPrinted = "energy_as_printed",
-    /// Packets divided by the sum of the drafts' readings.
+    /// Packets divided by the sum of the energy readings in the drafts of Slavík 2025.
     PacketsPerEnergy = "packets_per_energy",
-    /// Bytes divided by the sum of the drafts' readings.
+    /// Bytes divided by the sum of the energy readings in the drafts of Slavík 2025.
     BytesPerEnergy = "bytes_per_energy",
 }
 
