@@ -39,7 +39,7 @@ impl Campaign {
     /// Checks that the links carry all frames.
     ///
     /// # Errors
-    /// Returns the place of the first frame that is too long, and an error text.
+    /// Returns the keys of the first frame that is too long, and an error text.
     pub(super) fn check_links(&self, traffic: &Traffic) -> Result<(), (String, String)> {
         let Some(most) = self.testbed.kind.most_bytes() else { return Ok(()) };
         for (f, flow) in traffic.flows.iter().enumerate() {

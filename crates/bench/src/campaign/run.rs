@@ -118,7 +118,7 @@ enum Turned {
     Measured,
     /// The router did not start, and had never started before.
     NeverStarted,
-    /// The router did not start, but had started before. It may start again.
+    /// The router did not start, but had started before. A later start may succeed.
     NotStartedAgain,
     /// The router's version or configuration is no longer that of its earlier results.
     Changed,
@@ -279,7 +279,7 @@ impl Results {
     }
 }
 
-/// Progress of a campaign, counted in procedures; each repetition of a search is one.
+/// Progress of a campaign, counted in procedures. Each repetition of a search counts as one procedure.
 pub(super) struct Left {
     begun: Instant,
     done: usize,

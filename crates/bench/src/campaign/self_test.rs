@@ -22,8 +22,8 @@ const RESOLUTION: f64 = 0.05;
 const HALF: f64 = 0.5;
 
 impl Setup<'_> {
-    /// Returns the tester's throughput without loss, and its delay at half of it, over a cable of the same kind as the links, with the
-    /// case's frames and directions.
+    /// Returns the tester's throughput without loss, and its delays at half this throughput. Measures over a cable of the same kind as
+    /// the links, with the case's frames and directions.
     ///
     /// # Errors
     /// Returns an error with the reason if a trial fails, or if no valid trial is without loss.

@@ -29,8 +29,8 @@ impl Visit {
         campaign.procedures.iter().copied().filter(wanted).collect()
     }
 
-    /// Returns the repetitions of a procedure to run, from 1 on. A procedure that is no search runs all its repetitions at
-    /// once, and counts as one.
+    /// Returns the numbers of the repetitions to run, from 1 on. A procedure that is not a search runs all its repetitions at once,
+    /// under the number 1.
     pub fn rounds(self, procedure: Procedure, repetitions: u32) -> RangeInclusive<u32> {
         match self {
             Visit::Round(round) => round..=round,
@@ -56,7 +56,7 @@ impl Procedure {
 }
 
 impl Measurement {
-    /// Returns the number of repetitions in this measurement. A procedure that is no search counts as one.
+    /// Returns the number of repetitions in this measurement; 1 for a procedure that is not a search.
     pub(super) fn repetitions(&self) -> u32 {
         match &self.found {
             Found::Throughput(searches) => searches.len() as u32,

@@ -29,7 +29,7 @@ pub fn join(all: impl IntoIterator<Item = Results>) -> Result<Results, Failure> 
     Ok(whole)
 }
 
-/// Returns this name, or the name with a number that is not in `taken`.
+/// Returns `name` if it is not in `taken`, otherwise `name` with the lowest number, from 2 on, that makes it unique.
 fn free(name: &str, taken: &[String]) -> String {
     let numbered = (2..).map(|n| format!("{name} {n}"));
     let mut names = std::iter::once(name.to_owned()).chain(numbered);

@@ -1,4 +1,4 @@
-//! The conclusion of a campaign in words, before anything else: which router is faster, by how much, or why there is no
+//! The conclusion of a campaign in words, at the top of the report: which router is faster and by how much, or why there is no
 //! conclusion.
 
 use super::document::{Block, Section, traffic};

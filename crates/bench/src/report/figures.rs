@@ -203,7 +203,7 @@ pub fn of_delays(results: &Results, procedure: Procedure) -> Vec<Block> {
     .collect()
 }
 
-/// Approximate number of points drawn of a distribution. More would not be visible.
+/// Approximate number of points drawn for a distribution. More would not be visible.
 const STEPS: u128 = 300;
 
 /// Returns the distribution of the delays at a load: the share of frames (y, in percent) whose delay is at most x, in microseconds.
@@ -255,7 +255,7 @@ pub fn energy(results: &Results) -> Vec<Block> {
     all.plots("Packets per Wh", x, y)
 }
 
-/// Plots throughput over the routes, sessions or flows.
+/// Plots throughput over the number of routes, sessions or flows.
 pub fn swept(results: &Results, count: Count) -> Vec<Block> {
     let mut all = Cases::new(results);
     for (cell, runs) in count.swept(results) {

@@ -26,7 +26,7 @@ use crate::stats::jitter::JitterFigures;
 use crate::stats::latency::{LatencyFigures, Lost};
 use crate::trial::{Invalid, Outcome, Request};
 
-/// Given numbers, which repeat when all were used.
+/// Numbers for the results. After the last one, the first one follows again.
 pub struct Numbers<'a> {
     all: &'a [f64],
     next: usize,

@@ -43,7 +43,7 @@ pub struct Series {
 pub enum Kind {
     /// Measured: filled markers, joined by a line.
     Measured,
-    /// A curve of very many points: a line alone.
+    /// A curve of very many points: a line without markers.
     Curve,
     /// Published elsewhere: hollow markers without a line.
     Published,

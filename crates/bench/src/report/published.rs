@@ -48,7 +48,7 @@ fn as_large(published: Option<u64>, measured: u64) -> bool {
     most < FEW || least > most / 2
 }
 
-/// True if a paper's case has the same kind of router, frame size and path, and a table of similar size.
+/// True if a paper's case is comparable to a measured one: the same kind of router, frame size and path, and a table of similar size.
 fn is_beside(case: &Case, router: &Spec, key: &Key) -> bool {
     system(router).is_some_and(|name| case.system.starts_with(name))
         && path(router, key) == Some(case.path)

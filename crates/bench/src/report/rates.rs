@@ -18,12 +18,12 @@ pub struct Rated<'a> {
     pub limited: bool,
     /// True if most repetitions forwarded the largest load.
     pub all_forwarded: bool,
-    /// Distance of the bounds between which a repetition found the rate.
+    /// Resolution of the search: the maximum distance of its two bounds at the end.
     pub resolution: Resolution,
 }
 
 impl Rated<'_> {
-    /// Returns the limit that the rate reached if the tester or the link set this limit, not the router. The router may then forward more.
+    /// Returns what limited the rate, if it was the tester or the link: the router may forward more. `None` if the router was the limit.
     pub fn limit(&self) -> Option<&'static str> {
         match (self.limited, self.all_forwarded) {
             (true, _) => Some("the tester"),
@@ -33,11 +33,11 @@ impl Rated<'_> {
     }
 }
 
-/// A rate that was measured of several routers.
+/// A kind of rate, the throughput or a goal's conditional throughput, with the results of all routers.
 pub struct Rate<'a> {
     /// Name of the goal; `None` for the throughput.
     pub goal: Option<String>,
-    /// The routers with this rate.
+    /// The results: one for each router, traffic and frame size.
     pub all: Vec<Rated<'a>>,
 }
 

@@ -21,7 +21,10 @@ pub fn fits(results: &Results, key: &Key) -> &'static str {
 /// Returns the explanation of the "fits" column.
 pub fn text(results: &Results) -> String {
     let marks = caches(results).and_then(|caches| caches.marks(Entry::IP6FIB)).map(|m| {
-        format!(" The caches of the routers' machine hold at most {}, {} and {} routes (L1, L2, L3).", m.l1, m.l2, m.l3)
+        format!(
+            " The caches of the routers' machine hold at most {}, {} and {} routes (L1, L2, L3).",
+            m.l1, m.l2, m.l3
+        )
     });
     format!(
         " \"Fits\" assumes 20 bytes per IPv6 route, the minimum in VPP (Okelmann 2019, section 6.3.2, with 1/20 instead of the printed \

@@ -50,8 +50,8 @@ impl Count {
         }
     }
 
-    /// Returns the cells with a throughput that were measured with several values of this number and have
-    /// otherwise equal keys. Each cell has the throughputs of its repetitions.
+    /// Returns the cells with a throughput, each with the throughputs of its repetitions. Leaves out a cell if no other cell's key differs
+    /// only in this number.
     pub fn swept(self, results: &Results) -> Vec<(&Cell, Runs)> {
         // Without a set number, the number of flows is unknown: most traffic has random ports (RFC 4814).
         let counts = |cell: &Cell| self != Count::Flows || cell.key.flows > 0;

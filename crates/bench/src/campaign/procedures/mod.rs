@@ -26,7 +26,7 @@ pub(super) const LEAST: f64 = 1_000.0;
 const WARM_UP: Duration = Duration::from_millis(300);
 /// Maximum time until a router forwards all frames of a warm-up trial.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Connections of the warm-up of a stateful router.
+/// Number of connections in the warm-up of a stateful router.
 const FEW: u64 = 64;
 /// Share of the tester's maximum rate below which the router, not the tester, sets the limit.
 const OURS: f64 = 0.9;
@@ -137,7 +137,7 @@ impl Bench<'_> {
         }
     }
 
-    /// True if a trial since the last reset of the strain came near the tester's maximum rate, or the tester's ports refused frames.
+    /// True if, since the last reset of `strain`, a trial came near the tester's maximum rate or the tester's ports refused frames.
     fn is_strained(&self) -> bool {
         let strain = &self.valid.inner().strain;
         strain.refused || strain.most_fps > OURS * self.tester_fps
@@ -165,8 +165,8 @@ impl Bench<'_> {
         self.tester_fps.min(self.link_fps).max(2.0 * LEAST)
     }
 
-    /// Reports that repetition `run` of `of` begins, and the time left: for the remaining repetitions at this load, and for all at `after`
-    /// more loads.
+    /// Reports that repetition `run` of `of` begins, and the time left. This time covers the remaining repetitions at this
+    /// load, and all repetitions at `after` further loads.
     fn tell_run(&self, what: &str, (run, of): (u32, u32), duration: Duration, after: usize) {
         let Waits { residual, restabilise, .. } = self.profile.waits;
         let rest = (of + 1).saturating_sub(run) + of.saturating_mul(after as u32);

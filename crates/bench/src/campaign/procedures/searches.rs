@@ -1,4 +1,4 @@
-//! Procedures that search for a load, or try given loads, by loss alone.
+//! Procedures that evaluate only frame loss: searches for a load, and trials at given loads.
 
 use super::super::results::{Found, median_throughput};
 use super::{Bench, LEAST, completed, tell};
