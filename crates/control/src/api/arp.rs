@@ -22,12 +22,12 @@ define! {
     request proxy_arp_add_del { is_add: bool, proxy: proxy_arp }
     /// Asks for the addresses for which the router answers.
     dump proxy_arp_dump { } -> proxy_arp_details { proxy: proxy_arp }
-    /// Lets the router answer on an interface for hosts behind others.
+    /// Makes the router answer on an interface for hosts behind other interfaces.
     request proxy_arp_intfc_enable_disable { sw_if_index: interface_index, enable: bool }
-    /// Asks for the interfaces on which the router answers for others.
+    /// Asks for the interfaces on which the router answers for other hosts.
     dump proxy_arp_intfc_dump { } -> proxy_arp_intfc_details { sw_if_index: u32 }
 
-    /// Lets the router answer on an interface for hosts behind others.
+    /// Makes the router answer on an interface for hosts behind other interfaces.
     request ip6nd_proxy_enable_disable { sw_if_index: interface_index, is_enable: bool }
     /// Adds or removes an address for which the router answers.
     request ip6nd_proxy_add_del { sw_if_index: interface_index, is_add: bool, ip: ip6_address }

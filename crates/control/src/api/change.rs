@@ -1,4 +1,4 @@
-//! Changes that messages make: typed requests of the state, whose refusals become return values.
+//! Changes of the configuration on behalf of API messages. The reason of a refusal becomes a return value.
 
 use net::feature::message;
 use net::ip::Address;
@@ -45,7 +45,7 @@ pub(crate) fn table(c: &Context, table: u32) -> Result<u32, Code> {
     if exists { Ok(table) } else { Err(Code::NO_SUCH_FIB) }
 }
 
-/// Returns an address with the length of its network.
+/// Returns an address with its prefix length.
 pub(crate) fn address(prefix: &prefix) -> Result<Address, Code> {
     let ip = prefix.address.ip();
     let longest = if ip.is_ipv4() { 32 } else { 128 };

@@ -1,8 +1,7 @@
 //! One client's connection.
 //!
 //! Requests are answered one after the other, so replies leave in the order of the requests. A dump is made in slices of a millisecond,
-//! between which other clients get their turns. The connection is the client's identity: the number that a client puts into its requests
-//! counts for nothing.
+//! between which other clients get their turns. The connection identifies the client: the client index in its requests is ignored.
 
 use std::cell::{OnceCell, RefCell};
 use std::io;
@@ -54,7 +53,7 @@ pub(super) struct Api {
     commands: Rc<Registry<Context>>,
     read_only: bool,
     turns: Turns,
-    /// The definitions of all messages as JSON, made when a client asks first.
+    /// The definitions of all messages as JSON, made when a client first asks for them.
     json: OnceCell<Rc<str>>,
 }
 
@@ -81,7 +80,7 @@ pub(super) struct Connection {
     seat: Rc<Seat>,
     /// The memory for answers that the client has not read.
     hold: Hold,
-    /// The turn that all clients but root's share, while this client has it.
+    /// The turn that all non-root clients share; `None` while this client does not have it.
     turn: Option<Turn>,
     /// When the current slice began.
     begun: Instant,
@@ -186,13 +185,16 @@ impl Connection {
         self.seat.clone()
     }
 
-    /// Serves the client until it leaves, or another client needs its place. It must introduce itself within `patience`.
+    /// Serves the client until it leaves, or until it is disconnected in favor of another client. The client must introduce itself within
+    /// `patience`.
     pub(super) async fn serve(self, stream: Box<dyn Stream>, patience: Duration) -> io::Result<()> {
         let seat = self.seat();
         tokio::select! {
             // Checked first: the next request of a disconnected client must not start.
             biased;
-            () = seat.left() => Err(invalid("it was idle, and another client needed its place or its memory")),
+            () = seat.left() => {
+                Err(invalid("it was idle, and the router needed its slot or its memory for another client"))
+            }
             ended = self.answer_all(stream, patience) => ended,
         }
     }
@@ -236,7 +238,7 @@ impl Connection {
         }
     }
 
-    /// Begins a slice: waits for the turn that clients of users other than root share.
+    /// Begins a slice. A non-root client first waits for the turn that all non-root clients share.
     async fn begin_slice(&mut self) {
         if self.turn.is_none() {
             self.turn = self.share.take().await;
@@ -244,7 +246,8 @@ impl Connection {
         self.begun = Instant::now();
     }
 
-    /// Sends the answers so far, after the statistics segment has what they are about. Ends the slice.
+    /// Ends the slice, and sends the answers so far. First waits, at most for [`STATISTICS`], until the statistics segment shows the
+    /// changes that the answers report.
     async fn flush(&mut self, socket: &mut Socket) -> io::Result<()> {
         self.turn = None;
         let statistics = {
@@ -262,7 +265,7 @@ impl Connection {
         sent
     }
 
-    /// Lets other tasks run if the slice is over, and sends the answers if there are enough.
+    /// Lets other tasks run if the slice is over. Sends the answers if they have at least [`ENOUGH`] bytes.
     async fn pause(&mut self, socket: &mut Socket) -> io::Result<()> {
         if self.out.len() >= ENOUGH {
             self.flush(socket).await?;
@@ -277,7 +280,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Handles a message. Like VPP, says nothing to messages without a definition.
+    /// Handles a message. Like VPP, does not answer messages without a definition.
     async fn message(&mut self, message: &[u8], socket: &mut Socket) -> io::Result<Next> {
         let mut r = Reader::new(message);
         let Ok(id) = r.array().map(u16::from_be_bytes) else {
@@ -296,7 +299,7 @@ impl Connection {
         }
         let head: Result<[u8; 8], _> = r.array();
         let Ok([_, _, _, _, a, b, c, d]) = head else {
-            tracing::debug!("API: a message {name} is shorter than its head");
+            tracing::debug!("API: a message {name} is too short for its header");
             return Ok(Next::Message);
         };
         let caller = Caller { client: self.client, context: u32::from_be_bytes([a, b, c, d]) };
@@ -367,14 +370,14 @@ impl Connection {
         Reply { retval, body }
     }
 
-    /// Records a message in the trace, if the operator switched that on.
+    /// Records a message in the trace if `wanted` is true: the operator has switched on the trace of received or of sent messages.
     fn record(&self, entry: &Entry<Context>, bytes: &[u8], wanted: fn(&MessageTrace) -> bool) {
         if wanted(&self.cx.borrow().messages) {
             self.cx.borrow_mut().messages.record(self.client, entry, bytes);
         }
     }
 
-    /// Appends a message with the head of its definition.
+    /// Appends the message with index `at` in the table, with the header that the message's definition requires.
     fn put(&mut self, at: usize, caller: Caller, retval: Option<i32>, body: &[u8]) {
         let head = self.api.table.entries().get(at).map_or(Head::Bare, |e| e.info.head);
         let context = caller.context.to_be_bytes();
@@ -397,7 +400,7 @@ impl Connection {
         }
     }
 
-    /// Appends a message without a head.
+    /// Appends a message without a header.
     fn bare(&mut self, name: &str, body: &[u8]) {
         if let Some(id) = self.api.table.id(name) {
             frame::append(&mut self.out, |out| {
@@ -447,7 +450,9 @@ impl Connection {
             "get_api_json" => {
                 let json = self.api.json.get_or_init(|| json::all(&table).into()).clone();
                 // A client that does not get the memory gets no definitions.
-                self.reserve(json.len()).map_err(|_| invalid("other clients hold too much memory"))?;
+                self.reserve(json.len()).map_err(|_| {
+                    invalid("no memory for the message definitions: other clients hold too much (show cli-sessions)")
+                })?;
                 Ok(encoded(&get_api_json_reply { json: Line(json.to_string()) }))
             }
             "api_versions" => {

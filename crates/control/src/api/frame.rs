@@ -8,7 +8,7 @@ pub(super) const HEADER: usize = 16;
 /// Maximum length of a message from a client, in bytes. The longest requests are routes with 255 paths, and commands.
 pub(super) const LONGEST: usize = 128 << 10;
 
-/// Received bytes, which are not split at frames.
+/// Received bytes, not yet divided into frames.
 #[derive(Default)]
 pub(super) struct Input {
     pub(super) bytes: Vec<u8>,

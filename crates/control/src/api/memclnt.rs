@@ -1,7 +1,7 @@
 //! The module `memclnt`: connecting, pings, and what a client can ask about the API itself.
 //!
-//! Clients know the identifiers of these messages, which are 1 to 28. So messages for clients in shared memory have their places, although
-//! no client of a socket sends them.
+//! These messages have the fixed identifiers 1 to 28, which clients rely on. So the messages of clients in shared memory are defined, too,
+//! although clients of a socket never send them.
 #![allow(non_camel_case_types)]
 
 use vapi::wire::{Array, Count, Line, Text};
@@ -62,7 +62,7 @@ define! {
     request sock_init_shm { requested_size: u32, nitems: Count<u8>, configs: Vec<u64> }
     /// Asks whether the other end lives.
     request memclnt_keepalive { }
-    /// Ends a dump: its answer comes after all answers to earlier requests.
+    /// Marks the end of a dump: its reply comes after the replies to all earlier requests.
     request control_ping { } -> control_ping_reply { client_index: u32, vpe_pid: u32 }
     bare memclnt_create_v2 {
         context: u32,

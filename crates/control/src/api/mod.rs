@@ -1,9 +1,9 @@
 //! VPP's binary API: a front end for programs that were written for VPP (vpp_papi, GoVPP, vppcfg).
 //!
-//! The messages of the router's core are defined and answered here, one file per module. Features have theirs in their own folders
-//! ([`Feature::messages`](net::feature::Feature::messages)). A message is a request of the same state that commands change: one transaction,
-//! journalled with its client, and rolled back in the same way. A message whose feature is missing is not in the table, which clients
-//! receive when they connect.
+//! The messages of the router's core are defined and answered here, one file per module. The messages of a feature are in the feature's
+//! folder ([`Feature::messages`](net::feature::Feature::messages)). A message changes the same configuration as commands do: in one
+//! transaction, which is journaled with the client and can be rolled back. A message whose feature is missing is not in the table, which
+//! clients receive when they connect.
 
 mod arp;
 pub(crate) mod change;
@@ -28,7 +28,7 @@ use vapi::{Message, Table};
 
 use crate::app::Context;
 
-/// The interval between looks for events. The changes of an interface in between become one event.
+/// The interval between checks for events. All changes of an interface in an interval become one event.
 const LOOK: Duration = Duration::from_millis(20);
 
 pub use socket::{Service, hello, serve};

@@ -7,7 +7,7 @@ use super::change;
 use crate::app::Context;
 use crate::intent::{Addresses, Change, Key, Route};
 
-/// Removes the addresses that were not added again, on interfaces that have addresses at all.
+/// Removes the addresses that were not added again, from all interfaces.
 pub(super) fn end_addresses(c: &mut Context) -> Result<Done, Code> {
     let again = c.replacing.addresses.take().ok_or(Code::INVALID_VALUE)?;
     let mut changes = Vec::new();

@@ -15,7 +15,7 @@ use super::{frame, memclnt};
 use crate::app::Context;
 use crate::cli::{Door, Listener, RECOVERY, Registry, Room, Seat, Turns, make_room};
 
-/// Maximum number of clients of a socket, and of root's clients besides.
+/// Maximum number of clients of a socket. Root's clients may exceed it by [`FOR_ROOT`].
 const CLIENTS: usize = 64;
 const FOR_ROOT: usize = 8;
 /// The time in which a client must introduce itself.
@@ -31,7 +31,7 @@ pub struct Service {
     pub read_only: bool,
     /// Idle time after which a client may be disconnected to make room for another.
     pub idle: Duration,
-    /// The turn that clients of users other than root share with those of the CLI.
+    /// The turn that all non-root clients share, both of the API and of the CLI.
     pub turns: Turns,
 }
 

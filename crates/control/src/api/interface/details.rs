@@ -23,7 +23,7 @@ pub(super) fn has_sub(flags: sub_if_flags, flag: sub_if_flags) -> bool {
     flags.0 & flag.0 != 0
 }
 
-/// Returns the mode of receive queues; `None` for a word without one.
+/// Returns the receive mode for a mode of the API; `None` if the API's mode is unknown.
 pub(super) fn mode_of(mode: rx_mode) -> Option<RxMode> {
     match mode {
         rx_mode::RX_MODE_API_POLLING => Some(RxMode::Polling),
@@ -147,7 +147,7 @@ fn sub(details: &mut sw_interface_details, takes: Match) {
     details.sub_if_flags = sub_if_flags(flags);
 }
 
-/// Returns the type of an interface's device in VPP's words, by which vppcfg tells interfaces apart.
+/// Returns the type of an interface's device, as VPP calls it. vppcfg distinguishes interfaces by this type.
 fn device_type(i: &InterfaceInfo) -> &'static str {
     match i.kind {
         Kind::Loopback => "Loopback",

@@ -13,7 +13,8 @@ use crate::app::Context;
 /// The kind of event.
 pub(super) const KIND: &str = "sw_interface_event";
 
-/// Registers a client for the events of interfaces, or ends its registration. The first one fixes the state from which changes count.
+/// Registers a client for the events of interfaces, or ends its registration. The first registration stores the current state of the
+/// interfaces; later changes of this state become events.
 pub(super) fn want(c: &mut Context, client: u64, on: bool, pid: u32) -> bool {
     let changed = c.events.want(KIND, client, on, pid);
     if c.events.interfaces.is_none() {
@@ -33,7 +34,7 @@ pub(in crate::api) fn look(c: &mut Context, table: &Table<Context>) {
     c.events.interfaces = Some(now);
 }
 
-/// The flags of every interface by serial number, which is never reused, with the index.
+/// The index and the flags of each interface, by its serial number, which is never reused.
 type States = BTreeMap<u64, (u32, u32)>;
 
 fn states(c: &Context) -> States {

@@ -22,7 +22,7 @@ define! {
     event sw_interface_event { pid: u32, sw_if_index: interface_index, flags: if_status_flags, deleted: bool }
     /// Registers for events of interfaces.
     request want_interface_events { enable_disable: u32, pid: u32 } events sw_interface_event;
-    /// Asks for interfaces: all (0 or ~0), one, or those whose names contain a text.
+    /// Asks for interfaces: all (index 0 or ~0), one, or those whose names contain a text.
     dump sw_interface_dump {
         sw_if_index: interface_index = 4294967295,
         name_filter_valid: bool,
@@ -72,7 +72,7 @@ define! {
     request sw_interface_get_table { sw_if_index: interface_index, is_ipv6: bool } -> sw_interface_get_table_reply {
         vrf_id: u32,
     }
-    /// Lets an interface use the addresses of another.
+    /// Lets an interface use the addresses of another interface.
     request sw_interface_set_unnumbered {
         sw_if_index: interface_index,
         unnumbered_sw_if_index: interface_index,

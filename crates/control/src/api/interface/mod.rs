@@ -146,7 +146,7 @@ fn set_flags(c: &mut Context, _: &Caller, q: sw_interface_set_flags) -> Result<D
     DONE
 }
 
-/// An interface has one MTU for all protocols: that of layer 3 if it is given, else the largest of the others.
+/// Sets the MTU of an interface, which is the same for all protocols: the given layer 3 MTU or, without one, the largest other MTU.
 fn set_mtu(c: &mut Context, _: &Caller, q: sw_interface_set_mtu) -> Result<Done, Code> {
     let Array([l3, others @ ..]) = q.mtu;
     let wanted = if l3 != 0 { l3 } else { others.into_iter().max().unwrap_or(0) };

@@ -30,7 +30,7 @@ define! {
     request ip_table_replace_end { table: ip_table }
     /// Removes the routes that clients added to a VRF.
     request ip_table_flush { table: ip_table }
-    /// Adds or removes a route, or paths of one.
+    /// Adds or removes a route, or some of its paths.
     request ip_route_add_del { is_add: bool = true, is_multipath: bool, route: ip_route } -> ip_route_add_del_reply {
         stats_index: u32,
     }
@@ -49,16 +49,16 @@ define! {
         /// Its paths.
         paths: Vec<fib_path>,
     }
-    /// Adds or removes a route, or paths of one.
+    /// Adds or removes a route, or some of its paths.
     request ip_route_add_del_v2 { is_add: bool = true, is_multipath: bool, route: ip_route_v2 }
         -> ip_route_add_del_v2_reply { stats_index: u32 }
     /// Asks for the routes of a VRF.
     dump ip_route_v2_dump { src: u8, table: ip_table } -> ip_route_v2_details { route: ip_route_v2 }
-    /// Asks for the route of a prefix, or the route that packets to it take.
+    /// Asks for the route of a prefix or, unless `exact`, for the most specific route that covers the prefix.
     request ip_route_lookup_v2 { table_id: u32, exact: u8, prefix: prefix } -> ip_route_lookup_v2_reply {
         route: ip_route_v2,
     }
-    /// What is hashed for flows.
+    /// The fields that the flow hash includes.
     flags ip_flow_hash_config: u32 {
         /// The source address.
         IP_API_FLOW_HASH_SRC_IP = 1,
@@ -77,7 +77,7 @@ define! {
         /// The flow label.
         IP_API_FLOW_HASH_FLOW_LABEL = 128,
     }
-    /// What is hashed for flows.
+    /// The fields that the flow hash includes.
     flags ip_flow_hash_config_v2: u32 {
         /// The source address.
         IP_API_V2_FLOW_HASH_SRC_IP = 1,
@@ -98,7 +98,7 @@ define! {
         /// The TEID of GTP.
         IP_API_V2_FLOW_HASH_GTPV1_TEID = 256,
     }
-    /// Sets the hash of flows for a VRF.
+    /// Sets the fields that the flow hash of a VRF includes.
     request set_ip_flow_hash {
         vrf_id: u32,
         is_ipv6: bool,
@@ -110,20 +110,20 @@ define! {
         reverse: bool,
         symmetric: bool,
     }
-    /// Sets the hash of flows for a VRF.
+    /// Sets the fields that the flow hash of a VRF includes.
     request set_ip_flow_hash_v2 { table_id: u32, af: address_family, flow_hash_config: ip_flow_hash_config }
-    /// Sets the hash of flows for a VRF.
+    /// Sets the fields that the flow hash of a VRF includes.
     request set_ip_flow_hash_v3 { table_id: u32, af: address_family, flow_hash_config: ip_flow_hash_config_v2 }
     /// Asks for the routes of a VRF.
     dump ip_route_dump { table: ip_table } -> ip_route_details { route: ip_route }
-    /// Asks for the route of a prefix, or the route that packets to it take.
+    /// Asks for the route of a prefix or, unless `exact`, for the most specific route that covers the prefix.
     request ip_route_lookup { table_id: u32, exact: u8, prefix: prefix } -> ip_route_lookup_reply { route: ip_route }
     /// Asks for the addresses of an interface.
     dump ip_address_dump { sw_if_index: interface_index, is_ipv6: bool } -> ip_address_details {
         sw_if_index: interface_index,
         prefix: address_with_prefix,
     }
-    /// Asks for interfaces that use the addresses of others.
+    /// Asks for interfaces that use the addresses of other interfaces.
     dump ip_unnumbered_dump { sw_if_index: interface_index = 4294967295 } -> ip_unnumbered_details {
         sw_if_index: interface_index,
         ip_sw_if_index: interface_index,

@@ -14,7 +14,7 @@ use crate::api::{change, numbers};
 use crate::app::Context;
 use crate::intent::{Branch, Change, Family, OfFamily, Route, Via};
 
-/// The place of counters that are not there: routes have none of their own.
+/// The `stats_index` of all routes: routes have no counters.
 pub(super) const NO_COUNTERS: u32 = u32::MAX;
 
 /// Returns the network of a prefix, whose host bits may be set.
@@ -22,7 +22,8 @@ fn network(prefix: &prefix) -> Result<IpPrefix, Code> {
     Ok(change::address(prefix)?.network())
 }
 
-/// Adds or removes a route. With `is_multipath`, the paths join those that are there, or leave; otherwise they are all paths.
+/// Adds or removes a route. With `multipath`, adds the given paths to the existing route, or removes them from it. Without, replaces all
+/// paths of the route, or removes the route.
 pub(super) fn add_del(c: &mut Context, add: bool, multipath: bool, route: &ip_route) -> Result<(), Code> {
     let table = change::table(c, route.table_id)?;
     let prefix = network(&route.prefix)?;
@@ -55,7 +56,7 @@ pub(super) fn add_del(c: &mut Context, add: bool, multipath: bool, route: &ip_ro
     Ok(())
 }
 
-/// Returns the target of a path of a route in the VRF `table`. Refuses what would forward in another way than the client means.
+/// Returns the target of a path of a route in the VRF `table`. Refuses paths that this router would forward differently from VPP.
 fn via(c: &Context, path: &fib_path, table: u32) -> Result<Via, Code> {
     let (family, next_hop): (_, IpAddr) = match path.proto {
         fib_path_nh_proto::FIB_API_PATH_NH_PROTO_IP4 => {
@@ -144,7 +145,7 @@ fn used<A: OfFamily>(c: &Context, fib: u16, at: Prefix<A>) -> Option<ip_route> {
     Some(route_of(c, fib, at, to))
 }
 
-/// The routes of a VRF, part by part: routes may be added and removed meanwhile.
+/// A dump of the routes of a VRF, part by part. Routes may be added and removed between two parts.
 pub(super) struct Dump<A: OfFamily> {
     fib: u16,
     /// The next part of the prefixes.
@@ -157,7 +158,7 @@ impl<A: OfFamily> Dump<A> {
         Dump { fib, part: 0, waiting: Vec::new() }
     }
 
-    /// Returns the next route. The router's own routes for single links have no form in this protocol.
+    /// Returns the next route. Skips the routes of link-local addresses of a single link, which this protocol cannot represent.
     pub(super) fn next(&mut self, c: &Context) -> Option<ip_route> {
         loop {
             while let Some(at) = self.waiting.pop() {
@@ -187,7 +188,7 @@ pub(super) fn all(c: &Context, table: &ip_table) -> impl FnMut(&Context) -> Opti
     }
 }
 
-/// Finds the route of a prefix, or the longest one that covers it.
+/// Returns the route of a prefix or, unless `exact`, the most specific route that covers the prefix.
 pub(super) fn lookup(c: &Context, table: u32, exact: bool, prefix: &prefix) -> Result<ip_route, Code> {
     let table = change::table(c, table)?;
     let fib = c.system.router.fib(table).map_err(|_| Code::NO_SUCH_FIB)?;

@@ -1,4 +1,4 @@
-//! VRFs. VPP has tables per family, here a VRF has both. For clients, a VRF that they made for one family shows that family only.
+//! VRFs. In VPP, a table has one family; here, a VRF has both. If clients made a VRF for one family, they see it in this family only.
 
 use vapi::{Caller, Code, DONE, Done};
 
@@ -66,7 +66,7 @@ pub(super) fn allocate(
     Ok(ip_table_allocate_reply { table })
 }
 
-/// Returns each VRF in the families that it has for clients.
+/// Returns all VRFs, once for each family in which clients see them.
 pub(super) fn all(c: &Context) -> Vec<ip_table_details> {
     let mut all = Vec::new();
     for is_ip6 in [false, true] {

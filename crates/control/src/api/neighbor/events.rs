@@ -14,7 +14,8 @@ use crate::neighbors::Changes;
 /// Maximum number of changes that become events at once. A client must be able to read them before the next ones come.
 const SLICE: usize = 4096;
 
-/// Registers a client for events of a neighbor, of an interface or of all, or ends that registration. Repetitions change nothing.
+/// Registers a client for events of neighbors, or ends a registration. An unspecified address stands for all neighbors, and the interface
+/// `NONE` for all interfaces. Repeated calls change nothing.
 pub(super) fn want(
     c: &mut Context,
     caller: &Caller,
@@ -62,7 +63,7 @@ pub(in crate::api) fn look(c: &mut Context, table: &Table<Context>) {
     }
     if lost {
         tracing::warn!(
-            "neighbors change faster than their events are sent: API clients that want them are disconnected"
+            "neighbors change faster than their events are sent: the API clients that registered for them are disconnected"
         );
         c.events.cut_neighbor_watchers();
     }
