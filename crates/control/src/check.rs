@@ -17,7 +17,7 @@ use crate::files;
 use crate::startup::{Fault, MOST_BUFFERS, Place, Plugins, Startup};
 use crate::system::Abilities;
 
-/// What was found in files. Each text has the place in the file.
+/// The results of checking files. Each text names the position in the file.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Faults for which a router would refuse the file.

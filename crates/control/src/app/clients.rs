@@ -1,4 +1,4 @@
-//! What clients of an API have begun, and what they see otherwise than it is.
+//! State of API clients: replacements in progress, and VRFs that clients see in one family only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -24,7 +24,8 @@ impl Seen {
     }
 }
 
-/// The VRFs that clients have made for one family only, or have removed while interfaces were in them. They see all others in both families.
+/// The families in which clients see VRFs that clients have added or removed, which they do for one family at a time. A removed VRF that
+/// interfaces still use has no family. Clients see all other VRFs in both families.
 #[derive(Default)]
 pub(crate) struct Halves(pub(crate) BTreeMap<u32, Seen>);
 
@@ -35,14 +36,14 @@ impl Halves {
     }
 }
 
-/// The replacements that have begun, with what was added again.
+/// The replacements in progress. Each has the objects that were added again since it began; the others will be removed.
 #[derive(Default)]
 pub(crate) struct Replacing {
-    /// Of all neighbors, by interface and address, with the time of the beginning.
+    /// Neighbors that were added again, by interface and address, with the time at which the replacement began.
     pub(crate) neighbors: Option<(u64, BTreeSet<(u32, IpAddr)>)>,
-    /// Of the addresses of all interfaces, by interface.
+    /// Addresses that were added again, with their interfaces.
     pub(crate) addresses: Option<BTreeSet<(String, Address)>>,
-    /// Of the routes of a VRF and a family (true for IPv6).
+    /// Routes that were added again, by VRF and family (true for IPv6).
     pub(crate) tables: BTreeMap<(u32, bool), BTreeSet<IpPrefix>>,
 }
 

@@ -1,4 +1,4 @@
-//! The journal of changes: what was changed, by whom, and how to go back.
+//! The journal of changes: what was changed, by whom, and how to roll it back.
 
 use std::time::SystemTime;
 
@@ -138,7 +138,7 @@ pub struct Past {
 }
 
 impl Past {
-    /// Returns the data of an entry. `back` is the number that rolls it back, if it is in effect.
+    /// Returns the data of an entry. `back` is the number with which [`Context::roll_back`] undoes the change, if the change is in effect.
     pub fn of(journal: &Journal, entry: &Entry, back: Option<usize>) -> Past {
         let by = entry.undone.and_then(|by| journal.entry(by));
         let since = entry.time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -75,7 +75,7 @@ pub struct Context {
     pub journal: Journal,
     /// Writes the journal to disk.
     pub(crate) keeper: Option<Keeper>,
-    /// True while the start configuration is applied. All of it is one entry of the journal.
+    /// True while the start configuration is applied. The journal has one entry for all its changes.
     starting: bool,
     /// The turn for long changes, of which only one runs at a time.
     pub(crate) changes: Changes,
@@ -109,8 +109,7 @@ pub struct Context {
     pub messages: MessageTrace,
     /// How fresh the statistics segment is.
     pub statistics: Statistics,
-    /// Number of changes of interfaces up to which the statistics segment was asked for fresh numbers: the value of
-    /// `System::interfaces_changed` at the last request.
+    /// The value of `System::interfaces_changed` when `note_interfaces` last requested fresh values in the statistics segment.
     known_interfaces: u64,
     /// The log and the event log.
     pub log: Arc<Log>,
@@ -198,7 +197,7 @@ impl Context {
         Ok(())
     }
 
-    /// Changes the configuration for long work, which adds its own entry to the journal when it is done.
+    /// Changes the configuration as part of long work. The long work adds its own entry to the journal when it is done.
     ///
     /// # Errors
     /// If the change is refused.

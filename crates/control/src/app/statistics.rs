@@ -1,5 +1,5 @@
-//! How fresh the numbers of the statistics segment are. A program reads the segment without asking the router, so an answer to it must not
-//! leave before the segment has what the answer is about.
+//! Freshness of the values in the statistics segment. A program reads the segment without asking the router. So when the router answers a
+//! program's request, the segment must already show the result of that request.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -9,25 +9,26 @@ use tokio::sync::Notify;
 
 use super::Context;
 
-/// Requests for fresh numbers, numbered, and which of them is answered. Clones share it.
+/// Numbered requests for fresh values in the segment, and the number of the last answered request. Clones share this state.
 #[derive(Clone, Default)]
 pub struct Statistics(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    /// True after the first reader has got the segment.
+    /// True after the first reader has opened the segment.
     read: AtomicBool,
     asked: AtomicU64,
     published: Mutex<u64>,
-    /// For threads and for tasks that wait for numbers.
+    /// Wakes threads that wait for fresh values.
     changed: Condvar,
+    /// Wakes tasks that wait for fresh values.
     done: Notify,
-    /// For the task that collects numbers.
+    /// Wakes the task that collects the values.
     bell: Notify,
 }
 
 impl Statistics {
-    /// Asks for fresh numbers.
+    /// Requests fresh values.
     pub fn ask(&self) {
         self.0.asked.fetch_add(1, Ordering::AcqRel);
         self.0.bell.notify_one();
@@ -64,7 +65,7 @@ impl Statistics {
         }
     }
 
-    /// Records that the segment has the numbers for the requests up to this one.
+    /// Records that the segment has fresh values for all requests up to number `asked`.
     pub fn published(&self, asked: u64) {
         let mut published = self.published_so_far();
         *published = asked.max(*published);
@@ -73,7 +74,8 @@ impl Statistics {
         self.0.done.notify_waiters();
     }
 
-    /// Records that a reader comes. The first one waits on the calling thread for numbers, at most for `patience`.
+    /// Records that a reader opens the segment; the first reader requests values. Blocks the calling thread until values have been
+    /// published for the first time, at most for `patience`.
     pub fn opened(&self, patience: Duration) {
         if !self.0.read.swap(true, Ordering::AcqRel) {
             self.ask();
@@ -88,7 +90,7 @@ impl Statistics {
 }
 
 impl Context {
-    /// Asks for fresh numbers in the statistics segment if interfaces have come or gone since the last call.
+    /// Requests fresh values in the statistics segment if interfaces were added or removed since the last call.
     pub fn note_interfaces(&mut self) {
         if self.known_interfaces != self.system.interfaces_changed {
             self.known_interfaces = self.system.interfaces_changed;

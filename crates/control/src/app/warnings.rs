@@ -134,14 +134,14 @@ pub(super) fn missing_queues(name: &str, wanted: &Interface, router: &Router) ->
         }
         let missing = worker.filter(|worker| *worker >= router.workers())?;
         Some(format!(
-            "there is no worker {missing} now: until there is, another worker polls queue {queue} of {name}"
+            "worker {missing} does not exist now: until it does, another worker polls queue {queue} of {name}"
         ))
     };
     wanted.receive.queues.iter().map(|(queue, of)| (*queue, of.worker)).filter_map(warning).collect()
 }
 
-/// Returns the warnings of [`missing_queues`] that can be known before a plan is executed: for the changed `interfaces` that keep their
-/// devices. The devices of the interfaces `opened` are opened by the plan.
+/// Returns the warnings of [`missing_queues`] that are known before a plan is executed. They are about the changed `interfaces`, except
+/// those whose devices the plan opens (`opened`).
 pub(super) fn queues_in_advance(
     plan: &Plan,
     interfaces: &[Key],
@@ -220,7 +220,7 @@ mod tests {
                 "interfaces: { pg0: { receive: { queues: { 0: { worker: 5 }, 3: { mode: polling } } } }, pg1: {} }\n"
             ),
             [
-                "! there is no worker 5 now: until there is, another worker polls queue 0 of pg0",
+                "! worker 5 does not exist now: until it does, another worker polls queue 0 of pg0",
                 "! pg0 has no queue 3 now"
             ]
         );

@@ -18,7 +18,7 @@ pub(crate) const LOOK: Duration = Duration::from_millis(2);
 
 /// A request that takes more than one slice.
 pub trait Work {
-    /// Runs one slice. Adds what happened to `reports`.
+    /// Runs one slice, and appends its reports to `reports`.
     ///
     /// # Errors
     /// If the request fails. Then `step` must not be called again.
@@ -103,7 +103,7 @@ impl<W: Work> Unattended for W {
 /// Long work whose client has disconnected, and which must still run to its end.
 pub type Abandoned = Rc<RefCell<VecDeque<Box<dyn Unattended>>>>;
 
-/// The right to change the configuration, until it is dropped.
+/// The right to change the configuration, which ends when this value is dropped.
 pub(super) struct Turn(Rc<Running>);
 
 /// The name and the progress of the running change.
@@ -144,7 +144,7 @@ impl Changes {
         Some(Turn(running))
     }
 
-    /// Returns a token for a change that works object by object. While the token exists, no change gets the turn.
+    /// Returns a token for a change that works object by object. While the token exists, `turn` returns `None` for every change.
     pub fn beside(&self) -> Rc<()> {
         Rc::clone(&self.beside)
     }

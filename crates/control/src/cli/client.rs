@@ -161,7 +161,7 @@ impl Connection {
         Ok(kept.0)
     }
 
-    /// Runs a command without interrupts. Repeats it if the line ends with `| watch`.
+    /// Runs a command, without checking for interrupts. Repeats it if the line ends with `| watch`.
     fn say(&mut self, line: &str, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
         match screen::watched(line) {
             Some(watched) => screen::watch(self, watched, json, out, &|| false),

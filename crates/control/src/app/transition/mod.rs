@@ -119,8 +119,8 @@ impl Transition {
         Transition::new(Stage::Waiting(Goal::Back { to, dry_run }), origin)
     }
 
-    /// Makes this change the automatic rollback of an unconfirmed configuration. If the rollback is no longer due when it gets the turn, it
-    /// does nothing.
+    /// Marks this change as the automatic rollback of an unconfirmed configuration. If the rollback is no longer due when its turn comes,
+    /// it does nothing.
     pub(super) fn unasked(self) -> Transition {
         Transition { unasked: true, ..self }
     }
@@ -225,7 +225,7 @@ fn tenths((before, _): (usize, usize), (done, of): (usize, usize)) -> Option<Rep
     (of >= LONG && tenth(done) > tenth(before) && done < of).then_some(Report::Progress { done, of })
 }
 
-/// Moves reports of about [`CHUNK`] bytes from `told` to `reports`. Divides a longer difference between two lines.
+/// Moves reports of about [`CHUNK`] bytes from `told` to `reports`. Splits a longer difference at the end of a line.
 fn tell(told: &mut VecDeque<Report>, reports: &mut Vec<Report>) {
     let mut room = CHUNK;
     while room > 0

@@ -72,9 +72,9 @@ pub(super) struct Read {
 }
 
 impl Read {
-    /// Returns the configuration of the file. The violation of a rule that commands may break is only a warning if the `running`
-    /// configuration breaks the same rule, so that a router accepts its own running configuration as a file. At the start, the violation is
-    /// always only a warning.
+    /// Returns the configuration of the file. Commands may break some rules that files must not break. Such a fault in the file is only a
+    /// warning if the `running` configuration has the same fault, so that a router accepts its own configuration as a file. When the router
+    /// starts, such a fault is always only a warning.
     ///
     /// # Errors
     /// If the file has other faults.
