@@ -1,8 +1,8 @@
 //! The free buffers of a pool outside of the threads' caches.
 //!
 //! Devices with access to the pool's memory (see [`Lent`](crate::Lent)) can only access the [`Window`], the
-//! memory of the initial buffers. So free initial buffers are on a separate stack, and threads get buffers
-//! that were added later first.
+//! memory of the initial buffers. So free initial buffers are on a separate stack, and threads first get
+//! the buffers that were added later.
 
 use crate::window::Window;
 
@@ -57,7 +57,8 @@ impl Depot {
         }
     }
 
-    /// Moves up to `n` buffers to the stack `to`: window buffers only if there are fewer than `n` added ones.
+    /// Moves up to `n` buffers to the stack `to`: added buffers first, and window buffers only if there are
+    /// fewer than `n` added buffers.
     pub fn take(&mut self, n: usize, to: &mut Vec<u32>) {
         let others = n.min(self.others.len());
         take(&mut self.home, n - others, to);

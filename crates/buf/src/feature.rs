@@ -27,7 +27,7 @@ use crate::layout::{FEATURE, FEATURE_LEN};
 pub trait Field: FromBytes + IntoBytes + KnownLayout + Immutable + Copy + 'static {}
 impl<T: FromBytes + IntoBytes + KnownLayout + Immutable + Copy + 'static> Field for T {}
 
-/// The place of a feature's field in each packet.
+/// The handle of a feature's field: its position in each packet.
 pub struct FeatureField<T> {
     /// Offset in the feature bytes: `at + size_of::<T>()` ≤ 64, and a multiple of the alignment of `T`.
     at: u8,

@@ -119,9 +119,9 @@ impl LentInOrder {
         given
     }
 
-    /// Takes back the oldest buffers and appends them to a frame as packets: at most `n`, as many as the frame has room for, and up to the
-    /// first for which `len` returns no length. A packet has the length that `len` returns, at most the buffer's room. Returns the number
-    /// of packets.
+    /// Takes back the oldest buffers and appends them to a frame as packets. Stops after `n` packets, when the frame is full, or at the
+    /// first buffer for which `len` returns `None`. A packet has the length that `len` returns, at most the buffer's room. Returns the
+    /// number of packets.
     #[inline]
     pub fn receive(
         &mut self,

@@ -4,7 +4,7 @@
 /// [`MAX`](LinkHeader::MAX), so that two stores of fixed width write any length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkHeader {
-    /// The header at the end of the array.
+    /// The header, in the last `len` bytes of the array.
     bytes: [u8; LinkHeader::MAX],
     len: u8,
 }

@@ -78,8 +78,8 @@ pub enum Unsent {
     Full,
     /// The device's link is down.
     Down,
-    /// The device will never accept the first packet left in the frame. It may accept the packets after that:
-    /// remove the first one and call again.
+    /// The device will never accept the first packet left in the frame, but it may accept the next ones.
+    /// Remove the first packet and call again.
     Refused,
     /// The device has vanished.
     Gone,

@@ -174,8 +174,8 @@ impl Cache {
         }
     }
 
-    /// Fetches buffers from the depot. If fewer than `n` are in the cache then, asks the other caches for
-    /// more.
+    /// Fetches buffers from the depot. If the cache still has fewer than `n` after that, asks the other
+    /// caches for more.
     #[cold]
     fn refill(&mut self, n: usize) {
         lock(&self.pool.0.depot).take(BATCH, &mut self.stack);

@@ -281,8 +281,8 @@ pub(crate) fn fresh(index: u32) -> Record {
     }
 }
 
-/// Removes the chain that begins at `head` from the users of its later segments. Calls `each` for every
-/// segment that has no other user.
+/// Releases the later segments of the chain that begins at `head`. Calls `each` for every segment that no
+/// other chain shares.
 fn walk_tail(head: u32, mut each: impl FnMut(u32)) {
     // SAFETY: the caller owns the head; `next` was written by `fill_chained` with indexes of the pool.
     let mut next = unsafe { arena::link(head) }.next;
@@ -303,7 +303,7 @@ fn walk_tail(head: u32, mut each: impl FnMut(u32)) {
     }
 }
 
-/// Frees the buffers of a record without a cache. Each buffer has the number of its pool.
+/// Frees a packet's buffers without using a cache. Each buffer goes to the pool whose number it has.
 #[cold]
 pub(crate) fn free_far(record: &Record, lost: bool) {
     if lost {
