@@ -61,7 +61,7 @@ pub struct RecoveryProfile {
     /// Sending time of the overload.
     pub overload: Duration,
     /// Sending time of a trial with a restart; the router is restarted after a fifth of this time. A router that does not forward again
-    /// before the end counts as never back.
+    /// before the end counts as not recovered.
     #[serde(default = "RecoveryProfile::reset")]
     pub reset: Duration,
     /// Number of trials whose average is reported.
@@ -93,7 +93,7 @@ pub struct Profile {
     /// Number of searches for throughput and by MLRsearch; the median and the spread of their results are reported. The RFCs do not ask for
     /// repetitions.
     pub repetitions: u32,
-    /// Step of the frame loss rate, as a share of the largest load.
+    /// Load step of the frame loss rate procedure, as a share of the largest load.
     pub loss_step: f64,
     /// Latency.
     pub latency: LatencyProfile,

@@ -58,7 +58,7 @@ impl Table {
         direction(0, &self.templates[0], self.some(connections))
     }
 
-    /// Records the translated four-tuple in `frame`, the frame with this sequence number, which the responder received.
+    /// Stores the translated four-tuple of `frame`, which the responder received. `number` is the sequence number of the frame.
     pub fn learn(&mut self, number: u64, frame: &[u8]) {
         if let Some(entry) = self.responder.get_mut(number as usize) {
             *entry = Tuple::of(frame);
@@ -76,11 +76,12 @@ impl Table {
     /// If some connections have not been learned, or the frame cannot carry the four-tuples.
     pub fn back(&self) -> Result<Direction, Failure> {
         let answers: Option<Vec<Tuple>> = self.responder.iter().map(|t| t.map(Tuple::answer)).collect();
-        let missing = || Failure("some connections did not arrive through the router".into());
+        let missing =
+            || Failure("the first frame of some connections did not arrive through the router".into());
         direction(1, &self.templates[1], &answers.filter(|all| !all.is_empty()).ok_or_else(missing)?)
     }
 
-    /// True if `frame`, which the initiator received with this sequence number, belongs to the connection of that number.
+    /// True if `frame`, which the initiator received with the sequence number `number`, belongs to connection `number`.
     pub fn came_back(&self, number: u64, frame: &[u8]) -> bool {
         let of = self.initiator.get(number as usize).map(|t| t.answer());
         of.is_some() && of == Tuple::of(frame)

@@ -28,11 +28,11 @@ pub struct Truth {
     /// Frames held back so that others could overtake. How many of them count as reordered depends on the frames sent after them; see
     /// [`reordered`].
     pub held_back: u64,
-    /// Minimum delay of the frames that left, in nanoseconds, without copies.
+    /// Minimum delay of the frames that left, in nanoseconds. Copies do not count.
     pub min_delay_ns: u64,
-    /// Maximum delay, in nanoseconds, without copies.
+    /// Maximum delay, in nanoseconds. Copies do not count.
     pub max_delay_ns: u64,
-    /// Sum of all delays, in nanoseconds, without copies.
+    /// Sum of all delays, in nanoseconds. Copies do not count.
     pub delay_sum_ns: u64,
 }
 

@@ -42,7 +42,7 @@ impl Router {
         }
     }
 
-    /// Sets the buffer size in frames: bursts above the capacity pass until it is full.
+    /// Sets the buffer size in frames: bursts above the capacity pass until the buffer is full.
     pub fn queue(mut self, frames: u64) -> Self {
         self.queue_frames = frames;
         self

@@ -13,7 +13,7 @@ use super::latency::{DelayHistogram, Ranked, check_delay};
 pub struct IpdvFigures {
     /// Frames with an IPDV.
     pub pairs: u64,
-    /// Frames after the first without an IPDV, because they or the frame before were lost.
+    /// Frames without an IPDV, because the frame or the one before it was lost. The first frame is not counted.
     pub undefined: u64,
     /// The minimum, Dmin.
     pub minimum_ns: i64,

@@ -4,9 +4,8 @@ use serde::{Deserialize, Serialize};
 
 /// A percentile by nearest rank: of n values in ascending order, the one with index ceil(p·n) − 1.
 ///
-/// It is the smallest value that at least the share p of all values does not exceed. RFC 8219 uses it for worst-case
-/// latency and delay variation (sections 7.2 and 7.3.1). Of 20 runs, the 1st and 99th percentile are the minimum and
-/// the maximum.
+/// At least the share p of all values is at or below it; it is the smallest value for which this is true. RFC 8219 uses it for worst-case
+/// latency and delay variation (sections 7.2 and 7.3.1). Of 20 runs, the 1st and 99th percentile are the minimum and the maximum.
 ///
 /// The share is stored in parts per million. In floating point, 0.07 · 100 is slightly more than 7, and would select the 8th value instead
 /// of the 7th.
@@ -22,7 +21,7 @@ impl Percentile {
     /// The 99.9th percentile.
     pub const P99_9: Self = Self(999_000);
 
-    /// Returns the percentile of this many parts per million, from 1 to 1,000,000; `None` outside.
+    /// Returns the percentile of this many parts per million, from 1 to 1,000,000; `None` for any other number.
     pub const fn parts_per_million(parts: u32) -> Option<Self> {
         if parts >= 1 && parts <= 1_000_000 { Some(Self(parts)) } else { None }
     }

@@ -19,8 +19,8 @@ impl Bed {
         let mut all = Vec::new();
         if self.spec.senders() > 0 {
             all.push(format!(
-                "Floods are sent by {} threads of each port on core {}, and received by {} queues, which the tester polls in turn: frames of \
-                 different flows may be reordered by the tester.",
+                "Floods are sent by {} threads of each port on core {}, and received by {} queues. The tester polls these queues in turn, \
+                 so it may reorder frames of different flows.",
                 self.spec.senders(),
                 list(&self.sender_cores),
                 self.spec.senders() + 1

@@ -81,7 +81,7 @@ fn open(of: &Interfaces, link: &Link, pool: &Pool) -> Result<Device, Failure> {
     Ok(device)
 }
 
-/// Makes a port of the tester from a device. Its first send queue is the receiving thread's.
+/// Makes a port of the tester from a device. The thread that receives also sends, on the first send queue.
 pub(super) fn port(mut device: Device, link: &Link) -> Result<(Port, Box<dyn DeviceControl>), Failure> {
     let none = || Failure(format!("{} has no queues", link.tester));
     let more = device.tx.split_off(1.min(device.tx.len()));

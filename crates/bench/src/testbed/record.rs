@@ -15,7 +15,7 @@ use crate::trial::Failure;
 pub(super) struct Records([[Record; 2]; 2]);
 
 impl Records {
-    /// Begins the files in a directory, which is created if needed: `port0-sent.pcap` and so on.
+    /// Creates the recordings (`port0-sent.pcap` and so on) in a directory, which is created if needed.
     ///
     /// # Errors
     /// If a file cannot be written.

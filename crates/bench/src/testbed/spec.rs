@@ -19,8 +19,8 @@ pub struct Spec {
     /// Core on which the tester polls; by default the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tester_core: Option<usize>,
-    /// For `veth` and `physical`: number of threads of each port that only send. The tester's core then only receives, and sends what must
-    /// stay in order.
+    /// For `veth` and `physical`: number of threads of each port that only send. The tester's core then receives, and sends only the
+    /// stamped frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub senders: Option<usize>,
     /// Cores of the threads that only send, assigned to them in turn; by default all cores that neither the tester nor routers use.
@@ -151,7 +151,7 @@ impl Spec {
             return Err("senders: on veth only supported with driver = \"af-packet\"".into());
         }
         if self.sender_cores.is_some() && self.senders.is_none() {
-            return Err("sender-cores needs senders, the number of threads".into());
+            return Err("sender-cores requires senders = N, the number of threads".into());
         }
         if self.sender_cores.as_ref().is_some_and(Vec::is_empty) {
             return Err("sender-cores: list at least one core".into());
@@ -248,7 +248,7 @@ mod tests {
                 "driver = 'af-xdp'\nsenders = 1".into(),
                 "senders: on veth only supported with driver = \"af-packet\"",
             ),
-            ("sender-cores = [1]".into(), "sender-cores needs senders"),
+            ("sender-cores = [1]".into(), "sender-cores requires senders"),
             ("cores = []".into(), "cores: list at least one core"),
             ("cores = [1]\ntester-core = 1".into(), "core 1 is given to both"),
         ];

@@ -17,7 +17,7 @@ use crate::trial::Failure;
 /// The bridge between the kernel's ends of the self-test's taps.
 const BRIDGE: &str = "cable";
 
-/// Makes two taps whose kernel's ends are joined by a bridge, as a cable between the tester's ends.
+/// Makes two taps, and joins the kernel's ends of both by a bridge. The bridge connects the tester's ends like a cable.
 ///
 /// # Errors
 /// If the machine does not permit it.

@@ -32,8 +32,8 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Returns the ends with the RFCs' addresses; those of the return direction if `reverse`. They are host 2 of each
-    /// half of 198.18.0.0/15 (RFC 2544 appendix C.2.2) and of 2001:2::/48 (RFC 5180 section 8).
+    /// Returns the ends with the RFCs' addresses: host 2 of each half of 198.18.0.0/15 (RFC 2544 appendix C.2.2) and of 2001:2::/48 (RFC
+    /// 5180 section 8). `reverse` exchanges source and destination.
     pub fn rfc(source_mac: Mac, destination_mac: Mac, reverse: bool) -> Ends {
         let mut ipv4 = (Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::new(198, 19, 0, 2));
         let mut ipv6 =

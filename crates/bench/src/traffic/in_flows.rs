@@ -21,8 +21,10 @@ impl Traffic {
             ));
         }
         if kinds.any(|kind| kind.vary.iter().any(|vary| !ports.contains(&vary.field))) {
-            let why = "fields other than the ports vary, which makes additional flows: use other traffic";
-            return Err(Fault(why.into()));
+            return Err(Fault(
+                "fields other than the ports vary, which makes additional flows: use traffic in which only ports vary"
+                    .into(),
+            ));
         }
         let mut flows = self.flows(ends)?;
         for template in flows.iter_mut().flat_map(|flow| &mut flow.templates) {

@@ -57,8 +57,8 @@ impl Traffic {
 }
 
 impl Traffic {
-    /// Returns the networks behind the link at which a direction ends, for frames whose addresses are given in the description. For each
-    /// kind of frame it is the smallest network with all its addresses. Each network is listed once.
+    /// Returns the networks behind the link at which a direction ends, for frames whose addresses are given in the description. Each kind
+    /// of frame has one network, which contains all its addresses. Each network is listed once.
     pub fn own_networks(&self, reverse: bool) -> Vec<IpNet> {
         let kinds = self.flows.iter().flat_map(|flow| &flow.frames);
         let mut all: Vec<IpNet> = kinds.filter_map(|kind| kind.own_network(reverse)).collect();
@@ -69,8 +69,8 @@ impl Traffic {
 }
 
 impl Kind {
-    /// Returns the network of the kind's own destination (in the return direction, of its own source), including all addresses over which
-    /// it varies.
+    /// Returns a network that contains all destination addresses of this kind of frame (in the return direction: all source addresses).
+    /// `None` if the description gives no such address.
     fn own_network(&self, reverse: bool) -> Option<IpNet> {
         let own = if reverse { self.source } else { self.destination }?;
         let varies = |fields: [Field; 2]| self.vary.iter().filter(move |v| fields.contains(&v.field));

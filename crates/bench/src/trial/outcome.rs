@@ -78,7 +78,7 @@ pub enum Invalid {
     Lagged(u64),
     /// A frame left too late, by this time in seconds.
     Behind(f64),
-    /// The receiver was away for too long: this time in seconds.
+    /// The receiver did not poll for too long: this time in seconds.
     Away(f64),
     /// The share of the trial's time in which the tester was ready to run, but had no processor.
     Waited(f64),
@@ -98,7 +98,7 @@ impl fmt::Display for Invalid {
             Invalid::Late(by) => write!(f, "sending took {by:.6} times as long as intended"),
             Invalid::Lagged(n) => write!(f, "the sender was {n} frames behind its schedule"),
             Invalid::Behind(s) => write!(f, "a frame left {:.3} ms after it was due", s * 1e3),
-            Invalid::Away(s) => write!(f, "the receiver was away for {:.3} ms", s * 1e3),
+            Invalid::Away(s) => write!(f, "the receiver did not poll for {:.3} ms", s * 1e3),
             Invalid::Waited(share) => {
                 write!(f, "the tester waited for a processor for {:.3} % of the time", share * 100.0)
             }

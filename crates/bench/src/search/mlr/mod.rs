@@ -29,7 +29,7 @@ pub use goal::{Goal, Target};
 pub enum Effective {
     /// The sending time.
     Sent,
-    /// The elapsed time including waits, as in CSIT: fewer trials are needed.
+    /// The elapsed time, as in CSIT. It includes waits, so fewer trials reach a given sum.
     Took,
 }
 
