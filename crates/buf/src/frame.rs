@@ -190,7 +190,7 @@ impl Frame {
     /// Appends a packet.
     ///
     /// # Errors
-    /// The packet, if the frame is full.
+    /// Returns the packet if the frame is full.
     #[inline]
     pub fn push(&mut self, held: Held) -> Result<(), Held> {
         if self.room() == 0 {

@@ -90,7 +90,7 @@ pub trait TxQueue: Send {
     /// Sends packets from the front of the frame and frees them.
     ///
     /// # Errors
-    /// The reason why the packets left in the frame were not sent.
+    /// If some packets stay in the frame. The error is the reason.
     fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent>;
 
     /// The capabilities of the queue.

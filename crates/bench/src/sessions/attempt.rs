@@ -21,7 +21,7 @@ pub struct Attempt {
     pub rate_fps: f64,
     /// Connections whose first frame arrived through the router.
     pub arrived: u64,
-    /// Of the arrived connections, the number with distinct four-tuples behind the router.
+    /// Number of distinct four-tuples behind the router, among the arrived connections.
     pub different: u64,
     /// Connections on which the responder's frame reached the right initiator port; `None` if the second phase was
     /// skipped because some connections did not arrive.

@@ -8,7 +8,7 @@ pub struct JitterFigures {
     /// Smoothed interarrival jitter at the end of the stream: each new difference between the delays of successive frames has
     /// a weight of 1/16.
     pub smoothed_ns: f64,
-    /// Mean absolute value of these differences, over the whole stream.
+    /// Mean absolute difference between the delays of successive frames, over the whole stream.
     pub mean_ns: f64,
 }
 

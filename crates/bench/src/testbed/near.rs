@@ -16,7 +16,7 @@ pub(super) const RING: usize = 4096;
 
 /// The tester's ends of the links, for any kind of testbed.
 pub(super) trait Near {
-    /// Opens the ends, after closing those of the previous trial.
+    /// Closes the ends of the previous trial, and opens the tester's ends of the links.
     ///
     /// # Errors
     /// If an end cannot be opened.

@@ -102,7 +102,7 @@ impl Socket {
         Ok(self.from.read_buf(&mut self.input.bytes).await? > 0)
     }
 
-    /// Waits for a time, and meanwhile reads what the client sends, up to a limit.
+    /// Waits for `time`. Meanwhile reads what the client sends, up to a limit.
     ///
     /// # Errors
     /// If the client leaves.

@@ -103,7 +103,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Returns the state without interfaces. `now` is in nanoseconds of the monotonic clock.
+    /// Returns the rates of a router without interfaces. `now` is in nanoseconds of the monotonic clock.
     pub fn new(now: u64) -> Rates {
         Rates { tracks: BTreeMap::new(), complete: now, begun: now }
     }

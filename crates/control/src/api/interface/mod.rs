@@ -212,7 +212,7 @@ fn set_rx_mode(c: &mut Context, _: &Caller, q: sw_interface_set_rx_mode) -> Resu
     DONE
 }
 
-/// Checks that an interface has a receive queue.
+/// Checks that an interface has the receive queue `queue`.
 fn queue(c: &Context, number: interface_index, queue: u32) -> Result<(), Code> {
     let index = numbers::interface(c, number)?.index;
     let slots = c.system.router.tables().placement.slots();

@@ -20,7 +20,7 @@ const LINKS: Duration = Duration::from_secs(3);
 /// Ends the change after all steps are made or rolled back.
 ///
 /// # Errors
-/// Why the steps were rolled back.
+/// If the steps were rolled back. The error is the reason.
 pub(super) fn end(c: &mut Context, made: Made) -> Result<Stage, Failure> {
     let Made { turn, goal, mut making, after, note, interfaces, opened, mut reports } = made;
     c.system.prepared.clear();

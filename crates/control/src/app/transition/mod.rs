@@ -40,7 +40,7 @@ pub struct Terms {
     pub expected: Option<u64>,
     /// True while the router starts: no differences are reported, and the journal gets no change.
     pub quiet: bool,
-    /// True if the router starts from this file. Determined when the file is read; the value of the caller does not matter.
+    /// True if the router starts from this file. Determined when the file is read; the caller's value is ignored.
     pub start: bool,
 }
 
