@@ -21,7 +21,7 @@ use tokio::time::{self, Instant};
 const MOST_HANGING: usize = 64;
 /// Number of rejected clients whose sockets one thread closes.
 const AT_ONCE: usize = 64;
-/// Maximum number of clients that wait, unread, while too many threads hang.
+/// Maximum number of clients that wait while too many threads hang. Their input is not read.
 const MOST_PARKED: usize = 256;
 /// Pause in accepting clients after the system had no resources for a client.
 pub(crate) const RECOVERY: Duration = Duration::from_millis(100);

@@ -61,7 +61,7 @@ impl<R: BufRead> Commands<R> {
     /// Returns the next command; `None` at the end of the input. The call after an error continues after the faulty lines.
     ///
     /// # Errors
-    /// If lines cannot be read. The error has their place in the file.
+    /// If lines cannot be read as a command. The error has their position in the file.
     pub(super) fn next(&mut self) -> Result<Option<Command>, Unread> {
         let (mut command, mut parts) = (String::new(), Vec::new());
         let mut begin = 0;

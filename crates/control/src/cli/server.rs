@@ -28,7 +28,7 @@ use tokio::time;
 const CLIENTS: usize = 64;
 /// Maximum number of rejected clients that are sent the reason at the same time.
 const FAREWELLS: usize = 64;
-/// Places for root's clients besides [`CLIENTS`].
+/// Maximum number of additional clients of root, besides [`CLIENTS`].
 const FOR_ROOT: usize = 8;
 
 /// The settings of a CLI server.
@@ -36,13 +36,13 @@ const FOR_ROOT: usize = 8;
 pub struct Service {
     /// The prompt.
     pub prompt: String,
-    /// Idle time after which a client can be disconnected to make room, if all places are taken.
+    /// Idle time after which a client can be disconnected, if the limit of clients is reached.
     pub idle: Duration,
     /// True to refuse commands that change anything.
     pub read_only: bool,
-    /// Additional places for root's clients, used when all others are taken.
+    /// Maximum number of additional clients of root, when the limit for all clients is reached.
     pub for_root: usize,
-    /// The turn and the memory shared by clients of non-root users, over all listeners.
+    /// The main thread's turn and the memory budget, which the non-root clients of all listeners share.
     pub turns: Turns,
     /// The list of connected clients, over all listeners.
     pub sessions: Sessions,
@@ -87,14 +87,13 @@ impl<C: Values + 'static> House<C> {
             prompt: service.prompt.as_str().into(),
             let_go: LetGo {
                 idle: format!(
-                    "disconnected: idle for {seconds} seconds or more, and another client needed the place"
+                    "disconnected: idle for {seconds} seconds or more, and the limit of clients was reached"
                 ),
-                silent: "disconnected: no command was sent, and another client needed the place".into(),
+                silent: "disconnected: no command was sent, and the limit of clients was reached".into(),
             },
             no_room: format!(
-                "{CLIENTS} clients are connected to the CLI, the maximum, and each runs a command or was active within \
-                 the last {seconds} seconds: close one, or try again later (unix {{ cli-idle-timeout SECONDS }} sets \
-                 this time)"
+                "{CLIENTS} clients are connected to the CLI, the maximum, and none has been idle for {seconds} seconds: \
+                 close one, or try again later (unix {{ cli-idle-timeout SECONDS }} sets this time)"
             ),
             service,
             seats: Vec::new(),
@@ -207,11 +206,12 @@ pub(crate) enum Room {
     Free,
     /// An idle client is being disconnected to make room.
     Made,
-    /// All places are taken.
+    /// The limit of clients is reached, and no client can be disconnected.
     None,
 }
 
-/// Finds a place for a new client. If all are taken, disconnects an idle client; a client of root only if the place is `for_root`.
+/// Finds a place for a new client. If all `places` are taken, disconnects an idle client. Disconnects clients of root only if `for_root` is
+/// true.
 pub(crate) fn make_room(
     seats: &[Rc<Seat>],
     places: usize,
@@ -236,8 +236,8 @@ pub(crate) fn make_room(
     }
 }
 
-/// Finds a place for a new client of `user` although no client is idle. If another user, except root, has more than half of the places, that
-/// user's client that waits longest is disconnected.
+/// Finds a place for a new client of `user` although no client has been idle for long enough. If another user, except root, has more than
+/// half of the places, disconnects that user's client that has been idle longest.
 fn room_of_others(seats: &[Rc<Seat>], places: usize, user: Option<u32>) -> Room {
     let has = |of: Option<u32>| seats.iter().filter(|seat| !seat.is_leaving() && seat.user() == of).count();
     let others = seats.iter().filter(|seat| !seat.is_root() && seat.user() != user);

@@ -474,15 +474,14 @@ impl Requests {
         }
     }
 
-    /// Returns the bytes from `taken` to `end`. [`more`](Self::more) later removes them from the buffer, at once for all lines that it
-    /// holds.
+    /// Returns the bytes from `taken` to `end`. [`more`](Self::more) later removes all returned lines from the buffer together.
     fn take(&mut self, end: usize) -> Vec<u8> {
         let line = self.buffer.get(self.taken..end).unwrap_or_default().to_vec();
         (self.taken, self.searched) = (end, end);
         line
     }
 
-    /// Waits until reading from the client fails, or until the client has closed the connection or shut down its sending side, and the
+    /// Waits until reading from the client fails. If the client closes the connection or shuts down its sending side, waits until the
     /// command has had no output for [`LINGER`]. Stores the client's input meanwhile; if the buffer becomes full, waits forever.
     async fn gone(&mut self, seat: &Seat) {
         while self.buffer.len() - self.taken < self.longest {

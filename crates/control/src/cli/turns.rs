@@ -20,7 +20,7 @@ const SMALL: usize = 64 << 10;
 /// Time after which a client that reads none of its output is disconnected, if another client needs memory.
 const STALLED: Duration = Duration::from_secs(5);
 
-/// The turn and the memory that all non-root clients share. All clones refer to the same turn and memory.
+/// The main thread's turn and the memory budget that all non-root clients share. All clones refer to the same turn and budget.
 #[derive(Clone, Debug)]
 pub struct Turns {
     turn: Arc<Semaphore>,
@@ -56,10 +56,10 @@ impl Turns {
     }
 }
 
-/// The turn, which a client has until this value is dropped.
+/// A client's turn on the main thread. The turn ends when this value is dropped.
 pub(crate) type Turn = OwnedSemaphorePermit;
 
-/// One client's access to the turn and the memory; `None` for a client of root, which needs neither.
+/// One client's access to the shared turn and memory budget; `None` for a client of root, which is not limited.
 pub(crate) struct Share(Option<Turns>);
 
 impl Share {
@@ -68,7 +68,8 @@ impl Share {
         Share((!is_root).then(|| turns.clone()))
     }
 
-    /// Waits for the turn; `None` for a client of root. To be dropped after a slice, when all other runnable tasks have run.
+    /// Waits for the turn, and returns it; `None` for a client of root. The caller must drop the turn after a slice, when all other runnable
+    /// tasks have run.
     pub(crate) async fn take(&self) -> Option<Turn> {
         let Turns { turn, .. } = self.0.as_ref()?;
         // First come, first served. The semaphore is never closed.

@@ -44,7 +44,7 @@ fn longest_idle_client_is_disconnected() {
     assert_eq!(run(&mut new, "show count").unwrap(), "0\n");
     let error = run(&mut clients[2], "add 1").unwrap_err();
     assert!(
-        matches!(&error, Failure::Closed(why) if why.contains("another client needed the place")),
+        matches!(&error, Failure::Closed(why) if why.contains("the limit of clients was reached")),
         "{error}"
     );
     for client in clients.iter_mut().skip(3).chain([&mut new]) {
