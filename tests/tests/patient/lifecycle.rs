@@ -278,7 +278,11 @@ fn a_learned_default_route_does_not_stop_a_start() {
         r.run(learned);
         let router = Router::start(&r, start);
         assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete());
-        assert!(router.log().contains("router advertisement: it is ignored"), "{}", router.log());
+        assert!(
+            router.log().contains("the kernel learned it from a router advertisement"),
+            "{}",
+            router.log()
+        );
         router.stop();
         // A route that somebody has set is respected.
         r.run("ip -6 route flush default");

@@ -71,7 +71,7 @@ fn made(r: &mut Registry<Context>) {
     );
     r.add(
         "create sub-interfaces <interface:interface> <id:1..4294967295> untagged [index <index:u32>]",
-        "Make a sub-interface for packets without VLAN tags, which the device's own interface then no longer receives.",
+        "Make a sub-interface for packets without VLAN tags. The device's own interface then no longer receives them.",
         |c, a| create_sub(c, a, "untagged", Match::Untagged),
     );
     r.add(
@@ -325,7 +325,9 @@ fn mtu(c: &mut Context, a: &Args) -> Done {
     change(c, a, "mtu", |i| i.mtu = Some(wanted))?;
     let has = c.system.router.interface_named(&name).map_or(wanted, |i| i.mtu);
     if has < wanted {
-        return Ok(Output::text(format!("{name} has an MTU of {has} until its device has a larger one")));
+        return Ok(Output::text(format!(
+            "the MTU of {name} is limited to {has} until the MTU of its device is raised"
+        )));
     }
     Ok(Output::none())
 }
@@ -385,7 +387,7 @@ pub(super) fn delete(
     if !is_kind(&interface.spec) {
         return Err(a.fault(
             place,
-            format!("{name} is of another kind: \"show config\" has the command that made it"),
+            format!("{name} is of another kind (see \"show config\"): use the delete command of that kind"),
         ));
     }
     let tree = c.store.snapshot();

@@ -272,7 +272,7 @@ impl Load {
         self.faults += 1;
         if self.strict {
             let taken_back = if self.added > 0 {
-                format!(" (routes added before it and rolled back: {})", self.added)
+                format!(" (routes already added, now rolled back: {})", self.added)
             } else {
                 String::new()
             };
@@ -287,7 +287,7 @@ impl Load {
         if self.failed.is_some() {
             let Some((key, edit)) = self.before.as_mut().and_then(BTreeMap::pop_last) else { return true };
             if let Err(e) = c.change(vec![Change { key, value: edit.old }]) {
-                tracing::error!("a route of {} cannot be rolled back: {e}", self.file);
+                tracing::error!("a route that was loaded from {} cannot be rolled back: {e}", self.file);
             }
             return false;
         }
@@ -354,9 +354,10 @@ impl Load {
         let _ = writeln!(out, "{} routes added{passed_over}", self.added);
         out.extend(c.goes_back_too().map(|why| format!("! {why}\n")));
         match self.broken.take() {
-            Some(e) => {
-                Step::Failed(CliError::new(format!("{}: {e}; the routes before it were added", self.file)))
-            }
+            Some(e) => Step::Failed(CliError::new(format!(
+                "{}: {e}; the routes read before this error were added",
+                self.file
+            ))),
             None => Step::Done,
         }
     }
@@ -497,7 +498,7 @@ mod tests {
             let said = load(&mut cli, &text, word).unwrap_err();
             assert!(
                 said.contains("/routes:1000: ")
-                    && said.contains("(routes added before it and rolled back: 999)"),
+                    && said.contains("(routes already added, now rolled back: 999)"),
                 "{said}"
             );
             assert_eq!(routes(&mut cli), ["20.0.0.0/24 via 10.0.0.9"]);
@@ -537,7 +538,9 @@ mod tests {
         let long = format!("20.0.0.0/24 via 10.0.0.2\n{}\n", "x".repeat(9000));
         assert!(load(&mut cli, &long, "strict").unwrap_err().contains("line 2 is longer than 8192 bytes"));
         assert_eq!(routes(&mut cli), [""; 0]);
-        assert!(load(&mut cli, &long, "").unwrap_err().contains("the routes before it were added"));
+        assert!(
+            load(&mut cli, &long, "").unwrap_err().contains("the routes read before this error were added")
+        );
         assert_eq!(routes(&mut cli), ["20.0.0.0/24 via 10.0.0.2"]);
     }
 

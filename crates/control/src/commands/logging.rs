@@ -71,7 +71,10 @@ fn set_class(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         return Err(a.fault("class", "nothing to set: add level, syslog-level or rate-limit"));
     }
     if rate_limit == Some(0) {
-        return Err(a.fault("n", "the minimum is one message a second; for none, set level disabled"));
+        return Err(a.fault(
+            "n",
+            "the minimum is 1 message per second; to log none, set level and syslog-level to disabled",
+        ));
     }
     c.log.set_class(&class, |wanted| {
         *wanted = Wanted {

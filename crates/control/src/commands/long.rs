@@ -1,4 +1,4 @@
-//! Long commands: the client of long work, and what happens when it disconnects.
+//! Long-running commands. Some must continue after their client has disconnected.
 
 use std::time::Duration;
 

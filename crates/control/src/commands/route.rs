@@ -136,7 +136,7 @@ fn has_defaults(c: &Context, words: &Args, table: u32) -> Result<(), CliError> {
     // The next hop is in the table of the path's interface, or without an interface in the route's table.
     let own = by.as_deref().and_then(|name| c.store.interface(name)).map_or(table, |i| i.table);
     if words.get::<u32>("next-hop-table").is_some_and(|other| other != own) {
-        let why = format!("another table for the next hop is not supported yet: it must be {own}");
+        let why = format!("a next hop in another table is not supported yet: next-hop-table must be {own}");
         return Err(words.fault("next-hop-table", why));
     }
     // A next hop with an interface needs no lookup.
@@ -147,7 +147,7 @@ fn has_defaults(c: &Context, words: &Args, table: u32) -> Result<(), CliError> {
     }
 }
 
-/// Returns the error `e`, which refused a route, with a mark at the word at fault.
+/// Returns the error `e` of a refused route, with a mark at the wrong word.
 fn about(
     e: CliError,
     c: &Context,
@@ -171,8 +171,8 @@ fn about_path(e: CliError, a: &Args, path: Option<(&Branch, &Args)>) -> CliError
     }
 }
 
-/// Returns the error `e`, which refused a removal, with a mark at the first path that the existing route does not have, or otherwise at the
-/// prefix.
+/// Returns the error `e` of a refused removal, with a mark at the first given path that the route does not have. If there is no such path,
+/// or no route, the mark is at the prefix.
 fn about_missing(
     e: CliError,
     c: &Context,
@@ -242,7 +242,7 @@ fn change(c: &mut Context, a: &Args, deed: Deed) -> Result<Output, CliError> {
     Ok(if told.is_empty() { Output::none() } else { Output::text(told.trim_end()) })
 }
 
-/// A change of routes for consecutive prefixes in slices, all or nothing.
+/// Changes the routes for consecutive prefixes, slice by slice. If one change fails, the others are rolled back.
 struct Work {
     table: u32,
     first: IpPrefix,
@@ -352,7 +352,7 @@ impl Work {
         c.note(self.origin.clone(), edits);
     }
 
-    /// True if this change made `now` out of `was`, so that no other command has changed the route since.
+    /// True if `now` is the result of this change of the route `was`: then no other command has changed the route since.
     fn made(&self, key: &Key, was: Option<&Route>, now: Option<&Route>) -> bool {
         self.after(was, key).is_ok_and(|after| after.as_ref() == now)
     }
@@ -386,7 +386,7 @@ impl Job<Context> for Work {
                 if self.failed.is_none() && self.done < self.of {
                     if let Err(e) = self.one(c) {
                         let what = format!(
-                            "{e} (routes added before it and rolled back: {} of {})",
+                            "{e} (routes already changed, now rolled back: {} of {})",
                             self.done, self.of
                         );
                         self.failed = Some(CliError::new(what));

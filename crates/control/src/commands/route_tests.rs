@@ -106,7 +106,7 @@ fn paths_of_a_route_are_added_replaced_and_removed() {
     assert_eq!(cli.json("show ip fib 10.0.0.0/24")[0]["sources"][0]["paths"], attached);
     let text = cli.ok("show ip fib 10.1.0.0/16");
     assert!(text.contains("[CLI] via 10.0.0.2 and via 10.0.0.3 weight 3\n"), "{text}");
-    assert!(text.contains("    192 of 256 parts of the flows: via 10.0.0.3 [adj"), "{text}");
+    assert!(text.contains("    192/256 of the flows: via 10.0.0.3 [adj"), "{text}");
     let yaml = "  - { prefix: 10.1.0.0/16, paths: [ { via: 10.0.0.2 }, { via: 10.0.0.3, weight: 3 } ] }\n";
     let whole = cli.ok("show config yaml");
     assert!(whole.contains(yaml), "{whole}");
@@ -281,7 +281,7 @@ fn a_failed_count_of_routes_is_rolled_back() {
     ] {
         let error = cli.run(line).unwrap_err().to_string();
         assert!(
-            error.contains(why) && error.contains("(routes added before it and rolled back: "),
+            error.contains(why) && error.contains("(routes already changed, now rolled back: "),
             "{error}"
         );
         assert_eq!(cli.ok("show config"), before, "{line}");

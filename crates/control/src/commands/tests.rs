@@ -27,7 +27,7 @@ fn the_mtu_of_a_sub_interface_follows_its_device() {
         cli.ok("set interface mtu 1500 pg0");
         assert_eq!(mtus(&cli), [1500, 1400, 1500]);
         let told = cli.ok("set interface mtu 1600 pg0.1");
-        assert_eq!(told, "pg0.1 has an MTU of 1500 until its device has a larger one\n");
+        assert_eq!(told, "the MTU of pg0.1 is limited to 1500 until the MTU of its device is raised\n");
         // A new interface of the same name inherits nothing.
         cli.ok("delete sub-interface pg0.1");
         cli.ok("create sub-interfaces pg0 1");

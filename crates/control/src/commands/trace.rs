@@ -83,7 +83,7 @@ impl fmt::Display for Filter {
     }
 }
 
-/// Returns the new filter. It deletes no traced packets, so another filter can show others.
+/// Returns the new filter. A filter deletes no traced packets, so a later filter can show those that this one hides.
 fn filter(a: &Args) -> Result<Option<Rc<Filter>>, CliError> {
     Ok(match (a.get::<String>("included"), a.get::<String>("excluded")) {
         (None, None) => None,
@@ -116,14 +116,14 @@ struct Packet {
     steps: Vec<Step>,
 }
 
-/// The rows of `show trace`. The first calls gather the places of the trace entries. Later calls show the
+/// The rows of `show trace`. The first calls gather the positions of the trace entries. Later calls show the
 /// entries that still exist.
 struct Packets {
     /// Maximum number of packets still to show.
     left: u32,
     shown: u32,
     filter: Option<Rc<Filter>>,
-    /// Index of the log that is being read, and the number of places gathered from it so far.
+    /// Index of the log that is being read, and the number of positions gathered from it so far.
     log: usize,
     gathered: usize,
     places: Merge<Place>,

@@ -25,7 +25,7 @@ pub fn register(r: &mut Registry<Context>) {
                 seconds.ok_or_else(|| a.fault("seconds", "expected a number of seconds from 0 to 86400"))?;
             let ahead = infra::clock::advanced().as_secs_f64() + seconds;
             if ahead > FARTHEST {
-                return Err(a.fault("seconds", format!("the time would be {ahead:.0} s ahead, more than {FARTHEST:.0} s")));
+                return Err(a.fault("seconds", format!("the router's time would be {ahead:.0} s ahead, but the maximum is {FARTHEST:.0} s")));
             }
             infra::clock::advance(Duration::from_secs_f64(seconds));
             // Whoever sleeps until a time looks at the clock again.

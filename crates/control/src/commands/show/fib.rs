@@ -268,7 +268,7 @@ impl Route {
             };
             let _ = writeln!(out, "  [{}{distance}] {}{state}", s.source, s.path);
             for way in &s.ways {
-                let _ = writeln!(out, "    {} of 256 parts of the flows: {}", way.parts, way.path);
+                let _ = writeln!(out, "    {}/256 of the flows: {}", way.parts, way.path);
             }
         }
     }

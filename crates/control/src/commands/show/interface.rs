@@ -19,7 +19,7 @@ pub fn register(r: &mut Registry<Context>) {
     r.add("show interface address [<interface:interface>]", "Show the addresses of interfaces.", addresses);
     r.add(
         "show interface rates [<interface:interface>]",
-        "Show the rates of interfaces over the last 4 to 5 seconds, or since they were made.",
+        "Show the rates of interfaces over the last 4 to 5 seconds; for a newer interface, since its creation.",
         all_rates,
     );
     r.add(

@@ -191,7 +191,7 @@ pub(super) fn read(text: &str) -> Result<Description, CliError> {
         }
     }
     if let Some(more) = w.next() {
-        return Err(w.unexpected("the end after the last }", Some(more)));
+        return Err(w.unexpected("the end of the stream after its last }", Some(more)));
     }
     let Some(mut packet) = packet else { return Err(CliError::new("the stream has no data { … }")) };
     match (node, packet.begin) {
@@ -211,7 +211,7 @@ pub(super) fn read(text: &str) -> Result<Description, CliError> {
         (Some(node), Some(Begin::Ip(family))) if node != family => {
             let (node, fits) = (node.names().1, family.names().1);
             return Err(CliError::new(format!(
-                "a packet with these addresses is for {fits}, not for {node}"
+                "the addresses of the packet need \"node {fits}\", not \"node {node}\""
             )));
         }
         (Some(family), None) => {

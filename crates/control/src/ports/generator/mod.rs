@@ -172,7 +172,7 @@ fn register(r: &mut Registrar<'_, Context>) {
     r.command(
         "show packet-generator",
         "Show the streams, and the packets that the sinks received. Waits up to 0.2 s until the packets of finished streams have left the \
-         router and are in the files of recordings.",
+         router, and recorded packets are in their files.",
         |_, a| Ok(Output::job(settle::Settle::new(a, shown))),
     );
 }

@@ -36,7 +36,7 @@ pub(super) fn register(r: &mut Registrar<'_, Context>) {
     );
     r.command(
         "packet-generator capture <interface:interface> pcap <file:path> [count <count:1..18446744073709551615>] [disable]",
-        "Record the packets that a packet generator's interface sends in a file, which must not exist. The file is made when the first \
+        "Record the packets that a packet generator's interface sends. The file must not exist; it is created when the first \
          packet is sent. \"disable\" ends the recording.",
         |c, a| match a.has("disable") {
             true => stop(c, a),
@@ -93,7 +93,7 @@ fn add(c: &mut Context, a: &Args, recording: Recording) -> Result<(), CliError> 
         Some(worker) => queue_of(c, &interface, worker as usize).ok_or_else(|| {
             a.fault(
                 "worker",
-                format!("worker {worker} does not poll {interface}: show interface rx-placement"),
+                format!("worker {worker} does not poll {interface} (see \"show interface rx-placement\")"),
             )
         })?,
     };

@@ -13,8 +13,8 @@ const LONGEST: Duration = Duration::from_millis(200);
 /// The interval between two looks.
 const LOOK: Duration = Duration::from_micros(500);
 
-/// A command that runs after the packets of finished streams have left the router and are in the files of recordings. It does not wait
-/// while a stream is enabled.
+/// A command that first waits until the packets of finished streams have left the router, and recorded packets are in their files. It does
+/// not wait while a stream is enabled.
 pub(super) struct Settle {
     args: Args,
     until: Option<Instant>,

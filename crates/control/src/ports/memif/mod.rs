@@ -115,7 +115,7 @@ impl Backing<System> for Config {
         abilities: &Abilities,
     ) -> Result<(), Refused> {
         if self.name() != name {
-            return refuse(format!("{name} must be named {}, by its socket and ID", self.name()));
+            return refuse(format!("{name} must be named {} (memifSOCKET/ID)", self.name()));
         }
         if self.socket != DEFAULT_SOCKET && view.get(&MemifSocket::key(self.socket)).is_none() {
             return refuse(format!("no such memif socket: {}", self.socket));

@@ -1,4 +1,4 @@
-//! The sockets and connections of memif on the main thread, and their turns.
+//! The sockets and connections of memif on the main thread, and the work that they need in its turns.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
