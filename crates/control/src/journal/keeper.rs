@@ -18,12 +18,12 @@ use crate::system::Catalog;
 
 /// Maximum number of changes that wait for the disk: more than the journal in memory has.
 const WAITING: usize = 1024;
-/// Maximum number of changed objects of all waiting changes together, as in memory. The oldest waiting changes are then written without
-/// their objects.
+/// Maximum number of objects that all waiting changes together may have in memory. Beyond this, the oldest waiting changes are written
+/// without their objects.
 const OBJECTS: usize = 250_000;
-/// Bytes of text that are written and synced together, more only for one long line.
+/// Maximum number of bytes of text to write and sync together. A single line may be longer.
 const CHUNK: usize = 1 << 20;
-/// Maximum number of bytes of text that wait for the disk, as in the file; more only for one long line.
+/// Maximum number of bytes of text that wait for the disk. A single line may be longer.
 const TEXT: usize = 8 << 20;
 /// Interval between attempts to write after a failure.
 const RETRY: Duration = Duration::from_secs(5);
@@ -61,13 +61,14 @@ struct State {
     objects: usize,
     /// Number of changes queued so far.
     queued: u64,
-    /// The place of the oldest change that the writing thread has taken and not written.
+    /// The position of the oldest change that the writing thread has taken and not written.
     taken: Option<u64>,
     /// Why changes are not written.
     trouble: Option<String>,
     /// Number of changes that were lost: they will not be written.
     lost: u64,
-    /// True if the file was read too late for the start. Then change numbers restart, so nothing is written to a file that has changes.
+    /// True if the file was read too late for the start. This run's change numbers then begin at 1 again, so nothing is written to
+    /// a file with earlier changes.
     too_late: bool,
     /// True if no more changes follow.
     ending: bool,
@@ -104,7 +105,7 @@ impl State {
         Some(oldest)
     }
 
-    /// Returns the place of the oldest change that is neither written nor lost.
+    /// Returns the position of the oldest change that is neither written nor lost.
     fn oldest(&self) -> Option<u64> {
         self.taken.or_else(|| self.waiting.front().map(|waiting| waiting.place))
     }
@@ -256,7 +257,7 @@ struct Writer {
     kept: Option<Kept>,
     /// True if the file has changes of earlier runs.
     has_earlier: bool,
-    /// Lines to be written, each with the place of its change.
+    /// Lines to be written, each with the position of its change among all queued changes.
     pending: VecDeque<(u64, String)>,
     /// Bytes of these lines.
     bytes: usize,
@@ -323,13 +324,13 @@ impl Writer {
             self.kept = None;
             self.drop_lines(self.pending.len(), true);
             self.shared.lock().trouble.replace(
-                "its changes could not be read at the start: restart the router to continue with them".into(),
+                "its earlier changes could not be read at the start: restart the router to load them".into(),
             );
         }
         self.kept.is_some()
     }
 
-    /// Takes waiting changes, as many as are written together: syncing each one would take longer than a script needs for its next change.
+    /// Takes a batch of waiting changes, to write them together. Syncing each change by itself would be slower than a script makes changes.
     /// After failures, the oldest lines are dropped to make room for newer ones.
     fn take(&mut self) {
         let (mut taken, mut bytes) = (0, 0);
@@ -354,7 +355,7 @@ impl Writer {
         }
     }
 
-    /// Removes the first `n` lines, which are written or, if `lost`, cannot wait any longer.
+    /// Removes the first `n` waiting lines: they have been written or, if `lost`, are given up.
     fn drop_lines(&mut self, n: usize, lost: bool) {
         self.bytes -= self.pending.drain(..n).map(|(_, line)| line.len()).sum::<usize>();
         let mut state = self.shared.lock();

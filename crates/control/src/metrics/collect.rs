@@ -22,7 +22,7 @@ use crate::intent::{Find, OfFamily};
 
 /// Time limit of a slice, before other work gets its turn.
 const SLICE: Duration = Duration::from_micros(500);
-/// The interval at which samples that no client reads any more are freed.
+/// Interval between checks for samples that no client reads any more. These are freed.
 const LET_GO: Duration = Duration::from_millis(200);
 /// Maximum number of interfaces or VRFs in a step, which takes a small part of a slice.
 const PAGE: usize = 32;
@@ -65,8 +65,8 @@ pub async fn answer(context: Rc<RefCell<Context>>, mut asked: mpsc::Receiver<Ask
     }
 }
 
-/// Samples that clients may still read. The main thread frees them, because it allocated them: if another thread frees memory, the
-/// allocator keeps it apart, and the next samples cannot use it.
+/// Samples that clients may still read. The main thread frees them, because it allocated them. If another thread freed them, the allocator
+/// would not reuse their memory for the next samples.
 #[derive(Default)]
 struct Given(Vec<Samples>);
 
@@ -96,7 +96,7 @@ enum Next {
     Workers(usize),
     /// The remaining VRFs, in reverse order: the number of each, and its index in the data plane.
     Tables(Vec<(u32, u16)>),
-    /// Metrics of features that do not belong to interfaces: the next feature, and its cursor.
+    /// The metrics of features, except those of interfaces: the next feature, and its cursor.
     Features(usize, u32),
 }
 

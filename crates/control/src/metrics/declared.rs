@@ -68,7 +68,7 @@ metrics! {
     RxBytes: Counter "volley_interface_receive_bytes_total" ["interface"]
         "Bytes received, with link headers.";
     RxMissed: Counter "volley_interface_receive_missed_total" ["interface"]
-        "Packets that arrived at the device, but could not be delivered.";
+        "Packets that arrived at the device, but that it could not pass to the router.";
     RxErrors: Counter "volley_interface_receive_errors_total" ["interface"]
         "Unusable packets from the device.";
     TxPackets: Counter "volley_interface_transmit_packets_total" ["interface"]
@@ -89,7 +89,7 @@ metrics! {
     PuntPackets: Counter "volley_punt_packets_total" ["reason"]
         "Packets that nodes passed to the main thread.";
     PuntPoliced: Counter "volley_punt_policed_packets_total" ["reason"]
-        "Packets for the main thread that exceeded the rate of their reason and were dropped. volley_drop_packets_total counts them, too, as punt-policed.";
+        "Packets for the main thread that were dropped because they exceeded the rate limit of their punt reason. volley_drop_packets_total also counts them, as punt-policed.";
 
     NodeCalls: Counter "volley_node_calls_total" ["node", "worker"]
         "Calls of the node.";
@@ -113,7 +113,7 @@ metrics! {
         "Sleeps of the worker until an event woke it.";
 
     VectorSize: Histogram "volley_worker_vector_size_packets" ["worker"]
-        "Packets per poll, without polls that found none.";
+        "Packets per poll. Polls that found no packets are not counted.";
 
     Buffers: Gauge "volley_buffers" ["state"]
         "Packet buffers: `free` in the pool, `cached` by threads, `lent` to devices, or `used` by packets.";
@@ -123,7 +123,7 @@ metrics! {
         "Packets that vanished without a drop reason. This is a defect: please report it.";
 
     FibRoutes: Gauge "volley_fib_routes" ["af", "vrf"]
-        "Prefixes with routes, including those that every VRF has.";
+        "Prefixes with routes, including the prefixes that every VRF has.";
     FibMemory: Gauge "volley_fib_memory_bytes" ["af", "vrf"]
         "Memory of the lookup table.";
     Neighbors: Gauge "volley_neighbors" ["af", "state"]

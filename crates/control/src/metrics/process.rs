@@ -54,7 +54,7 @@ fn open_files() -> Option<u64> {
     Some(fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1) as u64)
 }
 
-/// Returns a time in nanoseconds; 0 for negative ones.
+/// Returns a time in nanoseconds; 0 if it is negative.
 fn nanoseconds(time: TimeVal) -> u64 {
     let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
     seconds * 1_000_000_000 + u64::try_from(time.tv_usec()).unwrap_or(0) * 1000

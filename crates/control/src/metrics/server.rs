@@ -40,14 +40,14 @@ use super::text::{Collected, Format, Samples};
 
 /// Maximum number of clients served at once.
 pub(super) const PLACES: usize = 128;
-/// Maximum number of collections whose samples clients read at the same time.
+/// Maximum number of collections whose samples are being read at the same time.
 const GENERATIONS: usize = 4;
 /// Maximum time for which the same samples are handed out. Also the time for which a client may read without being
 /// disconnected.
 const SLOW: Duration = Duration::from_secs(1);
 /// Time without progress after which a client may be disconnected, to make room for another client of its network.
 const STALLED: Duration = Duration::from_millis(20);
-/// Time that a new client waits for room.
+/// Maximum time that a new client waits for another one to leave.
 const WAIT: Duration = Duration::from_millis(400);
 /// Bytes of an answer that the kernel buffers for a client. The kernel's default is megabytes.
 const UNREAD: usize = 256 << 10;
@@ -63,7 +63,7 @@ const REQUEST: usize = 16 << 10;
 const RECOVERY: Duration = Duration::from_millis(100);
 /// A thread that does not answer, or finishes no turn, for this time counts as stuck. Sleeping workers wake ten times per second.
 const UNHEARD: Duration = Duration::from_secs(2);
-/// Polling interval while waiting for workers or for room.
+/// Polling interval while waiting for workers, or for clients to leave.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// A request to the main thread.
@@ -268,7 +268,7 @@ async fn accept(listener: TcpListener, health: Health, main: mpsc::Sender<Ask>) 
                     yield_now().await;
                 }
                 // The connection is closed; Prometheus tries again.
-                Ok(_) => tracing::debug!("metrics client refused: all {PLACES} places are taken"),
+                Ok(_) => tracing::debug!("metrics client refused: {PLACES} clients are connected, the maximum"),
                 Err(error) => {
                     tracing::warn!("cannot accept a metrics client: {error}");
                     sleep(RECOVERY).await;
@@ -307,7 +307,7 @@ async fn connection(stream: TcpStream, answerer: Answerer) {
 /// The body of an answer: pieces that are sent one by one.
 struct Pieces {
     pieces: VecDeque<Bytes>,
-    /// The samples of the pieces, which stay in use until the last piece is sent.
+    /// The samples in the pieces. They count as being read until the last piece is sent.
     _samples: Option<Samples>,
     /// The receiver.
     client: Rc<State>,
