@@ -48,7 +48,7 @@ impl<'f> Selected<'f> {
     /// Adds the nodes of the router's core, and those of the features.
     ///
     /// # Errors
-    /// If the nodes do not fit together.
+    /// If the nodes do not form a valid graph.
     pub fn install(&self, b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
         net::install(b, t, hooks)?;
         self.wanted.iter().try_for_each(|feature| feature.install(b, t, hooks))
@@ -78,7 +78,7 @@ pub fn declare_log_classes(features: &[&Feature]) {
 /// Adds the nodes of the router's core, and those of all these features.
 ///
 /// # Errors
-/// If the nodes do not fit together.
+/// If the nodes do not form a valid graph.
 pub fn install(
     features: &[&Feature],
     b: &mut Builder,

@@ -219,8 +219,9 @@ pub fn private(path: &Path) -> io::Result<File> {
 /// Opens a file that the start configuration names, such as the log, for writing. Creates it with these permissions
 /// if missing, and keeps its contents. Does not wait for the reader of a pipe.
 ///
-/// If other users can write to a directory above, links are refused, because they could lead anywhere. So are the files of other users, and
-/// pipes in a directory that others can write to: they could read, forge or empty what is written.
+/// If other users can write to a parent directory, refuses symbolic links, because they could lead anywhere. Then also refuses files of
+/// other users, files with several hard links, and pipes in a directory that other users can write to. Those users could read, forge or
+/// erase what the router writes.
 ///
 /// # Errors
 /// If the path is such a link, pipe or file, a pipe without a reader, or a directory; or if the system refuses.
@@ -244,7 +245,9 @@ pub fn to_append(path: &Path, mode: u32) -> io::Result<File> {
         return File::options().create(true).append(true).mode(mode).custom_flags(flags.bits()).open(path);
     }
     let other = |what: &str| {
-        io::Error::other(format!("it is {what}, and other users can write to a parent directory: remove it"))
+        io::Error::other(format!(
+            "it is {what}, and other users can write to a parent directory: use another directory"
+        ))
     };
     let how = OpenHow::new()
         .flags(flags | OFlag::O_CREAT | OFlag::O_APPEND | OFlag::O_WRONLY | OFlag::O_CLOEXEC)

@@ -71,7 +71,7 @@ async fn ended(ends: io::Result<UnixStream>) -> io::Result<()> {
 struct Pause(Duration);
 
 impl Pause {
-    /// Returns the wait after a guardian that lived for `lived`.
+    /// Returns how long to wait before the next start, after a guardian has lived for `lived`.
     fn after(&mut self, lived: Duration) -> Duration {
         if lived >= WAITS.1 {
             self.0 = Duration::ZERO;

@@ -47,7 +47,7 @@ impl Kind for NeighborBounds {
 impl Object<System> for NeighborBounds {
     fn validate(&self, family: &Family, view: &View<'_>, _: &Abilities) -> Result<(), Refused> {
         if *self == NeighborBounds::default() {
-            return refuse("the limits of the neighbor table are empty: leave them out");
+            return refuse("no limit of the neighbor table is set: set one, or leave out this entry");
         }
         self.are_enough(*family, view)
     }
@@ -152,13 +152,13 @@ impl Described for NeighborBounds {
 
 /// Maximum number of changes that wait.
 const MOST_WAITING: usize = 1 << 17;
-/// The changes of neighbors that are not yet events.
+/// The changes of neighbors that wait to be sent to clients as events.
 #[derive(Default)]
 pub(crate) struct Changes {
     /// True if a client wants them.
     wanted: bool,
     waiting: VecDeque<News>,
-    /// True if some were lost, because too many waited.
+    /// True if changes were lost, because too many waited.
     lost: bool,
 }
 
@@ -172,7 +172,7 @@ impl Changes {
         }
     }
 
-    /// Takes up to `most` changes, the oldest first, and whether changes were lost; `None` if none are collected.
+    /// Removes and returns up to `most` changes, the oldest first, and whether changes were lost. `None` if no client wants changes.
     pub(crate) fn take(&mut self, most: usize) -> Option<(Vec<News>, bool)> {
         if !self.wanted {
             return None;

@@ -10,7 +10,7 @@ use net::ip::Address;
 use super::body::{address, mac};
 use crate::intent::{Addresses, FeatureOn, Key, Neighbor, Tree, Unnumbered, Value};
 
-/// An object of a file, with its place.
+/// An object that was read from a file, with its position in the file.
 type Placed = (At, Key, Value);
 
 /// A field of an interface whose value is one or more objects.
@@ -21,7 +21,7 @@ pub(super) struct Beside {
     values: fn() -> String,
     /// The help text of the field, for the reference documentation.
     help: &'static str,
-    /// Reads the objects of the interface with this name, each with its place.
+    /// Reads the objects of the interface with this name, each with its position in the file.
     pub read: fn(&mut Reader, &str, &Node) -> Vec<Placed>,
     /// Writes the objects of an interface, and nothing if there are none.
     pub write: fn(&mut Text<'_>, &Tree, &str),
@@ -43,7 +43,7 @@ fn lender() -> Parsed<String> {
 pub(super) const LENDER: Beside = Beside {
     name: "unnumbered",
     values: || lender().values(),
-    help: "Another interface in the same VRF whose addresses are used, instead of `addresses`.",
+    help: "Uses the addresses of this other interface in the same VRF, instead of `addresses`.",
     read: |r, name, node| {
         let object = |lender| (node.at, Unnumbered::key(name), Unnumbered(lender).into());
         lender().read(r, node).map(object).into_iter().collect()

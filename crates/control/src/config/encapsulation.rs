@@ -141,7 +141,7 @@ pub(super) fn encapsulation() -> &'static Schema<Encapsulation> {
                 truth(),
                 |e| e.untagged,
                 |e, untagged| e.untagged = untagged,
-                "Matches packets without a tag, which the device's own interface then no longer receives.",
+                "Matches packets without a tag. The device's own interface then no longer receives them.",
             )
             .field(
                 "default",
@@ -159,7 +159,7 @@ pub(super) fn encapsulation() -> &'static Schema<Encapsulation> {
             )
             .check(|e| {
                 if e.exact == Some(false) {
-                    let why = "it must be true: other matches are for bridging, which is not supported yet";
+                    let why = "it must be true: inexact matches need bridging, which is not supported yet";
                     return Err(Bad::new("exact-match", why));
                 }
                 e.takes().map(|_| ())

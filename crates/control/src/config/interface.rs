@@ -16,7 +16,7 @@ use crate::system::{Backed, Catalog, Spec, System};
 /// The `device-type` of vppcfg for hardware that DPDK drives. No interface has it here, but the error says what to do.
 const DPDK: &str = "dpdk";
 
-/// Replaces the options of an interface if they could not be read, so that the rest of the interface is still
+/// Stands for options of an interface that could not be read, so that the rest of the interface is still
 /// checked.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Unread;

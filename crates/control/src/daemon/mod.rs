@@ -182,7 +182,7 @@ fn bells(router: &Router) -> io::Result<(Bell, Option<Bell>)> {
     let bell = Bell::new(router.doorbell().as_fd().try_clone_to_owned()?)?;
     let links = drivers::link_events().and_then(Bell::new);
     let links = links.inspect_err(|e| {
-        tracing::warn!("the kernel does not report link changes: links are polled once per second: {e}")
+        tracing::warn!("the kernel does not report link changes ({e}): links are polled once per second")
     });
     Ok((bell, links.ok()))
 }
@@ -301,8 +301,9 @@ fn schedule(startup: &Startup) -> Result<Option<Schedule>, DaemonError> {
     let Some(policy) = startup.cpu.policy else { return Ok(None) };
     let schedule = Schedule::new(policy, startup.cpu.priority.unwrap_or(1));
     let tried = std::thread::spawn(move || schedule.apply()).join();
-    let tried = tried
-        .unwrap_or_else(|_| Err(io::Error::other("internal error: the thread that tries the policy died")));
+    let tried = tried.unwrap_or_else(|_| {
+        Err(io::Error::other("internal error: the thread that tests the scheduling policy died"))
+    });
     tried.map(|()| Some(schedule)).map_err(|e| {
         failed(startup.about(
             &["scheduler-policy"],
@@ -381,7 +382,7 @@ async fn to_its_end(
     }
 }
 
-/// Ends the configuration at the start. Tells the journal which changes of earlier runs are in effect.
+/// Completes the start configuration. Tells the journal which changes of earlier runs are in effect.
 async fn end_start(context: &RefCell<Context>, origin: Origin) {
     let finder = context.borrow().find_last_in_effect();
     let known = match finder {

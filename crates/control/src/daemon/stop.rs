@@ -18,7 +18,7 @@ const IGNORED: [SignalKind; 5] = [
     SignalKind::io(),
     SignalKind::pipe(),
 ];
-/// Further such signals, by number: SIGSTKFLT, SIGXFSZ, SIGVTALRM, SIGPROF and SIGPWR.
+/// Other signals to ignore, by number, because [`SignalKind`] has no names for them: SIGSTKFLT, SIGXFSZ, SIGVTALRM, SIGPROF and SIGPWR.
 const IGNORED_TOO: [i32; 5] = [16, 25, 26, 27, 30];
 
 /// The signals that the router handles.

@@ -155,7 +155,7 @@ fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Result<(), Re
     together(faults)
 }
 
-/// Returns one refusal with the texts of all, and the reason of the first.
+/// Returns one refusal with the texts of all `faults` and the reason of the first one; `Ok` if there are no faults.
 fn together(faults: Vec<Refused>) -> Result<(), Refused> {
     let Some(reason) = faults.first().map(Refused::reason) else { return Ok(()) };
     refuse_as(reason, faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
@@ -166,8 +166,8 @@ pub fn is_link_local(address: IpAddr) -> bool {
     Address::new(address, u8::MAX).is_link_local()
 }
 
-/// Returns the addresses that stay when the list changes from `old` to `new`: the old addresses without the removed ones, up to the first
-/// that has another position in `new`.
+/// Returns the addresses that stay when the list changes from `old` to `new`: the common beginning of `new` and of `old` without its removed
+/// addresses.
 fn staying(old: &[Address], new: &[Address]) -> Vec<Address> {
     let mut stay: Vec<Address> = old.iter().copied().filter(|a| new.contains(a)).collect();
     let in_place = stay.iter().zip(new).take_while(|(a, b)| a == b).count();

@@ -116,11 +116,11 @@ impl Find for Store {
     }
 }
 
-/// The lowest index that an interface gets by itself. VPP's clients take index 0 for its interface `local0`, or for no interface.
+/// The lowest index that the router assigns to an interface. VPP's clients use index 0 for VPP's interface `local0`, or for no interface.
 const FIRST: u32 = 1;
 
-/// Sets the index of each interface in `wanted` that has no index. An interface that is in `now` gets its index there; any other gets the
-/// lowest free index, in the order of `wanted`.
+/// Sets the index of each interface in `wanted` that has none. An interface that already exists in `now` keeps its index; any other gets
+/// the lowest free index, in the order of `wanted`.
 pub(super) fn number(now: &Snapshot, mut wanted: Vec<(String, &mut Interface)>) {
     // The present indices of the interfaces in `wanted`. They are free if the interfaces get other ones.
     let mut own = BTreeSet::new();

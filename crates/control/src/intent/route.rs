@@ -165,7 +165,7 @@ impl Route {
         Route::new(paths).unwrap_or_else(|| Route::from(branch.via))
     }
 
-    /// Adds these paths in order to the route `there`, or to a new route, and returns the result. `None` if there is
+    /// Adds these paths, in this order, to the route `there`, or to a new route. Returns the result; `None` if there is
     /// neither a route nor a path.
     pub fn joined(there: Option<&Route>, branches: &[Branch]) -> Option<Route> {
         branches.iter().fold(there.cloned(), |route, branch| match route {

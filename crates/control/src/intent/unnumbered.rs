@@ -60,7 +60,9 @@ impl Object<System> for Unnumbered {
             return refuse(format!("{lender} uses the addresses of {third} itself: use {third} instead"));
         }
         if let Some(borrower) = index::borrowers(view, interface).next() {
-            return refuse(format!("{borrower} uses the addresses of {interface}, which must have its own"));
+            return refuse(format!(
+                "{borrower} uses the addresses of {interface}, so {interface} cannot use another interface's"
+            ));
         }
         Ok(())
     }

@@ -118,7 +118,7 @@ impl Level {
         ("err", Level::Error),
         ("off", Level::Disabled),
     ];
-    /// Number of names that are offered; the others are only accepted.
+    /// Number of names that completion offers. The others are accepted, but not offered.
     const OFFERED: usize = 10;
 
     /// Returns the level with this name.

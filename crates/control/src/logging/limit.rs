@@ -25,13 +25,13 @@ pub struct Suppressed {
 }
 
 impl Place {
-    /// Returns the state of a statement without messages.
+    /// Returns the state of a logging statement that has logged nothing yet.
     pub fn new(now: Instant) -> Place {
         Place { start: now, count: 0, suppressed: 0 }
     }
 
-    /// True if a message may be logged now, with at most `limit` messages per second. Above the limit, the statement
-    /// is silent until [`over`](Place::over) ends the silence.
+    /// True if a message may be logged now, with at most `limit` messages per second. Above the limit, messages are
+    /// suppressed until [`over`](Place::over) ends this.
     pub fn may_speak(&mut self, now: Instant, limit: u32) -> bool {
         if self.suppressed == 0 && now.duration_since(self.start) >= SECOND {
             (self.start, self.count) = (now, 0);

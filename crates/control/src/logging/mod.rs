@@ -1,7 +1,7 @@
 //! The log: messages of `tracing` in classes, each with levels that can be changed at run time.
 //!
-//! A message may go to memory, for `show logging`, and to an output: standard error, the systemd journal, or a file. Each class has a level
-//! for both. A message with a field `event` also goes into the event log, whatever the levels are.
+//! A message may go to memory, for `show logging`, and to an output: standard error, the systemd journal, or a file. Each class has one
+//! level for memory and one for the output. A message with a field `event` also goes into the event log, whatever the levels are.
 //!
 //! Nearly all messages come from the main thread, and none is logged for each packet. A separate thread writes them. Each logging statement
 //! may log a limited number of messages per second ([`limit`]). Further messages are counted, and the count is logged when the statement is

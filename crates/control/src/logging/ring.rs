@@ -55,7 +55,7 @@ impl<T> Ring<T> {
         self.first + self.items.len().saturating_sub(n) as u64
     }
 
-    /// Returns the number of items, the room for items, and the number of replaced items.
+    /// Returns the number of items, their maximum number, and the number of replaced items.
     pub fn usage(&self) -> Usage {
         Usage { entries: self.items.len(), size: self.size, lost: self.lost }
     }
