@@ -182,8 +182,8 @@ fn read(path: &Path, to: &SyncSender<Batch>) {
 
 /// A command file that is being run. A thread reads it.
 ///
-/// This process can read files that its clients cannot. So a client is always told the place of a fault, but the text of the faulty line is
-/// not always shown. It is shown if the line is a command, or if an earlier line was a command and this line begins like one.
+/// This process can read files that its clients cannot. So a client is always told the position of a fault, but the text of the faulty line
+/// is not always shown. It is shown if the line is a command, or if an earlier line was a command and this line begins like one.
 pub(super) struct Script<C> {
     registry: Rc<Registry<C>>,
     batches: Receiver<Batch>,
@@ -256,7 +256,7 @@ impl<C: Values + 'static> Script<C> {
     /// Returns the next command.
     ///
     /// # Errors
-    /// What the job does next, if there is no command yet, no command is left, or reading failed.
+    /// Returns the job's next step if there is no command yet, no command is left, or reading failed.
     fn next(&mut self) -> Result<Command, Step> {
         loop {
             match self.waiting.pop_front() {

@@ -135,7 +135,7 @@ impl Seat {
         self.enter(State::Served);
     }
 
-    /// Notes that the client did something, and what the session does now.
+    /// Stores the present time as that of the client's last activity, and the session's new state.
     pub(crate) fn enter(&self, state: State) {
         self.last.set(Instant::now());
         if !self.is_leaving() {

@@ -61,10 +61,10 @@ impl<J: Unfinished> Unattended for Rest<J> {
     }
 }
 
-/// Long work as the job of a command. Its reports become lines of text.
+/// Runs long work as the job of a command, and writes the work's reports as lines of text.
 pub(super) struct Told<W> {
     work: W,
-    /// The argument that failures are about, if any.
+    /// The argument at which errors are marked, if any.
     about: Option<(Args, &'static str)>,
 }
 

@@ -16,7 +16,7 @@ use super::record;
 use crate::intent::Entry;
 use crate::system::Catalog;
 
-/// Maximum number of changes that wait for the disk: more than the journal in memory has.
+/// Maximum number of changes that wait for the disk. The journal in memory has fewer.
 const WAITING: usize = 1024;
 /// Maximum number of objects that all waiting changes together may have in memory. Beyond this, the oldest waiting changes are written
 /// without their objects.
@@ -312,8 +312,8 @@ impl Writer {
         }
     }
 
-    /// True if lines can be written to the file. Opens a file that could not be opened before. If it then has changes of earlier runs, it is
-    /// closed again: this run's changes have the same numbers.
+    /// True if lines can be written to the file. Opens a file that could not be opened before. If the file has changes of earlier runs,
+    /// closes it again, because this run's changes have the same numbers.
     fn is_open(&mut self) -> bool {
         let was_open = self.kept.is_some();
         let late = self.shared.lock().too_late || !was_open;

@@ -79,7 +79,7 @@ pub enum Ask {
 pub struct Health {
     /// The graph's statistics, with the turns of the workers.
     pub stats: Stats,
-    /// The rings between the workers, which list the existing workers.
+    /// The rings between the workers. They show which workers exist.
     pub workers: Exchange,
 }
 
@@ -200,8 +200,8 @@ impl Clients {
         goes.and_then(|(_, n)| all.remove(n)).inspect(|client| client.task.abort()).is_some()
     }
 
-    /// Waits for room for one more client: other clients leave soon after their answer, or stall and are
-    /// disconnected.
+    /// Waits until a new client can be accepted: other clients leave soon after their answer, or stall and are
+    /// disconnected. Returns false if no client has left within [`WAIT`].
     async fn has_room(&self, from: IpAddr) -> bool {
         let start = Instant::now();
         while !self.make_room(from) {

@@ -385,7 +385,7 @@ fn memory(c: &mut Context, _: &Args) -> Result<Output, CliError> {
     let mut text = format!("{used:.1} MiB of at most {limit:.0} MiB; {} routes were refused\n", m.refused);
     if m.no_memory > 0 {
         text += &format!(
-            "{} more routes or tables were refused because memory ran out; now {}\n",
+            "{} more routes or tables were refused because memory ran out; memory now: {}\n",
             m.no_memory,
             Room::now()
         );
