@@ -35,7 +35,7 @@ pub enum Source {
     Argument(usize),
 }
 
-/// Returns the tokens of `text`, and the faults of its quotes and characters.
+/// Returns the tokens of `text`, and the faults that it finds: unclosed quotes and control characters.
 pub fn lex(text: &str, source: &Source) -> (Vec<Token>, Vec<Fault>) {
     let mut lexer = Lexer { rest: text.chars().peekable(), source, line: 1, column: 1 };
     let (mut tokens, mut faults) = (Vec::new(), Vec::new());

@@ -83,7 +83,7 @@ impl Parameter {
         Self { repeats: true, ..self }
     }
 
-    /// Returns the parameter with this key, because another section has a parameter with the same name.
+    /// Sets the key of a parameter whose name also exists in another section.
     const fn key(self, key: &'static str) -> Self {
         Self { key, ..self }
     }
@@ -124,8 +124,8 @@ const UNIX: &[Parameter] = &[
         Ok(())
     })
     .help(
-        "Offer the CLI on the router's terminal, too; leaving it ends the router. Without a terminal, commands are read up to \
-         the end of standard input. Set `log`, too, or log messages appear between the lines.",
+        "Also offer the CLI on the router's terminal; leaving the CLI ends the router. Without a terminal, commands are read up to \
+         the end of standard input. Set `log` as well: otherwise log messages are mixed with the CLI's output.",
     ),
     Parameter::sets("cli-line-mode", "", |s, _| {
         s.unix.cli_line_mode = true;
@@ -147,7 +147,7 @@ const UNIX: &[Parameter] = &[
     })
     .default("none")
     .help(
-        "A second UNIX socket of the CLI, for users who may not change anything: it accepts only `show`, `monitor`, `ping`, `capture` and `help`. \
+        "A second, read-only UNIX socket of the CLI: it accepts only `show`, `monitor`, `ping`, `capture` and `help`. \
          A relative path is in `runtime-dir`.",
     ),
     Parameter::sets("cli-allow-remote", "", |s, _| {
@@ -199,7 +199,7 @@ const UNIX: &[Parameter] = &[
         Ok(())
     })
     .default("/run/volley")
-    .help("Directory of sockets and the pidfile, if their paths are relative. Created if missing; so is `state-dir`, but no other directory."),
+    .help("Directory of sockets and the pidfile, if their paths are relative. The router creates this directory and `state-dir` if missing, but no others."),
     Parameter::sets("state-dir", "<directory>", |s, c| {
         s.unix.state_dir = Some(c.path()?);
         Ok(())
@@ -235,7 +235,7 @@ const UNIX: &[Parameter] = &[
     Parameter::ignored("cli-history-limit", "<n>", |_, c| c.number(0..=1_000_000_000).map(|_| ()))
         .help("The client keeps the history."),
     Parameter::granted("cli-no-pager", "", |_, _| Ok(()))
-        .help("Do not page long output. Volley's CLI never does: pipe it into a pager."),
+        .help("Do not page long output. Volley's CLI never does: pipe its output into a pager."),
     Parameter::ignored("cli-pager-buffer-limit", "<n>", |_, c| c.number(0..=1_000_000_000).map(|_| ()))
         .help("The CLI has no pager of its own."),
     Parameter::granted("nocolor", "", |_, _| Ok(()))
@@ -247,7 +247,7 @@ const CPU: &[Parameter] = &[
         s.cpu.main_core = Some(c.number(0..=LAST_CORE)?);
         Ok(())
     })
-    .default("the first core not skipped, if this section sets anything")
+    .default("the first core not skipped if this section sets anything, otherwise not pinned")
     .help("The core of the main thread."),
     Parameter::sets("corelist-workers", "<cores>", |s, c| {
         s.cpu.workers = Workers::Cores(c.cores()?);
@@ -286,7 +286,7 @@ const CPU: &[Parameter] = &[
         Ok(())
     })
     .default("the policy of the process")
-    .help("The kernel's scheduling policy of the workers. A busy worker with a real-time policy (fifo, rr) leaves no time for others on its core."),
+    .help("The kernel's scheduling policy of the workers. A busy worker with a real-time policy (fifo, rr) leaves no time for other threads on its core."),
     Parameter::sets("scheduler-priority", "<n>", |s, c| {
         s.cpu.priority = Some(c.number(1..=99)? as u8);
         Ok(())
@@ -310,14 +310,14 @@ const BUFFERS: &[Parameter] = &[
     })
     .default("16384")
     .help(
-        "Number of packet buffers in all, 2624 bytes each. The router does not start if the machine, or its control group, has less \
-         memory. `set buffers` adds buffers while the router forwards, but AF_XDP and trusted memif use only the buffers allocated at the \
+        "Total number of packet buffers, 2624 bytes each. The router does not start if the machine, or its control group, has too little \
+         memory for them. `set buffers` adds buffers while the router forwards, but AF_XDP and trusted memif use only the buffers allocated at the \
           start.",
     ),
     Parameter::ignored("default data-size", "<n>", |_, c| c.number(1..=65_536).map(|_| ()))
         .help("A buffer always holds 2112 bytes; longer packets take several."),
     Parameter::ignored("layout", "natural | packed", |_, c| c.choice(&["natural", "packed"]).map(|_| ()))
-        .help("The distance between buffers suits the cache."),
+        .help("Volley chooses the distance between buffers for the cache."),
     Parameter::ignored("page-size", "<size> | default | default-hugepage", |_, c| match c.peek() {
         Some(word) if word.text.starts_with("default") => {
             c.choice(&["default", "default-hugepage"]).map(|_| ())
@@ -342,10 +342,10 @@ const ROUTES: &[Parameter] = &[Parameter::sets("memory", "<size>", |s, c| {
 })
 .default("half of the free memory")
 .help(
-    "Limit on the memory of routes, such as 2G: lookup tables, routes, and their configuration. The default is half of the memory that is \
+    "Limit on the memory for routes, lookup tables and the routes' configuration, such as 2G. The default is half of the memory that is \
      free at the start. A new route is refused at this limit, and when the machine or a control group has less than 32 MiB left (`show ip \
-     route-memory`). Set `memory` where a control group around a container limits memory: the router cannot read that limit from inside. A router takes \
-     another 50 MiB, its buffers, and 2 KiB for each neighbor (`set ip neighbor-config`).",
+     route-memory`). Set `memory` where a control group around a container limits memory: the router cannot read that limit from inside. In addition, a router needs \
+     50 MiB, its buffers, and 2 KiB for each neighbor (`set ip neighbor-config`).",
 )];
 
 const LOGGING: &[Parameter] = &[
@@ -478,7 +478,7 @@ const STATSEG: &[Parameter] = &[
     })
     .key("statseg size")
     .default("64M")
-    .help("Size of the segment, 1M to 1G. Only what is used takes memory. Readers of 10,000 interfaces need 64M."),
+    .help("Size of the segment, 1M to 1G. Only the used part takes memory. 10,000 interfaces need 64M."),
     Parameter::ignored("page-size", "<size>", |_, c| c.size().map(|_| ()))
         .key("statseg page-size")
         .help("The segment has ordinary pages."),
@@ -534,8 +534,8 @@ const PLUGINS: &[Parameter] = &[
     .repeats()
     .default("enable")
     .help(
-        "Enables or disables a feature or a driver, by its name in `show plugins` or its plugin in VPP, such as `urpf_plugin.so`. The last line \
-         with a name counts. It overrides `default`, which applies to features and drivers that are plugins in VPP. Other plugins of \
+        "Enables or disables a feature or a driver, by its name in `show plugins` or its plugin in VPP, such as `urpf_plugin.so`. If several lines \
+         have the same name, the last one counts. A name overrides `default`, which applies to features and drivers that are plugins in VPP. Other plugins of \
          VPP have no effect. A feature costs nothing until it is configured.",
     ),
 ];

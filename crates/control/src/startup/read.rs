@@ -116,7 +116,9 @@ impl<'a> Reader<'a> {
         let message = if path == other {
             format!("{shown} is already the socket of cli-listen: {name}")
         } else if roots(&path) == other || roots(&other) == path {
-            format!("{shown} conflicts with root's own socket (each socket NAME has one, NAME.root): {name}")
+            format!(
+                "{shown} conflicts with root's own socket (each socket NAME has a second one, NAME.root): {name}"
+            )
         } else {
             return;
         };

@@ -48,7 +48,7 @@ pub fn reference() -> String {
     }
     let unused = unused::names().collect::<Vec<_>>().join("`, `");
     text + &format!(
-        "## Other sections\n\nAccepted with one warning each, if VPP 26.06 would accept their contents: `{unused}`.\n"
+        "## Other sections\n\nThese sections are accepted with one warning each, if VPP 26.06 would accept their contents: `{unused}`.\n"
     )
 }
 

@@ -228,7 +228,7 @@ impl<'a> Cursor<'a> {
         Ok(name.parse().map_or(Group::Name(name), Group::Id))
     }
 
-    /// Reads a body inside the section: a block, or a single word in its place.
+    /// Reads a body inside the section: a block, or a single word instead of a block.
     pub fn body(&mut self, expected: &str) -> Result<Cursor<'a>, Fault> {
         match self.items.split_first() {
             Some((Item::Block(block), rest)) => {
