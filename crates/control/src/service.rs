@@ -1,5 +1,5 @@
 //! Notifications to the service manager, if one started the router (sd_notify(3)): ready, stopping, the status, and
-//! the watchdog while workers make turns.
+//! the watchdog while no worker hangs.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -23,8 +23,8 @@ pub fn stopping(why: &str) {
     tell(&[NotifyState::Stopping, NotifyState::Status(why)]);
 }
 
-/// Feeds the service manager's watchdog twice in its timeout, and updates the status. A worker without turns forwards
-/// nothing: then the watchdog is not fed, and the service manager restarts the router.
+/// Feeds the service manager's watchdog twice in its timeout, and updates the status. If a worker hangs, the
+/// watchdog is not fed, and the service manager restarts the router.
 ///
 /// Runs on the main thread's executor. So the watchdog is not fed either if the main thread hangs.
 pub async fn watch(context: Rc<RefCell<Context>>) {

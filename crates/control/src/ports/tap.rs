@@ -32,7 +32,7 @@ use crate::system::{Abilities, System};
 /// Prefix of the interface names, before the number.
 const PREFIX: &str = "tap";
 
-/// Index of the taps with their other end in the host's namespace: Linux name, tap name.
+/// Index of the taps whose host end is in the router's own namespace: from the name of the host end to the name of the tap.
 const TAPS: &str = "tap";
 
 /// Returns the taps whose host end has this name. A valid tree has at most one.

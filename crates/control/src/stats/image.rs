@@ -1,4 +1,4 @@
-//! The form of the statistics segment's contents, as programs that read VPP's segment expect it (version 2; host byte order).
+//! The format of the statistics segment's contents, as programs that read VPP's segment expect it (version 2; host byte order).
 //!
 //! The segment is a file that readers map. It begins with a header ([`HEADER`] bytes), which points to the directory: a vector of entries
 //! of 144 bytes. A vector has 8 bytes before its first element, with the number of elements. Pointers are addresses in the writer's memory;
@@ -16,7 +16,7 @@ pub const ALIGN: u64 = 64;
 /// always 0 here.
 pub const EPOCH: u64 = 16;
 pub const DIRECTORY: u64 = 32;
-/// Version of the form.
+/// Version of the format.
 const VERSION: u64 = 2;
 /// Bytes of a directory entry, and of the name in it.
 const ENTRY: usize = 144;
@@ -74,7 +74,7 @@ impl Image {
         BASE + self.at + ALIGN
     }
 
-    /// True if readers that know the other image find everything at the same place in this one.
+    /// True if readers that know the other image find everything at the same offset in this one.
     pub fn has_form_of(&self, other: &Image) -> bool {
         self.structure == other.structure && self.bytes.len() == other.bytes.len()
     }
@@ -139,7 +139,7 @@ impl Image {
         self.pointer(outer)
     }
 
-    /// Appends a vector of zeros. Returns the place of its first element.
+    /// Appends a vector of zeros. Returns the offset of its first element in the image.
     fn vector(&mut self, len: usize, size: usize) -> usize {
         // The first element is aligned, and the length is in the 8 bytes before it.
         let first = (self.bytes.len() + 8).next_multiple_of(ALIGN as usize);

@@ -1,4 +1,4 @@
-//! VPP's statistics segment: a memory file with counters, which monitoring programs map ([`image`] has the form).
+//! VPP's statistics segment: a memory file with counters, which monitoring programs map ([`image`] describes the format).
 //!
 //! The main thread collects the numbers in slices ([`snapshot`]). A thread of its own arranges them and writes the segment ([`segment`]).
 //! Another thread sends the file to the programs that connect ([`serve`]). Nothing is collected before the first program has connected.
@@ -38,7 +38,7 @@ pub struct Settings {
     pub merged: bool,
 }
 
-/// Numbers for the segment, and the number of the request that they answer.
+/// A snapshot for the segment, and the number of the request that it answers.
 type Numbers = (u64, Snapshot);
 
 /// Serves the segment to the programs that connect to `listener`, as long as the calling `LocalSet` runs.
@@ -92,7 +92,7 @@ async fn collect(context: Rc<RefCell<Context>>, settings: Settings, to: SyncSend
     }
 }
 
-/// Writes numbers into the segment, as they come.
+/// Writes each received snapshot into the segment, until the sender is dropped.
 fn write(mut segment: Segment, numbers: &Receiver<Numbers>, statistics: &Statistics) {
     let (mut arranger, mut warned) = (Arranger::default(), false);
     while let Ok((asked, snapshot)) = numbers.recv() {

@@ -1,9 +1,9 @@
 //! The memory file of the statistics segment, and how it changes under its readers.
 //!
 //! While only numbers change, they are overwritten in place. If the structure changes, a new image is written to an unused part of the file.
-//! Then the pointer to the directory changes, and the epoch last. A reader that begins with the old epoch finds the old or the new
-//! directory, both complete, and notices the epoch after reading. So the flag of a change in progress, which makes readers wait, is never
-//! set, and a router that is killed at any moment leaves readers a complete directory. The parts of older images are used again last.
+//! Then the pointer to the directory is changed, and finally the epoch. A reader that begins with the old epoch finds the old or the new
+//! directory, both complete, and notices the new epoch after reading. So the flag that makes readers wait during a change is never set. A
+//! router that is killed at any moment leaves a complete directory. New images overwrite the oldest ones first.
 
 use std::collections::VecDeque;
 use std::ffi::CString;
@@ -19,7 +19,7 @@ use super::image::{ALIGN, DIRECTORY, EPOCH, Entry, HEADER, Image, header};
 
 /// Bytes that are compared and written together.
 const BLOCK: usize = 4096;
-/// Bytes at the end of the file that stay unused: readers check that a vector ends before the end.
+/// Bytes at the end of the file that stay unused: readers check that each vector ends before the end of the file.
 const SLACK: u64 = ALIGN;
 
 /// The segment.
@@ -89,8 +89,11 @@ impl Segment {
         Ok(())
     }
 
-    /// Returns the offset for an image of `len` bytes: behind the newest one, or at the beginning. The oldest images at this place are
-    /// given up, but never the newest image.
+    /// Returns the offset for a new image of `len` bytes: after the newest image if there is room, otherwise at the start. Forgets the
+    /// older images that the new one will overwrite.
+    ///
+    /// # Errors
+    /// If the new image does not fit, or would overwrite the newest image.
     fn place(&mut self, len: u64) -> io::Result<u64> {
         let end = self.size - SLACK;
         let behind = self.used.back().map_or(HEADER, |(_, end)| end.next_multiple_of(ALIGN));

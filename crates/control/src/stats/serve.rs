@@ -13,16 +13,16 @@ use nix::sys::socket::{ControlMessage, MsgFlags, getsockopt, sendmsg, sockopt};
 use crate::app::Statistics;
 use crate::cli::{Packets, RECOVERY};
 
-/// How long the first reader waits for the first numbers.
+/// Maximum time that a reader waits for the first contents of the segment.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How long the thread waits before it looks whether readers have received the file, in milliseconds.
+/// Interval in milliseconds at which the thread checks which readers have received the file.
 const LOOK: u8 = 100;
-/// Maximum numbers of readers that have not received the file yet: of one user other than root, and of all.
+/// Maximum numbers of readers that have not received the file yet: of one user, and of all users. Root has no limit.
 const OF_USER: usize = 8;
 const OF_ALL: usize = 64;
 
-/// Starts a thread that gives `file` to each client of the listener, in an empty message. The thread reads nothing. What a client has passed
-/// is closed with its socket: that may block the thread, and then there are no new readers, but nothing else waits.
+/// Starts a thread that sends `file` to each client of the listener, in an empty message. The thread reads nothing. Files that a client has
+/// passed are closed with the client's socket. This may block the thread: then new readers get no file, but nothing else waits.
 ///
 /// # Errors
 /// If the thread cannot be started.
@@ -36,7 +36,7 @@ pub(super) fn start(listener: &Packets, file: File, statistics: Statistics) -> i
 }
 
 /// The clients to which the file was sent and that have not received it yet, each with its user. The kernel limits the number of files that
-/// are on their way, for all sockets of the router together, so clients that receive nothing must not keep many there.
+/// were sent and not received, over all sockets of the router. So clients that never receive must not use up this limit.
 #[derive(Default)]
 struct Given(Vec<(u32, UnixStream)>);
 
@@ -66,7 +66,7 @@ impl Given {
         user == 0 || (of_user < OF_USER && self.0.len() < OF_ALL)
     }
 
-    /// Sends the file to a client, unless too many of its user, or of all users, have not received theirs.
+    /// Sends the file to a client, unless too many clients of its user, or of all users, have not received the file yet.
     fn give(&mut self, client: UnixStream, file: &File) {
         let user = getsockopt(&client, sockopt::PeerCredentials).map_or(u32::MAX, |peer| peer.uid());
         if !self.has_room(user) {

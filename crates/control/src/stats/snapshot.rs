@@ -9,7 +9,7 @@ use super::image::{Data, Entry};
 use crate::api::numbers;
 use crate::app::Context;
 
-/// Time limit of a slice, before other work gets its turn.
+/// Time limit of a slice. Then the main thread does other work before the next slice.
 const SLICE: Duration = Duration::from_micros(500);
 /// Number of interfaces in a step, which takes a small part of a slice.
 const PAGE: usize = 32;
@@ -40,7 +40,7 @@ const OWN_NAMES: [VppReason; 2] = [
     VppReason { name: ("arp-reply", "l3_dst_address_not_local"), counted: &[("arp-input", "not-for-us")] },
 ];
 
-/// All numbers at about one time.
+/// The values of all counters at about the same time.
 #[derive(Default)]
 pub struct Snapshot {
     /// True if counters of the only worker are those of the first thread, as in a VPP without workers.
@@ -78,7 +78,7 @@ impl Collection {
         Collection { snapshot, next: Some(0) }
     }
 
-    /// Collects for the time of a slice. Returns the numbers at the end.
+    /// Continues the collection for the time of a slice. Returns the snapshot when the collection is complete, `None` before.
     pub fn slice(&mut self, c: &Context) -> Option<Snapshot> {
         let begun = Instant::now();
         let router = &c.system.router;
@@ -136,12 +136,12 @@ impl Snapshot {
         self.buffers = [pool.cached, pool.used + pool.lent, pool.free].map(|n| n as u64);
     }
 
-    /// Returns the number of threads in counters: the main thread, and the workers unless their counters are merged.
+    /// Returns the number of threads with counters: the main thread and all workers, or 1 if the counters are merged.
     fn threads(&self) -> usize {
         if self.merged { 1 } else { self.of_nodes.len() + 1 }
     }
 
-    /// Arranges counters by thread: `main` are the first thread's, unless they are merged with those of the only worker.
+    /// Arranges counters by thread: first `main`, then those of each worker. If the counters are merged, only those of the single worker.
     fn by_thread<T>(&self, main: Vec<T>, workers: impl Iterator<Item = Vec<T>>) -> Vec<Vec<T>> {
         if self.merged { workers.take(1).collect() } else { std::iter::once(main).chain(workers).collect() }
     }
@@ -151,7 +151,7 @@ impl Snapshot {
 #[derive(Default)]
 pub struct Arranger {
     heartbeat: u64,
-    /// When the last numbers were collected, and the work of each worker until then.
+    /// When the last snapshot was taken, and the work of each worker until then.
     before: Option<(Instant, Vec<[u64; 3]>)>,
 }
 
@@ -296,7 +296,7 @@ fn errors(s: &Snapshot, to: &mut Entries) {
     }
 }
 
-/// Returns a name as a part of an entry's name.
+/// Replaces `/` in a name, because `/` separates the parts of an entry's name.
 fn part(name: &str) -> String {
     name.replace('/', "_")
 }

@@ -195,8 +195,8 @@ impl System {
         Ok(())
     }
 
-    /// True if the operator has accepted the interface `name` before: it is in the start configuration or in one to roll back to, or it
-    /// exists.
+    /// True if the operator has accepted the interface `name` before: it exists, or existed before this transaction, or the configuration
+    /// being applied is the start configuration or a rollback.
     pub fn has_accepted(&self, name: &str) -> bool {
         self.absence != Absence::Refused || self.specs.contains_key(name) || self.deleted.contains_key(name)
     }

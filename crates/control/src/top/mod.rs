@@ -92,7 +92,8 @@ fn watch(
     }
 }
 
-/// Returns the output of a command. A refusal is text, too: the selected object may be gone.
+/// Returns the output of a command. If the router refuses the command, returns the message instead: the selected object may have been
+/// deleted.
 fn text(
     connection: &mut Connection,
     command: &str,

@@ -108,7 +108,7 @@ impl Interface {
 }
 
 impl Sample {
-    /// Asks the router.
+    /// Queries the router for a sample.
     ///
     /// # Errors
     /// If the router refuses, is gone, or gives an unknown answer because it is another version.
@@ -131,7 +131,7 @@ impl Sample {
     }
 }
 
-/// Maximum size in bytes of an answer: its rows need many times as much memory. 10,000 interfaces need less.
+/// Maximum size of an answer in bytes: its parsed rows need many times as much memory. An answer with 10,000 interfaces is smaller.
 const LARGEST_ANSWER: usize = 16 << 20;
 
 fn answer<T: DeserializeOwned>(

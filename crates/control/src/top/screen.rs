@@ -187,7 +187,7 @@ impl Screen {
         self.arrange();
     }
 
-    /// Sorts by the column that is `by` places to the right of the current one. The first column follows the
+    /// Sorts by the column that is `by` columns to the right of the current one. The first column follows the
     /// last.
     fn sort(&mut self, by: usize) {
         let columns = self.page().columns().len();
