@@ -213,7 +213,7 @@ struct Shares<'o> {
 }
 
 impl<'o> Shares<'o> {
-    /// Adds an option with a length of `bytes`. If it does not fit, it starts the next packet.
+    /// Adds an option with a length of `bytes`. If the current packet has no room for it, starts the next packet with this option.
     fn add(&mut self, option: NdOption<'o>, bytes: usize) {
         if bytes > self.room {
             self.full.push(std::mem::take(&mut self.filling));

@@ -40,8 +40,9 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
         "ip6 nd <interface:interface> prefix <prefix:prefix6> [{<valid:u32> <preferred:u32> | infinite | default}] \
          [off-link] [no-onlink] [no-autoconfig] [no-advertise]",
-        "Set the advertisement of a prefix: its valid and preferred lifetimes in seconds; not on-link (off-link or no-onlink), no \
-         address autoconfiguration, or no advertisement at all. Connected prefixes are advertised with defaults anyway.",
+        "Set how a prefix is advertised: its valid and preferred lifetimes in seconds. With off-link or no-onlink, it is not advertised as \
+         on-link; with no-autoconfig, hosts form no addresses from it; with no-advertise, it is not advertised. Connected prefixes \
+         are advertised with defaults even without this command.",
         prefix,
     );
     // As in VPP, the options are ignored.

@@ -33,7 +33,7 @@ impl Described for Advice {
                         *a = Advice { says: Some(Box::new(says)), suppressed };
                     }
                 },
-                "Router advertisements to hosts on the link (`{}`: with defaults). By default none are sent.",
+                "Sends router advertisements to hosts on the link. `{}` sends them with the default settings; without this field, none are sent.",
             )
         });
         &SCHEMA
@@ -84,7 +84,7 @@ fn fields() -> &'static Schema<(Advertisement, bool)> {
                 number(0..=u16::MAX).unit("seconds"),
                 |a| a.0.lifetime,
                 |a, seconds| a.0.lifetime = seconds,
-                "The lifetime as a default router; 0: not a default router.",
+                "How long hosts may use the router as a default router; 0: not at all.",
             )
             .always()
             .field("managed", truth(), |a| a.0.managed, |a, on| a.0.managed = on, "Hosts get addresses by DHCPv6.")
