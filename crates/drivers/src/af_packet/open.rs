@@ -89,8 +89,8 @@ fn keep_out(config: &Config) -> Result<Stack, OpenError> {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(OpenError::InUse(config.name.clone())),
         Err(e) => {
             tracing::warn!(
-                "{}: the kernel's own stack receives from this interface too, and may answer: nftables cannot be used \
-                 ({e}). Load nf_tables, or remove the interface's addresses.",
+                "{}: nftables cannot be used ({e}), so the kernel's own stack also receives packets from this interface, and \
+                 may answer them. Load nf_tables, or remove the interface's addresses.",
                 config.name
             );
             Ok(Stack::Hears(e))

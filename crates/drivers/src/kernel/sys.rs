@@ -214,7 +214,7 @@ pub(crate) enum Nudge {
     Send,
 }
 
-/// Makes the kernel process a socket's shared rings, without data and without blocking.
+/// Makes the kernel process a socket's shared rings, by a system call that passes no data and does not block.
 pub(crate) fn nudge(fd: BorrowedFd<'_>, which: Nudge) -> io::Result<()> {
     // SAFETY: no bytes are read or written, and no address is given.
     let r = unsafe {

@@ -24,7 +24,7 @@ use crate::kernel::inotify::{Event, Watches};
 /// Maximum number of ended connections of a server's interface whose memory may still be in use. More than 1 is needed because this router
 /// frees its part on another thread, and a client may connect again at once.
 pub(super) const OF_SERVER: usize = 4;
-/// The same limit for a client's interface. The client connects again only after a second, when the memory is released.
+/// The limit for a client's interface (see [`OF_SERVER`]). The client connects again only after a second, when the memory is released.
 pub(super) const OF_CLIENT: usize = 1;
 /// Nanoseconds for which a file may still exist after the proof of release. If the connection has ended early, other threads of this router
 /// are still unmapping or filling the memory.

@@ -140,7 +140,7 @@ fn a_refused_client_gets_the_reason() {
     let taken = Listed { taken: true, ..listed() };
     assert_eq!(refusal(init.clone(), Some(taken)), "interface id 3 is already connected");
     let barred = Listed { barred: true, ..listed() };
-    let why = "interface id 3 is blocked for some seconds: the last client broke its rings";
+    let why = "interface id 3 is blocked for some seconds after a fault of its last client";
     assert_eq!(refusal(init.clone(), Some(barred)), why);
     assert_eq!(refusal(init, Some(Listed { up: false, ..listed() })), "interface id 3 is set down");
 }

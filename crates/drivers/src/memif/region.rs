@@ -419,7 +419,7 @@ impl Region {
     }
 }
 
-/// Largest copy with the loop below; for larger ones the library's copy is faster.
+/// Maximum number of bytes for the loop in [`copy`]. `memcpy` copies more bytes faster.
 const BY_HAND: usize = 256;
 
 /// Copies `len` bytes between private memory and memory shared with a peer. If the peer writes there at the same

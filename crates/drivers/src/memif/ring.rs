@@ -89,7 +89,7 @@ impl fmt::Display for Fault {
 enum Buffers {
     /// In this side's own memory, one after the other. The offsets in the shared descriptors are ignored.
     Own { first: usize, stride: usize, size: u32 },
-    /// At the places that the peer has written into its descriptors.
+    /// At the locations in the peer's descriptors.
     Peer,
     /// In the router's pool, as recorded by [`Lending`](super::lending::Lending).
     Lent,

@@ -78,9 +78,9 @@ pub(super) struct RxRing {
     pub(super) ring: Ring,
     /// The router's buffers lent to the peer, if packets are not copied.
     pub(super) lending: Option<Lending>,
-    /// True if the peer has broken the ring. The ring is then no longer read.
+    /// True after a fault of the peer: the ring is no longer read.
     broken: bool,
-    /// True if the peer is asked for signals.
+    /// True if this queue has asked the peer for signals.
     wants_signals: bool,
     rubbish: Rubbish,
     /// Addresses and lengths that a call has found: of the packets for a frame, or of the parts of one packet.

@@ -24,7 +24,7 @@ const MAX_RINGS: usize = 64;
 pub(super) struct Listed {
     /// True if the interface is set up.
     pub(super) up: bool,
-    /// True while the interface is blocked, because the last client broke the rings.
+    /// True while the interface is blocked after a fault of its last client.
     pub(super) barred: bool,
     /// True if another client has the interface.
     pub(super) taken: bool,
@@ -249,7 +249,7 @@ fn admit(init: &Init, interface: Option<Listed>) -> Result<Listed, String> {
         (false, _) => Err(format!("interface id {id} is set down")),
         (_, true) => Err(format!("interface id {id} is already connected")),
         _ if interface.barred => {
-            Err(format!("interface id {id} is blocked for some seconds: the last client broke its rings"))
+            Err(format!("interface id {id} is blocked for some seconds after a fault of its last client"))
         }
         _ => Ok(interface),
     }

@@ -22,7 +22,7 @@ pub(super) struct TxRing {
     pace: Arc<Pace>,
     /// Ticks spent on signals since this counter was last reset.
     signaling: Ticks,
-    /// True if the peer has broken the ring: nothing is sent any more.
+    /// True after a fault of the peer: nothing is sent any more.
     broken: bool,
     /// The empty buffers examined so far, from the next slot on.
     places: Vec<Place>,

@@ -26,7 +26,7 @@ pub(crate) struct Recorder {
     most: u64,
     thread: Option<JoinHandle<()>>,
     clock: Clock,
-    /// Nanoseconds to add to the clock's time to get universal time.
+    /// Nanoseconds to add to the clock's time to get the time since 1970 (UTC).
     epoch: u64,
 }
 
@@ -233,7 +233,7 @@ impl TxQueue for FileTx {
     }
 }
 
-/// Appends a packet in file format. Returns `false` if `to` has no room, because nothing is allocated here.
+/// Appends a packet in file format. Returns `false` if the capacity of `to` is too small: this function allocates no memory.
 fn append(to: &mut Vec<u8>, packet: &Packet<'_>, time: u64) -> bool {
     let len = packet.total_len();
     if to.capacity() - to.len() < 16 + len {

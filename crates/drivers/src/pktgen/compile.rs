@@ -37,11 +37,11 @@ struct Vary {
     at: usize,
     width: usize,
     value: Value,
-    /// True if the last byte is the upper half of a 16-bit word, for checksums.
+    /// True if the field's last byte is the upper half of a 16-bit word, for checksums.
     upper: bool,
-    /// True if the IPv4 header checksum is updated from this field.
+    /// True if the field's value is added to the IPv4 header checksum of each packet.
     in_header: bool,
-    /// True if the transport checksum is updated from this field, with `Follow::Parts`.
+    /// True if the field's value is added to the transport checksum of each packet, with `Follow::Parts`.
     in_transport: bool,
 }
 
@@ -60,7 +60,8 @@ struct Mold {
     /// The next size, if sizes increase.
     increasing: Option<usize>,
     fields: Box<[Vary]>,
-    /// Sum over the IPv4 header, without its checksum field and without the fields from which the checksum is updated.
+    /// The constant part of the IPv4 header's sum: without the checksum field, and without the fields with `in_header`. `None` if no field
+    /// has `in_header`.
     header: Option<Sum>,
     /// Byte range of the IPv4 header checksum.
     header_checksum: Range<usize>,

@@ -60,8 +60,8 @@ impl Sink {
         self.0.kept.lock().unwrap_or_else(|e| e.into_inner()).drain(..).collect()
     }
 
-    /// Records the next packets, at most `most`, in the file that `create` opens. `create` is called on a thread of its own when the first
-    /// packet comes, so there is no file without a packet. There must be no other recording.
+    /// Records the next packets, at most `most`, in the file that `create` opens. A separate thread calls `create` when the first packet
+    /// arrives, so no file without packets is created. Call this only when there is no other recording.
     ///
     /// # Errors
     /// If the thread cannot be started.

@@ -119,7 +119,7 @@ pub enum Mode {
     },
     /// The packet's size minus `less`, for length fields.
     Size {
-        /// Bytes of the packet that the length does not count.
+        /// Number of bytes that the length field does not include, such as those of the link header.
         less: usize,
     },
     /// The values of a list in order, repeated. Lists of the same length advance together: two 8-byte fields side by

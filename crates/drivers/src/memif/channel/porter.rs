@@ -63,7 +63,7 @@ pub(super) struct Porter {
     pub(super) let_go: Arc<AtomicBool>,
     pub(super) orders: Receiver<Order>,
     pub(super) to_main: SyncSender<Told>,
-    /// Tests whether a file is an event descriptor.
+    /// Used to test whether a file is an event descriptor.
     pub(super) signals: Arc<Context>,
     /// Descriptors of shared memory: files that were sent, and files that were received with any message, even an invalid one.
     pub(super) memory: RefCell<Vec<RawFd>>,
@@ -73,7 +73,8 @@ pub(super) struct Porter {
     pub(super) debt: Debt,
 }
 
-/// The thread's own files: its end of the pass, `/dev/null` for tests of event descriptors, and the main thread's doorbell.
+/// The thread's own files: its end of the socket pair to the main thread ([`pass`]), `/dev/null` for tests of event descriptors, and the
+/// main thread's doorbell.
 struct Own {
     pass: Kept,
     null: Kept,
@@ -283,13 +284,13 @@ impl Porter {
             _ => return Told::Garbage(format!("{kind} with a file")),
         }
         if let Err(e) = pass::send(own.pass.as_fd(), Some(file.as_fd())) {
-            return Told::Garbage(format!("cannot pass on the file of {kind}: {e}"));
+            return Told::Garbage(format!("cannot pass the file of {kind} to the main thread: {e}"));
         }
         Told::Message(message, true)
     }
 }
 
-/// Adds those of `files` that are shared memory to `memory`.
+/// Records in `memory` those of `files` that are shared memory.
 fn remember(memory: &RefCell<Vec<RawFd>>, files: &[Kept]) {
     let files = files.iter().filter(|file| region::is_memory(file.as_fd()));
     memory.borrow_mut().extend(files.map(|file| file.as_raw_fd()));

@@ -38,7 +38,7 @@ use control::{Control, own_mac};
 use refusals::Refusals;
 pub use shown::{InterfaceState, RingShown, SocketState};
 
-/// Maximum number of messages taken from a connection, and of clients accepted, before others get their turn.
+/// Maximum number of messages taken from a connection, or of clients accepted on a socket, before the main thread does other work.
 const AT_ONCE: usize = 32;
 /// Maximum time that the link stays down until the peer offers room for packets, and time between two checks for room, both in nanoseconds.
 const MOST_SETTLING: u64 = SECOND;
@@ -47,7 +47,7 @@ const SETTLING: u64 = SECOND / 500;
 const REST: u64 = SECOND;
 /// Nanoseconds for which threads of ended connections may hang before a message is logged.
 const LINGER: u64 = 5 * SECOND;
-/// Nanoseconds for which an interface is blocked after its peer broke the rings: at most the time that a well-behaved
+/// Nanoseconds for which an interface is blocked after a fault of its peer: at most the time that a well-behaved
 /// client waits before it reconnects. Doubles with each repetition, up to 2^[`MOST_STRIKES`] times this value.
 const BARRED: u64 = SECOND;
 /// Maximum number of repetitions that double the time [`BARRED`].
@@ -153,7 +153,7 @@ struct Entry {
     reason: Option<String>,
     /// Time at which the link is set up even if the peer offers no room for packets; `None` if the link need not wait.
     settles_by: Option<u64>,
-    /// Time until which clients are refused, because the last one broke the rings.
+    /// Time until which clients are refused after a fault of the last one.
     barred_until: u64,
     /// Number of recent faults of clients.
     strikes: u32,
@@ -320,7 +320,7 @@ impl Sockets {
         let failed = |e: io::Error| OpenError::new(format!("{name}: {e}"));
         if self.signals.is_none() {
             let made = Signals::new().map_err(|e| {
-                OpenError::new(format!("{name}: the kernel refuses asynchronous I/O, which wakes peers: {e}"))
+                OpenError::new(format!("{name}: the kernel refuses asynchronous I/O for waking peers: {e}"))
             })?;
             self.signals = Some(Arc::new(made));
         }
@@ -374,7 +374,7 @@ impl Sockets {
         let listener = Listener::new(&socket.path, &socket.crew).map_err(|e| match e.kind() {
             io::ErrorKind::AddrInUse => OpenError {
                 why: format!(
-                    "{at} is taken: another program listens on it, or it is an ordinary file. Use another socket, or be its client (\"slave\")"
+                    "{at} is taken: another program listens on it, or it is an ordinary file. Use another socket, or connect to that program as a client (\"slave\")"
                 ),
                 taken: true,
             },
@@ -544,7 +544,7 @@ impl Sockets {
         for key in self.former.look(self.now) {
             let Some(entry) = self.interfaces.get(&key) else { continue };
             tracing::warn!(
-                "{}: a former peer may still use its shared memory, and the router cannot detect the end of this use",
+                "{}: a former peer may still use the memory shared with it, and the router cannot detect when the peer stops",
                 entry.shared.config.name()
             );
         }

@@ -85,8 +85,8 @@ impl Sockets {
         Ok(come)
     }
 
-    /// Evicts the oldest client without an interface if there are too many. By then, a well-behaved client has asked for an interface,
-    /// unless a flood of clients delays its request.
+    /// Evicts the socket's oldest client without an interface if there are too many such clients. Gives each client [`TIME_TO_SPEAK`] to ask
+    /// for an interface, or less if there are four times too many.
     fn make_room(&mut self, id: u32) {
         let strangers = self.connections.iter().filter(|(_, c)| c.socket == id && c.interface.is_none());
         let oldest = strangers.clone().map(|(number, c)| (*number, c.since)).next();
