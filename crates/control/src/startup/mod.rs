@@ -123,7 +123,7 @@ pub struct Statistics {
     pub asked: bool,
     /// Size of the segment in bytes.
     pub size: u64,
-    /// True if each node's counters have names of their own.
+    /// True to add a separate entry for each counter of each node.
     pub per_node: bool,
     /// Time between two updates.
     pub interval: Duration,

@@ -494,7 +494,7 @@ const STATSEG: &[Parameter] = &[
         Ok(())
     })
     .default("off")
-    .help("Give each node's counters names of their own, such as `/nodes/ip4-lookup/clocks`."),
+    .help("Add a separate entry for each counter of each node, such as `/nodes/ip4-lookup/clocks`."),
     Parameter::sets("update-interval", "<seconds>", read_interval)
     .default("1")
     .help("Time between two updates of all counters, 0.01 to 3600 s."),

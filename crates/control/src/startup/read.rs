@@ -183,7 +183,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Skips the values of an unknown parameter: probably everything up to the next parameter, or to a word similar to one.
+/// Skips the values of an unknown parameter: everything up to the next known parameter, or up to a word that resembles its name.
 fn skip_values(parameters: &[Parameter], cursor: &mut Cursor<'_>) {
     let names = || parameters.iter().flat_map(Parameter::names);
     while let Some(item) = cursor.first() {

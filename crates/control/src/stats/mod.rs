@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub struct Settings {
     /// Size in bytes.
     pub size: u64,
-    /// True if each node's counters have names of their own.
+    /// True to add a separate entry for each counter of each node, such as `/nodes/ip4-lookup/clocks`.
     pub per_node: bool,
     /// Time between two updates.
     pub interval: Duration,

@@ -60,7 +60,7 @@ impl Given {
         }
     }
 
-    /// True if the file may be sent to another client of a user.
+    /// True if the file may be sent to one more client of this user.
     fn has_room(&self, user: u32) -> bool {
         let of_user = self.0.iter().filter(|(other, _)| *other == user).count();
         user == 0 || (of_user < OF_USER && self.0.len() < OF_ALL)

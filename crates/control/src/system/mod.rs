@@ -60,7 +60,7 @@ pub struct Interruption {
 /// The state of an interface before a transaction deleted it or reopened its device.
 struct Deleted {
     spec: Spec,
-    /// The own Ethernet address and MTU of the interface's device.
+    /// The device's own Ethernet address and MTU.
     own: (Mac, u16),
     /// The time when the interface was deleted; `None` if the interface was not usable until then.
     since: Option<Instant>,

@@ -166,8 +166,8 @@ fn interfaces(now: &Sample) -> Vec<Row> {
     now.interfaces.iter().map(row).collect()
 }
 
-/// Returns the work of a node between two samples: calls, packets, timed packets, and the clocks for the
-/// timed packets.
+/// Returns the work of a node between two samples: calls, packets, packets in calls that were timed, and the clocks of
+/// these calls.
 fn did(now: Totals, before: Totals) -> [f64; 4] {
     [
         growth(now.calls, before.calls),
