@@ -55,7 +55,7 @@ impl Mapping {
     /// Writes a header.
     ///
     /// # Safety
-    /// No reference to this place exists. (The kernel may read it at the same time, which does no harm.)
+    /// No reference to these bytes exists. (The kernel may read it at the same time, which does no harm.)
     #[inline]
     pub(crate) unsafe fn write<T: Plain>(&self, at: usize, value: T) {
         if let Some(to) = self.at(at, size_of::<T>()) {

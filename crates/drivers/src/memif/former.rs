@@ -22,7 +22,7 @@ use super::release::{Release, State};
 use crate::kernel::inotify::{Event, Watches};
 
 /// Maximum number of ended connections of a server's interface whose memory may still be in use. More than 1 is needed because this router
-/// frees its part on another thread, and a client may connect again at once.
+/// unmaps the memory on another thread, and a client may connect again at once.
 pub(super) const OF_SERVER: usize = 4;
 /// The limit for a client's interface (see [`OF_SERVER`]). The client connects again only after a second, when the memory is released.
 pub(super) const OF_CLIENT: usize = 1;
@@ -233,7 +233,8 @@ impl Former {
         unknown.chain(self.aftermath.iter().map(|a| a.until)).map(|until| until.max(now + SECOND)).min()
     }
 
-    /// Removes the connections whose memory is released. Returns the interfaces of connections whose memory has just become unknown.
+    /// Removes the connections whose memory is released. Returns the interfaces of connections for which it has just become unknown if the
+    /// memory is in use.
     pub(super) fn look(&mut self, now: u64) -> Vec<Interface> {
         // The threads close the memory before they report, so the watches are read after the reports.
         let states: Vec<(u64, State)> =

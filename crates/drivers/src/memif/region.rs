@@ -57,7 +57,7 @@ pub(super) fn seal(file: BorrowedFd<'_>) -> Result<(), String> {
 }
 
 /// Returns how many of the first `len` bytes of a sealed file have no pages. The seals keep the peer from removing pages. The number of
-/// allocated bytes does not show this: it includes pages beyond the end of the file, which the kernel cannot always free.
+/// allocated bytes does not show missing pages: it includes pages beyond the end of the file, which the kernel cannot always free.
 fn holes(file: BorrowedFd<'_>, len: u64) -> io::Result<u64> {
     // Opens the file again: the offset of the peer's own open file, and the lock on this offset, are shared with the peer.
     let own = again(file)?;
@@ -423,7 +423,7 @@ impl Region {
 const BY_HAND: usize = 256;
 
 /// Copies `len` bytes between private memory and memory shared with a peer. If the peer writes there at the same
-/// time, the copied bytes may be anything, but no other place is read or written.
+/// time, the copied bytes may be anything, but no other memory is read or written.
 ///
 /// # Safety
 /// `from` can be read and `to` written for `len` bytes, and the two do not overlap.

@@ -80,7 +80,7 @@ impl Release {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Waits for `time`. Returns false, at once, if the proof is not needed any more.
+    /// Waits for `time`. Returns false at once when the proof is no longer needed.
     fn pause(&self, time: Duration) -> bool {
         let state = self.lock();
         let waited = self.changed.wait_timeout_while(state, time, |state| *state == State::Held);

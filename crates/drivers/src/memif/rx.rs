@@ -36,7 +36,7 @@ pub(super) struct Budget {
 }
 
 impl Default for Budget {
-    /// Returns a budget of as many bytes as a frame of one-buffer packets holds.
+    /// Returns a budget for one frame of packets that each fill one buffer.
     fn default() -> Budget {
         Budget { left: FRAME_SIZE * DATA_ROOM, unusable: 0 }
     }

@@ -66,7 +66,7 @@ pub struct Replay {
 /// Replay speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speed {
-    /// With the file's own gaps between packets. Rounds follow each other without a gap.
+    /// With the time between packets as recorded in the file. Each round begins as soon as the previous one ends.
     Own,
     /// Packets per second.
     Rate(u32),
@@ -153,7 +153,7 @@ fn same(one: &Path, other: &Path) -> bool {
     fs::canonicalize(one).is_ok_and(|one| fs::canonicalize(other).is_ok_and(|other| one == other))
 }
 
-/// First bytes of capture files in both byte orders: microseconds, nanoseconds, and pcapng.
+/// First bytes of capture files: pcap with microseconds and pcap with nanoseconds, each in both byte orders, and pcapng.
 const MAGIC: [[u8; 4]; 5] = [
     [0xa1, 0xb2, 0xc3, 0xd4],
     [0xd4, 0xc3, 0xb2, 0xa1],

@@ -13,7 +13,7 @@ pub struct Stream {
     pub name: String,
     /// Packet templates: at least one, or none if the packets are recorded.
     pub templates: Vec<Template>,
-    /// Packets of a capture, sent in their order, and again from the first after the last; `None` if the packets are made from templates.
+    /// Packets of a capture, sent in order and repeated; `None` if the packets are made from templates.
     pub recorded: Option<Arc<Recording>>,
     /// Number of the receive queue that receives the packets.
     pub queue: usize,

@@ -117,8 +117,8 @@ struct Sender {
 }
 
 impl Sender {
-    /// Schedules the next advertisement `delay` after `now`, but no earlier than the minimum gap after the last one allows. If an earlier
-    /// advertisement is scheduled already, nothing changes.
+    /// Schedules the next advertisement: `delay` after `now`, or `delay` after the end of the minimum gap since the last one, if that is
+    /// later. If an earlier advertisement is scheduled already, nothing changes.
     fn hasten(&mut self, now: u64, delay: u64) {
         let earliest = self.last.map_or(now, |last| now.max(last + GAP));
         let then = earliest + delay;

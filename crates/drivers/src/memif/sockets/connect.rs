@@ -199,8 +199,8 @@ impl Sockets {
 }
 
 impl Memory {
-    /// Returns the file that was created for this connection. The file of a pool does not count, because all
-    /// clients share it.
+    /// Returns the file that was created for this connection; never the file of a pool, because all clients share
+    /// it.
     fn own(&self) -> Option<BorrowedFd<'_>> {
         self.regions.first().map(|(_, file)| file.as_fd())
     }
