@@ -58,7 +58,7 @@ pub fn ignores_hangups() -> bool {
     fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores(&status, SignalKind::hangup()))
 }
 
-/// True if a process ignores a signal, by its `status` (proc(5)): signal 1 is the lowest bit.
+/// True if a process ignores a signal, according to the text of its `/proc/PID/status`. Signal 1 is the lowest bit of a mask there.
 fn ignores(status: &str, signal: SignalKind) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok()).unwrap_or(0);

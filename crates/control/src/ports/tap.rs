@@ -35,7 +35,7 @@ const PREFIX: &str = "tap";
 /// Index of the taps whose host end is in the router's own namespace: from the name of the host end to the name of the tap.
 const TAPS: &str = "tap";
 
-/// Returns the taps whose host end has this name. A valid tree has at most one.
+/// Returns the taps whose host end has this name. A valid configuration has at most one.
 pub(super) fn taps(view: &View<'_>, host_name: &str) -> impl Iterator<Item = String> {
     view.found(TAPS, Tuple::of(host_name))
 }

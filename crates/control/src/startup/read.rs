@@ -30,7 +30,7 @@ struct Reader<'a> {
     faults: Vec<Fault>,
     /// Where each parameter was given last, in sections that this version uses.
     given: BTreeMap<&'static str, &'a Place>,
-    /// Sections and parameters without effect that a warning has named.
+    /// Sections and parameters without effect for which there is a warning already.
     warned: BTreeSet<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! The reference of all parameters, from the table that reads them.
+//! Generates the reference of all parameters from the table by which they are read.
 
 use super::parameters::{Effect, Parameter, SECTIONS};
 use super::unused;

@@ -94,8 +94,8 @@ impl<'a> Cursor<'a> {
         name.split(' ').all(|part| matches!(items.next(), Some(Item::Word(word)) if word.text == part))
     }
 
-    /// Returns the number of next items if they match this form: words as they are, `<>` for any word, `{}` for a
-    /// block.
+    /// If the next items match this form, returns their number. In a form, `<>` stands for any word, `{}` for a block,
+    /// and any other word for itself.
     pub fn matches(&self, form: &str) -> Option<usize> {
         let mut items = self.items.iter();
         let fits = |part: &str, item: Option<&Item>| match item {

@@ -43,7 +43,7 @@ const OWN_NAMES: [VppReason; 2] = [
 /// The values of all counters at about the same time.
 #[derive(Default)]
 pub struct Snapshot {
-    /// True if counters of the only worker are those of the first thread, as in a VPP without workers.
+    /// True if the counters of the only worker are shown as those of the first thread, as in a VPP without workers.
     merged: bool,
     per_node: bool,
     /// Seconds since the router's start. `started` is the time of the start in seconds since 1970 (UTC).
@@ -147,7 +147,7 @@ impl Snapshot {
     }
 }
 
-/// Arranges numbers as entries of the segment. Keeps the last numbers, to compute rates from the differences.
+/// Turns snapshots into entries of the segment. Keeps values of the previous snapshot, to compute rates from the differences.
 #[derive(Default)]
 pub struct Arranger {
     heartbeat: u64,

@@ -97,8 +97,8 @@ pub struct System {
 }
 
 impl System {
-    /// Returns a router without interfaces, with the catalog of its features. `guardian` is told of everything that
-    /// the router takes from the kernel.
+    /// Returns a router without interfaces, with the catalog of its features. Kernel interfaces that the
+    /// router takes are registered with `guardian`.
     pub fn new(router: Router, catalog: Arc<Catalog>, guardian: Guardian) -> System {
         System {
             prepared: BTreeMap::new(),

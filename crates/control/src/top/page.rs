@@ -113,7 +113,7 @@ impl Page {
         }
     }
 
-    /// Returns the column by which the page is sorted at first.
+    /// Returns the column by which the page is sorted initially.
     pub fn sorted_by(self) -> usize {
         match self {
             Page::Interfaces | Page::Nodes => 2,
@@ -139,7 +139,7 @@ fn growth(now: u64, before: u64) -> f64 {
     now.saturating_sub(before) as f64
 }
 
-/// Returns `a / b`; 0 without a divisor.
+/// Returns `a / b`, or 0 if `b` is 0.
 fn ratio(a: f64, b: f64) -> f64 {
     if b > 0.0 { a / b } else { 0.0 }
 }
@@ -275,7 +275,7 @@ impl Cell {
         !matches!(self, Cell::Text(_))
     }
 
-    /// Compares two cells: numbers by size, texts by letters.
+    /// Compares two cells: numbers by size, texts in alphabetical order.
     pub fn compare(&self, other: &Cell) -> std::cmp::Ordering {
         match (self, other) {
             (Cell::Text(a), Cell::Text(b)) => a.cmp(b),

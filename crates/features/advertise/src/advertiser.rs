@@ -110,7 +110,7 @@ struct Sender {
     /// Time of the next advertisement; `None` after the last final advertisement.
     next: Option<u64>,
     last: Option<u64>,
-    /// Number of advertisements left that follow at short intervals.
+    /// Number of further advertisements to send at short intervals.
     quick: u8,
     /// Number of final advertisements left; `None` while the router advertises itself.
     left: Option<u8>,
@@ -185,7 +185,7 @@ impl Advertiser {
         self.senders.get(&interface).is_some_and(|s| s.left.is_none())
     }
 
-    /// Returns an interface's advertising state, unless the advertisements are being stopped.
+    /// Returns an interface's advertising state; `None` if the router does not advertise itself there, or is stopping.
     fn serving(&mut self, interface: u32) -> Option<&mut Sender> {
         self.senders.get_mut(&interface).filter(|s| s.left.is_none())
     }
