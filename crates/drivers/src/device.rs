@@ -1,4 +1,4 @@
-//! The interface of every driver: an opened device.
+//! What every driver provides: an opened device.
 
 use std::io;
 

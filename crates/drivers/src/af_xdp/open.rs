@@ -23,7 +23,7 @@ use crate::port::{self, OpenError, Port};
 pub const INPUT_NODE: &str = "af-xdp-input";
 /// Number of bytes in a buffer that the kernel may use, counted from the start of the headroom.
 const CHUNK: u32 = (HEADROOM + DATA_ROOM) as u32;
-/// Packets that the kernel sends per system call, if the kernel supports the option (`XDP_MAX_TX_SKB_BUDGET`, Linux
+/// Maximum number of packets that the kernel sends per system call, if the kernel supports the option (`XDP_MAX_TX_SKB_BUDGET`, Linux
 /// 6.17).
 const BUDGET: c_int = 256;
 const XDP_MAX_TX_SKB_BUDGET: c_int = 9;

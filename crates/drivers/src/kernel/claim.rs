@@ -28,7 +28,7 @@ const NFT_TABLE_F_OWNER: u32 = 2;
 const NF_DROP: u32 = 0;
 /// Sequence number of the message that creates the table.
 const TABLE: u32 = 2;
-/// Runs before any hook that an operator is likely to add.
+/// Priority of the hook: it runs before any hook that an operator is likely to add.
 const PRIORITY: i32 = -500;
 
 /// An interface claimed for the router: while this exists, the kernel's stack receives nothing from the interface.

@@ -26,7 +26,7 @@ pub(super) fn begin() -> Option<&'static Sender<Work>> {
     THREAD.get_or_init(start).as_ref()
 }
 
-/// Runs `work` on the thread, or on the caller's thread if the thread cannot be started.
+/// Runs `work` on the separate thread, or on the caller's thread if the separate one cannot be started.
 pub(crate) fn elsewhere(work: impl FnOnce() + Send + 'static) {
     let work: Work = Box::new(work);
     match begin() {

@@ -15,7 +15,7 @@ use crate::kernel::discard;
 #[derive(Debug)]
 pub(super) struct Bell {
     file: ManuallyDrop<OwnedFd>,
-    /// Makes the connection's thread keep its copy while this exists.
+    /// While this reference exists, the connection's thread keeps its copy of the descriptor.
     pass: Option<Arc<Pass>>,
 }
 

@@ -87,8 +87,8 @@ pub(super) struct Former {
     watches: BTreeMap<i32, u64>,
     /// The inotify instance that reports changes of memory created by this router, if the kernel provided one.
     changes: Option<Watches>,
-    /// Maps watch descriptors of `changes` to the numbers of the connections whose memory they watch: memory that this router has created
-    /// and that has not changed.
+    /// Maps watch descriptors of `changes` to the numbers of the connections whose memory they watch. Only memory created by this router is
+    /// watched, and only until its first change.
     unchanged: BTreeMap<i32, u64>,
     aftermath: Vec<Aftermath>,
     /// The number of the last connection.

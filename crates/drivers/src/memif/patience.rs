@@ -46,7 +46,7 @@ impl Waits {
 }
 
 thread_local! {
-    /// The thread's waits when it was last examined.
+    /// This thread's waits so far, as of the last examination.
     static WAITS: Cell<Waits> = const { Cell::new(Waits { pages: 0, sleeps: 0 }) };
 }
 

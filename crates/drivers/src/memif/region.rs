@@ -147,7 +147,7 @@ pub(super) fn identity(file: BorrowedFd<'_>) -> Option<(u64, u64)> {
     stat(file).ok().map(|stat| (stat.st_dev, stat.st_ino))
 }
 
-/// Returns the allocated bytes of these files, counting each file once. Each must be [memory](is_memory).
+/// Returns the allocated bytes of these files, counting each file once. Each file must be [shared memory](is_memory).
 pub(super) fn allocated<'f>(files: impl Iterator<Item = BorrowedFd<'f>>) -> u64 {
     let stats = files.filter_map(|file| stat(file).ok());
     let by_file: BTreeMap<_, _> = stats.map(|s| ((s.st_dev, s.st_ino), taken(&s))).collect();
@@ -321,7 +321,7 @@ impl Region {
         })
     }
 
-    /// Writes a zero to every page, so that the kernel allocates all pages. The contents must be zeros, and no peer may have the memory
+    /// Writes a zero to every page, so that the kernel allocates all pages. The contents must be zeros, and no peer must have the memory
     /// yet.
     pub(super) fn touch(&self) {
         for at in (0..self.len).step_by(SMALL) {

@@ -142,8 +142,8 @@ impl Debt {
         if vanished { Ok(()) } else { Err(io::Error::other("a peer still has a descriptor of the memory")) }
     }
 
-    /// True if no process has the peer's file, memory created by this router has no other open file, and no page of
-    /// the memory is in use. May wait for 0.2 s. Adds the file to `leased` if a lease was taken.
+    /// True if no process has the peer's file and no page of the memory is in use. For memory created by this router, no
+    /// process may have another open file of it either. May wait for 0.2 s. Adds the file to `leased` if a lease was taken.
     fn is_released<'f>(&self, own: BorrowedFd<'f>, leased: &mut Vec<BorrowedFd<'f>>) -> io::Result<bool> {
         let checked = || {
             lock(own, libc::LOCK_SH)?;

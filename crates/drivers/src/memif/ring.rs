@@ -51,7 +51,7 @@ pub(super) const NEXT: u16 = 1;
 pub(super) enum Fault {
     /// The peer's index makes more slots available than the ring has.
     Index = 1,
-    /// A buffer is outside its region, or has no room.
+    /// A buffer has length 0, or is outside its region.
     Buffer = 2,
     /// Most packets are unusable.
     Rubbish = 3,
@@ -72,14 +72,16 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Fault::Index => "the peer's ring index is invalid",
-            Fault::Buffer => "the peer offered a buffer that has no room or is outside its region",
+            Fault::Buffer => "the peer offered a buffer that has length 0 or is outside its region",
             Fault::Rubbish => {
                 "most of the peer's packets are unusable: empty, too long, or outside its regions"
             }
             Fault::SlowBell => {
                 "signals to the peer take milliseconds: too many watchers on its event descriptor"
             }
-            Fault::Holes => "the worker waits for the peer's memory, which has holes or is swapped out",
+            Fault::Holes => {
+                "the worker waited too long for the peer's memory: it has holes or is swapped out"
+            }
         })
     }
 }

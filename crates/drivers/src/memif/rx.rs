@@ -83,7 +83,7 @@ pub(super) struct RxRing {
     /// True if this queue has asked the peer for signals.
     wants_signals: bool,
     rubbish: Rubbish,
-    /// Addresses and lengths that a call has found: of the packets for a frame, or of the parts of one packet.
+    /// Addresses and lengths found by the current call: those of the packets for a frame, or those of the parts of one packet.
     found: Box<[(NonNull<u8>, u32)]>,
     /// Copy of a packet in several descriptors, or larger than a buffer.
     whole: Vec<u8>,

@@ -383,7 +383,7 @@ fn ip4_checksum(header: &Range<usize>) -> Range<usize> {
     header.start + 10..header.start + 12
 }
 
-/// Checks the sizes of a template's packets in bytes. Call it before building a [`Template`] whose bytes fill the largest size.
+/// Checks the sizes of a template's packets in bytes. Call this before padding the bytes of a [`Template`] to the largest size.
 ///
 /// # Errors
 /// If the range is empty, or a packet would be shorter than its Ethernet header or longer than a buffer.

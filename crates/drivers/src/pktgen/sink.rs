@@ -50,7 +50,7 @@ impl Sink {
         self.0.packets.load(Ordering::Relaxed)
     }
 
-    /// Keeps the last `n` packets from now on. 0, the default, keeps none.
+    /// From now on, keeps the last `n` packets received. With 0, the default, keeps none.
     pub fn keep(&self, n: usize) {
         self.0.keep.store(n, Ordering::Relaxed);
     }

@@ -186,7 +186,7 @@ impl Sockets {
         let Some(memory) = &mut c.memory else { return };
         // Pages cannot be removed any more.
         if memory.watched.is_some_and(|watched| self.former.is_changed(watched)) {
-            let why = "the peer has removed pages of the memory or written to its file";
+            let why = "the peer has removed pages of the memory, or written to it by a system call";
             return self.drive(key, client::Event::End(why.into()));
         }
         let sizes = memory.regions.iter().map(|(len, _)| *len).collect();
