@@ -214,8 +214,8 @@ impl Dir24Writer {
         Ok(())
     }
 
-    /// Removes a prefix that is longer than /24. The leaf `cover` of the covering prefix, whose length is
-    /// `cover_len`, replaces it.
+    /// Removes a prefix that is longer than /24. Its entries get the leaf `cover` of the next shorter prefix,
+    /// whose length is `cover_len`.
     fn remove_long(&mut self, prefix: u32, len: u8, cover: u32, cover_len: u8) {
         let at = (prefix >> 8) as usize;
         let entry = self.first.entries[at].load(Relaxed);

@@ -49,7 +49,7 @@ impl fmt::Display for LpmFull {
         match self {
             Self::Groups(n) => write!(f, "all {n} groups for prefixes longer than /24 are in use"),
             Self::Memory => f.write_str("out of memory"),
-            Self::Blocks => f.write_str("all blocks of the lookup table are in use"),
+            Self::Blocks => f.write_str("all memory blocks of the lookup table are in use"),
             Self::Leaf(leaf) => write!(f, "forwarding index {leaf} is out of range (1 to {MAX_LEAF})"),
         }
     }

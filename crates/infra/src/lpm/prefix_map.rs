@@ -267,7 +267,7 @@ mod tests {
         spreads(|n| 0x2001 << 112 | u128::from(n) << 80, 48, |n| 0x2001 << 112 | u128::from(n));
     }
 
-    /// A table that has just doubled is half full, but never all tables at the same time.
+    /// A table that has just doubled is half full. But the tables must not double all at the same time.
     #[test]
     fn tables_do_not_all_grow_at_once() {
         let mut map = PrefixMap::new();

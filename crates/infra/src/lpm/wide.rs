@@ -51,7 +51,7 @@ pub(super) struct Wide<const BITS: u8> {
     reader: WideReader<BITS>,
     /// For each leaf, the length of the prefix that set it.
     len: Zeroed<u8>,
-    /// Numbers of the pages of words that have been written.
+    /// Numbers of the written pages of `words`.
     touched: BTreeSet<usize>,
 }
 

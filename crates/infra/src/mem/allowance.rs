@@ -8,7 +8,7 @@ use super::room::LEFT;
 /// Number of bytes that an [`Allowance`] grants between two checks of the free memory. Even several allowances together take less between
 /// two checks than [`Room`] keeps in reserve.
 const STEP: u64 = 4 << 20;
-/// How long a lack of memory is remembered. A check takes about 50 µs.
+/// Time for which a [`Watch`] remembers a lack of memory instead of checking again. A check takes about 50 µs.
 const REMEMBERED: Duration = Duration::from_millis(10);
 
 /// Checks the free memory. It remembers a lack of memory for 10 ms, so that many refusals in a row need only one check.

@@ -22,7 +22,7 @@ pub struct Promise {
     account: Option<Account>,
 }
 
-/// The promises to the peers of one socket. Clones share it.
+/// Sum of the promises to the peers of one socket, in bytes. Clones share the sum.
 #[derive(Clone, Debug, Default)]
 pub struct Account(Arc<AtomicU64>);
 
@@ -47,8 +47,8 @@ impl Promise {
     /// # Errors
     /// Returns `OutOfMemory` for more than half of the free memory beyond 64 MiB, so that peers that take all they get leave enough for
     /// clients of the CLI and for routes. If the limit of a control group cannot be read, there are three more rules. All promises together
-    /// have at most 256 MiB. The promises of one `account` have at most half of the part that all other accounts leave, so that the peers
-    /// of one socket never take all. And a child process must be able to fill all promised memory; this trial takes 0.1 s.
+    /// have at most 256 MiB. The promises of one `account` have at most half of what all other accounts leave of these 256 MiB, so that
+    /// the peers of one socket never take all. And a child process must be able to fill all promised memory; this trial takes 0.1 s.
     pub fn to_stranger(bytes: u64, account: &Account) -> io::Result<Promise> {
         if bytes == 0 || Room::sees_all() {
             return Promise::within(bytes, LEFT, None);
@@ -60,7 +60,8 @@ impl Promise {
         Ok(promise)
     }
 
-    /// Promises `bytes` bytes. `account` is given if a limit may exist that cannot be read.
+    /// Promises `bytes` bytes: at most half of the free memory beyond `kept` bytes. With an `account`, the rules for a limit that cannot be
+    /// read apply, too.
     fn within(bytes: u64, kept: u64, account: Option<&Account>) -> io::Result<Promise> {
         let _adding = ADDING.lock().unwrap_or_else(PoisonError::into_inner);
         let room = Room::now();
@@ -142,15 +143,15 @@ fn try_once(
 /// Maximum sum of the bytes of all promises if a control group may have a limit that cannot be read.
 const BLIND: u64 = 256 << 20;
 
-/// Checks that `bytes` bytes may be promised although a limit cannot be read. All promises together have `promised` bytes; the promises of
-/// this account have `own` bytes of these.
+/// Checks that `bytes` bytes may be promised although a limit cannot be read. All promises together have `promised` bytes; `own` of these
+/// bytes belong to the promises of this account.
 fn fits_blind(bytes: u64, promised: u64, own: u64) -> io::Result<()> {
     let most = BLIND.saturating_sub(promised.saturating_sub(own)) / 2;
     if own.saturating_add(bytes) <= most {
         return Ok(());
     }
     let why = format!(
-        "the shared memory needs {} MiB more, but all shared memory of this socket may have at most {} MiB: half of the part of {} MiB that other sockets leave. Its open connections and those that ended in the last hour have {} MiB. This rule applies because a control group around this container may limit memory, and its limit cannot be read",
+        "the shared memory needs {} MiB more, but this socket may use at most {} MiB: all sockets share {} MiB, and each may use half of what the others leave. Connections of this socket that are open or ended in the last hour use {} MiB. This rule applies because a control group around this container may limit memory, and its limit cannot be read",
         bytes >> 20,
         most >> 20,
         BLIND >> 20,

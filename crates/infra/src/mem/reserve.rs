@@ -38,7 +38,8 @@ pub struct Reserve {
     len: usize,
     /// The whole range before alignment, with its length in bytes. It is released when the `Reserve` is dropped.
     whole: (NonNull<u8>, usize),
-    /// The committed pieces, and pieces that must not be used because after a failed commit their addresses may belong to another mapping.
+    /// The pieces that cannot be committed any more: the committed ones, and pieces whose addresses may belong to another mapping after a
+    /// failed commit.
     committed: Mutex<Vec<Range<usize>>>,
 }
 
@@ -164,8 +165,8 @@ mod backend {
     }
 
     /// Fills a piece with memory: with hugetlb pages if possible, otherwise with ordinary ones. If the limit of some control group is not
-    /// visible, a child process first tries to take as much ordinary memory; for the `first` piece, also as much as the rest of the process
-    /// needs.
+    /// visible, a child process first tries to fill `len` bytes of ordinary memory. For the `first` piece, it also tries the memory that
+    /// the router needs besides its buffers.
     ///
     /// # Safety
     /// `to..to + len` is a piece of a reserve, aligned to 2 MiB, without memory in use.
@@ -324,7 +325,7 @@ mod backend {
     }
 
     /// # Safety
-    /// As for the mapped backend; here the memory exists from the start.
+    /// The same as for the backend with `mmap`. Nothing is filled here: the memory exists from the start.
     pub unsafe fn commit(
         _to: NonNull<u8>,
         _len: usize,

@@ -200,7 +200,7 @@ impl TrieWriter {
         self.nodes.levels(origin, l.depth, l.default, self.runs.start, &self.runs.all).map(Some)
     }
 
-    /// Sets another default in the children that the change covers.
+    /// Sets the new default in the children that the change covers.
     fn cover_children(&mut self, paint: &Paint) -> Result<(), LpmFull> {
         if paint.put.is_some() {
             return Ok(());
@@ -216,7 +216,8 @@ impl TrieWriter {
         Ok(())
     }
 
-    /// Returns the list with `slot` in interval `n`.
+    /// Sets `slot` in interval `n` of a list. Returns the list, or the copy that replaces it if published
+    /// entries must not change.
     fn set_in_list(&mut self, list: u32, l: &List, n: usize, slot: Slot) -> Result<u32, LpmFull> {
         let new = if self.in_place() {
             self.nodes.make_room()?;

@@ -48,7 +48,8 @@ impl Change {
         if self.adds { len <= self.len } else { len == self.len }
     }
 
-    /// Returns the new slot for addresses in a node that has prefixes longer than `depth`.
+    /// Returns the new slot for the prefix's addresses in a node that stores only prefixes longer than
+    /// `depth`: an empty slot if the new leaf's prefix is not longer.
     pub fn to(&self, depth: u8) -> Slot {
         if self.to.len > depth { self.to } else { Slot::default() }
     }

@@ -13,10 +13,10 @@
 //!
 //! | word | contents |
 //! |---|---|
-//! | 0 | `base`: the 64 bits of the address that end at `depth`, or at bit 72 if that is more; cut to `depth`
-//! |
-//! | 1, 2 | the intervals' ends, 16 bits each, the last first; 0 after the first; then the bits of `base`,
-//! [`cut`] |
+//! | 0 | `base`: the 64 bits of the address that end at `depth`, or at bit 72 if that is more; truncated to
+//! `depth` |
+//! | 1, 2 | the ends of the intervals, 16 bits each, from the last interval to the first; 0 for unused ends;
+//! in the top 16 bits of word 2, the numbers from [`cut`] for `base` |
 //! | 3 | default; entry of the last interval |
 //! | 4 to 6 | entries of the intervals before it |
 //! | 7 | lengths of the prefixes of the entries, the last first, or [`INNER`]; that of the default in the top
@@ -47,7 +47,8 @@ pub(super) const TABLE: u32 = 1 << 30;
 /// A child that is a table has four bits with the number of address bytes after the table's byte. This is the
 /// position of the lowest of these bits.
 const BYTE_SHIFT: u32 = UNIT_BITS;
-/// Stands in place of a prefix length if the child is a list with more intervals of the same list.
+/// Value in place of the prefix length of a list's entry. The entry's child is then the second level of this
+/// list: a list of the same depth with more intervals.
 pub(super) const INNER: u8 = 255;
 /// Maximum number of intervals of a list.
 pub(super) const INTERVALS: usize = 7;
@@ -155,7 +156,10 @@ pub(super) struct Step {
 }
 
 impl Nodes {
-    /// Uses the words of a pool, which are from [`words`](super::pool::words).
+    /// Returns the readers' view of a pool's memory. `words` must be from [`words`](super::pool::words).
+    ///
+    /// # Errors
+    /// Fails if there are fewer words.
     pub fn new(words: SharedZeroed<AtomicU64>) -> io::Result<Nodes> {
         // `word` relies on this.
         if words.len() < ((1 << UNIT_BITS) + Size::Table.units() as usize) * UNIT {
@@ -164,7 +168,7 @@ impl Nodes {
         Ok(Nodes(words))
     }
 
-    /// Uses any words, even too few: under loom all accesses are checked.
+    /// Like [`new`](Self::new), but accepts fewer words, because under loom all accesses are checked.
     #[cfg(all(test, feature = "loom"))]
     pub fn of_any(words: SharedZeroed<AtomicU64>) -> Nodes {
         Nodes(words)

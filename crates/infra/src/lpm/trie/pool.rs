@@ -23,9 +23,9 @@ pub(super) const UNIT_BYTES: usize = UNIT * size_of::<u64>();
 pub(super) const UNIT_BITS: u32 = 26;
 /// No unit.
 const NONE: u32 = u32::MAX;
-/// Maximum number of units that wait until readers have passed: 2 MiB. Beyond this, an allocation waits for
-/// the readers. They pass within a tenth of a millisecond, unless the kernel has given a worker's core to
-/// another thread. Without the limit, memory would grow with every change until the readers pass.
+/// Maximum number of retired units: 2 MiB. Beyond this, an allocation waits for the end of the grace period.
+/// This takes less than a tenth of a millisecond, unless the kernel has given a worker's core to another
+/// thread. Without the limit, memory would grow with every change during the grace period.
 const MOST_RETIRED: u32 = 1 << 16;
 /// Maximum time for which a change waits for readers.
 const PATIENCE: Duration = Duration::from_micros(500);
@@ -82,7 +82,8 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Returns a pool without blocks. It can have `capacity` units, but not more than `words` has.
+    /// Returns a pool without blocks, for up to `capacity` units, or for fewer if `words` has no room for
+    /// them.
     pub fn new(domain: &Domain, words: SharedZeroed<AtomicU64>, capacity: u32) -> Pool {
         let room = (words.len() / UNIT).saturating_sub(Size::Table.units() as usize);
         let capacity = capacity.min(room.try_into().unwrap_or(NONE));
@@ -161,8 +162,8 @@ impl Pool {
         self.retired.try_reserve(blocks).map_err(|_| LpmFull::Memory)
     }
 
-    /// Retires blocks that readers cannot find any more but may still use. They are free when all readers
-    /// have passed.
+    /// Retires blocks that readers cannot find any more but may still use. The blocks become free after a
+    /// grace period.
     pub fn retire(&mut self, blocks: impl Iterator<Item = Block>) {
         let mark = self.domain.mark();
         for block in blocks {
@@ -184,7 +185,7 @@ impl Pool {
         self.passed >= Some(mark)
     }
 
-    /// Frees the retired blocks that all readers have passed.
+    /// Frees the retired blocks whose grace period has ended.
     fn reclaim(&mut self) {
         let Some(&(oldest, _)) = self.retired.front() else { return };
         if !self.passed(oldest) {

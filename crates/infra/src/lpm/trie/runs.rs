@@ -19,7 +19,7 @@ pub(super) struct Paint<'c> {
 }
 
 impl Paint<'_> {
-    /// Returns the new slot for a point that has `slot`. Without `put`, a child stays.
+    /// Returns the new slot for a point whose present contents are `slot`. Without `put`, a child stays.
     fn over(&self, slot: Slot) -> Slot {
         match self.put {
             Some(new) => new,
@@ -47,7 +47,8 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// Starts with the first point of a list, or with the first point of `paint` if that is lower.
+    /// Clears the contents. The new contents begin at the list's first point (0), or at the first point of
+    /// `paint` if that is lower.
     pub fn open(&mut self, paint: &Paint) {
         self.all.clear();
         self.at = paint.points.start.min(0);
@@ -72,7 +73,7 @@ impl Runs {
         }
     }
 
-    /// Ends with the last point of `paint`, if that is after all others.
+    /// Adds the points of `paint` that follow the list's last interval, and completes the contents.
     pub fn close(&mut self, paint: &Paint) {
         self.add(paint.points.end, Slot::default(), paint);
         if self.all.last().is_some_and(|(_, slot)| slot.is_empty()) {

@@ -108,7 +108,8 @@ impl Builder {
         self.set_half(at, 6, default.entry);
     }
 
-    /// Returns the child if it has this default; otherwise a copy that has it and replaces the child.
+    /// Ensures that a child has this default. If it does not, replaces it by a copy that does. Returns the
+    /// child or the copy.
     pub fn with_default(&mut self, child: u32, default: Slot) -> Result<u32, LpmFull> {
         if self.default(child) == default {
             return Ok(child);
@@ -118,7 +119,7 @@ impl Builder {
         Ok(copy)
     }
 
-    /// Returns a copy of a child that replaces the child.
+    /// Replaces a child by a copy, and returns the copy.
     pub fn copy(&mut self, child: u32) -> Result<u32, LpmFull> {
         let size = self.size(child);
         let (from, to) = (unit(child), self.take(size)?);
@@ -154,7 +155,8 @@ impl Builder {
         self.set_byte(unit(child), TABLE_LENGTHS, byte.into(), slot.len);
     }
 
-    /// Returns a copy of a table that replaces the table and has other entries for some bytes.
+    /// Replaces the table `child` by a copy, and sets `slots` in the copy, each for a byte of an address.
+    /// Returns the copy.
     pub fn with_table_slots(&mut self, child: u32, slots: &[(u8, Slot)]) -> Result<u32, LpmFull> {
         let copy = self.copy(child)?;
         for (byte, slot) in slots {

@@ -62,7 +62,7 @@ impl TrieWriter {
         self.reader.clone()
     }
 
-    /// Returns the number of units that nodes use, without those that wait for readers.
+    /// Returns the number of units that nodes use, without retired units.
     #[cfg(all(test, not(feature = "loom")))]
     pub(super) fn nodes_in_use(&self) -> u32 {
         self.nodes.pool.in_use()
