@@ -25,10 +25,10 @@ pub enum ArcKey {
     Tx,
 }
 
-/// The row of one place of an arc: an entry or a feature.
+/// Selects the edge to the next feature, at one place of an arc: at an entry, or after a feature.
 #[derive(Clone)]
 pub(crate) struct Row {
-    /// True if, on any interface, a feature is enabled that can be reached from this place.
+    /// True if a feature that can be reached from this place is enabled on any interface.
     pub(crate) any: bool,
     pub(crate) key: ArcKey,
     /// The edge to take for each interface, or `TO_END`.
@@ -49,7 +49,7 @@ impl Row {
 #[derive(Clone, Default)]
 pub(crate) struct Rows(pub(crate) Vec<Row>);
 
-/// A place of an arc, as the control plane sees it.
+/// An entry or a feature of an arc, as the control plane sees it.
 pub(crate) struct Place {
     pub(crate) row: usize,
     /// Position of the first feature that can be reached from this place.

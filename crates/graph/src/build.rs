@@ -35,11 +35,11 @@ impl std::error::Error for GraphError {}
 /// A name that is used but not defined; see [`Builder::missing`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Missing {
-    /// An edge or an arc leads to a node of this name.
+    /// The node to which an edge leads, or at which an arc ends.
     Node(String),
-    /// A feature of an arc has a node of this name.
+    /// The node of a feature of an arc.
     Feature(&'static str),
-    /// A feature must be placed before or after another one, which is missing.
+    /// A feature before or after which another feature must be placed.
     Order {
         /// The arc.
         arc: &'static str,
@@ -107,7 +107,7 @@ impl Builder {
         self.frame_as(T::NAME, make);
     }
 
-    /// Adds a node that processes frames, with the name `name` instead of the type's: a type can have several nodes.
+    /// Adds a node that processes frames, with the name `name` instead of [`FrameNode::NAME`]: a type can have several nodes.
     pub fn frame_as<T: FrameNode>(
         &mut self,
         name: &'static str,
@@ -152,8 +152,8 @@ impl Builder {
 
     /// Declares an arc: packets that enter it go to the node `end` unless a feature takes them.
     ///
-    /// An edge with the arc's name enters the arc, even if the arc's end node has the same name. There is one exception: if a node with the
-    /// arc's name has an edge with this name itself, only this edge enters the arc, and edges of other nodes lead to the node.
+    /// An edge with the arc's name enters the arc, even if the arc's end node has the same name. There is one exception: a node with the
+    /// arc's name that has an edge with its own name. Then only this edge enters the arc; such edges of other nodes lead to the node.
     pub fn arc(&mut self, name: &'static str, end: &'static str, key: ArcKey) {
         self.arcs.push(ArcDef { name, end, key });
     }

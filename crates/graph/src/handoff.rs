@@ -32,7 +32,8 @@ type Bell = std::sync::Arc<Doorbell>;
 pub struct Exchange<T = Held>(Arc<Shared<T>>);
 
 struct Shared<T> {
-    /// Counts the workers that join or leave. A worker compares it to detect changes cheaply.
+    /// Increases when a worker joins or leaves. A worker compares it with the last value that it saw, which is
+    /// a cheap check for changes.
     version: AtomicU64,
     state: Mutex<State<T>>,
 }

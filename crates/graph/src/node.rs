@@ -92,9 +92,9 @@ pub trait FrameNode: Send + 'static {
 /// The result of a poll: more packets in this turn, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum More {
-    /// There are more: the worker calls the node again before other nodes get their turn.
+    /// More packets are waiting: the worker polls the node again before it polls other nodes.
     Yes,
-    /// There are no more in this turn.
+    /// The node has no more packets in this turn.
     No,
 }
 

@@ -81,8 +81,8 @@ impl Pending {
         &mut queue[last]
     }
 
-    /// Passes a whole frame to `node`. The frame is merged with the last one pending there if both fit into
-    /// one.
+    /// Passes a whole frame to `node`. If its packets fit into the last frame pending there, moves them into
+    /// that frame.
     #[inline]
     pub(crate) fn push(&mut self, node: u32, mut frame: Box<Frame>) {
         let n = node as usize;

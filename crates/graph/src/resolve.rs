@@ -144,7 +144,7 @@ fn sort_features(arc: &str, mut left: Vec<&FeatureDef>) -> Result<Vec<&'static s
         let Some(i) = free else {
             let names: Vec<&str> = left.iter().map(|f| f.node).collect();
             return Err(GraphError(format!(
-                "the features of arc \"{arc}\" cannot be ordered: `after` and `before` of these form a cycle: {}",
+                "the features of arc \"{arc}\" cannot be ordered: the `after` and `before` of these features form a cycle: {}",
                 names.join(", ")
             )));
         };

@@ -60,7 +60,7 @@ pub(crate) enum Rest {
 const VECTOR: usize = 64;
 /// Number of turns without packets after which a worker sleeps.
 const IDLE_TURNS: u32 = 64;
-/// Maximum length of a nap in nanoseconds, without the delay of the kernel's timer. On average, a packet waits for half of a nap.
+/// Maximum length of a nap in nanoseconds, not including the delay of the kernel's timer. On average, a packet waits for half of a nap.
 const NAP: u64 = 60_000;
 /// Minimum length of a nap in nanoseconds: the timer is not precise enough for shorter ones.
 const SHORTEST_NAP: u64 = 20_000;
@@ -76,7 +76,7 @@ const WINDOW: u64 = 250_000;
 pub(crate) struct Pacer {
     /// Number of consecutive turns without packets.
     idle: u32,
-    /// Time when the measurement of the rate started in nanoseconds, and the packets counted since then.
+    /// Start of the rate measurement in nanoseconds, and the number of packets since then.
     since: u64,
     packets: u64,
     /// Packets per second in the previous window.

@@ -55,7 +55,7 @@ pub struct Stats {
 /// A worker's data for other threads: the slowest calls of its nodes, and the node that is running.
 type Seen = (Slowest, Arc<At>);
 
-/// The node that a worker is running: its number plus one, or 0.
+/// The number of the node that a worker is running, plus one; 0 while it is running none.
 #[derive(Default)]
 pub(crate) struct At(AtomicU32);
 
@@ -361,9 +361,9 @@ impl Stats {
         self.punted.total(reason.0)
     }
 
-    /// Returns the vectors of a worker's input nodes since the start, by size class: class `n` has the
-    /// vectors of at most `1 << n` packets that no lower class has. An entry is the number of vectors, and
-    /// the number of their packets.
+    /// Returns the vectors of a worker's input nodes since the start, by size class: class `n` counts the
+    /// vectors of up to `1 << n` packets that are too large for class `n - 1`. An entry is the number of
+    /// vectors, and the number of their packets.
     pub fn vector_sizes(&self, worker: usize) -> [[u64; 2]; SIZE_CLASSES] {
         std::array::from_fn(|class| self.sizes.total_worker(worker, class as u32))
     }

@@ -79,7 +79,7 @@ struct Slot {
     reasons: Arc<[&'static ReasonInfo]>,
 }
 
-/// A node, and the arguments of a call of it.
+/// A node, and the arguments for one call of the node.
 struct Call<'a> {
     node: &'a mut dyn Erased,
     cx: Cx<'a>,
@@ -168,8 +168,8 @@ impl Worker {
         self.kernels = kernels;
     }
 
-    /// Runs one turn: polls one input node after the other, and runs the packets of each through the graph to
-    /// their end before it polls the next. Returns the number of packets brought in.
+    /// Runs one turn: polls one input node after the other. After each poll, runs the new packets through the
+    /// whole graph. Returns the number of packets brought in.
     pub fn turn(&mut self, guard: &Guard) -> usize {
         let now = self.clock.now_ns();
         self.spent(now, [1, 0, 0]);
@@ -276,7 +276,7 @@ impl Worker {
         (n, more)
     }
 
-    /// Returns `node`, with the arguments of a call of it.
+    /// Returns `node`, with the arguments for one call of the node.
     #[inline(always)]
     fn call<'a>(&'a mut self, guard: &'a Guard, now: u64, node: u32) -> Call<'a> {
         let slot = &mut self.nodes[node as usize];

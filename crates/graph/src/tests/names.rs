@@ -91,7 +91,7 @@ fn contradictory_feature_orders_are_refused() {
         Ok(())
     });
     // `three` can be first; the others depend on each other.
-    assert!(text.ends_with("the features of arc \"drop\" cannot be ordered: `after` and `before` of these form a cycle: one, two, five"), "{text}");
+    assert!(text.ends_with("the features of arc \"drop\" cannot be ordered: the `after` and `before` of these features form a cycle: one, two, five"), "{text}");
     for (after, before, side) in [(&["gone"][..], &[][..], "after"), (&[], &["gone"], "before")] {
         let text = refused(|b, log| {
             Feature::install(b, log, "drop", "one", after, before);
