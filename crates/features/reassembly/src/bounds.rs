@@ -31,7 +31,7 @@ pub struct Bounds {
 const ALLOWED: Limits = Limits { datagrams: 1, fragments: 1, buffers: 1, timeout: SECOND };
 
 impl Bounds {
-    /// Returns these limits, and those of `usual` where none is set.
+    /// Returns these limits. Limits that are not set have the value from `usual`.
     pub fn over(self, usual: Limits) -> Limits {
         Limits {
             datagrams: self.datagrams.unwrap_or(usual.datagrams),

@@ -47,7 +47,7 @@ pub fn register<C: App>(r: &mut Registrar<'_, C>, info: &'static KindInfo) {
     );
     r.command(
         &format!("show {name} [details]"),
-        &format!("Show {about}; with \"details\" each datagram."),
+        &format!("Show {about}. With \"details\", also show each datagram."),
         move |c, a| show(c, a, info).map_err(|e| CliError::new(e.to_string())),
     );
     r.supports(format!("show {name}"));

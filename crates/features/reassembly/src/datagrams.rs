@@ -114,7 +114,8 @@ impl<K: Copy + Eq + Hash, T> Datagrams<K, T> {
         self.waiting.empty(at, |_, item| refuse(reason, item));
     }
 
-    /// Returns the place after which a fragment belongs in its datagram's list, or why it must be dropped.
+    /// Returns the slot after which a new fragment belongs in its datagram's list (`NONE`: at the front). An
+    /// error says why the fragment must be dropped.
     fn place(&mut self, at: u32, fragment: &Fragment) -> Result<u32, Reason> {
         let Span { start, end, .. } = fragment.span;
         let Some(datagram) = self.waiting.state(at).copied() else { return Err(Reason::Displaced) };

@@ -35,7 +35,7 @@ reasons! {
     }
 }
 
-/// Returns the report about an expired datagram of a family.
+/// Describes the ICMP error that the source of an expired datagram gets.
 pub fn report<A: Fragmented>() -> CauseInfo {
     let (kind, code) = A::TIMEOUT;
     CauseInfo {

@@ -19,7 +19,7 @@ reasons! {
         Displaced = "displaced-datagrams", Warn, "too many datagrams wait for fragments: the oldest is dropped";
         Crowded = "displaced-buffers", Warn, "waiting fragments occupy too many buffers: the oldest datagrams are dropped";
         Ecn = "bad-ecn", Warn, "one fragment has a congestion mark, and another is not ECN-capable (RFC 3168 section 5.3)";
-        Unfinished = "unfinished", Error, "a fragment with a partial checksum or pending segmentation";
+        Unfinished = "unfinished", Error, "the fragment cannot be reassembled: its checksum or its segmentation is still to be done (offload)";
         Shared = "shared-buffers", Warn, "the fragment cannot be appended: it shares buffers with another packet";
     }
 }
@@ -55,7 +55,7 @@ impl<A: Ip> Key<A> {
 /// The header fields of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// The place of the fragment's data in the datagram, and the number of its buffers.
+    /// The position of the fragment's data in the datagram, and the number of the fragment's buffers.
     pub span: Span,
     /// True if more fragments of the datagram follow.
     pub more: bool,

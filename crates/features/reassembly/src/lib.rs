@@ -2,7 +2,7 @@
 //! for features that need the ports of every fragment (IPv4).
 //!
 //! ```text
-//! ip4-local → ip4-full-reassembly → ip4-lookup (whole datagrams), ip4-local (those to groups)
+//! ip4-local → ip4-full-reassembly → ip4-lookup (whole datagrams), ip4-local (whole datagrams to multicast groups)
 //! (arc ip4-unicast) ip4-sv-reassembly → next feature
 //! main thread: a datagram has expired → ip4-reassembly-expire → ip4-icmp-error
 //!                                     → ip4-sv-reassembly-expire

@@ -20,7 +20,7 @@ define! {
     enum ip_reass_type: u32 {
         /// Whole datagrams.
         IP_REASS_TYPE_FULL = 0,
-        /// Fragments stay fragments, and features know their ports.
+        /// Fragments are not joined, but features know the ports of each fragment.
         IP_REASS_TYPE_SHALLOW_VIRTUAL = 1,
     }
     /// Sets the limits of a reassembly.
@@ -80,7 +80,7 @@ fn kind(is_ip6: bool, kind: ip_reass_type) -> Result<&'static KindInfo, Code> {
     }
 }
 
-/// Fragments expire on time, whatever the interval of walks. The timeout is rounded up to seconds.
+/// Sets the limits; the timeout is rounded up to seconds. `expire_walk_interval_ms` has no effect, because datagrams always expire on time.
 fn set<C: App>(c: &mut C, _: &Caller, q: ip_reassembly_set) -> Result<Done, Code> {
     let info = kind(q.is_ip6, q.r#type)?;
     let key = Bounds::key(info.name);
@@ -107,7 +107,8 @@ fn get<C: App>(c: &C, q: ip_reassembly_get) -> Result<ip_reassembly_get_reply, C
     })
 }
 
-/// Datagrams to others are not reassembled: fragments are forwarded as they come (RFC 1812 section 5.3.3).
+/// Enables or disables shallow virtual reassembly of IPv4 on an interface. Full reassembly on an interface is not supported: a router
+/// forwards fragments as they arrive (RFC 1812 section 5.3.3).
 fn enable<C: App>(c: &mut C, _: &Caller, q: ip_reassembly_enable_disable) -> Result<Done, Code> {
     let name = message::name(c.router(), q.sw_if_index)?;
     if q.enable_ip6 || q.enable_ip4 && q.r#type == ip_reass_type::IP_REASS_TYPE_FULL {

@@ -42,8 +42,8 @@ impl<K: Copy + Eq + Hash, T> PortsOf<K, T> {
     }
 
     /// Takes a first fragment with its `ports`. Passes it to `each` with the ports, and then the fragments
-    /// that waited for it. Fragments that are dropped are passed with a reason: this one, if another first
-    /// fragment had different ports, or those of displaced datagrams.
+    /// that waited for it. Passes fragments to be dropped with a reason: the first fragment if an earlier first
+    /// fragment had different ports, and the fragments of evicted datagrams.
     pub fn first(
         &mut self,
         now: u64,
@@ -65,8 +65,8 @@ impl<K: Copy + Eq + Hash, T> PortsOf<K, T> {
         self.waiting.empty(at, |_, item| each(Ok(ports), item));
     }
 
-    /// Takes a later fragment. Passes it to `each` with the ports if they are known; otherwise keeps it.
-    /// Fragments that are dropped, this one or others, are passed with a reason.
+    /// Takes a later fragment. Passes it to `each` with the ports if they are known; otherwise keeps it. If
+    /// this fragment or others must be dropped, passes them with a reason.
     pub fn later(
         &mut self,
         now: u64,
@@ -89,7 +89,7 @@ impl<K: Copy + Eq + Hash, T> PortsOf<K, T> {
         }
     }
 
-    /// Returns the place of a datagram, which is new if the table did not have the datagram; `None` if the
+    /// Returns the index of a datagram. Adds the datagram if the table does not have it yet. `None` if the
     /// limit on datagrams is 0.
     fn at(&mut self, now: u64, key: K, each: &mut impl FnMut(Result<Ports, Reason>, T)) -> Option<u32> {
         if let Some(at) = self.waiting.find(&key) {

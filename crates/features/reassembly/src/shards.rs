@@ -112,7 +112,7 @@ fn lock<S>(shard: &Mutex<S>) -> MutexGuard<'_, S> {
     shard.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Returns the limits of one shard, of the `limits` of the whole table.
+/// Returns the limits of one shard if the whole table has `limits`.
 fn share(limits: Limits) -> Limits {
     Limits {
         datagrams: limits.datagrams.div_ceil(SHARDS),

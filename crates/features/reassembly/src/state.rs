@@ -43,7 +43,7 @@ struct Table {
     fragments: Arc<dyn Fragments>,
 }
 
-/// Adds a table of fragments; `make` makes a shard with given limits. Returns the table, for the nodes that share it.
+/// Adds a table of fragments. `make` makes one shard, with the given limits. Returns the table, for the nodes that share it.
 ///
 /// # Errors
 /// Fails if there are too many tables, or if too many nodes already receive messages from the main thread.
@@ -58,7 +58,7 @@ pub fn table<S: Shard>(
     let all = hooks.state(|_| Ok(Reassembly { tables: Vec::new(), buffers }))?;
     if all.tables.len() == MOST_TABLES {
         return Err(GraphError(format!(
-            "{}: a router can have at most {MOST_TABLES} tables of fragments, which share its buffers",
+            "{}: too many tables of fragments share the buffers of the router: at most {MOST_TABLES} are possible",
             info.name
         )));
     }
@@ -166,7 +166,8 @@ fn no_table(name: &str) -> RouterError {
     RouterError::new(format!("this router has no table of fragments for {name}"))
 }
 
-/// Sets limits of a table that the number `n` selects, for tests. 0 resets the limits of all tables to the defaults.
+/// For tests: sets the limits of one table. The number `n` selects the table and the limits. If `n` is 0, resets the limits of all tables
+/// to the defaults.
 ///
 /// # Errors
 /// Fails if there are no tables.

@@ -9,7 +9,7 @@ use std::hash::Hash;
 
 use infra::hash::Seeded;
 
-/// Stands for the absence of a place or a context.
+/// Value of a slot index or a datagram's index if there is none.
 pub const NONE: u32 = u32::MAX;
 
 /// Limits on waiting datagrams.
@@ -45,7 +45,7 @@ pub enum Why {
     Buffers,
 }
 
-/// The place of a fragment's data in the datagram, and the number of its buffers.
+/// The position of a fragment's data in the datagram, and the number of the fragment's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// Offset of the fragment's first byte in the datagram's payload.
@@ -56,7 +56,7 @@ pub struct Span {
     pub buffers: u32,
 }
 
-/// Memory for one fragment. It is in the list of the fragment's datagram, or in the list of free places.
+/// A slot for one fragment. It is in the list of the fragment's datagram, or in the list of free slots.
 struct Place<T> {
     item: Option<T>,
     span: Span,
@@ -158,7 +158,7 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         self.contexts.get_mut(at as usize)?.as_mut()
     }
 
-    /// Returns the place of the datagram `key`.
+    /// Returns the index of the datagram `key`.
     pub fn find(&self, key: &K) -> Option<u32> {
         self.index.get(key).copied()
     }
@@ -173,7 +173,7 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         self.contexts.get(at as usize).and_then(Option::as_ref).map_or(0, |c| c.fill.fragments)
     }
 
-    /// Adds a new datagram and returns its place; `None` if the limit is 0. While there are too many
+    /// Adds a new datagram and returns its index; `None` if the limit is 0. While there are too many
     /// datagrams, evicts the oldest one and passes its fragments to `refuse`.
     pub fn open(&mut self, now: u64, key: K, state: C, mut refuse: impl FnMut(Why, T)) -> Option<u32> {
         while self.fill.datagrams > 0 && self.fill.datagrams >= self.limits.datagrams {
@@ -199,12 +199,12 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         Some(at)
     }
 
-    /// Keeps a fragment of the datagram at `at`, in the datagram's list after the place `after` (`NONE`: in
-    /// front of all). While there are too many buffers, evicts the oldest of the other datagrams and passes
-    /// its fragments to `refuse`.
+    /// Stores a fragment of the datagram with the index `at`: in the datagram's list after the slot `after`,
+    /// or at the front if `after` is `NONE`. While too many buffers are in use, evicts the oldest of the other
+    /// datagrams and passes its fragments to `refuse`.
     ///
     /// # Errors
-    /// Returns the fragment if it does not fit even then.
+    /// Returns the fragment if it does not fit although all other datagrams have been evicted.
     pub fn keep(
         &mut self,
         at: u32,
@@ -255,7 +255,7 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         Ok(())
     }
 
-    /// Returns the place and the span of the last fragment in a datagram's list.
+    /// Returns the slot index and the span of the last fragment in a datagram's list.
     pub fn last(&mut self, at: u32) -> Option<(u32, Span)> {
         let tail = self.context(at)?.tail;
         Some((tail, self.places.get(tail as usize)?.span))
@@ -269,8 +269,8 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
             .map(|(at, p)| (at, p.span))
     }
 
-    /// Passes each fragment of a datagram to `each`, in the order of the datagram's list. The datagram stays
-    /// in the table.
+    /// Removes all fragments of a datagram, and passes them to `each` in the order of the datagram's list. The
+    /// datagram stays in the table.
     pub fn empty(&mut self, at: u32, mut each: impl FnMut(Span, T)) {
         let Some(context) = self.context(at) else { return };
         let mut head = std::mem::replace(&mut context.head, NONE);
