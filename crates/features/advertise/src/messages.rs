@@ -18,21 +18,21 @@ define! {
     struct ip6nd_ra_prefix {
         /// The prefix.
         prefix: prefix,
-        /// True if it is on the link.
+        /// True if the prefix is on the link.
         onlink_flag: bool,
-        /// True if hosts may form addresses from it.
+        /// True if hosts may form addresses from the prefix.
         autonomous_flag: bool,
-        /// Seconds for which it is valid.
+        /// Seconds for which the prefix is valid.
         val_lifetime: u32,
-        /// Seconds for which addresses in it are preferred.
+        /// Seconds for which addresses in the prefix are preferred.
         pref_lifetime: u32,
-        /// Seconds until it is not valid any more; 0: never.
+        /// Seconds until the prefix becomes invalid; 0: never.
         valid_lifetime_expires: f64,
-        /// Seconds until its addresses are not preferred any more; 0: never.
+        /// Seconds until addresses in the prefix become deprecated; 0: never.
         pref_lifetime_expires: f64,
-        /// True if the lifetimes become shorter with time.
+        /// True if the advertised lifetimes decrease with time.
         decrement_lifetime_flag: bool,
-        /// True if it is not advertised.
+        /// True if the prefix is not advertised.
         no_advertise: bool,
     }
     /// Sets or resets the advertisements of an interface.
@@ -108,7 +108,7 @@ pub(crate) fn register<C: App>(table: &mut Table<C>) {
         });
 }
 
-/// Like the command: the first setting starts the advertisements, unless they are suppressed.
+/// Sets or resets the advertisements. As with the command, the first setting starts them, unless they are suppressed.
 fn configure<C: App>(c: &mut C, _: &Caller, q: sw_interface_ip6nd_ra_config) -> Result<Done, Code> {
     let name = message::name(c.router(), q.sw_if_index)?;
     let mut advice: Advice = c.configured(&name).map_err(message::refused)?;

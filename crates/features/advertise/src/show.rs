@@ -1,4 +1,4 @@
-//! The part of router advertisements in `show ip6 interface`.
+//! The part of `show ip6 interface` about router advertisements.
 
 use std::fmt::Write;
 
@@ -12,8 +12,8 @@ use wire::nd::PrefixInformation;
 use crate::advertisement::{Advice, INFINITE, PrefixAdvice};
 use crate::links::{Advertised, advertised_prefixes};
 
-/// Returns the part about an interface: the advertisements that it sends, or why it does not send the
-/// configured ones.
+/// Returns the part for an interface: the advertisements that the interface sends, or why it does not send
+/// the configured advertisements.
 pub(crate) fn part(wanted: &Advice, router: &Router, i: &InterfaceInfo) -> Part {
     let (advertises, silent) = (Advertises::of(router, i), why_silent(wanted, router, i));
     let mut part = Part { insists: silent.is_some(), ..Part::default() };
@@ -66,8 +66,8 @@ impl Advertises {
         let (from, to) = (self.shortest_interval_seconds, self.longest_interval_seconds);
         let _ = write!(out, "  advertises itself every {from} to {to} s, ");
         let _ = match self.lifetime_seconds {
-            0 => writeln!(out, "no default router"),
-            lifetime => writeln!(out, "a default router for {lifetime} s"),
+            0 => writeln!(out, "not as a default router"),
+            lifetime => writeln!(out, "as a default router for {lifetime} s"),
         };
         for p in &self.prefixes {
             let [valid, preferred] = [p.valid_seconds, p.preferred_seconds].map(seconds);
@@ -96,9 +96,9 @@ fn why_silent(wanted: &Advice, router: &Router, i: &InterfaceInfo) -> Option<Str
         _ if !i.kind.has_neighbors() => "there are no neighbors on its link",
         _ if !i.admin_up => "the interface is down",
         _ if !router.usable(i.index) => "its link is down",
-        Some(Some(Standing::Duplicate)) => "another station has its link-local address",
+        Some(Some(Standing::Duplicate)) => "another station has the interface's link-local address",
         Some(Some(Standing::Unique)) => return None,
-        Some(_) => "its link-local address is not in use yet",
+        Some(_) => "the interface's link-local address is not in use yet",
     };
     Some(why.into())
 }

@@ -41,7 +41,7 @@ fn advertised_prefixes_are_configured_and_kept() {
     }
     let told = cli.ok("show ip6 interface pg0");
     for line in [
-        "  advertises itself every 200 to 600 s, a default router for 1800 s\n",
+        "  advertises itself every 200 to 600 s, as a default router for 1800 s\n",
         "    2001:db8::/64: valid 3600 s, preferred 600 s, on-link\n",
         "    2001:db8:1::/64: valid 2592000 s, preferred 604800 s, on-link, autoconfig\n",
         "    2001:db8:3::/48: valid infinite, preferred 0 s\n",
@@ -153,6 +153,6 @@ fn show_gives_the_reason_for_missing_advertisements() {
     cli.ok("set interface state pg0 down");
     assert_eq!(why(&mut cli).as_deref(), Some("the interface is down"));
     cli.ok("set interface state pg0 up");
-    assert_eq!(why(&mut cli).as_deref(), Some("its link-local address is not in use yet"));
+    assert_eq!(why(&mut cli).as_deref(), Some("the interface's link-local address is not in use yet"));
     cli.refused("show ip6 interface pg1", "pg1");
 }

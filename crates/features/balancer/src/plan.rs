@@ -10,8 +10,8 @@ const TOO_BUSY: f64 = 0.85;
 const HAS_TIME: f64 = 0.6;
 /// If the loads of all workers add up to less than this, one worker can do all the work.
 const LITTLE: f64 = 0.5;
-/// Number of checks in a row with an overloaded worker, before work is spread. If a worker has no queue, work is spread after one check,
-/// because the load has just begun.
+/// Number of checks in a row with an overloaded worker, before work is spread. If a worker has no queue, the load was little until now: work
+/// is then spread after one check.
 const BUSY_CHECKS: u32 = 2;
 /// Number of checks in a row with little load, before work is gathered on one worker.
 const CALM_CHECKS: u32 = 30;
@@ -60,7 +60,7 @@ impl Checks {
     /// - If one worker is overloaded and another has no queue, all queues are spread over the workers at once.
     /// - If one worker is overloaded and another has capacity in several checks in a row, half of the overloaded worker's queues move to
     ///   the other. If it has only one queue, and the queue's device has fewer queues than there are workers, the queue's flows are spread
-    ///   over the workers. If they already are, some shards move.
+    ///   over the workers. If these flows are already spread, some shards move.
     /// - If the load is little in many checks in a row, flows are no longer spread, and one worker gets all queues. Then a single packet
     ///   wakes one worker instead of two, and packets of two devices form one vector.
     ///

@@ -13,7 +13,8 @@ use crate::rings::{Captured, Point, Rings};
 
 /// Approximate maximum number of copies taken from the workers in one turn of the main thread.
 const A_TURN: usize = 256;
-/// Interval for taking copies from the workers for a file, in nanoseconds: each ring has room for 1,024 copies.
+/// Interval in nanoseconds at which copies for a file are taken from the workers. A ring with room for 1,024 copies can then take two
+/// million packets per second.
 const TURN_NS: u64 = 500_000;
 
 /// The captures of a router: the feature's state.
@@ -195,7 +196,7 @@ pub(crate) fn must_be_free<C: App>(c: &mut C, a: &Args) -> Result<(), CliError> 
     }
 }
 
-/// Begins a capture where [none runs](must_be_free).
+/// Begins a capture. No other capture may be running; see [`must_be_free`].
 ///
 /// # Errors
 /// Fails if the router does not have this feature.

@@ -72,7 +72,7 @@ impl Client {
 pub(crate) struct Sink {
     path: PathBuf,
     file: PcapWriter<BufWriter<File>>,
-    /// The same file, to query its file system.
+    /// A second handle of the file, to query its file system.
     disk: File,
     /// Percentage of the file system to leave free, if given.
     leave_free: Option<u32>,

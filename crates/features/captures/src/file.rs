@@ -20,8 +20,8 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
         "pcap trace [rx] [tx] [drop] [max <packets:u32>] [max-file-bytes <most:u64>] [leave-free <percent:0..99>] \
          [intfc <interface:word>] [file <file:path>] [max-bytes-per-pkt <bytes:u32>] [filter <filter:word>]",
-        "Copy received, sent or dropped packets into a file. It ends after \"max\" packets, at \"max-file-bytes\", or when \
-         less than \"leave-free\" percent of the file system is free (by default 5 %, at most 256 MiB). \"intfc\" is a \
+        "Copy received, sent or dropped packets into a file. The capture ends after \"max\" packets, at \"max-file-bytes\", or \
+         when less than \"leave-free\" percent of the file system is free (by default 5 %, at most 256 MiB). \"intfc\" is a \
          device with its sub-interfaces, or \"any\"; \"filter\" is a tcpdump expression.",
         |c, a| c.with_filter(a, start),
     );

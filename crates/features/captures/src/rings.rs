@@ -156,8 +156,8 @@ impl Rings {
         Rings(Arc::new(Shared { wanted, copied: AtomicU64::new(0), lost: AtomicU64::new(0), control }))
     }
 
-    /// Begins a capture at these points, which keeps `keep` bytes, but at most [`MOST_BYTES`], of each packet
-    /// that matches `filter`. Waiting copies of an earlier capture are discarded.
+    /// Begins a capture at these points. Of each packet that matches `filter`, it keeps up to `keep` bytes, at
+    /// most [`MOST_BYTES`]. Waiting copies of an earlier capture are discarded.
     pub fn begin(&self, points: &[Point], keep: usize, filter: Option<Program>) {
         let mut control = self.control();
         let capture = control.wanted.get().capture + 1;

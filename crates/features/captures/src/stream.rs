@@ -26,7 +26,8 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
         "capture [rx] [tx] [drop] [interface <interface:word>] [max <packets:u32>] [max-bytes-per-pkt <bytes:u32>] \
          [filter <filter:word>]",
-        "Send packets to a client, by default received and sent ones. \"volley capture\" writes them for tcpdump.",
+        "Send copies of packets to the client; by default, of received and sent packets. \"volley capture\" writes them for \
+         tcpdump.",
         |c, a| c.with_filter(a, start),
     )
     .for_readers();

@@ -19,7 +19,7 @@ static LARGEST: Metric = Metric {
     name: "volley_interface_tcp_mss_clamp_bytes",
     kind: Kind::Gauge,
     labels: &["interface", "af", "direction"],
-    help: "The limit on the MSS option of TCP on the interface, where one is set.",
+    help: "The limit of the TCP MSS option, on interfaces with a limit.",
 };
 static LOWERED: Metric = Metric {
     name: "volley_interface_tcp_mss_clamped_packets_total",

@@ -64,7 +64,7 @@ fn set<C: App>(c: &mut C, _: &Caller, q: mss_clamp_enable_disable) -> Result<Don
     message::set(c, q.sw_if_index, |Clamps(limits)| (limits.ip4, limits.ip6) = (ip4, ip6))
 }
 
-/// Returns all at once: there are no more than interfaces.
+/// Returns all limits at once, without a cursor: there is at most one entry per interface.
 fn get<C: App>(c: &C, q: mss_clamp_get) -> Found<mss_clamp_get> {
     let router = c.router();
     if q.sw_if_index != interface_index::NONE

@@ -1,4 +1,4 @@
-//! Lets the fuzzer of the whole graph ping.
+//! Pings, for the fuzzer of the whole graph.
 
 use buf::bpf::Program;
 use net::feature::{Decisions, Exercise};
@@ -17,7 +17,7 @@ fn begin(router: &mut Router, _: Option<Program>) {
     }
 }
 
-/// Starts a ping, sends a request of each, or ends one.
+/// Starts a ping, sends a request for every active ping, or ends a ping.
 fn act(router: &mut Router, d: &mut dyn Decisions) {
     let all: Vec<u16> =
         Pings::of(router).map_or_else(|_| Vec::new(), |p| p.sessions.keys().copied().collect());

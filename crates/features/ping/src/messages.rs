@@ -89,7 +89,8 @@ fn advance(router: &mut Router, now: u64) -> Vec<(u64, ping_finished_event)> {
 }
 
 impl Ping {
-    /// Takes replies, and sends a request if it is due. A request that cannot be sent ends the ping.
+    /// Takes replies, and sends a request if it is due. Returns true if the ping has ended: all requests are answered or have timed out, or
+    /// a request could not be sent.
     fn is_over(&mut self, router: &mut Router, now: u64) -> bool {
         let id = self.held.id;
         let Ok(pings) = Pings::of(router) else { return true };

@@ -387,8 +387,8 @@ impl Policer {
         if worker < spare { self.change_by(worker, f) } else { self.change_by_spare(spare, f) }
     }
 
-    /// Like [`change`](Self::change), for workers that were unknown when the policer was made. They take turns with the cell at index
-    /// `spare`.
+    /// Like [`change`](Self::change), for workers that were unknown when the policer was made. They share the cell at index `spare`: one
+    /// worker uses it at a time.
     #[cold]
     fn change_by_spare(&self, spare: usize, f: impl FnMut(&mut State) -> bool) -> bool {
         while self.spare.swap(true, Acquire) {

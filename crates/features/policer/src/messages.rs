@@ -234,7 +234,7 @@ fn output(by: &mut PolicedBy) -> &mut Option<String> {
     &mut by.output
 }
 
-/// Lets a policer police an interface in a direction, or ends that.
+/// Sets the policer of an interface for one direction if `apply` is true; otherwise removes it.
 fn police<C: App>(
     c: &mut C,
     interface: interface_index,

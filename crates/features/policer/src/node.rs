@@ -216,7 +216,7 @@ impl<const SITE: usize> Police<SITE> {
         if Self::OUTWARD { setting.output } else { setting.input }
     }
 
-    /// Returns the number of bytes for which a frame counts, if no packet is to be segmented.
+    /// Returns the number of bytes that a policer counts for a frame in which no packet is to be segmented.
     #[inline(always)]
     fn bytes(frame: &mut Frame) -> u64 {
         let links: usize =

@@ -33,7 +33,7 @@ impl ObjectKind for Params {
     type Key = String;
     const NAME: &'static str = "policer";
     const PHASE: u16 = 40;
-    /// True, so that an interface can stop using a policer without being recreated.
+    /// True: a policer is removed only after the changes to interfaces. So an interface that stops using the policer is not recreated.
     const LAST: bool = true;
     const NEEDS: bool = false;
 

@@ -34,8 +34,8 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.metrics(&[&PACKETS, &BYTES], collect);
     r.command(
         "show policer [{name <policer:policer> | index <index:u32>}] [verbose]",
-        "Show policers: their parameters, counters by color, and interfaces. With a policer given, or \"verbose\", also \
-         bursts, actions, the rates in tokens, and the tokens in the buckets.",
+        "Show policers: their parameters, counters by color, and interfaces. For a single policer, or with \"verbose\", also \
+         show bursts, actions, the rates in tokens, and the tokens in the buckets.",
         show,
     );
 }
@@ -199,7 +199,7 @@ impl<C: App> Rows<C> for Shown {
 /// Maximum number of interfaces in a row of the table.
 const SOME: usize = 4;
 
-/// Returns a list of the interfaces with at most `most` of them, and the number of the others.
+/// Lists the first `most` interfaces, and the number of further ones.
 fn users(all: &[User], most: usize) -> String {
     let user = |user: &User| format!("{} {}", user.interface, user.direction);
     let mut words: Vec<String> = all.iter().take(most).map(user).collect();

@@ -8,10 +8,10 @@ use infra::prefetch;
 use crate::bucket::{Color, Item, Policer, TRANSMIT};
 use crate::rate::Unit;
 
-/// Number of places for the groups of a vector. Policers whose indexes have equal lower 7 bits replace each
-/// other in a place.
+/// Number of entries of the table that finds a policer's group. Policers whose indexes have the same lower 7
+/// bits share an entry: if their packets alternate, a policer gets several groups.
 const PLACES: usize = 128;
-/// Stands for the absence of a packet in a list.
+/// Value in a list of packets: there is no next packet.
 const NONE: u16 = u16::MAX;
 
 /// A packet's size for its policer, and its color on arrival.

@@ -68,7 +68,7 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.setting::<Redirects>();
     r.command(
         "set interface ip redirects <interface:interface> [{enable | disable}]",
-        "Report better first hops on an interface's network to hosts (ICMP redirects), or stop that.",
+        "Enable or disable ICMP redirects on an interface: they report better first hops on its network to hosts.",
         |c, a| {
             let on = !a.has("disable");
             feature::set(c, a, |redirects: &mut Redirects| redirects.0 = on)

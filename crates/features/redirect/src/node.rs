@@ -61,8 +61,8 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
 edges! { pub enum Next { Continue = "next-feature", Lookup = "ip4-lookup" } }
 reasons! {
     pub enum Reason {
-        Limit = "unredirected-limit", Info, counted, "not redirected, but forwarded: the rate limit of ICMP errors is exceeded, for the packet's source or in total";
-        NoBuffer = "unredirected-no-buffer", Warn, counted, "not redirected, but forwarded: no buffer was free";
+        Limit = "unredirected-limit", Info, counted, "the packet was forwarded without a redirect: the rate limit of ICMP errors is exceeded, for its source or in total";
+        NoBuffer = "unredirected-no-buffer", Warn, counted, "the packet was forwarded without a redirect: no buffer was free";
     }
 }
 

@@ -24,7 +24,7 @@ define! {
         af: address_family,
         sw_if_index: interface_index,
     }
-    /// Sets how sources are checked on an interface, and by which table.
+    /// Sets how sources are checked on an interface, and in which table they are looked up.
     request urpf_update_v2 {
         is_input: bool = true,
         mode: urpf_mode,
