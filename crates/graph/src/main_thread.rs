@@ -73,8 +73,8 @@ pub struct MainThread {
 }
 
 impl MainThread {
-    /// Counts that the main thread is done with a packet, which was punted for `reason` and received on `interface`. If the packet was
-    /// discarded, `unused` is the reason.
+    /// Counts a packet that the main thread has finished. The packet was punted for `reason`, and received on `interface`. If the main
+    /// thread discarded it, `unused` is the reason.
     pub fn done(&mut self, reason: PuntReason, interface: u32, unused: Option<MainReason>) {
         self.handled.add(reason.0, [1]);
         if let Some(why) = unused {

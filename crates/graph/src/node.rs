@@ -4,7 +4,7 @@
 //! | kind | for | the author writes |
 //! |---|---|---|
 //! | [`PacketNode`] | a decision for each packet | `one(packet) → verdict` |
-//! | [`FrameNode`] | staged lookups, counting by runs, anything not one-to-one | `run(frame, out)` |
+//! | [`FrameNode`] | staged lookups, counting by runs of packets, nodes that make, join or keep packets | `run(frame, out)` |
 //! | [`InputNode`] | sources of packets | `poll(frame, out)` |
 
 use std::marker::PhantomData;

@@ -197,8 +197,8 @@ impl Entries {
     }
 }
 
-/// A place from which packets enter an arc or continue on it: an edge of a node. `first` is the position of
-/// the first feature that these packets can reach.
+/// An edge of a node by which packets enter an arc or continue on it. `first` is the position of the first
+/// feature that these packets can reach.
 struct Start {
     node: usize,
     edge: usize,

@@ -103,7 +103,7 @@ impl Progress {
         })
     }
 
-    /// Returns the number of copies lost for lack of room.
+    /// Returns the number of this capture's copies that were lost because a ring was full.
     pub(crate) fn lost(&self, rings: &Rings) -> u64 {
         rings.lost() - self.lost_before
     }

@@ -20,7 +20,7 @@ fn begin(router: &mut Router, filter: Option<Program>) {
     }
 }
 
-/// Takes the copies.
+/// Takes the waiting copies from the rings.
 ///
 /// # Errors
 /// Fails if a copy does not have all kept bytes.

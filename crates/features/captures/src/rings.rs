@@ -173,7 +173,7 @@ impl Rings {
         }
     }
 
-    /// Returns the number of copies lost for lack of room, since the router started.
+    /// Returns the number of copies lost since the router started because a ring was full.
     pub fn lost(&self) -> u64 {
         self.0.lost.load(Ordering::Relaxed)
     }

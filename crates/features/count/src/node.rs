@@ -27,7 +27,7 @@ impl Setting for Count {
 /// Adds the node.
 ///
 /// # Errors
-/// Fails if there is no address space for the setting.
+/// Fails if address space for the table of settings cannot be reserved.
 pub fn install(b: &mut Builder, hooks: &mut Hooks) -> Result<(), GraphError> {
     let counts = hooks.setting::<Count>()?.counts;
     b.frame(move |s| Ip4Count::new(&counts, s.worker));

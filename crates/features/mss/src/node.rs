@@ -162,7 +162,7 @@ impl Setting for Clamps {
 /// Adds both nodes of a family.
 ///
 /// # Errors
-/// Fails if there is no address space for the setting.
+/// Fails if address space for the table of settings cannot be reserved.
 pub fn install<A: Clamped>(b: &mut Builder, hooks: &mut Hooks) -> Result<(), GraphError> {
     let limits = hooks.setting::<Clamps>()?;
     let again = limits.clone();

@@ -153,8 +153,8 @@ fn code(action: Action) -> u8 {
     }
 }
 
-/// Returns the tokens used after the bucket is filled with all tokens that have `arrived`. Tokens for which a bucket of size `burst` has no
-/// room are lost.
+/// Fills a bucket with all tokens that have `arrived`, and returns the new value of the tokens used. Tokens for which a bucket of size
+/// `burst` has no room are lost.
 #[inline(always)]
 fn filled(used: u64, arrived: u64, burst: u64) -> u64 {
     let full = arrived.wrapping_sub(burst);
@@ -312,7 +312,7 @@ impl Policer {
         State { c: self.c.credit(now), e }
     }
 
-    /// Fills the buckets of `state` with the tokens that have arrived by now: `arrived` is the result of the function of this name.
+    /// Fills the buckets of `state` with the tokens that have arrived by now. `arrived` is the result of [`arrived`](Self::arrived).
     #[inline(always)]
     fn fill(&self, state: &mut State, arrived: State) {
         let c = filled(state.c, arrived.c, self.cb);

@@ -63,7 +63,7 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
         &format!("configure policer {{name <policer:word> | index <index:u32>}} {parameters}"),
         "Change a policer. Parameters that are not given get their defaults. Each bucket keeps its fill level as \
-         a share of the burst, and counters continue. A missing policer is made, as in older versions of VPP.",
+         a share of the burst, and counters continue. If no policer has the name, it is made, as in older versions of VPP.",
         |c, a| {
             let name = named(c, a)?;
             set(c, a, &name)

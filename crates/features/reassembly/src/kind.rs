@@ -10,7 +10,7 @@ pub const SECOND: u64 = 1_000_000_000;
 pub struct KindInfo {
     /// The name of the node that stores fragments in the table; also the table's name in commands.
     pub name: &'static str,
-    /// A description for the help of commands: `the reassembly of ...`.
+    /// The kind of reassembly, as the help texts of commands describe it: `the reassembly of ...`.
     pub about: &'static str,
     /// The label of the number of complete datagrams: `became whole`.
     pub completed: &'static str,

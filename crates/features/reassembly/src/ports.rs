@@ -20,7 +20,7 @@ reasons! {
         Malformed = "bad-fragment", Error, "an invalid fragment: it has no data, or it ends beyond the longest packet, or it is not the \
                                             last one and its length is not a multiple of 8 bytes";
         Tiny = "tiny-fragment", Warn, "the fragment would overwrite the flags of a TCP header (RFC 1858 section 3)";
-        Overlap = "overlap", Warn, "another first fragment of the datagram, with different ports";
+        Overlap = "overlap", Warn, "another first fragment of the datagram had different ports";
         TooMany = "too-many-fragments", Warn, "too many fragments of one datagram wait for its first one";
         Displaced = "displaced-datagrams", Warn, "too many datagrams wait for their first fragment: the oldest is dropped";
         Crowded = "displaced-buffers", Warn, "waiting fragments occupy too many buffers: the oldest datagrams are dropped";

@@ -49,8 +49,8 @@ impl Configured for Redirects {
     fn way(feature: &str, interface: &str) -> Option<String> {
         let way = || {
             format!(
-                "{feature} is set by its command: \"set interface ip redirects {interface} enable\", in a YAML file \
-                 \"ip-redirects\""
+                "{feature} has its own setting: use \"set interface ip redirects {interface} enable\", or \
+                 \"ip-redirects\" in a YAML file"
             )
         };
         (feature == FEATURE).then(way)

@@ -50,7 +50,7 @@ impl Setting for Redirects {
 /// Adds the node.
 ///
 /// # Errors
-/// Fails if there is no address space for the setting.
+/// Fails if address space for the table of settings cannot be reserved.
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let (tables, sent) = (t.clone(), hooks.setting::<Redirects>()?.counts);
     b.frame(move |s| Ip4Redirect::new(&tables, &sent, s.worker));

@@ -29,8 +29,8 @@ impl Described for Urpf {
                     |u| u.0.ip4,
                     |u, mode| u.0.ip4 = mode,
                     "Checks the source of received IPv4 packets (RFC 3704). `strict`: the route to the source leaves by \
-                     this interface; `loose`: by any interface. The routes of the interface's VRF count, the default \
-                     route included, but not routes that drop packets or report them as unreachable or prohibited.",
+                     this interface; `loose`: by any interface. Routes of the interface's VRF count, also the default route. \
+                     Routes that drop packets, or report them as unreachable or prohibited, do not count.",
                 )
                 .field(
                     "urpf6",

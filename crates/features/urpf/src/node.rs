@@ -107,7 +107,7 @@ impl Setting for Urpf {
 /// Adds the strict and the loose node of an address family.
 ///
 /// # Errors
-/// Fails if there is no address space for the setting.
+/// Fails if address space for the table of settings cannot be reserved.
 pub fn install<A: Checked>(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let failed = hooks.setting::<Urpf>()?.counts;
     let (tables, counts) = (t.clone(), failed.clone());

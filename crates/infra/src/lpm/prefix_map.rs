@@ -18,7 +18,7 @@ use std::hash::BuildHasher;
 
 /// Number of hash tables for prefixes shorter than an address. Whole addresses have as many tables.
 const SHARDS: usize = 256;
-/// The shard for each value of some bits of a hash. From the first to the last shard, the number of these
+/// The shard for each value of 12 bits of a hash. From the first to the last shard, the number of these
 /// values per shard grows from 2/3 to 4/3 of the average. So the first `x` of the shards (a fraction of 1)
 /// have (x + x²/2) / 1.5 of all values.
 static PLACES: [u8; 4096] = {

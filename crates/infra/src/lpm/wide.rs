@@ -24,8 +24,8 @@ pub(super) struct WideReader<const BITS: u8> {
 }
 
 impl<const BITS: u8> WideReader<BITS> {
-    /// Returns the leaf for an address whose first `BITS` bits are `first`, after the table with the longer
-    /// prefixes has had no result. `narrow` repeats the lookup in this table.
+    /// Returns the leaf for an address whose first `BITS` bits are `first`. The lookup in the table with the
+    /// longer prefixes must have had no result; `narrow` repeats that lookup.
     #[inline(always)]
     pub fn settle(&self, first: u32, narrow: impl Fn() -> u32) -> u32 {
         let first = first as usize & ((1 << BITS) - 1);

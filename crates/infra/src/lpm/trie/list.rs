@@ -47,7 +47,7 @@ impl List {
         i128::from(inner.base.wrapping_sub(self.base) >> cut(self.depth).1)
     }
 
-    /// True if a single list can have both these points and the points of this list.
+    /// True if one list could contain these points in addition to the points of this list.
     pub fn reaches(&self, points: &Range<i128>) -> bool {
         let end = self.intervals().last().map_or(0, |(end, _)| (*end).into());
         points.end.max(end) - points.start.min(0) <= u16::MAX.into()

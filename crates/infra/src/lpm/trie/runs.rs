@@ -14,7 +14,7 @@ pub(super) struct Paint<'c> {
     pub change: &'c Change,
     /// The new slot for points whose present contents the change replaces.
     pub to: Slot,
-    /// If there is one, the new slot for all points, whatever their present contents are.
+    /// If given, the new slot for all points, whatever their present contents are.
     pub put: Option<Slot>,
 }
 

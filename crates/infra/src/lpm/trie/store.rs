@@ -37,7 +37,8 @@ impl Builder {
         }
     }
 
-    /// Frees the new nodes, because they are not published. The nodes that they would have replaced stay.
+    /// Frees the new nodes after a change that failed: they are not published. The nodes that they would have
+    /// replaced stay.
     pub fn abandoned(&mut self) {
         self.stale.clear();
         for block in self.fresh.drain(..) {
