@@ -241,8 +241,8 @@ impl<N: Edges, D: Reasons> Out<'_, N, D> {
     /// Sets the verdict `usual` on every packet for which `f` returns no other verdict. `f` is called for
     /// each packet in order.
     ///
-    /// This is for nodes of which most packets leave by one edge: a packet with the usual verdict needs no
-    /// store, and no comparison with other packets.
+    /// This is for nodes in which most packets leave by the same edge: a packet with the usual verdict needs
+    /// no store, and no comparison with other packets.
     #[inline(always)]
     pub fn mostly(
         &mut self,
@@ -261,8 +261,8 @@ impl<N: Edges, D: Reasons> Out<'_, N, D> {
     }
 
     /// Keeps the packets strictly in the order of the frame: packets that [`FrameNode::held`] emits for a
-    /// held packet leave before the packets that follow the held packet in the frame. Without this call, they
-    /// leave after all others of the frame.
+    /// held packet leave before the packets that follow the held packet in the frame. Without this call, the
+    /// emitted packets leave after all other packets of the frame.
     ///
     /// A node calls this after it has set the verdicts, if the flows of held packets also have packets that
     /// are not held. The packets then leave one by one.

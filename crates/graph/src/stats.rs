@@ -235,7 +235,7 @@ impl Stats {
         Some(self.nodes.get(at.checked_sub(1)? as usize)?.name)
     }
 
-    /// Returns the run-time statistics of each node: for one worker, or with `None` for all together.
+    /// Returns the run-time statistics of each node: for one worker, or with `None` for all workers together.
     pub fn runtime(&self, worker: Option<usize>) -> Vec<NodeRuntime> {
         let slowest = |node: usize| {
             let workers = self.workers();

@@ -1,6 +1,6 @@
 //! MSS clamping: lowers the MSS option in TCP SYN segments that pass the router (RFC 9293 section 3.7.1).
-//! This is for paths with a smaller MTU than the hosts know, such as a PPPoE line or a tunnel, whose ICMP
-//! errors are filtered.
+//! This is for paths with a smaller MTU than the hosts know (for example, a PPPoE line or a tunnel), if ICMP
+//! errors on the path are filtered.
 //!
 //! There are two features, for packets received on an interface and for packets sent by it. They change only
 //! segments with the SYN flag, and never raise the option. If the option is missing, nothing is added: hosts

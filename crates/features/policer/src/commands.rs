@@ -207,8 +207,8 @@ fn params(a: &Args) -> Result<Params, CliError> {
     Ok(params)
 }
 
-/// Returns the burst `name` (`cb` or `eb`) of a command in bytes or packets, whichever `unit` uses; 0 without
-/// one. A burst in milliseconds is converted with `rate` in packets per second.
+/// Returns the burst `name` (`cb` or `eb`) of a command in bytes or packets, whichever `unit` uses; 0 if the
+/// command has no such burst. A burst in milliseconds is converted with `rate` in packets per second.
 fn burst(a: &Args, name: &str, unit: Unit, rate: u64) -> Result<u64, CliError> {
     let size = format!("{name}-size");
     let Some(burst) = a.get::<u64>(&size) else { return Ok(0) };

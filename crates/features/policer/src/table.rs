@@ -131,8 +131,8 @@ impl Policers {
         self.entries.insert(index, Entry { params, name: None, before });
     }
 
-    /// Changes a policer. At `now` (nanoseconds of the monotonic clock), its buckets stay as full as they are, in proportion to the bursts;
-    /// if the type or the unit changes, they are full. The counters continue.
+    /// Changes a policer at `now` (nanoseconds of the monotonic clock). Each bucket keeps its fill level as a fraction of its burst; if the
+    /// type or the unit changes, the buckets are full. The counters continue.
     ///
     /// A vector that a worker is policing at that moment may still use the old buckets.
     ///

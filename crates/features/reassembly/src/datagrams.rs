@@ -106,7 +106,7 @@ impl<K: Copy + Eq + Hash, T> Datagrams<K, T> {
         Some(Whole { at, len: whole, ecn: datagram.ecn })
     }
 
-    /// Marks a datagram as lost, for `reason`: drops its waiting fragments now, and others when they arrive.
+    /// Marks a datagram as lost, for `reason`: drops its waiting fragments now, and later ones on arrival.
     fn spoil(&mut self, at: u32, reason: Reason, refuse: &mut impl FnMut(Reason, T)) {
         if let Some(datagram) = self.waiting.state(at) {
             datagram.spoilt = Some(reason);

@@ -44,7 +44,7 @@ pub trait Fragmented: Packets {
     /// # Errors
     /// Returns the drop reason if the datagram would be too long or a header is malformed.
     fn make_whole(p: &mut Packet<'_>, len: u32, congested: bool) -> Result<(), Reason>;
-    /// Returns the ICMP error for the source of an invalid fragment; `None` if there is none.
+    /// Returns the ICMP error for the source of an invalid fragment; `None` if the source gets no error.
     fn fault(fragment: &Fragment, reason: Reason) -> Option<Cause>;
 }
 
@@ -106,7 +106,6 @@ impl Fragmented for Ipv6Addr {
         let end = start + h.total_len().saturating_sub(header) as u32;
         // Different hosts on different links may have the same link-local source, so the key includes the
         // interface. It does not include the protocol, which only the first fragment states.
-        // fragment.
         let scoped = |address| Ipv6Addr::scoped(address, rx_if);
         let key = Key::new(fib, scoped(h.src_u128()), scoped(h.dst_u128()), 0, piece.id);
         let span = Span { start, end, buffers };

@@ -54,7 +54,7 @@ pub trait Address:
         !Self::MAX.down(len)
     }
 
-    /// Returns the prefix with its host bits cleared, and its length, which is at most that of an address.
+    /// Returns the prefix with its host bits cleared, and `len`, limited to the address length.
     #[inline(always)]
     fn canonical(self, len: u8) -> (Self, u8) {
         let len = len.min(Self::BITS);

@@ -194,7 +194,7 @@ mod tests {
         fits(0, &room(0), LEFT).unwrap();
     }
 
-    /// However many connections a socket's peers make, those of other sockets get memory.
+    /// However many connections a socket's peers make, connections of other sockets still get memory.
     #[test]
     fn no_socket_takes_all_memory_if_a_limit_is_unknown() {
         const MIB: u64 = 1 << 20;

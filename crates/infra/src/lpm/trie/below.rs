@@ -12,7 +12,7 @@ use crate::lpm::{Address, LpmFull};
 
 /// Removing a route turns a table into a list if the table then has at most this many intervals.
 const FEW: usize = 6;
-/// Removing a route merges an inner list with the others if the inner list then has fewer intervals than this.
+/// If the removal of a route leaves fewer intervals than this in an inner list, they are merged into the rest of the list.
 const LEAST: usize = 3;
 
 impl TrieWriter {
@@ -147,7 +147,7 @@ impl TrieWriter {
         }
     }
 
-    /// Builds nodes from the contents of a list and the changed prefix, which covers none of these contents. It chooses the best depth.
+    /// Builds nodes of the best depth from the contents of a list and the changed prefix. The prefix must cover none of these contents.
     fn build_anew(&mut self, list: u32, l: &List, at: u8, change: &Change) -> Result<Slot, LpmFull> {
         let none = Paint { points: 0..0, change, to: change.to, put: None };
         self.nodes.take_apart(list, l, &none, &mut self.runs);
@@ -156,7 +156,8 @@ impl TrieWriter {
         self.nodes.build(at, l.default, &items)
     }
 
-    /// Returns the list with the changes of `paint`, if a change of a single line of the list is enough; otherwise `None`.
+    /// Makes the changes of `paint` in a list if a change of a single line is enough. Returns the list, or the list that replaces it;
+    /// `None` if one line is not enough.
     fn change_line(&mut self, list: u32, l: &List, paint: &Paint) -> Result<Option<u32>, LpmFull> {
         let held = l.holding(&paint.points);
         if let Some((n, _)) = held

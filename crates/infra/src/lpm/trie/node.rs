@@ -218,8 +218,8 @@ impl Nodes {
         if child & TABLE == 0 { self.in_list(child, address) } else { self.in_table(child, address) }
     }
 
-    /// Prefetches the cache line that a lookup in the node of `entry` will read: that of a list, or that of
-    /// the table's entry for the address. If `entry` is not a child, prefetches any line.
+    /// Prefetches the cache line that a lookup in the node of `entry` will read: the line of a list, or the
+    /// line with the table's entry for the address. If `entry` is not a child, prefetches any line.
     #[inline(always)]
     pub fn fetch(&self, entry: u32, address: &u128) {
         let of_entry = TABLE_ENTRIES * 8 + 4 * usize::from(byte(address, entry >> BYTE_SHIFT));
