@@ -19,7 +19,8 @@ use std::sync::PoisonError;
 
 /// Locks `mutex`, even if a thread panicked while it held the lock.
 ///
-/// This is safe because a panic at any point leaves the data behind the locks of this crate valid.
+/// This is safe because the data that the locks of this crate protect stay valid when a thread panics, at any
+/// point.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -68,7 +68,7 @@ impl Codes {
             }
             target.with(code, count, |to| {
                 let at = to.len();
-                assert!(to.room() >= count, "the target of a split has no room");
+                assert!(to.room() >= count, "the target's frame is too small for the packets of the split");
                 // SAFETY: the mask contains records of `from` that were valid when it was emptied, each for
                 // the first time; `to` is another frame (both are borrowed uniquely) with room for `count`
                 // records after its own.

@@ -193,7 +193,8 @@ fn kind(line: &str) -> Option<(Kind, &str)> {
     }
 }
 
-/// Returns where a line of `/proc/self/mountinfo` mounts control groups of this kind, and the topmost group there; `None` for other mounts.
+/// Parses a line of `/proc/self/mountinfo`. If the line mounts control groups of this kind, returns the mount point, and the path of the
+/// topmost group in the mount; otherwise `None`.
 fn mount(line: &str, kind: Kind) -> Option<(&str, &str)> {
     let (place, system) = line.split_once(" - ")?;
     let mut place = place.split(' ').skip(3);

@@ -1,9 +1,9 @@
-//! Tries whether overcommitted memory is really available, in a child process that the kernel may kill.
+//! Tests whether overcommitted memory is really available. The test runs in a child process, which the kernel may kill.
 //!
-//! A process may not see the limit of a control group, for example of a group above its container's. If it fills more memory than such a
-//! limit allows, the kernel kills it without a message. So a child process in the same groups first fills the same amount, and makes itself
-//! the OOM killer's first choice. That takes 7 ms for the router's default of 43 MiB of buffers. There is no trial if every limit is
-//! visible.
+//! A process cannot see every limit, such as the limit of a control group above its container's group. If the process fills more memory
+//! than a hidden limit allows, the kernel kills it without a message. So a child process in the same groups first fills the same amount,
+//! and makes itself the OOM killer's first choice. That takes 7 ms for the router's default of 43 MiB of buffers. There is no trial if
+//! every limit is visible.
 
 use std::ffi::CStr;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::{io, ptr, thread};
 
 use libc::{c_int, c_uint, c_void};
 
-/// Minimum size of a trial in bytes. A smaller amount is not tried, because this process itself uses as much.
+/// Minimum size of a trial in bytes. A smaller amount is not tried: the process itself already uses about as much memory.
 const LEAST: usize = 16 << 20;
 
 /// Bytes that a router needs soon after its start, besides its buffers: for tables, workers, and 60,000 routes. They are tried together
@@ -19,7 +19,8 @@ const LEAST: usize = 16 << 20;
 pub(super) const BESIDE: usize = 64 << 20;
 
 /// Number of stand-ins: child processes that the kernel kills before this one. The kernel needs some time to free the memory of a killed
-/// trial. If this process allocates memory in that time, the kernel kills another process, which without stand-ins would be this one.
+/// trial. If this process allocates memory in that time, the kernel kills another process: a stand-in, or this process if there are no
+/// stand-ins.
 const STAND_INS: usize = 3;
 /// Bytes that a stand-in allocates, so that killing it frees some memory.
 const STOOD_IN: usize = 2 << 20;

@@ -108,8 +108,8 @@ impl<T: ZeroValid> Zeroed<T> {
 #[cfg(not(any(miri, feature = "loom")))]
 impl<T> Zeroed<T> {
     /// Moves the 2 MiB at offset `HUGE * place` of a large array into one huge page, if the kernel has one.
-    /// The kernel copies the present contents; meanwhile, for about 0.1 ms, readers of this part wait. A part
-    /// of less than 2 MiB at the end of the array keeps its pages.
+    /// The kernel copies the present contents; meanwhile, for about 0.1 ms, readers of these 2 MiB wait. The
+    /// end of the array keeps its pages if it is less than 2 MiB.
     pub fn make_huge(&self, place: usize) {
         let bytes = self.len * size_of::<T>();
         let Some(start) =
