@@ -21,8 +21,8 @@
 //! | `address`, `address4` | `192.0.2.1/24`, `2001:db8::1/64`, the address of an interface and its network | `(IpAddr, u8)` |
 //! | `prefix`, `prefix4`, `prefix6` | `192.0.2.0/24`, `2001:db8::/32`; host bits are kept, and an address alone is a host prefix | `(IpAddr, u8)` |
 //! | `mac` | `02:00:00:00:00:01` | `wire::Mac` |
-//! | `interface`, `node`, `punt-reason`, `log-class`, `log-level` | a name that [`Values`](super::Values) knows under this heading | `String` |
-//! | `table` | a number, or a name for which [`Values`](super::Values) knows one | the number |
+//! | `interface`, `node`, `punt-reason`, `log-class`, `log-level` | a name of this kind that [`Values`](super::Values) lists | `String` |
+//! | `table` | a number, or a name whose number [`Values`](super::Values) returns | the number |
 //! | the name of a kind of [`objects`](super::Registry::objects) | the name of such an object | `String` |
 
 use std::ops::RangeInclusive;
@@ -119,7 +119,7 @@ fn some(family: Option<Family>, what: &str) -> String {
     family.map_or_else(|| format!("an IP {what}"), |family| format!("an {} {what}", family.name()))
 }
 
-/// Returns the example of `family`; without a family, both.
+/// Returns the example of `family`; without a family, both examples.
 fn such_as(family: Option<Family>, ip4: &str, ip6: &str) -> String {
     match family {
         None => format!("{ip4} or {ip6}"),
@@ -237,7 +237,7 @@ fn split(syntax: &str) -> Result<Vec<&str>, String> {
     Ok(symbols)
 }
 
-/// Parses up to a closing bracket or a bar, and leaves that in `rest`.
+/// Parses up to a closing bracket or a bar. The bracket or bar stays in `rest`.
 fn sequence(rest: &mut &[&str], objects: &[&str]) -> Result<Seq, String> {
     let mut seq = Seq::new();
     while let Some((&symbol, after)) = rest.split_first() {
@@ -284,7 +284,7 @@ fn group(rest: &mut &[&str], close: &str, objects: &[&str]) -> Result<Vec<Seq>, 
         match symbol {
             "|" if close == "}" => {}
             _ if symbol == close => return Ok(ways),
-            _ => return Err(format!("'{symbol}' where '{close}' should be")),
+            _ => return Err(format!("expected '{close}', found '{symbol}'")),
         }
     }
 }

@@ -129,7 +129,7 @@ fn begins(tokens: &[Token<'_>]) -> Option<usize> {
     (1..tokens.len()).find(|at| is_bar(&tokens[*at]) && tokens.get(at + 1).is_some_and(filter))
 }
 
-/// Returns the only filter that `word` is, or abbreviates.
+/// Returns the filter that `word` names or abbreviates; `None` if there is none, or more than one.
 fn named(word: &str) -> Option<&'static str> {
     let mut all =
         WORDS.iter().map(|(name, _)| *name).filter(|name| !word.is_empty() && name.starts_with(word));
@@ -143,7 +143,10 @@ fn filter(line: &str, words: &[Token<'_>], rest: &[Token<'_>]) -> Result<Filter,
         Err(CliError::new(why).at(line, token.map_or(end..end, |token| token.span.clone())))
     };
     let [first, arguments @ ..] = words else {
-        return fault("a filter follows '|': match EXPRESSION, except EXPRESSION or count".into(), None);
+        return fault(
+            "expected a filter after '|': match EXPRESSION, except EXPRESSION or count".into(),
+            None,
+        );
     };
     let name = named(&first.text);
     match (name, arguments) {
@@ -159,7 +162,7 @@ fn filter(line: &str, words: &[Token<'_>], rest: &[Token<'_>]) -> Result<Filter,
             Err(why) => fault(why.into(), Some(text)),
         },
         (Some(name), [_, extra, ..]) => fault(
-            format!("unexpected word: {name} takes one expression; quote one that contains blanks"),
+            format!("unexpected word: {name} takes one expression; quote an expression that contains blanks"),
             Some(extra),
         ),
         (None, _) => fault("unknown filter: expected match, except or count".into(), Some(first)),
@@ -363,7 +366,7 @@ mod tests {
             ("show int | match a b", "takes one expression"),
             ("show int | count 3", "count takes no argument"),
             ("show int | match a | grep b", "unknown filter"),
-            ("show int | match a |", "a filter follows"),
+            ("show int | match a |", "expected a filter"),
             ("show int | match (a{1000}){1000}", "too large"),
         ] {
             let error = split(line).unwrap_err().render();

@@ -19,7 +19,7 @@ pub trait Values {
     /// Returns all names of a kind, such as `interface`.
     fn values(&self, kind: &str) -> Vec<String>;
 
-    /// True if `name` is a name of this kind. Kinds with many names should implement it, because the default builds the whole list.
+    /// True if `name` is a name of this kind. Implement it for kinds with many names, because the default builds the whole list.
     fn has(&self, kind: &str, name: &str) -> bool {
         self.values(kind).iter().any(|value| value == name)
     }
@@ -141,14 +141,14 @@ impl<C: Values + 'static> Registry<C> {
         };
         registry.insert(
             "help [<command:text>]",
-            "List the commands, or those with this beginning.",
+            "List all commands, or only those that begin with the given words.",
             true,
             Run::Help,
         );
         registry
     }
 
-    /// Refuses lines that begin one of `commands`, with the reason `why`. These commands are not listed.
+    /// Refuses lines that begin like one of `commands`, with the reason `why`. Help and completion do not list these commands.
     pub fn leave_out(&mut self, commands: Registry<C>, why: String) {
         let commands = commands.commands.into_iter().filter(|command| !matches!(command.run, Run::Help));
         self.left_out.extend(commands.map(|command| LeftOut {
@@ -158,8 +158,8 @@ impl<C: Values + 'static> Registry<C> {
         }));
     }
 
-    /// Refuses lines that begin with `beginning`, with the reason `why`, unless a command matches at least as many words. These lines are
-    /// not listed.
+    /// Refuses lines that begin with `beginning`, with the reason `why`, unless a command matches as many or more words of the line. Help
+    /// and completion do not list `beginning`.
     ///
     /// # Panics
     /// As [`add`](Self::add).
@@ -171,7 +171,8 @@ impl<C: Values + 'static> Registry<C> {
         self.left_out.push(LeftOut { grammar, why, whole: true });
     }
 
-    /// Makes `kind`, a kind of objects, a type of arguments. Such an argument is the name of an object that [`Values`] lists.
+    /// Declares `kind`, a kind of objects, as an argument type. The value of such an argument is the name of an object that [`Values`]
+    /// lists.
     pub fn objects(&mut self, kind: &'static str) {
         self.objects.push(kind);
     }
@@ -269,7 +270,7 @@ impl<C: Values + 'static> Registry<C> {
         if call.read_only && !self.commands.get(index).is_some_and(|command| command.reads) {
             return Err(CliError::new(format!(
                 "this socket is read-only: \"{}\" is not allowed here. Allowed are {} and help; for other commands \
-                 use the full socket (unix {{ cli-listen ... }})",
+                 use the socket of unix {{ cli-listen ... }}",
                 line.trim(),
                 self.for_readers().join(", ")
             )));
@@ -337,8 +338,8 @@ impl<C: Values + 'static> Registry<C> {
         })
     }
 
-    /// Returns why a command that this program does not support is missing, if the command matches more than `depth` words of the line.
-    /// Returns `None` if there is no such command, or if the reasons of several such commands differ.
+    /// Returns the reason why this program does not support the command at the start of the line. More than `depth` words of the line must
+    /// match this command. Returns `None` if no such command matches, or if the matching ones have different reasons.
     fn refusal(&self, line: &str, found: &Line<'_>, values: &dyn Values, depth: usize) -> Option<&str> {
         let start: Vec<State<'_>> = self
             .left_out
@@ -366,7 +367,7 @@ impl<C: Values + 'static> Registry<C> {
         (1..=found.tokens.len().min(DEEP)).take_while(fits).count()
     }
 
-    /// Returns the candidates for the end of `line`. If `read_only` is set, they are only of commands that read-only clients may run.
+    /// Returns the candidates for the end of `line`. If `read_only` is set, considers only commands that read-only clients may run.
     pub fn complete(&self, cx: &C, line: &str, read_only: bool) -> Completion {
         if let Some(filters) = pipe::complete(line) {
             return filters;

@@ -13,8 +13,8 @@ use crate::visible::hidden;
 /// Maximum nesting of maps and lists. A configuration needs 5.
 const DEEPEST: usize = 16;
 
-/// A map of at most this many entries is searched linearly, which is faster than by hashing. The maps of
-/// routes, of which there may be very many, are that small.
+/// A map of at most this many entries is searched linearly, which is faster than hashing. The maps of routes,
+/// of which there may be very many, are that small.
 const FEW: usize = 8;
 
 /// A place in a file: line and column count from 1, and the column is in characters.
@@ -76,8 +76,8 @@ pub struct Reader {
     check: fn() -> Result<(), String>,
 }
 
-/// Number of parser events after which the check is called again. So many events stand for some 10 MB of
-/// values.
+/// Number of parser events after which the check is called again. This many events correspond to about 10 MB
+/// of values.
 const EVENTS: usize = 1 << 16;
 
 /// Maximum number of reported faults. A file may have as many as it has bytes.
@@ -125,11 +125,14 @@ const ADVICE: &[(&[&str], &str)] = &[
     (&["indentation in quoted"], "a quote is not closed on its line, and the next line is indented less"),
     (&["flow mapping, did not find"], "a map in braces is open: expected \",\" and the next name, or \"}\""),
     (&["flow sequence, expected"], "a list in brackets is open: expected \",\" and the next value, or \"]\""),
-    (&["misplaced bracket"], "unexpected closing bracket: none is open, or another one must be closed first"),
+    (
+        &["misplaced bracket"],
+        "unexpected closing bracket: no bracket is open, or another bracket must be closed first",
+    ),
     (
         &["block mapping, did not find", "simple key expect", "invalid indentation", "block collection"],
-        "this line does not continue the lines above: expected \"name: value\", or \"- \" in a list, indented as the other \
-         lines of its map or list, with every earlier bracket and quote closed",
+        "this line does not continue the lines above: expected \"name: value\", or \"- \" in a list. Indent it as the other \
+         lines of its map or list, and close every earlier bracket and quote",
     ),
     (
         &["mapping values are not allowed", "':' indicator", "':' may not", "mapping keys are not"],
@@ -152,7 +155,7 @@ const ADVICE: &[(&[&str], &str)] = &[
         &["irective", "version", "incompatible"],
         "a line that begins with \"%\" is not allowed in a configuration",
     ),
-    (&["document"], "\"---\" and \"...\" separate documents: a configuration is a single one"),
+    (&["document"], "\"---\" and \"...\" separate documents: a configuration is a single document"),
     (
         &["block scalar", "inside a block", "multiline", "plain scalar"],
         "text over several lines: put the value into quotes on one line",
@@ -224,7 +227,7 @@ impl Reader {
             let at = At::from(&span.start);
             let node = match event {
                 Event::SequenceStart(..) | Event::MappingStart(..) if open.len() == DEEPEST => {
-                    self.fault(at, format!("nested too deeply: {DEEPEST} levels"));
+                    self.fault(at, format!("maps and lists are nested more than {DEEPEST} levels deep"));
                     return None;
                 }
                 Event::SequenceStart(..) => {
@@ -240,7 +243,7 @@ impl Reader {
                     return None;
                 }
                 Event::DocumentStart(_) if done.is_some() => {
-                    self.fault(at, "unexpected second document: a configuration is a single one");
+                    self.fault(at, "unexpected second document: a configuration is a single document");
                     return None;
                 }
                 Event::Scalar(text, style, ..) => {
@@ -278,7 +281,7 @@ impl Reader {
             Content::Map(map) => map.as_slice(),
             Content::Text(text) if text.is_empty() => &[],
             _ => {
-                self.fault(node.at, "expected a map, of lines \"name: value\"");
+                self.fault(node.at, "expected a map: lines of the form \"name: value\"");
                 &[]
             }
         };
@@ -354,7 +357,7 @@ impl Reader {
             // In YAML 1.1, which some readers still use, this is an octal number.
             self.fault(
                 node.at,
-                format!("some readers take \"{text}\" for an octal number: write it without the zero"),
+                format!("YAML 1.1 reads \"{text}\" as an octal number: remove the leading zeros"),
             );
             return None;
         }
@@ -393,7 +396,7 @@ impl Reader {
 /// The reason for [refusing](Fields::refuse) fields that files of other programs have.
 pub const NOT_YET: &str = "is not supported yet";
 
-/// The fields of a map, whose names are known.
+/// The fields of a map in which only certain names are valid.
 pub struct Fields<'n> {
     /// Where the map begins.
     pub at: At,
@@ -419,7 +422,7 @@ impl<'n> Fields<'n> {
         self.refuse_all(r, why, |fields| _ = fields.take(name));
     }
 
-    /// Refuses all fields of the map that `reads` takes.
+    /// Refuses the fields of the map that the function `reads` takes.
     pub fn refuse_all(&mut self, r: &mut Reader, why: &str, reads: impl FnOnce(&mut Fields<'n>)) {
         let before = self.known.len();
         reads(self);

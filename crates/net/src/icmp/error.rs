@@ -36,7 +36,7 @@ reasons! {
         Incomplete = "incomplete-headers", Warn, "the packet is a first fragment without all headers";
         Scope = "beyond-scope", Info, "the packet's source is link-local, and its destination is on another link";
         Forbidden = "unreported-forbidden", Info, counted,
-            "no ICMP error sent: none may be sent about an ICMP error, a fragment other than the first, a packet to or from a multicast or broadcast address, or the router's own packet";
+            "no ICMP error sent: not allowed for ICMP errors, fragments after the first, packets to or from a multicast or broadcast address, and the router's own packets";
         Source = "unreported-source-limit", Info, counted, "no ICMP error sent: the rate limit for the packet's source is exceeded";
         Limit = "unreported-limit", Warn, counted, "no ICMP error sent: the rate limit for all sources is exceeded";
         NoAddress = "unreported-no-address", Warn, counted,
@@ -72,9 +72,8 @@ impl<A: Icmp> IcmpError<A> {
     }
 }
 
-/// Returns the source address for a report about `p`, or for a reply to `p`. This is the packet's destination
-/// if that is the router's own address, else an address of the receive interface, else any of the router's
-/// addresses in the VRF.
+/// Returns the source address for a report about `p`, or for a reply to `p`: the packet's destination if it is the router's own address,
+/// otherwise an address of the receive interface, otherwise any of the router's addresses in the VRF.
 pub(super) fn source<A: Icmp>(
     own: &OwnAddresses<A>,
     interfaces: &SlotReader<Interface>,

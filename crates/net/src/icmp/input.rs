@@ -1,5 +1,5 @@
-//! `icmp4-input` checks ICMP messages for this router (RFC 1812 section 4.3), and dispatches them by type. Features may register for
-//! types of messages, which are punted to them.
+//! `icmp4-input` checks ICMP messages for this router (RFC 1812 section 4.3), and dispatches them by type. A feature may register for a
+//! type: messages of this type are then punted to the feature.
 
 use buf::{Flags, Packet};
 use graph::{Cx, PacketNode, Verdict, edges, reasons};
@@ -15,10 +15,10 @@ reasons! {
     pub enum Reason {
         Short = "too-short", Error, "the message is shorter than an ICMP header";
         Checksum = "bad-checksum", Error, "the ICMP checksum is wrong";
-        Reply = "echo-reply-received", Info, counted, "an echo reply, which no service here uses";
-        Unreachable = "unreachable-received", Info, counted, "a destination unreachable message, which no service here uses";
-        Exceeded = "time-exceeded-received", Info, counted, "a time exceeded message, which no service here uses";
-        Parameter = "parameter-problem-received", Info, counted, "a parameter problem message, which no service here uses";
+        Reply = "echo-reply-received", Info, counted, "an echo reply, which no service of this router uses";
+        Unreachable = "unreachable-received", Info, counted, "a destination unreachable message, which no service of this router uses";
+        Exceeded = "time-exceeded-received", Info, counted, "a time exceeded message, which no service of this router uses";
+        Parameter = "parameter-problem-received", Info, counted, "a parameter problem message, which no service of this router uses";
         Quench = "source-quench-received", Info, "a source quench, which must be ignored (RFC 6633)";
         Redirect = "redirect-received", Info, "redirect ignored: this is a router";
         Unknown = "unknown-type", Info, "an ICMP message of a type that this router does not answer";

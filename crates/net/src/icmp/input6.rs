@@ -1,5 +1,5 @@
-//! `icmp6-input` checks ICMPv6 messages for this router (RFC 4443), and dispatches them by type. Features may register for types of
-//! messages, which are punted to them.
+//! `icmp6-input` checks ICMPv6 messages for this router (RFC 4443), and dispatches them by type. A feature may register for a type:
+//! messages of this type are then punted to the feature.
 //!
 //! Neighbor Discovery messages (RFC 4861) are punted to the main thread, which checks them further, if they
 //! come from the link and may be useful: solicitations for an address of this router, advertisements of
@@ -29,11 +29,11 @@ reasons! {
         Target = "bad-target", Error, "a neighbor solicitation or advertisement with an invalid target: a multicast, unspecified, loopback, IPv4-mapped or malformed link-local address";
         NotForUs = "not-for-us", Info, counted, "a solicitation for an address that is not this router's";
         Echo = "own-packet", Warn, "the packet is this router's own and came back: the link has a loop";
-        Reply = "echo-reply-received", Info, counted, "an echo reply, which no service here uses";
-        Unreachable = "unreachable-received", Info, counted, "a destination unreachable message, which no service here uses";
-        TooBig = "packet-too-big-received", Info, counted, "a packet too big message, which no service here uses";
-        Exceeded = "time-exceeded-received", Info, counted, "a time exceeded message, which no service here uses";
-        Parameter = "parameter-problem-received", Info, counted, "a parameter problem message, which no service here uses";
+        Reply = "echo-reply-received", Info, counted, "an echo reply, which no service of this router uses";
+        Unreachable = "unreachable-received", Info, counted, "a destination unreachable message, which no service of this router uses";
+        TooBig = "packet-too-big-received", Info, counted, "a packet too big message, which no service of this router uses";
+        Exceeded = "time-exceeded-received", Info, counted, "a time exceeded message, which no service of this router uses";
+        Parameter = "parameter-problem-received", Info, counted, "a parameter problem message, which no service of this router uses";
         Mld = "mld-received", Info, counted, "an MLD report: multicast routing is not supported";
         Redirect = "redirect-received", Info, "redirect ignored: this is a router";
         Unknown = "unknown-type", Info, "an ICMPv6 message of a type that this router does not answer";

@@ -42,7 +42,7 @@ impl Address {
         Address { address: address.into(), len }
     }
 
-    /// Returns the address as one of family `A`, or `None` if it is of the other family.
+    /// Returns the address as an `Address<A>`; `None` if it is of the other family.
     pub fn of<A: Ip>(self) -> Option<Address<A>> {
         Some(Address { address: A::of(self.address)?, len: self.len })
     }
@@ -98,7 +98,7 @@ impl Address {
         if self.is_end(self.address) {
             let (address, network) = (self.address, self.network());
             return Err(BadAddress(format!(
-                "{address} is the first or last address of {network}, not a host's"
+                "{address} is the first or last address of {network}, not a host address"
             )));
         }
         Ok(())

@@ -93,7 +93,7 @@ impl<W> Clone for Detail<W> {
     }
 }
 
-/// The changed objects, and those needed to write them to a file.
+/// The changed objects, and the unchanged objects needed to write the changed ones to a file.
 #[derive(Debug)]
 pub struct Edits<W> {
     /// The changed objects.
@@ -169,7 +169,7 @@ impl<W> Entry<W> {
     /// Returns the reason why the change cannot be rolled back. Only for an entry without details.
     pub fn what_is_forgotten(&self) -> String {
         match self.counts.all() {
-            0 => "its objects were not kept on disk".into(),
+            0 => "the journal file does not contain its objects".into(),
             all => format!("the old values of its {all} objects are not kept"),
         }
     }
@@ -219,7 +219,7 @@ impl<W: World> Note<W> {
     }
 }
 
-/// Returns the titles of the first few objects, and the number of the others. `of` is the number of all.
+/// Returns the titles of the first few objects, and the number of further objects. `of` is the total number.
 fn named<'k>(keys: impl Iterator<Item = &'k Key>, of: u64) -> String {
     let named: Vec<String> = keys.take(NAMED).map(Key::to_string).collect();
     match of.saturating_sub(named.len() as u64) {

@@ -95,7 +95,8 @@ impl<W: World> Journal<W> {
         self.entries().filter(|entry| entry.is_in_effect())
     }
 
-    /// Returns how many of the last changes can be rolled back, as far as known.
+    /// Returns the number of the newest changes in effect whose details are kept. Only these changes can be rolled back. Changes of earlier
+    /// runs are not checked: their rollback can still fail.
     pub fn can_be_taken_back(&self) -> usize {
         self.changes().take_while(|entry| !matches!(entry.detail, Detail::Forgotten)).count()
     }
@@ -197,7 +198,7 @@ impl<W: World> Journal<W> {
         self.held.is_some()
     }
 
-    /// Returns all changes in effect, as far as known.
+    /// Returns all changes in effect that the journal still contains, the newest first.
     pub fn stack(&self) -> Way<W> {
         Way(self.changes().map(|entry| (entry.number, entry.detail.clone())).collect())
     }
@@ -437,7 +438,7 @@ mod tests {
         let told = middle.back_to(3).err().map(|refused| refused.why);
         assert_eq!(
             told.as_deref(),
-            Some("change 4 cannot be rolled back: its objects were not kept on disk")
+            Some("change 4 cannot be rolled back: the journal file does not contain its objects")
         );
         assert_eq!([&all, &middle].map(Journal::can_be_taken_back), [6, 2]);
     }
