@@ -19,8 +19,8 @@ pub struct KindInfo {
     pub phase: u16,
     /// True if objects of this kind are removed at the very end, after new objects are made.
     pub last: bool,
-    /// True if objects of this kind are removed and recreated when an object that they need moves to another
-    /// place.
+    /// True if objects of this kind are removed and recreated when an object that they need is moved: for example addresses, when their
+    /// interface moves to another VRF.
     pub moves: bool,
     /// For kinds with potentially many objects: the role of the object that contains them, such as the table
     /// of a route. Each object needs its container, and its key begins with the container's identity.
@@ -63,7 +63,7 @@ pub trait Kind: 'static {
     /// Returns the object's title.
     fn title(key: &Self::Key) -> String;
 
-    /// Returns the role and identity by which other objects may need this one; `None` if none may.
+    /// Returns the role and identity by which other objects refer to this one when they need it; `None` if no object may need it.
     fn role(_: &Self::Key) -> Option<Need> {
         None
     }
@@ -133,8 +133,7 @@ impl Key {
         Key::with::<K>(parts).and_longer()
     }
 
-    /// Returns the range of this object, and of the objects of its kind whose identities begin with this
-    /// object's.
+    /// Returns the range of this object, and of the objects of its kind whose identities begin with this object's identity.
     pub(crate) fn and_longer(self) -> Range {
         let end = self.id.after().map(|id| Key { kind: self.kind, id });
         // No key of this kind has a greater identity than this one.
@@ -172,7 +171,7 @@ impl Key {
         Key { kind, id }
     }
 
-    /// Returns the role and identity by which other objects may need this one; `None` if none may.
+    /// Returns the role and identity by which other objects refer to this one when they need it; `None` if no object may need it.
     pub fn role(&self) -> Option<Need> {
         (self.kind.role)(&self.id)
     }
@@ -211,8 +210,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// A role that one object has for others. Several kinds may have the same role: several are interfaces, for
-/// example.
+/// A role that one object has for others. Several kinds may have the same role: for example, objects of several kinds are interfaces.
 #[derive(Debug)]
 pub struct Role {
     /// The role's name, unique among roles.

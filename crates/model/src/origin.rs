@@ -48,8 +48,8 @@ pub enum Peer {
     /// None: the change is made by the router itself, or by a test.
     #[default]
     Own,
-    /// A user of this machine, by user ID. The name is unknown until another thread, which may wait, has
-    /// looked it up.
+    /// A user of this machine, by user ID. Another thread looks up the name, because the lookup can block.
+    /// Until then the name is unknown.
     User(u32, Arc<OnceLock<Option<String>>>),
     /// A TCP client at this address. Its user is unknown.
     Address(SocketAddr),

@@ -1,4 +1,4 @@
-//! Places in the configuration, and faults at them.
+//! Positions in the configuration, and faults with a position.
 
 use std::{error::Error, fmt, sync::Arc};
 

@@ -1,6 +1,7 @@
-//! Reasons of refusals, for front ends whose errors are numbers.
+//! Reasons of refusals, for front ends that report errors as numbers.
 
-/// Why a request was refused. The message says it in words; this is what a front end without words can tell.
+/// Why a request was refused, for front ends that report errors as numbers. Other front ends show the message
+/// instead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reason {
     /// None of the following.

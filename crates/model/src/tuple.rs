@@ -46,7 +46,7 @@ impl Tuple {
         self
     }
 
-    /// Returns a tuple that is greater than every tuple made of the value types of this crate: none of those begins with as many 1 bits.
+    /// Returns a tuple that is greater than every tuple made of the value types of this crate: no such tuple begins with as many 1 bits.
     pub(crate) fn last() -> Tuple {
         Tuple(Bytes::Inline(INLINE as u8, [u8::MAX; INLINE]))
     }
@@ -90,7 +90,7 @@ impl Tuple {
         None
     }
 
-    /// Appends bytes, whose order must be that of the values.
+    /// Appends the bytes of a value. The bytes of different values must sort in the order of the values.
     pub fn extend(&mut self, more: &[u8]) {
         match &mut self.0 {
             Bytes::Inline(len, bytes) => {

@@ -65,7 +65,8 @@ impl Args {
         self.find(name).is_some()
     }
 
-    /// Returns how often the argument `name` was given. It can be more than once only if the command's syntax has it in several places.
+    /// Returns how often the argument `name` was given. The number exceeds 1 only if the command's syntax has the argument in several
+    /// places.
     pub fn times(&self, name: &str) -> usize {
         self.taken.iter().filter(|taken| taken.name == name && taken.value != Value::Keyword).count()
     }
@@ -88,7 +89,7 @@ impl Args {
         behind.next().filter(|taken| taken.value == Value::Keyword).map(|taken| taken.name.as_str())
     }
 
-    /// Returns the argument `name`, if it was given. Its Rust type follows from the declared one: an `IpAddr` for
+    /// Returns the argument `name`, if it was given. Its Rust type follows from the declared type: an `IpAddr` for
     /// `ip`; an address with its length for `address` and `prefix`, of one family for types with a family; a `Mac`
     /// for `mac`; a `u16`, `u32` or `u64` for numbers (a `u32` for `table`); a `(u32, u32)` for a range; a `PathBuf`
     /// for `path`; and a `String` for all types of names.

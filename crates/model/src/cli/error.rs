@@ -87,8 +87,7 @@ impl CliError {
         serde_json::to_string_pretty(&error).unwrap_or_default()
     }
 
-    /// Returns the line with a mark under the place, the message and the notes, without a line feed at the
-    /// end.
+    /// Returns the error as text: the line with a mark under the place, then the message, then the notes. There is no line feed at the end.
     pub fn render(&self) -> String {
         let mut text = self.place.as_ref().map_or(String::new(), |(line, span)| mark(line, span));
         text += &self.message;

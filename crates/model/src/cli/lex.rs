@@ -127,8 +127,8 @@ pub fn comment(line: &str) -> Option<&str> {
     line.get(COMMENT.len()..)
 }
 
-/// Returns `word`, quoted if necessary, so that the parser reads it as one word. A brace or a backslash in it must not continue the
-/// command on the next line of a file.
+/// Returns `word`, quoted if necessary, so that the parser reads it as one word. A brace or a backslash is quoted, too: without quotes, it
+/// could continue the command on the next line of a file.
 pub fn quote(word: &str) -> Cow<'_, str> {
     quote_if(word, "\"'{}\\")
 }

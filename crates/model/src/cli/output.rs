@@ -21,7 +21,7 @@ pub struct Output<C> {
 
 /// The rest of a long command. It runs in slices, and other work runs between them.
 ///
-/// A job is dropped when its client disconnects. So its `Drop` must undo the job's work, or schedule that in slices.
+/// A job is dropped when its client disconnects. So its `Drop` must undo the job's work, or schedule the undoing in slices.
 pub trait Job<C> {
     /// Runs for at most about a millisecond. Text appended to `out` is sent to the client.
     fn step(&mut self, cx: &mut C, out: &mut String) -> Step;

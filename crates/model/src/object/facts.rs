@@ -58,8 +58,8 @@ impl Counts {
 pub(super) struct Index {
     /// Number of objects for each fact.
     pub facts: Counts,
-    /// Number of objects for each need: only of kinds with potentially many objects, and without the needs
-    /// for containers.
+    /// Number of objects for each need. Counts only objects of kinds with potentially many objects, without
+    /// their needs for containers.
     pub needs: Counts,
     /// The kinds with potentially many objects, and the number of their objects.
     many: BTreeMap<&'static str, (&'static KindInfo, usize)>,

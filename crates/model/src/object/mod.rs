@@ -93,7 +93,8 @@ pub enum Effect {
     Stays,
     /// The object is removed and recreated, and so are the objects that need it.
     Anew,
-    /// The object moves to another place. The objects that need it are removed and recreated if [their kind](Kind::MOVES) requires that.
+    /// The object is moved, for example an interface to another VRF. The objects that need it are removed and recreated if [their
+    /// kind](Kind::MOVES) requires that.
     Moved,
 }
 
@@ -125,8 +126,8 @@ pub trait Object<W: World>: Kind + Any + Clone + Debug + PartialEq + Send + Sync
     /// Returns the reason if that fails.
     fn withdraw(&self, key: &Self::Key, world: &mut W) -> Result<(), Refused>;
 
-    /// Returns the commands that would make the object. With `indices`, the command of an interface contains the interface's index.
-    /// Without, interfaces get their indices in the order of the commands.
+    /// Returns the commands that would make the object. With `indices`, the command of an interface contains the interface's index. Without
+    /// `indices`, interfaces get their indices in the order of the commands.
     fn dump(&self, key: &Self::Key, indices: bool) -> Vec<String>;
 
     /// Reports valid values that are probably a mistake: for each, one sentence that includes the solution.

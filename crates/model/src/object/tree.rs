@@ -98,7 +98,7 @@ impl<W: World> Snapshot<W> {
         self.change(changes, found);
     }
 
-    /// Makes the changes. `found` contains their index entries.
+    /// Makes the changes. `found` contains the index entries of the changed objects.
     pub(crate) fn change(&mut self, changes: BTreeMap<Key, Option<Value<W>>>, found: Changed) {
         Arc::make_mut(&mut self.index).replace(found);
         let tree = Arc::make_mut(&mut self.tree);
@@ -175,7 +175,7 @@ impl<W: World> Snapshot<W> {
         (all, gone)
     }
 
-    /// Returns key ranges of the kinds with potentially many objects: those that contain all objects with a need in `wanted`.
+    /// Returns key ranges of kinds with potentially many objects. The ranges contain every object of these kinds with a need in `wanted`.
     pub(crate) fn places(&self, wanted: &BTreeSet<Need>) -> Vec<Range> {
         view::places(wanted, self.index.many(), |need| self.index.has_need(need))
     }

@@ -44,7 +44,7 @@ impl<W: 'static> Value<W> {
         self.any().downcast_ref()
     }
 
-    /// Returns the object for changes, if its type is `T`. An object that is shared is copied first.
+    /// Returns a mutable reference to the object, if its type is `T`. A shared object is copied first.
     pub fn get_mut<T: Object<W>>(&mut self) -> Option<&mut T>
     where
         W: World,
@@ -175,7 +175,7 @@ impl<W: World> Value<W> {
     }
 
     /// Returns the commands that would make the object. With `indices`, the command of an interface contains
-    /// the interface's index. Without, interfaces get their indices in the order of the commands.
+    /// the interface's index. Without `indices`, interfaces get their indices in the order of the commands.
     pub fn dump(&self, key: &Key, indices: bool) -> Vec<String> {
         self.0.dump(key, indices)
     }

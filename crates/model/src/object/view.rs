@@ -95,7 +95,8 @@ impl<'s, W: World> View<'s, W> {
         self.places_while(index, from, |_| true)
     }
 
-    /// Returns the tuples in `index` that are not less than `from`, as long as `fits` is true.
+    /// Returns the tuples in `index` from `from` on, up to the first tuple for which `fits` is false. The tuples of changed objects follow
+    /// those of unchanged objects.
     pub fn places_while<'v, F: Fn(&Tuple) -> bool + Clone>(
         &'v self,
         index: &'static str,
@@ -135,8 +136,9 @@ pub(super) fn many() -> Range {
     (Bound::Included(Key::first_of_many()), Bound::Unbounded)
 }
 
-/// Returns key ranges of the kinds with potentially many objects: those that contain all objects with a need in `wanted`. If all these
-/// needs are for containers, the ranges are those of the containers. Otherwise there is one range, of all these kinds.
+/// Returns key ranges of kinds with potentially many objects. The ranges contain every object with a need in `wanted`. If these objects
+/// need nothing in `wanted` except their containers, there is one range for each container and kind. Otherwise there is a single range for
+/// all these kinds.
 pub(super) fn places(
     wanted: &BTreeSet<Need>,
     kinds: impl Iterator<Item = &'static KindInfo>,

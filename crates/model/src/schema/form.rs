@@ -137,7 +137,7 @@ pub fn words<E: Copy>(all: &[E], word: fn(E) -> &'static str) -> Words<E> {
     Words(all.iter().map(|value| (*value, word(*value))).collect())
 }
 
-/// Returns the form of these values and their words.
+/// Returns the form of values that are written as words. `all` has each value with its word.
 pub fn pairs<E: Copy>(all: &[(E, &'static str)]) -> Words<E> {
     Words(all.to_vec())
 }

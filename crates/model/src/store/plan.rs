@@ -100,8 +100,8 @@ impl<W: World> Snapshot<W> {
         Ok(ordered(touched, &down))
     }
 
-    /// Adds the objects that must be recreated because an object that they need is removed, recreated or moved. One pass finds all of them,
-    /// because an object follows the objects that it needs.
+    /// Adds the objects that must be recreated because an object that they need is removed, recreated or moved. One pass in key order finds
+    /// all of them, because each object comes after the objects that it needs.
     fn follow<'c>(
         &'c self,
         found: &mut Shaken,
@@ -145,7 +145,7 @@ struct Shaken {
 }
 
 impl Shaken {
-    /// True if the changes affect no other object, provided that no object needs a removed one.
+    /// True if the changes affect no other object. Assumes that no object needs a removed object.
     fn is_empty(&self) -> bool {
         self.gone.is_empty() && self.renewed.is_empty() && self.moved.is_empty()
     }

@@ -1,7 +1,7 @@
 //! JSON from the YAML that this program writes.
 //!
-//! [`Text`](super::Text) writes a small part of YAML: maps by indentation, lists whose members are maps in one line, and values in one line.
-//! So JSON follows from the same declarations, page by page, without a second way to write objects.
+//! [`Text`](super::Text) writes a small part of YAML: maps by indentation, lists whose members are maps in one line, and values in one
+//! line. So this module makes JSON from the YAML text, page by page, and objects need no second writer.
 
 use serde_json::Value;
 
@@ -77,8 +77,8 @@ impl Json {
         }
     }
 
-    /// Begins the value of the last name, a map or list, if there is such a name. The members of the value, if it has any, have this
-    /// indentation.
+    /// Begins the value of the last name, if there is such a name. The value is a map or a list, and its members are indented by `indent`.
+    /// The value is empty if `indent` is not greater than the name's indentation.
     fn begin(&mut self, indent: usize, list: bool, out: &mut String) {
         let Some((of, name)) = self.name.take() else { return };
         self.close(of, out);
@@ -101,7 +101,7 @@ impl Json {
         *out += &" ".repeat(indent + 2);
     }
 
-    /// Closes the maps and lists whose members are indented more than this.
+    /// Closes the maps and lists whose members are indented more than `indent`.
     fn close(&mut self, indent: usize, out: &mut String) {
         while let Some(level) = self.open.pop_if(|level| level.indent > indent) {
             out.push('\n');
@@ -127,7 +127,7 @@ impl Rest<'_> {
         self.plain().to_owned()
     }
 
-    /// Takes a word without quotes. It ends before a separator, the end of a map or list, or the colon after a name.
+    /// Consumes and returns a word without quotes. It ends before a separator, the end of a map or list, or the colon after a name.
     fn plain(&mut self) -> &str {
         let ends = [", ", " }", " ]", ": "].into_iter().filter_map(|end| self.0.find(end));
         let end = ends.min().unwrap_or(self.0.strip_suffix(':').unwrap_or(self.0).len());
@@ -136,7 +136,7 @@ impl Rest<'_> {
         word
     }
 
-    /// Takes a mark, if it comes next, with the blanks around it.
+    /// If `mark` comes next, consumes it with the blanks around it, and returns true.
     fn mark(&mut self, mark: &str) -> bool {
         let rest = self.0.trim_start().strip_prefix(mark).map(str::trim_start);
         rest.map(|rest| self.0 = rest).is_some()
