@@ -1,4 +1,4 @@
-//! After a change of interfaces or networks, resolves the path lists that depend on them again, some at a
+//! After a change of interfaces or networks, resolves again the path lists that depend on them, some at a
 //! time.
 //!
 //! Until a list is resolved again, it keeps its adjacencies, and packets use them. If the interface is down,

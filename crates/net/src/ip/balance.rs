@@ -57,7 +57,7 @@ impl Layout {
         Layout { ways: Vec::new(), of: [NOBODY; BUCKETS] }.changed(ways)
     }
 
-    /// Returns the layout for the paths `ways` that moves as few buckets of this layout as possible.
+    /// Returns a layout for the paths `ways`. It moves as few buckets of this layout as possible.
     pub fn changed(&self, ways: &[Way]) -> Layout {
         let ways = &ways[..ways.len().min(MAX_WAYS)];
         let now_at =

@@ -9,7 +9,8 @@ const OF_FEATURES: u32 = 0x80;
 /// Maximum number of causes of features.
 const MOST: usize = 64;
 
-/// The reason why a packet could not be delivered. The packet has the cause as its forwarding index on the way to the node that reports it.
+/// The reason why a packet could not be delivered. A node sets the cause as the packet's forwarding index, and passes the packet to the
+/// node that sends ICMP errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
     /// The TTL has expired.
@@ -115,10 +116,11 @@ pub struct Causes {
 }
 
 impl Causes {
-    /// Registers a cause. A node sends a packet with this cause as its forwarding index to the node that reports it.
+    /// Registers a cause. To report it for a packet, a node sets the cause as the packet's forwarding index, and passes the packet to the
+    /// node that sends ICMP errors.
     ///
     /// # Errors
-    /// If there are too many causes, or another one has a reason of the same name.
+    /// If there are too many causes, or another cause has a reason of the same name.
     pub fn register(&self, info: CauseInfo) -> Result<Cause, GraphError> {
         let mut all = self.all.lock().unwrap_or_else(|e| e.into_inner());
         let name = info.reason.name;

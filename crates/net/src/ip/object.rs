@@ -37,7 +37,7 @@ const TABLE: u64 = 6;
 const UNRESOLVED: u64 = 7;
 const BALANCE: u64 = 8;
 const LINK_LOCAL: u64 = 9;
-/// The kind in a word that stands for the first kind of features.
+/// The kind in a word, for the first forwarding kind that a feature registers.
 const FEATURE: u64 = 16;
 const _: () = assert!(FEATURE + MOST as u64 <= 1 << 8);
 

@@ -70,8 +70,8 @@ pub trait Packets: Ip {
     fn said(h: &Self::Header) -> usize;
     /// Returns the hash of the flow of the packet `l3`; `None` if the IP header is not complete.
     fn flow_hash(l3: &[u8]) -> Option<u32>;
-    /// Returns an address as tables for all links contain it. An address that is valid on one link only then includes the number of
-    /// `interface`.
+    /// Returns an address in the form in which the tables contain it, which is unique across links: an address with link scope includes the
+    /// number of `interface`.
     fn scoped(address: Self::Bits, interface: u32) -> Self::Bits;
     /// The inverse of [`scoped`](Self::scoped). Returns the address, and its interface if the address is valid on one link only.
     fn unscoped(address: Self::Bits) -> (Self::Bits, Option<u32>);

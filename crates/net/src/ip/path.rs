@@ -193,16 +193,17 @@ pub(super) struct Paths {
     /// Lists by next hop, so that the next hops in one network are adjacent.
     by_next_hop: BTreeSet<Hop>,
     by_interface: BTreeSet<(u32, u32)>,
-    /// Recursive lists: in `by_hop`, by VRF and each next hop of their trails; in `by_end`, by the interfaces at the ends of their trails.
+    /// Recursive lists: `by_hop` has an entry for each next hop of a list's trail, and `by_end` for each interface at the ends of the
+    /// trail.
     by_hop: BTreeSet<Hop>,
     by_end: BTreeSet<(u32, u32)>,
     /// Number of paths in all lists.
     ways: usize,
 }
 
-/// Memory of a path list in bytes: `LIST` for the list, and `WAY` for each of its paths. Both include the share of the sets by dependency
-/// and of the buckets for workers, but not the list's state. Measured as the growth of the process with 50,000 lists of eight paths and
-/// 60,000 lists of one.
+/// Memory of a path list in bytes: `LIST` for the list, and `WAY` for each of its paths. Includes the list's entries in the sets
+/// (`by_next_hop` and others) and its buckets for workers, but not its state. Measured as the growth of the process with 50,000 lists of
+/// eight paths and 60,000 lists of one path.
 const LIST: usize = 256;
 const WAY: usize = 460;
 
@@ -223,7 +224,7 @@ impl Paths {
     }
 
     /// Returns the indices of the states with this list. One list may have several states with different layouts: when a route changes to
-    /// this list, its flows stay on the paths that its previous list contains as well.
+    /// this list, its flows stay on the paths that its previous list contained, too.
     pub fn find(&self, fib: u16, list: &PathList) -> &[u32] {
         self.by_list.get(&(fib, list.clone())).map_or(&[], Vec::as_slice)
     }
@@ -285,7 +286,7 @@ impl Paths {
         state.trail = trail.map(Box::new);
     }
 
-    /// Returns the first entry after `after` of a recursive list whose trail has a next hop in this network.
+    /// Returns the first key after `after` in `by_hop` whose next hop is in this network.
     pub fn next_through(&self, network: Network, after: Option<Hop>) -> Option<Hop> {
         next_in(&self.by_hop, network, after)
     }
@@ -295,7 +296,8 @@ impl Paths {
         vrfs.find(|fib| !self.find(*fib, &path.into()).is_empty())
     }
 
-    /// Returns the state of a list in this VRF that a track uses, if there is one. Such lists have a next hop.
+    /// Returns the state of a list in this VRF that a track uses, if there is one. Every list of a track has a next hop, so it is in
+    /// `by_next_hop`.
     pub fn tracked_in(&self, fib: u16) -> Option<&PathState> {
         let least = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let of_vrf = self.by_next_hop.range((fib, least, 0)..).take_while(|(of, ..)| *of == fib);
@@ -336,10 +338,10 @@ impl Paths {
 /// A position among the lists that depend on a change.
 #[derive(Debug, Default)]
 pub(super) struct Place {
-    /// Position in the change, in which interfaces are before networks: twice the index of the interface or network, plus one while
-    /// recursive lists that depend on it are visited.
+    /// Twice the index of the interface or network whose lists are visited, plus one during the visits of recursive lists. The networks are
+    /// numbered after the interfaces.
     of: usize,
-    /// The key of the list returned last. For an interface, only its third part is used: the list's index.
+    /// The key of the list returned last. For an interface, only the third part of the key is used: the index of the list's state.
     after: Option<Hop>,
 }
 

@@ -26,8 +26,8 @@ pub enum BadPaths {
     NoWeight,
     /// A path occurs twice.
     Twice,
-    /// One of several paths cannot share flows with others, because it leads neither to a neighbor, nor a
-    /// link, nor an entry of a feature's table.
+    /// One of several paths cannot share flows with the other paths, because it leads to no neighbor, link or
+    /// entry of a feature's table.
     Alone,
 }
 

@@ -149,7 +149,7 @@ impl IpPrefix {
         }
     }
 
-    /// Returns the prefix as one of family `A`, or `None` if it is of the other family.
+    /// Returns the prefix as a `Prefix<A>`; `None` if it is of the other family.
     pub fn of<A: Ip>(self) -> Option<Prefix<A>> {
         A::of(self.address()).map(|address| Prefix::new(address, self.len()))
     }

@@ -77,8 +77,8 @@ impl<A: Ip> Routes<A> {
         found.map(|(prefix, _, state)| (prefix, state))
     }
 
-    /// Returns the route with the longest prefix that contains `address`, among prefixes of at most `most`
-    /// bits, and whose paths satisfy `like`.
+    /// Of the routes to `address` with prefixes of at most `most` bits and paths that satisfy `like`, returns
+    /// the one with the longest prefix.
     pub(super) fn longest(
         &self,
         fib: u16,

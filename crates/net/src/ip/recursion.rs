@@ -172,7 +172,7 @@ impl<A: Ip, R: Resolver> Walk<'_, A, R> {
 /// The share of a path with weight 1. It is large so that it can be divided at each fork.
 const WHOLE: u64 = 1 << 40;
 
-/// Returns the given paths without those that cannot be resolved, and their forwarding objects.
+/// Returns those of `ways` that can be resolved, and the forwarding object of each.
 fn resolve(fib: u16, ways: &[Way], by: &mut impl Resolver) -> (Vec<Way>, Vec<Object>) {
     let mean = |way: &Way| Some((*way, way.0.constant().or_else(|| by.resolve(fib, way.0))?));
     ways.iter().filter_map(mean).unzip()
@@ -196,8 +196,8 @@ impl<A: Ip> Routes<A> {
         trail.map_or_else(direct, |trail| trail.ends.clone())
     }
 
-    /// Returns the layout of `list` after its routes have changed from a list with the layout `layout` to `list`: it moves as few flows as
-    /// possible.
+    /// Returns the layout of `list`, for routes that change from a list with the layout `layout` to `list`. The new layout moves as few
+    /// flows as possible.
     pub(super) fn layout_after(
         &self,
         layout: &Layout,
@@ -214,8 +214,8 @@ impl<A: Ip> Routes<A> {
         (!ways.is_empty()).then(|| layout.changed(&ways))
     }
 
-    /// Resolves a list and records the result. If the list has no layout yet, it shares its flows as far as
-    /// possible like the layout `like`. Returns the previous object and the objects of its paths.
+    /// Resolves a list and records the result. If the list has no layout yet, it gets the layout that moves as few flows of the layout
+    /// `like` as possible. Returns the list's previous object, and the previous object of each path.
     fn mean(
         &mut self,
         id: u32,
@@ -252,7 +252,7 @@ impl<A: Ip> Routes<A> {
                     }
                     Err(e) => {
                         tracing::error!(
-                            "not enough memory for multipath: all flows of a route use one of its paths: {e}"
+                            "not enough memory for multipath ({e}): all flows of the affected routes use a single path"
                         );
                         several.first().copied()
                     }
@@ -279,9 +279,8 @@ impl<A: Ip> Routes<A> {
         }
     }
 
-    /// Resolves a list again. If it becomes unresolved, `at_once` drops its packets immediately. Without
-    /// `at_once`, they keep their old path until all of its routes have been withdrawn and no worker can still
-    /// use the old leaves.
+    /// Resolves a list again. If it becomes unresolved with `at_once`, its packets are dropped immediately. Without `at_once`, its packets
+    /// keep the old path until all routes of the list have been withdrawn and no worker can still use the old leaves.
     pub(super) fn ask(&mut self, id: u32, at_once: bool, by: &mut impl Resolver) {
         let counted = self.rib.paths.states[id].counts();
         let (before, ways) = self.mean(id, None, by);

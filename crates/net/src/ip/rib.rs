@@ -19,7 +19,7 @@ pub(super) struct Route<A: Ip> {
     /// The next source's route for the same prefix. The list is circular.
     pub next: u32,
     /// Among the routes with the same paths: the route added before this one (`older`), and the route added
-    /// after this one.
+    /// after this one (`newer`).
     pub older: u32,
     newer: u32,
 }
@@ -69,8 +69,8 @@ impl<A: Ip> Rib<A> {
         self.best_with(any, |path| path.resolved.is_some())
     }
 
-    /// Returns the best route for a prefix whose list of paths satisfies `like`. `any` is any route for the
-    /// prefix, or [`NONE`].
+    /// Returns the best of a prefix's routes, among those whose path list satisfies `like`. `any` is any
+    /// route for the prefix, or [`NONE`].
     pub fn best_with(&self, any: u32, like: impl Fn(&PathState) -> bool) -> Option<u32> {
         let with = |at: &u32| like(&self.paths.states[self.routes[*at].path]);
         self.of_prefix(any).filter(with).min_by_key(|at| self.routes[*at].source)

@@ -110,7 +110,7 @@ pub struct Routes<A: Ip> {
     pub(super) following: VecDeque<Following<A>>,
     /// Unresolved lists whose installed object still uses the old paths.
     pub(super) holding: BTreeSet<u32>,
-    /// Lists of `holding` whose routes are withdrawn. Each stays here until no worker can still follow an old leaf to its object.
+    /// The lists in `holding` whose routes are withdrawn. Each list stays here until no worker can still follow an old leaf to its object.
     pub(super) given_way: VecDeque<(Mark, u32)>,
     pub(super) objects: WordWriter,
     pub(super) balances: SlotWriter<Buckets>,
@@ -263,7 +263,7 @@ impl<A: Ip> Routes<A> {
     /// Adds a route, or changes the paths of this source's route for the prefix. Flows on paths that the route keeps are not moved.
     ///
     /// # Errors
-    /// If the VRF does not exist or there is no more room; nothing has changed then.
+    /// If the VRF does not exist, a table is full, or memory is exhausted. Nothing has changed then.
     ///
     /// Recursive paths with a next hop in the prefix are resolved again by [`settle`](Self::settle).
     pub fn add(
@@ -430,8 +430,8 @@ impl<A: Ip> Routes<A> {
         true
     }
 
-    /// Resolves the paths that depend on changed interfaces again, then the recursive paths that depend on changed routes. Then visits the
-    /// routes of lists that became resolved or unresolved. `visits` limits the work, in units of a route visit. Returns true if work is
+    /// Resolves again the paths that depend on changed interfaces, and then the recursive paths that depend on changed routes. Then visits
+    /// the routes of lists that became resolved or unresolved. `visits` limits the work, in units of a route visit. Returns true if work is
     /// left.
     pub fn settle(&mut self, mut visits: usize, by: &mut impl Resolver) -> bool {
         loop {

@@ -36,7 +36,7 @@ impl<A: Ip> Routes<A> {
     /// Starts tracking the route to a destination.
     ///
     /// # Errors
-    /// If the VRF does not exist or there is no more room.
+    /// If the VRF does not exist, or there is no memory for the track.
     pub(crate) fn track(&mut self, fib: u16, to: A, by: &mut impl Resolver) -> Result<Track, RouteError> {
         if !self.vrfs.contains_key(&fib) {
             return Err(RouteError::NoTable(fib));

@@ -14,7 +14,8 @@ const DAY: u64 = 24 * 3600 * 1000;
 pub struct UtcClock(Arc<AtomicU64>);
 
 impl UtcClock {
-    /// Sets the difference from the system's clock. `now` is the time of the monotonic clock in nanoseconds.
+    /// Computes the difference again, from the system's clock and `now`, the time of the monotonic clock in
+    /// nanoseconds.
     pub fn adjust(&self, now: u64) {
         let utc = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.0.store((utc.as_nanos() as u64).saturating_sub(now), Ordering::Relaxed);
