@@ -60,7 +60,7 @@ pub struct Adjacency {
     pub next_hop: IpAddr,
 }
 
-/// The main thread's part: adjacencies by neighbor, with reference counts.
+/// The adjacencies by neighbor, with reference counts, as the main thread keeps them.
 pub struct Adjacencies {
     records: SlotWriter<Adjacency>,
     by_neighbor: BTreeMap<(u32, IpAddr), Entry>,
@@ -91,7 +91,7 @@ impl Adjacencies {
     /// without `mac`.
     ///
     /// # Errors
-    /// If there is no room for another adjacency.
+    /// If the table of adjacencies is full.
     pub fn acquire(
         &mut self,
         interface: u32,

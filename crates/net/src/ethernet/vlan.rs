@@ -103,7 +103,7 @@ pub struct Vlans {
 struct Tables {
     /// Sub-interfaces with exact tags.
     exact: Vec<(Tags, u32)>,
-    /// Sub-interfaces with other matches for tagged frames. They are searched only for tags that are not in `exact`.
+    /// Sub-interfaces for tagged frames whose match is not for exact tags. They are searched only for tags that are not in `exact`.
     wide: Vec<(Match, u32)>,
 }
 

@@ -51,7 +51,7 @@ pub trait Configured: Described + Debug + Default + Send + Sync {
     /// # Errors
     /// Fails if the configured value names an object that the router does not have.
     fn resolve(&self, router: &Router) -> Result<Self::Setting, RouterError>;
-    /// Checks the value: commands may create values that would be refused in a file.
+    /// Checks the value. This is necessary because commands can create values that the reader of a file would refuse.
     ///
     /// # Errors
     /// The reason why the value is invalid.
@@ -68,8 +68,8 @@ pub trait Configured: Described + Debug + Default + Send + Sync {
     fn dump(&self, interface: &str) -> Vec<String>;
     /// Returns a hint that tells how to enable `feature`, a feature of an arc, on an interface; `None` if this setting does not enable it.
     fn way(feature: &str, interface: &str) -> Option<String>;
-    /// Enables or disables a feature of an arc by its name, as commands and files did before this setting existed. Returns false if they
-    /// never did that for this feature.
+    /// Enables or disables a feature of an arc by its name. Commands and files did this before the setting existed. Returns false if they
+    /// could not do it for this feature.
     fn switch_by_name(&mut self, _arc: &str, _feature: &str, _on: bool) -> bool {
         false
     }

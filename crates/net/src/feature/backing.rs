@@ -127,7 +127,7 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
     fn dump(&self, name: &str) -> String;
 
     /// True if the device can be reopened in place of `old`, so that the interface and its configuration stay. The main thread then opens
-    /// the device without [`prepare`](Self::prepare). A backing that is no device is always recreated, without this call.
+    /// the device without [`prepare`](Self::prepare). Called only for devices: any other backing is always recreated.
     fn takes_over(&self, _old: &Self) -> bool {
         false
     }
@@ -143,8 +143,8 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
         None
     }
 
-    /// Returns the warning that the open device would have, as far as it is known before the device is opened. Runs on a thread that plans
-    /// a change.
+    /// Returns the warning that the device will have once it is open; `None` if there is no warning, or it is not known before the device
+    /// is open. Runs on a thread that plans a change.
     fn warning(&self) -> Option<String> {
         None
     }
@@ -153,7 +153,7 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
     fn lacks(&self, _to: &mut dyn FnMut(String)) {}
 }
 
-/// The methods of [`Backing`] without its types, for [`Backed`].
+/// The methods of [`Backing`] for a backing of any type, as [`Backed`] calls them.
 pub trait AnyBacking<W: World>: Any + Debug + Send + Sync {
     /// True if `other` contains a backing of the same type with an equal value.
     fn is(&self, other: &Backed<W>) -> bool;
@@ -335,7 +335,7 @@ pub struct Begun<W: World> {
 }
 
 impl<W: World> Begun<W> {
-    /// Returns a configuration of this backing and nothing else.
+    /// Returns a configuration that contains only this backing.
     pub fn by(backing: impl Backing<W>) -> Begun<W> {
         Begun { backed: Backed::by(backing), mtu: None, description: None }
     }
@@ -353,8 +353,8 @@ pub struct Interfaces<W: World> {
     pub what: &'static str,
     /// The names for messages, such as `tap0, tap1, …`.
     pub named: String,
-    /// The section of the configuration file for the backings of these interfaces, if it is not `interfaces`. Other settings of the
-    /// interfaces are in `interfaces` nevertheless.
+    /// The section of the configuration file for the backings of these interfaces; `None` for the section `interfaces`. All other settings
+    /// of these interfaces are in `interfaces` in either case.
     pub section: Option<&'static str>,
     /// Checks a name. Returns `None` if the name belongs to another type; otherwise `Ok`, or the reason why the name is invalid.
     pub names: Names,
@@ -407,7 +407,7 @@ impl<W: Host> Interfaces<W> {
     }
 }
 
-/// Returns a text for messages about names of this prefix and a number.
+/// Returns example names for messages: `prefix` followed by 0, by 1, and so on.
 pub fn numbered(prefix: &str) -> String {
     format!("{prefix}0, {prefix}1, …")
 }

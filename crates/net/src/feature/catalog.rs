@@ -127,8 +127,8 @@ pub struct Entry<W> {
 }
 
 impl<W: World> Entry<W> {
-    /// Returns an entry for a single object with this key. The entry contains the object's fields. If all have their default values, there
-    /// is no object.
+    /// Returns an entry for a single object with this key. The entry contains the object's fields. If all fields have their default values,
+    /// there is no object.
     pub fn one<T: Described + Kind + Object<W>>(
         name: &'static str,
         help: &'static str,
@@ -207,7 +207,7 @@ pub struct Exercise {
     pub begin: fn(&mut Router, Option<Program>),
     /// Performs an action that one of the feature's commands could perform between two packets.
     pub act: fn(&mut Router, &mut dyn Decisions),
-    /// Checks the results after each turn of a worker.
+    /// Checks the results of the feature's activities, after each turn of a worker.
     ///
     /// # Errors
     /// If the results are wrong.
@@ -390,7 +390,7 @@ impl<W: World> Catalog<W> {
         self.settings.iter().find_map(|kind| kind.way(feature, interface))
     }
 
-    /// Enables or disables a feature of an arc by name, if a setting of interfaces supports that. Returns false if none does.
+    /// Enables or disables a feature of an arc by name, if an interface setting supports this. Returns false if no setting does.
     pub fn switch_by_name(&self, arc: &str, feature: &str, on: bool, to: &mut Attached) -> bool {
         self.settings.iter().any(|kind| kind.switch_by_name(arc, feature, on, to))
     }

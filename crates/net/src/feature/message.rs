@@ -1,4 +1,4 @@
-//! What messages of VPP's binary API share, in control and in features: numbers of interfaces, changes, and return values.
+//! Helpers for messages of VPP's binary API, in control and in features: numbers of interfaces, changes, and return values.
 //!
 //! An interface's number is its index. Number 0 is VPP's interface `local0`, which sends and receives nothing: clients expect it, and take 0
 //! for "no interface". An interface to which the operator gave index 0 has another number here.
@@ -16,7 +16,7 @@ use crate::router::{InterfaceInfo, Router};
 
 /// The number of `local0`.
 pub const LOCAL: interface_index = interface_index(0);
-/// The number of the interface with index 0.
+/// The number of the interface with index 0, because number 0 is `local0`.
 const OF_0: interface_index = interface_index(0x7fff_ffff);
 
 /// Returns the number of the interface with this index.

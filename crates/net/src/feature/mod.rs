@@ -119,8 +119,8 @@ pub trait App: Values + Sized + 'static {
     ) -> Result<Output<Self>, CliError>;
 
     /// Creates or replaces the file `path`, and makes it readable for its owner and group. Errors refer to the command's argument `name`.
-    /// Only a regular file is replaced, and links are not followed. A thread that may wait, and has no other open files, first calls
-    /// `allows` and then creates the file. Other work continues meanwhile. Then `then` runs.
+    /// Only a regular file is replaced, and links are not followed. A separate thread, which can block and has no other open files, calls
+    /// `allows` and then creates the file. Meanwhile other work continues. Then `then` runs.
     ///
     /// # Errors
     /// If the thread cannot be started. The output's job reports all other errors.

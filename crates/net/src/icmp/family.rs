@@ -12,7 +12,7 @@ use crate::ip::Cause;
 use crate::ip::Packets;
 use crate::nodes::ip::local6::unknown_at;
 
-/// TTL or hop limit of reports. The largest, so that they reach the sender of a packet with any TTL over any path.
+/// TTL or hop limit of reports: the maximum, so that a report reaches the packet's source even over a long return path.
 const HOPS: u8 = 255;
 /// Type of service of reports: precedence "internetwork control" (RFC 1812 section 4.3.2.5), and the default
 /// type of service (RFC 1349 section 5.1).

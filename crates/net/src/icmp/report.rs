@@ -44,7 +44,7 @@ pub enum Unreported {
     NoBuffer,
 }
 
-/// Makes reports of one address family within the limits. Each worker has one for each node that sends reports.
+/// Makes reports of one address family within the limits. Each worker has a `Reporter` for each node that sends reports.
 pub struct Reporter<A> {
     limiter: Limiter,
     /// Separate limits for [vital](Limit::Vital) reports, so that a flood of other reports does not block them.

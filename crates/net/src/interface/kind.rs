@@ -2,8 +2,8 @@
 //!
 //! Frames sent out of such an interface have an Ethernet header, like frames of all other interfaces. So captures and features on the arc
 //! `interface-output` need no special case. After the arc, the frames are passed to the feature's node, which removes the header if the
-//! feature does not need it. The feature passes received packets to `ethernet-input`; packets without an Ethernet header, to `ip4-input` or
-//! `ip6-input`, with interface and VRF set.
+//! feature does not need it. The feature passes received frames to `ethernet-input`. It passes packets without an Ethernet header to
+//! `ip4-input` or `ip6-input`, with interface and VRF set.
 
 /// An interface kind that a feature registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

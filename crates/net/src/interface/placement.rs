@@ -91,7 +91,8 @@ impl RxSlot {
         *lock(&self.attention) = attention;
     }
 
-    /// Returns how promptly the worker must serve the queue. The depth may change with the device's link.
+    /// Returns how promptly the worker must serve the queue: the receive mode and, in adaptive mode, the
+    /// queue's depth. The depth may change with the device's link.
     pub fn eager(&self) -> Eager {
         let mode = self.attention().mode;
         Eager { mode, depth: if mode == RxMode::Adaptive { self.queue().depth() } else { usize::MAX } }
@@ -135,7 +136,7 @@ impl Placement {
         self.ask_again();
     }
 
-    /// Makes the workers read again how promptly they must serve each queue.
+    /// Makes the workers update their copies of how promptly they must serve each queue.
     pub fn ask_again(&self) {
         self.0.0.fetch_add(1, Ordering::Release);
     }

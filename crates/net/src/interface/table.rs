@@ -121,7 +121,8 @@ impl InterfaceCounters {
         }
     }
 
-    /// Returns the totals of the interface `index`, which clears do not affect. `drops` is the number of drops that the graph counted.
+    /// Returns the totals of the interface `index`. Clearing the counters does not affect them. `drops` is the number of drops that the
+    /// graph counted.
     pub fn totals(&self, index: u32, drops: u64) -> InterfaceTotals {
         let ([rx_packets, rx_bytes], [tx_packets, tx_bytes]) = (self.rx.total(index), self.tx.total(index));
         let ([rx_missed, rx_errors], [tx_errors]) = (self.rx_lost.total(index), self.tx_error.total(index));
@@ -137,7 +138,7 @@ impl InterfaceCounters {
     }
 }
 
-/// An interface's totals, which clears do not affect.
+/// An interface's totals. Clearing the counters does not affect them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceTotals {
     /// Packets received.
@@ -174,8 +175,8 @@ impl InterfaceTotals {
     }
 }
 
-/// Counts packets and bytes on a worker's lane, one run of packets with the same index at a time. It is made for each frame, so that the
-/// counts of a run stay in registers; in memory, they would be a chain of stores and loads.
+/// Counts packets and bytes on a worker's lane, one run of packets with the same index at a time. A `Runs` is created for each frame, so
+/// that the counts of a run stay in registers. In memory, each count would be loaded and stored again for each packet.
 pub struct Runs<'l> {
     lane: &'l mut Lane<2>,
     index: u32,

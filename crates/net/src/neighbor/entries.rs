@@ -20,14 +20,14 @@ pub enum State {
     Failed,
     /// The neighbor is reachable at this Ethernet address.
     Reachable(Mac),
-    /// The neighbor had this Ethernet address when it was last heard. No packets have been sent to it since
-    /// the entry became stale (IPv6 only).
+    /// The neighbor had this Ethernet address when the router last heard from it. No packets have been sent
+    /// to it since the entry became stale (IPv6 only).
     Stale(Mac),
     /// Packets are being sent to the neighbor at this Ethernet address. It is probed unless a message from it
     /// arrives first (IPv6 only).
     Delay(Mac),
-    /// The neighbor had this Ethernet address when it was last heard, and has been sent this many probes
-    /// since.
+    /// The neighbor had this Ethernet address when the router last heard from it, and has been sent this many
+    /// probes since.
     Probing(Mac, u8),
     /// A static entry of the operator with this Ethernet address.
     Static(Mac),
