@@ -1,13 +1,12 @@
-//! Reasons why a packet that a worker punted changes nothing. A feature with punted packets may have more reasons, of its own.
+//! Reasons why a punted packet was not used. A feature that handles punted packets may have more reasons of its own.
 //!
-//! For every packet that changes nothing, its punt handler returns a reason, so that every packet is counted. Broken packets,
-//! and those that find a table or a ring full, count as dropped. Valid messages that this router does not need are ignored, and count as
-//! events.
+//! A punt handler returns a reason for every packet that it does not use, so that every packet is counted. Broken packets, and packets
+//! that find a table or a ring full, count as dropped. Valid messages that this router does not need are ignored, and count as events.
 
 use graph::reasons;
 
 reasons! {
-    /// The reason why a punted packet changes nothing.
+    /// The reason why a punted packet was not used.
     pub enum Unused {
         Unexpected = "unexpected", Error, "no feature handles this packet";
         Malformed = "malformed", Error, "an ARP, Neighbor Discovery or MLD message has a wrong length, address or option";
@@ -20,7 +19,7 @@ reasons! {
         NotForUs = "not-for-us", Info, counted, "the requested address is not an address of this router on this interface";
         NotAsked = "not-asked", Info, counted, "an unsolicited announcement came from a neighbor that is not in the table";
         Static = "static-neighbor", Info, counted, "the message is from a static neighbor, whose entry never changes";
-        NotOverriding = "not-overriding", Info, counted, "an advertisement with a different Ethernet address does not have the override flag";
+        NotOverriding = "not-overriding", Info, counted, "the advertised Ethernet address differs from the known one, and the override flag is not set";
         NoLinkAddress = "no-link-address", Info, counted, "the message has no link-layer address option";
         Tentative = "tentative-target", Info, counted, "the requested address is still tentative";
         NotAdvertising = "not-advertising", Info, counted, "a router solicitation arrived on an interface that sends no router advertisements";

@@ -49,8 +49,8 @@ impl<A: Family> Neighbors<A> {
     }
 
     /// Handles a message other than a neighbor advertisement that contains a neighbor's Ethernet address, and
-    /// possibly its router flag. Updates the entry. If there is none, adds a stale one, or returns the error
-    /// if `create` is an error. The message does not confirm reachability.
+    /// possibly its router flag. Updates the neighbor's entry. If the neighbor has no entry, adds a stale one
+    /// if `create` is `Ok`, or else returns the error in `create`. The message does not confirm reachability.
     pub(super) fn mentioned(
         &mut self,
         now: u64,

@@ -68,7 +68,7 @@ pub enum Event<A: Family = Ipv4Addr> {
         target: A,
         /// True if `target` is an address of this interface.
         for_us: bool,
-        /// True if the sender's address is in one of the interface's networks and can be a host's.
+        /// True if the sender's address is a host address in one of the interface's networks.
         on_link: bool,
     },
     /// A valid neighbor solicitation was received on `interface`.
@@ -86,7 +86,7 @@ pub enum Event<A: Family = Ipv4Addr> {
         for_us: bool,
         /// True if `target` is an anycast address, which other routers have too.
         anycast: bool,
-        /// True if the sender's address is in one of the interface's networks and can be a host's.
+        /// True if the sender's address is a host address in one of the interface's networks.
         on_link: bool,
     },
     /// A valid neighbor advertisement about this neighbor was received.
@@ -157,7 +157,7 @@ pub enum Action<A = Ipv4Addr> {
     Resolved(Key<A>, Mac),
     /// The neighbor's Ethernet address has changed.
     Changed(Key<A>, Mac),
-    /// The neighbor's Ethernet address, which was this one, is not known any more.
+    /// The neighbor's Ethernet address is no longer known. The second value is the last known address.
     Lost(Key<A>, Mac),
     /// The neighbor does not answer: its waiting packets cannot be sent.
     Failed(Key<A>),
@@ -180,7 +180,7 @@ pub struct Counters {
     pub changed: u64,
     /// Entries replaced because the table was full.
     pub recycled: u64,
-    /// New entries refused because the table was full of static ones.
+    /// New entries refused because the table was full of static entries.
     pub refused: u64,
     /// New entries while no memory was free: each replaced the oldest entry or was refused.
     pub no_memory: u64,
@@ -355,8 +355,8 @@ impl<A: Family> Neighbors<A> {
         announcement.into_iter().chain(entry).chain(answer).min()
     }
 
-    /// Handles expired timers. To keep the call short, it handles at most 256 entries; the next call handles
-    /// the others.
+    /// Handles expired timers. To keep the call short, it handles at most 256 entries; the next call
+    /// continues.
     pub fn timeout(&mut self, now: u64, out: &mut Vec<Action<A>>) {
         let Counters { announcements: sent, .. } = &mut self.counters;
         self.announcements.retain(|key, (due, left)| {
@@ -427,8 +427,8 @@ impl<A: Family> Neighbors<A> {
         }
     }
 
-    /// Learns a neighbor's Ethernet address from ARP or the operator. Updates the entry. If there is none,
-    /// adds one, or returns the error if `create` is an error.
+    /// Learns a neighbor's Ethernet address from ARP or the operator, and updates the neighbor's entry. If
+    /// the neighbor has no entry, adds one if `create` is `Ok`, or else returns the error in `create`.
     fn learn(
         &mut self,
         now: u64,
@@ -445,8 +445,8 @@ impl<A: Family> Neighbors<A> {
         Ok(())
     }
 
-    /// Checks that a message may update a neighbor's entry `before`. If there is no entry, makes room for
-    /// one, or returns the error if `create` is an error.
+    /// Checks that a message may update a neighbor's entry `before`. If there is no entry, makes room for one
+    /// if `create` is `Ok`, or else returns the error in `create`.
     pub(super) fn may_follow(
         &mut self,
         before: Option<Entry>,

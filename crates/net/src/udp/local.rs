@@ -21,7 +21,7 @@ edges! {
 reasons! {
     pub enum Reason {
         Short = "too-short", Error, "the datagram is shorter than a UDP header";
-        Length = "bad-length", Error, "the UDP length is less than a header, or more than was received";
+        Length = "bad-length", Error, "the UDP length is less than 8 bytes, or more than was received";
         Checksum = "bad-checksum", Error, "the UDP checksum is wrong";
         Group = "group-port", Info, counted, "a multicast or broadcast datagram for a port without a listener here (DHCP, mDNS)";
         NoChecksum = "no-checksum", Error, "the datagram has no UDP checksum, which IPv6 requires";

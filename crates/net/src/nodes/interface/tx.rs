@@ -15,7 +15,7 @@ use crate::registry::Registry;
 /// Maximum number of devices and nodes to which packets are sent in one round of splitting a frame. Packets to further devices and nodes
 /// wait for the next round.
 const PORTS: usize = 16;
-/// Code of packets that wait for the next round.
+/// A packet's code is the index of its frame in [`InterfaceTx::split`]. This code is for packets that wait for the next round.
 const LATER: u8 = PORTS as u8;
 
 reasons! {
@@ -23,7 +23,7 @@ reasons! {
         Full = "tx-queue-full", Warn, "the device's transmit queue is full";
         Down = "tx-link-down", Warn, "the device's link is down";
         Refused = "tx-refused", Error, "the device refused the packet: it is too large for the link, or malformed";
-        NoQueue = "tx-no-queue", Warn, "the device vanished: it has no transmit queue";
+        NoQueue = "tx-no-queue", Warn, "the interface's device is absent, so the packet cannot be sent";
     }
 }
 
@@ -33,7 +33,7 @@ pub struct InterfaceTx {
     kinds: Registry,
     errors: Lane<1>,
     codes: Box<Codes>,
-    /// One frame for each device or node of the round, and a last one for packets that wait.
+    /// The frames of a round: one for each device or node, and a last one for packets that wait for the next round.
     split: Vec<Frame>,
     /// Code by interface.
     code: ByFrame<u8>,
@@ -82,7 +82,7 @@ impl InterfaceTx {
         reason
     }
 
-    /// Sends the packets for the first [`PORTS`] devices and nodes of a frame. Packets for others stay in the frame.
+    /// Sends the packets for the first [`PORTS`] devices and nodes of a frame. Packets for other devices and nodes stay in the frame.
     fn round(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, Reason>) {
         let mut ways = [Way::Device(u32::MAX); PORTS];
         let mut used = 0;
@@ -122,7 +122,7 @@ impl InterfaceTx {
 /// The device or node to which `interface-tx` sends the packets of an interface.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
-    /// The device on which the interface is; for a sub-interface, its parent.
+    /// The device with this interface index: the interface itself or, for a sub-interface, its parent.
     Device(u32),
     /// The node for the kind of the feature's interface.
     Node(EdgeId),

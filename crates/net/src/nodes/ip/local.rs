@@ -18,7 +18,7 @@ edges! { pub enum Next { Report = "ip4-icmp-error" } }
 reasons! {
     pub enum Reason {
         Length = "bad-length", Error, "the lengths in the IPv4 header do not match the packet";
-        Fragment = "fragment", Warn, "a fragment, and no feature reassembles datagrams (see plugins in startup.conf)";
+        Fragment = "fragment", Warn, "the packet is a fragment, and no enabled feature reassembles it (see plugins in startup.conf)";
         Group = "group-protocol", Info, counted, "a multicast or broadcast packet of a protocol that this router does not support (IGMP)";
     }
 }

@@ -29,8 +29,8 @@ reasons! {
         Truncated = "truncated-header", Error, "an extension header does not end within the packet, or within its first buffer";
         Long = "long-headers", Warn, "there are more than 8 extension headers, or more than 215 bytes of them";
         Options = "bad-options", Info, "a header has too many options, or an unknown option that asks for a silent drop";
-        Neighbor = "fragmented-neighbor-discovery", Warn, "a Neighbor Discovery message with a fragment header (RFC 6980)";
-        Fragment = "fragment", Warn, "a fragment, and no feature reassembles datagrams (see plugins in startup.conf)";
+        Neighbor = "fragmented-neighbor-discovery", Warn, "the Neighbor Discovery message has a fragment header, which RFC 6980 forbids";
+        Fragment = "fragment", Warn, "the packet is a fragment, and no enabled feature reassembles it (see plugins in startup.conf)";
         Group = "group-protocol", Info, counted, "a multicast packet of a protocol that this router does not support";
         Nothing = "no-next-header", Info, "the next header is 59: nothing follows the headers";
     }
@@ -142,8 +142,8 @@ fn check(p: &Packet<'_>, header: &Extension<'_>, to_group: bool) -> Result<(), F
     if fragment.is_atomic() { Ok(()) } else { Err(Fault::Piece) }
 }
 
-/// Checks that a first fragment contains all headers (RFC 7112 section 5), and that its payload is allowed to
-/// be fragmented: Neighbor Discovery messages are not.
+/// Checks that a first fragment contains all headers (RFC 7112 section 5), and that its payload may be
+/// fragmented. Neighbor Discovery messages must not be fragmented (RFC 6980).
 fn check_first(p: &Packet<'_>, fragment: &Fragment) -> Result<(), Fault> {
     let chain = match Chain::of(p.bytes()) {
         Ok(chain) if chain.whole || !fragment.more => chain,

@@ -1,10 +1,10 @@
 //! `ip4-options`: handles packets with IPv4 options (RFC 1812 sections 4.2.2.1 and 5.3.13).
 //!
-//! Writes the address of the transmit interface into record route and timestamp options. It finds that
-//! interface by a lookup at this point, before the features of the arcs. In a packet for the router itself,
-//! it writes the packet's destination address. It drops packets with a source route and reports them to their
-//! source, which is the default of RFC 7126 sections 4.3 and 4.4, but not of RFC 1812. It sends router alerts
-//! to the node that registered for the packet's protocol. All other options pass unchanged.
+//! Writes the address of the transmit interface into record route and timestamp options. The node looks up
+//! this interface itself, before the features of the arcs. In a packet for the router itself, it writes the
+//! packet's destination address. It drops packets with a source route and reports them to their source. This
+//! is the default of RFC 7126 sections 4.3 and 4.4, but not of RFC 1812. It sends router alerts to the node
+//! that registered for the packet's protocol. All other options pass unchanged.
 
 use std::net::Ipv4Addr;
 

@@ -33,7 +33,7 @@ reasons! {
         LinkBroadcast = "link-broadcast", Warn, "the packet arrived in a broadcast or multicast frame, which must not be forwarded";
         Stale = "stale-adjacency", Info, "the adjacency was removed while the packet was on its way";
         NoHeadroom = "no-headroom", Error, "there is no room for the link header in front of the packet";
-        Gso = "bad-segmentation", Error, "the packet needs segmentation first, but its headers do not allow it or a segment does not fit into a buffer";
+        Gso = "bad-segmentation", Error, "the packet must be segmented first, which is not possible: its headers are invalid, or a segment does not fit into a buffer";
         Header = "bad-header", Error, "the header is truncated, or its total length is larger than the packet";
         Offset = "bad-offset", Error, "the packet is itself a fragment, and ends beyond 65,535 bytes";
         Checksum = "bad-checksum-place", Error, "the partial checksum is not in the packet's first segment";
@@ -110,7 +110,7 @@ impl<A: Cut> FrameNode for Rewrite<A> {
         }
     }
 
-    /// Segments a packet if that is pending, and cuts the packet or its segments into fragments.
+    /// Segments a packet with pending segmentation, and cuts the packet or its segments into fragments.
     fn held(&mut self, cx: &mut Cx<'_>, mut held: Held, out: &mut Out<'_, Next, Reason>) {
         let Rewrite { adjacencies, counters, segments, fragments, ids, .. } = self;
         let p = held.packet();

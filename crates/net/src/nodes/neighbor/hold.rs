@@ -29,7 +29,7 @@ reasons! {
         Displaced = "hold-next-hop-full", Warn, "too many packets wait for one unresolved next hop: the oldest packet is dropped";
         Recycled = "hold-too-many-next-hops", Warn, "too many next hops are unresolved: this packet's next hop was among the oldest, and its packets are dropped";
         Full = "hold-full", Warn, "too many packets wait for unresolved next hops";
-        Buffers = "hold-buffers-full", Warn, "packets that wait for unresolved next hops fill their share of the buffers";
+        Buffers = "hold-buffers-full", Warn, "packets that wait for unresolved next hops use a quarter of all buffers, which is the maximum";
         Expired = "hold-expired", Warn, "the packet waited too long for its next hop to be resolved";
         Again = "hold-again", Warn, "the packet's next hop was resolved, but its adjacency is still incomplete";
         Stale = "stale-adjacency", Info, "the adjacency was removed while the packet was on its way";

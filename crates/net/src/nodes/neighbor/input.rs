@@ -1,4 +1,4 @@
-//! `arp-input`: checks ARP packets (RFC 826), and punts those that matter to this router to the main thread.
+//! `arp-input`: checks ARP packets (RFC 826), and punts relevant packets to the main thread.
 
 use std::fmt::Write;
 
@@ -125,7 +125,7 @@ impl PacketNode for ArpInput {
     }
 }
 
-/// True if an address can be another host's. A default route covers all addresses, but a proxy must not answer for groups, broadcasts,
+/// True for an address that a host can have. A default route covers all addresses, but a proxy must not answer for groups, broadcasts,
 /// loopback or 0.0.0.0.
 #[inline(always)]
 fn is_host(address: u32) -> bool {

@@ -48,8 +48,8 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     hooks.inject(b, "interface-output")
 }
 
-/// Adds a family's nodes that hold and release packets for unresolved next hops. `asked` handles their
-/// requests.
+/// Adds a family's nodes that hold and release packets for unresolved next hops. On the main thread, `asked`
+/// handles the requests of the holding node.
 fn waiting<A: Family>(
     b: &mut Builder,
     t: &Tables,
