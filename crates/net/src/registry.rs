@@ -1,5 +1,5 @@
-//! Registries that assign nodes to received packets: by EtherType, IP protocol or UDP port. Messages of ICMP go to the main thread by
-//! type.
+//! Registries that assign nodes to received packets: by EtherType, IP protocol or UDP port. Another registry selects, by type, the ICMP
+//! messages that are punted to the main thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -76,8 +76,8 @@ const UNPUNTED: u32 = u32::MAX;
 /// Marks a type of messages that the router itself needs.
 const OWN: u32 = u32::MAX - 1;
 
-/// Maps each type of ICMP messages to the reason with which they are punted to the main thread, if a feature wants them. It is filled while
-/// the graph is built. Clones share the map.
+/// Maps each type of ICMP messages to the punt reason that a feature registered for it, if any. It is filled while the graph is built.
+/// Clones share the map.
 #[derive(Clone)]
 pub struct IcmpTypes {
     node: &'static str,

@@ -34,8 +34,8 @@ pub trait Setting: Clone + Debug + Default + PartialEq + Send + Sync + 'static {
     /// The name of the setting and its counters.
     const COUNTED: &'static str;
 
-    /// Returns a switch for each feature that the setting can enable: the same features for all values. A switch says whether this value
-    /// enables its feature.
+    /// Returns one switch for each feature that the setting controls, on if this value enables the feature. The features are the same for
+    /// all values.
     fn switches(&self) -> Vec<Switch>;
 }
 

@@ -44,7 +44,7 @@ pub fn transport_checksum(l3: &[u8]) -> u16 {
 
 /// Tables for tests, with the interfaces and addresses that the nodes under test read.
 pub struct Bench {
-    /// The domain in whose sections the tables are read.
+    /// The quiescence domain of the tables.
     pub domain: Domain,
     /// The main thread's side of the tables.
     pub writers: Writers,

@@ -25,7 +25,8 @@ pub struct Accounts {
     pub sent: u64,
     /// Packets that nodes dropped.
     pub dropped: u64,
-    /// Packets that ended in nodes without being dropped: ignored, cut into others, merged with others, or messages of the main thread.
+    /// Packets that ended in nodes without a drop: they were ignored, fragmented, merged into others, or were messages from the main
+    /// thread.
     pub consumed: u64,
     /// Punted packets that the main thread has handled.
     pub handled: u64,
@@ -36,8 +37,8 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Returns the number of packets that vanished; if negative, of packets without an origin. It is 0 while
-    /// no packet moves.
+    /// Returns the number of packets that vanished; a negative number counts packets that came from nowhere. It is 0 while no packet
+    /// moves.
     pub fn unaccounted(&self) -> i64 {
         let came = self.received + self.injected + self.made;
         let ended = self.sent + self.dropped + self.consumed + self.handled;
@@ -64,11 +65,11 @@ impl Accounts {
     }
 }
 
-/// Packets that waited on a removed worker and were passed to another one. They are recorded so that the accounts count them once.
+/// Packets that waited on a removed worker and were passed to a new one. They are recorded so that the accounts count them once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rehomed {
     sent: u64,
-    /// Packets that the main thread dropped because the other worker was busy.
+    /// Packets that the main thread dropped because the new worker did not take them in time.
     dropped: u64,
 }
 

@@ -15,8 +15,8 @@ impl Router {
     /// Adds an address to an interface, and the routes that follow from it.
     ///
     /// # Errors
-    /// If the address cannot be a host's, its network overlaps that of another interface in the same VRF, the address is in use, or the
-    /// interface cannot send or is unnumbered.
+    /// If the address is not a host address, its network overlaps another interface's network in the same VRF, the address is in use, or
+    /// the interface cannot send or is unnumbered.
     pub fn add_address(&mut self, index: u32, address: Address) -> Result<(), RouterError> {
         let (fib, name) = (self.interface(index)?.fib, self.interface(index)?.name.clone());
         address.check()?;
@@ -106,8 +106,8 @@ impl Router {
         })
     }
 
-    /// Updates workers, routes and neighbors after a refused change of an interface's addresses was undone. `loss` is the loss of which
-    /// features were notified before the change.
+    /// Updates workers, routes and neighbors after a refused change of an interface's addresses was undone. `loss` is the loss that was
+    /// announced to features before the change, if any.
     fn goes_back(&mut self, index: u32, loss: Option<Loss>) {
         if let Err(e) = self.changed(index) {
             tracing::error!("interface {index}: rollback of a refused change failed: {e}");
@@ -188,8 +188,8 @@ impl Router {
     }
 }
 
-/// Returns the routes that follow from the addresses of a usable interface. If two addresses yield the same prefix, the first route is
-/// used: for example, one address may be the first or last address of the other's network.
+/// Returns the routes that follow from the addresses of a usable interface. Several addresses can yield routes with the same prefix, for
+/// example if one address is the last address of another one's network. Only the first of these routes is returned.
 fn connected<A: Routed>(i: &InterfaceInfo) -> Vec<Connected<A>> {
     let mut wanted: Vec<Connected<A>> = Vec::new();
     let mut want = |prefix, path| {
@@ -266,7 +266,7 @@ impl InterfaceInfo {
         self.link_local().filter(|a| self.standing(*a) == Some(Standing::Unique))
     }
 
-    /// True if the address is in one of the interface's networks and can be a host's.
+    /// True if the address is a host address in one of the interface's networks.
     pub(super) fn on_link<A: Routed>(&self, address: A) -> bool {
         A::own(self).any(|a| a.prefix().contains(address) && !a.is_end(address))
     }

@@ -16,7 +16,7 @@ impl Router {
     /// Handles an ARP packet that a worker punted.
     ///
     /// # Errors
-    /// Returns the reason why the packet changes nothing.
+    /// If the packet is not used. The error is the reason.
     pub(crate) fn punted_arp(&mut self, now: u64, _worker: usize, p: &mut Packet<'_>) -> Result<(), Unused> {
         let interface = p.rx_if();
         let arp = *p.head::<ArpPacket>().ok_or(Unused::Malformed)?;

@@ -1,8 +1,8 @@
 //! The memory budget of routes. When it is used up, new routes are refused; existing routes stay.
 //!
-//! Counting the memory in use is expensive. So after each count, as many additions are admitted without a count as should still fit; most
-//! additions cost one comparison. Tables grow in pieces, and the last piece may exceed the budget. Each count also checks the free memory
-//! of the machine and its control groups: the kernel overcommits memory, and kills the router when none is left.
+//! Counting the memory in use is expensive. So each count determines how many additions should still fit, and admits them without another
+//! count; most additions cost one comparison. Tables grow in pieces, and the last piece may exceed the budget. Each count also checks the
+//! free memory of the machine and its control groups: the kernel overcommits memory, and kills the router when none is left.
 //!
 //! Tables keep the memory of removed routes for new ones. So when the budget is used up, it still admits as many routes as were removed
 //! since memory last grew by [`MUCH`]. If memory then grows by that much again, the new routes need more memory than the removed ones did,
@@ -19,17 +19,17 @@ const SHARE: u64 = 2;
 /// Maximum memory of one route, in bytes. The first host route in a /24 needs 256 entries of its own in the lookup table, and the maps of
 /// prefixes double in size when they are full.
 const ROUTE: u64 = 4096;
-/// Bytes that the configuration needs per route, plus one byte per address bit: object, key and share of the tree's nodes. Measured as the
-/// growth of the process with 300,000 routes of each family.
+/// Bytes that the configuration needs per route, besides one byte per address bit: for the object, its key, and its share of the tree's
+/// nodes. Measured as the growth of the process with 300,000 routes of each family.
 const CONFIGURED: u64 = 112;
 /// Bytes that the configuration needs per path of a route.
 const CONFIGURED_WAY: u64 = 88;
-/// Maximum number of paths of a route for which [`ROUTE`] bytes are enough.
+/// Number of additional paths of a route that fit into [`ROUTE`] bytes.
 const WAYS: u64 = 8;
 /// Maximum number of additions between two counts of the memory.
 const INTERVAL: u64 = 4096;
-/// Maximum number of additions between two counts if the routes should reuse the memory of removed ones. If they do not, they need at most
-/// 1 MiB.
+/// Maximum number of additions between two counts while new routes are expected to fit into the memory of removed ones. If they do not
+/// fit, they need at most 1 MiB more.
 const REUSED: u64 = 256;
 /// Growth in bytes that is tolerated for routes that should fit into memory already allocated.
 const MUCH: u64 = REUSED * ROUTE;

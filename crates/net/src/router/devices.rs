@@ -14,7 +14,7 @@ impl Router {
     /// Adds an interface for a device. The interface is down and has no addresses. The device's queues are spread over the workers.
     ///
     /// # Errors
-    /// If the name is taken, the device has no transmit queue, or there is no room.
+    /// If the name is taken, the device has no transmit queue, or there are too many interfaces or too little memory.
     pub fn add_device(&mut self, name: &str, device: Device) -> Result<u32, RouterError> {
         let initial = (Mac(device.mac), device.mtu);
         let index = self.new_interface(name, Kind::Device, initial, None)?;
@@ -33,7 +33,7 @@ impl Router {
     /// [attached](Router::attach_device).
     ///
     /// # Errors
-    /// If the name is taken, or there is no room.
+    /// If the name is taken, or there are too many interfaces or too little memory.
     pub fn add_absent_device(&mut self, name: &str, mac: Mac, mtu: u16) -> Result<u32, RouterError> {
         let index = self.new_interface(name, Kind::Device, (mac, mtu), None)?;
         self.near.publish(index)?;
@@ -85,8 +85,8 @@ impl Router {
         self.changed(index)
     }
 
-    /// Releases a device that another one replaces at once. Until then the interface keeps its routes and neighbors, and packets to it are
-    /// dropped. If no other device replaces it, [detach](Router::detach_device) the interface.
+    /// Releases a device that another device is about to replace. Until then the interface keeps its routes and neighbors, and packets to
+    /// it are dropped. If no other device replaces it, [detach](Router::detach_device) the interface.
     ///
     /// # Errors
     /// If there is no such interface.

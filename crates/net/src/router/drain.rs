@@ -4,9 +4,9 @@ use infra::quiesce::Mark;
 
 use super::Router;
 
-/// Number of rounds without a packet on any ring, after which no packet is in the graph. The end of a round finds packets that are on a
-/// ring then. But a worker may take a packet from its ring just before the end, and pass it to another worker, which may do the same. Each
-/// of these steps needs another round.
+/// Number of consecutive rounds without a packet on any ring, after which no packet is in the graph. One round is not enough: the rings are
+/// checked at its end. A worker may take a packet from its ring just before that, and pass it to another worker, which may do the same.
+/// Each of these steps needs another round.
 const ROUNDS: usize = 3;
 
 /// A check in progress, by [`Router::is_drained`].
@@ -16,16 +16,16 @@ pub struct Drain {
     quiet: usize,
 }
 
-/// A round: it ends when all workers have ended the turns in which it began.
+/// A round. It ends when every worker has finished the turn that it was in when the round began.
 struct Round {
     begun: Mark,
     exchanged: u64,
 }
 
 impl Router {
-    /// Checks step by step whether all packets have left the graph that were received before the check began, including the answers of the
-    /// main thread to them. Returns true at the end. The caller calls again a little later, between turns of the main thread. While packets
-    /// of other interfaces keep arriving, the check may never end.
+    /// Checks whether the packets that were received before the check began have all left the graph, including the main thread's answers to
+    /// them. The check needs several calls: the caller calls again a little later, between turns of the main thread, until the result is
+    /// true. While packets of other interfaces keep arriving, the check may never end.
     pub fn is_drained(&mut self, drain: &mut Drain) -> bool {
         let Some(Round { begun, exchanged }) = drain.round.take() else {
             drain.round = Some(self.round());

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::{Routed, Router, RouterError};
 use crate::ip::{Address, Path};
 
-/// Maximum number of VRFs that are looked up to find the output interface.
+/// Maximum number of VRFs in which a destination is looked up because routes lead to other VRFs.
 const MAX_HOPS: usize = 8;
 
 /// The output interface and the next hop of packets to a destination.
@@ -29,8 +29,8 @@ pub enum NoSource {
 }
 
 impl Router {
-    /// Returns the output interface and the next hop of packets to a destination. `on` is the interface on whose link a link-local
-    /// destination is.
+    /// Returns the output interface and the next hop of packets to a destination. For a link-local destination, `on` is the interface of
+    /// its link.
     ///
     /// # Errors
     /// If no route leads to the destination. The error text is a clause for a message such as "`destination` cannot be pinged: …".
@@ -57,7 +57,7 @@ impl Router {
             return match path {
                 Path::Via { next_hop, interface } => {
                     let near = A::of(next_hop)
-                        .ok_or_else(|| refused("its next hop is of the other address family"))?;
+                        .ok_or_else(|| refused("the next hop of its route is of the other address family"))?;
                     let interface = interface.or_else(|| self.near.connected(table, next_hop));
                     Ok(Egress { interface, near })
                 }
@@ -79,11 +79,12 @@ impl Router {
                 }
             };
         }
-        Err(refused("its routes form a loop between tables"))
+        Err(refused("the routes to it form a loop between tables"))
     }
 
-    /// Returns the source address for packets that leave by `egress`: `wanted` if it is given, else an address in the network of the next
-    /// hop, else the first address of the interface, else the first in the VRF. Includes addresses added or removed in this turn.
+    /// Returns the source address for packets that leave by `egress`: `wanted` if it is given. Otherwise it is an address in the network
+    /// of the next hop; if there is none, the first address of the interface; if there is none, the first address in the VRF. Takes into
+    /// account addresses added or removed in this turn.
     ///
     /// # Errors
     /// If the router cannot send from the address, or has none.

@@ -47,15 +47,15 @@ pub type Follows = fn(&mut Router, index: u32, Change);
 pub enum Loss {
     /// The link: the interfaces are set down or removed, or the router stops.
     Link,
-    /// The last IPv4 address, which is the source of packets.
+    /// The last IPv4 address: after this loss, the interface has no IPv4 source address.
     Ip4,
     /// The last IPv6 address, which is the link-local one.
     Ip6,
 }
 
-/// A feature's callback before usable interfaces lose something. The feature can send its last packets ([`Router::send_at_once`]). After
-/// that, the change is made, or it is refused and [undone](Change::Stays). The callback gets a sub-interface when its device loses
-/// something, and may get it again when the sub-interface itself loses something.
+/// A feature's callback before usable interfaces suffer a loss. The feature can send its last packets ([`Router::send_at_once`]). After
+/// that, the change is made, or it is refused and [undone](Change::Stays). A loss of a device is also reported for its sub-interfaces. A
+/// later loss of such a sub-interface may be reported again.
 pub type Leaves = fn(&mut Router, interfaces: &[u32], Loss);
 
 /// A valid Neighbor Discovery message of another station.
@@ -88,15 +88,15 @@ pub struct News {
     pub interface: u32,
     /// The neighbor's IP address.
     pub address: IpAddr,
-    /// Its Ethernet address; the last one if it is gone.
+    /// The neighbor's Ethernet address; if `gone`, the last known address.
     pub mac: Mac,
-    /// True if the operator set it.
+    /// True if the neighbor is static.
     pub fixed: bool,
-    /// True if it is not known any more.
+    /// True if the neighbor's Ethernet address is no longer known.
     pub gone: bool,
 }
 
-/// A feature's callback for each change of a neighbor. There may be very many at once.
+/// A feature's callback for each change of a neighbor. One event may change thousands of neighbors.
 pub type Learns = fn(&mut Router, &News);
 
 /// The callbacks of all features.
@@ -189,7 +189,7 @@ impl Router {
         }
     }
 
-    /// Notifies features that interfaces are about to lose something.
+    /// Notifies features of interfaces that are about to suffer this loss. Skips interfaces that were not usable before.
     pub(super) fn leaving(&mut self, interfaces: &[u32], loss: Loss) {
         let usable = self.usable_of(interfaces);
         for n in 0..self.hooks.events.leaves.len() {
@@ -199,12 +199,12 @@ impl Router {
         }
     }
 
-    /// Notifies features that interfaces keep what they were about to lose.
+    /// Notifies features that a loss was cancelled: the interfaces keep what they were about to lose.
     pub(super) fn staying(&mut self, interfaces: &[u32]) {
         self.usable_of(interfaces).into_iter().for_each(|index| self.notify_of(index, Change::Stays));
     }
 
-    /// Returns the given interfaces without those that are not usable as far as features know.
+    /// Returns those of the given interfaces that were usable when features were last notified of a change.
     fn usable_of(&self, interfaces: &[u32]) -> Vec<u32> {
         let usable = |i: &&u32| self.near.interfaces.get(**i).is_some_and(|info| info.was_usable);
         interfaces.iter().filter(usable).copied().collect()
@@ -233,7 +233,7 @@ impl Router {
         used
     }
 
-    /// Notifies the feature of a setting that it has changed from `before`.
+    /// Calls the callbacks for a setting, after its value on an interface was changed from `before`.
     pub(super) fn was_set<T: Setting>(&mut self, index: u32, before: &T) {
         let all: Option<&dyn Any> = self.hooks.events.set.get(&TypeId::of::<T>()).map(|all| &**all as _);
         let all = all.and_then(|all| all.downcast_ref::<Vec<WasSet<T>>>()).cloned().unwrap_or_default();

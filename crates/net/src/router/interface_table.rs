@@ -199,7 +199,7 @@ impl InterfaceTable {
         }
     }
 
-    /// Returns the interface of a VRF that has a connected network with `address` in it, whether it is up or down.
+    /// Returns the interface whose connected network in this VRF contains `address`. The interface may be up or down.
     pub fn with_network_of(&self, fib: u16, address: IpAddr) -> Option<&InterfaceInfo> {
         // The last network that begins at or before the address either contains it, or is inside the network that does.
         let host = IpPrefix::host(address);

@@ -135,12 +135,12 @@ impl Router {
     /// Checks that frames can be sent on an interface.
     ///
     /// # Errors
-    /// If frames cannot be sent: the sub-interface takes frames with various VLAN tags, so the tags for frames to send are unknown.
+    /// If the sub-interface matches frames with different VLAN tags, so the tags for frames to send are unknown.
     pub(super) fn must_send(&self, index: u32) -> Result<(), RouterError> {
         let info = self.interface(index)?;
         match info.takes.filter(|takes| !takes.sends()) {
             Some(takes) => Err(RouterError::new(format!(
-                "{} only receives: the VLAN tags for frames to send are unknown ({takes})",
+                "{} only receives: it matches frames with different VLAN tags ({takes}), so the tags for frames to send are unknown",
                 info.name
             ))),
             None => Ok(()),
@@ -406,8 +406,8 @@ impl Router {
         self.changed(index)
     }
 
-    /// Sets the Ethernet address. `None` restores the initial address or, for a sub-interface, that of the parent. Sub-interfaces without
-    /// an address of their own get the new one too.
+    /// Sets the Ethernet address. `None` restores the initial address or, for a sub-interface, the parent's address. Sub-interfaces without
+    /// an address of their own get the new address, too.
     ///
     /// # Errors
     /// If the address is a group address or zero, or the device refuses it.

@@ -21,7 +21,7 @@ use crate::neighbor::Key;
 pub(super) struct Ip6 {
     dad: Dad,
     listener: Listener,
-    /// Tentative addresses to probe once workers have been told that they are tentative.
+    /// Tentative addresses to probe once the workers know that these addresses are tentative.
     probes: Vec<Key<Ipv6Addr>>,
 }
 
@@ -58,9 +58,8 @@ impl Router {
         self.nd.listener.groups(index)
     }
 
-    /// Updates the IPv6 protocols after a change of an interface: for example, starts duplicate address
-    /// detection for new addresses and stops it for removed ones. Detection ends later, and only then takes
-    /// effect.
+    /// Updates the IPv6 protocols after a change of an interface: for example, starts duplicate address detection for new addresses and
+    /// stops it for removed ones. A detection takes a while; its result takes effect when it ends.
     pub(super) fn ip6_follows(&mut self, index: u32) {
         let usable = self.near.usable(index);
         let Some(info) = self.near.interfaces.get_mut(index) else { return };
@@ -176,7 +175,7 @@ impl Router {
         Some(interface)
     }
 
-    /// Sets the multicast groups of an interface to those that its addresses need: joins new groups, and leaves others.
+    /// Joins the multicast groups that the interface's addresses need, and leaves groups that are no longer needed.
     fn join_groups(&mut self, interface: u32) {
         let Some(info) = self.near.interfaces.get(interface) else { return };
         let asked = info.standing.iter().filter(|(_, s)| **s != Standing::Duplicate);

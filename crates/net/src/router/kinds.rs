@@ -42,7 +42,7 @@ impl Hooks {
     ) -> Result<ForwardingKind, GraphError> {
         let refused = |why: &str| GraphError(format!("routes cannot lead to \"{}\": {why}", info.name));
         if self.kinds.iter().any(|other| other.name == info.name) {
-            return Err(refused("another kind of forwarding has this name"));
+            return Err(refused("another forwarding kind has this name"));
         }
         let number = u8::try_from(self.kinds.len()).ok().filter(|n| usize::from(*n) < MOST_KINDS);
         let number = number.ok_or_else(|| refused("all 240 forwarding kinds are in use"))?;
@@ -125,7 +125,7 @@ impl Router {
         {
             let name = &info.name;
             return Err(RouterError::new(format!(
-                "{name} is in the mode {} already: leave that mode first",
+                "{name} is in the mode {} already: make it a routed interface first",
                 has.name
             )));
         }

@@ -100,8 +100,8 @@ pub fn own_mac(interface: u32) -> Mac {
 }
 
 impl Lab {
-    /// Creates a router with two links. `address` returns the address of each interface. When it returns, the
-    /// router has sent its initial announcements.
+    /// Creates a router with two links. `address` returns the address of each interface. The router has already sent its initial
+    /// announcements.
     pub fn new(address: impl Fn(u32) -> Address) -> Lab {
         Lab::with(crate::testing::install, address)
     }

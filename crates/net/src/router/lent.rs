@@ -1,5 +1,5 @@
-//! Unnumbered interfaces, which use the addresses of another interface, and proxy ARP and Neighbor Discovery (RFC 1027, RFC 4389 section
-//! 4.1), which answer for hosts behind other interfaces. Both are off by default.
+//! Unnumbered interfaces, proxy ARP and proxy Neighbor Discovery (RFC 1027, RFC 4389 section 4.1). An unnumbered interface uses the
+//! addresses of another interface. A proxy answers for hosts behind other interfaces. All are off by default.
 
 use super::{InterfaceInfo, Neighborhood, Routed, Router, RouterError};
 use crate::ip::{Address, Object};
@@ -58,7 +58,7 @@ impl Router {
     /// interfaces.
     ///
     /// # Errors
-    /// If there is no such interface, or it cannot send.
+    /// If there is no such interface, or frames cannot be sent on it.
     pub fn set_proxy(&mut self, index: u32, on: bool) -> Result<(), RouterError> {
         if on {
             self.must_send(index)?;

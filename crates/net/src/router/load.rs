@@ -10,14 +10,14 @@ const INTERVAL: u64 = 100_000_000;
 pub(super) struct Load {
     /// See [`Router::loads`].
     measured: u64,
-    /// Busy and idle nanoseconds of each worker in total, at the last measurement.
+    /// Each worker's total busy and idle time at the last measurement, in nanoseconds.
     times: Vec<(u64, u64)>,
     /// The load of each worker, 0 to 1.
     loads: Vec<f64>,
 }
 
 impl Load {
-    /// Records the busy and idle nanoseconds of each worker in total.
+    /// Records each worker's total busy and idle time, in nanoseconds.
     fn record(&mut self, now: u64, times: Vec<(u64, u64)>) {
         self.measured = now;
         let before = std::mem::replace(&mut self.times, times);
@@ -35,8 +35,8 @@ impl Router {
         self.load.loads.get(worker).copied()
     }
 
-    /// Returns the load of each worker as in [`load`](Self::load), without new workers, and the time of the measurement in nanoseconds of
-    /// the monotonic clock. The time is 0 before the first measurement.
+    /// Returns the load of each worker except new ones, as in [`load`](Self::load). Also returns the time of the measurement in
+    /// nanoseconds of the monotonic clock. The time is 0 before the first measurement.
     pub fn loads(&self) -> (u64, &[f64]) {
         (self.load.measured, &self.load.loads)
     }

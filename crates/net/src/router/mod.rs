@@ -322,8 +322,8 @@ impl Router {
         Ok(())
     }
 
-    /// Returns a worker that made no turn since the last call, and the node that it is running. A sleeping worker makes ten turns a second.
-    /// So if the last call is longer ago than that, this worker hangs and forwards nothing.
+    /// Returns a worker that made no turn since the last call, and the node that it is running. Even a sleeping worker makes ten turns a
+    /// second. So if the calls are much more than 100 ms apart, this worker hangs and forwards nothing.
     pub fn still_worker(&mut self) -> Option<(usize, Option<&'static str>)> {
         let stats = self.graph().stats();
         let now: Vec<u64> = (0..self.runners.len()).map(|w| stats.worker_totals(w).turns).collect();

@@ -17,7 +17,7 @@ impl Router {
     /// Handles a Neighbor Discovery message that a worker punted.
     ///
     /// # Errors
-    /// Returns the reason why the message changes nothing.
+    /// If the message is not used. The error is the reason.
     pub(crate) fn punted_nd(&mut self, now: u64, _worker: usize, p: &mut Packet<'_>) -> Result<(), Unused> {
         let (interface, l4) = (p.rx_if(), usize::from(p.l4_offset()));
         let l3 = p.bytes().to_vec();
@@ -38,7 +38,7 @@ impl Router {
         }
     }
 
-    /// Handles a message: for duplicate address detection, or for the neighbor table.
+    /// Passes a message to duplicate address detection if it concerns a tentative address, otherwise to the neighbor table.
     fn nd_message(&mut self, now: u64, heard: &Heard<'_>) -> Result<(), Unused> {
         let Heard { interface, src, from, message, options } = *heard;
         let info = self.near.interfaces.get(interface).ok_or(Unused::Gone)?;
@@ -108,7 +108,7 @@ impl Router {
     /// Handles a Multicast Listener Discovery query that a worker punted.
     ///
     /// # Errors
-    /// Returns the reason why the query changes nothing.
+    /// If the query is not used. The error is the reason.
     pub(crate) fn punted_mld(&mut self, _: u64, _: usize, p: &mut Packet<'_>) -> Result<(), Unused> {
         let query = mld::parse_query(p.bytes()).map_err(|_| Unused::Malformed)?;
         if self.listener_queried(p.rx_if(), query) { Ok(()) } else { Err(Unused::NoGroup) }

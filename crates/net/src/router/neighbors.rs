@@ -16,10 +16,10 @@ use crate::neighbor::{
 };
 use crate::waiting;
 
-/// Time from the last request of a worker until the workers are told to drop packets that waited too long, in nanoseconds. A packet waits
-/// too long if its request was lost.
+/// Time in nanoseconds from a worker's last request for a next hop until the main thread tells all workers to drop packets that have waited
+/// too long. Packets wait too long if their request was lost.
 const SWEEP_AFTER: u64 = waiting::LIFE + 1_000_000_000;
-/// Time until the workers are told again if the message to drop packets did not reach all of them, in nanoseconds.
+/// Time in nanoseconds until the main thread repeats the message to drop packets, if it did not reach all workers.
 const SWEEP_RETRY: u64 = 100_000_000;
 
 impl Neighborhood {
@@ -95,7 +95,7 @@ impl Router {
     /// Like [`neighbor_event`](Self::neighbor_event), for a message from a station.
     ///
     /// # Errors
-    /// Returns the reason why the message changes nothing.
+    /// If the message is not used. The error is the reason.
     pub(super) fn neighbor_heard<A: Routed>(&mut self, now: u64, event: Event<A>) -> Result<(), Unused> {
         let mut actions = Vec::new();
         let used = A::neighbors_mut(&mut self.near).handle(now, event, &mut actions);
@@ -138,7 +138,7 @@ impl Router {
         }
     }
 
-    /// Notifies features of a neighbor's Ethernet address: it is known now, or not any more.
+    /// Notifies features that a neighbor's Ethernet address is `mac` now or, if `gone`, is no longer known.
     fn tell_of<A: Routed>(&mut self, (interface, address): Key<A>, mac: Mac, gone: bool) {
         let fixed = self.near.is_static(interface, address);
         self.notify_of_neighbor(&News { interface, address: address.into(), mac, fixed, gone });
@@ -191,8 +191,8 @@ impl Router {
         self.follow_first::<A>();
     }
 
-    /// Updates the host routes of neighbors within a changed prefix that are outside connected networks, because these depend on attached
-    /// routes.
+    /// Updates the host routes of neighbors with addresses in a changed prefix, if these addresses are outside connected networks. Such a
+    /// host route depends on an attached route.
     pub(super) fn sync_off_link<A: Routed>(&mut self, within: Prefix<A>) {
         let range = (within.address(), 0)..=(within.last(), u32::MAX);
         let off_link = &A::side(self).off_link;
@@ -330,7 +330,7 @@ impl Router {
         let stays = |e: Entry| !fixed || matches!(e.state, State::Static(_));
         if !entries.get((interface, address)).is_some_and(stays) && entries.fixed() >= most {
             return Err(RouterError::new(format!(
-                "the limit of {most} static neighbors is reached: raise it first"
+                "the limit of {most} static neighbors is reached: raise it first (set ip neighbor-config)"
             )));
         }
         self.neighbor_event(self.now, Event::Set { key: (interface, address), mac, fixed });

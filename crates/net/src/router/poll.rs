@@ -19,15 +19,15 @@ use crate::setting::{Attached, Setting, Settings};
 /// Maximum number of punted packets handled in one turn, so that commands do not wait long.
 const TURN: usize = 256;
 
-/// A handler for packets that are punted for one reason. `now` is in nanoseconds of the monotonic clock. `R` is an enum of reasons that
-/// are declared ([`Builder::main_reasons`]), or a [`MainReason`].
+/// A handler for packets that are punted for one reason. `now` is in nanoseconds of the monotonic clock. `R` is the type of the returned
+/// reason: an enum declared with [`Builder::main_reasons`], or [`MainReason`].
 ///
 /// # Errors
-/// Returns the reason why the packet changes nothing.
+/// If the packet is not used. The error is the reason.
 pub type PuntHandler<R = MainReason> =
     fn(&mut Router, now: u64, worker: usize, &mut Packet<'_>) -> Result<(), R>;
 
-/// A handler, whatever its type of reasons.
+/// A handler with any type of reasons.
 type AnyHandler =
     Arc<dyn Fn(&mut Router, u64, usize, &mut Packet<'_>) -> Result<(), MainReason> + Send + Sync>;
 
@@ -47,7 +47,8 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// Creates empty hooks. Settings are read within sections of `domain`. `buffers` is the number of packet buffers.
+    /// Creates empty hooks. `domain` is the quiescence domain of the features' settings and tables. `buffers` is the number of packet
+    /// buffers.
     pub fn new(domain: &Domain, buffers: usize) -> Hooks {
         Hooks {
             handlers: HashMap::new(),

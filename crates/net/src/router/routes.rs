@@ -24,7 +24,7 @@ impl Neighborhood {
         self.usable(interface) && self.interfaces.get(interface).is_some_and(InterfaceInfo::sends)
     }
 
-    /// Returns the interface of this VRF that has a connected network with `address` in it, if the interface is usable.
+    /// Returns the interface whose connected network in this VRF contains `address`, if the interface is usable.
     pub(crate) fn connected(&self, fib: u16, address: IpAddr) -> Option<u32> {
         self.interfaces.with_network_of(fib, address).map(|i| i.index).filter(|i| self.usable(*i))
     }
@@ -237,7 +237,7 @@ impl Router {
         }
     }
 
-    /// Resolves all paths again that depend on these interfaces or networks, after a change. The routes of these paths are updated too,
+    /// Resolves again, after a change, all paths that depend on these interfaces or networks. The routes of these paths are updated too,
     /// many of them in later turns.
     pub(crate) fn resolve_again(&mut self, what: Affected) {
         self.resolve_again_of::<Ipv4Addr>(what.clone());

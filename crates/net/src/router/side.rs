@@ -56,7 +56,8 @@ impl<A: Family> Side<A> {
 pub trait Routed: Family {
     /// Returns the router's state for this family.
     fn side(router: &Router) -> &Side<Self>;
-    /// Returns the router's state for this family, and the state by which its paths are resolved; both mutable.
+    /// Returns the router's state for this family, and the interfaces, adjacencies and neighbors by which its paths are resolved; both
+    /// mutable.
     fn side_mut(router: &mut Router) -> (&mut Side<Self>, &mut Neighborhood);
     /// Returns the neighbor table of this family.
     fn neighbors(near: &Neighborhood) -> &Neighbors<Self>;

@@ -34,7 +34,7 @@ fn undeclared<T>() -> String {
 }
 
 impl Hooks {
-    /// Returns the state of a feature. The first call declares the state: it calls `make` with the domain in whose sections workers read
+    /// Returns the state of a feature. The first call declares the state: it calls `make` with the quiescence domain of the router's
     /// tables.
     ///
     /// # Errors

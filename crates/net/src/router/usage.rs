@@ -21,7 +21,7 @@ pub(super) struct Usage {
 }
 
 impl Router {
-    /// Reads the counts of neighbors that have just become stale, so that packets sent before do not count as use.
+    /// Reads the packet counts of neighbors that have just become stale. Packets sent before that do not count as use.
     pub(super) fn note_staled<A: Routed>(&mut self) {
         for (interface, address) in A::neighbors_mut(&mut self.near).take_staled() {
             self.near.adjacencies.was_used(interface, address.into());

@@ -1,7 +1,7 @@
 //! The VRFs: maps the table numbers that operators use to the indexes that the data plane uses.
 //!
-//! A VRF has a **table** number (`u32`), which is its ID in commands, files and messages, and a **fib** index (`u16`), which is its index
-//! in lookup tables and packet records. Only this module maps one to the other. VRF 0 has index 0.
+//! A VRF has a **table** number (`u32`): its ID in commands, files and messages. It also has a **fib** index (`u16`): its index in lookup
+//! tables and packet records. Only this module maps one to the other. VRF 0 has index 0.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -13,7 +13,8 @@ use super::{Router, RouterError};
 
 /// Maximum number of VRFs.
 pub const MAX_VRFS: usize = 1 << 16;
-/// Minimum time until another VRF gets a free index. Held packets contain the index of their VRF, and none is held that long.
+/// Minimum time for which a free index is not assigned to another VRF. Held packets contain the index of their VRF, and no packet is held
+/// that long.
 const REST: Duration = Duration::from_secs(120);
 
 /// The VRFs by ID and by index.
@@ -48,8 +49,8 @@ impl Vrfs {
     }
 
     /// Adds a VRF. Returns its index, or `None` if all indexes are in use. If a removed VRF is added again, it gets the same index as
-    /// before if this index is free. Otherwise, an index that another VRF had is used only after [`REST`], or if there is no index that was
-    /// never used.
+    /// before if this index is free. Otherwise it gets the index that has been free for longest, if that is at least [`REST`], or else a
+    /// new index. If there are no new indexes left, [`REST`] does not apply.
     fn add(&mut self, table: u32, now: Instant) -> Option<u16> {
         if let Some(fib) = self.fib(table) {
             return Some(fib);

@@ -41,14 +41,14 @@ pub struct Receive {
 /// The operator's configuration of one receive queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiveQueue {
-    /// The receive mode; `None` if it is that of the device's other queues.
+    /// The receive mode; if `None`, [`Receive::mode`] applies.
     pub mode: Option<RxMode>,
-    /// The worker that polls the queue. It has no effect while this worker does not exist.
+    /// The worker that polls the queue; `None` if the router may choose it. Ignored while this worker does not exist.
     pub worker: Option<usize>,
 }
 
 impl Receive {
-    /// Returns how a queue is to be assigned. `now` is its present assignment, and `workers` the number of workers.
+    /// Returns the new assignment of a queue. `now` is its present assignment, and `workers` the number of workers.
     pub(super) fn of(&self, slot: &RxSlot, now: Attention, workers: usize) -> Attention {
         let queue = self.queues.get(&slot.number).copied().unwrap_or_default();
         let chosen = queue.worker.filter(|w| *w < workers);
@@ -80,7 +80,8 @@ impl Router {
         self.shards.get()
     }
 
-    /// True if the operator assigned shards to workers, and no worker was added or removed since. Then features move no shards.
+    /// True if the operator assigned shards to workers, and no worker was added or removed since. While it is true, features do not move
+    /// shards.
     pub fn shards_chosen(&self) -> bool {
         self.shards_chosen
     }
@@ -97,7 +98,7 @@ impl Router {
     }
 
     /// Sets the number of workers to the length of `cores`, and pins each worker to its core, while packets are forwarded. Queues and
-    /// shards are moved away from removed workers and to new ones. All others stay where they are.
+    /// shards are moved away from removed workers and to new ones. All other queues and shards stay where they are.
     ///
     /// # Errors
     /// If there would be no worker or too many, a worker cannot be created or pinned, or a worker hangs. In this case, all changes are
@@ -305,11 +306,11 @@ impl Router {
         Ok(())
     }
 
-    /// Assigns the queues as in `wished`, which has an entry for each of `slots`, and the flows as in `shards`. `slots` must be all slots.
-    /// The steps are in the [module](self).
+    /// Assigns the queues as in `wished`, and the flows as in `shards`. `slots` must contain all slots; `wished` has an entry for each
+    /// slot. The [module](self) describes the steps.
     ///
     /// # Errors
-    /// If a worker does not exist, or one hangs. Then nothing changes.
+    /// If an assigned worker does not exist, or any worker hangs. Then nothing changes.
     pub fn arrange(
         &mut self,
         slots: &[Arc<RxSlot>],
