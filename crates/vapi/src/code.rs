@@ -5,7 +5,7 @@
 pub struct Code(pub i32);
 
 impl Code {
-    /// Refused for another reason than those below. The log has the reason.
+    /// Refused for a reason without a code of its own. The log contains the reason.
     pub const UNSPECIFIED: Code = Code(-1);
     /// The socket is read-only, and the request may change something.
     pub const READ_ONLY: Code = Code(-9);

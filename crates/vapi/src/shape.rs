@@ -61,7 +61,7 @@ pub struct Value {
     pub name: &'static str,
     /// Its number.
     pub number: i64,
-    /// True if the value was added later, so that the checksum leaves it out.
+    /// True if VPP added the value after it had published the enumeration. The checksum ignores such values.
     pub later: bool,
 }
 

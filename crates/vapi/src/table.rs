@@ -29,7 +29,7 @@ pub type Cursor<C> = Box<dyn FnMut(&C) -> Option<Vec<u8>>>;
 type Answer<C> = Box<dyn Fn(&mut C, &Caller, &mut Reader<'_>) -> Result<Reply, Malformed>>;
 /// Begins a dump.
 type Begin<C> = Box<dyn Fn(&C, &mut Reader<'_>) -> Result<Cursor<C>, Malformed>>;
-/// Answers a part of a dump: the objects, and the reply.
+/// Answers one request of a dump with cursors: returns some objects, and the reply.
 type Part<C> = Box<dyn Fn(&C, &mut Reader<'_>) -> Result<(Vec<Vec<u8>>, Reply), Malformed>>;
 
 /// Returns new events: each with the number of its client, and its encoded fields after the head.
@@ -92,7 +92,7 @@ pub struct Entry<C> {
     pub crc: u32,
     /// How the message is answered, if it is a request.
     pub service: Option<Service>,
-    /// How it is served.
+    /// How the program handles the message when a client sends it.
     pub serve: Serve<C>,
     /// Returns the encoded fields, after the head, of a message with default values.
     pub empty: fn() -> Vec<u8>,
@@ -130,7 +130,8 @@ impl<C> Default for Table<C> {
 }
 
 impl<C: 'static> Table<C> {
-    /// Adds a module with this name and version, or more messages to it: a module of VPP may have messages of several features.
+    /// Returns the module with this name, to which messages are added. Adds the module with this version if it does not exist. Several
+    /// features may add messages to one module of VPP.
     pub fn module(&mut self, name: &'static str, version: [u32; 3]) -> Module<'_, C> {
         let at = self.modules.iter().position(|module| module.name == name).unwrap_or_else(|| {
             self.modules.push(Listed { name, version, messages: Vec::new() });
@@ -154,7 +155,7 @@ impl<C: 'static> Table<C> {
         &self.modules
     }
 
-    /// Returns the message with an identifier of the wire.
+    /// Returns the message with this identifier on the wire.
     pub fn get(&self, id: u16) -> Option<&Entry<C>> {
         self.entries.get(usize::from(id).checked_sub(1)?)
     }

@@ -1,4 +1,4 @@
-//! Types that messages of several modules have.
+//! Types that messages of several modules use.
 //!
 //! The names are those of VPP 26.06 (`interface_types.api`, `ip_types.api`, `ethernet_types.api`, `fib_types.api`, `vpe_types.api`).
 #![allow(non_camel_case_types)]
@@ -76,7 +76,7 @@ define! {
     }
     /// The type of an interface.
     enum if_type: u32 {
-        /// A device, or a virtual interface of its own.
+        /// A device, or a virtual interface without a parent.
         IF_API_TYPE_HARDWARE = 0,
         /// A sub-interface.
         IF_API_TYPE_SUB = 1,
@@ -124,7 +124,7 @@ define! {
         /// Its length.
         len: u8,
     }
-    /// An address with the length of its network.
+    /// An address with a prefix length.
     alias address_with_prefix: prefix;
 
     /// A time in seconds since 1970.

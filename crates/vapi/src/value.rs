@@ -74,7 +74,7 @@ fn plain(name: &str, r: &mut Reader<'_>) -> Result<Value, Malformed> {
     })
 }
 
-/// Returns several elements: bytes as hexadecimal digits, others as an array.
+/// Returns several elements as one value: bytes as a text of hexadecimal digits, other elements as an array.
 fn several(element: &'static Shape, n: usize, r: &mut Reader<'_>) -> Result<Value, Malformed> {
     match element {
         Shape::Plain("u8") => Ok(joined(r.bytes(n)?, "").into()),
@@ -91,7 +91,7 @@ fn joined(bytes: &[u8], between: &str) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(between)
 }
 
-/// Returns the encoded length of a type of fixed length, in bytes; 0 for others.
+/// Returns the encoded length of a type in bytes; 0 for a type without a fixed length.
 fn length(shape: &Shape) -> usize {
     match shape {
         Shape::Plain(name) => match *name {

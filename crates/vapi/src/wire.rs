@@ -55,7 +55,7 @@ impl Writer {
         self.bytes
     }
 
-    /// Writes a number of elements to the place that the last [`Count`] reserved.
+    /// Writes the number of elements into the field that the last [`Count`] reserved.
     fn fill_count(&mut self, n: usize) {
         if let Some((at, length)) = self.count.take()
             && let Some(place) = self.bytes.get_mut(at..at + length)
@@ -217,7 +217,8 @@ impl Field for Line {
     }
 }
 
-/// The number of elements of the following [`Vec`]. Encoding and decoding the elements fills it in.
+/// The field with the number of elements of the following [`Vec`], which writes this field when it is encoded and reads it when it is
+/// decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count<T>(std::marker::PhantomData<T>);
 
