@@ -57,7 +57,7 @@ impl Random {
 pub trait Family: Address + LowerHex {
     /// Environment variable with the file of a real table.
     const FILE: &'static str;
-    /// Beginning of that file's name in the shared data directory.
+    /// Prefix of the name of a real table's file in the shared data directory.
     const BESIDE: &'static str;
     /// Typical prefix lengths, with their share per thousand prefixes.
     const LENGTHS: &'static [(u8, usize)];

@@ -43,7 +43,7 @@ pub const ALL: &[&Feature] = &[
 /// Adds the nodes of every feature to the graph.
 ///
 /// # Errors
-/// If the features do not fit together.
+/// If features conflict, for example because two of them register for the same protocol or port.
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     features::install(ALL, b, t, hooks)
 }

@@ -51,7 +51,7 @@ enum Command {
         #[arg(value_name = "DIRECTORY")]
         directory: PathBuf,
     },
-    /// Print the router's completions of the last word, one a line, for shell completions.
+    /// Print the router's completions of the last word, one per line, for shell completions.
     #[command(hide = true)]
     Complete {
         /// The router's CLI socket.
@@ -79,7 +79,7 @@ enum Command {
         /// Roll back after this many minutes (or seconds, as in 90s), unless "volley ctl config confirm" is given.
         #[arg(long, value_name = "TIME")]
         confirm: Option<String>,
-        /// Apply only if the configuration still has this generation, as in "show config yaml".
+        /// Apply only if the running configuration still has this generation (see "show config yaml").
         #[arg(long, value_name = "N")]
         generation: Option<u64>,
         /// The file.
@@ -186,7 +186,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Executes the tester: the one beside this program, or else the installed one.
+/// Executes the tester: the program beside this one if it exists, otherwise the installed program.
 fn bench(words: &[OsString]) -> ExitCode {
     let beside = std::env::current_exe().ok().map(|volley| volley.with_file_name("volley-bench"));
     let program = beside.filter(|program| program.is_file()).unwrap_or_else(|| "volley-bench".into());

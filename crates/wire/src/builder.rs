@@ -146,8 +146,8 @@ impl PacketBuilder {
     }
 
     /// Makes the packet a fragment: `offset` in units of 8 bytes, and the "more fragments" flag. The
-    /// transport header and its checksum are those of a whole packet. The IPv6 fragment header follows the
-    /// other extension headers.
+    /// transport header and its checksum are the same as in an unfragmented packet. The IPv6 fragment header
+    /// follows the other extension headers.
     pub fn fragment(mut self, offset: u16, more: bool) -> Self {
         self.fragment = Some((offset & 0x1fff, more));
         self

@@ -79,7 +79,8 @@ impl Sum {
         Sum::of_u128(src).plus(Sum::of_u128(dst)).plus(Sum::of_pseudo_end(protocol, length))
     }
 
-    /// The end of both pseudo headers, after the addresses. The zeros in between do not change the sum.
+    /// Returns the sum of a pseudo header's fields after the addresses: protocol and length. The other bytes
+    /// are zero.
     #[inline(always)]
     const fn of_pseudo_end(protocol: u8, length: u32) -> Sum {
         Sum::of_u64((protocol as u64) << 32 | length as u64)

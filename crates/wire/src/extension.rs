@@ -20,7 +20,7 @@ use crate::ipv6::{self, Ipv6Header};
 
 /// Maximum number of headers to skip: all headers of RFC 8200 section 4.1, in any order.
 pub const MAX_HEADERS: usize = 8;
-/// Maximum length of all extension headers of a packet in bytes: the room in a packet of the minimum MTU.
+/// Maximum length of all extension headers of a packet in bytes: as many bytes as fit into a packet of the minimum MTU.
 pub const MAX_LEN: usize = ipv6::MIN_MTU as usize - Ipv6Header::LEN;
 /// Maximum number of options of one header, padding included (RFC 8504 section 5.3 allows a limit).
 pub const MAX_OPTIONS: usize = 16;
@@ -147,7 +147,7 @@ impl<'a> Extensions<'a> {
         self.at
     }
 
-    /// Offset of the byte that names [`protocol`](Self::protocol), from the start of the IPv6 header.
+    /// Offset of the next header field that contains [`protocol`](Self::protocol), from the start of the IPv6 header in bytes.
     pub fn named_at(&self) -> usize {
         self.named_at
     }

@@ -30,7 +30,7 @@ pub enum Kind {
 pub enum GsoError {
     /// The headers are truncated or inconsistent.
     Header,
-    /// The packet does not match its kind, or is a fragment.
+    /// The packet does not match its segmentation type, or is a fragment.
     Kind,
     /// The segment size is 0, or a segment would exceed the maximum packet length.
     Size,

@@ -180,7 +180,7 @@ impl fmt::Display for NdError {
 
 impl std::error::Error for NdError {}
 
-/// Iterates over the options of a message, without unknown ones.
+/// Iterates over the known options of a message.
 #[derive(Clone, Debug)]
 pub struct NdOptions<'a> {
     rest: &'a [u8],
@@ -212,7 +212,7 @@ impl<'a> Iterator for NdOptions<'a> {
     }
 }
 
-/// Returns the first option and the rest, if the option is complete.
+/// Returns the first option and the bytes after it, if the option is complete.
 fn split_option(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let len = usize::from(*bytes.get(1)?) * 8;
     bytes.split_at_checked(len).filter(|_| len > 0)

@@ -1,8 +1,8 @@
 //! Runs graph nodes on given packets. Returns the resulting packets with the edges that they took, and the counters.
 //!
-//! A [`Harness`] builds a graph of the nodes under test. It adds nodes at the ends of all their other edges, which capture packets, so a
-//! test sees by which edge each packet left. The test sets the time. Every sent packet is traced, and if a test fails, the trace is
-//! printed. At the end of a successful test, the harness asserts that no packet was lost and no buffer leaked.
+//! A [`Harness`] builds a graph of the nodes under test. It adds capturing nodes at the ends of all other edges, so a test sees by which
+//! edge each packet left. The test sets the time. Every sent packet is traced, and if a test fails, the trace is printed. At the end of a
+//! successful test, the harness asserts that no packet was lost and no buffer leaked.
 
 mod sink;
 
