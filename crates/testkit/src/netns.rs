@@ -167,8 +167,8 @@ impl Host {
         self.lab.start(&label, inside)
     }
 
-    /// True if this host can create tap devices: access to `/dev/net/tun` may be denied even with namespaces.
-    /// Otherwise reports the test as skipped.
+    /// True if this host can create tap devices. Otherwise reports the test as skipped: access to `/dev/net/tun` may be denied even
+    /// where namespaces are allowed.
     pub fn can_tap(&self) -> bool {
         let can = self.attempt("ip tuntap add mode tap name probe0", LIMIT).ok();
         if can {

@@ -17,7 +17,8 @@ use crate::process::{Finished, Process, poll};
 /// fails only the test that measures it.)
 pub const START: Duration = Duration::from_secs(10);
 
-/// Returns the `volley` binary: `$VOLLEY_BIN`, or the one that cargo builds now. The tester is in the same directory.
+/// Returns the path of the `volley` binary: `$VOLLEY_BIN` if it is set, otherwise the binary that cargo builds now. The tester is in the
+/// same directory.
 ///
 /// # Panics
 /// If the build fails.

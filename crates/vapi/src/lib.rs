@@ -1,6 +1,6 @@
 //! VPP's binary API as its clients see it: definitions of messages, their encoding, their checksums, and the table of a program's messages.
 //!
-//! There is no input and no output here. A module of messages is defined once, by [`define!`], in the folder of the feature that serves it.
+//! This crate does no input or output. A module of messages is defined once, by [`define!`], in the folder of the feature that serves it.
 //! The encoding, the checksums in the messages' names and the JSON definitions for clients follow from the definition.
 
 #![forbid(unsafe_code)]

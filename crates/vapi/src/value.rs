@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::shape::{Definition, FieldInfo, Kind, Shape};
 use crate::wire::{Field, Malformed, Reader};
 
-/// Returns the fields of an encoded message, after its identifier.
+/// Decodes the fields of a message, without its identifier, to JSON.
 ///
 /// # Errors
 /// If the bytes do not have the form of the description.

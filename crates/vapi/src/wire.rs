@@ -93,8 +93,8 @@ impl<'a> Reader<'a> {
         self.count = n;
     }
 
-    /// Returns the number of elements of the following [`Vec`]. Every element has a byte at least, so a number that the bytes cannot hold is
-    /// refused before memory is allocated for it.
+    /// Returns the number of elements of the following [`Vec`]. Every element has at least one byte, so a number larger than the number of
+    /// remaining bytes is refused before memory is allocated for it.
     pub(crate) fn announced(&self) -> Result<usize, Malformed> {
         usize::try_from(self.count).ok().filter(|n| *n <= self.rest.len()).ok_or(Malformed::Short)
     }

@@ -166,8 +166,8 @@ impl Ipv4Header {
     /// Returns a header for a payload of `payload_len` bytes: without options, with TTL 64 and a correct
     /// checksum.
     ///
-    /// If the payload does not fit into a packet, the header gets the maximum length. The caller must check
-    /// this before.
+    /// The caller must check beforehand that the payload fits into a packet. Otherwise the header gets the
+    /// maximum length.
     pub fn new(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, payload_len: usize) -> Self {
         let mut h = Self::zeroed();
         h.0[0] = 0x45;

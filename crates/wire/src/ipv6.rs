@@ -154,8 +154,8 @@ header! {
 impl Ipv6Header {
     /// Returns a header with hop limit 64, for a payload of `payload_len` bytes.
     ///
-    /// If the payload does not fit into a packet, the header gets the maximum length. The caller must check
-    /// this before.
+    /// The caller must check beforehand that the payload fits into a packet. Otherwise the header gets the
+    /// maximum length.
     pub fn new(src: Ipv6Addr, dst: Ipv6Addr, next_header: u8, payload_len: usize) -> Self {
         let mut h = Self::zeroed();
         h.0[0] = 0x60;
@@ -246,8 +246,8 @@ impl Ipv6Header {
         get128::<24, _>(&self.0)
     }
 
-    /// Returns the sum of the pseudo header for `length` bytes of an upper layer. Its protocol differs from
-    /// this header's next header if there are extension headers.
+    /// Returns the sum of the pseudo header for `length` bytes of the upper layer with the number `protocol`.
+    /// This number differs from the header's next header if there are extension headers.
     #[inline(always)]
     pub const fn pseudo_sum(&self, protocol: u8, length: u32) -> Sum {
         Sum::of_ipv6_pseudo(self.src_u128(), self.dst_u128(), protocol, length)

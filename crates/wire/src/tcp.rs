@@ -207,7 +207,7 @@ impl TcpHeader {
 const MSS: (u8, usize) = (2, 4);
 
 /// Lowers the maximum segment size (MSS) in a segment with SYN to `most` bytes; `segment` begins with the TCP
-/// header. Updates the checksum if it is `whole`: a partial checksum does not include the options yet.
+/// header. Updates the checksum only if `whole` is true: a partial checksum does not cover the options yet.
 /// Returns true if the MSS was higher.
 pub fn clamp_mss(segment: &mut [u8], most: u16, whole: bool) -> bool {
     let Some((header, _)) = TcpHeader::split(segment) else { return false };

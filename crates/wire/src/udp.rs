@@ -12,8 +12,8 @@ header! {
 impl UdpHeader {
     /// Returns a header without a checksum (0), for a payload of `payload_len` bytes.
     ///
-    /// If the payload does not fit into a datagram, the header gets the maximum length. The caller must check
-    /// this before.
+    /// The caller must check beforehand that the payload fits into a datagram. Otherwise the header gets the
+    /// maximum length.
     pub fn new(src_port: u16, dst_port: u16, payload_len: usize) -> Self {
         let mut h = Self::zeroed();
         h.set_src_port(src_port);

@@ -18,8 +18,7 @@ pub const GSO_TCPV4: u8 = 1;
 pub const GSO_TCPV6: u8 = 4;
 /// UDP, to be cut into datagrams.
 pub const GSO_UDP_L4: u8 = 5;
-/// A bit in the same byte as the type: the first segment has CWR, the other segments must not have it (RFC
-/// 3168).
+/// A bit in the byte of the segmentation type: only the first segment may have CWR set (RFC 3168).
 pub const GSO_ECN: u8 = 0x80;
 
 header! {
@@ -38,8 +37,8 @@ impl VirtioNetHeader {
         h
     }
 
-    /// Returns the header for the same packet, to be cut into segments of `size` bytes of payload by
-    /// `gso_type`; all headers together have `hdr_len` bytes.
+    /// Returns the header with a request to segment the packet: by `gso_type`, into segments of `size` bytes
+    /// of payload. All headers of the packet together have `hdr_len` bytes.
     pub fn with_gso(mut self, gso_type: u8, hdr_len: u16, size: u16) -> Self {
         self.0[1] = gso_type;
         self.set_hdr_len(hdr_len);

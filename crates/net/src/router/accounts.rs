@@ -65,11 +65,11 @@ impl Accounts {
     }
 }
 
-/// Packets that waited on a removed worker and were passed to a new one. They are recorded so that the accounts count them once.
+/// Packets that waited on a removed worker and were passed to the first worker. They are recorded so that the accounts count them once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rehomed {
     sent: u64,
-    /// Packets that the main thread dropped because the new worker did not take them in time.
+    /// Packets that the main thread dropped because the first worker did not take them in time.
     dropped: u64,
 }
 

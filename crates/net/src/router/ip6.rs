@@ -149,8 +149,8 @@ impl Router {
         unique.into_iter().for_each(|(index, address)| self.notify_of(index, Change::Unique(address)));
     }
 
-    /// Sends probes for tentative addresses. It is called once workers know these addresses, so that they punt other stations' probes for
-    /// them (RFC 4862 section 5.4.3).
+    /// Sends probes for tentative addresses. It is called once the workers know these addresses: from then on, they punt other stations'
+    /// probes for the same addresses (RFC 4862 section 5.4.3).
     pub(super) fn send_probes(&mut self) {
         for (interface, target) in std::mem::take(&mut self.nd.probes) {
             let info = self.near.interfaces.get(interface);

@@ -19,8 +19,8 @@ const ASK_INTERVAL: u64 = SECOND;
 /// Time for which packets to a next hop that did not answer are refused without a new request, in
 /// nanoseconds.
 const FAILED_FOR: u64 = SECOND;
-/// Maximum time that a packet waits, in nanoseconds. It is longer than the main thread takes until it gives
-/// up a next hop.
+/// Maximum time that a packet waits, in nanoseconds. It is longer than the time after which the main thread
+/// gives up a next hop.
 pub const LIFE: u64 = 5 * SECOND;
 /// Time between two searches for packets that waited too long, in nanoseconds.
 const SWEEP: u64 = SECOND / 10;
@@ -194,7 +194,7 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
     }
 
     /// Passes every packet that waits for a next hop to `each`, in order. The request for this next hop
-    /// counts as answered, so that the next packet to be held causes a new one.
+    /// counts as answered, so that the next packet to be held causes a new request.
     pub fn release(&mut self, key: NextHop<A>, mut each: impl FnMut(Held)) {
         let Some((at, hop)) = self.hop_mut(key) else { return };
         (hop.failed_until, hop.asked_until) = (0, 0);
@@ -224,7 +224,7 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
     }
 
     /// Passes packets that have waited too long to `each`. Frees the slots of next hops without packets,
-    /// unless a request for the next hop or its failure is still recent.
+    /// unless the next hop was recently requested or has recently failed.
     pub fn sweep(&mut self, now: u64, mut each: impl FnMut(Held)) {
         if now < self.next_sweep {
             return;

@@ -57,8 +57,8 @@ impl FrameNode for Ip6Input {
     }
 }
 
-/// True for nearly all packets: in one buffer, without hop-by-hop options, from one host to another, neither
-/// with a link-local address. [`check`] handles all other packets.
+/// True for nearly all packets: in one buffer, without hop-by-hop options, from one host to another, and
+/// without link-local addresses. [`check`] handles all other packets.
 #[inline(always)]
 fn is_plain(own: &OwnAddresses<Ipv6Addr>, p: &mut Packet<'_>) -> bool {
     let (len, fib, chained) = (p.len(), p.fib(), p.flags().any(Flags::CHAINED));
