@@ -55,7 +55,7 @@ fn sub_interfaces_with_any_tag_only_receive() {
         let at = if word == "5 " { "5" } else { word };
         let Err(error) = cli.run(&again) else { panic!("{again} was accepted") };
         let (said, name) = (error.to_string(), line.split(' ').nth(3).unwrap());
-        assert!(said.contains(&format!("pg0.{name} takes packets with these tags already")), "{said}");
+        assert!(said.contains(&format!("pg0.{name} already receives packets with these tags")), "{said}");
         assert!(error.render().contains(&"^".repeat(at.len())), "{}", error.render());
     }
     let json = cli.json("show interface pg0.404");

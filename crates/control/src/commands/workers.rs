@@ -177,7 +177,7 @@ fn attend(c: &mut Context, a: &Args, f: impl FnOnce(&mut Interface)) -> Done {
     let workers = c.system.router.workers();
     if let Some(worker) = a.get::<u32>("worker").filter(|w| *w as usize >= workers) {
         let said =
-            format!("there is no worker {worker} now: until there is, another worker polls the queue\n");
+            format!("worker {worker} does not exist now: until it does, another worker polls the queue\n");
         return Ok(Output::text(said));
     }
     let index = c.system.index(&name).map_err(|e| CliError::new(e.to_string()))?;
@@ -359,7 +359,7 @@ mod tests {
                 assert!(cli.refused(&command, "pg0").contains("expected 0 to 1023"), "{command}");
             }
         }
-        assert!(cli.ok("set interface rx-placement pg0 worker 7").contains("there is no worker 7 now"));
+        assert!(cli.ok("set interface rx-placement pg0 worker 7").contains("worker 7 does not exist now"));
         assert!(cli.refused("set interface rx-placement pg0 main", "main").contains("never forwards"));
         cli.ok("create loopback interface instance 0");
         assert!(cli.refused("set interface handoff loop0 on", "loop0").contains("no receive queues"));

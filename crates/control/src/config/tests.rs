@@ -316,7 +316,10 @@ fn invalid_combinations_are_refused() {
     );
     wrong(
         &sub("      5: {}\n      6: { encapsulation: { dot1q: 5 } }\n"),
-        &[("5:7", "takes packets with these tags already"), ("6:7", "takes packets with these tags already")],
+        &[
+            ("5:7", "already receives packets with these tags"),
+            ("6:7", "already receives packets with these tags"),
+        ],
     );
     wrong(
         "interfaces:\n  pg0:\n    state: down\n    sub-interfaces: { 5: { state: up } }\n",

@@ -171,9 +171,10 @@ impl Object<System> for Interface {
             return refuse_as(Reason::Value, format!("invalid VLAN {vid}: expected 1 to 4094"));
         }
         match index::tagged(view, parent, takes).find(|other| other != name) {
-            Some(other) => {
-                refuse_as(Reason::There, format!("{other} takes packets with these tags already ({takes})"))
-            }
+            Some(other) => refuse_as(
+                Reason::There,
+                format!("{other} already receives packets with these tags ({takes})"),
+            ),
             None => Ok(()),
         }
     }

@@ -80,11 +80,13 @@ impl Object<System> for Neighbor {
 pub(super) fn apart(own: Address, ip: IpAddr, interface: &str) -> Result<(), Refused> {
     let network = own.network();
     if own.address == ip {
-        let why = format!("{ip} is the router's own address on {interface}, not a neighbor's");
+        let why = format!("{ip} is the router's own address on {interface}, so it cannot be a neighbor");
         return refuse_as(Reason::AddressTaken, why);
     }
     if own.is_end(ip) {
-        let why = format!("{ip} is the first or last address of {network} on {interface}, not a neighbor's");
+        let why = format!(
+            "{ip} is the first or last address of {network} on {interface}, so it cannot be a neighbor"
+        );
         return refuse_as(Reason::Value, why);
     }
     Ok(())

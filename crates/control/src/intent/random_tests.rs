@@ -292,7 +292,7 @@ fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
                     (&i.spec, &o.spec)
                     && (p, t) == (parent, takes)
                 {
-                    return Some(format!("{other} takes packets with these tags already ({takes})"));
+                    return Some(format!("{other} already receives packets with these tags ({takes})"));
                 }
                 if let (Some(mine), Some(theirs)) = (host_end(i), host_end(o))
                     && mine == theirs

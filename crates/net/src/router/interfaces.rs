@@ -269,7 +269,7 @@ impl Router {
         let (mac, mtu) = (p.mac, p.mtu);
         if let Some(taken) = self.near.interfaces.taking(parent, takes) {
             return Err(RouterError::new(format!(
-                "{} takes packets with these tags already ({takes})",
+                "{} already receives packets with these tags ({takes})",
                 taken.name
             )));
         }
