@@ -119,7 +119,7 @@ struct Punt {
 
 crate::reasons! {
     enum PuntDrop {
-        Policed = "punt-policed", Warn, "the packets for the main thread exceed the rate of their punt reason";
+        Policed = "punt-policed", Warn, "too many packets for the main thread: the rate limit of their punt reason is exceeded";
         RingFull = "punt-ring-full", Warn, "the ring to the main thread is full: the main thread is overloaded";
     }
 }

@@ -9,7 +9,7 @@ use crate::edge::{CONSUMED, FIRST_REASON, HELD, Outcome, ReasonInfo};
 use crate::info::{NO_ROW, Target};
 use crate::pending::Pending;
 
-/// Replaces the edge of each packet that enters an arc by the arc's edge for the packet's interface.
+/// For each packet whose edge leads into an arc: replaces this edge with the one that the arc has for the packet's interface.
 pub(crate) fn enter_arcs(
     targets: &[Target],
     arc_edges: &[u8],

@@ -25,13 +25,13 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A cell for data that separate atomics guard: loom's cell, which finds data races, or a plain one with the
-/// same methods.
+/// A cell for data that is guarded by atomics outside of the cell: loom's cell, which finds data races, or a plain cell with the same
+/// methods.
 #[cfg(feature = "loom")]
 pub use loom::cell::UnsafeCell;
 
-/// A cell for data that separate atomics guard: loom's cell, which finds data races, or a plain one with the
-/// same methods.
+/// A cell for data that is guarded by atomics outside of the cell: loom's cell, which finds data races, or a plain cell with the same
+/// methods.
 #[cfg(not(feature = "loom"))]
 #[derive(Debug, Default)]
 #[repr(transparent)]

@@ -15,7 +15,7 @@ pub(super) fn write(comparison: &Comparison) -> String {
 fn all(out: &mut String, c: &Comparison) -> std::fmt::Result {
     let [base, new] = &c.campaigns;
     writeln!(out, "# {base} and {new}, better or worse\n")?;
-    list(out, "Conditions that differ (base, and new)", &c.conditions)?;
+    list(out, "Conditions that differ (base / new)", &c.conditions)?;
     writeln!(
         out,
         "| router | traffic | bytes | figure | base | new | effect | interval | |\n|---|---|--:|---|--:|--:|--:|--:|---|"

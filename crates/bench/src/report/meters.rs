@@ -133,8 +133,8 @@ pub fn times(results: &Results) -> Option<Section> {
             maybe(one.read(|r| cores(r, |core| core.steal)), 2),
         ]));
     }
-    let text = "Processor time, not energy. The first three columns cover the router's programs or its control group, or the router's \
-                cores if it has neither. The other columns cover all metered cores, including other programs there. Resolution: 10 ms. \
+    let text = "Processor time, not energy. The first three columns cover the router's processes or its control group. For a router \
+                without either, such as the kernel, they cover its cores. The other columns cover all metered cores, including other programs there. Resolution: 10 ms. \
                 Values are medians of the runs. Each run is measured from before its first frame is sent until its last frame has arrived.";
     some("Processor time by meters".into(), text, table)
 }

@@ -134,7 +134,8 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Returns the turn for the change named `what`; `None` while another change has the turn, or works object by object.
+    /// Returns the exclusive right to change the configuration, for the change named `what`. Returns `None` while another change has this
+    /// right, or while a change that works object by object is running (see `beside`).
     pub(super) fn turn(&mut self, what: &'static str) -> Option<Turn> {
         if self.turn.strong_count() > 0 || Rc::strong_count(&self.beside) > 1 {
             return None;

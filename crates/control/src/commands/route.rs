@@ -386,7 +386,7 @@ impl Job<Context> for Work {
                 if self.failed.is_none() && self.done < self.of {
                     if let Err(e) = self.one(c) {
                         let what = format!(
-                            "{e} (routes already changed, now rolled back: {} of {})",
+                            "{e} ({} of {} routes had been changed; all of these are rolled back)",
                             self.done, self.of
                         );
                         self.failed = Some(CliError::new(what));

@@ -281,7 +281,7 @@ fn a_failed_count_of_routes_is_rolled_back() {
     ] {
         let error = cli.run(line).unwrap_err().to_string();
         assert!(
-            error.contains(why) && error.contains("(routes already changed, now rolled back: "),
+            error.contains(why) && error.contains("routes had been changed; all of these are rolled back)"),
             "{error}"
         );
         assert_eq!(cli.ok("show config"), before, "{line}");

@@ -21,7 +21,7 @@ use crate::system::{Catalog, Spec};
 pub(crate) const MTUS: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU..=u16::MAX;
 
 /// Returns the fields of an interface itself. Objects on the interface are separate: see [`elsewhere`].
-pub(super) fn body() -> &'static Schema<Interface> {
+pub(crate) fn body() -> &'static Schema<Interface> {
     static SCHEMA: LazyLock<Schema<Interface>> = LazyLock::new(|| {
         let usual = Interface { up: true, ..Interface::new(Spec::by(Unread)) };
         Schema::new(usual)

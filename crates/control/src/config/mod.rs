@@ -51,10 +51,14 @@ use net::objects;
 use crate::intent::{Interface, Key, Snapshot, Tree, Value};
 use crate::startup::{Fault, Place};
 use crate::system::{Abilities, Catalog, System};
+#[cfg(test)]
+pub(crate) use body::body;
 pub(crate) use body::{Description, MTUS, address, mac};
 pub use doubt::Doubt;
 use model::yaml::{At, Content, MOST_FAULTS, NOT_YET, Node, Reader};
 pub use reference::reference;
+#[cfg(test)]
+pub(crate) use route::examples as routes;
 pub use write::{Writer, write};
 
 /// The configuration in a file.

@@ -227,11 +227,17 @@ pub(super) fn read(r: &mut Reader, node: &Node) -> Option<(Key, Value)> {
     let said = route().read_fields(r, node.at, &mut fields);
     let only = (!has_list).then(|| path().read_fields(r, node.at, &mut fields));
     fields.end(r);
-    let Said { prefix, table, paths } = said?;
-    let (prefix, paths) = (prefix?, only.map_or(paths, |only| Some(vec![only?]))?);
+    let said = said?;
+    let paths = only.map_or_else(|| said.paths.clone(), |only| Some(vec![only?]))?;
+    object(&said, paths)
+}
+
+/// Returns the route with these paths.
+fn object(said: &Said, paths: Vec<Path>) -> Option<(Key, Value)> {
+    let prefix = said.prefix?;
     let family = Family::of(prefix.address());
     let branches = paths.into_iter().map(|path| path.branch(family)).collect::<Option<Vec<_>>>()?;
-    Some((Route::key(table, prefix), Route::new(branches)?.into()))
+    Some((Route::key(said.table, prefix), Route::new(branches)?.into()))
 }
 
 /// Writes a member of `routes`.
@@ -244,6 +250,16 @@ pub(super) fn write(t: &mut Text<'_>, table: u32, prefix: IpPrefix, of: &Route) 
         Some(only) => t.line(format_args!("- {{ {fields}, {} }}", path().fields(&only))),
         None => t.line(format_args!("- {{ {fields} }}")),
     }
+}
+
+/// Returns valid routes, with an example of each declared field.
+#[cfg(test)]
+pub(crate) fn examples() -> Vec<(Key, Value)> {
+    let said = route().examples();
+    let single = path().examples().into_iter().zip(said.iter().cycle());
+    let single = single.filter_map(|(path, said)| object(said, vec![path]));
+    let listed = said.iter().filter_map(|said| object(said, said.paths.clone()?));
+    single.chain(listed).collect()
 }
 
 /// Returns the rows of the reference documentation for VRFs, for routes, and for paths.

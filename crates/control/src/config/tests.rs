@@ -247,7 +247,7 @@ fn yaml_errors_have_advice() {
         ("a: \"b\\qc\"\n", "1:4", "backslash"),
         ("a: \"b\" c\n", "1:8", "after a quoted value"),
         ("a: b: c\n", "1:5", "in the middle of a value"),
-        ("interfaces:\n  pg0:\n    mtu: 1500\n   state: up\n", "4:", "indented as"),
+        ("interfaces:\n  pg0:\n    mtu: 1500\n   state: up\n", "4:", "Indent it as"),
         ("a: @b\n", "1:4", "invalid beginning of a value"),
         ("a: *b\n", "1:4", "into quotes"),
         ("a: - b\n", "1:4", "below its name"),

@@ -158,7 +158,7 @@ fn vppcfg_rules_are_enforced() {
             "interfaces: { pg0: { mtu: 1500 } }",
             "interfaces: { pg0: { mtu: 01500 } }",
             "1:27",
-            "without the zero",
+            "remove the leading zeros",
         ),
     ] {
         commands(good);

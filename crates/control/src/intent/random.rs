@@ -9,11 +9,12 @@ use net::ethernet::{Match, Tags};
 use net::feature::Attached;
 use net::ip::{Address, IpPrefix};
 use net::objects;
-use net::router::{Receive, ReceiveQueue};
+use net::router::Receive;
 use proptest::prelude::*;
 use wire::Mac;
 
 use super::*;
+use crate::config;
 use crate::neighbors::NeighborBounds;
 use crate::ports::Generator;
 use crate::system::Spec;
@@ -44,18 +45,21 @@ pub(super) fn mac() -> impl Strategy<Value = Mac> {
     (0u8..4).prop_map(|n| Mac([2, 0, 0, 0, 7, n]))
 }
 
-pub(super) fn receive() -> impl Strategy<Value = Receive> {
-    let mode = || prop::option::weighted(0.2, prop::sample::select(MODES.map(|(mode, _)| mode).to_vec()));
-    let queue =
-        (mode(), prop::option::of(0usize..3)).prop_map(|(mode, worker)| ReceiveQueue { mode, worker });
-    let queue = queue.prop_filter("says something", |q| *q != ReceiveQueue::default());
-    let handoff = prop::sample::select(HANDOFFS.map(|(said, _)| said).to_vec());
-    let queues =
-        prop_oneof![3 => Just(Default::default()), 1 => prop::collection::btree_map(0usize..3, queue, 0..3)];
-    (mode(), handoff, queues).prop_map(|(mode, handoff, queues)| Receive {
-        mode: mode.unwrap_or_default(),
-        handoff,
-        queues,
+/// Generates the fields of an interface itself. Fields that can conflict with other objects have values from a small set; all others follow
+/// from the declaration of the fields.
+fn fields() -> impl Strategy<Value = Interface> {
+    let usual = Interface::new(Spec::by(Generator));
+    let all = prop::sample::select(config::body().examples());
+    let base = prop_oneof![1 => Just(usual), 2 => all];
+    let table = prop_oneof![3 => Just(0), 1 => table()];
+    let up = prop::bool::weighted(0.8);
+    let index = prop::option::weighted(0.1, 0u32..9);
+    let conflicting = (up, prop::option::of(500u16..9500), prop::option::of(mac()), table, index);
+    // Descriptions need quotes in many ways.
+    let description = prop::option::weighted(0.2, "[ -~é]{1,9}");
+    (base, conflicting, description).prop_map(|(base, (up, mtu, mac, table, index), description)| {
+        let description = description.or(base.description);
+        Interface { up, mtu, mac, table, index, description, ..base }
     })
 }
 
@@ -69,10 +73,6 @@ pub(super) fn interface() -> impl Strategy<Value = (Key, Value)> {
             _ => Tags { outer_service, outer, inner }.into(),
         },
     );
-    let table = prop_oneof![3 => Just(0), 1 => table()];
-    let up = prop::bool::weighted(0.8);
-    let index = prop::option::weighted(0.1, 0u32..9);
-    let description = prop::option::weighted(0.3, "[ -~é]{1,9}");
     let nothing = || Just(Attached::default());
     let attached = catalog()
         .examples()
@@ -80,42 +80,21 @@ pub(super) fn interface() -> impl Strategy<Value = (Key, Value)> {
         .map(|all| prop_oneof![2 => nothing(), 1 => prop::sample::select(all)]);
     let attached: Vec<_> = attached.collect();
     let attached = attached.prop_map(|all| all.into_iter().fold(Attached::default(), Attached::and));
-    let rare = || prop::bool::weighted(0.2);
-    let receive = (receive(), attached, (rare(), rare()));
-    let set =
-        (up, prop::option::of(500u16..9500), prop::option::of(mac()), table, index, description, receive);
-    (ALL, takes, any::<bool>(), set).prop_map(
-        |(n, takes, plain, (up, mtu, mac, table, index, description, (receive, attached, rest)))| {
-            let name = name_of(n);
-            let spec = match name.split_once('.') {
-                None if name == "loop0" => Spec::Loopback(0),
-                None => Spec::by(Generator),
-                Some((parent, id)) => {
-                    let id = id.parse().unwrap();
-                    let takes = if plain { numbered(id).unwrap() } else { takes };
-                    Spec::Sub { parent: parent.into(), id, takes }
-                }
-            };
-            let queues = spec.is_device();
-            let receive = if queues { receive } else { Receive::default() };
-            let key = if DEVICES.contains(&n) { Interface::key(&name) } else { Interface::sub_key(&name) };
-            let (ip6, proxy) = rest;
-            let interface = Interface {
-                up,
-                mtu,
-                mac,
-                table,
-                index,
-                description,
-                receive,
-                attached,
-                ip6,
-                proxy,
-                ..Interface::new(spec)
-            };
-            (key, interface.into())
-        },
-    )
+    (ALL, takes, any::<bool>(), attached, fields()).prop_map(|(n, takes, plain, attached, fields)| {
+        let name = name_of(n);
+        let spec = match name.split_once('.') {
+            None if name == "loop0" => Spec::Loopback(0),
+            None => Spec::by(Generator),
+            Some((parent, id)) => {
+                let id = id.parse().unwrap();
+                let takes = if plain { numbered(id).unwrap() } else { takes };
+                Spec::Sub { parent: parent.into(), id, takes }
+            }
+        };
+        let receive = if spec.is_device() { fields.receive.clone() } else { Receive::default() };
+        let key = if DEVICES.contains(&n) { Interface::key(&name) } else { Interface::sub_key(&name) };
+        (key, Interface { spec, receive, attached, ..fields }.into())
+    })
 }
 
 /// Generates memif clients. Servers would listen on a socket.
@@ -220,6 +199,8 @@ pub(super) fn object() -> impl Strategy<Value = (Key, Value)> {
         6 => (any_table(), prefix.prop_flat_map(|p| (Just(p), route(Family::of(p.address()))))).prop_map(|(t, (p, route))| {
             (Route::key(t, p), route.into())
         }),
+        // These follow from the declaration of the fields.
+        1 => prop::sample::select(config::routes()),
     ]
 }
 

@@ -72,7 +72,7 @@ metrics! {
     RxErrors: Counter "volley_interface_receive_errors_total" ["interface"]
         "Unusable packets from the device.";
     TxPackets: Counter "volley_interface_transmit_packets_total" ["interface"]
-        "Packets for the interface to send. Output features, such as a policer, may still drop them, and the device may refuse them.";
+        "Packets for the interface to send. Output features may still drop them, and the device may refuse them.";
     TxBytes: Counter "volley_interface_transmit_bytes_total" ["interface"]
         "Bytes sent, with link headers.";
     TxErrors: Counter "volley_interface_transmit_errors_total" ["interface"]

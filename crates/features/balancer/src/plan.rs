@@ -10,8 +10,8 @@ const TOO_BUSY: f64 = 0.85;
 const HAS_TIME: f64 = 0.6;
 /// If the loads of all workers add up to less than this, one worker can do all the work.
 const LITTLE: f64 = 0.5;
-/// Number of checks in a row with an overloaded worker, before work is spread. If a worker has no queue, the load was little until now: work
-/// is then spread after one check.
+/// Number of checks in a row with an overloaded worker, before work is spread. While the load is little, one worker has all queues, and
+/// the others have none. So if any worker has no queue, work is spread after one check.
 const BUSY_CHECKS: u32 = 2;
 /// Number of checks in a row with little load, before work is gathered on one worker.
 const CALM_CHECKS: u32 = 30;

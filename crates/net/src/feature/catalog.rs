@@ -330,7 +330,7 @@ impl<W: World> Catalog<W> {
         &self.pages
     }
 
-    /// Returns VPP's commands for the work of features, with their replacements.
+    /// Returns the VPP commands that Volley does not have, and whose work a feature does or will do, each with Volley's replacement.
     pub fn foreign(&self) -> &[Foreign] {
         &self.foreign
     }

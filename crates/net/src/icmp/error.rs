@@ -36,7 +36,7 @@ reasons! {
         Incomplete = "incomplete-headers", Warn, "the packet is a first fragment without all headers";
         Scope = "beyond-scope", Info, "the packet's source is link-local, and its destination is on another link";
         Forbidden = "unreported-forbidden", Info, counted,
-            "no ICMP error sent: not allowed for ICMP errors, fragments after the first, packets to or from a multicast or broadcast address, and the router's own packets";
+            "no ICMP error sent: none may answer an ICMP error, a fragment after the first, a packet to or from a multicast or broadcast address, or the router's own packet";
         Source = "unreported-source-limit", Info, counted, "no ICMP error sent: the rate limit for the packet's source is exceeded";
         Limit = "unreported-limit", Warn, counted, "no ICMP error sent: the rate limit for all sources is exceeded";
         NoAddress = "unreported-no-address", Warn, counted,

@@ -174,7 +174,7 @@ fn tunnels(b: &mut graph::Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), 
         |name| KindInfo { name, ip4: Some("tunnel"), ip6: None, show: |_, index| format!("tunnel {index}") };
     let kind = hooks.forwarding_kind(b, t, info("tunnel"))?;
     let second = hooks.forwarding_kind(b, t, info("tunnel")).unwrap_err().0;
-    assert!(second.contains("\"tunnel\": another kind"), "{second}");
+    assert!(second.contains("\"tunnel\": another forwarding kind"), "{second}");
     hooks.state(|_| Ok(Tunnels(kind))).map(|_| ())
 }
 

@@ -467,7 +467,7 @@ fn a_refused_change_changes_nothing() {
         ("not a device", |r| {
             r.add_subinterface("x", 2, Tags { outer_service: false, outer: 5, inner: None }).map(drop)
         }),
-        ("these tags already", |r| {
+        ("already receives packets with these tags", |r| {
             r.add_subinterface("x", 0, Tags { outer_service: false, outer: 100, inner: None }).map(drop)
         }),
         ("d0 already", |r| r.add_device("d0", device(9).0).map(drop)),

@@ -174,7 +174,7 @@ fn invalid_descriptions_are_refused() {
         assert!(message.contains(expected), "{text}: {message}");
     }
     assert!(refused("{ name x }").contains("no data"));
-    assert!(refused("{ data { hex 0x0102030405060708090a0b0c0d0e } } more").contains("after the last"));
+    assert!(refused("{ data { hex 0x0102030405060708090a0b0c0d0e } } more").contains("after its last"));
     assert!(refused("{ data { hex 0x0102030405060708090a0b0c0d0e }").contains("not the end"));
 }
 
@@ -214,7 +214,7 @@ fn packets_for_ip4_input_begin_with_their_ip_header() {
     assert!(refused(&format!("{{ node ip4-input size 27 data {{ {udp} }} }}")).contains("at least 28 bytes"));
     assert!(refused(&format!("{{ node ip4-input data {{ IP4: {MACS} {udp} }} }}")).contains("leave out"));
     assert!(refused(&format!("{{ node ip5-input data {{ {udp} }} }}")).contains("or ip6-input"));
-    assert!(refused(&format!("{{ node ip6-input data {{ {udp} }} }}")).contains("for ip4-input"));
+    assert!(refused(&format!("{{ node ip6-input data {{ {udp} }} }}")).contains("need \"node ip4-input\""));
     assert!(refused("{ data { 300: 10.0.0.2 -> 10.0.1.2 } }").contains("a type such as"));
 }
 
@@ -276,7 +276,9 @@ fn ipv6_packets_vary_like_ipv4_packets() {
         let all = packets(&format!("{{ size 64-65 data {{ {bare} }} node ip6-input }}"), 2);
         assert_eq!(all.iter().map(|p| checked6(p).0.total_len()).collect::<Vec<_>>(), [64, 65]);
         assert!(refused(&format!("{{ data {{ {bare} }} }}")).contains("node ip6-input"));
-        assert!(refused(&format!("{{ node ip4-input data {{ {bare} }} }}")).contains("for ip6-input"));
+        assert!(
+            refused(&format!("{{ node ip4-input data {{ {bare} }} }}")).contains("need \"node ip6-input\"")
+        );
     }
 }
 

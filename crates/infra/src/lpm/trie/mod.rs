@@ -54,7 +54,8 @@ const FIRST: u8 = 32;
 const WIDE: u8 = 20;
 /// Maximum length of the widest prefixes, which are stored separately from the first table and from the other wide prefixes.
 const WIDEST: u8 = 12;
-/// Upper bound of the number of nodes on the path of an address: two lists for each byte of the address after the first four.
+/// Upper bound of the number of nodes on the path of an address. A path has at most two nodes for each of the 12 bytes after the first
+/// table; the rest is a margin.
 const DEEPEST: usize = 32;
 /// Number of addresses that are looked up together.
 const VECTOR: usize = 256;

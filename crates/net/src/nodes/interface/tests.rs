@@ -113,7 +113,7 @@ pub(super) fn device(bench: &mut Bench, up: bool, room: usize, caps: TxCaps) -> 
 
 fn harness(bench: &Bench) -> Harness {
     bench.harness(|b, t, _| {
-        super::install_input(b, t, drivers::pktgen::INPUT_NODE);
+        [drivers::pktgen::INPUT_NODE, drivers::tap::INPUT_NODE].map(|node| super::install_input(b, t, node));
         super::install(b, t);
     })
 }
