@@ -1,6 +1,6 @@
 //! Addresses of interfaces: a list for each. The first address of each family is the primary one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
 
 use model::key::{Kind, Need};
@@ -169,7 +169,8 @@ pub fn is_link_local(address: IpAddr) -> bool {
 /// Returns the addresses that stay when the list changes from `old` to `new`: the common beginning of `new` and of `old` without its removed
 /// addresses.
 fn staying(old: &[Address], new: &[Address]) -> Vec<Address> {
-    let mut stay: Vec<Address> = old.iter().copied().filter(|a| new.contains(a)).collect();
+    let wanted: HashSet<Address> = new.iter().copied().collect();
+    let mut stay: Vec<Address> = old.iter().copied().filter(|a| wanted.contains(a)).collect();
     let in_place = stay.iter().zip(new).take_while(|(a, b)| a == b).count();
     stay.truncate(in_place);
     stay
@@ -184,15 +185,13 @@ pub(super) fn apply(
     let index = system.index(interface)?;
     let stay = staying(old, new);
     let r = &mut system.router;
-    for a in old.iter().rev().filter(|a| !stay.contains(a)) {
-        r.remove_address(index, *a)?;
-    }
-    for (n, a) in new.iter().enumerate().skip(stay.len()) {
-        if let Err(e) = r.add_address(index, *a) {
-            new[stay.len()..n].iter().rev().try_for_each(|a| r.remove_address(index, *a))?;
-            apply(interface, &stay, old, system)?;
-            return Err(e.into());
-        }
+    // All addresses are removed and added at once: an update of the interface's routes takes time in proportion to their number.
+    let kept: HashSet<Address> = stay.iter().copied().collect();
+    let removed: Vec<Address> = old.iter().rev().filter(|a| !kept.contains(a)).copied().collect();
+    r.remove_addresses(index, &removed)?;
+    if let Err(e) = r.add_addresses(index, &new[stay.len()..]) {
+        apply(interface, &stay, old, system)?;
+        return Err(e.into());
     }
     Ok(())
 }

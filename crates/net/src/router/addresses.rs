@@ -1,5 +1,6 @@
 //! Interface addresses, and the routes that follow from them.
 
+use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use infra::lpm::Address as _;
@@ -8,17 +9,56 @@ use super::events::Loss;
 use super::side::Connected;
 use super::{InterfaceInfo, Routed, Router, RouterError};
 use crate::interface::Kind;
-use crate::ip::{Address, OwnAddresses, Path, Prefix, Source};
+use crate::ip::{Address, IpPrefix, OwnAddresses, Path, Prefix, Source};
 use crate::nd::Standing;
 
 impl Router {
-    /// Adds an address to an interface, and the routes that follow from it.
+    /// Adds an address to an interface. See [`add_addresses`](Self::add_addresses).
     ///
     /// # Errors
-    /// If the address is not a host address, its network overlaps another interface's network in the same VRF, the address is in use, or
-    /// the interface cannot send or is unnumbered.
+    /// If the address is refused.
     pub fn add_address(&mut self, index: u32, address: Address) -> Result<(), RouterError> {
-        let (fib, name) = (self.interface(index)?.fib, self.interface(index)?.name.clone());
+        self.add_addresses(index, &[address])
+    }
+
+    /// Adds addresses to an interface, and the routes that follow from them: all or none. The routes of an interface are updated once for
+    /// all addresses, because an update takes time in proportion to the number of addresses.
+    ///
+    /// # Errors
+    /// If an address is not a host address, its network overlaps another interface's network in the same VRF, the address is in use, or
+    /// the interface cannot send or is unnumbered.
+    pub fn add_addresses(&mut self, index: u32, added: &[Address]) -> Result<(), RouterError> {
+        let before = self.interface(index)?.addresses.clone();
+        if added.is_empty() {
+            return Ok(());
+        }
+        for address in added {
+            if let Err(e) = self.may_add(index, *address) {
+                self.restore(index, &before);
+                return Err(e);
+            }
+            self.near.interfaces.add_address(index, *address);
+        }
+        if let Err(e) = self.sync_connected(index) {
+            self.restore(index, &before);
+            self.sync_connected(index)?;
+            return Err(e);
+        }
+        self.ip4.own_changed |= added.iter().any(|a| a.address.is_ipv4());
+        self.changed(index)
+    }
+
+    /// Replaces the list of an interface's addresses by an earlier one.
+    fn restore(&mut self, index: u32, before: &[Address]) {
+        let now = self.near.interfaces.get(index).map_or_else(Vec::new, |i| i.addresses.clone());
+        now.into_iter().for_each(|a| self.near.interfaces.remove_address(index, a));
+        before.iter().for_each(|a| self.near.interfaces.add_address(index, *a));
+    }
+
+    /// Checks that an interface can have a further address.
+    fn may_add(&self, index: u32, address: Address) -> Result<(), RouterError> {
+        let info = self.interface(index)?;
+        let (fib, name) = (info.fib, &info.name);
         address.check()?;
         self.must_send(index)?;
         let is_static = match address.address {
@@ -31,11 +71,10 @@ impl Router {
                 address.address
             )));
         }
-        let has = |i: &InterfaceInfo| i.addresses.iter().any(|a| a.address == address.address);
-        if has(self.interface(index)?) {
+        if info.addresses.iter().any(|a| a.address == address.address) {
             return Err(RouterError::new(format!("{name} has the address {} already", address.address)));
         }
-        if let Some(lender) = self.interface(index)?.unnumbered.and_then(|l| self.near.interfaces.get(l)) {
+        if let Some(lender) = info.unnumbered.and_then(|l| self.near.interfaces.get(l)) {
             let other = &lender.name;
             return Err(RouterError::new(format!(
                 "{name} uses the addresses of {other} (unnumbered): it cannot have its own"
@@ -44,14 +83,7 @@ impl Router {
         if !address.is_link_local() {
             self.must_be_apart(fib, index, address)?;
         }
-        self.near.interfaces.add_address(index, address);
-        if let Err(e) = self.sync_connected(index) {
-            self.near.interfaces.remove_address(index, address);
-            self.sync_connected(index)?;
-            return Err(e);
-        }
-        self.ip4.own_changed |= address.address.is_ipv4();
-        self.changed(index)
+        Ok(())
     }
 
     /// Checks that the network of a new address does not overlap the connected networks of other interfaces in the VRF, and that the
@@ -78,41 +110,53 @@ impl Router {
         Ok(())
     }
 
-    /// Removes an address from an interface.
+    /// Removes an address from an interface. See [`remove_addresses`](Self::remove_addresses).
     ///
     /// # Errors
     /// If the interface has no such address.
     pub fn remove_address(&mut self, index: u32, address: Address) -> Result<(), RouterError> {
+        self.remove_addresses(index, &[address])
+    }
+
+    /// Removes addresses from an interface, all or none. The routes of the interface are updated once for all addresses.
+    ///
+    /// # Errors
+    /// If the interface does not have one of the addresses.
+    pub fn remove_addresses(&mut self, index: u32, removed: &[Address]) -> Result<(), RouterError> {
         let info = self.interface(index)?;
-        if !info.addresses.contains(&address) {
+        let before = info.addresses.clone();
+        if removed.is_empty() {
+            return Ok(());
+        }
+        let known: HashSet<Address> = before.iter().copied().collect();
+        if let Some(address) = removed.iter().find(|a| !known.contains(a)) {
             return Err(RouterError::new(format!("{} has no address {address}", info.name)));
         }
-        let of_family = |a: &&Address| a.address.is_ipv4() == address.address.is_ipv4();
-        let is_last = info.addresses.iter().filter(of_family).count() == 1;
-        let loss = match address.address {
-            IpAddr::V4(_) => is_last.then_some(Loss::Ip4),
-            IpAddr::V6(_) => (is_last && !info.ip6).then_some(Loss::Ip6),
+        let gone: HashSet<Address> = removed.iter().copied().collect();
+        let loses = |ip4: bool| {
+            let mut of_family = before.iter().filter(|a| a.address.is_ipv4() == ip4).peekable();
+            of_family.peek().is_some() && of_family.all(|a| gone.contains(a))
         };
-        if let Some(loss) = loss {
-            self.leaving(&[index], loss);
-        }
-        self.near.interfaces.remove_address(index, address);
-        self.ip4.own_changed |= address.address.is_ipv4();
-        let done =
-            self.sync_connected(index).and_then(|()| self.changed_with(index, Some(address.network())));
+        let losses = [(loses(true), Loss::Ip4), (loses(false) && !info.ip6, Loss::Ip6)];
+        let losses: Vec<Loss> = losses.into_iter().filter(|(is, _)| *is).map(|(_, loss)| loss).collect();
+        losses.iter().for_each(|loss| self.leaving(&[index], *loss));
+        removed.iter().for_each(|a| self.near.interfaces.remove_address(index, *a));
+        self.ip4.own_changed |= removed.iter().any(|a| a.address.is_ipv4());
+        let left: Vec<IpPrefix> = removed.iter().map(|a| a.network()).collect();
+        let done = self.sync_connected(index).and_then(|()| self.changed_with(index, &left));
         done.inspect_err(|_| {
-            self.near.interfaces.add_address(index, address);
-            self.goes_back(index, loss);
+            self.restore(index, &before);
+            self.goes_back(index, &losses);
         })
     }
 
-    /// Updates workers, routes and neighbors after a refused change of an interface's addresses was undone. `loss` is the loss that was
-    /// announced to features before the change, if any.
-    fn goes_back(&mut self, index: u32, loss: Option<Loss>) {
+    /// Updates workers, routes and neighbors after a refused change of an interface's addresses was undone. `losses` were announced to
+    /// features before the change.
+    fn goes_back(&mut self, index: u32, losses: &[Loss]) {
         if let Err(e) = self.changed(index) {
             tracing::error!("interface {index}: rollback of a refused change failed: {e}");
         }
-        if loss.is_some() {
+        if !losses.is_empty() {
             self.staying(&[index]);
         }
     }
@@ -135,7 +179,7 @@ impl Router {
         self.info_mut(index)?.ip6 = on;
         self.changed(index).or_else(|refused| {
             self.info_mut(index)?.ip6 = was;
-            self.goes_back(index, loss);
+            self.goes_back(index, loss.as_slice());
             Err(refused)
         })
     }
@@ -170,16 +214,18 @@ impl Router {
         let wanted = info.map_or_else(Vec::new, connected::<A>);
         let (side, near) = A::side_mut(self);
         let had = std::mem::take(side.connected.entry(index).or_default());
-        for (fib, prefix, _) in had.iter().filter(|h| !wanted.iter().any(|w| w.0 == h.0 && w.1 == h.1)) {
+        let stays: HashSet<_> = wanted.iter().map(|(fib, prefix, _)| (*fib, *prefix)).collect();
+        for (fib, prefix, _) in had.iter().filter(|(fib, prefix, _)| !stays.contains(&(*fib, *prefix))) {
             side.routes.remove(*fib, *prefix, Source::INTERFACE, near)?;
         }
+        let had: BTreeMap<_, _> = had.into_iter().map(|(fib, prefix, path)| ((fib, prefix), path)).collect();
         let mut done = Vec::new();
         let mut result = Ok(());
         for (fib, prefix, path) in wanted {
             if result.is_ok() {
                 result = side.routes.add(fib, prefix, Source::INTERFACE, path.into(), near);
             }
-            if result.is_ok() || had.contains(&(fib, prefix, path)) {
+            if result.is_ok() || had.get(&(fib, prefix)) == Some(&path) {
                 done.push((fib, prefix, path));
             }
         }
@@ -191,9 +237,9 @@ impl Router {
 /// Returns the routes that follow from the addresses of a usable interface. Several addresses can yield routes with the same prefix, for
 /// example if one address is the last address of another one's network. Only the first of these routes is returned.
 fn connected<A: Routed>(i: &InterfaceInfo) -> Vec<Connected<A>> {
-    let mut wanted: Vec<Connected<A>> = Vec::new();
+    let (mut wanted, mut known): (Vec<Connected<A>>, HashSet<Prefix<A>>) = Default::default();
     let mut want = |prefix, path| {
-        if !wanted.iter().any(|w| w.1 == prefix) {
+        if known.insert(prefix) {
             wanted.push((i.fib, prefix, path));
         }
     };

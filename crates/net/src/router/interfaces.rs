@@ -296,9 +296,8 @@ impl Router {
         // The device goes first: a vanished device cannot be set down.
         self.info_mut(index)?.device = None;
         self.set_admin(index, false)?;
-        for address in self.interface(index)?.addresses.clone() {
-            self.remove_address(index, address)?;
-        }
+        let addresses = self.interface(index)?.addresses.clone();
+        self.remove_addresses(index, &addresses)?;
         for borrower in self.borrowers(index) {
             self.set_unnumbered(borrower, None)?;
         }
@@ -457,12 +456,12 @@ impl Router {
 
     /// Updates workers, routes and neighbors after a change of an interface or its sub-interfaces.
     pub(super) fn changed(&mut self, index: u32) -> Result<(), RouterError> {
-        self.changed_with(index, None)
+        self.changed_with(index, &[])
     }
 
-    /// Like [`changed`](Self::changed). If the interface no longer has an address in the network `left`, the paths over this network are
-    /// updated too.
-    pub(super) fn changed_with(&mut self, index: u32, left: Option<IpPrefix>) -> Result<(), RouterError> {
+    /// Like [`changed`](Self::changed). The paths over the networks `left`, in which the interface may have no address any more, are updated
+    /// too.
+    pub(super) fn changed_with(&mut self, index: u32, left: &[IpPrefix]) -> Result<(), RouterError> {
         let all = self.with_carried(index);
         let done = self.follow(&all, left);
         // Notify features even if an update failed: they need the present state.
@@ -471,7 +470,7 @@ impl Router {
     }
 
     /// Updates workers, routes and neighbors after a change of these interfaces. See [`changed_with`](Self::changed_with).
-    fn follow(&mut self, all: &[u32], left: Option<IpPrefix>) -> Result<(), RouterError> {
+    fn follow(&mut self, all: &[u32], left: &[IpPrefix]) -> Result<(), RouterError> {
         for &i in all {
             self.near.publish(i)?;
             self.ip6_follows(i);
@@ -484,8 +483,13 @@ impl Router {
         let mut what = Affected::default();
         for i in all.iter().filter_map(|i| self.near.interfaces.get(*i)) {
             what.interfaces.push(i.index);
-            what.networks
-                .extend(i.addresses.iter().map(|a| a.network()).chain(left).map(|n| Network::new(i.fib, n)));
+            what.networks.extend(
+                i.addresses
+                    .iter()
+                    .map(|a| a.network())
+                    .chain(left.iter().copied())
+                    .map(|n| Network::new(i.fib, n)),
+            );
         }
         self.resolve_again(what);
         for &i in all {

@@ -388,6 +388,8 @@ impl Router {
 pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
+mod addresses_tests;
+#[cfg(test)]
 mod books_tests;
 #[cfg(test)]
 mod device_tests;
