@@ -1,6 +1,7 @@
 //! Routes, and the resolution of their paths.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 use infra::lpm::Address as _;
@@ -17,6 +18,8 @@ const VISITS_AT_ONCE: usize = 1024;
 const VISITS: usize = 64;
 /// Maximum time for updating routes in one turn, so that packets and commands do not wait.
 const SLICE: Duration = Duration::from_micros(500);
+/// Number of neighbors outside of connected networks that are checked before the time of the slice is.
+const OFF_LINK_AT_ONCE: usize = 64;
 
 impl Neighborhood {
     /// True if packets can be sent on an interface now.
@@ -249,10 +252,15 @@ impl Router {
         // Do the work at once only if no earlier change is still in progress; otherwise later turns do it.
         let busy = side.routes.is_busy();
         side.routes.resolve_again(what);
-        if busy || side.routes.settle(VISITS_AT_ONCE, near) || near.adjacencies.is_stale() {
+        let more = busy || side.routes.settle(VISITS_AT_ONCE, near) || near.adjacencies.is_stale();
+        let has_off_link = !side.off_link.is_empty();
+        if has_off_link {
+            // Later, because the paths of covering routes may not be resolved yet. And many changes need one check.
+            side.off_link_check.ask();
+        }
+        if more || has_off_link {
             self.wake.ring();
         }
-        self.sync_off_link(Prefix::<A>::DEFAULT);
     }
 
     /// Frees the indexes of removed interfaces, once no path leads to them. If a new interface has already reused an index, queues this
@@ -310,7 +318,26 @@ impl Router {
             more =
                 ip4.routes.settle(VISITS, near) | ip6.routes.settle(VISITS, near) | near.follow_interfaces();
         }
+        if !more {
+            more = self.check_off_link::<Ipv4Addr>(start) | self.check_off_link::<Ipv6Addr>(start);
+        }
         self.free_indices();
         more | self.admit_heirs()
+    }
+
+    /// Updates the host routes of neighbors outside of connected networks, after changes of paths, until the time of a slice since `start`
+    /// has passed. Returns true if work is left.
+    fn check_off_link<A: Routed>(&mut self, start: Instant) -> bool {
+        while let Some(after) = A::side(self).off_link_check.next {
+            if start.elapsed() >= SLICE {
+                return true;
+            }
+            let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+            let range = A::side(self).off_link.range((from, Bound::Unbounded));
+            let some: Vec<(A, u32)> = range.take(OFF_LINK_AT_ONCE).copied().collect();
+            some.iter().for_each(|(ip, interface)| self.sync_host_route((*interface, *ip)));
+            A::side_mut(self).0.off_link_check.checked(&some);
+        }
+        false
     }
 }

@@ -26,8 +26,43 @@ pub struct Side<A: Family> {
     /// Neighbors whose address is outside their interface's networks. These neighbors have a host route only while an attached route covers
     /// their address.
     pub(super) off_link: BTreeSet<(A, u32)>,
+    /// The check whether attached routes cover those addresses still.
+    pub(super) off_link_check: Check<(A, u32)>,
     /// Time at which the main thread tells the workers to drop packets that waited too long.
     pub(super) sweep_at: Option<u64>,
+}
+
+/// A check of the elements of a set, in slices. A request during a check is followed by another check.
+pub(super) struct Check<K> {
+    /// `None` if no check is running; `Some(None)` at the beginning of a check, later the element that was checked last.
+    pub(super) next: Option<Option<K>>,
+    /// True if another check follows.
+    pub(super) again: bool,
+}
+
+impl<K> Default for Check<K> {
+    fn default() -> Check<K> {
+        Check { next: None, again: false }
+    }
+}
+
+impl<K> Check<K> {
+    /// Asks for a check of all elements.
+    pub(super) fn ask(&mut self) {
+        self.again |= self.next.is_some();
+        self.next.get_or_insert(None);
+    }
+
+    /// Goes on after these elements, the next ones of the set. The check is over if there were none.
+    pub(super) fn checked(&mut self, elements: &[K])
+    where
+        K: Copy,
+    {
+        self.next = match elements.last() {
+            Some(last) => Some(Some(*last)),
+            None => std::mem::take(&mut self.again).then_some(None),
+        };
+    }
 }
 
 /// A route that follows from an interface address: VRF, prefix and path.
@@ -47,6 +82,7 @@ impl<A: Family> Side<A> {
             connected: BTreeMap::new(),
             announced: BTreeMap::new(),
             off_link: BTreeSet::new(),
+            off_link_check: Check::default(),
             sweep_at: None,
         })
     }

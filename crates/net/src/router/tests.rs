@@ -375,8 +375,10 @@ fn neighbors_behind_attached_routes_get_a_host_route_in_any_order() {
         r.remove_route(0, prefix("20.1.1.0/28")).unwrap();
         assert!(!has(&r), "{order:?}");
         r.set_admin(1, false).unwrap();
+        while r.settle_routes() {}
         assert!(has(&r), "{order:?}");
         r.set_admin(1, true).unwrap();
+        while r.settle_routes() {}
         assert!(!has(&r), "{order:?}");
         r.add_route(0, prefix("20.1.1.0/24"), Path::Attached(0)).unwrap();
         assert!(has(&r), "{order:?}");
