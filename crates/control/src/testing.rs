@@ -11,7 +11,8 @@ use vapi::table::{Serve, encoded};
 use vapi::wire::Reader;
 use vapi::{Caller, Code, Dump, Message, Request};
 
-use crate::app::{Context, Feature};
+use crate::api::change::refused;
+use crate::app::{Context, Feature, Go, Work as _};
 use crate::cli::{Call, CliError, Registry, Step};
 use crate::config;
 use crate::features;
@@ -88,6 +89,9 @@ impl Cli {
         let bytes = encoded(request);
         let caller = Caller { client: CLIENT, context: 0 };
         let reply = answer(&mut self.context, &caller, &mut Reader::new(&bytes)).expect("a whole request");
+        if let Some(mut begun) = self.context.begun.take() {
+            while begun.step(&mut self.context, &mut Vec::new()).map_err(refused)? != Go::Done {}
+        }
         match reply.retval {
             0 => Ok(Q::Reply::take(&mut Reader::new(&reply.body)).expect("a whole reply")),
             code => Err(Code(code)),

@@ -12,6 +12,18 @@ use super::numbers;
 use crate::app::{Context, Failure};
 use crate::intent::{Change, Interface, Table};
 
+/// Maximum number of changes that are made at once. A change of a route takes about 5 µs, one of addresses 100 µs.
+const AT_ONCE: usize = 64;
+
+/// Makes all changes or none. If there are many, they are only begun: the connection runs them to the end before it sends the reply.
+pub(crate) fn make_all(c: &mut Context, changes: Vec<Change>) -> Result<(), Code> {
+    if changes.len() <= AT_ONCE {
+        return make(c, changes);
+    }
+    c.begun = Some(c.change_many(changes));
+    Ok(())
+}
+
 /// Makes all changes or none.
 pub(crate) fn make(c: &mut Context, changes: Vec<Change>) -> Result<(), Code> {
     c.transact(changes).map_err(refused)

@@ -22,7 +22,7 @@ pub(super) fn end_addresses(c: &mut Context) -> Result<Done, Code> {
             changes.push(Addresses::change_to(&interface, left));
         }
     }
-    change::make(c, changes)?;
+    change::make_all(c, changes)?;
     DONE
 }
 
@@ -31,7 +31,7 @@ pub(super) fn end_table(c: &mut Context, table: u32, is_ip6: bool) -> Result<Don
     let again = c.replacing.tables.remove(&(table, is_ip6)).ok_or(Code::INVALID_VALUE)?;
     let goes = |prefix: IpPrefix| !again.contains(&prefix);
     let changes = routes(c, table, is_ip6, goes);
-    change::make(c, changes)?;
+    change::make_all(c, changes)?;
     DONE
 }
 

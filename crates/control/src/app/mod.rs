@@ -50,7 +50,7 @@ pub use transition::{Reading, Terms, Transition};
 pub use trouble::Trouble;
 pub(crate) use warnings::unreachable_paths;
 pub use work::{Abandoned, Go, Report, Unattended, Work};
-pub(crate) use work::{Changes, LOOK, SLICE};
+pub(crate) use work::{Attended, Changes, LOOK, SLICE};
 
 /// The answer to a command.
 pub type Output = crate::cli::Output<Context>;
@@ -79,6 +79,8 @@ pub struct Context {
     starting: bool,
     /// The turn for long changes, of which only one runs at a time.
     pub(crate) changes: Changes,
+    /// A change of many objects that the running API request has begun. Its connection runs the change to the end before it answers.
+    pub(crate) begun: Option<Transition>,
     /// The permission to add buffers, for one request at a time.
     growing: buffers::Growing,
     /// The applied configuration awaiting confirmation.
@@ -132,6 +134,7 @@ impl Context {
             keeper: None,
             starting: false,
             changes: Changes::default(),
+            begun: None,
             growing: buffers::Growing::default(),
             confirmation: None,
             start_is_stale: false,

@@ -100,6 +100,44 @@ impl<W: Work> Unattended for W {
     }
 }
 
+/// Long work for a client. If the client disconnects while the work must continue, the work becomes [`Abandoned`].
+pub(crate) struct Attended<W: Work + 'static> {
+    work: Option<W>,
+    abandoned: Abandoned,
+}
+
+impl<W: Work> Attended<W> {
+    pub(crate) fn new(work: W, c: &Context) -> Attended<W> {
+        Attended { work: Some(work), abandoned: c.abandoned.clone() }
+    }
+
+    /// Runs one slice, of earlier abandoned work if there is any.
+    ///
+    /// # Errors
+    /// If the work fails.
+    pub(crate) fn step(&mut self, c: &mut Context, reports: &mut Vec<Report>) -> Result<Go, Failure> {
+        if c.tidy() == Some(Duration::ZERO) {
+            return Ok(Go::Again);
+        }
+        let Some(work) = &mut self.work else { return Ok(Go::Done) };
+        let went = work.step(c, reports);
+        if matches!(went, Ok(Go::Done) | Err(_)) {
+            self.work = None;
+        }
+        went
+    }
+}
+
+impl<W: Work> Drop for Attended<W> {
+    fn drop(&mut self) {
+        if let Some(mut work) = self.work.take()
+            && work.cut_off()
+        {
+            self.abandoned.borrow_mut().push_back(Box::new(work));
+        }
+    }
+}
+
 /// Long work whose client has disconnected, and which must still run to its end.
 pub type Abandoned = Rc<RefCell<VecDeque<Box<dyn Unattended>>>>;
 

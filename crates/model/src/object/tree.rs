@@ -198,6 +198,18 @@ impl<W: World> Snapshot<W> {
         Snapshot::of(tree)
     }
 
+    /// Returns the tree after these changes.
+    pub fn with(&self, changes: Vec<Change<W>>) -> Snapshot<W> {
+        let mut tree = Tree::clone(&self.tree);
+        for Change { key, value } in changes {
+            match value {
+                Some(value) => drop(tree.insert(key, value)),
+                None => drop(tree.remove(&key)),
+            }
+        }
+        Snapshot::of(tree)
+    }
+
     /// Returns the changes that turn this tree into `wanted`.
     pub fn diff(&self, wanted: &Tree<W>) -> Vec<Change<W>> {
         let gone = self.tree.keys().filter(|k| !wanted.contains_key(k)).cloned().map(Change::remove);

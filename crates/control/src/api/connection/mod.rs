@@ -3,14 +3,15 @@
 //! Requests are answered one after the other, so replies leave in the order of the requests. A dump is made in slices of a millisecond,
 //! between which other clients get their turns. The connection identifies the client: the client index in its requests is ignored.
 
+mod long;
+
 use std::cell::{OnceCell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use model::cli::{Answer, Call, CliError, Job, Step};
+use model::cli::CliError;
 use model::origin::{FrontEnd, Origin, Peer};
-use model::reason::Reason;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::time;
 use vapi::shape::Head;
@@ -18,13 +19,13 @@ use vapi::table::{Entry, Reply, Serve, encoded, id_of};
 use vapi::wire::{Count, Line, Reader, Text};
 use vapi::{Caller, Code, Message, Table, json};
 
-use super::frame::{self, Input};
-use super::memclnt::{
+use crate::api::frame::{self, Input};
+use crate::api::memclnt::{
     api_versions_reply, control_ping_reply, get_api_json_reply, get_first_msg_id, get_first_msg_id_reply,
     message_table_entry, module_version, sockclnt_create, sockclnt_create_reply, sockclnt_delete_reply,
 };
-use super::socket::Service;
-use super::vlib::{cli_inband, cli_inband_reply};
+use crate::api::socket::Service;
+use crate::api::vlib::{cli_inband, cli_inband_reply};
 use crate::app::{Context, MessageTrace, Queue};
 use crate::cli::{Client, Entrance, Guest, Hold, Registry, Seat, Share, State, Stream, Turn, Turns};
 
@@ -316,11 +317,21 @@ impl Connection {
                 let answered = match refused {
                     true => Ok(Err(Code::READ_ONLY)),
                     false => {
-                        let mut cx = self.cx.borrow_mut();
-                        cx.origin = Origin::new(FrontEnd::Api, self.peer.clone(), name);
-                        let answered = answer(&mut cx, &caller, &mut r).map(Ok);
+                        if !reads {
+                            self.wait_for_changes(socket).await?;
+                        }
+                        let mut answered = {
+                            let mut cx = self.cx.borrow_mut();
+                            cx.origin = Origin::new(FrontEnd::Api, self.peer.clone(), name);
+                            answer(&mut cx, &caller, &mut r).map(Ok)
+                        };
+                        if let (Some(begun), Ok(reply)) = (self.begun(), &mut answered) {
+                            if let Err(code) = self.run(begun, socket).await? {
+                                *reply = Err(code);
+                            }
+                        }
                         // Otherwise the next command of another client would show it.
-                        if let Some(warning) = cx.warning.take() {
+                        if let Some(warning) = self.cx.borrow_mut().warning.take() {
                             tracing::warn!("API request {name} of {}: {warning}", self.peer);
                         }
                         answered
@@ -490,78 +501,6 @@ impl Connection {
         };
         self.answer(reply, caller, Ok(body.map(|body| Reply { retval: 0, body })));
         Ok(())
-    }
-
-    /// Runs commands, one per line, to their end. Returns their output, with the error at its end if one fails.
-    ///
-    /// # Errors
-    /// If the client leaves.
-    async fn command(&mut self, lines: &str, socket: &mut Socket) -> io::Result<(String, Option<Code>)> {
-        let call = Call {
-            read_only: self.api.read_only,
-            front_end: FrontEnd::Api,
-            peer: self.peer.clone(),
-            ..Call::default()
-        };
-        let (mut out, until) = (String::new(), Instant::now() + LONGEST_COMMAND);
-        for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
-            let ran = self.api.commands.run(&mut self.cx.borrow_mut(), line, call.clone());
-            let ended = match ran {
-                Ok(Answer { text, job }) => {
-                    out += &text;
-                    match job {
-                        Some(job) => self.finish(job, &mut out, until, socket).await?,
-                        None => self.within(&out, until),
-                    }
-                }
-                Err(error) => Err(error),
-            };
-            if let Err(error) = ended {
-                out += &format!("{}\n", error.render());
-                // Like in VPP, such a command has succeeded.
-                if error.reason() == Reason::Negative {
-                    continue;
-                }
-                return Ok((out, Some(Code::UNSPECIFIED)));
-            }
-            self.pause(socket).await?;
-        }
-        Ok((out, None))
-    }
-
-    /// Runs the rest of a command.
-    ///
-    /// # Errors
-    /// If the client leaves. The inner error is that of the command.
-    async fn finish(
-        &mut self,
-        mut job: Box<dyn Job<Context>>,
-        out: &mut String,
-        until: Instant,
-        socket: &mut Socket,
-    ) -> io::Result<Result<(), CliError>> {
-        loop {
-            let step = job.step(&mut self.cx.borrow_mut(), out);
-            let time = match step {
-                Step::Done => return Ok(self.within(out, until)),
-                Step::Failed(error) => return Ok(Err(error)),
-                Step::Data { .. } => {
-                    return Ok(Err(CliError::new("this command outputs binary data: use volley ctl")));
-                }
-                Step::Again => Duration::ZERO,
-                Step::After(time) => time,
-            };
-            if let Err(error) = self.within(out, until) {
-                return Ok(Err(error));
-            }
-            self.turn = None;
-            if time.is_zero() {
-                tokio::task::yield_now().await;
-            } else {
-                socket.wait(time.min(until.saturating_duration_since(Instant::now()))).await?;
-            }
-            self.begin_slice().await;
-        }
     }
 
     /// Checks the limits of a request with commands: the length of the output so far, the memory for it, and the time.

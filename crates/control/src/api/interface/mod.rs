@@ -313,7 +313,23 @@ pub(crate) fn remove(c: &mut Context, number: interface_index) -> Result<Done, C
     let name = numbers::name(c, number)?;
     let (key, _) = Interface::find(c.store.tree(), &name).ok_or(Code::INVALID_SW_IF_INDEX)?;
     let all = c.store.snapshot().with_dependents(&key);
-    change::make(c, all.into_iter().map(Change::remove).collect())?;
+    change::make_all(c, all.into_iter().map(Change::remove).collect())?;
     ip::sweep(c);
     DONE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Cli, FEATURES};
+
+    #[test]
+    fn a_tag_that_changes_the_direction_of_text_is_refused() {
+        let mut c = Cli::with(FEATURES);
+        let sw_if_index = numbers::number(c.context.system.router.interface_named("pg0").unwrap().index);
+        let tagged = |tag: &str| sw_interface_tag_add_del { is_add: true, sw_if_index, tag: tag.into() };
+        c.ask(&tagged("uplink")).unwrap();
+        assert!(c.ask(&tagged("up\u{202e}link")).is_err());
+        assert!(c.ok("show config").contains("set interface description pg0 uplink"));
+    }
 }

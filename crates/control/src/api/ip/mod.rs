@@ -129,7 +129,7 @@ fn set_link_local(
 fn flush(c: &mut Context, _: &Caller, q: ip_table_flush) -> Result<Done, Code> {
     let table = change::table(c, q.table.table_id)?;
     let changes = replace::routes(c, table, q.table.is_ip6, |_| true);
-    change::make(c, changes)?;
+    change::make_all(c, changes)?;
     DONE
 }
 

@@ -22,7 +22,7 @@ pub(super) fn change(c: &mut Context, table: &ip_table, add: bool) -> Result<Don
     }
     if !add && seen.is_in(six) {
         let routes = replace::routes(c, id, six, |_| true);
-        change::make(c, routes)?;
+        change::make_all(c, routes)?;
     }
     if exists || add {
         seen.set(six, add);

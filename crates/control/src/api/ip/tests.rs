@@ -1,5 +1,6 @@
 //! Tests of the messages about VRFs and routes.
 
+use super::tables::sweep;
 use super::*;
 use crate::testing::{Cli, FEATURES};
 
@@ -80,4 +81,23 @@ fn a_replacement_removes_the_routes_that_are_not_added_again() {
     assert_eq!(left, [false, true, false, true], "{config}");
     let refused = c.ask(&ip_table_replace_end { table: table(0, false) }).map(drop);
     assert_eq!(refused, Err(Code::INVALID_VALUE));
+}
+
+#[test]
+fn a_flush_of_many_routes_is_one_change() {
+    let mut c = Cli::with(FEATURES);
+    c.ok("ip table add 7");
+    c.ok("ip route add count 300 192.0.0.0/24 table 7 drop");
+    c.ok("ip route add 2001:db8::/32 table 7 drop");
+    let before = c.ok("show config");
+    c.ask(&ip_table_flush { table: table(7, false) }).unwrap();
+    let left = c.ok("show config");
+    assert!(!left.contains("192.0.") && left.contains("2001:db8::/32 table 7"), "{left}");
+    c.ok("config rollback");
+    assert_eq!(c.ok("show config"), before);
+    // The VRF goes when its many routes have gone.
+    change_table(&mut c, table(7, true), false);
+    change_table(&mut c, table(7, false), false);
+    sweep(&mut c.context);
+    assert!(!c.ok("show config").contains("table 7") && !tables(&c).contains(&(7, false)));
 }

@@ -191,18 +191,26 @@ fn selected<A: Routed>(c: &Context, goes: impl Fn(Key<A>, &Entry) -> bool) -> (V
     (keys(fixed), keys(learned))
 }
 
-/// Removes neighbors: static ones as one change, then the others.
-fn remove<A: Routed>(c: &mut Context, (fixed, learned): (Vec<Key<A>>, Vec<Key<A>>)) -> Result<(), Code> {
+/// Returns the changes that remove static neighbors.
+fn removal<A: Routed>(c: &Context, fixed: Vec<Key<A>>) -> Vec<Change> {
     let name = |index| c.system.router.interface(index).map(|i| i.name.clone()).unwrap_or_default();
-    let changes = fixed.into_iter().map(|(index, ip)| Neighbor::key(&name(index), ip.into()));
-    let changes: Vec<Change> = changes.filter(|key| c.store.get(key).is_some()).map(Change::remove).collect();
-    if !changes.is_empty() {
-        change::make(c, changes)?;
-    }
+    let keys = fixed.into_iter().map(|(index, ip)| Neighbor::key(&name(index), ip.into()));
+    keys.filter(|key| c.store.get(key).is_some()).map(Change::remove).collect()
+}
+
+/// Removes neighbors that are not static.
+fn forget<A: Routed>(c: &mut Context, learned: Vec<Key<A>>) -> Result<(), Code> {
     for (index, address) in learned {
         c.system.router.remove_neighbor(index, address).map_err(change::of_router)?;
     }
     Ok(())
+}
+
+/// Removes neighbors of a family: static ones as one change.
+fn remove<A: Routed>(c: &mut Context, (fixed, learned): (Vec<Key<A>>, Vec<Key<A>>)) -> Result<(), Code> {
+    let changes = removal(c, fixed);
+    change::make_all(c, changes)?;
+    forget(c, learned)
 }
 
 fn flush(c: &mut Context, _: &Caller, q: ip_neighbor_flush) -> Result<Done, Code> {
@@ -224,7 +232,9 @@ fn replace_end(c: &mut Context, _: &Caller, _: ip_neighbor_replace_end) -> Resul
     let goes = |key, entry: &Entry| entry.since < since && !again.contains(&key);
     let v4 = selected::<Ipv4Addr>(c, |(index, ip), entry| goes((index, ip.into()), entry));
     let v6 = selected::<Ipv6Addr>(c, |(index, ip), entry| goes((index, ip.into()), entry));
-    remove(c, v4)?;
-    remove(c, v6)?;
+    let changes = [removal(c, v4.0), removal(c, v6.0)].concat();
+    change::make_all(c, changes)?;
+    forget(c, v4.1)?;
+    forget(c, v6.1)?;
     DONE
 }

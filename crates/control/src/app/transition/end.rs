@@ -30,7 +30,7 @@ pub(super) fn end(c: &mut Context, made: Made) -> Result<Stage, Failure> {
     if let Err(refusal) = making.end() {
         c.journal.hold(c.confirmation().map(|waiting| waiting.generation));
         let refused = goal.refused(refusal);
-        if !matches!(goal, Goal::Without(_)) {
+        if !matches!(goal, Goal::Without(_) | Goal::After(_)) {
             tracing::warn!(event = "config", "configuration change failed: {refused}");
         }
         let_go((goal, making, note, after));
@@ -55,11 +55,11 @@ pub(super) fn end(c: &mut Context, made: Made) -> Result<Stage, Failure> {
     let was = c.store.arrive(after);
     c.remember(|journal| match goal {
         Goal::Back { to, .. } => Some(journal.note_rollback(to, note)),
-        Goal::File(..) | Goal::Without(_) => journal.note(note),
+        Goal::File(..) | Goal::Without(_) | Goal::After(_) => journal.note(note),
     });
     arrived(c, &goal);
     match &goal {
-        Goal::Without(_) => reports.extend(c.goes_back_too().map(Report::Warning)),
+        Goal::Without(_) | Goal::After(_) => reports.extend(c.goes_back_too().map(Report::Warning)),
         Goal::Back { to, .. } => tracing::info!(event = "config", "rolled back to generation {to}"),
         Goal::File(_, terms) => {
             tracing::info!(event = "config", "a configuration was applied");
@@ -95,7 +95,7 @@ pub(super) fn arrived(c: &mut Context, goal: &Goal) {
         // A rollback of later changes only: the applied configuration still awaits confirmation.
         Goal::Back { to, .. } => *to <= waiting.generation,
         Goal::File(..) => true,
-        Goal::Without(_) => false,
+        Goal::Without(_) | Goal::After(_) => false,
     };
     if let Goal::File(_, terms) = goal {
         c.start_is_stale &= !terms.start;

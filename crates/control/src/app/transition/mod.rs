@@ -1,5 +1,5 @@
-//! Changes of the whole configuration, all or nothing: by applying a file, by a rollback, or by removing an object with
-//! many dependents.
+//! Changes of the whole configuration, all or nothing: by applying a file, by a rollback, by removing an object with many dependents, or
+//! by an API request that changes many objects.
 //!
 //! Reading, checking and planning run on a thread of their own, with a [`Snapshot`] of the current configuration. The main thread executes
 //! the steps of the plan in slices, and then replaces the old configuration by the new one at once. No other change is made between
@@ -17,7 +17,7 @@ use model::origin::{FrontEnd, Origin};
 
 use super::work::{Go, LOOK, Report, SLICE, Turn, Work};
 use super::{Context, Failure, Thread, joined, warnings};
-use crate::intent::{Key, Making, Note, Plan, Refused, Snapshot};
+use crate::intent::{Change, Key, Making, Note, Plan, Refused, Snapshot};
 use crate::system::{Absence, Interruption};
 use plan::{Goal, Planned, plan};
 use read::Read;
@@ -105,6 +105,11 @@ impl Context {
     /// Returns a removal of an object with many dependents.
     pub fn remove_with_dependents(&self, key: Key) -> Transition {
         Transition::new(Stage::Waiting(Goal::Without(key)), self.origin.clone())
+    }
+
+    /// Returns a change of many objects.
+    pub fn change_many(&self, changes: Vec<Change>) -> Transition {
+        Transition::new(Stage::Waiting(Goal::After(changes)), self.origin.clone())
     }
 }
 
@@ -209,6 +214,7 @@ impl Made {
         if self.making.goes_back() {
             self.turn.goes_on_as(match self.goal {
                 Goal::Without(_) => "the rollback of a removal",
+                Goal::After(_) => "the rollback of a change of many objects",
                 _ => "the rollback of an apply",
             });
         } else {
@@ -285,7 +291,7 @@ fn begin(c: &mut Context, turn: Turn, (goal, planned): (Goal, Planned)) -> Stage
         Goal::File(_, Terms { confirm: Some(_), .. }) if c.confirmation().is_none() => {
             c.journal.hold(Some(c.journal.generation()));
         }
-        Goal::File(..) | Goal::Without(_) => {}
+        Goal::File(..) | Goal::Without(_) | Goal::After(_) => {}
     }
     let Plan { steps, after, .. } = plan;
     c.system.prepared = prepared;

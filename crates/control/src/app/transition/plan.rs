@@ -11,7 +11,7 @@ use super::Terms;
 use crate::app::difference::{difference, numbered};
 use crate::app::{Context, Failure, Report, Thread, on_a_thread, warnings};
 use crate::config::Wanted;
-use crate::intent::{Interface, Key, Note, Plan, Refusal, Refused, Snapshot, Way, reopened, slow};
+use crate::intent::{Change, Interface, Key, Note, Plan, Refusal, Refused, Snapshot, Way, reopened, slow};
 use crate::journal;
 use crate::startup::Fault;
 use crate::system::{Abilities, Backed};
@@ -31,6 +31,8 @@ pub(super) enum Goal {
     Back { to: u64, dry_run: bool },
     /// The configuration without this object and all its dependents.
     Without(Key),
+    /// The configuration after these changes.
+    After(Vec<Change>),
 }
 
 impl Goal {
@@ -45,6 +47,7 @@ impl Goal {
             Goal::File(..) => "an apply",
             Goal::Back { .. } => "a rollback",
             Goal::Without(_) => "a removal",
+            Goal::After(_) => "a change of many objects",
         }
     }
 
@@ -101,7 +104,7 @@ pub(super) fn plan(
             }
         }
         Goal::Back { to, .. } => way = Some(c.journal.back_to(*to)?),
-        Goal::Without(_) => {}
+        Goal::Without(_) | Goal::After(_) => {}
     }
     let (now, abilities) = (c.store.snapshot(), c.system.abilities.clone());
     on_a_thread(move || {
@@ -123,16 +126,17 @@ fn planned(
     if !matches!(goal, Goal::File(..)) {
         there_is_memory_for(now.tree().len(), OBJECT).map_err(|why| Refusal { key: None, why })?;
     }
-    let goes_forward = matches!(goal, Goal::File(..));
+    let goes_forward = matches!(goal, Goal::File(..) | Goal::After(_));
     let is_dry_run = goal.is_dry_run();
     let is_start = matches!(goal, Goal::File(_, Terms { quiet: true, .. }));
-    let quiet = is_start || matches!(goal, Goal::Without(_));
+    let quiet = is_start || matches!(goal, Goal::Without(_) | Goal::After(_));
     let after = match (goal, way) {
         (Goal::File(wanted, _), _) => {
             said = numbered(&wanted.tree);
             std::mem::take(&mut wanted.tree)
         }
         (Goal::Without(key), _) => now.without(key),
+        (Goal::After(changes), _) => now.with(std::mem::take(changes)),
         (_, Some(way)) => {
             let read = |written: &Written| journal::read(written, &abilities.catalog);
             let tree = way.follow(now.tree().clone(), read).map_err(|why| Refusal { key: None, why })?;

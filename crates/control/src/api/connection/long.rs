@@ -1,0 +1,149 @@
+//! Requests that take several slices: commands, and changes of many objects.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use model::cli::{Answer, Call, CliError, Job, Step};
+use model::origin::FrontEnd;
+use model::reason::Reason;
+use vapi::Code;
+
+use super::{Connection, LONGEST_COMMAND, Socket};
+use crate::api::{change, ip};
+use crate::app::{Attended, Context, Go, LOOK, Transition};
+
+/// Maximum time for which a request waits until another long change has ended. Clients wait 5 to 10 s for a reply.
+const BUSY: Duration = Duration::from_secs(10);
+
+impl Connection {
+    /// Runs commands, one per line, to their end. Returns their output, with the error at its end if one fails.
+    ///
+    /// # Errors
+    /// If the client leaves.
+    pub(super) async fn command(
+        &mut self,
+        lines: &str,
+        socket: &mut Socket,
+    ) -> io::Result<(String, Option<Code>)> {
+        let call = Call {
+            read_only: self.api.read_only,
+            front_end: FrontEnd::Api,
+            peer: self.peer.clone(),
+            ..Call::default()
+        };
+        let (mut out, until) = (String::new(), Instant::now() + LONGEST_COMMAND);
+        for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let ran = self.api.commands.run(&mut self.cx.borrow_mut(), line, call.clone());
+            let ended = match ran {
+                Ok(Answer { text, job }) => {
+                    out += &text;
+                    match job {
+                        Some(job) => self.finish(job, &mut out, until, socket).await?,
+                        None => self.within(&out, until),
+                    }
+                }
+                Err(error) => Err(error),
+            };
+            if let Err(error) = ended {
+                out += &format!("{}\n", error.render());
+                // Like in VPP, such a command has succeeded.
+                if error.reason() == Reason::Negative {
+                    continue;
+                }
+                return Ok((out, Some(Code::UNSPECIFIED)));
+            }
+            self.pause(socket).await?;
+        }
+        Ok((out, None))
+    }
+
+    /// Runs the rest of a command.
+    ///
+    /// # Errors
+    /// If the client leaves. The inner error is that of the command.
+    async fn finish(
+        &mut self,
+        mut job: Box<dyn Job<Context>>,
+        out: &mut String,
+        until: Instant,
+        socket: &mut Socket,
+    ) -> io::Result<Result<(), CliError>> {
+        loop {
+            let step = job.step(&mut self.cx.borrow_mut(), out);
+            let time = match step {
+                Step::Done => return Ok(self.within(out, until)),
+                Step::Failed(error) => return Ok(Err(error)),
+                Step::Data { .. } => {
+                    return Ok(Err(CliError::new("this command outputs binary data: use volley ctl")));
+                }
+                Step::Again => Duration::ZERO,
+                Step::After(time) => time,
+            };
+            if let Err(error) = self.within(out, until) {
+                return Ok(Err(error));
+            }
+            self.next_slice(time.min(until.saturating_duration_since(Instant::now())), socket).await?;
+        }
+    }
+
+    /// Waits, at most for [`BUSY`], until no long change of another client is running.
+    ///
+    /// # Errors
+    /// If the client leaves.
+    pub(super) async fn wait_for_changes(&mut self, socket: &mut Socket) -> io::Result<()> {
+        let until = Instant::now() + BUSY;
+        while self.cx.borrow().changes.must_be_free().is_err() && Instant::now() < until {
+            self.turn = None;
+            socket.wait(LOOK).await?;
+            self.begin_slice().await;
+        }
+        Ok(())
+    }
+
+    /// Returns the change of many objects that the request has begun, if any.
+    pub(super) fn begun(&self) -> Option<Attended<Transition>> {
+        let mut cx = self.cx.borrow_mut();
+        let begun = cx.begun.take()?;
+        Some(Attended::new(begun, &cx))
+    }
+
+    /// Runs a change of many objects to its end. If the client leaves before, the change is rolled back.
+    ///
+    /// # Errors
+    /// If the client leaves. The inner error is the return value of a refused change.
+    pub(super) async fn run(
+        &mut self,
+        mut work: Attended<Transition>,
+        socket: &mut Socket,
+    ) -> io::Result<Result<(), Code>> {
+        loop {
+            let went = work.step(&mut self.cx.borrow_mut(), &mut Vec::new());
+            let time = match went {
+                Ok(Go::Done) => {
+                    // VRFs that clients have removed go with their last object.
+                    ip::sweep(&mut self.cx.borrow_mut());
+                    return Ok(Ok(()));
+                }
+                Ok(Go::Again) => Duration::ZERO,
+                Ok(Go::After(time)) => time,
+                Err(failure) => return Ok(Err(change::refused(failure))),
+            };
+            self.next_slice(time, socket).await?;
+        }
+    }
+
+    /// Lets other work run, and waits for a time.
+    ///
+    /// # Errors
+    /// If the client leaves.
+    async fn next_slice(&mut self, time: Duration, socket: &mut Socket) -> io::Result<()> {
+        self.turn = None;
+        if time.is_zero() {
+            tokio::task::yield_now().await;
+        } else {
+            socket.wait(time).await?;
+        }
+        self.begin_slice().await;
+        Ok(())
+    }
+}
