@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use model::key::{Kind, Need};
 use model::object::{Effect, Fact};
+use model::visible::is_hidden;
 use net::ethernet::{Match, Tags};
 use net::feature::{Attached, number_of};
 use net::objects;
@@ -136,12 +137,12 @@ impl Object<System> for Interface {
             if text.is_empty() {
                 return refuse("the description is empty: leave it out");
             }
-            if text.chars().count() > LONGEST || text.contains(char::is_control) {
+            if text.chars().count() > LONGEST || text.contains(is_hidden) {
                 return refuse(format!("a description must be one line of at most {LONGEST} characters"));
             }
         }
         super::receive::validate(self)?;
-        self.attached.validate().or_else(refuse)?;
+        self.attached.validate().or_else(|why| refuse_as(Reason::Value, why))?;
         self.mtu.map_or(Ok(()), check_mtu)?;
         let mut missing = None;
         self.attached.uses(&mut |key| missing = missing.take().or(view.get(&key).is_none().then_some(key)));

@@ -53,7 +53,6 @@ fn wanted(direction: mss_clamp_dir, most: u16) -> Result<Mss, Code> {
     let known = DIRECTIONS.into_iter().find(|(_, flags)| *flags == direction);
     match known.ok_or(Code::INVALID_VALUE)?.0 {
         Clamping::Off => Ok(Mss::default()),
-        _ if most == 0 => Err(Code::INVALID_VALUE),
         clamping => Ok(Mss { clamping, most }),
     }
 }
@@ -86,4 +85,34 @@ fn get<C: App>(c: &C, q: mss_clamp_get) -> Found<mss_clamp_get> {
         })
     });
     (details.collect(), Ok(mss_clamp_get_reply { cursor: u32::MAX }))
+}
+
+#[cfg(test)]
+mod tests {
+    use control::testing::Cli;
+
+    use super::*;
+
+    #[test]
+    fn an_mss_that_no_file_may_have_is_refused() {
+        let mut c = Cli::with(&[&crate::Feature]);
+        let pg0 = message::number(c.context.system.router.interface_named("pg0").expect("pg0").index);
+        let both = mss_clamp_dir(3);
+        let limit = |ipv4_mss| mss_clamp_enable_disable {
+            sw_if_index: pg0,
+            ipv4_mss,
+            ipv6_mss: 0,
+            ipv4_direction: both,
+            ipv6_direction: mss_clamp_dir::MSS_CLAMP_DIR_NONE,
+        };
+        for wrong in [0, 1, 40, 47, 65_496, u16::MAX] {
+            assert_eq!(c.ask(&limit(wrong)).map(drop), Err(Code::INVALID_VALUE), "{wrong}");
+        }
+        for right in [48, 1400, 65_495] {
+            c.ask(&limit(right)).unwrap();
+            assert!(c.yaml().contains(&format!("tcp-mss-clamp: {{ ip4: {right} }}")), "{}", c.yaml());
+            let saved = c.yaml();
+            c.apply(&saved).unwrap();
+        }
+    }
 }

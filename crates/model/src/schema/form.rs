@@ -16,6 +16,14 @@ pub trait Form: Send + Sync + 'static {
     /// Reads a value. Returns `None` after a fault, which is reported to `r`.
     fn read(&self, r: &mut Reader, node: &Node) -> Option<Self::Value>;
 
+    /// Checks a value that was not read from a file: it must be one that [`read`](Self::read) could return.
+    ///
+    /// # Errors
+    /// What is wrong with the value.
+    fn valid(&self, _: &Self::Value) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Returns the value as text in one line.
     fn line(&self, value: &Self::Value) -> String;
 
@@ -97,6 +105,12 @@ impl<N: Copy + Display + FromStr + PartialOrd + Send + Sync + 'static> Form for 
 
     fn read(&self, r: &mut Reader, node: &Node) -> Option<N> {
         r.number(node, self.range.clone())
+    }
+
+    fn valid(&self, value: &N) -> Result<(), String> {
+        let (from, to) = (self.range.start(), self.range.end());
+        let is = self.range.contains(value);
+        if is { Ok(()) } else { Err(format!("{value} is not a number from {from} to {to}")) }
     }
 
     fn line(&self, value: &N) -> String {
@@ -237,6 +251,10 @@ impl<F: Form> Form for Optional<F> {
         self.0.read(r, node).map(Some)
     }
 
+    fn valid(&self, value: &Self::Value) -> Result<(), String> {
+        value.as_ref().map_or(Ok(()), |value| self.0.valid(value))
+    }
+
     fn line(&self, value: &Self::Value) -> String {
         value.as_ref().map(|value| self.0.line(value)).unwrap_or_default()
     }
@@ -288,6 +306,10 @@ impl<T: Clone + PartialEq + 'static> Form for Inline<T> {
         (self.schema)().read(r, node.at, node)
     }
 
+    fn valid(&self, value: &T) -> Result<(), String> {
+        (self.schema)().valid(value)
+    }
+
     fn line(&self, value: &T) -> String {
         (self.schema)().line(value)
     }
@@ -329,6 +351,10 @@ impl<F: Form> Form for List<F> {
         let members = r.list(node);
         let values = members.iter().filter_map(|node| self.0.read(r, node)).collect();
         (r.found() == before).then_some(values)
+    }
+
+    fn valid(&self, value: &Self::Value) -> Result<(), String> {
+        value.iter().try_for_each(|value| self.0.valid(value))
     }
 
     fn line(&self, value: &Self::Value) -> String {
@@ -384,6 +410,12 @@ where
             all.extend(key.zip(value));
         }
         (r.found() == before).then(|| all.into_iter().collect())
+    }
+
+    fn valid(&self, value: &M) -> Result<(), String> {
+        value.into_iter().try_for_each(|(key, value)| {
+            (self.schema)().valid(value).map_err(|why| format!("{}: {why}", self.key.line(key)))
+        })
     }
 
     fn line(&self, value: &M) -> String {

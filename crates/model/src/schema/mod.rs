@@ -117,6 +117,7 @@ type Example<T> = Box<dyn Fn(&mut T)>;
 trait Member<T>: Send + Sync {
     fn read(&self, r: &mut Reader, node: &Node, to: &mut T);
     fn write(&self, t: &mut Text<'_>, name: &str, from: &T);
+    fn valid(&self, value: &T) -> Result<(), String>;
     fn line(&self, from: &T) -> String;
     fn same(&self, a: &T, b: &T) -> bool;
     fn rows(&self, name: &str, usual: &T, help: &'static str) -> Vec<Row>;
@@ -140,6 +141,10 @@ impl<T: 'static, F: Form> Member<T> for Accessor<T, F> {
 
     fn write(&self, t: &mut Text<'_>, name: &str, from: &T) {
         self.form.write(t, name, &(self.get)(from));
+    }
+
+    fn valid(&self, value: &T) -> Result<(), String> {
+        self.form.valid(&(self.get)(value))
     }
 
     fn line(&self, from: &T) -> String {
@@ -285,6 +290,18 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
             let node = field.and_then(|field| fields.take(field.name));
             r.fault(node.map_or(at, |node| node.at), bad.why);
         }
+    }
+
+    /// Checks a record that was not read from a file, but made by a command or an API request: a file must be able to have it, because the
+    /// configuration is saved in files.
+    ///
+    /// # Errors
+    /// What is wrong, with the field's name.
+    pub fn valid(&self, value: &T) -> Result<(), String> {
+        for field in self.said(value, &self.usual) {
+            field.member.valid(value).map_err(|why| format!("{}: {why}", field.name))?;
+        }
+        (self.check)(value).map_err(|bad| bad.why)
     }
 
     /// True if the record is the default one.

@@ -51,7 +51,7 @@ pub trait Configured: Described + Debug + Default + Send + Sync {
     /// # Errors
     /// Fails if the configured value names an object that the router does not have.
     fn resolve(&self, router: &Router) -> Result<Self::Setting, RouterError>;
-    /// Checks the value. This is necessary because commands can create values that the reader of a file would refuse.
+    /// Checks the value beyond the [schema](Described): commands and API requests can create values that the reader of a file would refuse.
     ///
     /// # Errors
     /// The reason why the value is invalid.
@@ -209,6 +209,7 @@ impl<T: Configured> AnyValue for T {
     }
 
     fn validate(&self) -> Result<(), String> {
+        T::schema().valid(self)?;
         Configured::validate(self)
     }
 

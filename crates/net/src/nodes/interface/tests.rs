@@ -113,7 +113,9 @@ pub(super) fn device(bench: &mut Bench, up: bool, room: usize, caps: TxCaps) -> 
 
 fn harness(bench: &Bench) -> Harness {
     bench.harness(|b, t, _| {
-        [drivers::pktgen::INPUT_NODE, drivers::tap::INPUT_NODE].map(|node| super::install_input(b, t, node));
+        for node in [drivers::pktgen::INPUT_NODE, drivers::tap::INPUT_NODE] {
+            super::install_input(b, t, node);
+        }
         super::install(b, t);
     })
 }
