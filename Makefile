@@ -1,6 +1,6 @@
 # Build, test and benchmark targets. Each target installs what it needs (scripts/setup.sh).
 .DEFAULT_GOAL := help
-.PHONY: help setup build test soak fuzz miri sanitize lint bench bench-fib bench-lpm bench-io bench-restart bench-tester bench-compare bench-aa demo loom deb test-deb test-govpp test-vpp docs-check
+.PHONY: help setup build test soak fuzz miri sanitize lint bench bench-fib bench-lpm bench-io bench-restart bench-api bench-tester bench-compare bench-aa demo loom deb test-deb test-govpp test-vppcfg test-vpp docs-check
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target what; do \
@@ -20,9 +20,9 @@ soak: setup ## Tear down and rebuild tables under traffic for a minute (VOLLEY_C
 		VOLLEY_CHURN_SECONDS="$${VOLLEY_CHURN_SECONDS:-60}" VOLLEY_BIN="$$target_dir/release/volley" \
 		cargo test --package scenarios --test churn -- --nocapture
 
-fuzz: setup ## Run random scripts against the whole graph for a minute (VOLLEY_FUZZ_SECONDS=N: for N seconds)
+fuzz: setup ## Run random scripts against the graph, and random frames against the API, each for a minute (VOLLEY_FUZZ_SECONDS=N)
 	@. scripts/env.sh && VOLLEY_FUZZ_SECONDS="$${VOLLEY_FUZZ_SECONDS:-60}" \
-		cargo test --package volley --test fuzz_graph -- --nocapture
+		cargo test --package volley --test fuzz_graph --test fuzz_api -- --nocapture
 
 miri: setup ## Run the tests of infra, buf and memif's rings under miri, which finds undefined behavior (nightly; 4 minutes)
 	@scripts/miri
@@ -55,6 +55,10 @@ bench-restart: setup ## Measure the outage of a restart under traffic; writes ta
 	@. scripts/env.sh && cargo build --release --package volley && \
 		VOLLEY_BIN="$$target_dir/release/volley" cargo bench --package scenarios --bench restart
 
+bench-api: setup ## Measure the binary API: routes added and dumped, clients that come and go; writes target/bench/api.json
+	@. scripts/env.sh && cargo build --release --package volley && \
+		VOLLEY_BIN="$$target_dir/release/volley" cargo bench --package scenarios --bench api
+
 bench-tester: setup ## Measure the tester's own time per frame; writes target/bench/tester.json
 	@. scripts/env.sh && cargo bench --package bench --bench tester
 
@@ -80,6 +84,9 @@ test-deb: setup ## Build the packages, install them into a clean Debian root, ru
 
 test-govpp: setup ## Run the examples of GoVPP against the router (needs go, and its module proxy)
 	@. scripts/env.sh && cargo build --package volley && VOLLEY_BIN="$$target_dir/debug/volley" scripts/test-govpp "$$target_dir/govpp"
+
+test-vppcfg: setup ## Configure the router by vppcfg (needs Python's package registry, and network namespaces)
+	@. scripts/env.sh && cargo build --package volley && VOLLEY_BIN="$$target_dir/debug/volley" scripts/test-vppcfg "$$target_dir/vppcfg"
 
 test-vpp: setup ## Run VPP's own test suite against the router (VOLLEY_VPP_SOURCE: VPP v26.06; FILES="test_mtu ...": only these)
 	@. scripts/env.sh && cargo build --package volley && CARGO_TARGET_DIR="$$target_dir" scripts/vpp-tests $(FILES)

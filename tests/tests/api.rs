@@ -63,6 +63,18 @@ fn vpps_client_adds_and_reads_routes() {
 }
 
 #[test]
+fn vpps_client_makes_devices() {
+    let Some((r, router, [socket, _])) = served("") else { return };
+    if !r.can_tap() {
+        return;
+    }
+    let before = router.ctl("show config");
+    if papi(&r, &socket, "devices").is_some() {
+        assert_eq!(router.ctl("show config"), before);
+    }
+}
+
+#[test]
 fn vpps_client_reads_statistics() {
     let Some(lab) = Lab::new() else { return };
     let r = lab.host("r");

@@ -99,6 +99,85 @@ def configure(vpp):
     assert not hasattr(api, "acl_dump"), "a message without its feature is not in the table"
 
 
+def devices(vpp):
+    """One life of a tap, of a Linux interface and of a memif interface: made, shown, used, removed."""
+    api = vpp.api
+    there = set(interfaces(api))
+    # A tap.
+    made = api.tap_create_v3(
+        id=7, host_if_name_set=True, host_if_name="host7", host_mtu_set=True, host_mtu_size=1400, tag="to the host",
+        host_ip4_prefix_set=True, host_ip4_prefix="10.7.0.2/24", tap_flags=1, use_random_mac=False,
+        mac_address="02:00:00:00:07:01", host_mac_addr_set=True, host_mac_addr="02:00:00:00:07:02",
+    )
+    assert made.retval == 0, made
+    tap = made.sw_if_index
+    assert api.tap_create_v3(id=7).retval == -71, "the number is taken"
+    assert api.tap_create_v3(host_bridge_set=True, host_bridge="br0").retval == -126
+    api.sw_interface_set_flags(sw_if_index=tap, flags=UP)
+    api.sw_interface_add_del_address(sw_if_index=tap, is_add=True, prefix="10.7.0.1/24")
+    assert os.system("ping -c 1 -W 5 10.7.0.1 >/dev/null") == 0, "the host reaches the router"
+    assert os.system("ip link show host7 | grep -q 'mtu 1400'") == 0
+    shown = interfaces(api)["tap7"]
+    assert (shown.interface_dev_type, shown.tag, shown.mtu[0]) == ("virtio", "to the host", 1400), shown
+    assert str(shown.l2_address) == "02:00:00:00:07:01"
+    (details,) = api.sw_interface_tap_v2_dump(sw_if_index=tap)
+    assert details == api.sw_interface_tap_v2_dump()[0] and api.sw_interface_tap_v2_dump(sw_if_index=0) == []
+    assert (details.id, details.host_if_name, details.dev_name) == (7, "host7", "tap7"), details
+    assert (details.host_mtu_size, details.tap_flags, details.rx_ring_sz) == (1400, 1, 256), details
+    assert str(details.host_mac_addr) == "02:00:00:00:07:02" and str(details.host_ip4_prefix) == "10.7.0.2/24", details
+    second = api.tap_create_v2(host_if_name_set=True, host_if_name="host0")
+    assert second.retval == 0, second
+    (details,) = api.sw_interface_tap_v2_dump(sw_if_index=second.sw_if_index)
+    with open("/sys/class/net/host0/address", encoding="ascii") as file:
+        assert str(details.host_mac_addr) == file.read().strip(), "the address that the kernel chose"
+    assert (details.dev_name, details.tap_flags) == ("tap0", 0)
+    for number in (tap, second.sw_if_index):
+        assert api.tap_delete_v2(sw_if_index=number).retval == 0
+        assert api.tap_delete_v2(sw_if_index=number).retval == -2
+    assert os.system("ip link show host7 2>/dev/null") != 0
+    # A Linux interface.
+    ethernet = {"mode": 1, "host_if_name": "eth0", "use_random_hw_addr": True}
+    made = api.af_packet_create_v3(**ethernet)
+    assert made.retval == 0, made
+    assert api.af_packet_create_v3(**ethernet).retval == -79
+    assert api.af_packet_create_v3(**{**ethernet, "host_if_name": "eth9"}).retval == -71
+    assert api.af_packet_create_v3(**{**ethernet, "mode": 2}).retval == -126
+    api.sw_interface_set_flags(sw_if_index=made.sw_if_index, flags=UP)
+    api.sw_interface_add_del_address(sw_if_index=made.sw_if_index, is_add=True, prefix="10.8.0.1/24")
+    assert [(d.sw_if_index, d.host_if_name) for d in api.af_packet_dump()] == [(made.sw_if_index, "eth0")]
+    assert api.tap_delete_v2(sw_if_index=made.sw_if_index).retval == -2, "no tap"
+    assert api.af_packet_delete(host_if_name="eth0").retval == 0
+    assert api.af_packet_delete(host_if_name="eth0").retval == -71
+    assert api.af_packet_create(host_if_name="eth0", hw_addr="02:00:00:00:08:01").retval == 0
+    assert str(interfaces(api)["host-eth0"].l2_address) == "02:00:00:00:08:01"
+    assert api.af_packet_delete(host_if_name="eth0").retval == 0
+    # Two ends of a memif socket.
+    socket = api.memif_socket_filename_add_del_v2(is_add=True, socket_filename="papi.sock")
+    assert (socket.retval, socket.socket_id) == (0, 1), socket
+    other = api.memif_socket_filename_add_del_v2(is_add=True, socket_id=0xFFFFFFFF, socket_filename="papi.sock")
+    ends = [
+        api.memif_create_v2(role=role, id=4, socket_id=number, ring_size=256, secret="mum")
+        for role, number in ((0, socket.socket_id), (1, other.socket_id))
+    ]
+    assert [end.retval for end in ends] == [0, 0], ends
+    for end in ends:
+        api.sw_interface_set_flags(sw_if_index=end.sw_if_index, flags=UP)
+    until = time.time() + 10
+    while not all(d.flags == 3 for d in api.memif_dump()) and time.time() < until:
+        time.sleep(0.05)
+    shown = {d.if_name: d for d in api.memif_dump()}
+    assert sorted(shown) == ["memif1/4", "memif2/4"] and all(d.flags == 3 for d in shown.values()), shown
+    assert (shown["memif1/4"].role, shown["memif2/4"].role, shown["memif2/4"].ring_size) == (0, 1, 256)
+    files = {d.socket_id: d.socket_filename for d in api.memif_socket_filename_dump()}
+    assert sorted(files) == [0, 1, 2] and files[1] == files[2] and files[1].endswith("/papi.sock"), files
+    assert api.memif_socket_filename_add_del(is_add=False, socket_id=1).retval == -74, "in use"
+    for end in ends:
+        assert api.memif_delete(sw_if_index=end.sw_if_index).retval == 0
+    for number in (1, 2):
+        assert api.memif_socket_filename_add_del(is_add=False, socket_id=number).retval == 0
+    assert set(interfaces(api)) == there
+
+
 def path(next_hop="0.0.0.0", sw_if_index=0xFFFFFFFF, **more):
     """Returns a path of a route."""
     address = ipaddress.ip_address(next_hop)
@@ -205,6 +284,7 @@ def main():
     vpp.connect("scenario")
     tasks = {
         "configure": configure,
+        "devices": devices,
         "routes": routes,
         "events": events,
         "reconnect": reconnect,

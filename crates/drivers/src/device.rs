@@ -74,6 +74,11 @@ pub trait DeviceControl: Send {
         None
     }
 
+    /// Returns the Ethernet address of the other end of a link that the device itself made, if it has one.
+    fn peer_mac(&self) -> Option<[u8; 6]> {
+        None
+    }
+
     /// Returns a one-sentence warning for the operator about using this device, if there is one.
     fn warning(&self) -> Option<String> {
         None

@@ -5,6 +5,7 @@
 //! transaction, which is journaled with the client and can be rolled back. A message whose feature is missing is not in the table, which
 //! clients receive when they connect.
 
+mod absent;
 mod arp;
 pub(crate) mod change;
 mod connection;
@@ -44,6 +45,7 @@ pub fn own() -> Table<Context> {
     ip::register(&mut table);
     neighbor::register(&mut table);
     arp::register(&mut table);
+    absent::register(&mut table);
     table
 }
 

@@ -48,7 +48,9 @@ impl MessageTrace {
     pub(crate) fn record<C>(&mut self, client: u64, entry: &vapi::table::Entry<C>, bytes: &[u8]) {
         let vapi::shape::Info { name, head, fields } = entry.info.clone();
         // A command or its output may contain a secret, which must not get into a file.
-        let bytes = if name.starts_with("cli_inband") && may_have_secret(bytes) { &[] } else { bytes };
+        let has_secret = (name.starts_with("cli_inband") && may_have_secret(bytes))
+            || entry.info.fields.iter().any(|field| field.name == "secret");
+        let bytes = if has_secret { &[] } else { bytes };
         self.bytes += bytes.len() + OF_RECORD;
         let (time, bytes) = (SystemTime::now(), bytes.to_vec());
         self.kept.push_back(Arc::new(Recorded { time, client, name, crc: entry.crc, head, fields, bytes }));

@@ -212,7 +212,8 @@ fn create_loopback(c: &mut Context, a: &Args) -> Done {
 
 /// See [`App::create_interface`](net::feature::App::create_interface).
 pub(super) fn create_backed(c: &mut Context, a: &Args, about: &str, name: &str, backed: Backed) -> Done {
-    let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Backed(backed.clone())) };
+    let spec = Spec::Backed(backed.clone());
+    let interface = Interface { mac: a.get::<Mac>("mac"), mtu: a.get::<u16>("mtu"), ..Interface::new(spec) };
     if !backed.is_slow() {
         return create(c, a, about, Interface::key(name), interface);
     }

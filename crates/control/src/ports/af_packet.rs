@@ -1,5 +1,9 @@
 //! Linux interfaces by AF_PACKET: `host-NAME`.
 
+mod api;
+#[cfg(test)]
+mod api_tests;
+
 use std::sync::LazyLock;
 
 use drivers::af_packet::{self, Config, Mode};
@@ -86,6 +90,10 @@ impl feature::Feature<Context> for Feature {
     fn install(&self, b: &mut Builder, t: &Tables, _: &mut Hooks) -> Result<(), GraphError> {
         install_input(b, t, af_packet::INPUT_NODE);
         Ok(())
+    }
+
+    fn messages(&self, table: &mut vapi::Table<Context>) {
+        api::register(table);
     }
 
     fn register(&self, r: &mut Registrar<'_, Context>) {

@@ -1,7 +1,12 @@
 //! Taps: each has one end in the router, `tapN`, and the other end is an interface of the host.
 
+mod api;
+#[cfg(test)]
+mod api_tests;
+
 use std::io::ErrorKind;
 use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -31,6 +36,9 @@ use crate::system::{Abilities, System};
 
 /// Prefix of the interface names, before the number.
 const PREFIX: &str = "tap";
+
+/// The ring sizes that are accepted, if they are powers of two.
+const RING_SIZES: RangeInclusive<u16> = 8..=32_768;
 
 /// Index of the taps whose host end is in the router's own namespace: from the name of the host end to the name of the tap.
 const TAPS: &str = "tap";
@@ -190,6 +198,10 @@ impl feature::Feature<Context> for Feature {
         Ok(())
     }
 
+    fn messages(&self, table: &mut vapi::Table<Context>) {
+        api::register(table);
+    }
+
     fn register(&self, r: &mut Registrar<'_, Context>) {
         r.interfaces(Interfaces {
             what: "a tap",
@@ -203,7 +215,7 @@ impl feature::Feature<Context> for Feature {
                     fields.take("description").and_then(|node| Description.read(r, node)).flatten();
                 for name in ["rx-ring-size", "tx-ring-size"] {
                     // Checked, but without effect: a tap has no rings here, because packets are copied one by one.
-                    let size = fields.take(name).and_then(|n| Some((n.at, r.number(n, 8..=32_768u32)?)));
+                    let size = fields.take(name).and_then(|n| Some((n.at, r.number(n, RING_SIZES)?)));
                     if let Some((at, size)) = size.filter(|(_, size)| !size.is_power_of_two()) {
                         r.fault(at, format!("{size} is not a power of two"));
                     }
@@ -235,8 +247,10 @@ impl feature::Feature<Context> for Feature {
         });
         r.command(
             "create tap [id <id:u32>] [host-if-name <host:word>] [host-ns <ns:word>] [host-mac-addr <host-mac:mac>] \
-             [host-ip4-addr <host-ip:address4>] [hw-addr <mac:mac>] [{gso | no-gso}] [index <index:u32>]",
-            "Make a tap: a Linux interface that connects the host to the router.",
+             [host-ip4-addr <host-ip:address4>] [host-mtu-size <mtu:u16>] [rx-ring-size <rx-ring:u16>] \
+             [tx-ring-size <tx-ring:u16>] [hw-addr <mac:mac>] [{gso | no-gso}] [index <index:u32>]",
+            "Make a tap: a Linux interface that connects the host to the router. The MTU is that of both ends. Ring sizes have no effect, \
+             because a tap has no rings.",
             create,
         );
         r.command("delete tap <interface:interface>", "Remove a tap.", |c, a| {
@@ -248,6 +262,14 @@ impl feature::Feature<Context> for Feature {
 fn create(c: &mut Context, a: &Args) -> Done {
     let id = a.get::<u32>("id").unwrap_or_else(|| free_number(c, PREFIX));
     let name = format!("{PREFIX}{id}");
+    for ring in ["rx-ring", "tx-ring"] {
+        let size = a.get::<u16>(ring).filter(|size| !RING_SIZES.contains(size) || !size.is_power_of_two());
+        if let Some(size) = size {
+            return Err(
+                a.fault(ring, format!("invalid ring size {size}: expected a power of two from 8 to 32768"))
+            );
+        }
+    }
     let config = Config {
         host_namespace: a.get::<String>("ns").map(PathBuf::from),
         host_mac: a.get::<Mac>("host-mac").map(|m| m.0),

@@ -241,6 +241,10 @@ impl DeviceControl for Control {
         }
     }
 
+    fn peer_mac(&self) -> Option<[u8; 6]> {
+        self.dev.mac().ok().flatten()
+    }
+
     fn describe(&self) -> Vec<(&'static str, String)> {
         let Config { host_name, host_namespace, gso, .. } = &self.config;
         let mut lines =

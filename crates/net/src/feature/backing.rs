@@ -10,6 +10,7 @@ use drivers::Device;
 use drivers::af_packet::OpenError;
 use model::key::Need;
 use model::object::{Fact, Refused, View, World};
+use model::reason::Reason;
 use model::schema::{Described, Row};
 use model::yaml::{At, Fields, Reader, Text};
 use wire::Mac;
@@ -49,7 +50,9 @@ impl Unopened {
 
 impl From<OpenError> for Unopened {
     fn from(e: OpenError) -> Unopened {
-        Unopened { missing: matches!(e, OpenError::NotFound(..)), ..Unopened::new(e) }
+        let missing = matches!(e, OpenError::NotFound(..));
+        let Unopened { why, .. } = Unopened::new(e);
+        Unopened { missing, why: if missing { why.because(Reason::Unfit) } else { why } }
     }
 }
 

@@ -100,6 +100,11 @@ impl DeviceState {
         self.control.describe()
     }
 
+    /// Returns the Ethernet address of the other end of a link that the device itself made, if it has one.
+    pub fn peer_mac(&self) -> Option<[u8; 6]> {
+        self.control.peer_mac()
+    }
+
     /// Returns a sentence by which the driver warns operators about this device, if any.
     pub fn warning(&self) -> Option<String> {
         self.control.warning()

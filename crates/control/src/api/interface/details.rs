@@ -79,7 +79,7 @@ fn local0() -> sw_interface_details {
 }
 
 /// Returns the state of an interface as flags.
-pub(super) fn flags(c: &Context, i: &InterfaceInfo) -> if_status_flags {
+pub(crate) fn flags(c: &Context, i: &InterfaceInfo) -> if_status_flags {
     let (admin, link) =
         (if_status_flags::IF_STATUS_API_FLAG_ADMIN_UP, if_status_flags::IF_STATUS_API_FLAG_LINK_UP);
     let link_up = c.system.router.link_up(i.index);
@@ -153,6 +153,7 @@ fn device_type(i: &InterfaceInfo) -> &'static str {
         Kind::Loopback => "Loopback",
         _ => match i.device.as_ref().map(|device| device.driver) {
             Some("tap") => "virtio",
+            Some("packet-generator") => "pg",
             Some(driver) => driver,
             None => "",
         },

@@ -1,6 +1,7 @@
 //! The module `interface`: every interface, loopbacks, and sub-interfaces.
 #![allow(non_camel_case_types)]
 
+mod backed;
 mod details;
 mod events;
 pub(super) mod messages;
@@ -20,6 +21,8 @@ use crate::intent::{Addresses, Change, Interface, Unnumbered};
 use crate::system::Spec;
 use messages::*;
 
+pub(crate) use backed::{backed, must_be_backed, remove_backed};
+pub(crate) use details::flags;
 pub(super) use events::look;
 
 /// Registers the module.

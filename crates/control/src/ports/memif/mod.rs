@@ -1,5 +1,8 @@
 //! Interfaces that share memory with other programs: `memifSOCKET/ID`.
 
+mod api;
+#[cfg(test)]
+mod api_tests;
 mod commands;
 mod socket;
 mod state;
@@ -205,6 +208,10 @@ impl feature::Feature<Context> for Feature {
     fn install(&self, b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
         install_input(b, t, INPUT_NODE);
         state::install(hooks)
+    }
+
+    fn messages(&self, table: &mut vapi::Table<Context>) {
+        api::register(table);
     }
 
     fn register(&self, r: &mut Registrar<'_, Context>) {
