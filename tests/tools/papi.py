@@ -88,6 +88,7 @@ def configure(vpp):
     assert api.create_vlan_subif(sw_if_index=port.sw_if_index, vlan_id=20).retval == -68
     tagged = interfaces(api)["host-eth0.20"]
     assert (tagged.sup_sw_if_index, tagged.sub_id, tagged.sub_outer_vlan_id) == (port.sw_if_index, 20, 20), tagged
+    assert tagged.interface_dev_type == port.interface_dev_type
     assert [i.interface_name for i in api.sw_interface_dump(name_filter_valid=True, name_filter="ETH0.")] == ["host-eth0.20"]
     assert [i.interface_name for i in api.sw_interface_dump(sw_if_index=loop)] == ["loop0"]
     assert api.sw_interface_dump(sw_if_index=4711) == []
@@ -121,7 +122,8 @@ def devices(vpp):
     assert (shown.interface_dev_type, shown.tag, shown.mtu[0]) == ("virtio", "to the host", 1400), shown
     assert str(shown.l2_address) == "02:00:00:00:07:01"
     (details,) = api.sw_interface_tap_v2_dump(sw_if_index=tap)
-    assert details == api.sw_interface_tap_v2_dump()[0] and api.sw_interface_tap_v2_dump(sw_if_index=0) == []
+    assert [d.sw_if_index for d in api.sw_interface_tap_v2_dump()] == [tap]
+    assert api.sw_interface_tap_v2_dump(sw_if_index=4711) == []
     assert (details.id, details.host_if_name, details.dev_name) == (7, "host7", "tap7"), details
     assert (details.host_mtu_size, details.tap_flags, details.rx_ring_sz) == (1400, 1, 256), details
     assert str(details.host_mac_addr) == "02:00:00:00:07:02" and str(details.host_ip4_prefix) == "10.7.0.2/24", details
@@ -151,25 +153,27 @@ def devices(vpp):
     assert api.af_packet_create(host_if_name="eth0", hw_addr="02:00:00:00:08:01").retval == 0
     assert str(interfaces(api)["host-eth0"].l2_address) == "02:00:00:00:08:01"
     assert api.af_packet_delete(host_if_name="eth0").retval == 0
-    # Two ends of a memif socket.
-    socket = api.memif_socket_filename_add_del_v2(is_add=True, socket_filename="papi.sock")
-    assert (socket.retval, socket.socket_id) == (0, 1), socket
-    other = api.memif_socket_filename_add_del_v2(is_add=True, socket_id=0xFFFFFFFF, socket_filename="papi.sock")
-    ends = [
-        api.memif_create_v2(role=role, id=4, socket_id=number, ring_size=256, secret="mum")
-        for role, number in ((0, socket.socket_id), (1, other.socket_id))
-    ]
+    # Interfaces on two memif sockets, without other programs.
+    add = lambda **how: api.memif_socket_filename_add_del_v2(is_add=True, **how)
+    made = add(socket_filename="papi.sock")
+    assert (made.retval, made.socket_id) == (0, 1), made
+    assert add(socket_id=2, socket_filename="other.sock").retval == 0
+    assert add(socket_id=2, socket_filename="other.sock").retval == 0, "the same again"
+    assert add(socket_id=2, socket_filename="papi.sock").retval == -116
+    ends = [api.memif_create_v2(role=role, id=4, socket_id=role + 1, ring_size=256, secret="mum") for role in (0, 1)]
     assert [end.retval for end in ends] == [0, 0], ends
+    assert api.memif_create_v2(role=0, id=4, socket_id=1).retval == -68
+    assert api.memif_create_v2(role=0, id=5, socket_id=9).retval == -73
+    assert api.memif_create(role=0, mode=1, id=5, socket_id=1).retval == -126
     for end in ends:
         api.sw_interface_set_flags(sw_if_index=end.sw_if_index, flags=UP)
-    until = time.time() + 10
-    while not all(d.flags == 3 for d in api.memif_dump()) and time.time() < until:
-        time.sleep(0.05)
     shown = {d.if_name: d for d in api.memif_dump()}
-    assert sorted(shown) == ["memif1/4", "memif2/4"] and all(d.flags == 3 for d in shown.values()), shown
+    assert sorted(shown) == ["memif1/4", "memif2/4"] and all(d.flags == 1 for d in shown.values()), shown
     assert (shown["memif1/4"].role, shown["memif2/4"].role, shown["memif2/4"].ring_size) == (0, 1, 256)
+    assert interfaces(api)["memif1/4"].interface_dev_type == "memif"
     files = {d.socket_id: d.socket_filename for d in api.memif_socket_filename_dump()}
-    assert sorted(files) == [0, 1, 2] and files[1] == files[2] and files[1].endswith("/papi.sock"), files
+    assert sorted(files) == [0, 1, 2] and files[1].endswith("/papi.sock"), files
+    assert os.path.exists(files[1]), "the master listens"
     assert api.memif_socket_filename_add_del(is_add=False, socket_id=1).retval == -74, "in use"
     for end in ends:
         assert api.memif_delete(sw_if_index=end.sw_if_index).retval == 0

@@ -108,7 +108,7 @@ fn of(c: &Context, i: &InterfaceInfo) -> sw_interface_details {
         link_mtu: i.mtu,
         mtu: Array([i.mtu.into(), 0, 0, 0]),
         interface_name: i.name.as_str().into(),
-        interface_dev_type: device_type(i).into(),
+        interface_dev_type: device_type(c, i).into(),
         tag: Text(intent.as_ref().and_then(|i| i.description.clone()).unwrap_or_default()),
         ..Default::default()
     };
@@ -147,8 +147,10 @@ fn sub(details: &mut sw_interface_details, takes: Match) {
     details.sub_if_flags = sub_if_flags(flags);
 }
 
-/// Returns the type of an interface's device, as VPP calls it. vppcfg distinguishes interfaces by this type.
-fn device_type(i: &InterfaceInfo) -> &'static str {
+/// Returns the type of an interface's device, as VPP calls it; for a sub-interface, that of its device. vppcfg distinguishes interfaces by
+/// this type.
+fn device_type(c: &Context, i: &InterfaceInfo) -> &'static str {
+    let i = c.system.router.interface(i.parent).unwrap_or(i);
     match i.kind {
         Kind::Loopback => "Loopback",
         _ => match i.device.as_ref().map(|device| device.driver) {
