@@ -7,6 +7,7 @@ mod message;
 mod peer;
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,6 +53,8 @@ struct Seen {
     answers: u64,
     /// Connections that the router ended.
     ended: u64,
+    /// The identifiers of the answers that are no refusals.
+    granted: BTreeSet<u16>,
 }
 
 /// Sends the frames of a seed, and checks the answers.
@@ -69,6 +72,7 @@ fn round(socket: &Path, table: &Table<Context>, seed: u64, seen: &mut Seen) {
     let ended = if dice.one_in(6) { violate(&mut peer, table, &mut dice) } else { sent };
     let ended = ended.and_then(|()| peer.ping(0xa500_0000 | seed as u32 & 0xff_ffff).map(drop));
     seen.answers += peer.answers;
+    seen.granted.append(&mut peer.granted);
     match ended {
         Ok(()) => {}
         // The router ends a connection after a frame that is no frame, and after a leave.
@@ -183,11 +187,16 @@ fn frames_do_no_harm() {
     assert!(!log.contains("panicked"), "{log}");
     let before = before.expect("several resets");
     let rate = seen.frames as f64 / began.elapsed().as_secs_f64();
+    let answers: Vec<_> =
+        table.entries().iter().filter_map(|e| table.id(&e.service.as_ref()?.reply)).collect();
+    let granted = answers.iter().filter(|id| seen.granted.contains(id)).count();
     eprintln!(
-        "MEASURED {} frames from {first} on, {rate:.0} a second; {} answers; {} connections ended; {} KiB and {} files, before {} and {}; \
+        "MEASURED {} frames from {first} on, {rate:.0} a second; {} answers, of {granted} of {} kinds without a refusal; {} connections \
+         ended; {} KiB and {} files, before {} and {}; \
          another client waited {:.0} ms at most",
         seen.frames,
         seen.answers,
+        answers.len(),
         seen.ended,
         after.0,
         after.1,
@@ -198,5 +207,9 @@ fn frames_do_no_harm() {
     assert!(after.0 < before.0 + MORE_MEMORY, "the router grows: {} KiB, then {}", before.0, after.0);
     assert!(after.1 <= before.1 + MORE_FILES, "descriptors stay open: {}, then {}", before.1, after.1);
     assert!(waited < LONGEST, "another client waited {waited:?}");
+    assert!(
+        granted > answers.len() / 2,
+        "the frames get only {granted} kinds of answers that are no refusals"
+    );
     assert!(seen.answers > seen.frames / 4, "{} answers to {} frames", seen.answers, seen.frames);
 }

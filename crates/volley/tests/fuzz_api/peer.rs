@@ -1,5 +1,6 @@
 //! A client that checks what it is told, and does not behave.
 
+use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use control::app::Context;
 use vapi::Table;
+use vapi::shape::Head;
 
 use super::message::{self, Dice};
 
@@ -22,6 +24,8 @@ pub struct Peer<'t> {
     received: Vec<u8>,
     /// Number of answers that were checked.
     pub answers: u64,
+    /// The identifiers of the answers that are no refusals.
+    pub granted: BTreeSet<u16>,
 }
 
 /// Returns a frame with this message.
@@ -42,7 +46,7 @@ impl<'t> Peer<'t> {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Peer { table, stream, received: Vec::new(), answers: 0 })
+        Ok(Peer { table, stream, received: Vec::new(), answers: 0, granted: BTreeSet::new() })
     }
 
     /// Introduces the client, and checks the table that it gets.
@@ -139,6 +143,10 @@ impl<'t> Peer<'t> {
         let whole = if is_fixed { message.len() == least } else { message.len() >= least };
         assert!(whole, "{} has {} bytes instead of {least}", entry.info.name, message.len());
         self.answers += 1;
+        let is_refused = matches!(entry.info.head, Head::Reply | Head::Unsigned) && message[6] & 0x80 != 0;
+        if !is_refused {
+            self.granted.insert(id);
+        }
         Ok((id, message::context(&entry.info, &message)))
     }
 }
