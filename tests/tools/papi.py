@@ -155,11 +155,11 @@ def devices(vpp):
     assert api.af_packet_delete(host_if_name="eth0").retval == 0
     # Interfaces on two memif sockets, without other programs.
     add = lambda **how: api.memif_socket_filename_add_del_v2(is_add=True, **how)
-    made = add(socket_filename="papi.sock")
+    made = add(socket_filename="deep/papi.sock")
     assert (made.retval, made.socket_id) == (0, 1), made
     assert add(socket_id=2, socket_filename="other.sock").retval == 0
     assert add(socket_id=2, socket_filename="other.sock").retval == 0, "the same again"
-    assert add(socket_id=2, socket_filename="papi.sock").retval == -116
+    assert add(socket_id=2, socket_filename="deep/papi.sock").retval == -116
     ends = [api.memif_create_v2(role=role, id=4, socket_id=role + 1, ring_size=256, secret="mum") for role in (0, 1)]
     assert [end.retval for end in ends] == [0, 0], ends
     assert api.memif_create_v2(role=0, id=4, socket_id=1).retval == -68
@@ -172,8 +172,8 @@ def devices(vpp):
     assert (shown["memif1/4"].role, shown["memif2/4"].role, shown["memif2/4"].ring_size) == (0, 1, 256)
     assert interfaces(api)["memif1/4"].interface_dev_type == "memif"
     files = {d.socket_id: d.socket_filename for d in api.memif_socket_filename_dump()}
-    assert sorted(files) == [0, 1, 2] and files[1].endswith("/papi.sock"), files
-    assert os.path.exists(files[1]), "the master listens"
+    assert sorted(files) == [0, 1, 2] and files[1].endswith("/deep/papi.sock"), files
+    assert os.path.exists(files[1]), "the master listens, in a folder that it made"
     assert api.memif_socket_filename_add_del(is_add=False, socket_id=1).retval == -74, "in use"
     for end in ends:
         assert api.memif_delete(sw_if_index=end.sw_if_index).retval == 0

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use drivers::memif::{Config, Role, Secret};
+use net::router::InterfaceInfo;
 use vapi::types::{if_status_flags, interface_index, mac_address};
 use vapi::wire::{Line, Text};
 use vapi::{Code, DONE, Done, Table, define};
@@ -108,25 +109,27 @@ pub(super) fn register(table: &mut Table<Context>) {
             vapi::all(details.collect())
         })
         .dump::<memif_dump, _>(|c, _| {
-            vapi::all(interface::backed::<Config, _>(c, interface_index::NONE, |i, _, config| {
-                memif_details {
-                    sw_if_index: numbers::number(i.index),
-                    hw_addr: change::of_mac(i.mac),
-                    id: config.id,
-                    role: match config.role {
-                        Role::Server => memif_role::MEMIF_ROLE_API_MASTER,
-                        Role::Client => memif_role::MEMIF_ROLE_API_SLAVE,
-                    },
-                    mode: memif_mode::MEMIF_MODE_API_ETHERNET,
-                    zero_copy: config.lends(),
-                    socket_id: config.socket,
-                    ring_size: config.ring_size.into(),
-                    buffer_size: config.buffer_size.try_into().unwrap_or(u16::MAX),
-                    flags: interface::flags(c, i),
-                    if_name: i.name.as_str().into(),
-                }
-            }))
+            let all = interface_index::NONE;
+            vapi::all(interface::backed::<Config, _>(c, all, |i, _, config| details(c, i, config)))
         });
+}
+
+/// Describes an interface. A master has the sizes of its slave: VPP shows these numbers for it.
+fn details(c: &Context, i: &InterfaceInfo, config: &Config) -> memif_details {
+    let is_slave = config.role == Role::Client;
+    memif_details {
+        sw_if_index: numbers::number(i.index),
+        hw_addr: change::of_mac(i.mac),
+        id: config.id,
+        role: if is_slave { memif_role::MEMIF_ROLE_API_SLAVE } else { memif_role::MEMIF_ROLE_API_MASTER },
+        mode: memif_mode::MEMIF_MODE_API_ETHERNET,
+        zero_copy: config.lends(),
+        socket_id: config.socket,
+        ring_size: if is_slave { config.ring_size.into() } else { 1 },
+        buffer_size: if is_slave { config.buffer_size.try_into().unwrap_or(u16::MAX) } else { 0 },
+        flags: interface::flags(c, i),
+        if_name: i.name.as_str().into(),
+    }
 }
 
 impl From<memif_create> for memif_create_v2 {

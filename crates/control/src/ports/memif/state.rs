@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use drivers::Device;
 use drivers::memif::{Config, Role, Sockets};
@@ -48,16 +48,20 @@ impl Memif {
         if no_file { path.to_owned() } else { self.directory.join(path) }
     }
 
-    /// Creates the run-time directory, if the interface listens on a socket in it.
+    /// Creates the run-time directory, if the interface listens on a socket in it, and like VPP, the directories in it that the socket's name
+    /// has.
     fn prepare(&self, config: &Config) -> Result<(), Refused> {
         let socket = self.sockets.sockets().into_iter().find(|s| s.id == config.socket);
         // No other directory is created: its name may be mistyped.
-        let own = socket.is_some_and(|s| s.path.starts_with(&self.directory));
-        if config.role == Role::Server && own {
-            let made = process::make_directory(&self.directory);
-            made.or_else(|e| {
-                refuse(format!("cannot create the directory {}: {e}", self.directory.display()))
-            })?;
+        let Some(rest) = socket.as_ref().and_then(|s| s.path.strip_prefix(&self.directory).ok()) else {
+            return Ok(());
+        };
+        let is_below = rest.components().all(|part| matches!(part, Component::Normal(_)));
+        let within = rest.parent().filter(|_| is_below).unwrap_or(Path::new(""));
+        if config.role == Role::Server {
+            let directory = self.directory.join(within);
+            let made = process::make_directory(&directory);
+            made.or_else(|e| refuse(format!("cannot create the directory {}: {e}", directory.display())))?;
         }
         Ok(())
     }
