@@ -195,7 +195,7 @@ pub trait Decisions {
     fn below(&mut self, n: usize) -> usize;
     /// Returns an address that the router, another station or nobody has.
     fn address(&mut self) -> IpAddr;
-    /// Returns the ID of a VRF, which may not exist.
+    /// Returns the ID of a VRF that exists, or of none.
     fn table(&mut self) -> u32;
 }
 

@@ -111,7 +111,7 @@ pub trait App: Values + Sized + 'static {
     /// without an expression, calls `then` at once with `None`.
     ///
     /// # Errors
-    /// Without an expression, the errors of `then`. The output's job reports errors in the expression.
+    /// Without an expression, the errors of `then`. The job in the returned [`Output`] reports errors in the expression.
     fn with_filter(
         &mut self,
         a: &Args,
@@ -123,7 +123,7 @@ pub trait App: Values + Sized + 'static {
     /// `allows` and then creates the file. Meanwhile other work continues. Then `then` runs.
     ///
     /// # Errors
-    /// If the thread cannot be started. The output's job reports all other errors.
+    /// If the thread cannot be started. The job in the returned [`Output`] reports all other errors.
     fn create_file(
         &mut self,
         a: &Args,

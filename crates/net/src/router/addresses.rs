@@ -28,35 +28,22 @@ impl Router {
     /// If an address is not a host address, its network overlaps another interface's network in the same VRF, the address is in use, or
     /// the interface cannot send or is unnumbered.
     pub fn add_addresses(&mut self, index: u32, added: &[Address]) -> Result<(), RouterError> {
-        let before = self.interface(index)?.addresses.clone();
         if added.is_empty() {
             return Ok(());
         }
-        for address in added {
-            if let Err(e) = self.may_add(index, *address) {
-                self.restore(index, &before);
-                return Err(e);
-            }
-            self.near.interfaces.add_address(index, *address);
-        }
-        if let Err(e) = self.sync_connected(index) {
-            self.restore(index, &before);
-            self.sync_connected(index)?;
-            return Err(e);
-        }
+        let before = self.interface(index)?.addresses.clone();
+        let mut known: HashSet<IpAddr> = before.iter().map(|a| a.address).collect();
+        added.iter().try_for_each(|address| self.may_add(index, *address, &mut known))?;
+        self.near.interfaces.set_addresses(index, [&before[..], added].concat());
         self.ip4.own_changed |= added.iter().any(|a| a.address.is_ipv4());
-        self.changed(index)
+        self.sync_connected(index).and_then(|()| self.changed(index)).inspect_err(|_| {
+            self.near.interfaces.set_addresses(index, before);
+            self.goes_back(index, &[]);
+        })
     }
 
-    /// Replaces the list of an interface's addresses by an earlier one.
-    fn restore(&mut self, index: u32, before: &[Address]) {
-        let now = self.near.interfaces.get(index).map_or_else(Vec::new, |i| i.addresses.clone());
-        now.into_iter().for_each(|a| self.near.interfaces.remove_address(index, a));
-        before.iter().for_each(|a| self.near.interfaces.add_address(index, *a));
-    }
-
-    /// Checks that an interface can have a further address.
-    fn may_add(&self, index: u32, address: Address) -> Result<(), RouterError> {
+    /// Checks that an interface can have a further address. `known` has its addresses so far, and gets this one.
+    fn may_add(&self, index: u32, address: Address, known: &mut HashSet<IpAddr>) -> Result<(), RouterError> {
         let info = self.interface(index)?;
         let (fib, name) = (info.fib, &info.name);
         address.check()?;
@@ -71,7 +58,7 @@ impl Router {
                 address.address
             )));
         }
-        if info.addresses.iter().any(|a| a.address == address.address) {
+        if !known.insert(address.address) {
             return Err(RouterError::new(format!("{name} has the address {} already", address.address)));
         }
         if let Some(lender) = info.unnumbered.and_then(|l| self.near.interfaces.get(l)) {
@@ -90,7 +77,8 @@ impl Router {
     /// address is not in use there.
     fn must_be_apart(&self, fib: u16, index: u32, address: Address) -> Result<(), RouterError> {
         let name = &self.interface(index)?.name;
-        for other in self.near.interfaces.overlapping(fib, address.network()) {
+        let overlapping = self.near.interfaces.overlapping(fib, address.network());
+        for other in overlapping.filter(|other| other.index != index) {
             for a in &other.addresses {
                 if a.address == address.address {
                     return Err(RouterError::new(format!(
@@ -99,7 +87,7 @@ impl Router {
                     )));
                 }
                 let (mine, theirs) = (address.network(), a.network());
-                if other.index != index && (mine.covers(theirs) || theirs.covers(mine)) {
+                if mine.covers(theirs) || theirs.covers(mine) {
                     return Err(RouterError::new(format!(
                         "{address} on {name} overlaps {a} on {}: connected networks must not overlap",
                         other.name
@@ -123,11 +111,11 @@ impl Router {
     /// # Errors
     /// If the interface does not have one of the addresses.
     pub fn remove_addresses(&mut self, index: u32, removed: &[Address]) -> Result<(), RouterError> {
-        let info = self.interface(index)?;
-        let before = info.addresses.clone();
         if removed.is_empty() {
             return Ok(());
         }
+        let info = self.interface(index)?;
+        let before = info.addresses.clone();
         let known: HashSet<Address> = before.iter().copied().collect();
         if let Some(address) = removed.iter().find(|a| !known.contains(a)) {
             return Err(RouterError::new(format!("{} has no address {address}", info.name)));
@@ -140,12 +128,13 @@ impl Router {
         let losses = [(loses(true), Loss::Ip4), (loses(false) && !info.ip6, Loss::Ip6)];
         let losses: Vec<Loss> = losses.into_iter().filter(|(is, _)| *is).map(|(_, loss)| loss).collect();
         losses.iter().for_each(|loss| self.leaving(&[index], *loss));
-        removed.iter().for_each(|a| self.near.interfaces.remove_address(index, *a));
+        let stay = before.iter().filter(|a| !gone.contains(a)).copied().collect();
+        self.near.interfaces.set_addresses(index, stay);
         self.ip4.own_changed |= removed.iter().any(|a| a.address.is_ipv4());
         let left: Vec<IpPrefix> = removed.iter().map(|a| a.network()).collect();
         let done = self.sync_connected(index).and_then(|()| self.changed_with(index, &left));
         done.inspect_err(|_| {
-            self.restore(index, &before);
+            self.near.interfaces.set_addresses(index, before);
             self.goes_back(index, &losses);
         })
     }

@@ -1,6 +1,6 @@
 //! The main thread's table of interfaces. It is indexed by name, by parent and match, and by connected network.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 
 use drivers::{DeviceControl, Link};
@@ -61,8 +61,8 @@ pub struct InterfaceInfo {
     pub receive: super::Receive,
     /// The Ethernet address and the MTU that the interface has without configuration.
     pub initial: (Mac, u16),
-    /// Baseline of the counters: the totals that removed interfaces with the same index had left when this
-    /// interface was added. Subtracted from the current totals.
+    /// Baseline of the counters: their totals when this interface was added, which come from earlier, removed interfaces with the same
+    /// index. Subtracted from the current totals.
     pub(super) before: InterfaceTotals,
     /// Baseline of the features' counters, like `before`.
     pub(super) settings_before: Totals,
@@ -185,23 +185,18 @@ impl InterfaceTable {
         self.get(*self.carried.get(&(parent, takes))?)
     }
 
-    /// Adds an address to an interface. The address's network must not overlap that of another interface in the VRF.
-    pub fn add_address(&mut self, index: u32, address: Address) {
-        if let Some(info) = self.interfaces.get_mut(&index) {
-            info.addresses.push(address);
-            if !address.is_link_local() {
-                self.networks.insert((info.fib, address.network()), index);
-            }
-        }
-    }
-
-    /// Removes an address from an interface.
-    pub fn remove_address(&mut self, index: u32, address: Address) {
+    /// Sets the addresses of an interface. Their networks must not overlap those of another interface in the VRF.
+    pub fn set_addresses(&mut self, index: u32, addresses: Vec<Address>) {
         let Some(info) = self.interfaces.get_mut(&index) else { return };
-        info.addresses.retain(|a| *a != address);
-        if !info.addresses.iter().any(|a| a.network() == address.network()) {
-            self.networks.remove(&(info.fib, address.network()));
+        let networks = |all: &[Address]| -> BTreeSet<IpPrefix> {
+            all.iter().filter(|a| !a.is_link_local()).map(|a| a.network()).collect()
+        };
+        let (old, new) = (networks(&info.addresses), networks(&addresses));
+        info.addresses = addresses;
+        for network in old.difference(&new) {
+            self.networks.remove(&(info.fib, *network));
         }
+        self.networks.extend(new.difference(&old).map(|network| ((info.fib, *network), index)));
     }
 
     /// Returns the interface whose connected network in this VRF contains `address`. The interface may be up or down.

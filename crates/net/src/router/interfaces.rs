@@ -469,7 +469,8 @@ impl Router {
         done
     }
 
-    /// Updates workers, routes and neighbors after a change of these interfaces. See [`changed_with`](Self::changed_with).
+    /// Updates workers, routes and neighbors after a change of the first of these interfaces, which carries the others. See
+    /// [`changed_with`](Self::changed_with).
     fn follow(&mut self, all: &[u32], left: &[IpPrefix]) -> Result<(), RouterError> {
         for &i in all {
             self.near.publish(i)?;
@@ -483,13 +484,10 @@ impl Router {
         let mut what = Affected::default();
         for i in all.iter().filter_map(|i| self.near.interfaces.get(*i)) {
             what.interfaces.push(i.index);
-            what.networks.extend(
-                i.addresses
-                    .iter()
-                    .map(|a| a.network())
-                    .chain(left.iter().copied())
-                    .map(|n| Network::new(i.fib, n)),
-            );
+            // The first interface is the changed one. It carries the others.
+            let left = if all.first() == Some(&i.index) { left } else { &[] };
+            let networks = i.addresses.iter().map(|a| a.network()).chain(left.iter().copied());
+            what.networks.extend(networks.map(|n| Network::new(i.fib, n)));
         }
         self.resolve_again(what);
         for &i in all {

@@ -318,26 +318,25 @@ impl Router {
             more =
                 ip4.routes.settle(VISITS, near) | ip6.routes.settle(VISITS, near) | near.follow_interfaces();
         }
-        if !more {
-            more = self.check_off_link::<Ipv4Addr>(start) | self.check_off_link::<Ipv6Addr>(start);
-        }
+        more |= self.check_off_link::<Ipv4Addr>(start) | self.check_off_link::<Ipv6Addr>(start);
         self.free_indices();
         more | self.admit_heirs()
     }
 
-    /// Updates the host routes of neighbors outside of connected networks, after changes of paths, until the time of a slice since `start`
-    /// has passed. Returns true if work is left.
+    /// After changes of paths, updates the host routes of neighbors outside of connected networks. Stops about one slice
+    /// after `start`. Returns true if work is left.
     fn check_off_link<A: Routed>(&mut self, start: Instant) -> bool {
+        // At least some each time: paths may never be at rest.
         while let Some(after) = A::side(self).off_link_check.next {
-            if start.elapsed() >= SLICE {
-                return true;
-            }
             let from = after.map_or(Bound::Unbounded, Bound::Excluded);
             let range = A::side(self).off_link.range((from, Bound::Unbounded));
             let some: Vec<(A, u32)> = range.take(OFF_LINK_AT_ONCE).copied().collect();
             some.iter().for_each(|(ip, interface)| self.sync_host_route((*interface, *ip)));
             A::side_mut(self).0.off_link_check.checked(&some);
+            if start.elapsed() >= SLICE {
+                break;
+            }
         }
-        false
+        A::side(self).off_link_check.next.is_some()
     }
 }

@@ -176,3 +176,36 @@ impl Routed for Ipv6Addr {
         router.send_nd_for(action);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::ops::Bound;
+
+    use super::Check;
+
+    /// Checks two elements of the set, as the router does. Returns them.
+    fn some(check: &mut Check<u32>, all: &BTreeSet<u32>) -> Vec<u32> {
+        let from = check.next.expect("a check is running").map_or(Bound::Unbounded, Bound::Excluded);
+        let some: Vec<u32> = all.range((from, Bound::Unbounded)).take(2).copied().collect();
+        check.checked(&some);
+        some
+    }
+
+    #[test]
+    fn a_request_during_a_check_is_followed_by_another() {
+        let (mut check, mut all) = (Check::default(), BTreeSet::from([1, 2, 3, 4, 5]));
+        check.ask();
+        assert_eq!(some(&mut check, &all), [1, 2]);
+        // The last element that was checked may be removed meanwhile.
+        all.remove(&2);
+        check.ask();
+        check.ask();
+        assert_eq!(some(&mut check, &all), [3, 4]);
+        assert_eq!(some(&mut check, &all), [5]);
+        assert!(some(&mut check, &all).is_empty());
+        assert_eq!(some(&mut check, &all), [1, 3]);
+        assert_eq!(some(&mut check, &all), [4, 5]);
+        assert!(some(&mut check, &all).is_empty() && check.next.is_none());
+    }
+}
