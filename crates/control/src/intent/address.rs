@@ -104,11 +104,11 @@ fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Result<(), Re
         return refuse(format!("{interface} uses the addresses of {lender}: it cannot have its own"));
     }
     // All invalid addresses are reported.
-    let mut faults = Vec::new();
-    for (n, a) in list.iter().enumerate() {
+    let (mut faults, mut known) = (Vec::new(), HashSet::new());
+    for a in list {
         if let Err(e) = a.check() {
             faults.push(Refused::new(e.0).because(Reason::Value));
-        } else if list[..n].iter().any(|b| a.address == b.address) {
+        } else if !known.insert(a.address) {
             let why = format!("{interface} has the address {} already", a.address);
             faults.push(Refused::new(why).because(Reason::There));
         }

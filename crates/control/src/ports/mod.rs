@@ -7,11 +7,12 @@ pub mod memif;
 mod pcap;
 mod tap;
 
+use model::visible::hidden;
 use net::feature::number_of;
 
 use crate::app::Feature;
 use crate::cli::{Args, CliError};
-use crate::intent::{Interface, Refused, View, refuse};
+use crate::intent::{Interface, Reason, Refused, View, refuse, refuse_as};
 use crate::system::System;
 
 /// All drivers, in the order of the configuration reference.
@@ -29,6 +30,11 @@ const LONGEST_LINUX_NAME: usize = 15;
 
 const FORCE: &str = "Takes the Linux interface even if it carries the default route.";
 
+/// Checks that a text of an API request can be saved: files and typed commands have no characters that control terminals.
+fn can_be_written(text: &str) -> Result<(), Refused> {
+    hidden(text).map_or(Ok(()), |why| refuse_as(Reason::Value, why))
+}
+
 /// Checks the name of a Linux interface as the kernel does (`dev_valid_name`).
 fn check_linux_name(name: &str) -> Result<(), Refused> {
     if name.len() > LONGEST_LINUX_NAME {
@@ -36,6 +42,7 @@ fn check_linux_name(name: &str) -> Result<(), Refused> {
             "invalid Linux interface name \"{name}\": it has more than {LONGEST_LINUX_NAME} bytes"
         ));
     }
+    can_be_written(name)?;
     let odd = |c: char| matches!(c, '/' | ':' | '\0') || c.is_ascii_whitespace();
     if matches!(name, "" | "." | "..") || name.contains(odd) {
         return refuse(format!(

@@ -26,7 +26,7 @@ use net::router::Hooks;
 use net::router::check_mac;
 use wire::Mac;
 
-use super::check_linux_name;
+use super::{can_be_written, check_linux_name};
 use crate::app::{Context, Done};
 use crate::cli::{Args, quote};
 use crate::config::{Description, MTUS, address, mac};
@@ -39,6 +39,11 @@ const PREFIX: &str = "tap";
 
 /// The ring sizes that are accepted, if they are powers of two.
 const RING_SIZES: RangeInclusive<u16> = 8..=32_768;
+
+/// True if a ring of a tap may have this size.
+fn is_ring_size(size: u16) -> bool {
+    RING_SIZES.contains(&size) && size.is_power_of_two()
+}
 
 /// Index of the taps whose host end is in the router's own namespace: from the name of the host end to the name of the tap.
 const TAPS: &str = "tap";
@@ -123,6 +128,8 @@ impl Backing<System> for Config {
 
     fn validate(&self, name: &str, _: Option<u16>, view: &View<'_>, _: &Abilities) -> Result<(), Refused> {
         check_linux_name(&self.host_name)?;
+        let namespace = self.host_namespace.as_ref();
+        namespace.map_or(Ok(()), |path| can_be_written(&path.to_string_lossy()))?;
         self.host_mac.map_or(Ok(()), |mac| check_mac(Mac(mac)))?;
         let same_end = || taps(view, &self.host_name).find(|other| other != name);
         // Other namespaces have other interfaces: the kernel checks the name there.
@@ -263,7 +270,7 @@ fn create(c: &mut Context, a: &Args) -> Done {
     let id = a.get::<u32>("id").unwrap_or_else(|| free_number(c, PREFIX));
     let name = format!("{PREFIX}{id}");
     for ring in ["rx-ring", "tx-ring"] {
-        let size = a.get::<u16>(ring).filter(|size| !RING_SIZES.contains(size) || !size.is_power_of_two());
+        let size = a.get::<u16>(ring).filter(|size| !is_ring_size(*size));
         if let Some(size) = size {
             return Err(
                 a.fault(ring, format!("invalid ring size {size}: expected a power of two from 8 to 32768"))

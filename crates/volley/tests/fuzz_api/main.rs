@@ -96,6 +96,14 @@ fn violate(peer: &mut Peer<'_>, table: &Table<Context>, dice: &mut Dice) -> io::
     Err(io::ErrorKind::BrokenPipe.into())
 }
 
+/// Saves the configuration that the frames made, and applies the file: the router must accept it, and nothing changes.
+fn reads_back(control: &mut Peer<'_>, file: &Path) {
+    for command in ["save", "apply"] {
+        let done = control.command(&format!("config {command} {}", file.display())).expect("an answer");
+        assert_eq!(done, 0, "config {command} of what the frames made");
+    }
+}
+
 /// Pings until `done`. Returns the longest time for an answer.
 fn bystander(socket: &Path, done: &AtomicBool) -> Duration {
     let table = volley::features::messages();
@@ -174,6 +182,7 @@ fn frames_do_no_harm() {
             assert!(router.running(), "the router has ended");
             at.set(at.get() + 1);
             if at.get() % ROUNDS == first % ROUNDS {
+                reads_back(&mut control, &lab.dir().join("made.yaml"));
                 let reset = control.command(&format!("config apply {}", first_state.display()));
                 assert_eq!(reset.expect("an answer"), 0, "the first configuration is accepted again");
                 after = usage(&router);

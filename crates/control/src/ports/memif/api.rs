@@ -200,7 +200,8 @@ fn socket(c: &mut Context, is_add: bool, id: u32, name: String) -> Result<Done, 
 fn create(c: &mut Context, q: memif_create_v2) -> Result<interface_index, Code> {
     let role = match q.role {
         memif_role::MEMIF_ROLE_API_MASTER => Role::Server,
-        _ => Role::Client,
+        memif_role::MEMIF_ROLE_API_SLAVE => Role::Client,
+        _ => return Err(Code::INVALID_ARGUMENT),
     };
     if q.mode != memif_mode::MEMIF_MODE_API_ETHERNET || q.use_dma {
         return Err(Code::UNSUPPORTED);

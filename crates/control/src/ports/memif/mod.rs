@@ -25,6 +25,7 @@ use net::router::InterfaceInfo;
 use crate::app::Context;
 use crate::cli::quote_last;
 use crate::intent::{HIDDEN, Interface, Key, Refused, View, refuse};
+use crate::ports::can_be_written;
 use crate::system::{Abilities, System};
 use state::DEFAULT_SOCKET;
 
@@ -124,6 +125,7 @@ impl Backing<System> for Config {
             return refuse(format!("no such memif socket: {}", self.socket));
         }
         self.check().or_else(refuse)?;
+        self.secret.as_ref().map_or(Ok(()), |secret| can_be_written(secret.reveal()))?;
         if self.lends() {
             let all = view.range(Key::all::<Interface>()).filter_map(|(_, value)| value.get::<Interface>());
             let others = all.filter_map(|interface| interface.spec.get::<Config>());

@@ -10,6 +10,7 @@ use net::feature::{Section, number_of};
 
 use crate::cli::quote_last;
 use crate::intent::{Key, Object, Refused, View, refuse};
+use crate::ports::can_be_written;
 use crate::system::{Abilities, System};
 
 use super::state::{DEFAULT_SOCKET, Memif};
@@ -50,7 +51,7 @@ impl Object<System> for MemifSocket {
     fn validate(&self, id: &u32, _: &View<'_>, _: &Abilities) -> Result<(), Refused> {
         match *id {
             DEFAULT_SOCKET => refuse("memif socket 0 always exists"),
-            _ => Ok(()),
+            _ => can_be_written(&self.0.to_string_lossy()),
         }
     }
 

@@ -11,6 +11,7 @@ use vapi::{Code, Table, define};
 use wire::Mac;
 
 use super::PREFIX;
+use super::is_ring_size;
 use crate::api::{change, interface, numbers};
 use crate::app::Context;
 use crate::intent::Interface;
@@ -184,7 +185,7 @@ fn check(q: &tap_create_v3) -> Result<(), Code> {
     if lacks {
         return Err(Code::UNSUPPORTED);
     }
-    let is_odd = |size: u16| size != 0 && !size.is_power_of_two();
+    let is_odd = |size: u16| size != 0 && !is_ring_size(size);
     if is_odd(q.rx_ring_sz) || is_odd(q.tx_ring_sz) { Err(Code::INVALID_VALUE) } else { Ok(()) }
 }
 
