@@ -63,6 +63,15 @@ fn vpps_client_adds_and_reads_routes() {
 }
 
 #[test]
+fn many_routes_are_flushed_in_slices() {
+    let Some((r, router, [socket, _])) = served("") else { return };
+    if papi(&r, &socket, "many").is_some() {
+        let history = router.ctl("show config history");
+        assert!(history.contains("ip_table_flush"), "{history}");
+    }
+}
+
+#[test]
 fn vpps_client_makes_devices() {
     let Some((r, router, [socket, _])) = served("") else { return };
     if !r.can_tap() {

@@ -9,19 +9,55 @@ use vapi::wire::Array;
 use wire::Mac;
 
 use super::numbers;
-use crate::app::{Context, Failure};
-use crate::intent::{Change, Interface, Table};
+use crate::app::{Begun, Context, Failure};
+use crate::intent::{Change, Interface, Key, Snapshot, Table};
 
 /// Maximum number of changes that are made at once. A change of a route takes about 5 µs, one of addresses 100 µs.
 const AT_ONCE: usize = 64;
 
-/// Makes all changes or none. If there are many, they are only begun: the connection runs them to the end before it sends the reply.
-pub(crate) fn make_all(c: &mut Context, changes: Vec<Change>) -> Result<(), Code> {
-    if changes.len() <= AT_ONCE {
-        return make(c, changes);
+/// True if there are few enough to change all at once.
+pub(crate) fn are_few(all: impl Iterator) -> bool {
+    all.take(AT_ONCE + 1).count() <= AT_ONCE
+}
+
+/// Makes all changes or none, and then calls `then`. If they may be many, they are only begun: the connection runs them to the end, and
+/// calls `then`, before it sends the reply. `changes` returns the changes of the configuration that is there at that time.
+pub(crate) fn make_all(
+    c: &mut Context,
+    are_few: bool,
+    changes: impl FnOnce(&Snapshot) -> Vec<Change> + Send + 'static,
+    then: impl FnOnce(&mut Context) -> Result<(), Code> + 'static,
+) -> Result<(), Code> {
+    if are_few {
+        // The snapshot ends before the change: otherwise the whole tree would be copied.
+        let changes = changes(&c.store.snapshot());
+        make(c, changes)?;
+        return then(c);
     }
-    c.begun = Some(c.change_many(changes));
+    let change = c.change_many(changes);
+    begin(c, Begun { change, then: Box::new(then) });
     Ok(())
+}
+
+/// Removes an object with all that depends on it, and then calls `then`, as [`make_all`] does.
+pub(crate) fn remove(
+    c: &mut Context,
+    key: Key,
+    then: impl FnOnce(&mut Context) -> Result<(), Code> + 'static,
+) -> Result<(), Code> {
+    if c.store.snapshot().has_many_dependents(&key, AT_ONCE) {
+        let change = c.remove_with_dependents(key);
+        begin(c, Begun { change, then: Box::new(then) });
+        return Ok(());
+    }
+    let all = c.store.snapshot().with_dependents(&key);
+    make(c, all.into_iter().map(Change::remove).collect())?;
+    then(c)
+}
+
+fn begin(c: &mut Context, begun: Begun) {
+    debug_assert!(c.begun.is_none(), "a request begins one change");
+    c.begun = Some(begun);
 }
 
 /// Makes all changes or none.

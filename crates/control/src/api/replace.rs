@@ -1,17 +1,26 @@
 //! Replacements: a client marks all objects of a kind, adds those again that it wants, and then the router removes the others.
 
+use std::collections::BTreeSet;
+
 use net::ip::{Address, IpPrefix};
 use vapi::{Code, DONE, Done};
 
 use super::change;
 use crate::app::Context;
-use crate::intent::{Addresses, Change, Key, Route};
+use crate::intent::{Addresses, Change, Key, Route, Snapshot};
 
 /// Removes the addresses that were not added again, from all interfaces.
 pub(super) fn end_addresses(c: &mut Context) -> Result<Done, Code> {
     let again = c.replacing.addresses.take().ok_or(Code::INVALID_VALUE)?;
+    let few = change::are_few(c.store.tree().range(Key::all::<Addresses>()));
+    change::make_all(c, few, move |now| not_again(now, &again), |_| Ok(()))?;
+    DONE
+}
+
+/// Returns the changes that remove all addresses but these.
+fn not_again(now: &Snapshot, again: &BTreeSet<(String, Address)>) -> Vec<Change> {
     let mut changes = Vec::new();
-    for (key, value) in c.store.tree().range(Key::all::<Addresses>()) {
+    for (key, value) in now.tree().range(Key::all::<Addresses>()) {
         let (Some(interface), Some(Addresses(list))) = (key.get::<Addresses>(), value.get::<Addresses>())
         else {
             continue;
@@ -22,24 +31,30 @@ pub(super) fn end_addresses(c: &mut Context) -> Result<Done, Code> {
             changes.push(Addresses::change_to(&interface, left));
         }
     }
-    change::make_all(c, changes)?;
-    DONE
+    changes
 }
 
 /// Removes the routes that were not added again.
 pub(super) fn end_table(c: &mut Context, table: u32, is_ip6: bool) -> Result<Done, Code> {
     let again = c.replacing.tables.remove(&(table, is_ip6)).ok_or(Code::INVALID_VALUE)?;
-    let goes = |prefix: IpPrefix| !again.contains(&prefix);
-    let changes = routes(c, table, is_ip6, goes);
-    change::make_all(c, changes)?;
+    remove_routes(c, (table, is_ip6), move |prefix| !again.contains(&prefix), |_| Ok(()))?;
     DONE
 }
 
-/// Returns the changes that remove the static routes of a VRF and family that `goes` selects.
-pub(super) fn routes(c: &Context, table: u32, is_ip6: bool, goes: impl Fn(IpPrefix) -> bool) -> Vec<Change> {
-    let all = c.store.tree().range(Key::beginning::<Route>(&table));
-    let of = |key: &&Key| {
-        key.get::<Route>().is_some_and(|(_, prefix)| prefix.address().is_ipv6() == is_ip6 && goes(prefix))
+/// Removes the static routes of a VRF and family (true for IPv6) that `goes` selects, and then calls `then`.
+pub(super) fn remove_routes(
+    c: &mut Context,
+    (table, is_ip6): (u32, bool),
+    goes: impl Fn(IpPrefix) -> bool + Send + 'static,
+    then: impl FnOnce(&mut Context) -> Result<(), Code> + 'static,
+) -> Result<(), Code> {
+    let few = change::are_few(c.store.tree().range(Key::beginning::<Route>(&table)));
+    let routes = move |now: &Snapshot| {
+        let all = now.tree().range(Key::beginning::<Route>(&table)).map(|(key, _)| key);
+        let of = |key: &&Key| {
+            key.get::<Route>().is_some_and(|(_, prefix)| prefix.address().is_ipv6() == is_ip6 && goes(prefix))
+        };
+        all.filter(of).cloned().map(Change::remove).collect()
     };
-    all.map(|(key, _)| key).filter(of).cloned().map(Change::remove).collect()
+    change::make_all(c, few, routes, then)
 }

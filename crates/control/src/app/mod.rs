@@ -46,6 +46,7 @@ pub use rates::{Rate, Rates, Sample, sample};
 pub(crate) use save::header;
 pub use statistics::Statistics;
 pub(crate) use thread::{Thread, joined, on_a_thread};
+pub(crate) use transition::Begun;
 pub use transition::{Reading, Terms, Transition};
 pub use trouble::Trouble;
 pub(crate) use warnings::unreachable_paths;
@@ -80,7 +81,7 @@ pub struct Context {
     /// The turn for long changes, of which only one runs at a time.
     pub(crate) changes: Changes,
     /// A change of many objects that the running API request has begun. Its connection runs the change to the end before it answers.
-    pub(crate) begun: Option<Transition>,
+    pub(crate) begun: Option<Begun>,
     /// The permission to add buffers, for one request at a time.
     growing: buffers::Growing,
     /// The applied configuration awaiting confirmation.

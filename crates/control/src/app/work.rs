@@ -111,6 +111,11 @@ impl<W: Work> Attended<W> {
         Attended { work: Some(work), abandoned: c.abandoned.clone() }
     }
 
+    /// Returns the work, unless it has ended.
+    pub(crate) fn work(&self) -> Option<&W> {
+        self.work.as_ref()
+    }
+
     /// Runs one slice, of earlier abandoned work if there is any.
     ///
     /// # Errors

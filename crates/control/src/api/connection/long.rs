@@ -4,13 +4,13 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use model::cli::{Answer, Call, CliError, Job, Step};
-use model::origin::FrontEnd;
+use model::origin::{FrontEnd, Origin};
 use model::reason::Reason;
 use vapi::Code;
 
 use super::{Connection, LONGEST_COMMAND, Socket};
-use crate::api::{change, ip};
-use crate::app::{Attended, Context, Go, LOOK, Transition};
+use crate::api::change;
+use crate::app::{Attended, Begun, Context, Go, LOOK, Transition};
 
 /// Maximum time for which a request waits until another long change has ended. Clients wait 5 to 10 s for a reply.
 const BUSY: Duration = Duration::from_secs(10);
@@ -100,34 +100,35 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns the change of many objects that the request has begun, if any.
-    pub(super) fn begun(&self) -> Option<Attended<Transition>> {
-        let mut cx = self.cx.borrow_mut();
-        let begun = cx.begun.take()?;
-        Some(Attended::new(begun, &cx))
-    }
-
-    /// Runs a change of many objects to its end. If the client leaves before, the change is rolled back.
+    /// Runs the change of many objects that the request called `name` has begun, if any, to its end. If the client leaves before, the change
+    /// is rolled back.
     ///
     /// # Errors
     /// If the client leaves. The inner error is the return value of a refused change.
-    pub(super) async fn run(
+    pub(super) async fn finish_begun(
         &mut self,
-        mut work: Attended<Transition>,
+        name: &str,
         socket: &mut Socket,
     ) -> io::Result<Result<(), Code>> {
+        let Some(Begun { change, then }) = self.cx.borrow_mut().begun.take() else { return Ok(Ok(())) };
+        let mut work = Attended::new(change, &self.cx.borrow());
+        let until = Instant::now() + BUSY;
         loop {
             let went = work.step(&mut self.cx.borrow_mut(), &mut Vec::new());
             let time = match went {
                 Ok(Go::Done) => {
-                    // VRFs that clients have removed go with their last object.
-                    ip::sweep(&mut self.cx.borrow_mut());
-                    return Ok(Ok(()));
+                    let mut cx = self.cx.borrow_mut();
+                    // Other requests and commands have run since this request began.
+                    cx.origin = Origin::new(FrontEnd::Api, self.peer.clone(), name);
+                    return Ok(then(&mut cx));
                 }
                 Ok(Go::Again) => Duration::ZERO,
                 Ok(Go::After(time)) => time,
                 Err(failure) => return Ok(Err(change::refused(failure))),
             };
+            if Instant::now() >= until && work.work().is_some_and(Transition::is_waiting) {
+                return Ok(Err(Code::BUSY));
+            }
             self.next_slice(time, socket).await?;
         }
     }

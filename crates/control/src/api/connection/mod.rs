@@ -325,10 +325,8 @@ impl Connection {
                             cx.origin = Origin::new(FrontEnd::Api, self.peer.clone(), name);
                             answer(&mut cx, &caller, &mut r).map(Ok)
                         };
-                        if let (Some(begun), Ok(reply)) = (self.begun(), &mut answered)
-                            && let Err(code) = self.run(begun, socket).await?
-                        {
-                            *reply = Err(code);
+                        if let Err(code) = self.finish_begun(name, socket).await? {
+                            answered = Ok(Err(code));
                         }
                         // Otherwise the next command of another client would show it.
                         if let Some(warning) = self.cx.borrow_mut().warning.take() {

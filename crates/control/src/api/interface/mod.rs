@@ -315,9 +315,11 @@ fn delete(c: &mut Context, number: interface_index, is_kind: impl Fn(Kind) -> bo
 pub(crate) fn remove(c: &mut Context, number: interface_index) -> Result<Done, Code> {
     let name = numbers::name(c, number)?;
     let (key, _) = Interface::find(c.store.tree(), &name).ok_or(Code::INVALID_SW_IF_INDEX)?;
-    let all = c.store.snapshot().with_dependents(&key);
-    change::make_all(c, all.into_iter().map(Change::remove).collect())?;
-    ip::sweep(c);
+    let sweep = |c: &mut Context| {
+        ip::sweep(c);
+        Ok(())
+    };
+    change::remove(c, key, sweep)?;
     DONE
 }
 

@@ -128,8 +128,7 @@ fn set_link_local(
 /// Removes all static routes of a family from a VRF.
 fn flush(c: &mut Context, _: &Caller, q: ip_table_flush) -> Result<Done, Code> {
     let table = change::table(c, q.table.table_id)?;
-    let changes = replace::routes(c, table, q.table.is_ip6, |_| true);
-    change::make_all(c, changes)?;
+    replace::remove_routes(c, (table, q.table.is_ip6), |_| true, |_| Ok(()))?;
     DONE
 }
 

@@ -15,23 +15,32 @@ pub(super) fn change(c: &mut Context, table: &ip_table, add: bool) -> Result<Don
     }
     let key = intent::Table::key(id);
     let exists = c.store.get(&key).is_some();
-    let mut seen = if exists { c.halves.seen(id) } else { Seen::default() };
+    let seen = if exists { c.halves.seen(id) } else { Seen::default() };
     if add && !exists {
         let name = Some(&table.name.0).filter(|name| intent::Table::can_be_name(name));
         change::make(c, vec![Change::set(key, intent::Table { name: name.cloned() })])?;
     }
     if !add && seen.is_in(six) {
-        let routes = replace::routes(c, id, six, |_| true);
-        change::make_all(c, routes)?;
+        // Clients see the VRF until its routes are gone.
+        let hide = move |c: &mut Context| {
+            let seen = c.halves.seen(id);
+            show(c, id, seen, (six, false));
+            Ok(())
+        };
+        replace::remove_routes(c, (id, six), |_| true, hide)?;
+    } else if exists || add {
+        show(c, id, seen, (six, add));
     }
-    if exists || add {
-        seen.set(six, add);
-        c.halves.0.insert(id, seen);
-    }
+    DONE
+}
+
+/// Shows a VRF in a family, or hides it. Removes the VRF if clients see it in no family.
+fn show(c: &mut Context, id: u32, mut seen: Seen, (six, on): (bool, bool)) {
+    seen.set(six, on);
+    c.halves.0.insert(id, seen);
     if seen == Seen::default() {
         sweep(c);
     }
-    DONE
 }
 
 /// Removes the VRFs that clients have removed, if neither interfaces nor routes need them any more.

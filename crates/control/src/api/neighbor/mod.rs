@@ -9,6 +9,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use model::reason::Reason;
 use net::neighbor::{Entry, Key, State};
 use net::router::Routed;
 use vapi::types::{address_family, interface_index};
@@ -18,7 +19,7 @@ use wire::Mac;
 
 use super::{change, numbers};
 use crate::app::Context;
-use crate::intent::{Change, Family, Neighbor};
+use crate::intent::{self, Change, Family, Neighbor, Snapshot};
 use crate::neighbors::NeighborBounds;
 use messages::*;
 
@@ -183,34 +184,44 @@ fn config(c: &Context, af: address_family) -> ip_neighbor_config_get_reply {
     }
 }
 
-/// Returns the neighbors of a family that `goes` selects: the static ones, and the others.
-fn selected<A: Routed>(c: &Context, goes: impl Fn(Key<A>, &Entry) -> bool) -> (Vec<Key<A>>, Vec<Key<A>>) {
-    let all = c.system.router.neighbor_entries::<A>(None).filter(|(key, entry)| goes(*key, entry));
+/// Neighbors of a family: the keys of static ones in the configuration, and the others.
+type Selected<A> = (Vec<intent::Key>, Vec<Key<A>>);
+
+/// Returns the neighbors of a family that `goes` selects.
+fn selected<A: Routed>(c: &Context, goes: impl Fn(Key<A>, &Entry) -> bool) -> Selected<A> {
+    let router = &c.system.router;
+    let all = router.neighbor_entries::<A>(None).filter(|(key, entry)| goes(*key, entry));
     let (fixed, learned): (Vec<_>, Vec<_>) = all.partition(|(_, e)| matches!(e.state, State::Static(_)));
-    let keys = |all: Vec<(Key<A>, Entry)>| all.into_iter().map(|(key, _)| key).collect();
-    (keys(fixed), keys(learned))
+    let name = |index| router.interface(index).map(|i| i.name.clone()).unwrap_or_default();
+    let fixed = fixed.into_iter().map(|((index, ip), _)| Neighbor::key(&name(index), ip.into()));
+    (fixed.collect(), learned.into_iter().map(|(key, _)| key).collect())
 }
 
-/// Returns the changes that remove static neighbors.
-fn removal<A: Routed>(c: &Context, fixed: Vec<Key<A>>) -> Vec<Change> {
-    let name = |index| c.system.router.interface(index).map(|i| i.name.clone()).unwrap_or_default();
-    let keys = fixed.into_iter().map(|(index, ip)| Neighbor::key(&name(index), ip.into()));
-    keys.filter(|key| c.store.get(key).is_some()).map(Change::remove).collect()
-}
-
-/// Removes neighbors that are not static.
+/// Removes neighbors that are not static, if they are still there.
 fn forget<A: Routed>(c: &mut Context, learned: Vec<Key<A>>) -> Result<(), Code> {
     for (index, address) in learned {
-        c.system.router.remove_neighbor(index, address).map_err(change::of_router)?;
+        match c.system.router.remove_neighbor(index, address) {
+            Err(e) if !matches!(e.reason(), Reason::NotThere | Reason::NoInterface) => {
+                return Err(change::of_router(e));
+            }
+            _ => {}
+        }
     }
     Ok(())
 }
 
-/// Removes neighbors of a family: static ones as one change.
-fn remove<A: Routed>(c: &mut Context, (fixed, learned): (Vec<Key<A>>, Vec<Key<A>>)) -> Result<(), Code> {
-    let changes = removal(c, fixed);
-    change::make_all(c, changes)?;
-    forget(c, learned)
+/// Removes neighbors: static ones as one change, then the others.
+fn remove(c: &mut Context, v4: Selected<Ipv4Addr>, v6: Selected<Ipv6Addr>) -> Result<(), Code> {
+    let fixed = [v4.0, v6.0].concat();
+    let few = change::are_few(fixed.iter());
+    let removal = |now: &Snapshot| {
+        let there = fixed.into_iter().filter(|key| now.tree().contains_key(key));
+        there.map(Change::remove).collect()
+    };
+    change::make_all(c, few, removal, |c| {
+        forget(c, v4.1)?;
+        forget(c, v6.1)
+    })
 }
 
 fn flush(c: &mut Context, _: &Caller, q: ip_neighbor_flush) -> Result<Done, Code> {
@@ -220,8 +231,8 @@ fn flush(c: &mut Context, _: &Caller, q: ip_neighbor_flush) -> Result<Done, Code
     };
     let goes = |index: u32| only.is_none_or(|only| only == index);
     match family_of(q.af) {
-        Family::V4 => remove(c, selected::<Ipv4Addr>(c, |(index, _), _| goes(index)))?,
-        Family::V6 => remove(c, selected::<Ipv6Addr>(c, |(index, _), _| goes(index)))?,
+        Family::V4 => remove(c, selected(c, |(index, _), _| goes(index)), Selected::default())?,
+        Family::V6 => remove(c, Selected::default(), selected(c, |(index, _), _| goes(index)))?,
     }
     DONE
 }
@@ -232,9 +243,6 @@ fn replace_end(c: &mut Context, _: &Caller, _: ip_neighbor_replace_end) -> Resul
     let goes = |key, entry: &Entry| entry.since < since && !again.contains(&key);
     let v4 = selected::<Ipv4Addr>(c, |(index, ip), entry| goes((index, ip.into()), entry));
     let v6 = selected::<Ipv6Addr>(c, |(index, ip), entry| goes((index, ip.into()), entry));
-    let changes = [removal(c, v4.0), removal(c, v6.0)].concat();
-    change::make_all(c, changes)?;
-    forget(c, v4.1)?;
-    forget(c, v6.1)?;
+    remove(c, v4, v6)?;
     DONE
 }

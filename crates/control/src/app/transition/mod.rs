@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use model::origin::{FrontEnd, Origin};
+use vapi::Code;
 
 use super::work::{Go, LOOK, Report, SLICE, Turn, Work};
 use super::{Context, Failure, Thread, joined, warnings};
@@ -107,13 +108,27 @@ impl Context {
         Transition::new(Stage::Waiting(Goal::Without(key)), self.origin.clone())
     }
 
-    /// Returns a change of many objects.
-    pub fn change_many(&self, changes: Vec<Change>) -> Transition {
-        Transition::new(Stage::Waiting(Goal::After(changes)), self.origin.clone())
+    /// Returns a change of many objects. `changes` returns the changes of the configuration that is there when the turn of this change comes.
+    pub fn change_many(&self, changes: impl FnOnce(&Snapshot) -> Vec<Change> + Send + 'static) -> Transition {
+        Transition::new(Stage::Waiting(Goal::After(Box::new(changes))), self.origin.clone())
     }
 }
 
+/// The rest of a request. An error is the return value of the request.
+type Then = Box<dyn FnOnce(&mut Context) -> Result<(), Code>>;
+
+/// A change of many objects that an API request has begun, and what the request does after the change was made.
+pub(crate) struct Begun {
+    pub(crate) change: Transition,
+    pub(crate) then: Then,
+}
+
 impl Transition {
+    /// True if the change waits until other long changes have ended.
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(self.stage, Stage::Waiting(_))
+    }
+
     fn new(stage: Stage, origin: Origin) -> Transition {
         Transition { stage, origin, cut_off: false, unasked: false }
     }

@@ -23,6 +23,9 @@ const CHANGE: u64 = 1024;
 /// A change that needs at most this number of bytes is always tried: an operator must be able to free memory when memory is short.
 const LITTLE: u64 = 4 << 20;
 
+/// Returns the changes of a configuration. Called on the planning thread, because it may have to look at all objects.
+pub(super) type Changes = Box<dyn FnOnce(&Snapshot) -> Vec<Change> + Send>;
+
 /// The configuration that a change leads to.
 pub(super) enum Goal {
     /// The configuration of a file.
@@ -31,8 +34,8 @@ pub(super) enum Goal {
     Back { to: u64, dry_run: bool },
     /// The configuration without this object and all its dependents.
     Without(Key),
-    /// The configuration after these changes.
-    After(Vec<Change>),
+    /// The configuration after these changes of it.
+    After(Changes),
 }
 
 impl Goal {
@@ -136,7 +139,9 @@ fn planned(
             std::mem::take(&mut wanted.tree)
         }
         (Goal::Without(key), _) => now.without(key),
-        (Goal::After(changes), _) => now.with(std::mem::take(changes)),
+        (Goal::After(changes), _) => {
+            now.with(std::mem::replace(changes, Box::new(|_: &Snapshot| Vec::new()))(now))
+        }
         (_, Some(way)) => {
             let read = |written: &Written| journal::read(written, &abilities.catalog);
             let tree = way.follow(now.tree().clone(), read).map_err(|why| Refusal { key: None, why })?;
