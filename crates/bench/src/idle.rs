@@ -54,8 +54,8 @@ fn busy_between(before: &HashMap<u32, Task>, after: &HashMap<u32, Task>, seconds
     all
 }
 
-/// Returns the conditions about a machine that was not idle. Keeps such conditions in `before`, the conditions of a resumed campaign,
-/// because they still apply to its earlier results. Adds one condition for the programs that are busy now.
+/// Returns the conditions about a machine that was not idle: first those in `before`, the conditions of a resumed campaign, because they
+/// still apply to its earlier results; then one for the programs that are busy now.
 pub fn conditions(before: Option<Vec<String>>, busy: &[Busy]) -> Vec<String> {
     let now = told(busy, if before.is_some() { "was resumed" } else { "began" });
     let mut all: Vec<String> = before.into_iter().flatten().filter(|c| c.starts_with(BUSY)).collect();

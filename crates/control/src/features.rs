@@ -26,7 +26,7 @@ fn with_own<'f>(features: &[&'f Feature]) -> Vec<&'f Feature> {
     OWN.iter().chain(ports::ALL).chain(features).copied().collect()
 }
 
-/// The selected features of a program, including the features of every program.
+/// The selected features of a program, including those that every program has.
 pub struct Selected<'f> {
     wanted: Vec<&'f Feature>,
     left_out: Vec<&'f Feature>,

@@ -36,8 +36,8 @@ const IN_TURNS: &str = "The routers were measured in turns: one repetition of th
 ///
 /// # Errors
 /// Returns an error if the testbed fails, if every self-test fails, or if results cannot be stored. Failures of a router are part of the
-/// results. But if a router started before, and then is changed or does not start again, its further results are missing: this is an error,
-/// too.
+/// results. But it is an error if a router was measured, and later does not start again, or starts with another version or configuration:
+/// its further results are missing.
 pub fn run(
     campaign: &Campaign,
     keeper: &dyn Keeper,

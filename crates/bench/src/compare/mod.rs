@@ -222,8 +222,8 @@ impl Pair<'_> {
         }
     }
 
-    /// Returns the terms for the comparison of the runs, with the coarser of the two resolutions. If a run is 0, a ratio is meaningless:
-    /// the terms then use the difference, with the resolution multiplied by the greater median.
+    /// Returns how the runs are to be compared, with the coarser of the two resolutions. If a run is 0, a ratio is meaningless: then the
+    /// difference is compared. The resolution, until then relative, is multiplied by the greater median.
     fn terms(&self, base: &Runs, new: &Runs) -> Terms {
         let Terms { wanted, effect, resolution } = self.base.terms;
         let resolution = resolution.max(self.new.terms.resolution);

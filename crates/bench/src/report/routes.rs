@@ -27,8 +27,8 @@ pub fn text(results: &Results) -> String {
         )
     });
     format!(
-        " \"Fits\" assumes 20 bytes per IPv6 route, the minimum in VPP (Okelmann 2019, section 6.3.2, with 1/20 instead of the printed \
-         1/24). Throughput already falls before a cache is full, because other data shares the cache.{}",
+        " \"Fits\" assumes 20 bytes per IPv6 route, the minimum in VPP (Okelmann 2019, section 6.3.2; the formula printed there \
+         divides by 24, which does not fit its 20 bytes, so 20 is used here). Throughput already falls before a cache is full, because other data shares the cache.{}",
         marks.unwrap_or_default()
     )
 }

@@ -27,8 +27,8 @@ const CLI: &str = "unix { cli-listen ... }";
 
 /// The use of a socket: by the CLI, by the binary API, or by the statistics segment.
 pub struct Use<'u> {
-    /// A greeting, which a router that listens on the socket answers. On a `SOCK_SEQPACKET` socket, the router disconnects without
-    /// an answer.
+    /// A greeting to find out whether a router listens on the socket: such a router answers it or, on a `SOCK_SEQPACKET` socket,
+    /// disconnects.
     pub hello: &'u [u8],
     /// The type of the socket: a stream, or packets (`SOCK_SEQPACKET`).
     pub kind: SockType,

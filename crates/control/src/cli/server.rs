@@ -5,8 +5,8 @@
 //!
 //! There is room for [`CLIENTS`] clients, and for some additional clients of root. Root has a separate socket, so other users cannot lock
 //! root out. If all places are taken, a new client replaces a client that never sent a whole line. If there is no such client, it replaces
-//! the client that has been idle longest, but only if that one has been idle for at least [`Service::idle`]. Otherwise the new client is
-//! rejected.
+//! the client that has been idle longest, but only if that one has been idle for at least [`Service::idle`]. Otherwise it replaces a client
+//! of a user who has more than half of the places. If there is none, the new client is rejected.
 
 use super::door::{Door, RECOVERY, Stranger};
 use super::listen::Listener;

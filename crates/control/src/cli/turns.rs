@@ -59,7 +59,8 @@ impl Turns {
 /// A client's turn on the main thread. The turn ends when this value is dropped.
 pub(crate) type Turn = OwnedSemaphorePermit;
 
-/// One client's access to the shared turn and memory budget; `None` for a client of root, which is not limited.
+/// One client's access to what all clients but root's share: their turn on the main thread, and their memory budget. `None` for a client of
+/// root, which is not limited.
 pub(crate) struct Share(Option<Turns>);
 
 impl Share {

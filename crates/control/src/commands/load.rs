@@ -302,8 +302,8 @@ impl Load {
             Err(Fault { why, prefix }) if self.familiar && prefix => self.fault(number, &why, out),
             Err(_) => self.fault(
                 number,
-                &"not a route: expected PREFIX via NEXT-HOP (the exact fault is shown only for lines that begin with a prefix and \
-                  follow a valid route)",
+                &"not a route: expected PREFIX via NEXT-HOP (the exact fault is shown only for a line that begins with a prefix, \
+                  after the first valid route of the file)",
                 out,
             ),
         }

@@ -164,10 +164,11 @@ const UNIX: &[Parameter] = &[
     })
     .default("60")
     .help(
-        "Idle time after which a client may be disconnected to make room for another. Each socket serves 64 clients, and 8 more \
-         if they are root's. The read-only socket counts its clients separately. Root connects to a socket of its own \
-         (`NAME.root`), so other users cannot lock root out. When a socket is full, a client that never sent a whole line is \
-         disconnected first, then the one idle longest, if idle for at least this time. `volley ctl` reconnects by itself. Any \
+        "Idle time after which a client may be disconnected to make room for another. Beside each socket NAME, root has its own, \
+         `NAME.root`, so that other users cannot lock root out. The two serve 64 clients together, and 8 more of root. The \
+         read-only socket has as many places of its own. When all places are taken, a client that never sent a whole line is \
+         disconnected first, then the one idle longest, if idle for at least this time; otherwise a client of a user who has \
+         more than half of the places. `volley ctl` reconnects by itself. Any \
          user but root may open a burst of 64 connections, then 400 per second. Further ones wait, at most 256 per user.",
     ),
     Parameter::sets("cli-prompt", "<text>", |s, c| {

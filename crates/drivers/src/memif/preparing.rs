@@ -13,7 +13,7 @@ use infra::doorbell::Doorbell;
 use super::SECOND;
 use crate::kernel::apart::{self, Crew};
 
-/// Time limit in nanoseconds before the peer is disconnected.
+/// Time limit of a preparation, in nanoseconds. If it takes longer, the peer is disconnected.
 const PATIENCE: u64 = 5 * SECOND;
 
 /// A result that a thread is preparing.

@@ -11,7 +11,7 @@ use crate::key::{Key, Need, Range};
 /// Every object by its key.
 pub type Tree<W> = BTreeMap<Key, Value<W>>;
 
-/// A function that returns any object of a tree.
+/// A function that looks up an object of a tree by its key.
 pub type Get<'t, W> = &'t (dyn Fn(&Key) -> Option<&'t Value<W>> + 't);
 
 /// A change of one object: its new value, or `None` to remove it.

@@ -19,7 +19,7 @@ pub(super) struct Way {
     last_move: Move,
 }
 
-/// How the last load was chosen. `Up` and `Down` have the number of steps in the same direction directly before.
+/// How the last load was chosen. The number in `Up` and `Down` says how many steps in the same direction came immediately before this one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Move {
     Up(u32),
@@ -40,8 +40,8 @@ impl Way {
         self.last
     }
 
-    /// Returns the target to work on, which is the target after the finest target reached; `None` if the goal is reached. Longer trials may
-    /// have removed a bound of a coarser target; this bound no longer matters.
+    /// Returns the next target: the one after the finest that is reached; `None` if the goal is reached. Coarser targets are not looked at
+    /// again, even if longer trials have removed one of their bounds.
     pub(super) fn target(&self, loads: &Loads) -> Option<usize> {
         let reached = (self.first..=self.last).rev().find(|&target| loads.ended(target).is_some());
         let next = reached.map_or(self.first, |target| target + 1);
