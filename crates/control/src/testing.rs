@@ -12,7 +12,7 @@ use vapi::wire::Reader;
 use vapi::{Caller, Code, Dump, Message, Request};
 
 use crate::api::change::refused;
-use crate::app::{Begun, Context, Feature, Go, Work as _};
+use crate::app::{Context, Feature, Go, Work as _};
 use crate::cli::{Call, CliError, Registry, Step};
 use crate::config;
 use crate::features;
@@ -89,9 +89,8 @@ impl Cli {
         let bytes = encoded(request);
         let caller = Caller { client: CLIENT, context: 0 };
         let reply = answer(&mut self.context, &caller, &mut Reader::new(&bytes)).expect("a whole request");
-        if let Some(Begun { mut change, then }) = self.context.begun.take() {
+        if let Some(mut change) = self.context.begun.take() {
             while change.step(&mut self.context, &mut Vec::new()).map_err(refused)? != Go::Done {}
-            then(&mut self.context)?;
         }
         match reply.retval {
             0 => Ok(Q::Reply::take(&mut Reader::new(&reply.body)).expect("a whole reply")),

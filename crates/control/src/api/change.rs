@@ -9,7 +9,7 @@ use vapi::wire::Array;
 use wire::Mac;
 
 use super::numbers;
-use crate::app::{Begun, Context, Failure};
+use crate::app::{Context, Failure, Transition};
 use crate::intent::{Change, Interface, Key, Snapshot, Table};
 
 /// Maximum number of changes that are made at once. A change of a route takes about 5 µs, one of addresses 100 µs.
@@ -26,16 +26,16 @@ pub(crate) fn make_all(
     c: &mut Context,
     are_few: bool,
     changes: impl FnOnce(&Snapshot) -> Vec<Change> + Send + 'static,
-    then: impl FnOnce(&mut Context) -> Result<(), Code> + 'static,
+    then: impl FnOnce(&mut Context) -> Result<(), Failure> + 'static,
 ) -> Result<(), Code> {
     if are_few {
         // The snapshot ends before the change: otherwise the whole tree would be copied.
         let changes = changes(&c.store.snapshot());
         make(c, changes)?;
-        return then(c);
+        return then(c).map_err(refused);
     }
-    let change = c.change_many(changes);
-    begin(c, Begun { change, then: Box::new(then) });
+    let change = c.change_many(changes).followed_by(then);
+    begin(c, change);
     Ok(())
 }
 
@@ -43,21 +43,21 @@ pub(crate) fn make_all(
 pub(crate) fn remove(
     c: &mut Context,
     key: Key,
-    then: impl FnOnce(&mut Context) -> Result<(), Code> + 'static,
+    then: impl FnOnce(&mut Context) -> Result<(), Failure> + 'static,
 ) -> Result<(), Code> {
     if c.store.snapshot().has_many_dependents(&key, AT_ONCE) {
-        let change = c.remove_with_dependents(key);
-        begin(c, Begun { change, then: Box::new(then) });
+        let change = c.remove_with_dependents(key).followed_by(then);
+        begin(c, change);
         return Ok(());
     }
     let all = c.store.snapshot().with_dependents(&key);
     make(c, all.into_iter().map(Change::remove).collect())?;
-    then(c)
+    then(c).map_err(refused)
 }
 
-fn begin(c: &mut Context, begun: Begun) {
+fn begin(c: &mut Context, change: Transition) {
     debug_assert!(c.begun.is_none(), "a request begins one change");
-    c.begun = Some(begun);
+    c.begun = Some(change);
 }
 
 /// Makes all changes or none.

@@ -1,24 +1,28 @@
 //! Replacements: a client marks all objects of a kind, adds those again that it wants, and then the router removes the others.
 
-use std::collections::BTreeSet;
-
 use net::ip::{Address, IpPrefix};
 use vapi::{Code, DONE, Done};
 
 use super::change;
-use crate::app::Context;
+use crate::app::{Again, Context, Failure};
 use crate::intent::{Addresses, Change, Key, Route, Snapshot};
 
 /// Removes the addresses that were not added again, from all interfaces.
 pub(super) fn end_addresses(c: &mut Context) -> Result<Done, Code> {
-    let again = c.replacing.addresses.take().ok_or(Code::INVALID_VALUE)?;
+    let again = c.replacing.addresses.clone().ok_or(Code::INVALID_VALUE)?;
     let few = change::are_few(c.store.tree().range(Key::all::<Addresses>()));
-    change::make_all(c, few, move |now| not_again(now, &again), |_| Ok(()))?;
+    let wanted = again.clone();
+    // A refused replacement can be ended again.
+    let end = move |c: &mut Context| {
+        c.replacing.addresses.take_if(|of| of.is(&again));
+        Ok(())
+    };
+    change::make_all(c, few, move |now| not_again(now, &wanted), end)?;
     DONE
 }
 
 /// Returns the changes that remove all addresses but these.
-fn not_again(now: &Snapshot, again: &BTreeSet<(String, Address)>) -> Vec<Change> {
+fn not_again(now: &Snapshot, again: &Again<(String, Address)>) -> Vec<Change> {
     let mut changes = Vec::new();
     for (key, value) in now.tree().range(Key::all::<Addresses>()) {
         let (Some(interface), Some(Addresses(list))) = (key.get::<Addresses>(), value.get::<Addresses>())
@@ -36,8 +40,16 @@ fn not_again(now: &Snapshot, again: &BTreeSet<(String, Address)>) -> Vec<Change>
 
 /// Removes the routes that were not added again.
 pub(super) fn end_table(c: &mut Context, table: u32, is_ip6: bool) -> Result<Done, Code> {
-    let again = c.replacing.tables.remove(&(table, is_ip6)).ok_or(Code::INVALID_VALUE)?;
-    remove_routes(c, (table, is_ip6), move |prefix| !again.contains(&prefix), |_| Ok(()))?;
+    let half = (table, is_ip6);
+    let again = c.replacing.tables.get(&half).ok_or(Code::INVALID_VALUE)?.clone();
+    let wanted = again.clone();
+    let end = move |c: &mut Context| {
+        if c.replacing.tables.get(&half).is_some_and(|of| of.is(&again)) {
+            c.replacing.tables.remove(&half);
+        }
+        Ok(())
+    };
+    remove_routes(c, half, move |prefix| !wanted.contains(&prefix), end)?;
     DONE
 }
 
@@ -46,7 +58,7 @@ pub(super) fn remove_routes(
     c: &mut Context,
     (table, is_ip6): (u32, bool),
     goes: impl Fn(IpPrefix) -> bool + Send + 'static,
-    then: impl FnOnce(&mut Context) -> Result<(), Code> + 'static,
+    then: impl FnOnce(&mut Context) -> Result<(), Failure> + 'static,
 ) -> Result<(), Code> {
     let few = change::are_few(c.store.tree().range(Key::beginning::<Route>(&table)));
     let routes = move |now: &Snapshot| {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use net::ip::{Address, IpPrefix};
 
@@ -36,38 +37,75 @@ impl Halves {
     }
 }
 
+/// The objects that were added again since a replacement began. The thread that plans the end of the replacement reads them; nothing is
+/// added meanwhile.
+#[derive(Debug)]
+pub(crate) struct Again<T>(Arc<Mutex<BTreeSet<T>>>);
+
+impl<T> Clone for Again<T> {
+    fn clone(&self) -> Again<T> {
+        Again(self.0.clone())
+    }
+}
+
+impl<T: Ord> Again<T> {
+    /// Begins a replacement.
+    pub(crate) fn begin() -> Again<T> {
+        Again(Arc::new(Mutex::new(BTreeSet::new())))
+    }
+
+    fn set(&self) -> MutexGuard<'_, BTreeSet<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that an object was added.
+    pub(crate) fn insert(&self, object: T) {
+        self.set().insert(object);
+    }
+
+    /// True if the object was added again.
+    pub(crate) fn contains(&self, object: &T) -> bool {
+        self.set().contains(object)
+    }
+
+    /// True if this is the same replacement.
+    pub(crate) fn is(&self, other: &Again<T>) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 /// The replacements in progress. Each has the objects that were added again since it began; the others will be removed.
 #[derive(Default)]
 pub(crate) struct Replacing {
     /// Neighbors that were added again, by interface and address, with the time at which the replacement began.
-    pub(crate) neighbors: Option<(u64, BTreeSet<(u32, IpAddr)>)>,
+    pub(crate) neighbors: Option<(u64, Again<(u32, IpAddr)>)>,
     /// Addresses that were added again, with their interfaces.
-    pub(crate) addresses: Option<BTreeSet<(String, Address)>>,
+    pub(crate) addresses: Option<Again<(String, Address)>>,
     /// Routes that were added again, by VRF and family (true for IPv6).
-    pub(crate) tables: BTreeMap<(u32, bool), BTreeSet<IpPrefix>>,
+    pub(crate) tables: BTreeMap<(u32, bool), Again<IpPrefix>>,
 }
 
 impl Replacing {
     /// Begins to replace the addresses of all interfaces.
     pub(crate) fn begin_addresses(&mut self) {
-        self.addresses = Some(BTreeSet::new());
+        self.addresses = Some(Again::begin());
     }
 
     /// Begins to replace the routes of a VRF.
     pub(crate) fn begin_table(&mut self, table: u32, is_ip6: bool) {
-        self.tables.insert((table, is_ip6), BTreeSet::new());
+        self.tables.insert((table, is_ip6), Again::begin());
     }
 
     /// Notes that an address was added.
     pub(crate) fn address(&mut self, interface: &str, address: Address) {
-        if let Some(again) = &mut self.addresses {
+        if let Some(again) = &self.addresses {
             again.insert((interface.to_owned(), address));
         }
     }
 
     /// Notes that a route was added.
     pub(crate) fn route(&mut self, table: u32, prefix: IpPrefix) {
-        if let Some(again) = self.tables.get_mut(&(table, prefix.address().is_ipv6())) {
+        if let Some(again) = self.tables.get(&(table, prefix.address().is_ipv6())) {
             again.insert(prefix);
         }
     }

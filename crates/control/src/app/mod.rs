@@ -35,7 +35,7 @@ use crate::logging::Log;
 use crate::system::System;
 
 pub use buffers::Adding;
-pub(crate) use clients::{Halves, Replacing, Seen};
+pub(crate) use clients::{Again, Halves, Replacing, Seen};
 pub use confirmation::Confirmation;
 pub(crate) use events::NeighborWatch;
 pub use events::{Events, Queue};
@@ -46,7 +46,6 @@ pub use rates::{Rate, Rates, Sample, sample};
 pub(crate) use save::header;
 pub use statistics::Statistics;
 pub(crate) use thread::{Thread, joined, on_a_thread};
-pub(crate) use transition::Begun;
 pub use transition::{Reading, Terms, Transition};
 pub use trouble::Trouble;
 pub(crate) use warnings::unreachable_paths;
@@ -81,7 +80,7 @@ pub struct Context {
     /// The turn for long changes, of which only one runs at a time.
     pub(crate) changes: Changes,
     /// A change of many objects that the running API request has begun. Its connection runs the change to the end before it answers.
-    pub(crate) begun: Option<Begun>,
+    pub(crate) begun: Option<Transition>,
     /// The permission to add buffers, for one request at a time.
     growing: buffers::Growing,
     /// The applied configuration awaiting confirmation.

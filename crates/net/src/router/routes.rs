@@ -326,6 +326,11 @@ impl Router {
     /// After changes of paths, updates the host routes of neighbors outside of connected networks. Stops about one slice
     /// after `start`. Returns true if work is left.
     fn check_off_link<A: Routed>(&mut self, start: Instant) -> bool {
+        let (side, _) = A::side_mut(self);
+        if side.off_link_check.next.is_some() && (side.routes.is_busy() || side.routes.follows()) {
+            // Some paths are not resolved yet: another check follows.
+            side.off_link_check.ask();
+        }
         // At least some each time: paths may never be at rest.
         while let Some(after) = A::side(self).off_link_check.next {
             let from = after.map_or(Bound::Unbounded, Bound::Excluded);

@@ -4,16 +4,16 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use model::cli::{Answer, Call, CliError, Job, Step};
-use model::origin::{FrontEnd, Origin};
+use model::origin::FrontEnd;
 use model::reason::Reason;
 use vapi::Code;
 
 use super::{Connection, LONGEST_COMMAND, Socket};
 use crate::api::change;
-use crate::app::{Attended, Begun, Context, Go, LOOK, Transition};
+use crate::app::{Attended, Context, Go, LOOK, Transition};
 
-/// Maximum time for which a request waits until another long change has ended. Clients wait 5 to 10 s for a reply.
-const BUSY: Duration = Duration::from_secs(10);
+/// Maximum time for which a request waits until other long changes have ended. Clients wait 5 to 10 s for a reply.
+pub(super) const BUSY: Duration = Duration::from_secs(10);
 
 impl Connection {
     /// Runs commands, one per line, to their end. Returns their output, with the error at its end if one fails.
@@ -86,42 +86,33 @@ impl Connection {
         }
     }
 
-    /// Waits, at most for [`BUSY`], until no long change of another client is running.
+    /// Waits, at most until `until`, until no long change of another client is running.
     ///
     /// # Errors
     /// If the client leaves.
-    pub(super) async fn wait_for_changes(&mut self, socket: &mut Socket) -> io::Result<()> {
-        let until = Instant::now() + BUSY;
+    pub(super) async fn wait_for_changes(&mut self, until: Instant, socket: &mut Socket) -> io::Result<()> {
         while self.cx.borrow().changes.must_be_free().is_err() && Instant::now() < until {
-            self.turn = None;
-            socket.wait(LOOK).await?;
-            self.begin_slice().await;
+            self.next_slice(LOOK, socket).await?;
         }
         Ok(())
     }
 
-    /// Runs the change of many objects that the request called `name` has begun, if any, to its end. If the client leaves before, the change
-    /// is rolled back.
+    /// Runs the change of many objects that the request has begun, if any, to its end. If the client leaves before, the change is rolled
+    /// back. A change that still waits for its turn at `until` is refused.
     ///
     /// # Errors
     /// If the client leaves. The inner error is the return value of a refused change.
     pub(super) async fn finish_begun(
         &mut self,
-        name: &str,
+        until: Instant,
         socket: &mut Socket,
     ) -> io::Result<Result<(), Code>> {
-        let Some(Begun { change, then }) = self.cx.borrow_mut().begun.take() else { return Ok(Ok(())) };
+        let Some(change) = self.cx.borrow_mut().begun.take() else { return Ok(Ok(())) };
         let mut work = Attended::new(change, &self.cx.borrow());
-        let until = Instant::now() + BUSY;
         loop {
             let went = work.step(&mut self.cx.borrow_mut(), &mut Vec::new());
             let time = match went {
-                Ok(Go::Done) => {
-                    let mut cx = self.cx.borrow_mut();
-                    // Other requests and commands have run since this request began.
-                    cx.origin = Origin::new(FrontEnd::Api, self.peer.clone(), name);
-                    return Ok(then(&mut cx));
-                }
+                Ok(Go::Done) => return Ok(Ok(())),
                 Ok(Go::Again) => Duration::ZERO,
                 Ok(Go::After(time)) => time,
                 Err(failure) => return Ok(Err(change::refused(failure))),
@@ -140,7 +131,7 @@ impl Connection {
     async fn next_slice(&mut self, time: Duration, socket: &mut Socket) -> io::Result<()> {
         self.turn = None;
         if time.is_zero() {
-            tokio::task::yield_now().await;
+            socket.glance().await?;
         } else {
             socket.wait(time).await?;
         }

@@ -19,6 +19,7 @@ use vapi::table::{Entry, Reply, Serve, encoded, id_of};
 use vapi::wire::{Count, Line, Reader, Text};
 use vapi::{Caller, Code, Message, Table, json};
 
+use self::long::BUSY;
 use crate::api::frame::{self, Input};
 use crate::api::memclnt::{
     api_versions_reply, control_ping_reply, get_api_json_reply, get_first_msg_id, get_first_msg_id_reply,
@@ -101,6 +102,24 @@ impl Socket {
     async fn more(&mut self) -> io::Result<bool> {
         self.input.bytes.reserve(PIECE);
         Ok(self.from.read_buf(&mut self.input.bytes).await? > 0)
+    }
+
+    /// Lets other tasks run once, and reads what the client has sent, up to a limit.
+    ///
+    /// # Errors
+    /// If the client leaves.
+    async fn glance(&mut self) -> io::Result<()> {
+        let has_room = self.input.bytes.len() < PIECE;
+        tokio::select! {
+            // Asked first: otherwise it would never be seen that the client leaves.
+            biased;
+            got = self.more(), if has_room => if !got? {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            },
+            () = tokio::task::yield_now() => return Ok(()),
+        }
+        tokio::task::yield_now().await;
+        Ok(())
     }
 
     /// Waits for `time`. Meanwhile reads what the client sends, up to a limit.
@@ -317,15 +336,16 @@ impl Connection {
                 let answered = match refused {
                     true => Ok(Err(Code::READ_ONLY)),
                     false => {
+                        let until = Instant::now() + BUSY;
                         if !reads {
-                            self.wait_for_changes(socket).await?;
+                            self.wait_for_changes(until, socket).await?;
                         }
                         let mut answered = {
                             let mut cx = self.cx.borrow_mut();
                             cx.origin = Origin::new(FrontEnd::Api, self.peer.clone(), name);
                             answer(&mut cx, &caller, &mut r).map(Ok)
                         };
-                        if let Err(code) = self.finish_begun(name, socket).await? {
+                        if let Err(code) = self.finish_begun(until, socket).await? {
                             answered = Ok(Err(code));
                         }
                         // Otherwise the next command of another client would show it.

@@ -23,8 +23,10 @@ pub(super) fn change(c: &mut Context, table: &ip_table, add: bool) -> Result<Don
     if !add && seen.is_in(six) {
         // Clients see the VRF until its routes are gone.
         let hide = move |c: &mut Context| {
-            let seen = c.halves.seen(id);
-            show(c, id, seen, (six, false));
+            if c.store.get(&intent::Table::key(id)).is_some() {
+                let seen = c.halves.seen(id);
+                show(c, id, seen, (six, false));
+            }
             Ok(())
         };
         replace::remove_routes(c, (id, six), |_| true, hide)?;

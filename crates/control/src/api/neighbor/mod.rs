@@ -6,10 +6,9 @@ mod messages;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
-use model::reason::Reason;
 use net::neighbor::{Entry, Key, State};
 use net::router::Routed;
 use vapi::types::{address_family, interface_index};
@@ -18,7 +17,7 @@ use vapi::{Caller, Code, DONE, Done, Table};
 use wire::Mac;
 
 use super::{change, numbers};
-use crate::app::Context;
+use crate::app::{Again, Context, Failure};
 use crate::intent::{self, Change, Family, Neighbor, Snapshot};
 use crate::neighbors::NeighborBounds;
 use messages::*;
@@ -51,7 +50,7 @@ pub(super) fn register(table: &mut Table<Context>) {
         .question::<ip_neighbor_config_get>(|c, q| Ok(config(c, q.af)))
         .request::<ip_neighbor_replace_begin>(|c, _, _| {
             // The router's own time stands still between its turns.
-            c.replacing.neighbors = Some((c.now(), BTreeSet::new()));
+            c.replacing.neighbors = Some((c.now(), Again::begin()));
             DONE
         })
         .request::<ip_neighbor_replace_end>(replace_end)
@@ -120,7 +119,7 @@ fn add_del(c: &mut Context, add: bool, neighbor: &ip_neighbor) -> Result<(), Cod
             c.system.router.add_neighbor(index, address, mac, false).map_err(change::of_router)?;
         }
     }
-    if let Some((_, again)) = &mut c.replacing.neighbors {
+    if let Some((_, again)) = &c.replacing.neighbors {
         again.insert((index, address));
     }
     Ok(())
@@ -184,43 +183,58 @@ fn config(c: &Context, af: address_family) -> ip_neighbor_config_get_reply {
     }
 }
 
-/// Neighbors of a family: the keys of static ones in the configuration, and the others.
-type Selected<A> = (Vec<intent::Key>, Vec<Key<A>>);
+/// Which neighbors are removed: by interface, address and entry.
+type Goes = Arc<dyn Fn((u32, IpAddr), &Entry) -> bool>;
 
-/// Returns the neighbors of a family that `goes` selects.
-fn selected<A: Routed>(c: &Context, goes: impl Fn(Key<A>, &Entry) -> bool) -> Selected<A> {
+/// Returns the static neighbors of a family that go: their keys in the configuration, with interface and address.
+fn fixed<A: Routed>(c: &Context, goes: &Goes) -> Vec<(intent::Key, (u32, IpAddr))> {
     let router = &c.system.router;
-    let all = router.neighbor_entries::<A>(None).filter(|(key, entry)| goes(*key, entry));
-    let (fixed, learned): (Vec<_>, Vec<_>) = all.partition(|(_, e)| matches!(e.state, State::Static(_)));
+    let all = router.neighbor_entries::<A>(None).filter(|(_, e)| matches!(e.state, State::Static(_)));
+    let all = all.map(|((index, ip), e)| ((index, ip.into()), e)).filter(|(at, e)| goes(*at, e));
     let name = |index| router.interface(index).map(|i| i.name.clone()).unwrap_or_default();
-    let fixed = fixed.into_iter().map(|((index, ip), _)| Neighbor::key(&name(index), ip.into()));
-    (fixed.collect(), learned.into_iter().map(|(key, _)| key).collect())
+    all.map(|(at, _)| (Neighbor::key(&name(at.0), at.1), at)).collect()
 }
 
-/// Removes neighbors that are not static, if they are still there.
-fn forget<A: Routed>(c: &mut Context, learned: Vec<Key<A>>) -> Result<(), Code> {
-    for (index, address) in learned {
-        match c.system.router.remove_neighbor(index, address) {
-            Err(e) if !matches!(e.reason(), Reason::NotThere | Reason::NoInterface) => {
-                return Err(change::of_router(e));
-            }
-            _ => {}
-        }
+/// Removes the neighbors of a family that go and are not static.
+fn forget<A: Routed>(c: &mut Context, goes: &Goes) -> Result<(), Failure> {
+    let all = c.system.router.neighbor_entries::<A>(None);
+    let learned = all.filter(|(_, e)| !matches!(e.state, State::Static(_)));
+    let gone = learned.filter(|((index, ip), e)| goes((*index, (*ip).into()), e)).map(|(key, _)| key);
+    for (index, address) in gone.collect::<Vec<Key<A>>>() {
+        c.system.router.remove_neighbor(index, address).map_err(|e| Failure::Refused(e.into()))?;
     }
     Ok(())
 }
 
-/// Removes neighbors: static ones as one change, then the others.
-fn remove(c: &mut Context, v4: Selected<Ipv4Addr>, v6: Selected<Ipv6Addr>) -> Result<(), Code> {
-    let fixed = [v4.0, v6.0].concat();
-    let few = change::are_few(fixed.iter());
-    let removal = |now: &Snapshot| {
-        let there = fixed.into_iter().filter(|key| now.tree().contains_key(key));
-        there.map(Change::remove).collect()
+/// Removes neighbors of these families: static ones as one change, unless `stays` by then, and then the others.
+fn remove(
+    c: &mut Context,
+    families: &'static [Family],
+    goes: Goes,
+    stays: impl Fn(&(u32, IpAddr)) -> bool + Send + 'static,
+    end: impl FnOnce(&mut Context) + 'static,
+) -> Result<(), Code> {
+    let mut all = Vec::new();
+    for family in families {
+        all.extend(match family {
+            Family::V4 => fixed::<Ipv4Addr>(c, &goes),
+            Family::V6 => fixed::<Ipv6Addr>(c, &goes),
+        });
+    }
+    let few = change::are_few(all.iter());
+    let removal = move |now: &Snapshot| {
+        let gone = all.into_iter().filter(|(key, at)| now.tree().contains_key(key) && !stays(at));
+        gone.map(|(key, _)| Change::remove(key)).collect()
     };
-    change::make_all(c, few, removal, |c| {
-        forget(c, v4.1)?;
-        forget(c, v6.1)
+    change::make_all(c, few, removal, move |c| {
+        for family in families {
+            match family {
+                Family::V4 => forget::<Ipv4Addr>(c, &goes)?,
+                Family::V6 => forget::<Ipv6Addr>(c, &goes)?,
+            }
+        }
+        end(c);
+        Ok(())
     })
 }
 
@@ -229,20 +243,21 @@ fn flush(c: &mut Context, _: &Caller, q: ip_neighbor_flush) -> Result<Done, Code
         interface_index::NONE => None,
         number => Some(numbers::interface(c, number)?.index),
     };
-    let goes = |index: u32| only.is_none_or(|only| only == index);
-    match family_of(q.af) {
-        Family::V4 => remove(c, selected(c, |(index, _), _| goes(index)), Selected::default())?,
-        Family::V6 => remove(c, Selected::default(), selected(c, |(index, _), _| goes(index)))?,
-    }
+    let goes = move |(index, _): (u32, IpAddr), _: &Entry| only.is_none_or(|only| only == index);
+    let families: &[Family] = match family_of(q.af) {
+        Family::V4 => &[Family::V4],
+        Family::V6 => &[Family::V6],
+    };
+    remove(c, families, Arc::new(goes), |_| false, |_| {})?;
     DONE
 }
 
 /// Removes the neighbors that were there at the beginning, and were not added or heard since.
 fn replace_end(c: &mut Context, _: &Caller, _: ip_neighbor_replace_end) -> Result<Done, Code> {
-    let Some((since, again)) = c.replacing.neighbors.take() else { return DONE };
-    let goes = |key, entry: &Entry| entry.since < since && !again.contains(&key);
-    let v4 = selected::<Ipv4Addr>(c, |(index, ip), entry| goes((index, ip.into()), entry));
-    let v6 = selected::<Ipv6Addr>(c, |(index, ip), entry| goes((index, ip.into()), entry));
-    remove(c, v4, v6)?;
+    let Some((since, again)) = c.replacing.neighbors.clone() else { return DONE };
+    let (marked, wanted) = (again.clone(), again.clone());
+    let goes = move |at, entry: &Entry| entry.since < since && !marked.contains(&at);
+    let end = move |c: &mut Context| drop(c.replacing.neighbors.take_if(|(_, of)| of.is(&again)));
+    remove(c, &Family::ALL, Arc::new(goes), move |at| wanted.contains(at), end)?;
     DONE
 }

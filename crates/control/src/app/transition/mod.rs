@@ -14,7 +14,6 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use model::origin::{FrontEnd, Origin};
-use vapi::Code;
 
 use super::work::{Go, LOOK, Report, SLICE, Turn, Work};
 use super::{Context, Failure, Thread, joined, warnings};
@@ -54,7 +53,12 @@ pub struct Transition {
     cut_off: bool,
     /// True if the router itself started the change: errors go to the log.
     unasked: bool,
+    /// What follows when the change was made, before any other change.
+    then: Option<Then>,
 }
+
+/// What follows a change.
+type Then = Box<dyn FnOnce(&mut Context) -> Result<(), Failure>>;
 
 enum Stage {
     Reading(Thread<Read>),
@@ -114,23 +118,39 @@ impl Context {
     }
 }
 
-/// The rest of a request. An error is the return value of the request.
-type Then = Box<dyn FnOnce(&mut Context) -> Result<(), Code>>;
-
-/// A change of many objects that an API request has begun, and what the request does after the change was made.
-pub(crate) struct Begun {
-    pub(crate) change: Transition,
-    pub(crate) then: Then,
-}
-
 impl Transition {
+    /// Calls `then` when the change was made, before any other change is possible. The reports then do not wait for links.
+    pub(crate) fn followed_by(
+        self,
+        then: impl FnOnce(&mut Context) -> Result<(), Failure> + 'static,
+    ) -> Transition {
+        Transition { then: Some(Box::new(then)), ..self }
+    }
+
+    /// Does what follows the change, if `stage` is the one after the last step.
+    fn follow(&mut self, c: &mut Context, stage: Stage) -> Result<Stage, Failure> {
+        let told = match stage {
+            Stage::Opening(turn, told, _) if self.then.is_some() => {
+                drop(turn);
+                told
+            }
+            Stage::Telling(told) => told,
+            other => return Ok(other),
+        };
+        if let Some(then) = self.then.take() {
+            c.origin = self.origin.clone();
+            then(c)?;
+        }
+        Ok(Stage::Telling(told))
+    }
+
     /// True if the change waits until other long changes have ended.
     pub(crate) fn is_waiting(&self) -> bool {
         matches!(self.stage, Stage::Waiting(_))
     }
 
     fn new(stage: Stage, origin: Origin) -> Transition {
-        Transition { stage, origin, cut_off: false, unasked: false }
+        Transition { stage, origin, cut_off: false, unasked: false, then: None }
     }
 
     /// Returns a rollback to generation `to`. It undoes all later changes. Interfaces are restored even if their devices are missing now,
@@ -164,8 +184,14 @@ impl Transition {
             }
             // The client has disconnected: the plan is dropped.
             Stage::Planning(..) if self.cut_off => now(Stage::Over),
-            Stage::Planning(turn, planner) => now(begin(c, turn, joined(planner)?)),
-            Stage::Making(made) => now(made.go_on(c, reports)?),
+            Stage::Planning(turn, planner) => {
+                let stage = begin(c, turn, joined(planner)?);
+                now(self.follow(c, stage)?)
+            }
+            Stage::Making(made) => {
+                let stage = made.go_on(c, reports)?;
+                now(self.follow(c, stage)?)
+            }
             Stage::Opening(turn, told, until) if c.system.is_interrupted() && Instant::now() < until => {
                 Ok((Stage::Opening(turn, told, until), LOOK))
             }
