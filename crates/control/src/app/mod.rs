@@ -50,7 +50,7 @@ pub use transition::{Reading, Terms, Transition};
 pub use trouble::Trouble;
 pub(crate) use warnings::unreachable_paths;
 pub use work::{Abandoned, Go, Report, Unattended, Work};
-pub(crate) use work::{Attended, Changes, LOOK, SLICE};
+pub(crate) use work::{Attended, Changes, LOOK, Lasting, SLICE, Slice};
 
 /// The answer to a command.
 pub type Output = crate::cli::Output<Context>;

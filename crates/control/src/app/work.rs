@@ -100,43 +100,84 @@ impl<W: Work> Unattended for W {
     }
 }
 
-/// Long work for a client. If the client disconnects while the work must continue, the work becomes [`Abandoned`].
-pub(crate) struct Attended<W: Work + 'static> {
-    work: Option<W>,
+/// Work for a client, which may have to continue after the client has disconnected.
+pub(crate) trait Lasting: Unattended {
+    /// Called when the client has disconnected. Returns true if the work must continue.
+    fn cut_off(&mut self) -> bool;
+}
+
+impl<W: Work> Lasting for W {
+    fn cut_off(&mut self) -> bool {
+        Work::cut_off(self)
+    }
+}
+
+/// Work for a client. If the client disconnects while the work must continue, the work becomes [`Abandoned`].
+pub(crate) struct Attended<L: Lasting + 'static> {
+    work: Option<L>,
     abandoned: Abandoned,
 }
 
-impl<W: Work> Attended<W> {
-    pub(crate) fn new(work: W, c: &Context) -> Attended<W> {
+/// What a slice for a client was spent on.
+pub(crate) enum Slice<R> {
+    /// Earlier abandoned work, which comes first.
+    Abandoned,
+    /// The client's work, with this result.
+    Own(R),
+    /// Nothing: the client's work has ended.
+    Nothing,
+}
+
+impl<L: Lasting> Attended<L> {
+    pub(crate) fn new(work: L, c: &Context) -> Attended<L> {
         Attended { work: Some(work), abandoned: c.abandoned.clone() }
     }
 
     /// Returns the work, unless it has ended.
-    pub(crate) fn work(&self) -> Option<&W> {
+    pub(crate) fn work(&self) -> Option<&L> {
         self.work.as_ref()
     }
 
-    /// Runs one slice, of earlier abandoned work if there is any.
+    /// Runs one slice. If it is the client's, `go` runs it.
+    pub(crate) fn slice<R>(
+        &mut self,
+        c: &mut Context,
+        go: impl FnOnce(&mut L, &mut Context) -> R,
+    ) -> Slice<R> {
+        if c.tidy() == Some(Duration::ZERO) {
+            return Slice::Abandoned;
+        }
+        self.work.as_mut().map_or(Slice::Nothing, |work| Slice::Own(go(work, c)))
+    }
+
+    /// Ends the work: it is not continued when the client disconnects.
+    pub(crate) fn end(&mut self) {
+        self.work = None;
+    }
+}
+
+impl<W: Work> Attended<W> {
+    /// Runs one slice.
     ///
     /// # Errors
     /// If the work fails.
     pub(crate) fn step(&mut self, c: &mut Context, reports: &mut Vec<Report>) -> Result<Go, Failure> {
-        if c.tidy() == Some(Duration::ZERO) {
-            return Ok(Go::Again);
-        }
-        let Some(work) = &mut self.work else { return Ok(Go::Done) };
-        let went = work.step(c, reports);
+        let went = match self.slice(c, |work, c| work.step(c, reports)) {
+            Slice::Abandoned => Ok(Go::Again),
+            Slice::Own(went) => went,
+            Slice::Nothing => Ok(Go::Done),
+        };
         if matches!(went, Ok(Go::Done) | Err(_)) {
-            self.work = None;
+            self.end();
         }
         went
     }
 }
 
-impl<W: Work> Drop for Attended<W> {
+impl<L: Lasting> Drop for Attended<L> {
     fn drop(&mut self) {
         if let Some(mut work) = self.work.take()
-            && work.cut_off()
+            && Lasting::cut_off(&mut work)
         {
             self.abandoned.borrow_mut().push_back(Box::new(work));
         }

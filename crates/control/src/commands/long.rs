@@ -1,8 +1,6 @@
 //! Long-running commands. Some must continue after their client has disconnected.
 
-use std::time::Duration;
-
-use crate::app::{Abandoned, Context, Go, Report, Unattended, Work};
+use crate::app::{Attended, Context, Go, Lasting, Report, Slice, Unattended, Work};
 use crate::cli::{Args, CliError, Job, Step};
 
 /// A job that must not stop halfway.
@@ -12,44 +10,36 @@ pub(super) trait Unfinished: Job<Context> {
 }
 
 /// A job for a client. If the client disconnects, the job continues if [`Unfinished::cut_off`] returns true.
-pub(super) struct ForClient<J: Unfinished + 'static> {
-    job: Option<J>,
-    abandoned: Abandoned,
-}
+pub(super) struct ForClient<J: Unfinished + 'static>(Attended<Rest<J>>);
 
 impl<J: Unfinished> ForClient<J> {
     pub fn new(job: J, c: &Context) -> ForClient<J> {
-        ForClient { job: Some(job), abandoned: c.abandoned.clone() }
+        ForClient(Attended::new(Rest(job), c))
     }
 }
 
 impl<J: Unfinished> Job<Context> for ForClient<J> {
     fn step(&mut self, c: &mut Context, out: &mut String) -> Step {
-        // Abandoned work comes first.
-        if c.tidy() == Some(Duration::ZERO) {
-            return Step::Again;
-        }
-        let Some(job) = &mut self.job else { return Step::Done };
-        let step = job.step(c, out);
+        let step = match self.0.slice(c, |Rest(job), c| job.step(c, out)) {
+            Slice::Abandoned => Step::Again,
+            Slice::Own(step) => step,
+            Slice::Nothing => Step::Done,
+        };
         if matches!(step, Step::Done | Step::Failed(_)) {
-            self.job = None;
+            self.0.end();
         }
         step
     }
 }
 
-impl<J: Unfinished> Drop for ForClient<J> {
-    fn drop(&mut self) {
-        if let Some(mut job) = self.job.take()
-            && job.cut_off()
-        {
-            self.abandoned.borrow_mut().push_back(Box::new(Rest(job)));
-        }
+/// A job that can run without its client.
+struct Rest<J>(J);
+
+impl<J: Unfinished> Lasting for Rest<J> {
+    fn cut_off(&mut self) -> bool {
+        self.0.cut_off()
     }
 }
-
-/// The rest of a job whose client has disconnected.
-struct Rest<J>(J);
 
 impl<J: Unfinished> Unattended for Rest<J> {
     fn go_on(&mut self, c: &mut Context) -> Go {
