@@ -9,11 +9,8 @@ use vapi::wire::Array;
 use wire::Mac;
 
 use super::numbers;
-use crate::app::{Context, Failure, Transition};
+use crate::app::{AT_ONCE, Context, Failure, Removal, Transition};
 use crate::intent::{Change, Interface, Key, Snapshot, Table};
-
-/// Maximum number of changes that are made at once. A change of a route takes about 5 µs, one of addresses 100 µs.
-const AT_ONCE: usize = 64;
 
 /// True if there are few enough to change all at once.
 pub(crate) fn are_few(all: impl Iterator) -> bool {
@@ -45,14 +42,16 @@ pub(crate) fn remove(
     key: Key,
     then: impl FnOnce(&mut Context) -> Result<(), Failure> + 'static,
 ) -> Result<(), Code> {
-    if c.store.snapshot().has_many_dependents(&key, AT_ONCE) {
-        let change = c.remove_with_dependents(key).followed_by(then);
-        begin(c, change);
-        return Ok(());
+    match c.removal(key) {
+        Removal::AtOnce(changes) => {
+            make(c, changes)?;
+            then(c).map_err(refused)
+        }
+        Removal::Long(change) => {
+            begin(c, change.followed_by(then));
+            Ok(())
+        }
     }
-    let all = c.store.snapshot().with_dependents(&key);
-    make(c, all.into_iter().map(Change::remove).collect())?;
-    then(c).map_err(refused)
 }
 
 fn begin(c: &mut Context, change: Transition) {

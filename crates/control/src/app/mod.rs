@@ -46,6 +46,7 @@ pub use rates::{Rate, Rates, Sample, sample};
 pub(crate) use save::header;
 pub use statistics::Statistics;
 pub(crate) use thread::{Thread, joined, on_a_thread};
+pub(crate) use transition::{AT_ONCE, Removal};
 pub use transition::{Reading, Terms, Transition};
 pub use trouble::Trouble;
 pub(crate) use warnings::unreachable_paths;

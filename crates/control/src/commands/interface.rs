@@ -10,13 +10,10 @@ use wire::Mac;
 use super::later::later;
 use super::long::{ForClient, Told};
 use super::table;
-use crate::app::{Context, Done, Output, joined, on_a_thread};
+use crate::app::{Context, Done, Output, Removal, joined, on_a_thread};
 use crate::cli::{Args, CliError, Registry};
 use crate::intent::{Addresses, Change, Family, FeatureOn, Interface, Key, Unnumbered, VLANS};
 use crate::system::{Absence, Backed, Spec};
-
-/// Maximum number of dependents that are removed together with an interface at once, in about a millisecond. A job removes more.
-const MANY: usize = 1000;
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
@@ -391,11 +388,8 @@ pub(super) fn delete(
             format!("{name} is of another kind (see \"show config\"): use the delete command of that kind"),
         ));
     }
-    let tree = c.store.snapshot();
-    if tree.has_many_dependents(&key, MANY) {
-        return Ok(Output::job(ForClient::new(Told::new(c.remove_with_dependents(key)), c)));
+    match c.removal(key) {
+        Removal::AtOnce(changes) => done(c, changes),
+        Removal::Long(change) => Ok(Output::job(ForClient::new(Told::new(change), c))),
     }
-    let all = tree.with_dependents(&key);
-    drop(tree);
-    done(c, all.into_iter().map(Change::remove).collect())
 }

@@ -26,6 +26,8 @@ pub use read::Reading;
 
 /// A plan with at least this number of steps reports its progress.
 const LONG: usize = 10_000;
+/// Maximum number of changes that are made at once. A change of a route takes about 5 µs, one of addresses about 100 µs.
+pub(crate) const AT_ONCE: usize = 64;
 /// Bytes of text reported at once.
 const CHUNK: usize = 32 << 10;
 
@@ -55,6 +57,14 @@ pub struct Transition {
     unasked: bool,
     /// What follows when the change was made, before any other change.
     then: Option<Then>,
+}
+
+/// How an object is removed, with all that depends on it.
+pub(crate) enum Removal {
+    /// By these changes at once.
+    AtOnce(Vec<Change>),
+    /// By a long change, because they may be many.
+    Long(Transition),
 }
 
 /// What follows a change.
@@ -107,9 +117,14 @@ impl Context {
         Ok(Transition::new(Stage::Reading(checked), origin))
     }
 
-    /// Returns a removal of an object with many dependents.
-    pub fn remove_with_dependents(&self, key: Key) -> Transition {
-        Transition::new(Stage::Waiting(Goal::Without(key)), self.origin.clone())
+    /// Returns how to remove an object with all that depends on it.
+    pub(crate) fn removal(&self, key: Key) -> Removal {
+        let tree = self.store.snapshot();
+        if tree.has_many_dependents(&key, AT_ONCE) {
+            return Removal::Long(Transition::new(Stage::Waiting(Goal::Without(key)), self.origin.clone()));
+        }
+        // The snapshot ends here: otherwise the change would copy the whole tree.
+        Removal::AtOnce(tree.with_dependents(&key).into_iter().map(Change::remove).collect())
     }
 
     /// Returns a change of many objects. `changes` returns the changes of the configuration that is there when the turn of this change comes.
