@@ -231,6 +231,11 @@ fn a_hanging_file_system_does_not_delay_other_commands() {
     let mut waiting: Vec<Process> =
         commands.iter().map(|command| router.in_background(&command.replace("FILE", &file))).collect();
     until("a thread waits", LIMIT, || held.stdout().contains("somebody waits"));
+    // A command that came after the apply would be refused at once.
+    until("all commands run", LIMIT, || {
+        let sessions = router.json("show cli-sessions").to_string();
+        sessions.matches(&file).count() == commands.len()
+    });
     // An apply runs its steps on the main thread. It waits a moment for the file system once, and not again.
     let yaml = lab.dir().join("x.yaml");
     fs::write(&yaml, format!("interfaces:\n  pcap5:\n    pcap: {{ tx: \"{file}\" }}\n")).unwrap();
