@@ -1,4 +1,4 @@
-//! What users and programs of VPP find under other names here: its commands, and its names of reasons.
+//! VPP's commands and names of drop reasons for which Volley has others. Users and programs of VPP look for them.
 
 use std::fmt;
 

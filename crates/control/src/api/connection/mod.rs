@@ -111,7 +111,7 @@ impl Socket {
     async fn glance(&mut self) -> io::Result<()> {
         let has_room = self.input.bytes.len() < PIECE;
         tokio::select! {
-            // Asked first: otherwise it would never be seen that the client leaves.
+            // Polled first: otherwise the router would not notice that the client leaves.
             biased;
             got = self.more(), if has_room => if !got? {
                 return Err(io::ErrorKind::UnexpectedEof.into());

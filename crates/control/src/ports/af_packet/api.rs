@@ -17,7 +17,7 @@ define! {
     enum af_packet_mode: u32 { AF_PACKET_API_MODE_ETHERNET = 1, AF_PACKET_API_MODE_IP = 2 }
     /// How an interface is used.
     enum af_packet_flags: u32 {
-        /// Sent packets pass by the queueing disciplines.
+        /// Sent packets bypass the queueing disciplines.
         AF_PACKET_API_FLAG_QDISC_BYPASS = 1,
         /// Checksums and segmentation are left to the device.
         AF_PACKET_API_FLAG_CKSUM_GSO = 2;

@@ -10,8 +10,7 @@ use vapi::wire::{Array, Line, Text};
 use vapi::{Code, Table, define};
 use wire::Mac;
 
-use super::PREFIX;
-use super::is_ring_size;
+use super::{PREFIX, is_ring_size};
 use crate::api::{change, interface, numbers};
 use crate::app::Context;
 use crate::intent::Interface;
