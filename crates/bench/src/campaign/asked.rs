@@ -46,7 +46,7 @@ impl Asked {
         Asked::of(File::read(path)?, false, machine)
     }
 
-    /// Reads a paper's campaign; `machine` is as for [`file`](Self::file).
+    /// Reads the built-in campaign that repeats the tables of a paper; `machine` is as for [`file`](Self::file).
     ///
     /// # Errors
     /// As [`file`](Self::file); also returns an error if the paper is unknown.

@@ -135,8 +135,8 @@ impl Setup<'_> {
         Ok(())
     }
 
-    /// Gives the router its routes, and returns the runner of its trials with its meters. Adds a caveat for each meter and each load whose
-    /// results will be missing, and for flows that no trial will use.
+    /// Gives the router its routes. Returns the runner of the router's trials, with meters. Adds a caveat for each meter and each
+    /// load without results, and for flows that no trial will use.
     fn prepared<'b>(
         &'b self,
         case: &Case,
@@ -195,8 +195,8 @@ impl Setup<'_> {
         Ok(all)
     }
 
-    /// Creates the connection table for flows of both directions. Replaces `directions` by the initiator's frames that
-    /// establish the connections.
+    /// Creates the connection table for the flows of both directions. Then replaces `directions` by a single one, with the
+    /// initiator's frames that establish the connections.
     fn sessions(
         &self,
         connections: u32,

@@ -20,7 +20,7 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    /// Uses the first `connections` of a table. The first attempt establishes them within a second.
+    /// Uses the first `connections` entries of a table. The rate of the first attempt establishes all of them within a second.
     pub fn new(table: Table, connections: u64, bidirectional: bool) -> Sessions {
         Sessions { table, connections, bidirectional, rate_fps: (connections as f64).max(LEAST) }
     }
@@ -36,8 +36,8 @@ impl Sessions {
 }
 
 impl Recorded<'_> {
-    /// Establishes all connections of the trials again, if the trials use connections. Halves the rate after each attempt that lost some
-    /// (RFC 9693 section 4.2).
+    /// Establishes all connections of the trials again, if the trials use connections. Halves the rate after each attempt in which
+    /// connections were lost (RFC 9693 section 4.2).
     ///
     /// # Errors
     /// Returns an error if connections are lost even at the lowest rate.

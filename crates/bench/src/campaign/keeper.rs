@@ -14,13 +14,14 @@ pub trait Keeper {
     /// Returns the stored result of a procedure, which is then not run again.
     fn known(&self, key: &Key, procedure: Procedure) -> Option<Measurement>;
 
-    /// True if a router has described itself in this campaign, also before an interruption.
+    /// True if a router's description of itself is stored in this campaign, also from before an interruption.
     ///
     /// # Errors
     /// Returns an error if the stored description cannot be read.
     fn has_started(&self, dut: &str) -> Result<bool, Failure>;
 
-    /// Returns the conditions of the results from before an interruption; `None` if the campaign was begun now.
+    /// Returns the conditions stored before an interruption: those of the testbed, and deviations from the RFCs. `None` if the
+    /// campaign was not interrupted.
     fn conditions_before(&self) -> Option<Vec<String>>;
 
     /// Stores a trial.
@@ -35,14 +36,14 @@ pub trait Keeper {
     /// As [`trial`](Self::trial).
     fn conditions(&self, conditions: &[String]) -> Result<(), Failure>;
 
-    /// Stores the data of a cell that are known before its first procedure.
+    /// Stores the data of a cell (a router with a traffic and frame size) that are known before its first procedure.
     ///
     /// # Errors
     /// As [`trial`](Self::trial).
     fn cell(&self, cell: &Cell) -> Result<(), Failure>;
 
-    /// Stores a router's description of itself. If it differs from the description before an interruption, the stored results belong to
-    /// another router and are deleted. Returns the number of deleted results.
+    /// Stores a router's description of itself. If a different description was stored before an interruption, the router's stored
+    /// results are those of another router, and are deleted. Returns the number of deleted results.
     ///
     /// # Errors
     /// As [`trial`](Self::trial).

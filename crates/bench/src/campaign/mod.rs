@@ -138,12 +138,12 @@ fn yes() -> bool {
     true
 }
 
-/// True for the default value. JSON omits the value then, for the reason given at [`is_million`].
+/// True for the default value. JSON then omits the value; [`is_million`] has the reason.
 fn is_yes(value: &bool) -> bool {
     *value
 }
 
-/// True for the default value. JSON omits the value then, for the reason given at [`is_million`].
+/// True for the default value. JSON then omits the value; [`is_million`] has the reason.
 fn is_no(value: &bool) -> bool {
     !*value
 }
@@ -152,7 +152,8 @@ fn million() -> u32 {
     1_000_000
 }
 
-/// True for the default value. JSON omits the value then, so that a campaign stored before this key existed still equals its file.
+/// True for the default value. JSON then omits the value, so that a campaign stored before this key existed still equals the
+/// campaign in its file.
 fn is_million(n: &u32) -> bool {
     *n == million()
 }
@@ -172,7 +173,7 @@ pub struct Test {
     /// Number of destination networks, each with a route in the router; 0 uses the traffic's own destinations.
     #[serde(default)]
     pub routes: u32,
-    /// Number of connections, established before each trial; 0 for none. The procedures of RFC 9693 need some.
+    /// Number of connections to establish before each trial; 0 for none. The procedures of RFC 9693 need connections.
     #[serde(default)]
     pub sessions: u32,
     /// Number of flows, each with its own four-tuple; 0 uses the traffic's own flows.
@@ -180,7 +181,7 @@ pub struct Test {
     pub flows: u32,
 }
 
-/// True for 0. JSON omits the value then, for the reason given at [`is_million`].
+/// True for 0. JSON then omits the value; [`is_million`] has the reason.
 fn is_zero(n: &u32) -> bool {
     *n == 0
 }

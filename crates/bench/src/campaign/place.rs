@@ -39,9 +39,9 @@ impl File {
         toml::from_str(&self.text).map_err(|e| self.at(e.span().map(|span| span.start), e.message()))
     }
 
-    /// Adds the file's name to a fault, and the line of the key that the fault names. The fault starts with its keys, outermost first, each
-    /// followed by a colon. The key of an array is followed by the number of the element, as in "test 2 (rfc2544): sizes 3: ...". If no key
-    /// is known, only the file's name is added.
+    /// Adds the file's name to a fault, and the line of the key that the fault names. A fault's text begins with the keys that lead
+    /// to the wrong value, outermost first, each followed by a colon. The key of an array is followed by the number of the element,
+    /// as in "test 2 (rfc2544): sizes 3: ...". If the file has no such key, only the file's name is added.
     pub fn named(&self, fault: &Fault) -> Fault {
         self.at(offset(&self.text, &fault.0), &fault.0)
     }

@@ -62,12 +62,12 @@ pub(super) struct Strain {
     pub most_fps: f64,
     /// True if the tester's ports refused frames.
     pub refused: bool,
-    /// Lowest load with loss, and true if the tester's ports refused some frames of this load.
+    /// The lowest load that had loss, and true if the tester's ports refused frames at this load.
     least_lossy: Option<(f64, bool)>,
 }
 
 impl Strain {
-    /// True if the tester did not send all frames of the lowest load with loss.
+    /// True if the tester's ports refused frames at the lowest load that had loss.
     pub fn is_bound(&self) -> bool {
         self.least_lossy.is_some_and(|(_, refused)| refused)
     }

@@ -10,7 +10,7 @@ use super::{Cell, Measurement, Procedure, Results};
 use crate::search::profile::Profile;
 use crate::trial::Failure;
 
-/// A router with a traffic and frame size, while its procedures run.
+/// State while the procedures run for one router with one traffic and one frame size.
 pub(super) struct Repeated<'a> {
     setup: &'a Setup<'a>,
     /// Router, traffic and size in words.
@@ -85,8 +85,8 @@ impl<'a> Repeated<'a> {
         Ok(true)
     }
 
-    /// Warms the router up before the first procedure that must run. A router that forwards nothing is not tried again for each procedure.
-    /// Returns false if the campaign must end.
+    /// Warms the router up once, before the first procedure that must run. If the router forwards nothing, its procedures are
+    /// skipped. Returns false if the campaign must end.
     fn warm_up(&mut self, results: &mut Results) -> Result<bool, Failure> {
         if self.forwards.is_some() {
             return Ok(true);
@@ -100,7 +100,7 @@ impl<'a> Repeated<'a> {
         }
     }
 
-    /// Runs a procedure, or its repetition `round`, and stores its result together with the earlier repetitions.
+    /// Runs a procedure, or repetition `round` of a search. Stores the result together with those of earlier repetitions.
     fn run(
         &mut self,
         procedure: Procedure,

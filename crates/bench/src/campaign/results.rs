@@ -46,7 +46,7 @@ pub struct Results {
     pub caveats: Vec<String>,
     /// Failed measurements, with the reason.
     pub failures: Vec<String>,
-    /// The campaigns of joined results; empty if all results are of one campaign.
+    /// The campaigns whose results were joined; empty if all results are of one campaign.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
 }
@@ -67,7 +67,7 @@ pub struct Part {
 }
 
 impl Results {
-    /// Returns the campaigns of joined results, or the only campaign, under the name `name`.
+    /// Returns the campaigns whose results were joined. If none were joined, returns the only campaign, under the name `name`.
     pub fn parts_as(&self, name: &str) -> Vec<Part> {
         if !self.parts.is_empty() {
             return self.parts.clone();
@@ -333,7 +333,7 @@ pub enum Found {
     SessionTeardown(Vec<Teardown>),
 }
 
-/// Reads one search, as stored before searches were repeated, or a list of them.
+/// Reads a list of searches, or the single search of results that were stored before searches were repeated.
 fn one_or_several<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<MlrResult>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -424,8 +424,8 @@ pub struct Delays {
     /// Interarrival jitter; `None` with fewer than two frames, and in results of older versions, which did not measure it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<JitterFigures>,
-    /// Histogram of the received frames, in rising order of delay: for each bin its largest delay in nanoseconds, and its number of frames.
-    /// A bin is 0.1 % of its delay wide.
+    /// Histogram of the received frames, in rising order of delay: for each bin its largest delay in nanoseconds, and its number of
+    /// frames. The width of a bin is 0.1 % of its delay.
     pub bins: Vec<(u64, u64)>,
     /// Delays of each direction, in the order of [`DIRECTIONS`]; empty if there is only one direction, and in results of older versions,
     /// which did not separate directions.
@@ -455,7 +455,7 @@ pub struct Metered {
     pub kind: energy::Kind,
     /// The reading, or an error if there is none.
     pub reading: Result<energy::Reading, energy::Fault>,
-    /// Figures that the papers derive from the reading and the traffic delivered in the trial.
+    /// Energy figures as in published papers, derived from the reading and the traffic delivered in the trial.
     pub figures: Option<energy::Results>,
 }
 
@@ -486,8 +486,8 @@ pub struct Teardown {
 }
 
 impl Teardown {
-    /// Returns the deletion rate in connections per second, from the run time less the run time with an empty table. `None` if the command
-    /// took no longer with the full table.
+    /// Returns the deletion rate in connections per second. The deletion's time is the command's run time, less its run time with
+    /// an empty table. `None` if the command took no longer with the full table.
     pub fn per_second(&self) -> Option<f64> {
         let seconds = self.seconds - self.empty_seconds;
         (seconds > 0.0).then(|| self.filled.connections as f64 / seconds)

@@ -124,7 +124,7 @@ enum Turned {
     Changed,
 }
 
-/// Tests the tester with all traffics and frame sizes. Returns the combinations that it can send.
+/// Runs the self-test with all traffics and frame sizes. Returns the combinations that the tester can send.
 ///
 /// # Errors
 /// Returns an error if it can send none, or results cannot be stored.
@@ -287,7 +287,7 @@ pub(super) struct Left {
 }
 
 impl Left {
-    /// Removes `steps` repetitions that cannot be measured from the number of procedures.
+    /// Lowers the total number of procedures by `steps`, for repetitions that cannot be measured.
     pub fn leave_out(&mut self, steps: usize) {
         self.of = self.of.saturating_sub(steps);
     }

@@ -25,7 +25,7 @@ impl<'de> Deserialize<'de> for Seconds {
     }
 }
 
-/// Waits of a trial in seconds (RFC 2544 section 23), which override the profile's.
+/// Waits around a trial, in seconds (RFC 2544 section 23). A wait that is set here overrides the profile's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct WaitsSpec {

@@ -69,7 +69,7 @@ pub struct Flow {
     /// Longest delay in seconds between a frame's due time and its departure; `None` in trials of older versions, which did not measure it.
     #[serde(default)]
     pub behind: Option<f64>,
-    /// Peak sending rate over at most 10 ms or 256 frames, as a multiple of the intended rate.
+    /// Peak sending rate over at least 10 ms and 256 frames, as a multiple of the intended rate.
     pub fastest: f64,
     /// Actual duration of sending, as a multiple of the intended duration.
     pub late: f64,

@@ -13,7 +13,7 @@ pub struct ValiditySpec {
     /// Maximum delay in microseconds between a frame's due time and its departure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_us: Option<f64>,
-    /// Maximum number of frames of a port that may be overdue at the same time, and then leave as one burst.
+    /// Maximum number of frames of a port that may be overdue at the same time. Overdue frames leave as one burst.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst_frames: Option<u64>,
     /// Maximum time in microseconds that received frames may wait for the tester.
@@ -65,8 +65,8 @@ impl ValiditySpec {
         }
     }
 
-    /// True if no limit is overridden. JSON then omits the key, so that a campaign stored before this key existed still
-    /// equals its file.
+    /// True if no limit is overridden. JSON then omits the key `validity`, so that a campaign stored before this key existed still
+    /// equals the campaign in its file.
     pub fn is_empty(&self) -> bool {
         *self == ValiditySpec::default()
     }

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use super::{Campaign, Found, Measurement, Procedure};
 
-/// The procedures whose repetitions are measured in turns: searches of the rates by which routers are compared.
+/// The procedures whose repetitions alternate between the routers: searches for the rates by which routers are compared.
 const IN_TURNS: [Procedure; 2] = [Procedure::Throughput, Procedure::NdrPdr];
 
 /// The procedures to run between one start of a router and its stop.
@@ -67,7 +67,8 @@ impl Measurement {
 }
 
 impl Campaign {
-    /// Returns the visits to each router. Every router gets its first visit before any router gets its second.
+    /// Returns the visits to each router; a visit lasts from a start of the router to its stop. All routers get their first visit
+    /// before any router gets its second.
     pub(super) fn visits(&self, repetitions: u32) -> Vec<Visit> {
         let has_searches = self.procedures.iter().any(|procedure| procedure.is_search());
         if !self.interleave || self.duts.len() < 2 || repetitions < 2 || !has_searches {

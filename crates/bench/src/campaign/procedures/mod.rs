@@ -165,7 +165,7 @@ impl Bench<'_> {
         self.tester_fps.min(self.link_fps).max(2.0 * LEAST)
     }
 
-    /// Reports that repetition `run` of `of` begins, and the time left. This time covers the remaining repetitions at this
+    /// Reports the start of repetition `run` out of `of`, and the time left. That time covers the remaining repetitions at this
     /// load, and all repetitions at `after` further loads.
     fn tell_run(&self, what: &str, (run, of): (u32, u32), duration: Duration, after: usize) {
         let Waits { residual, restabilise, .. } = self.profile.waits;

@@ -13,7 +13,7 @@ fn bad(e: BadInput) -> Failure {
 /// The result, and true if one of its bounds relies on invalid trials.
 type Result = std::result::Result<(Found, bool), Failure>;
 
-/// Calls `search` for each repetition, with its number and a name for progress lines. Returns all results.
+/// Runs `search` for each repetition, with a name for progress lines that has the number of the repetition. Returns all results.
 fn repeated<'a, T>(
     b: &mut Bench<'a>,
     what: &str,

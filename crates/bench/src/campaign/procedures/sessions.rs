@@ -12,9 +12,9 @@ use crate::trial::Failure;
 
 type Result = std::result::Result<(Found, bool), Failure>;
 
-/// Establishment rate of procedures that do not search for the maximum, as a share of the maximum.
+/// Rate of establishing connections in procedures that do not search for the maximum, as a share of the maximum.
 const SAFE: f64 = 0.5;
-/// Establishment rate if the router's maximum is unknown, as a share of the highest load to try.
+/// Rate of establishing connections if the router's maximum is unknown, as a share of the highest load to try.
 const CAREFUL: f64 = 0.1;
 
 pub(super) fn rate(b: &mut Bench<'_>) -> Result {
@@ -114,8 +114,8 @@ fn safe(b: &Bench<'_>) -> f64 {
     known.unwrap_or(b.max_fps() * CAREFUL).max(LEAST)
 }
 
-/// Deletes all connections. Returns an error if the tester cannot delete this router's connections, since each attempt must start without
-/// any (RFC 9693 section 4.4).
+/// Deletes all connections of the router, because each attempt must start without any (RFC 9693 section 4.4). Returns an error if
+/// the tester cannot delete the connections of this router.
 fn forgets(b: &Bench<'_>) -> std::result::Result<(), Failure> {
     b.valid.inner().dut.and_then(|dut| dut.forget_sessions()).unwrap_or_else(|| {
         Err(Failure(
