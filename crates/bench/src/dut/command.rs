@@ -200,8 +200,8 @@ impl Dut for Shell {
         Ok(())
     }
 
-    /// Runs `stop` once. If the started process has ended, `stop` runs without the process's PID namespace, since other effects of the
-    /// router may remain.
+    /// Runs the command `stop` once, in the PID namespace of the started process. If this process has ended, `stop` runs outside of
+    /// the namespace, because other effects of the router may remain.
     fn end(&mut self) -> Result<(), Failure> {
         let Some(stop) = self.stop.take() else { return Ok(()) };
         let of = self.process.is_running().then(|| self.process.id());

@@ -21,7 +21,7 @@ pub fn check(duts: &[Spec], bed: &testbed::Spec) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the router's cores: the first ones that the testbed has for routers. Empty if no router runs on this machine.
+/// Returns the router's cores: the first of the cores that the testbed has for routers. Empty if no router runs on this machine.
 pub fn of(spec: &Spec, bed: testbed::Kind, all: &[usize]) -> Result<Vec<usize>, Failure> {
     if bed == testbed::Kind::Physical || spec.kind == Kind::None {
         return Ok(Vec::new());
@@ -41,8 +41,8 @@ pub fn list(cores: &[usize]) -> String {
     cores.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Returns how long these cores have been busy since the machine started, in seconds, with all programs and interrupts. `None` if there are
-/// no cores, or the kernel does not report the time.
+/// Returns the time in seconds that these cores have spent on all programs and interrupts since the machine started. `None` if
+/// there are no cores, or the kernel does not report the time.
 pub fn seconds(cores: &[usize]) -> Option<f64> {
     if cores.is_empty() {
         return None;

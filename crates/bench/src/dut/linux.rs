@@ -159,8 +159,8 @@ fn tune(shell: &mut Shell, device: &str) {
     }
 }
 
-/// Returns the current receive and send values in the output of `ethtool`, as arguments that set them again. Skips the maximums, which may
-/// precede the current values.
+/// Returns the current receive and send settings in the output of `ethtool`, as arguments of `ethtool` that restore them. Skips the
+/// maximums, which may precede the current settings.
 fn both_ways(said: &str) -> Option<String> {
     let now = said.split_once("Current hardware settings:").map_or(said, |(_, now)| now);
     let of = |name: &str| {
@@ -190,7 +190,8 @@ fn thread(shell: &mut Shell, device: &str, on: &[usize], kind: Kind) -> Result<(
     Ok(())
 }
 
-/// Translates the sources of packets that leave through this port: to the addresses of a pool, or to the port's own address.
+/// Translates the source addresses of packets that leave through this port. The new addresses are those of `pool`, or the port's
+/// own address if there is no pool.
 fn masquerade(shell: &mut Shell, device: &str, pool: Option<Ipv4Net>) -> Result<(), Failure> {
     let why = |e: Failure| {
         Failure(format!("nat = true needs nft (package nftables) and a kernel with masquerading: {e}"))
@@ -248,7 +249,7 @@ impl Dut for Linux {
         self.has_sessions.then(|| self.shell.run(FORGET).map(drop))
     }
 
-    /// Returns the number of connections in the namespace, or on the other machine.
+    /// Returns the number of connections that the kernel tracks, in the router's namespace or on the other machine.
     fn sessions(&self) -> Option<u64> {
         let count = || self.shell.run("sysctl -n net.netfilter.nf_conntrack_count").ok()?.trim().parse().ok();
         if self.has_sessions { count() } else { None }

@@ -50,7 +50,8 @@ pub fn spread(
     Ok(cores)
 }
 
-/// Returns the `needed` cores nearest to a port, then up to `more` further ones. The machine's files are below `root`.
+/// Returns the `needed` cores nearest to a port, then up to `more` further ones. `root` precedes the paths of the machine's files,
+/// such as `/sys`.
 ///
 /// # Errors
 /// Returns an error if the machine has too few cores.
@@ -109,7 +110,8 @@ impl Machine<'_> {
         Ok(cores)
     }
 
-    /// Returns the interrupts of a port. An interrupt of a queue has the queue's number.
+    /// Returns the numbers of a port's interrupts, each with the number of its queue; `None` for an interrupt that belongs to no
+    /// queue.
     fn interrupts(&self, shell: &Shell, port: &str) -> Result<BTreeMap<u32, Option<usize>>, Failure> {
         let root = self.root;
         // A device on another bus, such as virtio, has its interrupts listed at its parent.

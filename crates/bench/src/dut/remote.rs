@@ -12,7 +12,7 @@ use super::{Dut, Facts, Networks, Spec, cores, queues, volley, vpp};
 use crate::testbed::{Bed, Link, check_router_ports};
 use crate::trial::Failure;
 
-/// Ends the program, gracefully first. Its process ID is in the file `pid`.
+/// Shell commands that end the program whose process ID is in the file `pid`. If the program does not end within 4 s, they kill it.
 const END: &str = "p=$(cat pid) && kill $p; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do \
                    kill -0 $p || exit 0; sleep 0.2; done; kill -9 $p";
 
@@ -39,8 +39,8 @@ struct Programs {
 }
 
 impl Remote {
-    /// Starts the router on the cores near its first port, one worker for each, or on the campaign's cores. VPP's main thread gets one more
-    /// core, if there is one.
+    /// Starts the router with one worker for each core: on the cores named in the campaign, or else on those near the router's
+    /// first port. VPP's main thread gets one more core, if there is one.
     ///
     /// # Errors
     /// Returns an error if a port is in use, a command fails, or the router does not start. In the last case the error includes the router's
@@ -150,10 +150,11 @@ impl Remote {
 }
 
 impl Programs {
-    /// Returns the program that the campaign names. If it names none, copies Volley from this machine, or returns the installed VPP.
+    /// Returns the programs on the other machine: those named in the campaign, or else the installed VPP or a copy of this
+    /// machine's Volley.
     ///
     /// # Errors
-    /// Returns an error if a program is missing there.
+    /// Returns an error if a program is missing on the other machine, or Volley is missing on this one.
     fn of(spec: &Spec, of: Router, shell: &Shell, directory: &str) -> Result<Programs, Failure> {
         let named = spec.program.as_ref().map(|path| path.display().to_string());
         let is_there = |program: &str| shell.run(&format!("command -v {program}")).is_ok();
@@ -208,7 +209,7 @@ fn installed_here() -> Result<PathBuf, Failure> {
     })
 }
 
-/// Returns the cores of the workers, and of VPP's main thread if there is one more core.
+/// Returns the workers' cores and, for VPP, the main thread's core if there is one more core.
 fn cores_of(
     spec: &Spec,
     of: Router,
@@ -227,7 +228,7 @@ fn cores_of(
     Ok((on.to_vec(), main))
 }
 
-/// Sets the ports up. Returns the links with the Ethernet addresses that the ports have.
+/// Brings the router's ports up. Returns the links with the Ethernet addresses of these ports.
 fn taken(shell: &mut Shell, mut links: [Link; 2]) -> Result<[Link; 2], Failure> {
     for link in &mut links {
         let port = &link.router;

@@ -41,14 +41,15 @@ pub struct Table {
     /// `linux`, `volley`, `vpp`: the router's machine, as an argument of `ssh`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// `volley`, `vpp` on another machine: cores of the workers, then that of VPP's main thread; by default those near the first port.
+    /// `volley` and `vpp` on another machine: cores of the workers. For `vpp`, the main thread's core follows them. By default cores
+    /// near the first port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<Vec<usize>>,
     /// `volley`, and `vpp` on another machine: driver for the links.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<Driver>,
-    /// `vpp`: path of its program, with `vppctl` in the same directory; the installed programs by default. `volley` on another machine: path
-    /// of its program there; by default it is copied.
+    /// `vpp`: path of VPP's program, with `vppctl` in the same directory; the installed programs by default. `volley` on another
+    /// machine: path of Volley's program there; by default this machine's program is copied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<PathBuf>,
     /// `command`: starts the router.
@@ -75,7 +76,7 @@ pub struct Table {
     /// `command`: deletes all connections that the router tracks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forget: Option<String>,
-    /// `command`: changes routes, as listed on its standard input in the form of `ip -batch`.
+    /// `command`: changes routes, which it reads from its standard input in the format of `ip -batch`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routes: Option<String>,
     /// `command`: true for a router that forwards by Ethernet addresses, like a switch, without routing.

@@ -1,4 +1,5 @@
-//! FD.io VPP, set up as in the papers: cores in `startup.conf`, everything else by commands at its start.
+//! FD.io VPP, set up as in the papers that the built-in campaigns repeat: cores in `startup.conf`, everything else by commands at
+//! its start.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +23,7 @@ struct Programs {
 }
 
 impl Programs {
-    /// Returns the program that the campaign names, with the client beside it, or the installed programs.
+    /// Returns the program that the campaign names and the client in the same directory, or else the installed programs.
     ///
     /// # Errors
     /// Returns an error if a program is missing.

@@ -45,7 +45,7 @@ pub fn enter() -> Failure {
     ))
 }
 
-/// Checks that the namespaces show the same file or directory at this path.
+/// Checks that a path leads to the same file or directory inside and outside of the tester's namespaces.
 ///
 /// # Errors
 /// If the path is in a directory that the namespaces replace.
@@ -84,7 +84,7 @@ pub fn said_by(command: &mut Command, name: &str) -> Result<String, Failure> {
     said(command.stdin(std::process::Stdio::null()).output(), name)
 }
 
-/// Runs a command that may hang, such as a user's program or a router's client. Otherwise like [`said_by`].
+/// Like [`said_by`], for a command that may hang, such as a user's program or a router's client.
 ///
 /// # Errors
 /// As [`said_by`], or if the command takes longer than [`PATIENCE`]; the command is then killed.
@@ -114,7 +114,7 @@ fn said(output: std::io::Result<Output>, name: &str) -> Result<String, Failure> 
     }
 }
 
-/// Runs a command given as words separated by spaces. Otherwise like [`run`].
+/// Like [`run`], for a command given as words separated by spaces.
 ///
 /// # Errors
 /// Same as [`run`].

@@ -78,7 +78,7 @@ pub(crate) fn links() -> [Link; 2] {
     [0, 1].map(Link::new)
 }
 
-/// Connects the tester's two ends with each other, without a router.
+/// Changes the links for a cable between the tester's two ends, without a router.
 pub(super) fn crossed(links: &mut [Link; 2]) {
     let [a, b] = links;
     // Frames to a router's address must reach the other end.

@@ -96,7 +96,7 @@ pub(super) fn port(mut device: Device, link: &Link) -> Result<(Port, Box<dyn Dev
 /// Several receive queues, polled in turn as one.
 struct Several {
     queues: Vec<Box<dyn RxQueue>>,
-    /// The queue to poll first. It changes, so that each queue gets its turn even if one queue alone fills the frame.
+    /// Index of the queue to poll first. Each poll begins with the next queue, because one busy queue alone can fill the frame.
     first: usize,
 }
 

@@ -18,7 +18,7 @@ use crate::trial::Failure;
 /// Number of ARP requests for a router's Ethernet address, and the wait for each answer.
 const ASK: (u32, Duration) = (5, Duration::from_millis(500));
 
-/// Returns whether a port is hardware, and its Ethernet address. Changes nothing.
+/// Returns true if a port is hardware, and the port's Ethernet address. Changes nothing.
 ///
 /// # Errors
 /// If there is no such port, or the machine needs it.

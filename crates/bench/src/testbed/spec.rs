@@ -23,7 +23,8 @@ pub struct Spec {
     /// stamped frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub senders: Option<usize>,
-    /// Cores of the threads that only send, assigned to them in turn; by default all cores that neither the tester nor routers use.
+    /// Cores for the threads that only send; each thread gets the next core of the list. By default all cores that neither the
+    /// tester nor routers use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender_cores: Option<Vec<usize>>,
     /// For `veth` and `tap`: whether the kernel processes frames to the router on the router's cores (RPS); by default it does.

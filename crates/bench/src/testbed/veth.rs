@@ -72,7 +72,8 @@ pub(super) struct Cable {
 }
 
 impl Cable {
-    /// Makes a cable for this driver, and stores the names of its ends in the links. The cable may be in the machine's own namespace.
+    /// Makes a cable (a veth) for this driver, and stores the names of the cable's ends in `links`. The cable may be in the
+    /// machine's own network namespace.
     pub fn make(links: &mut [Link; 2], driver: Driver, senders: usize) -> Result<Cable, Failure> {
         for (n, link) in links.iter_mut().enumerate() {
             // Another tester may have a cable in the same namespace.

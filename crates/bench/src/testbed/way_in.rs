@@ -142,8 +142,8 @@ impl Known {
         port["address"].as_str().and_then(|mac| mac.parse().ok()).ok_or_else(|| "not an Ethernet port".into())
     }
 
-    /// Returns a PPP interface that carries connections to the machine and whose port is unknown, because PPP runs in a program and not in
-    /// the kernel.
+    /// Returns a PPP interface that carries connections to the machine, but whose port is unknown. The port is unknown if PPP runs
+    /// in a program, not in the kernel.
     fn unknown_ppp(&self) -> Option<&str> {
         let is_way = |interface: &&Value| {
             let named = self.defaults.iter().chain(&self.answers).any(|name| interface["ifname"] == **name);
@@ -238,7 +238,8 @@ fn socket(text: &str) -> Option<(IpAddr, u16)> {
     Some((address.to_canonical(), u16::from_str_radix(port, 16).ok()?))
 }
 
-/// Returns the ports in `/proc/net/pppoe`: a title line, then a session, a peer and a port in each line.
+/// Returns the ports of PPPoE sessions, from the text of `/proc/net/pppoe`. After a title line, each line has a session, a peer and
+/// a port.
 fn of_pppoe(text: &str) -> Vec<String> {
     text.lines().skip(1).filter_map(|line| line.split_whitespace().nth(2).map(str::to_owned)).collect()
 }
