@@ -11,7 +11,8 @@ use wire::ipv4::protocol;
 
 use super::stamp::{LEN, Place};
 
-/// Maximum length in bytes of a frame with padding: 60 without frame check sequence, and two VLAN tags (IEEE 802.3 clause 4.4.2).
+/// Maximum length in bytes of a frame with padding: 60 bytes without frame check sequence, plus two VLAN tags (IEEE 802.3 clause
+/// 4.4.2).
 const PADDED: usize = 68;
 
 /// Damage of a frame that arrived.
@@ -21,9 +22,9 @@ pub enum Damage {
     Length,
     /// The checksum of the IPv4 header, or of UDP, TCP or ICMP, is wrong.
     Checksum,
-    /// The time to live, or hop limit, is not that of the sent frame less the number of routers.
+    /// The time to live, or hop limit, was not lowered by one for each router on the way.
     Ttl,
-    /// The payload differs from the sent one, although its checksum is right.
+    /// The payload is not the one sent, although the frame's checksums are right.
     Payload,
 }
 
@@ -41,14 +42,15 @@ struct Kind {
     lengths: RangeInclusive<usize>,
     /// Time to live or hop limit; `None` if it varies.
     ttl: Option<u8>,
-    /// Bytes after the tester's mark, in the longest frame; `None` if some of them vary.
+    /// The bytes that follow the tester's mark in the longest frame; `None` if some of them vary.
     payload: Option<Box<[u8]>>,
     /// Sum of this payload.
     sum: Sum,
 }
 
 impl Expected {
-    /// Returns the frames of these templates, in the order of their use, after `hops` routers.
+    /// Returns the frames of these templates as they should arrive after `hops` routers. `order` has the template's index for each
+    /// position of the pattern.
     ///
     /// # Errors
     /// Returns an error if a template has no room for the tester's mark.
@@ -69,7 +71,7 @@ impl Expected {
         if turn + 1 < self.order.len() { turn + 1 } else { 0 }
     }
 
-    /// Checks a frame whose position in the pattern is `turn`.
+    /// Checks a frame against the template at position `turn` of the pattern.
     ///
     /// # Errors
     /// Returns the first damage found.

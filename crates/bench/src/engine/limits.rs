@@ -10,14 +10,14 @@ use crate::trial::Invalid;
 /// Limits beyond which a trial is invalid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Maximum duration of sending, as a multiple of the trial's duration. Sending may always end late by `behind`.
+    /// Maximum duration of sending, as a multiple of the trial's duration. An excess of up to `behind` is always allowed.
     pub late: f64,
     /// Maximum delay between a frame's due time and its departure.
     pub behind: Duration,
-    /// Maximum number of frames of a port overdue at the same time: they leave as one burst, which even a small queue of the router must
-    /// hold. One frame of each further flow is always allowed, since flows have schedules of their own.
+    /// Maximum number of frames of a port that may be overdue at the same time. They leave as one burst, which must fit even into a
+    /// small queue of the router. One frame of each further flow is always allowed, since each flow has its own schedule.
     pub queue: u64,
-    /// Maximum sending rate over 10 ms or 256 frames, as a multiple of the intended rate.
+    /// Maximum sending rate over at least 10 ms and 256 frames, as a multiple of the intended rate.
     pub burst: f64,
     /// Maximum time that received frames may wait for the tester.
     pub away: Duration,
@@ -29,7 +29,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Limits for hardware ports. `late` is siitperf's tolerance, and 10 µs are the tolerance of FD.io CSIT.
+    /// Limits for hardware ports. `late` is the tolerance of siitperf, and `behind` (10 µs) that of FD.io CSIT.
     pub const STRICT: Limits = Limits {
         late: 1.00001,
         behind: Duration::from_micros(10),

@@ -21,7 +21,8 @@ pub struct Receiver {
     /// Frames that do not belong to this trial: frames without a mark, frames of another trial, and frames with a number that was never
     /// sent.
     pub foreign: u64,
-    /// For each port, the number of answered requests for hosts, which are part of `foreign`. The caller counts them.
+    /// For each port, the number of requests for simulated hosts that the tester answered. The caller counts them. They count in
+    /// `foreign`, too.
     pub asked: Vec<u64>,
     /// Longest interval in ticks between a poll that returned frames and the poll before it: these frames may have waited that long.
     pub away: u64,
@@ -37,7 +38,7 @@ pub struct Account {
     to: usize,
     /// Its frames as they should arrive.
     frames: Expected,
-    /// The pattern position at which the frame with the number `expected` is sent. The pattern is the order in which templates are used.
+    /// Position in the pattern of the frame with the number `expected`. The pattern is the order in which templates are used.
     turn: usize,
     /// True if frames carry the time at which they were sent.
     is_timed: bool,
@@ -45,7 +46,7 @@ pub struct Account {
     ns_per_tick: f64,
     /// One bit for each frame, set when the frame was received.
     seen: Box<[u64]>,
-    /// Sequence number of the next frame if no frame is reordered.
+    /// Sequence number of the frame that arrives next if no frame is reordered or lost.
     expected: u64,
     /// Counts so far.
     pub tally: Tally,
@@ -199,7 +200,7 @@ impl Receiver {
         }
     }
 
-    /// Returns the account of a frame that was truncated within its stamp.
+    /// Finds the stream of a frame that was truncated within its stamp. Returns the account of the stream.
     #[cold]
     fn cut(&mut self, bytes: &[u8]) -> Option<&mut Account> {
         let (signature, stream) = Stamp::cut(bytes)?;
@@ -213,8 +214,8 @@ impl Receiver {
 }
 
 impl Account {
-    /// Creates the account of a stream of `count` frames that port `to` should receive, with `hz` ticks a second. Lost
-    /// frames count with a delay of `penalty_ns`.
+    /// Creates the account of a stream: the counts of its `count` frames, which port `to` should receive. `hz` is the number of
+    /// ticks per second. A lost frame counts as if its delay were `penalty_ns`.
     ///
     /// # Errors
     /// Returns an error if the histogram cannot be created.

@@ -24,7 +24,8 @@ use crate::trial::{Failure, Invalid, Measure, Outcome, Request};
 
 /// Seconds from a trial's start to its first frame, in which the polling loop warms the caches.
 const AHEAD: f64 = 0.001;
-/// Time in seconds that a port needs for each frame of a burst. This time does not count as lateness of the later frames.
+/// Time in seconds that a port needs to send each frame of a burst. Later frames of the burst do not count as late because of this
+/// time.
 const PER_FRAME: f64 = 2e-6;
 /// If no frame arrives for this time in seconds, the traffic of a trial counts as ended.
 const SILENCE: f64 = 0.05;
@@ -177,7 +178,7 @@ impl Engine {
         self.ipdv = on;
     }
 
-    /// Sets the cores of the threads that only send. They are given to the threads in turn.
+    /// Sets the cores for the threads that only send. Each thread gets the next core of the list.
     pub fn set_sender_cores(&mut self, cores: Vec<usize>) {
         self.sender_cores = cores;
     }
@@ -187,7 +188,8 @@ impl Engine {
         self.wait = wait;
     }
 
-    /// Sets the number of routers on the way, each of which lowers the time to live by one. It is 0 at first: a cable or a bridge.
+    /// Sets the number of routers on the way, each of which lowers the time to live by one. The initial number is 0, for a cable or
+    /// a bridge.
     pub fn set_hops(&mut self, hops: u8) {
         self.hops = hops;
     }
@@ -220,8 +222,8 @@ impl Engine {
         self.run_watched(requests, |_, _| (), || ())
     }
 
-    /// Like [`run_steps`](Self::run_steps); `came` gets each of the trial's received frames with its stamp. `quiet` is called once after
-    /// all frames were sent: when no frame has arrived for 50 ms, or at the latest at the end of the wait.
+    /// Like [`run_steps`](Self::run_steps), but calls `came` with each received frame of the trials and its stamp. After all frames
+    /// were sent, calls `quiet` once: when no frame has arrived for 50 ms, or at the latest when the wait ends.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -291,7 +293,7 @@ impl Engine {
         Ok(self.reports(requests, ran))
     }
 
-    /// Sends all frames, and receives meanwhile, until the time `stop` in ticks.
+    /// Sends all frames, and meanwhile receives frames. Ends when all are sent, or at the time `stop` (in ticks).
     fn send(
         &mut self,
         sending: &mut [Option<Sending>],
@@ -364,8 +366,8 @@ impl Engine {
         steps
     }
 
-    /// Returns the faults of the machine and of the tester's ports, which are not the router's. Processor time that the host stole counts
-    /// from `since` on.
+    /// Returns the faults of the machine and of the tester's ports, which the router did not cause. Counts the processor time that
+    /// the host has stolen since `since`.
     fn faults(&mut self, since: Option<Times>) -> Vec<Invalid> {
         let mut invalid: Vec<_> = host::clock_fault().map(Invalid::Clock).into_iter().collect();
         if let (Some(before), Some(after)) = (since, Times::now())
@@ -381,8 +383,8 @@ impl Engine {
         invalid
     }
 
-    /// Adds the flows of all directions and their accounts. The flows start `offset` ticks after the start of the first trial. A lost frame
-    /// counts as if its delay were `penalty`.
+    /// Adds the flows of all directions to `sending`, and the account of each flow's frames to `accounts`. The flows start `offset`
+    /// ticks after the start of the first trial. A lost frame counts as if its delay were `penalty`.
     fn prepare(
         &self,
         request: Request,
@@ -459,7 +461,8 @@ impl Measure for Engine {
     }
 }
 
-/// Sends the frames of these flows that are due, at most a burst of each. Notes the largest number of overdue frames of each port.
+/// Sends the due frames of these flows, at most one burst of each flow. Stores each port's largest number of overdue frames in
+/// `overdue`.
 #[inline]
 fn step(
     flows: &mut [Sending],
@@ -479,7 +482,8 @@ fn step(
     Ok(())
 }
 
-/// Joins the reports on the parts of each flow. A part of the receiving thread (`None`) or of the first sending thread begins a flow.
+/// Joins the reports on the parts of each flow. Each part comes with the number of its sending thread, or `None` for the receiving
+/// thread. A part of the receiving thread or of thread 0 begins a new flow.
 fn whole(parts: impl Iterator<Item = (Option<usize>, FlowReport)>) -> Vec<FlowReport> {
     let mut all: Vec<FlowReport> = Vec::new();
     for (lane, part) in parts {

@@ -111,7 +111,7 @@ impl Schedule {
         self.behind
     }
 
-    /// Returns the sender's peak rate over 10 ms or 256 frames, as a multiple of the intended rate.
+    /// Returns the sender's peak rate over at least 10 ms and 256 frames, as a multiple of the intended rate.
     pub fn fastest(&self) -> f64 {
         self.window.fastest
     }

@@ -65,8 +65,8 @@ impl Sender {
     /// least 18 bytes of payload after a UDP, TCP or echo header; the stamp overwrites these bytes.
     ///
     /// # Errors
-    /// Returns an error that names the template if a template is invalid or too short. Also returns an error if the pattern of the weights
-    /// would be too long.
+    /// Returns an error that names the template if a template is invalid or too short. Also returns an error if the weights would make
+    /// the pattern too long.
     pub fn new(
         templates: &[Template],
         mode: Mode,
@@ -91,7 +91,7 @@ impl Sender {
         Ok(Sender { mix, next, made })
     }
 
-    /// Returns the frames as they should arrive after `hops` routers; `templates` are those that the sender was created with.
+    /// Returns the frames as they should arrive after `hops` routers. `templates` must be those of [`new`](Self::new).
     ///
     /// # Errors
     /// As [`Expected::new`].
@@ -130,8 +130,8 @@ impl Mix {
         }
     }
 
-    /// Generates the frames of a flood, without stamps. Each field takes all its values within `patterns` patterns. Generates as many such
-    /// rounds as fit into [`FLOOD`] bytes, and at least one.
+    /// Generates the frames of a flood, without stamps, in rounds of `patterns` patterns. In a round, every field that increments
+    /// or runs through a list takes all its values. Generates as many rounds as fit into [`FLOOD`] bytes, but at least one.
     fn many(&mut self, patterns: usize) -> Made {
         let mut made = Made::default();
         let mut room = vec![0; DATA_ROOM];
@@ -195,8 +195,8 @@ impl Kind {
     }
 }
 
-/// Returns after how many patterns of `length` frames each field has taken all its values, if it increments or runs through a list.
-/// Returns 1 if so many patterns are too large for a flood.
+/// Returns the number of patterns, of `length` frames each, in which every field that increments or runs through a list takes all
+/// its values. Returns 1 if that many patterns are too large for a flood.
 fn patterns(templates: &[Template], length: usize) -> usize {
     let divisor = templates.iter().fold(0, |all, t| gcd(all, t.weight)).max(1);
     let values = |field: &Field| match &field.mode {

@@ -1,4 +1,4 @@
-//! Sending state and report of a flow, or of a part of a flow that a thread of its own sends.
+//! Sending state and report of a flow, or of the part of a flow that one sending thread sends.
 
 use buf::{Cache, Frame, TxQueue, Unsent};
 
@@ -42,7 +42,7 @@ pub struct FlowReport {
     pub lag: u64,
     /// Longest time in seconds that a frame was overdue when it was sent.
     pub behind: f64,
-    /// Peak sending rate over 10 ms or 256 frames, as a multiple of the intended rate.
+    /// Peak sending rate over at least 10 ms and 256 frames, as a multiple of the intended rate.
     pub fastest: f64,
     /// Actual duration of sending, as a multiple of the intended duration.
     pub late: f64,
@@ -88,8 +88,8 @@ pub(super) struct Sending {
     pub unmade: u64,
     /// Time at which the last frame so far was sent, in ticks.
     pub last: u64,
-    /// Longest excess time of a burst, in ticks: from making its frames until the port has accepted them, less the expected time for this
-    /// number of frames.
+    /// Longest time, in ticks, by which a burst exceeded the expected time for its number of frames. A burst's time runs from
+    /// making its frames until the port has accepted them.
     pub longest: u64,
     /// Time in ticks that the port needs for each frame of a burst.
     pub per_frame: u64,

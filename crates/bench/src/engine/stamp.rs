@@ -26,7 +26,7 @@ pub struct Stamp {
     pub stream: u16,
     /// Number in the stream, from 0 on; 48 bits.
     pub sequence: u64,
-    /// Sending time in ticks of the time stamp counter; the lowest 48 bits.
+    /// The lowest 48 bits of the sending time, in ticks of the time stamp counter.
     pub ticks: u64,
 }
 

@@ -27,7 +27,7 @@ pub struct Ends {
     pub ipv4: (Ipv4Addr, Ipv4Addr),
     /// Source and destination in IPv6.
     pub ipv6: (Ipv6Addr, Ipv6Addr),
-    /// True for the return direction: source and destination addresses in the traffic's description are exchanged.
+    /// True for the return direction: the source and destination addresses of the traffic's description are exchanged.
     pub reverse: bool,
 }
 

@@ -38,14 +38,14 @@ pub(super) fn ports() -> Vec<Vary> {
     vec![vary(Field::SourcePort, 1024, 65535), vary(Field::DestinationPort, 1, 49151)]
 }
 
-/// Varies a field over 256 consecutive networks, in pseudorandom order. A network spans `bits` bits of the field.
+/// Varies an address field over 256 consecutive networks, in pseudorandom order. The lowest `bits` bits of the field are host bits.
 fn networks(mut kind: Kind, field: Field, bits: u32) -> Kind {
     kind.vary.push(Vary { field, how: How::Permutation, min: 0, max: 255 << bits, step: 1 << bits });
     kind
 }
 
-/// The two streams of the TRex profile in Slavík 2025: one with the sources of a /24 from 10.0.0.1 on, as in the forwarding tests there,
-/// and one of 64 bytes for latency.
+/// The two streams of the TRex profile in Slavík 2025. One runs through the source addresses of a /24, from 10.0.0.1 on, as in the
+/// forwarding tests of that source. The other has 64-byte frames, and measures latency.
 fn slavik(size: usize) -> Traffic {
     let ip = |a, b, c, d| Some(std::net::Ipv4Addr::new(a, b, c, d).into());
     let of = |size, port, to| Kind {

@@ -16,9 +16,9 @@ use crate::engine::sender::TURNS;
 /// The parts of a capture to keep, in addition to sizes, address families and protocols.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
-    /// Addresses and ports. Otherwise addresses are the testbed's, and ports are random (RFC 4814 section 4.5).
+    /// True to keep addresses and ports. If false, addresses are the testbed's, and ports are random (RFC 4814 section 4.5).
     pub addresses: bool,
-    /// VLAN tags. Otherwise frames have no tag, and are shorter by the length of the tag.
+    /// True to keep VLAN tags. If false, frames have no tag, and are shorter by the length of the tag.
     pub vlans: bool,
 }
 
@@ -181,8 +181,8 @@ fn stays(ip: IpAddr) -> bool {
     link || ip.is_unspecified() || ip.is_loopback() || ip.is_multicast()
 }
 
-/// Returns the number of frames of each kind in a mix: its count if all counts fit into a mix, otherwise its share by
-/// the largest remainder.
+/// Returns the number of frames of each kind in a mix. If all frames fit into a mix, these are the given counts. Otherwise they are
+/// shares of the maximum in proportion to the counts, rounded by the largest-remainder method.
 fn turns(counts: &[u64]) -> Vec<u32> {
     let all: u128 = counts.iter().map(|n| u128::from(*n)).sum();
     let most = u128::from(TURNS);

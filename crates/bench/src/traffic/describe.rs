@@ -33,7 +33,7 @@ impl Traffic {
         sized
     }
 
-    /// Returns the traffic as written in a campaign.
+    /// Formats the traffic as TOML, as written in a campaign.
     ///
     /// # Errors
     /// If it cannot be serialized.
@@ -47,7 +47,8 @@ impl Traffic {
         self.flows.iter().any(|flow| flow.mark == Mark::Stamped)
     }
 
-    /// Returns the mean frame size in bytes if all frames have their own size; flows of a fixed rate do not count.
+    /// Returns the mean frame size in bytes of the flows whose rate is a share of the load. `None` if there is no such flow, or if
+    /// any flow has frames without a size of their own.
     pub fn own_size(&self) -> Option<usize> {
         let mut kinds = self.flows.iter().flat_map(|flow| &flow.frames);
         if kinds.any(|kind| kind.size == 0) {
@@ -209,7 +210,7 @@ pub struct Vary {
     /// The order of the field's values.
     #[serde(default)]
     pub how: How,
-    /// Minimum value. For addresses, an offset added to the kind's own address.
+    /// Minimum value. For addresses, an offset that is added to the address given for this kind of frame.
     #[serde(default)]
     pub min: u64,
     /// Maximum value, as for `min`.

@@ -6,8 +6,8 @@ use crate::engine::run::Flow;
 use crate::sessions::{Tuple, tuples, with};
 
 impl Traffic {
-    /// Returns the traffic's flows with `count` four-tuples, cyclically in pseudorandom order; nothing else varies. All four-tuples have
-    /// the same addresses, source ports of RFC 4814, and as few destination ports as possible.
+    /// Returns the traffic's flows. Their frames use `count` four-tuples in turn, in pseudorandom order, and vary in nothing else.
+    /// All four-tuples have the same addresses, source ports of RFC 4814, and as few destination ports as possible.
     ///
     /// # Errors
     /// As [`flows`](Self::flows). Also if there are several kinds of frames (which would multiply the flows), the kind is not UDP, or

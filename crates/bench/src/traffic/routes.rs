@@ -34,8 +34,8 @@ pub fn networks(family: Family, reverse: bool, count: u32) -> impl Iterator<Item
 }
 
 impl Traffic {
-    /// Returns the traffic with destinations in the first `count` networks, cyclically in pseudorandom order. Frames that have a
-    /// destination of their own in the description keep it.
+    /// Returns the traffic with destinations in the first `count` networks, which frames use in turn, in pseudorandom order. Frames
+    /// that have a destination of their own in the description keep it.
     pub fn to_networks(&self, count: u32) -> Traffic {
         let mut spread = self.clone();
         let kinds = spread.flows.iter_mut().flat_map(|flow: &mut Flow| &mut flow.frames);
@@ -105,7 +105,7 @@ fn spread_out(kind: &mut Kind, count: u32) {
 }
 
 impl Ends {
-    /// Returns the ends with host 2 of the first network as the destination.
+    /// Returns these ends with a new destination: host 2 of the first network of the direction.
     pub fn to_networks(mut self, reverse: bool) -> Ends {
         if let (IpAddr::V4(v4), IpAddr::V6(v6)) = (first(Family::Ipv4, reverse), first(Family::Ipv6, reverse))
         {
