@@ -40,7 +40,7 @@ pub struct LossPoint {
 pub struct LossRateResult {
     /// The parameters.
     pub asked: LossRate,
-    /// How the procedure ended: `NothingForwarded` if no two successive trials down to the smallest load were without loss.
+    /// How the procedure ended: `NothingForwarded` if, down to the smallest load, no two successive trials were without loss.
     pub ended: Ended,
     /// The points, from the largest load down.
     pub points: Vec<LossPoint>,

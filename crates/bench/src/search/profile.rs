@@ -27,7 +27,7 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Returns the sum: the time that a trial takes in addition to sending.
+    /// Returns the sum of the waits: the time that a trial takes in addition to sending.
     pub fn sum(&self) -> Duration {
         self.after_routes + self.after_learning + self.residual + self.restabilise
     }

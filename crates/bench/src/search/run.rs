@@ -55,7 +55,7 @@ impl fmt::Display for BadInput {
 
 impl std::error::Error for BadInput {}
 
-/// How a search ended. Only `Found` is a result as the procedure defines it; all others must be marked.
+/// How a search ended. Only `Found` is a result as the procedure defines it; reports must mark all others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
@@ -106,7 +106,7 @@ pub struct Progress<'a> {
     pub time_left: Duration,
     /// Lower bound of the result before the trial, in frames per second (in a burst search: in frames).
     pub lower: Option<f64>,
-    /// Upper bound of the result before the trial, in the same unit.
+    /// Upper bound of the result before the trial, in the unit of `lower`.
     pub upper: Option<f64>,
     /// The trial.
     pub outcome: &'a Outcome,

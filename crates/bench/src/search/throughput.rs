@@ -28,7 +28,8 @@ pub enum Start {
 pub enum Step {
     /// The arithmetic mean: halves the difference.
     Halve,
-    /// The geometric mean: halves the ratio. Suits a relative resolution, and bounds that are orders of magnitude apart.
+    /// The geometric mean: halves the distance on a logarithmic scale. Suits a relative resolution, and bounds that are orders of
+    /// magnitude apart.
     HalveRatio,
 }
 
@@ -74,7 +75,7 @@ impl Resolution {
 pub struct Throughput {
     /// The smallest load, in frames per second in each direction. A router that cannot forward it has no throughput.
     pub min_fps: f64,
-    /// The largest load, in the same unit: the link's or the tester's maximum.
+    /// The largest load, in frames per second in each direction: the link's or the tester's maximum.
     pub max_fps: f64,
     /// The first load.
     pub start: Start,
@@ -93,7 +94,7 @@ pub struct ThroughputResult {
     pub asked: Throughput,
     /// How it ended.
     pub ended: Ended,
-    /// The largest load forwarded without loss, in frames per second and direction; `None` if there is none.
+    /// The largest load forwarded without loss, in frames per second in each direction; `None` if there is none.
     pub throughput_fps: Option<f64>,
     /// The smallest load with loss; `None` if there is none.
     pub upper_fps: Option<f64>,

@@ -34,7 +34,8 @@ impl<M> Valid<M> {
         &mut self.inner
     }
 
-    /// Runs a group of trials with `run`. Repeats the whole group while its result is not valid, up to the limit for a single trial.
+    /// Runs a group of trials with `run`. Repeats the whole group while its result is not valid, but no more often than a single
+    /// trial would be repeated.
     ///
     /// # Errors
     /// If `run` fails; a failed group is not repeated.

@@ -8,8 +8,8 @@ use super::Table;
 use crate::engine::run::Direction;
 use crate::trial::{Failure, Invalid, Outcome, Request};
 
-/// Rate of the second phase relative to the first: the factor alpha of RFC 9693 section 4.6. It is so low that only a missing connection
-/// loses a frame.
+/// Rate of the second phase relative to the first: the factor alpha of RFC 9693 section 4.6. The second phase is so slow that it
+/// loses a frame only if the frame's connection is missing.
 const VALIDATION: f64 = 0.5;
 
 /// Result of an attempt to establish connections.
@@ -21,10 +21,10 @@ pub struct Attempt {
     pub rate_fps: f64,
     /// Connections whose first frame arrived through the router.
     pub arrived: u64,
-    /// Number of distinct four-tuples behind the router, among the arrived connections.
+    /// Number of distinct four-tuples in the frames that arrived through the router.
     pub different: u64,
-    /// Connections on which the responder's frame reached the right initiator port; `None` if the second phase was
-    /// skipped because some connections did not arrive.
+    /// Number of connections on which the responder's frame reached the right port of the initiator. `None` if the second phase was
+    /// skipped because some frames of the first phase did not arrive.
     pub confirmed: Option<u64>,
     /// The router's own count of connections after both phases; `None` if unknown.
     pub counted: Option<u64>,

@@ -12,7 +12,8 @@ use super::attempt::{Attempt, Establish};
 use crate::search::throughput::Resolution;
 use crate::search::{BadInput, Ended};
 
-/// A number of connections that fails even at this share of the rate is too large (the RFC's unacceptable drop).
+/// Share of the rate at which a number of connections is tried again after it failed. If it fails again, the number is too large
+/// (the RFC's unacceptable drop).
 const SLOWEST: f64 = 0.5;
 
 /// Parameters of the search.

@@ -105,8 +105,8 @@ impl Tuple {
     }
 }
 
-/// Returns `count` different four-tuples, at most [`MOST`], with the source and destination address of `of`, in pseudorandom order (RFC
-/// 9693 section 4.1). Source ports are those of RFC 4814; there are only as many destination ports as needed.
+/// Returns `count` different four-tuples, but at most [`MOST`], in pseudorandom order (RFC 9693 section 4.1). All have the
+/// addresses of `of`. Source ports are those of RFC 4814. There are only as many destination ports as needed.
 pub fn tuples(of: Tuple, count: u32, seed: u64) -> Vec<Tuple> {
     let (first, each) = SOURCES;
     let tuple = |n: u32| Tuple {
@@ -122,8 +122,8 @@ pub fn tuples(of: Tuple, count: u32, seed: u64) -> Vec<Tuple> {
     all
 }
 
-/// Returns the template with a cycle of four-tuples, and no other variable fields. `None` if the template is not UDP, or if its address
-/// family is not that of the four-tuples.
+/// Returns the template changed so that its frames use these four-tuples in turn, and vary in nothing else. `None` if the template
+/// is not UDP, or if its address family is not that of the four-tuples.
 pub fn with(template: &Template, tuples: &[Tuple]) -> Option<Template> {
     let place = Place::find(&template.bytes)?;
     if tuples

@@ -40,8 +40,8 @@ impl Way {
         self.last
     }
 
-    /// Returns the next target: the one after the finest that is reached; `None` if the goal is reached. Coarser targets are not looked at
-    /// again, even if longer trials have removed one of their bounds.
+    /// Returns the target that follows the finest one reached so far; `None` if that was the last target, the goal. Coarser targets
+    /// are not looked at again, even if longer trials have removed one of their bounds.
     pub(super) fn target(&self, loads: &Loads) -> Option<usize> {
         let reached = (self.first..=self.last).rev().find(|&target| loads.ended(target).is_some());
         let next = reached.map_or(self.first, |target| target + 1);
@@ -89,7 +89,7 @@ impl Way {
     ///
     /// For the first target:
     /// 1. the rate forwarded at the largest load
-    /// 2. the rate forwarded when that rate was the load
+    /// 2. the rate forwarded at the load of item 1
     ///
     /// For a later target:
     /// 1. the lower bound of the preceding target

@@ -32,11 +32,12 @@ pub enum Class {
     Undecided,
 }
 
-/// Rounding tolerance in seconds. Durations are whole nanoseconds, so anything smaller is a rounding error. A rounding error must not
-/// decide a tie: ties are common (for example, half of the trials) and make a lower bound.
+/// Rounding tolerance in seconds. Durations are whole nanoseconds, so any smaller difference is a rounding error. Such an error
+/// must not decide a tie, such as high loss in exactly half of the trials: ties are common, and count as a lower bound.
 const ROUNDING: f64 = 1e-9;
 
-/// Effective durations of a load's trials, by trial length and by loss, as a goal defines them.
+/// Sums of the effective durations of a load's trials, by trial length and by loss. The goal defines which trials are full-length,
+/// and which have high loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {
     /// Full-length trials with loss within the goal's loss ratio.
@@ -84,8 +85,9 @@ impl Sums {
     }
 }
 
-/// Returns the conditional throughput of a load, in frames per second; `None` without a full-length trial. The conditional throughput is
-/// the load times (1 − r), where full-length trials exceed the loss ratio r for at most the goal's exceed ratio of the time.
+/// Returns the conditional throughput of a load, in frames per second: the load times (1 − r). Here r is the smallest loss ratio
+/// such that full-length trials with more loss take at most the goal's exceed ratio of the time. `None` without a full-length
+/// trial.
 pub fn conditional_fps(target: &Target, load_fps: f64, trials: &[Seen]) -> Option<f64> {
     let mut full: Vec<&Seen> = trials.iter().filter(|seen| seen.duration >= target.duration).collect();
     full.sort_by(|a, b| a.loss_ratio.total_cmp(&b.loss_ratio));

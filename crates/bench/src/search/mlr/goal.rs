@@ -21,7 +21,7 @@ pub struct Goal {
     pub initial_duration: Duration,
     /// Goal Final Trial Duration: shorter trials are short trials, and count less.
     pub final_duration: Duration,
-    /// Goal Duration Sum: if all trials of the final duration together take this time, they always suffice to decide about a load.
+    /// Goal Duration Sum: the total time of trials of the final duration that always suffices to decide about a load.
     pub duration_sum: Duration,
 }
 

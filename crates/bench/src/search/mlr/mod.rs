@@ -36,7 +36,7 @@ pub enum Effective {
 /// Parameters of the search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mlr {
-    /// The goals. Of goals with equal progress, the search works on the first one.
+    /// The goals. If several goals have made equal progress, the search works on the first of them.
     pub goals: Vec<Goal>,
     /// Min Load, in frames per second in each direction. If this load fails a goal, the search for the goal ends.
     pub min_fps: f64,
@@ -57,7 +57,8 @@ pub struct GoalResult {
     pub goal: Goal,
     /// How the search ended. `Found` is a regular result in the RFC's terms; all others are irregular, and reports must mark them.
     pub ended: Ended,
-    /// The relevant lower bound, in frames per second in each direction. After `AllForwarded` this is the largest load.
+    /// The relevant lower bound, in frames per second in each direction. If the search ended with `AllForwarded`, this is the
+    /// largest load.
     pub lower_fps: Option<f64>,
     /// The relevant upper bound, in frames per second in each direction.
     pub upper_fps: Option<f64>,
@@ -121,10 +122,10 @@ impl Mlr {
         BadInput::unless(self.limits.trials >= 1, "limits", "must allow at least 1 trial")
     }
 
-    /// Returns the maximum number of trials for a deterministic router of any capacity: for each goal the steps that find the capacity, and
-    /// four loads of each target. For other routers, only `limits` bounds the number. With CSIT's goals, searches with a capacity jitter of
-    /// 0.5 % also stay below this number: 4,000 such searches took 63 trials on average and 113 at most. Without jitter, 35 trials were
-    /// enough.
+    /// Returns the maximum number of trials for a deterministic router of any capacity. Each goal takes the steps that find the
+    /// capacity, and four loads for each of its targets. For other routers, only `limits` bounds the number. With CSIT's goals,
+    /// searches with a capacity jitter of 0.5 % also stay below this number: 4,000 such searches took 63 trials on average and 113
+    /// at most. Without jitter, 35 trials were enough.
     pub fn trials_without_noise(&self) -> u32 {
         let of_goal = |goal: &Goal| {
             let targets = goal.targets(self.preceding);
