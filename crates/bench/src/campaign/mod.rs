@@ -162,7 +162,7 @@ fn is_million(n: &u32) -> bool {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Test {
-    /// Name of a built-in traffic or of one of the campaign's own.
+    /// Name of a built-in traffic, or of a traffic defined in the campaign.
     pub traffic: String,
     /// Frame sizes in bytes, with frame check sequence. Empty for a traffic that sets its own sizes.
     #[serde(default)]

@@ -111,8 +111,8 @@ pub(super) fn routes(networks: &[Networks], bed: &Bed, verb: &str) -> Vec<String
     networks.iter().filter_map(line).collect()
 }
 
-/// Returns the commands of `ip -batch` that add or remove routes to networks, a line for each; `verb` is "add" or "del", and each line ends
-/// with `more`.
+/// Returns the input of `ip -batch` that adds or removes routes to networks, one line for each route. `verb` is "add" or "del".
+/// Each line ends with `more`.
 pub(super) fn batch(networks: &[Networks], bed: &Bed, verb: &str, more: &str) -> String {
     let mut text = String::new();
     for of in networks {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::testbed;
 
-/// A router of a campaign: a kind with its defaults, or a table.
+/// A router of a campaign, given by the name of its kind or by a table of keys.
 ///
 /// Missing keys take the kind's defaults; [`check`](Spec::check) rejects keys that the kind does not support.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -41,8 +41,8 @@ pub struct Table {
     /// `linux`, `volley`, `vpp`: the router's machine, as an argument of `ssh`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// `volley` and `vpp` on another machine: cores of the workers. For `vpp`, the main thread's core follows them. By default cores
-    /// near the first port.
+    /// `volley` and `vpp` on another machine: cores of the workers. For `vpp`, the main thread's core follows them. By default
+    /// cores near the first port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<Vec<usize>>,
     /// `volley`, and `vpp` on another machine: driver for the links.
@@ -61,7 +61,7 @@ pub struct Table {
     /// `command`: runs after the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configure: Option<String>,
-    /// `command`: restarts the router, and ends when the router is configured to forward again.
+    /// `command`: restarts the router. Must not end before the router is configured to forward again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<String>,
     /// `command`: runs before the router is ended.

@@ -134,7 +134,7 @@ struct Sent {
     waited: Option<Duration>,
 }
 
-/// The state after trials that ran without a gap between them.
+/// Receiver, senders and measurements after trials that ran without a gap between them.
 struct Ran {
     receiver: Receiver,
     sending: Vec<Sending>,

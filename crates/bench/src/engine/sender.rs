@@ -65,8 +65,8 @@ impl Sender {
     /// least 18 bytes of payload after a UDP, TCP or echo header; the stamp overwrites these bytes.
     ///
     /// # Errors
-    /// Returns an error that names the template if a template is invalid or too short. Also returns an error if the weights would make
-    /// the pattern too long.
+    /// Returns an error that names the template if a template is invalid or too short. Also returns an error if the weights would
+    /// make the pattern too long.
     pub fn new(
         templates: &[Template],
         mode: Mode,

@@ -78,7 +78,7 @@ pub(super) struct Sending {
     pub from: usize,
     /// Number of the sending thread among the port's sending threads; `None` for the receiving thread.
     pub lane: Option<usize>,
-    /// Time in seconds from the start of the flow to its first frame.
+    /// Time in seconds from the start of the flow to the first frame of this part.
     pub phase: f64,
     pub sender: Sender,
     pub schedule: Schedule,

@@ -14,7 +14,7 @@ pub(super) struct Way {
     /// Index of the goal's first target in the list of all targets. `last` is the index of the goal itself.
     first: usize,
     last: usize,
-    /// The chosen target and load, kept until the load is classified.
+    /// The target and load chosen last. The choice stands until the load is classified.
     at: Option<(usize, f64)>,
     last_move: Move,
 }
