@@ -20,7 +20,7 @@ impl Entry {
     /// hold 419,430 entries.
     pub const IP6FIB: Self = Self { key_bits: 128, value_bits: 32 };
 
-    /// Returns the maximum number of entries in `bytes` bytes; `None` for an entry of no bits.
+    /// Returns the maximum number of entries in `bytes` bytes; `None` if the entry has 0 bits.
     pub fn that_fit(self, bytes: u64) -> Option<u64> {
         let fit = (u128::from(bytes) * 8).checked_div(u128::from(self.bits()))?;
         Some(u64::try_from(fit).unwrap_or(u64::MAX))
@@ -36,7 +36,7 @@ impl Entry {
     }
 }
 
-/// Data caches of a processor in bytes: those of one core, and the last level.
+/// Sizes of a processor's data caches, in bytes: the caches of one core, and the last level, which the cores share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caches {
     /// The first level, for data.
@@ -73,7 +73,7 @@ pub enum Level {
 }
 
 impl Caches {
-    /// Returns the marks for a table of such entries; `None` for an entry of no bits.
+    /// Returns the largest tables of such entries that fit each cache; `None` if the entry has 0 bits.
     pub fn marks(&self, entry: Entry) -> Option<Marks> {
         Some(Marks {
             l1: entry.that_fit(self.l1)?,

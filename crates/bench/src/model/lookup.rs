@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Curve, Fit, Point, check_x, least_squares};
 use crate::stats::Error;
 
-/// f = t_max · (1 − d_lookup): clocks spent on lookups in a large table are lost to forwarding.
+/// f = t_max · (1 − d_lookup): the time spent on lookups in a large table is not available for forwarding.
 ///
 /// In the thesis, t_max is the throughput with one or two routes, and d_lookup the share of time in the lookup node. That node also takes
 /// time with a single route, so a fitted t_max is somewhat higher: the throughput if lookups cost nothing.

@@ -1,4 +1,4 @@
-//! The four performance models of Okelmann 2019 (chapter 6), and the table sizes that fit each cache, which its plots mark.
+//! The four performance models of Okelmann 2019 (chapter 6), and the marks in its plots: the largest tables that fit each cache.
 //!
 //! Each model is a [`Curve`] in the thesis' form. A model can be [fitted](Fit) to measured points by least squares. A model with the
 //! thesis' parameters can be [compared](Quality::of) with measured points. In both cases the error is part of the result.
@@ -34,7 +34,7 @@ pub struct Fit<M> {
 /// Error of a model for the points.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quality {
-    /// Measured less computed value of each point, in the order of the points and the unit of y.
+    /// Residual of each point, in the order of the points and in the unit of y: the measured value minus the model's value.
     pub residuals: Vec<f64>,
     /// Root mean square of the residuals, in the unit of y.
     pub root_mean_square: f64,

@@ -10,16 +10,16 @@ use super::figure::{Figure, Metric};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Paper {
-    /// M. Kosák and G. Lencse: IP Packet Forwarding Performance Comparison of the FD.io VPP and the Linux
-    /// Kernel, 2025. Frames per second forwarded without loss, in each of two directions; 20 runs.
+    /// M. Kosák and G. Lencse: IP Packet Forwarding Performance Comparison of the FD.io VPP and the Linux Kernel, 2025. The figures
+    /// are frames per second forwarded without loss, in each of two directions; 20 runs.
     #[serde(rename = "kosak-lencse-2025")]
     KosakLencse2025,
-    /// P. Okelmann: Performance Analysis of VPP, bachelor's thesis, Technical University of Munich, 2019. Maximum
-    /// packets per second received, in one direction; 6 runs.
+    /// P. Okelmann: Performance Analysis of VPP, bachelor's thesis, Technical University of Munich, 2019. The figures are the
+    /// maximum packets per second received, in one direction; 6 runs.
     #[serde(rename = "okelmann-2019")]
     Okelmann2019,
     /// O. Slavík: Efficiency and Utilization of Vector Packet Processing in High-Speed Networks, bachelor's thesis, Czech Technical
-    /// University in Prague, 2025. Results of fixed loads over 120 s; the mean of 20 runs.
+    /// University in Prague, 2025. The figures were measured at fixed loads over 120 s; the mean of 20 runs.
     #[serde(rename = "slavik-2025")]
     Slavik2025,
     /// Drafts of the same thesis, with energy readings summed over 30 runs of five minutes. The drafts call the unit watts, but the sums
@@ -119,8 +119,8 @@ impl Case {
         self.figures.get(&metric).map(|figure| figure.value)
     }
 
-    /// Returns the packets per second forwarded in all directions together. `None` for tables of fixed loads, since the thesis does not
-    /// define whether its Gbit/s include the overhead on the wire.
+    /// Returns the packets per second forwarded in all directions together. `None` for results at fixed loads: the thesis gives
+    /// them in Gbit/s, and does not define whether these include the overhead on the wire.
     pub fn forwarded_pps(&self) -> Option<f64> {
         let directions = f64::from(self.traffic.directions());
         let each_way = self.value(Metric::MedianFps).map(|fps| fps * directions);

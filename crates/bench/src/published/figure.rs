@@ -39,7 +39,7 @@ impl fmt::Display for Figure {
 
 macro_rules! metrics {
     ($($(#[$doc:meta])+ $name:ident = $column:literal),+ $(,)?) => {
-        /// Quantity of a figure. Each quantity is a column of the file, whose name contains the unit.
+        /// Quantity of a figure. The file has a column for each quantity. The column's name contains the unit.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Metric {
             $($(#[$doc])+ #[serde(rename = $column)] $name),+
@@ -77,7 +77,7 @@ metrics! {
     SdFps = "sd_fps",
     /// (maximum − minimum) / median, in percent.
     DispersionPercent = "dispersion_percent",
-    /// Ratio of the performance to that of half as many cores.
+    /// Ratio of the performance to the performance with half as many cores.
     RatioToHalf = "ratio_to_half_the_cores",
     /// Relative scale-up P(n) / P(1) / n.
     ScaleUp = "scale_up",

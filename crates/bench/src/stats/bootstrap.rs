@@ -44,8 +44,9 @@ pub struct Interval {
     pub drawn: Bootstrap,
 }
 
-/// Returns the minimum number of runs for an interval at a confidence level. With fewer, even the range from minimum to maximum misses the
-/// true median too often. All n runs are on one side of it with probability 2 · 0.5^n: 6 runs for 95 %, 8 for 99 %.
+/// Returns the minimum number of runs for an interval at a confidence level. With fewer, even the range from minimum to maximum
+/// misses the true median too often. All n runs are on the same side of the true median with probability 2 · 0.5^n, so a level of
+/// 95 % needs 6 runs, and 99 % needs 8.
 pub fn fewest_runs(level: f64) -> usize {
     let (mut runs, mut all_on_one_side) = (1, 1.0);
     while all_on_one_side > 1.0 - level && all_on_one_side > 0.0 {
@@ -69,7 +70,8 @@ impl Bootstrap {
     /// Returns the ratio of two medians, new / base, with its confidence interval. The two sets must be independent of each other.
     ///
     /// # Errors
-    /// As [`Bootstrap::median`] for either set, or if a run is not above 0: drawn ratios can then be undefined.
+    /// As [`Bootstrap::median`] for either set, or if a run is not above 0: the ratio of two resampled medians could then be
+    /// undefined.
     pub fn ratio_of_medians(&self, new: &Runs, base: &Runs) -> Result<Interval, Error> {
         self.check(&[new, base])?;
         check_positive("the minimum of the new runs", new.minimum())?;
@@ -143,7 +145,8 @@ impl<'a> Draws<'a> {
         Self { sorted: runs.sorted(), times: vec![0; runs.len()] }
     }
 
-    /// Draws a set and returns its median. Counts the draws per sorted run, which avoids sorting each set.
+    /// Draws a set and returns its median. Counts how often each of the sorted runs was drawn, so that the drawn set need not be
+    /// sorted.
     fn median(&mut self, generator: &mut Pcg64) -> f64 {
         let n = self.sorted.len();
         self.times.fill(0);
@@ -166,7 +169,8 @@ impl<'a> Draws<'a> {
     }
 }
 
-/// Picks one of `n` indices: the high half of a product, uniform to within n / 2^64.
+/// Returns a random index below `n`: the high 64 bits of a random number times `n`. The relative error of the probabilities is at
+/// most n / 2^64.
 fn pick(generator: &mut Pcg64, n: usize) -> usize {
     ((u128::from(generator.next_u64()) * n as u128) >> 64) as usize
 }

@@ -32,9 +32,9 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
-    /// new / base. The resolution is a share: 0.005 for 0.5 %.
+    /// The ratio new / base. [`Terms::resolution`] is a share: 0.005 for 0.5 %.
     Ratio,
-    /// new − base, for figures that may be 0, such as losses. The resolution is in the unit of the runs.
+    /// The difference new − base, for figures that may be 0, such as losses. [`Terms::resolution`] has the unit of the runs.
     Difference,
 }
 
@@ -45,8 +45,8 @@ pub struct Terms {
     pub wanted: Wanted,
     /// The quantity to compare.
     pub effect: Effect,
-    /// Effects up to this size count as none. Use the resolution of the measurement itself, such as the width at which a search stops. With
-    /// 0, even the smallest change counts as a difference if the runs have no noise.
+    /// Effects up to this size count as no difference. Use the resolution of the measurement itself, such as the width at which a
+    /// search stops. With 0, even the smallest change counts as a difference if the runs have no noise.
     pub resolution: f64,
 }
 
@@ -61,8 +61,8 @@ pub struct Comparison {
     pub verdict: Verdict,
 }
 
-/// Compares new runs with base runs. They differ if the whole interval of the effect is beyond the resolution: for a
-/// ratio, above 1 + resolution or below 1 / (1 + resolution); for a difference, above resolution or below −resolution.
+/// Compares new runs with base runs. They differ if the effect's whole confidence interval is beyond the resolution: for a ratio,
+/// above 1 + resolution or below 1 / (1 + resolution); for a difference, above resolution or below −resolution.
 ///
 /// At a level of 95 %, about one in twenty comparisons of equal things finds a difference. For hundreds of comparisons at once, use a
 /// higher level, which needs more runs.

@@ -63,7 +63,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Larger values are rejected, so that sums of their squares stay finite.
+/// Maximum magnitude of a value. Larger values are rejected, so that the sum of many squares stays finite.
 const LARGEST: f64 = 1e150;
 
 /// Checks that all values are finite.

@@ -1,8 +1,9 @@
 //! Statistics of sets of runs, and their reliability.
 //!
 //! [`Runs`] is the checked input of everything here: a missing or non-finite value is an error, and is never left out. [`Summary`]
-//! describes one set. [`Bootstrap`] computes confidence intervals of its median. [`compare()`] tests whether two sets differ beyond their
-//! noise. [`scaling`] and [`efficiency`] compute the papers' derived figures, [`latency`] and [`ipdv`] those of RFC 8219.
+//! describes one set. [`Bootstrap`] computes confidence intervals of its median. [`compare()`] tests whether two sets differ beyond
+//! their noise. [`scaling`] and [`efficiency`] compute figures that papers about VPP derive from measurements, [`latency`] and
+//! [`ipdv`] those of RFC 8219.
 
 mod bootstrap;
 mod compare;

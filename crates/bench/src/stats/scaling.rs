@@ -9,7 +9,8 @@ use super::error::{Error, check_positive};
 pub struct Scaling {
     /// The number of cores.
     pub cores: u32,
-    /// The performance of these cores, in the given unit: usually frames per second, the median of the runs.
+    /// The performance with this number of cores, in the unit of the measurements: usually the median of the runs, in frames per
+    /// second.
     pub performance: f64,
     /// The relative scale-up S(n) = P(n) / P(1) / n, at best 1; `None` if there is no measurement with 1
     /// core.

@@ -64,7 +64,8 @@ impl DelayHistogram {
         Ok(())
     }
 
-    /// Returns the counted delays in rising order, including lost frames: for each bin its longest delay, in nanoseconds, and its count.
+    /// Returns the bins that contain frames, in ascending order of delay. Each bin is given by its longest delay, in nanoseconds,
+    /// and its number of frames, including lost ones.
     pub fn bins(&self) -> Vec<(u64, u64)> {
         let recorded = self.counts.iter_recorded();
         recorded.map(|bin| (bin.value_iterated_to(), bin.count_since_last_iteration())).collect()

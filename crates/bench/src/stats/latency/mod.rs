@@ -17,8 +17,8 @@ pub use histogram::DelayHistogram;
 /// Maximum delay: an hour, in nanoseconds. Longer delays are rejected as clock errors.
 pub const LONGEST_NS: u64 = 3_600_000_000_000;
 
-/// Lost frames. They must not make a router look faster, so each counts with a penalty as its delay, as in siitperf: the time of
-/// the whole trial and of the wait for late frames.
+/// Lost frames. Each counts with a penalty as its delay, as in siitperf, so that losses do not make a router look faster. The
+/// penalty is the duration of the trial plus the wait for late frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
     /// Number of lost frames.
