@@ -18,7 +18,7 @@ pub struct Times {
     pub idle: u64,
     /// Hardware interrupts.
     pub irq: u64,
-    /// Soft interrupts. For the kernel as a router, most of the work.
+    /// Soft interrupts: most of the work if the kernel is the router.
     pub softirq: u64,
     /// Stolen: the host ran other guests while a task here was ready to run.
     pub stolen: u64,
@@ -68,7 +68,7 @@ impl Times {
         self.user.saturating_add(self.system).saturating_add(self.irq).saturating_add(self.softirq)
     }
 
-    /// Returns the share of the time since `before` that was stolen, 0 to 1.
+    /// Returns the share of the time since `before` in which the host ran other guests (stolen time), 0 to 1.
     pub fn stolen_since(self, before: Times) -> f64 {
         let since = self.since(before);
         let total = since.busy().saturating_add(since.idle).saturating_add(since.stolen);
@@ -81,7 +81,8 @@ impl Times {
     }
 }
 
-/// Returns how long the calling thread has been ready to run without a processor. `None` if the kernel does not count it.
+/// Returns how long the calling thread has waited for a processor although it was ready to run. `None` if the kernel does not count
+/// this time.
 pub fn waited() -> Option<Duration> {
     waited_of(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }
@@ -105,7 +106,8 @@ pub struct Task {
 }
 
 impl Task {
-    /// Parses the text of `/proc/PID/stat` (includes ended threads, not child processes) or `/proc/PID/task/TID/stat`.
+    /// Parses the text of `/proc/PID/stat` or `/proc/PID/task/TID/stat`. The times of a process include its ended threads, but not
+    /// its child processes.
     pub fn parse(stat: &str) -> Option<Task> {
         // The name is in brackets, and may contain brackets. After it, state is field 3, user and system time are fields 14 and 15, and the
         // start time is field 22 (proc(5)).

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use crate::host::{TICKS, Task};
 
-/// First words of the condition of a machine that was not idle when its campaign began.
+/// First words of the condition about a machine that was not idle.
 pub const BUSY: &str = "The machine was not idle";
 /// Time over which programs are watched.
 const WATCHED: Duration = Duration::from_millis(400);
-/// Share of a processor from which on a program disturbs measurements.
+/// A program disturbs measurements if it uses more than this share of a processor.
 const DISTURBS: f64 = 0.05;
 
 /// A program and its processor time.
@@ -54,8 +54,8 @@ fn busy_between(before: &HashMap<u32, Task>, after: &HashMap<u32, Task>, seconds
     all
 }
 
-/// Returns the conditions about a machine that was not idle: first those in `before`, the conditions of a resumed campaign, because they
-/// still apply to its earlier results; then one for the programs that are busy now.
+/// Returns the conditions about a machine that was not idle. First come those of a resumed campaign, found in `before`, because
+/// they still apply to its earlier results. The last one names the programs that are busy now.
 pub fn conditions(before: Option<Vec<String>>, busy: &[Busy]) -> Vec<String> {
     let now = told(busy, if before.is_some() { "was resumed" } else { "began" });
     let mut all: Vec<String> = before.into_iter().flatten().filter(|c| c.starts_with(BUSY)).collect();
@@ -63,8 +63,8 @@ pub fn conditions(before: Option<Vec<String>>, busy: &[Busy]) -> Vec<String> {
     all
 }
 
-/// Returns the condition that the machine was not idle because of these busy programs when the campaign `did` something, for example
-/// "began". `None` if there are no busy programs.
+/// Returns a text for the report's conditions: the machine was not idle when the campaign `did` something (for example "began"),
+/// because of the programs in `busy`. `None` if `busy` is empty.
 fn told(busy: &[Busy], did: &str) -> Option<String> {
     let one = |b: &Busy| format!("{} (process {}) used {:.0} %", b.name, b.id, b.processors * 100.0);
     let list: Vec<_> = busy.iter().take(5).map(one).collect();

@@ -20,7 +20,7 @@ pub(crate) fn output(command: &mut Command, limit: Duration) -> io::Result<Outpu
     fed(command, Vec::new(), limit)
 }
 
-/// Like [`output`]; the program gets `input` on its standard input. A program that does not read all of it is no error.
+/// Like [`output`]; the program gets `input` on its standard input. It is no error if the program does not read all of it.
 ///
 /// # Errors
 /// As [`output`].

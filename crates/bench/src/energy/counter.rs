@@ -1,4 +1,4 @@
-//! Energy counters: the difference of two readings, over any number of wraparounds.
+//! Energy counters. The energy is the difference of two readings, even if the counter wraps around several times in between.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,13 +26,13 @@ pub(super) trait Counters: Send + 'static {
     fn units(&self) -> &[Unit];
     /// Returns the current values.
     fn read(&mut self) -> Result<Vec<u64>, Fault>;
-    /// Returns an upper limit for the power of one counter, in watts. An increase that exceeds this power is a reset of the counter, not a
+    /// Returns an upper limit for the power that one counter measures, in watts. A faster increase is a reset of the counter, not a
     /// wraparound.
     fn most_watts(&self) -> f64;
 }
 
-/// Returns the increase of a counter between two readings, if it wrapped around at most once. `values` is the number of values of the
-/// counter.
+/// Returns the increase of a counter between two readings. The counter may wrap around at most once in between. `values` is the
+/// number of different values of the counter.
 pub(super) fn added(before: u64, now: u64, values: u128) -> u128 {
     let (before, now) = (u128::from(before), u128::from(now));
     if now >= before { now - before } else { (now + values).saturating_sub(before) }

@@ -36,7 +36,7 @@ pub struct CpuReading {
 pub enum Whose {
     /// All work on the listed cores, of any program.
     Cores,
-    /// The router's processes, without the time that the kernel works for them in interrupts.
+    /// The router's processes, without the kernel's work for them in interrupts.
     Processes,
     /// The control group.
     Cgroup,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Fault, Kind, Meter, Reading, Spec};
 
-/// Reading of one meter for a trial, or an error if there is none.
+/// One meter's reading for a trial, or the error that prevented the reading.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Measured {
@@ -34,9 +34,9 @@ struct One {
 }
 
 impl Meters {
-    /// Opens all meters. If the campaign has none, opens a meter of the router's processor time. `cores` and `processes` are those of the
-    /// router. Leaves out `cpu` meters that name neither cores nor a control group if `cores` is empty. An unavailable meter has no
-    /// readings.
+    /// Opens all meters. If the campaign has none, opens a meter of the router's processor time. `cores` and `processes` are those
+    /// of the router. If `cores` is empty, leaves out `cpu` meters that name neither cores nor a control group. An unavailable
+    /// meter has no readings.
     pub fn open(specs: &[Spec], cores: &[usize], processes: &[u32]) -> Meters {
         let specs = if specs.is_empty() { &[Spec::CPU] } else { specs };
         let here = specs.iter().enumerate().filter(|(_, spec)| **spec != Spec::CPU || !cores.is_empty());
@@ -69,7 +69,7 @@ impl Meters {
         }
     }
 
-    /// Ends all meters, right after a trial, and returns their readings in the order of the campaign.
+    /// Ends the measurement of all meters, right after a trial. Returns the readings in the campaign's order.
     pub fn end(&mut self) -> Vec<Measured> {
         let measure = |one: &mut One| {
             let begun = std::mem::replace(&mut one.begun, Ok(()));

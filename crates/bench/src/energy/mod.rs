@@ -69,11 +69,11 @@ pub struct Energy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Part {
-    /// Name. If another part includes this part, the name starts with that part.
+    /// Name of the part. If the part belongs to another one, the other's name precedes it: `package-0/core`.
     pub name: String,
     /// Joules.
     pub joules: f64,
-    /// True if the part is added to the sum. False if another part already includes it.
+    /// True if the part is added to the sum. False if it is only listed, for example because another part already includes it.
     pub counted: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Power meters: sampled at an interval during the trial, and integrated by the trapezoid rule.
+//! Power meters. The power is sampled at an interval during the trial, and integrated to the energy by the trapezoid rule.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -13,7 +13,7 @@ use super::counter::{Counters, Unit};
 /// Sysfs directory of the domains.
 pub(super) const ROOT: &str = "/sys/class/powercap";
 
-/// Upper limit for the power of a package or memory, in watts. An increase that exceeds this power is a fault, not a wraparound.
+/// Upper limit for the power of a package or memory, in watts. A faster increase of the counter is a fault, not a wraparound.
 const MOST_WATTS: f64 = 1000.0;
 
 /// The domains of a machine.
@@ -23,10 +23,10 @@ pub(super) struct Rapl {
 }
 
 impl Rapl {
-    /// Opens all domains below the directory.
+    /// Opens all RAPL domains below the directory.
     ///
     /// # Errors
-    /// Returns an error if there is no domain that counts, or a domain cannot be read.
+    /// Returns an error if no domain measures a processor package or memory, or a domain cannot be read.
     pub fn open(root: &Path) -> Result<Rapl, Fault> {
         let missing = |why: String| {
             Fault(format!(

@@ -42,7 +42,7 @@ impl Snmp {
     /// Opens the counter and reads it once.
     ///
     /// # Errors
-    /// Returns an error if the unit does not answer, or has no such counter.
+    /// Returns an error if the power distribution unit does not answer, or has no such counter.
     pub fn open(address: &str, community: &str, what: &What) -> Result<Snmp, Fault> {
         let to = resolve(address)?;
         let session = SyncSession::new_v2c(to, community.as_bytes(), Some(PATIENCE), 1);
@@ -74,7 +74,7 @@ impl Snmp {
         Ok(snmp)
     }
 
-    /// Reads a value. Also returns the number of values of its type, after which it wraps around to 0.
+    /// Reads a value. Also returns the number of different values of its type: a counter wraps around to 0 after the highest one.
     fn get(&mut self, oid: &[u64]) -> Result<(u64, u128), Fault> {
         let shown: Vec<_> = oid.iter().map(u64::to_string).collect();
         let failed =
@@ -105,8 +105,8 @@ impl Snmp {
 
 use What::{Object, Outlet};
 
-/// Returns a value, and the number of values of its type. Gauges and integers do not wrap around (RFC 2578, section 7.1), so a smaller
-/// value means a reset.
+/// Returns a value, and the number of different values of its type: a counter wraps around to 0 after the highest one. Gauges and
+/// integers never wrap around (RFC 2578, section 7.1); their number is so large that a smaller value is taken for a reset.
 fn number(value: &Value<'_>) -> Option<(u64, u128)> {
     match *value {
         Value::Counter32(v) => Some((v.into(), 1 << 32)),

@@ -29,7 +29,7 @@ pub enum Spec {
         /// Outlet of a Raritan PX3, from 1 on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         outlet: Option<u32>,
-        /// Number of the unit among those that share the address, from 1 on.
+        /// Number of the power distribution unit, from 1 on, if several units share the address.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pdu: Option<u32>,
         /// Object identifier to read instead of an outlet.
