@@ -151,13 +151,13 @@ fn one_way(figure: &str, direction: &str) -> String {
     format!("{figure}, {direction}")
 }
 
-/// True if one of these names is the name of the figure in a single direction. Such a figure is more precise than the one for both
-/// directions together.
+/// True if `names` contains the figure's name for a single direction. Comparisons then leave out the figure for both directions
+/// together, because it is less precise.
 pub(super) fn is_split<'a>(figure: &str, mut names: impl Iterator<Item = &'a str>) -> bool {
     names.any(|name| DIRECTIONS.iter().any(|direction| name == one_way(figure, direction)))
 }
 
-/// Returns the delays and the loss of each direction. Each name is the name for both directions together, followed by the direction.
+/// Returns the delays and the loss as separate figures for each direction. The direction is the end of each figure's name.
 fn ways(at: &DelaysAt, delays: &[(&str, Delay)]) -> Vec<Figure> {
     let us = ("µs", low(Effect::Ratio, BIN));
     let mut all: Vec<Figure> = Vec::new();
@@ -257,8 +257,8 @@ fn soaked(result: &FixedResult) -> Figure {
     Figure::new("loss of each interval", "%", low(Effect::Difference, 0.0)).of(trials.map(share))
 }
 
-/// Returns the outage in seconds. If frames were lost to the end, the outage is the whole time of the last trial. `None` if a trial was
-/// invalid.
+/// Returns the outage in seconds. If frames were lost to the end of the last trial, the outage is the whole duration of that trial.
+/// `None` if a trial was invalid.
 fn outage(seconds: Option<f64>, trials: &[Outcome]) -> Option<f64> {
     let watched = trials.last().filter(|_| trials.iter().all(Outcome::is_valid))?;
     Some(seconds.unwrap_or(watched.request.duration.as_secs_f64()))

@@ -36,7 +36,7 @@ fn free(name: &str, taken: &[String]) -> String {
     names.find(|name| !taken.contains(name)).unwrap_or_default()
 }
 
-/// Checks that a campaign can share tables with the first one, and with the other campaigns joined so far.
+/// Checks that the report tables of `next` can be joined with those of the first campaign, and of the others joined so far.
 fn fits(first: &Results, whole: &Results, next: &Results) -> Result<(), Failure> {
     let (one, other) = (&first.campaign, &next.campaign);
     let refuse = |why: String| {

@@ -29,7 +29,8 @@ pub struct Comparison {
     pub conditions: Vec<String>,
     /// One row for each figure that both campaigns have.
     pub rows: Vec<Row>,
-    /// Number of judged figures. The confidence level applies to all of them together.
+    /// Number of figures to judge: those with enough runs for an interval at the overall confidence level. This level applies to
+    /// all of them together.
     pub judged: usize,
     /// Bootstrap parameters for each figure.
     pub bootstrap: Bootstrap,
@@ -83,7 +84,7 @@ pub enum Judgement {
         /// Repetitions needed.
         needed: usize,
     },
-    /// The tester limited the worse side, whose router may be better than measured.
+    /// The tester limited the worse of the two results, so its router may be better than measured.
     LimitedByTester(stats::Comparison),
     /// The figures cannot be compared; the text is the reason.
     Unfit(String),
@@ -124,8 +125,8 @@ impl Comparison {
     }
 }
 
-/// Returns the parameters for each of `n` figures: a higher confidence level, and enough resamples that ten lie beyond each end of the
-/// interval.
+/// Returns the bootstrap parameters for each of `n` figures, so that the level of `all` holds for all of them together: a higher
+/// level, and enough resamples that ten are outside the interval on each side.
 fn for_each_of(all: &Bootstrap, n: usize) -> Bootstrap {
     let n = n.max(1) as f64;
     let beyond = (1.0 - all.level) / n;
@@ -140,7 +141,7 @@ struct Pair<'a> {
     new: Figure,
 }
 
-/// Returns the figures that both campaigns have, in the order of the base.
+/// Returns the figures that both campaigns have, in the base's order.
 fn pairs<'a>(base: &'a Results, new: &Results) -> Vec<Pair<'a>> {
     let mut pairs = Vec::new();
     for (cell, old) in measurements(base) {
@@ -222,8 +223,8 @@ impl Pair<'_> {
         }
     }
 
-    /// Returns how the runs are to be compared, with the coarser of the two resolutions. If a run is 0, a ratio is meaningless: then the
-    /// difference is compared. The resolution, until then relative, is multiplied by the greater median.
+    /// Returns the terms of the comparison, with the coarser of the two resolutions. If a run is 0, a ratio would be meaningless,
+    /// so the difference is compared. Its resolution is the relative resolution times the greater median.
     fn terms(&self, base: &Runs, new: &Runs) -> Terms {
         let Terms { wanted, effect, resolution } = self.base.terms;
         let resolution = resolution.max(self.new.terms.resolution);

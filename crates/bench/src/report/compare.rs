@@ -16,7 +16,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
     [ratios(results), scale(results)].into_iter().flatten().collect()
 }
 
-/// Returns the cells with throughputs, each with the throughputs of its repetitions.
+/// Returns the cells (router, traffic and frame size) with a measured throughput, each with the throughputs of its repetitions.
 pub fn measured(results: &Results) -> Vec<(&Cell, Runs)> {
     let of = |(cell, m): (_, &Measurement)| match &m.found {
         Found::Throughput(searches) => Some((cell, runs(throughputs(searches))?)),
@@ -30,8 +30,8 @@ pub(super) fn is_limited(cell: &Cell) -> bool {
     cell.found(Procedure::Throughput).is_some_and(|m| m.limited_by_tester)
 }
 
-/// Formats a ratio. `limited` has true for each side that the tester may have limited. With one such side the ratio is a bound (≥ or ≤);
-/// with two it is [`NONE`].
+/// Formats a ratio. `limited` states whether the tester may have limited the numerator, and the denominator. If one of them is
+/// limited, the ratio is a bound (≥ or ≤); if both are, the text is [`NONE`].
 pub(super) fn bounded(ratio: Option<f64>, digits: usize, limited: [bool; 2]) -> String {
     let written = maybe(ratio, digits);
     match (ratio, limited) {
@@ -122,8 +122,8 @@ impl Scaled {
     }
 }
 
-/// Groups routers that differ only in their number of cores, by traffic and frame size. Of routers with the same number of cores, only the
-/// first is used. Routers that forward nothing are left out.
+/// Returns groups of routers that differ only in their number of cores, for each traffic and frame size. If several routers of a
+/// group have the same number of cores, only the first is used. Leaves out routers that forward nothing, and groups of one router.
 pub fn scaled(results: &Results) -> Vec<Scaled> {
     let mut groups: Vec<Scaled> = Vec::new();
     for (cell, runs) in measured(results) {

@@ -61,7 +61,8 @@ pub fn section(results: &Results) -> Option<Section> {
     Some(Section::new("Conclusion", blocks))
 }
 
-/// Returns a caveat about routers of separate campaigns; `None` if all results are of one campaign.
+/// Returns a caveat if the routers were measured in separate campaigns: a change of the machine's speed in between may favor some
+/// routers. `None` if all results are of one campaign.
 fn separate(parts: &[Part]) -> Option<String> {
     let [first, .., last] = parts else { return None };
     let of = |part: &Part| {
@@ -116,7 +117,8 @@ fn lacks(results: &Results, case: &Key, name: &str, what: &str) -> String {
     }
 }
 
-/// Returns whether a failure is of this router. In joined results the campaign's name stands before the router's.
+/// True if the text of a failure is about this router. The text starts with the router's name; in joined results, the campaign's
+/// name precedes it.
 fn is_of(failure: &str, router: &str) -> bool {
     failure.starts_with(&format!("{router}: ")) || failure.contains(&format!(": {router}: "))
 }

@@ -22,7 +22,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
         .collect()
 }
 
-/// Returns all loads at which a procedure measured delays, with their cells.
+/// Returns all loads at which a procedure measured delays, each with its cell (router, traffic and frame size).
 pub fn loads(results: &Results, procedure: Procedure) -> impl Iterator<Item = (&Cell, &DelaysAt)> {
     found(results, procedure).flat_map(|(cell, m)| {
         let all: &[DelaysAt] = match &m.found {
@@ -56,27 +56,27 @@ fn is_doubtful(at: &DelaysAt) -> bool {
     !at.runs.is_empty() && at.runs.iter().all(|run| !run.invalid().is_empty())
 }
 
-/// True if the tester may have set the limit at a load of a procedure, or no run is valid.
+/// True if the tester may have limited the results of this procedure at this load, or if no run at this load is valid.
 pub fn is_limited(cell: &Cell, at: &DelaysAt, procedure: Procedure) -> bool {
     cell.found(procedure).is_some_and(|m| m.is_limited_at(at)) || is_doubtful(at)
 }
 
-/// Returns the median of a figure over the counted runs at a load, in the figure's unit.
+/// Returns the median of a figure at a load, in the figure's unit, over the runs that count ([`counted`]).
 pub fn over_runs(at: &DelaysAt, figure: fn(&Delays) -> f64) -> Option<f64> {
     median(counted(at).filter_map(|run| run.delays.as_ref()).map(figure))
 }
 
-/// Returns the mean delays of the received frames, one for each counted run, in nanoseconds.
+/// Returns the mean delay of the received frames in each run that counts ([`counted`]), in nanoseconds.
 fn means(at: &DelaysAt) -> impl Iterator<Item = f64> {
     counted(at).filter_map(|run| run.delays.as_ref()?.figures.received_mean_ns())
 }
 
-/// Returns the median over the counted runs of the mean delay of the received frames, in nanoseconds.
+/// Returns the mean delay of the received frames, in nanoseconds: the median over the runs that count ([`counted`]).
 pub fn mean_ns(at: &DelaysAt) -> Option<f64> {
     median(means(at))
 }
 
-/// Returns the median loss over the counted runs at a load, as a share.
+/// Returns the median loss at a load, as a share, over the runs that count ([`counted`]).
 pub fn loss(at: &DelaysAt) -> Option<f64> {
     median(counted(at).map(|run| run.outcome.loss_ratio()))
 }
@@ -158,7 +158,7 @@ fn averages(results: &Results, procedure: Procedure) -> Option<Block> {
     (!table.rows().is_empty()).then_some(Block::Table(table))
 }
 
-/// Returns the median of a figure of one direction over the counted runs at a load, in the figure's unit.
+/// Returns the median of one direction's figure at a load, in the figure's unit, over the runs that count ([`counted`]).
 fn of_way(at: &DelaysAt, way: usize, figure: impl Fn(&LatencyFigures) -> Option<f64>) -> Option<f64> {
     let of = counted(at).filter_map(|run| run.delays.as_ref()?.directions.get(way));
     median(of.filter_map(|way| figure(&way.figures)))

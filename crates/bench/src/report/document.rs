@@ -84,7 +84,8 @@ fn mark_virtual(block: &mut Block) {
     }
 }
 
-/// Returns all cells. Cells with the same traffic and frame size follow each other, so that tables show their routers one below the other.
+/// Returns all cells, each with the measurements of one router with one traffic and frame size. Cells with the same traffic and
+/// frame size follow each other, so that tables show their routers one below the other.
 pub fn cells(results: &Results) -> Vec<&Cell> {
     let same = |a: &Key, b: &Key| Key { dut: a.dut.clone(), ..b.clone() } == *a;
     let mut all: Vec<&Cell> = results.cells.iter().collect();
@@ -92,7 +93,7 @@ pub fn cells(results: &Results) -> Vec<&Cell> {
     all
 }
 
-/// Returns all measurements made by a procedure, each with the cell that contains it.
+/// Returns all measurements made by a procedure, each with its cell (router, traffic and frame size).
 pub fn found(results: &Results, procedure: Procedure) -> impl Iterator<Item = (&Cell, &Measurement)> {
     cells(results).into_iter().flat_map(move |cell| {
         let by = move |m: &&Measurement| m.found.procedure() == procedure;

@@ -16,9 +16,10 @@ use crate::energy;
 /// Selects a figure of a run's delays, in nanoseconds.
 type Figure = fn(&Delays) -> f64;
 
-/// Series by name, grouped by case: one plot with all cases would be unreadable.
+/// The series of all plots, grouped by case, such as a traffic and frame size. Each case gets its own plot: one plot with all cases
+/// would be unreadable.
 struct Cases<'a> {
-    /// All routers of the report; the position of a router is its color.
+    /// All routers of the report. A router's index in this list is its color.
     routers: Vec<&'a str>,
     all: Vec<(String, Vec<Series>)>,
 }
@@ -61,7 +62,7 @@ impl<'a> Cases<'a> {
         }
     }
 
-    /// Makes a plot of each case, with the points in rising order of x.
+    /// Makes one plot for each case (see [`Cases`]), with the points in ascending order of x.
     fn plots(self, title: &str, x: Axis, y: Axis) -> Vec<Block> {
         self.plots_in(title, x, |_| y.clone())
     }
@@ -225,7 +226,7 @@ fn distribution(at: &DelaysAt) -> Vec<Dot> {
     dots
 }
 
-/// Plots forwarded frames per second of the router's processor time, over the load.
+/// Plots the efficiency over the load: the frames forwarded for each second of the router's processor time.
 pub fn efficiency(results: &Results) -> Vec<Block> {
     let mut all = Cases::new(results);
     for procedure in PROCEDURES {

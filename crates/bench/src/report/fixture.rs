@@ -26,7 +26,7 @@ use crate::stats::jitter::JitterFigures;
 use crate::stats::latency::{LatencyFigures, Lost};
 use crate::trial::{Invalid, Outcome, Request};
 
-/// Numbers for the results. After the last one, the first one follows again.
+/// Source of the numbers in the results: gives them in order, and starts again after the last one.
 pub struct Numbers<'a> {
     all: &'a [f64],
     next: usize,

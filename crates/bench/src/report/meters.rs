@@ -25,12 +25,12 @@ pub struct Metering<'a> {
 }
 
 impl Metering<'_> {
-    /// Returns the median of a figure over the runs that have this figure.
+    /// Returns the median of the figure that `figure` selects, over the runs that have this figure.
     pub fn of(&self, figure: fn(&energy::Results) -> Option<f64>) -> Option<f64> {
         median(self.runs.iter().filter_map(|m| figure(m.figures.as_ref()?)))
     }
 
-    /// Returns the median of a value of the readings, over the runs that have this value.
+    /// Returns the median of the value that `figure` selects from a reading, over the runs that have this value.
     fn read(&self, figure: fn(&Reading) -> Option<f64>) -> Option<f64> {
         median(self.runs.iter().filter_map(|m| figure(m.reading.as_ref().ok()?)))
     }
@@ -76,7 +76,7 @@ pub fn packets_per_watt_hour(of: &energy::Results) -> Option<f64> {
     }
 }
 
-/// Returns the section with energy meters: the figures of Slavík 2025, section 2.2.
+/// Returns the section about energy meters, with the figures that Slavík 2025 defines in section 2.2.
 pub fn energy(results: &Results) -> Option<Section> {
     use energy::Results::Energy;
     let own = ["mWh a trial#", "W#", "W without traffic#", "million packets per Wh#", "MB per Wh#"];

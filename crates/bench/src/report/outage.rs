@@ -53,7 +53,7 @@ fn reset(results: &Results) -> Option<Section> {
     some(title(Procedure::Reset, "section 26.6, RFC 6201"), text, table)
 }
 
-/// Returns the remark of a run: the text `none` if the run has no time, otherwise an empty text.
+/// Returns the remark for a run: the text `none` if there are no `seconds`, otherwise an empty text.
 fn remark(seconds: Option<f64>, none: &str) -> String {
     if seconds.is_none() { none.to_owned() } else { String::new() }
 }

@@ -21,7 +21,7 @@ pub struct Plot {
 pub struct Axis {
     /// The quantity, with its unit.
     pub label: String,
-    /// True if logarithmic; values of 0 and below are not drawn then.
+    /// True for a logarithmic axis, on which values of 0 and below are not drawn.
     pub logarithmic: bool,
 }
 
@@ -58,7 +58,7 @@ pub struct Dot {
     pub y: f64,
     /// The minimum and maximum of the runs, if there are several.
     pub range: Option<(f64, f64)>,
-    /// True if the tester may have set the limit: the point is marked.
+    /// True if the tester, not the router, may have limited this result. The plot marks such a point.
     pub limited: bool,
 }
 
@@ -92,7 +92,8 @@ impl Dot {
         Dot { x, y, range: None, limited: false }
     }
 
-    /// Returns the point with the mark of the tester's limit, if `limited`.
+    /// Returns the point with the new value of `limited`: true if the tester may have limited the result. The plot marks such a
+    /// point.
     pub fn marked(self, limited: bool) -> Dot {
         Dot { limited, ..self }
     }
@@ -108,8 +109,8 @@ impl Series {
     }
 }
 
-/// Returns for each series its number, from 0 on, among the series with the same color. There are `colors` colors. Series of the same color
-/// differ in dashes, markers and width.
+/// Numbers the series of each color from 0, so that series of the same color can differ in dashes, markers and width. With `colors`
+/// colors, two series have the same color if their color numbers are equal modulo `colors`.
 pub fn variants(all: &[Series], colors: usize) -> Vec<usize> {
     let is_alike = |one: &Series, other: &Series| one.color % colors == other.color % colors;
     let same = |at: usize| all[..at].iter().filter(|other| is_alike(other, &all[at])).count();

@@ -8,7 +8,7 @@ use crate::search::mlr::MlrResult;
 use crate::search::throughput::Resolution;
 use crate::stats::Runs;
 
-/// A rate of a router with a traffic and frame size.
+/// A rate of one router with one traffic and frame size.
 pub struct Rated<'a> {
     /// Router, traffic and size.
     pub cell: &'a Cell,
@@ -18,12 +18,13 @@ pub struct Rated<'a> {
     pub limited: bool,
     /// True if most repetitions forwarded the largest load.
     pub all_forwarded: bool,
-    /// Resolution of the search: the maximum distance of its two bounds at the end.
+    /// Resolution of the search: the maximum distance between its lower and upper bound when it ends.
     pub resolution: Resolution,
 }
 
 impl Rated<'_> {
-    /// Returns what limited the rate, if it was the tester or the link: the router may forward more. `None` if the router was the limit.
+    /// Returns "the tester" or "the link" if one of them limited the rate, so that the router may forward more. `None` if the
+    /// router was the limit.
     pub fn limit(&self) -> Option<&'static str> {
         match (self.limited, self.all_forwarded) {
             (true, _) => Some("the tester"),
@@ -41,7 +42,7 @@ pub struct Rate<'a> {
     pub all: Vec<Rated<'a>>,
 }
 
-/// Returns all rates of a campaign: the throughput, then the goals in their order.
+/// Returns all rates of a campaign: the throughput, then the conditional throughput of each goal, in the goals' order.
 pub fn rates(results: &Results) -> Vec<Rate<'_>> {
     let throughputs =
         found(results, Procedure::Throughput).filter_map(|(cell, m)| throughput(results, cell, m));
@@ -91,7 +92,8 @@ fn goals<'a>(
     })
 }
 
-/// True if half of the searches or more forwarded the largest load. Then the median is the result of one of these searches.
+/// True if the router forwarded the largest load in at least half of the searches. The largest load then limited the median of the
+/// results.
 fn is_most<'a>(ended: impl Iterator<Item = &'a Ended>) -> bool {
     let all: Vec<_> = ended.collect();
     let forwarded = all.iter().filter(|ended| ***ended == Ended::AllForwarded).count();

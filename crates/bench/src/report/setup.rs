@@ -156,7 +156,7 @@ fn list(items: &[String]) -> Vec<Block> {
     if items.is_empty() { Vec::new() } else { vec![Block::List(items.to_vec())] }
 }
 
-/// Returns a table that has rows, with its explanation above it.
+/// Returns a table with its explanation above it; nothing if the table has no rows.
 fn explained(of: Table, why: &str) -> Vec<Block> {
     let mut blocks = table(of);
     if !blocks.is_empty() {

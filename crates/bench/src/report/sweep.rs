@@ -40,7 +40,7 @@ impl Count {
         }
     }
 
-    /// Returns the key with this number set to 0, to compare keys regardless of this number.
+    /// Returns the key with this number (routes, sessions or flows) set to 0. Keys that differ only in this number become equal.
     pub fn any(self, key: &Key) -> Key {
         let key = key.clone();
         match self {
@@ -50,8 +50,8 @@ impl Count {
         }
     }
 
-    /// Returns the cells with a throughput, each with the throughputs of its repetitions. Leaves out a cell if no other cell's key differs
-    /// only in this number.
+    /// Returns the cells (router, traffic and frame size) whose throughput was measured with several values of this number (routes,
+    /// sessions or flows). Each cell comes with the throughputs of its repetitions.
     pub fn swept(self, results: &Results) -> Vec<(&Cell, Runs)> {
         // Without a set number, the number of flows is unknown: most traffic has random ports (RFC 4814).
         let counts = |cell: &Cell| self != Count::Flows || cell.key.flows > 0;
@@ -80,7 +80,7 @@ impl Count {
     }
 }
 
-/// Returns a section with table and plots for each number that was varied.
+/// Returns a section for each number that the campaign varied (routes, sessions or flows), with a table and plots.
 pub fn sections(results: &Results) -> Vec<Section> {
     [Count::Routes, Count::Sessions, Count::Flows]
         .into_iter()

@@ -19,16 +19,16 @@ pub fn sections(results: &Results) -> Vec<Section> {
 /// Procedures whose results include processor time and meter readings.
 pub const PROCEDURES: [Procedure; 3] = [Procedure::Latency, Procedure::Variation, Procedure::Loads];
 
-/// True if the router's processor time includes all work on its cores, and the machine was not idle: other programs may have used these
-/// cores.
+/// True if the router's processor time may include that of other programs: it counts all work on the router's cores, and the
+/// machine was not idle.
 pub fn is_shared(results: &Results, cell: &Cell) -> bool {
     let is_charged = |spec: &Spec| matches!(spec.kind, Kind::Linux | Kind::Command);
     router(results, &cell.key.dut).is_some_and(is_charged)
         && results.conditions.iter().any(|condition| condition.starts_with(BUSY))
 }
 
-/// Returns the frames received per second of the router's processor time, as the median of the runs. `None` if the processor time is
-/// unknown.
+/// Returns how many frames were received for each second of the router's processor time: the median of the runs. `None` if the
+/// processor time is unknown.
 pub fn frames_per_second_of_processor(at: &DelaysAt) -> Option<f64> {
     median(at.runs.iter().filter_map(|run| {
         let seconds = run.usage.dut_busy? * run.usage.seconds;
