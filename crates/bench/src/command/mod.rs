@@ -37,7 +37,8 @@ enum Bench {
     Run(run::Arguments),
     /// Print the report of a campaign, or of several campaigns together, as Markdown.
     Report {
-        /// Results as JSON, or a store. Of a store, the last campaign is used, or the one given by number or name, as in volley-bench.db#3.
+        /// Results as a JSON file, or a store. A store's last campaign is used, unless a number or name is appended, as in
+        /// volley-bench.db#3.
         #[arg(value_name = "RESULTS", default_value = STORE)]
         results: Vec<PathBuf>,
         /// Print the results as JSON instead.
@@ -52,7 +53,7 @@ enum Bench {
     },
     /// Compare two results and show which figures are better or worse. Exit code: 1 if a figure is worse beyond the noise, 2 on errors.
     Compare {
-        /// Base results as JSON, or a store. Of a store, the last campaign is used, or the one given by number or name, as in
+        /// Base results as a JSON file, or a store. A store's last campaign is used, unless a number or name is appended, as in
         /// volley-bench.db#3.
         #[arg(value_name = "BASE")]
         base: PathBuf,
@@ -65,7 +66,7 @@ enum Bench {
     },
     /// Print the record of each trial of a campaign, one line of JSON each.
     Trials {
-        /// A store. Its last campaign is used, or the one given by number or name, as in volley-bench.db#3.
+        /// A store. Its last campaign is used, unless a number or name is appended, as in volley-bench.db#3.
         #[arg(value_name = "STORE", default_value = STORE)]
         store: PathBuf,
     },
@@ -78,7 +79,8 @@ enum Bench {
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
-    /// Turn a capture (pcap, pcapng) into a traffic for campaigns, with the same mix of sizes, families and protocols.
+    /// Turn a capture (pcap, pcapng) into a traffic definition for campaigns, with the same mix of frame sizes, IP versions and
+    /// protocols.
     Traffic {
         /// The capture. The headers of its packets are enough.
         #[arg(value_name = "CAPTURE")]
@@ -194,7 +196,7 @@ fn init(paper: Option<&str>, file: Option<&Path>) -> Result<(), Failure> {
     new.write_all(text.as_bytes()).map_err(named)
 }
 
-/// Prints the traffic made from a capture. Reports on standard error how the traffic differs from the capture.
+/// Makes a traffic definition from a capture and prints it. Reports on standard error how the traffic differs from the capture.
 fn traffic(capture: &Path, name: Option<&str>, keep: Keep) -> Result<(), Failure> {
     let of_file = || capture.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let name = name.map(str::to_owned).or_else(of_file).unwrap_or_default();

@@ -37,7 +37,7 @@ pub struct Arguments {
     /// Store for each trial and result. It can hold any number of campaigns.
     #[arg(long, value_name = "FILE", default_value = STORE)]
     store: PathBuf,
-    /// Resume the last unfinished campaign in the store that equals this one.
+    /// Resume the store's last unfinished campaign with the same contents as this one.
     #[arg(long)]
     resume: bool,
     /// Also write the results to this file, as JSON.

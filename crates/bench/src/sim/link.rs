@@ -36,8 +36,8 @@ impl Watched {
         self.0.lock().path.truth()
     }
 
-    /// Returns the number of frames that left after a frame that was sent later (RFC 4737 section 3.3). Copies of frames that already left
-    /// do not count.
+    /// Returns the number of reordered frames (RFC 4737 section 3.3): those that left after a frame with a higher sequence number.
+    /// Only the first copy of each frame counts.
     pub fn reordered(&self) -> u64 {
         let mut seen = HashSet::new();
         let arrivals = self.0.lock().arrivals.clone();

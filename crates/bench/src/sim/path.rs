@@ -1,4 +1,4 @@
-//! A simulated router that passes frames one by one: numbers and times in, numbers and times out.
+//! A simulated router that passes frames one by one. A frame consists only of a sequence number and a time.
 //!
 //! Its [`Truth`] has the exact counts of loss, duplication and reordering, and the exact delays. The measurements of a trial are compared
 //! with them.
@@ -36,10 +36,10 @@ pub struct Truth {
     pub delay_sum_ns: u64,
 }
 
-/// What leaves the router for one frame that enters it: nothing, the frame, or the frame and a copy.
+/// The frames that leave the router for one frame that entered it: none, the frame itself, or the frame and a copy.
 pub type Frames = std::iter::Flatten<std::array::IntoIter<Option<Arrival>, 2>>;
 
-/// A simulated router, frame by frame. By default it has infinite speed and changes nothing.
+/// A simulated router that passes frames one by one. By default it has infinite speed and changes nothing.
 #[derive(Clone, Debug)]
 pub struct Path {
     service_ns: f64,
@@ -90,7 +90,7 @@ impl Path {
         self
     }
 
-    /// Holds frames back for this time, with this probability, so that others can overtake.
+    /// With this probability, holds a frame back for `held_back_ns`, so that later frames can overtake it.
     pub fn reordering(mut self, probability: f64, held_back_ns: u64) -> Self {
         self.reordering = (probability, held_back_ns);
         self
@@ -163,8 +163,8 @@ impl Path {
     }
 }
 
-/// Returns the number of reordered arrivals as defined by RFC 4737 section 3.3: those with a smaller number than an earlier arrival. A copy
-/// right after its frame does not count.
+/// Returns the number of reordered arrivals (RFC 4737 section 3.3): those with a smaller sequence number than an earlier arrival. A
+/// copy right after its frame does not count.
 pub fn reordered(arrivals: &[Arrival]) -> u64 {
     let mut next = 0;
     let mut late = 0;
@@ -176,8 +176,8 @@ pub fn reordered(arrivals: &[Arrival]) -> u64 {
     late
 }
 
-/// Runs trials frame by frame, at even intervals. This is slow compared to [`Router`](super::Router), but verifies the computations of
-/// `Router`.
+/// Runs each trial frame by frame, sent at even intervals. This is slower than [`Router`](super::Router), which only computes the
+/// outcome. Tests compare the two.
 impl Measure for Path {
     fn measure(&mut self, request: Request) -> Result<Outcome, Failure> {
         // Each trial starts with empty queues at time 0.

@@ -60,8 +60,8 @@ impl Router {
         self
     }
 
-    /// With this probability, a trial loses at least one and up to `ratio` of its frames, at any load. Simulates an interrupt, or another
-    /// guest on the host.
+    /// With this probability, a trial loses at least one frame, and at most about the share `ratio` of its frames, at any load.
+    /// Simulates an interrupt, or another guest on the host.
     pub fn spikes(mut self, probability: f64, ratio: f64) -> Self {
         self.spikes = (probability, ratio);
         self
@@ -86,7 +86,8 @@ impl Router {
         self
     }
 
-    /// Limits the tester's sending rate without notice: frames above `fps` stay unsent.
+    /// Limits the tester's sending rate. At a higher load, the frames above `fps` stay unsent, but the trial is not marked as
+    /// invalid.
     pub fn sender(mut self, fps: f64) -> Self {
         self.sender_fps = fps;
         self

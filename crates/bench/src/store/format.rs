@@ -7,8 +7,8 @@ use crate::trial::Failure;
 
 /// SQLite application ID of the tester's stores: "Voll".
 const APPLICATION: i32 = 0x566f_6c6c;
-/// For each version of the file format: the statements that upgrade the tables from the version before. A change that adds required keys to
-/// a document, or removes keys, needs a new version, too.
+/// For each version of the file format: the SQL statements that upgrade the tables from the version before. A new version is also
+/// needed if a change adds required keys to a stored JSON document, or removes keys.
 const TABLES: [&str; 3] =
     [include_str!("schema.sql"), include_str!("schema-2.sql"), include_str!("schema-3.sql")];
 const VERSION: i32 = TABLES.len() as i32;
@@ -43,7 +43,7 @@ pub(super) fn upgrade(store: &Store) -> Result<(), Failure> {
 /// Returns the version of the tables, from 1; 0 for an empty file.
 ///
 /// # Errors
-/// If the file is another program's, or of a later version.
+/// If the file belongs to another program, or has a later version than this tester supports.
 pub(super) fn version(store: &Store) -> Result<i32, Failure> {
     let number = |name: &str| -> Result<i32, Failure> {
         store.said(store.connection.pragma_query_value(None, name, |row| row.get(0)))

@@ -36,7 +36,8 @@ impl Store {
     /// Opens a store, and creates it if it does not exist.
     ///
     /// # Errors
-    /// If opening fails, or the file is another program's or of a later version. The error names the file and what to do.
+    /// If opening fails, or the file belongs to another program or to a later version of the tester. The error names the file and
+    /// what to do.
     pub fn open(path: &Path) -> Result<Store, Failure> {
         Store::with(path, OpenFlags::SQLITE_OPEN_CREATE)
     }

@@ -85,7 +85,8 @@ impl Store {
         })
     }
 
-    /// Returns the caveats of a campaign's results, in order. Version 1 stored them among the failures.
+    /// Returns the caveats of a campaign's results, in order. A store of version 1 has no separate caveats: they are among the
+    /// failures.
     fn caveats(&self, id: i64) -> Result<Vec<String>, Failure> {
         if format::version(self)? < 2 {
             return Ok(Vec::new());
@@ -147,10 +148,10 @@ impl Store {
         self.said(rows)
     }
 
-    /// Reads a document of campaign `id`.
+    /// Parses `text`, a JSON document of campaign `id`. `what` describes the document in the error.
     ///
     /// # Errors
-    /// If this version does not know the document's contents. The error names the version that wrote the document.
+    /// If this version does not support the document's contents. The error names the version that wrote the document.
     pub(super) fn document<T: DeserializeOwned>(
         &self,
         id: i64,
@@ -166,7 +167,8 @@ impl Store {
     }
 }
 
-/// Returns the message for a document that this version cannot read: which version wrote it, by its provenance, and what to do.
+/// Returns the message for a document that this version cannot read. The message names the version that wrote the document, taken
+/// from `provenance`, and the remedy.
 pub(super) fn unreadable(place: &str, e: &serde_json::Error, provenance: &str) -> String {
     let writer = serde_json::from_str::<Provenance>(provenance).ok();
     let writer = writer.as_ref().and_then(Provenance::tester).unwrap_or("an unknown version of volley bench");

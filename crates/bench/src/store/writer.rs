@@ -1,4 +1,4 @@
-//! Identifies the process that writes a campaign: only one tester may run it.
+//! Identifies the process that writes a campaign, so that a second tester does not run the same campaign.
 
 use std::fs;
 

@@ -62,7 +62,7 @@ impl Outcome {
         self.request.load_fps * (1.0 - self.loss_ratio())
     }
 
-    /// True if the trial is valid: there is no reason why it is invalid.
+    /// True if nothing was found that makes the trial invalid.
     pub fn is_valid(&self) -> bool {
         self.invalid.is_empty()
     }
@@ -78,7 +78,7 @@ pub enum Invalid {
     Lagged(u64),
     /// A frame left too late, by this time in seconds.
     Behind(f64),
-    /// The receiver did not poll for too long: this time in seconds.
+    /// The receiver's port was not polled for this time, in seconds, which is too long.
     Away(f64),
     /// The share of the trial's time in which the tester was ready to run, but had no processor.
     Waited(f64),
