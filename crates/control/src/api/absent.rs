@@ -1,7 +1,8 @@
 //! Lists of objects that this router cannot have: bonds, bridge domains, and cross-connects of layer 2.
 //!
-//! vppcfg asks for them before each plan, and ends with an error if a message is not in the table. A router of VPP without such objects
-//! gives the same answers. Only lists are here: a client that wants to make such an object sees that the message is missing.
+//! vppcfg requests these lists before each plan, and fails if the router lacks the messages for them. The answers are those of a
+//! VPP router without such objects. The messages that create such objects are missing, so a client sees that they are not
+//! supported.
 #![allow(non_camel_case_types)]
 
 use vapi::types::interface_index;

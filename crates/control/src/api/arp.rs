@@ -1,5 +1,6 @@
-//! The module `arp`, and the proxies of the module `ip6_nd`. An interface is a proxy for both families, and for all hosts that the router
-//! reaches by other interfaces: there are no ranges of addresses.
+//! The messages of the module `arp`, and those for proxies of the module `ip6_nd`. Here, proxy ARP and proxy ND are one setting of
+//! an interface. With it, the router answers for all hosts that it reaches through other interfaces; ranges of addresses are not
+//! supported.
 #![allow(non_camel_case_types)]
 
 use vapi::types::{interface_index, ip4_address, ip6_address};

@@ -12,13 +12,14 @@ use super::numbers;
 use crate::app::{AT_ONCE, Context, Failure, Removal, Transition};
 use crate::intent::{Change, Interface, Key, Snapshot, Table};
 
-/// True if there are few enough to change all at once.
+/// True if the objects are so few that all of them can be changed at once.
 pub(crate) fn are_few(all: impl Iterator) -> bool {
     all.take(AT_ONCE + 1).count() <= AT_ONCE
 }
 
-/// Makes all changes or none, and then calls `then`. If they may be many, they are only begun: the connection runs them to the end, and
-/// calls `then`, before it sends the reply. `changes` returns the changes of the configuration that is there at that time.
+/// Makes the changes that `changes` returns, all or none, and then calls `then`. If `are_few` is false, this only begins the
+/// change: the connection completes it, and calls `then`, before it sends the reply. `changes` gets the configuration at the time
+/// when the changes are made.
 pub(crate) fn make_all(
     c: &mut Context,
     are_few: bool,
@@ -36,7 +37,8 @@ pub(crate) fn make_all(
     Ok(())
 }
 
-/// Removes an object with all that depends on it, and then calls `then`, as [`make_all`] does.
+/// Removes an object with all its dependents, and then calls `then`. If the dependents are many, this only begins the removal, as
+/// in [`make_all`].
 pub(crate) fn remove(
     c: &mut Context,
     key: Key,

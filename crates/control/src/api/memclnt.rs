@@ -23,7 +23,7 @@ define! {
     bare rx_thread_exit { dummy: u8 }
     bare memclnt_rx_thread_suspend { dummy: u8 }
     bare memclnt_read_timeout { dummy: u8 }
-    /// Calls a function of the server: for clients in shared memory.
+    /// Calls a function of the server. Only clients in shared memory use this.
     request rpc_call {
         function: u64,
         multicast: u8,
@@ -62,7 +62,7 @@ define! {
     request sock_init_shm { requested_size: u32, nitems: Count<u8>, configs: Vec<u64> }
     /// Asks whether the other end lives.
     request memclnt_keepalive { }
-    /// Marks the end of a dump: its reply comes after the replies to all earlier requests.
+    /// Marks the end of a dump. The router answers requests in order, so the reply to a ping follows all replies of the dump.
     request control_ping { } -> control_ping_reply { client_index: u32, vpe_pid: u32 }
     bare memclnt_create_v2 {
         context: u32,

@@ -29,7 +29,7 @@ use vapi::{Message, Table};
 
 use crate::app::Context;
 
-/// The interval between checks for events. All changes of an interface in an interval become one event.
+/// Interval between checks for events. If an interface changes several times between two checks, clients get one event.
 const LOOK: Duration = Duration::from_millis(20);
 
 pub use socket::{Service, hello, serve};
@@ -71,7 +71,7 @@ fn message(id: u16, event: &impl Message) -> Vec<u8> {
     with_head(id, &vapi::table::encoded(event))
 }
 
-/// Returns an event with its identifier and its client index, which clients ignore.
+/// Returns an event with the header of an event: its identifier, and a client index of 0, which clients ignore.
 fn with_head(id: u16, event: &[u8]) -> Vec<u8> {
     [&id.to_be_bytes()[..], &[0; 4], event].concat()
 }

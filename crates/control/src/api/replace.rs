@@ -1,4 +1,5 @@
-//! Replacements: a client marks all objects of a kind, adds those again that it wants, and then the router removes the others.
+//! Replacements of all objects of a kind. A client begins a replacement, adds those objects again that it wants to keep, and ends
+//! the replacement. Then the router removes the other objects.
 
 use net::ip::{Address, IpPrefix};
 use vapi::{Code, DONE, Done};
@@ -7,7 +8,8 @@ use super::change;
 use crate::app::{Again, Context, Failure};
 use crate::intent::{Addresses, Change, Key, Route, Snapshot};
 
-/// Removes the addresses that were not added again, from all interfaces.
+/// Ends a replacement of addresses: removes, from all interfaces, the addresses that the client has not added again since the
+/// replacement began.
 pub(super) fn end_addresses(c: &mut Context) -> Result<Done, Code> {
     let again = c.replacing.addresses.clone().ok_or(Code::INVALID_VALUE)?;
     let few = change::are_few(c.store.tree().range(Key::all::<Addresses>()));
@@ -53,7 +55,7 @@ pub(super) fn end_table(c: &mut Context, table: u32, is_ip6: bool) -> Result<Don
     DONE
 }
 
-/// Removes the static routes of a VRF and family (true for IPv6) that `goes` selects, and then calls `then`.
+/// Removes the static routes of a VRF and an address family (true for IPv6) whose prefixes `goes` selects, and then calls `then`.
 pub(super) fn remove_routes(
     c: &mut Context,
     (table, is_ip6): (u32, bool),

@@ -31,7 +31,8 @@ pub struct Service {
     pub read_only: bool,
     /// Idle time after which a client may be disconnected to make room for another.
     pub idle: Duration,
-    /// The turn that all non-root clients share, both of the API and of the CLI.
+    /// The limits that all non-root clients of the API and of the CLI share: only one of them runs at a time, and they have one
+    /// memory budget.
     pub turns: Turns,
 }
 

@@ -16,7 +16,8 @@ use crate::app::{Attended, Context, Go, LOOK, Transition};
 pub(super) const BUSY: Duration = Duration::from_secs(10);
 
 impl Connection {
-    /// Runs commands, one per line, to their end. Returns their output, with the error at its end if one fails.
+    /// Runs the commands in `lines`, one after the other, each to its end. Returns their output. If a command fails, its error
+    /// message ends the output, and the rest is not run.
     ///
     /// # Errors
     /// If the client leaves.
@@ -57,10 +58,10 @@ impl Connection {
         Ok((out, None))
     }
 
-    /// Runs the rest of a command.
+    /// Runs the job of a long command to its end.
     ///
     /// # Errors
-    /// If the client leaves. The inner error is that of the command.
+    /// Outer error: the client leaves. Inner error: the command fails, or exceeds a limit.
     async fn finish(
         &mut self,
         mut job: Box<dyn Job<Context>>,
@@ -86,7 +87,7 @@ impl Connection {
         }
     }
 
-    /// Waits, at most until `until`, until no long change of another client is running.
+    /// Waits until no other long change is running, but not beyond the time `until`.
     ///
     /// # Errors
     /// If the client leaves.
@@ -97,11 +98,11 @@ impl Connection {
         Ok(())
     }
 
-    /// Runs the change of many objects that the request has begun, if any, to its end. If the client leaves before, the change is rolled
-    /// back. A change that still waits for its turn at `until` is refused.
+    /// If the request has begun a change of many objects, runs this change to its end. If the client leaves before, rolls the
+    /// change back. If the change still waits for other changes at the time `until`, refuses it.
     ///
     /// # Errors
-    /// If the client leaves. The inner error is the return value of a refused change.
+    /// Outer error: the client leaves. Inner error: the return value of a refused change.
     pub(super) async fn finish_begun(
         &mut self,
         until: Instant,
@@ -124,7 +125,7 @@ impl Connection {
         }
     }
 
-    /// Lets other work run, and waits for a time.
+    /// Ends this slice, lets other work run for `time`, and begins the next slice.
     ///
     /// # Errors
     /// If the client leaves.

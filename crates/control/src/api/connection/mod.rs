@@ -1,7 +1,8 @@
 //! One client's connection.
 //!
-//! Requests are answered one after the other, so replies leave in the order of the requests. A dump is made in slices of a millisecond,
-//! between which other clients get their turns. The connection identifies the client: the client index in its requests is ignored.
+//! Requests are answered one after the other, so replies leave in the order of the requests. A dump is made in slices of a
+//! millisecond; other clients are served in between. The router identifies the client by the connection, so it ignores the client
+//! index in requests.
 
 mod long;
 
@@ -82,7 +83,7 @@ pub(super) struct Connection {
     seat: Rc<Seat>,
     /// The memory for answers that the client has not read.
     hold: Hold,
-    /// The turn that all non-root clients share; `None` while this client does not have it.
+    /// Permission to run on the main thread; only one non-root client has it at a time. `None` while this client does not have it.
     turn: Option<Turn>,
     /// When the current slice began.
     begun: Instant,
@@ -258,7 +259,7 @@ impl Connection {
         }
     }
 
-    /// Begins a slice. A non-root client first waits for the turn that all non-root clients share.
+    /// Begins a slice. A non-root client first waits for its turn: only one of them runs at a time.
     async fn begin_slice(&mut self) {
         if self.turn.is_none() {
             self.turn = self.share.take().await;
@@ -266,8 +267,8 @@ impl Connection {
         self.begun = Instant::now();
     }
 
-    /// Ends the slice, and sends the answers so far. First waits, at most for [`STATISTICS`], until the statistics segment shows the
-    /// changes that the answers report.
+    /// Ends the slice, and sends the answers collected so far. Before sending, waits until the statistics segment shows the changes
+    /// that the answers report, but at most for [`STATISTICS`].
     async fn flush(&mut self, socket: &mut Socket) -> io::Result<()> {
         self.turn = None;
         let statistics = {
@@ -379,7 +380,7 @@ impl Connection {
         Ok(Next::Message)
     }
 
-    /// Appends a reply. If the request was too short, or is refused, the reply has its full size nevertheless.
+    /// Appends a reply. The reply has its full size even if the request was malformed or is refused.
     fn answer(
         &mut self,
         reply: usize,
@@ -399,14 +400,16 @@ impl Connection {
         Reply { retval, body }
     }
 
-    /// Records a message in the trace if `wanted` is true: the operator has switched on the trace of received or of sent messages.
+    /// Records a message if `wanted` returns true for the trace. `wanted` tests if the operator has switched on the trace of
+    /// received or of sent messages.
     fn record(&self, entry: &Entry<Context>, bytes: &[u8], wanted: fn(&MessageTrace) -> bool) {
         if wanted(&self.cx.borrow().messages) {
             self.cx.borrow_mut().messages.record(self.client, entry, bytes);
         }
     }
 
-    /// Appends the message with index `at` in the table, with the header that the message's definition requires.
+    /// Appends a message to the output. `at` is the index of its definition in the table of messages; the definition determines the
+    /// header.
     fn put(&mut self, at: usize, caller: Caller, retval: Option<i32>, body: &[u8]) {
         let head = self.api.table.entries().get(at).map_or(Head::Bare, |e| e.info.head);
         let context = caller.context.to_be_bytes();
@@ -457,7 +460,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Answers a request about the API itself, or one that takes several slices.
+    /// Answers a request about the API itself, or one that takes long and therefore runs in slices.
     async fn own(
         &mut self,
         entry: &Entry<Context>,
@@ -521,20 +524,21 @@ impl Connection {
         Ok(())
     }
 
-    /// Checks the limits of a request with commands: the length of the output so far, the memory for it, and the time.
+    /// Checks that a request with CLI commands is within its limits: `out` is not too long, there is memory for it, and `until` has
+    /// not passed.
     fn within(&mut self, out: &str, until: Instant) -> Result<(), CliError> {
         within(out, until)?;
         self.reserve(out.len())
     }
 
-    /// Reserves memory for an answer of this length, until it is sent.
+    /// Reserves memory for an answer of this many bytes. The reservation ends when the answer is sent.
     fn reserve(&mut self, bytes: usize) -> Result<(), CliError> {
         // The answers before it, the text, and the message with the text.
         self.hold.set(self.out.len() + 2 * bytes)
     }
 }
 
-/// Checks the limits of a request with commands: the length of the output so far, and the time.
+/// Checks that a request with CLI commands is within its limits: `out` is not too long, and `until` has not passed.
 fn within(out: &str, until: Instant) -> Result<(), CliError> {
     if out.len() > LONGEST_OUTPUT {
         let why = format!("the output is longer than {LONGEST_OUTPUT} bytes: use volley ctl");

@@ -10,17 +10,17 @@ use crate::app::Context;
 use crate::intent::Interface;
 use crate::system::System;
 
-/// Checks that there is an interface with this number, and that its driver's configuration is a `T`.
+/// Checks that there is an interface with this number, and that the configuration of its driver is a `T`.
 ///
 /// # Errors
-/// If not: such an interface does not exist for the driver's messages.
+/// If there is no such interface. Interfaces of other drivers do not count.
 pub(crate) fn must_be_backed<T: Backing<System>>(c: &Context, number: interface_index) -> Result<(), Code> {
     let name = numbers::name(c, number)?;
     let is = Interface::find(c.store.tree(), &name).is_some_and(|(_, i)| i.spec.get::<T>().is_some());
     if is { Ok(()) } else { Err(Code::INVALID_SW_IF_INDEX) }
 }
 
-/// Removes an interface whose driver's configuration is a `T`, with all that depends on it.
+/// Removes an interface with all its dependents. The configuration of its driver must be a `T`.
 ///
 /// # Errors
 /// If there is no such interface, or the change is refused.
@@ -32,7 +32,8 @@ pub(crate) fn remove_backed<T: Backing<System>>(
     super::remove(c, number)
 }
 
-/// Describes the interfaces whose driver's configuration is a `T`: all for ~0, or the one with this number.
+/// Returns the details of interfaces whose driver has a configuration of type `T`. If `wanted` is ~0, these are all such
+/// interfaces; otherwise only the one with this number.
 pub(crate) fn backed<T: Backing<System>, D>(
     c: &Context,
     wanted: interface_index,

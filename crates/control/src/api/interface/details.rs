@@ -23,7 +23,7 @@ pub(super) fn has_sub(flags: sub_if_flags, flag: sub_if_flags) -> bool {
     flags.0 & flag.0 != 0
 }
 
-/// Returns the receive mode for a mode of the API; `None` if the API's mode is unknown.
+/// Converts a receive mode of the API to the router's; `None` if the API's mode is unknown.
 pub(super) fn mode_of(mode: rx_mode) -> Option<RxMode> {
     match mode {
         rx_mode::RX_MODE_API_POLLING => Some(RxMode::Polling),
@@ -41,7 +41,7 @@ fn of_mode(mode: RxMode) -> rx_mode {
     }
 }
 
-/// Returns the interfaces that a dump asks for, one after the other, by index.
+/// Returns a function that returns the interfaces of a dump, one at each call, in the order of their indices.
 pub(super) fn dump(
     c: &Context,
     q: &sw_interface_dump,
@@ -147,8 +147,8 @@ fn sub(details: &mut sw_interface_details, takes: Match) {
     details.sub_if_flags = sub_if_flags(flags);
 }
 
-/// Returns the type of an interface's device, as VPP calls it; for a sub-interface, that of its device. vppcfg distinguishes interfaces by
-/// this type.
+/// Returns VPP's name for the type of an interface's device; for a sub-interface, of its parent's device. vppcfg distinguishes
+/// interfaces by this name.
 fn device_type(c: &Context, i: &InterfaceInfo) -> &'static str {
     let i = c.system.router.interface(i.parent).unwrap_or(i);
     match i.kind {

@@ -41,7 +41,8 @@ fn states(c: &Context) -> States {
     c.system.router.interfaces().map(|i| (i.serial, (i.index, details::flags(c, i).0))).collect()
 }
 
-/// Returns the events for the changes from one state to another, removals first.
+/// Compares two states of all interfaces, and returns an event for each difference: first for removed interfaces, then for new or
+/// changed ones.
 fn changes(before: &States, now: &States) -> Vec<sw_interface_event> {
     let event = |(index, flags): (u32, u32), deleted| sw_interface_event {
         pid: 0,

@@ -149,7 +149,8 @@ fn set_flags(c: &mut Context, _: &Caller, q: sw_interface_set_flags) -> Result<D
     DONE
 }
 
-/// Sets the MTU of an interface, which is the same for all protocols: the given layer 3 MTU or, without one, the largest other MTU.
+/// Sets the MTU of an interface. Here, it is the same for all protocols: the given layer 3 MTU or, if that is 0, the largest of the
+/// others.
 fn set_mtu(c: &mut Context, _: &Caller, q: sw_interface_set_mtu) -> Result<Done, Code> {
     let Array([l3, others @ ..]) = q.mtu;
     let wanted = if l3 != 0 { l3 } else { others.into_iter().max().unwrap_or(0) };
@@ -235,7 +236,7 @@ fn set_rx_placement(c: &mut Context, _: &Caller, q: sw_interface_set_rx_placemen
     DONE
 }
 
-/// Makes a loopback interface with this number, or with a free one.
+/// Creates a loopback interface with the number `instance`; if it is `None`, with a free number.
 fn loopback(c: &mut Context, mac: Option<wire::Mac>, instance: Option<u32>) -> Result<interface_index, Code> {
     let instance = instance.unwrap_or_else(|| free_number(c, "loop"));
     let instance = u16::try_from(instance).map_err(|_| Code::INVALID_VALUE)?;
@@ -244,10 +245,10 @@ fn loopback(c: &mut Context, mac: Option<wire::Mac>, instance: Option<u32>) -> R
     make(c, Interface::key(&name), &name, interface)
 }
 
-/// Makes an interface, and returns its number.
+/// Creates an interface, and returns its number.
 ///
 /// # Errors
-/// If there is one with this name, or the change is refused.
+/// If an interface with this name exists, or the change is refused.
 pub(crate) fn make(
     c: &mut Context,
     key: crate::intent::Key,
@@ -302,7 +303,7 @@ fn make_sub(
     make(c, key, &name, Interface::new(Spec::Sub { parent, id, takes }))
 }
 
-/// Removes an interface of a kind, with all that depends on it.
+/// Removes an interface with all its dependents. Refuses an interface for whose kind `is_kind` returns false.
 fn delete(c: &mut Context, number: interface_index, is_kind: impl Fn(Kind) -> bool) -> Result<Done, Code> {
     let interface = numbers::interface(c, number)?;
     if is_kind(interface.kind) { remove(c, number) } else { Err(Code::INVALID_SW_IF_INDEX) }

@@ -17,7 +17,7 @@ use crate::intent::{Branch, Change, Family, OfFamily, Route, Via};
 /// The `stats_index` of all routes: routes have no counters.
 pub(super) const NO_COUNTERS: u32 = u32::MAX;
 
-/// Returns the network of a prefix, whose host bits may be set.
+/// Returns the network of a prefix. Clears the prefix's host bits if they are set.
 fn network(prefix: &prefix) -> Result<IpPrefix, Code> {
     Ok(change::address(prefix)?.network())
 }
@@ -56,7 +56,8 @@ pub(super) fn add_del(c: &mut Context, add: bool, multipath: bool, route: &ip_ro
     Ok(())
 }
 
-/// Returns the target of a path of a route in the VRF `table`. Refuses paths that this router would forward differently from VPP.
+/// Converts a path of the API, for a route in the VRF `table`. Refuses a path if this router would forward its packets differently
+/// from VPP.
 fn via(c: &Context, path: &fib_path, table: u32) -> Result<Via, Code> {
     let (family, next_hop): (_, IpAddr) = match path.proto {
         fib_path_nh_proto::FIB_API_PATH_NH_PROTO_IP4 => {
@@ -137,7 +138,8 @@ fn route_of<A: OfFamily>(c: &Context, fib: u16, at: Prefix<A>, to: &PathState) -
     }
 }
 
-/// Returns the used route of a prefix: that of the first source whose paths are resolved, else of the first source.
+/// Returns the route that is used for a prefix. If several sources have one, this is the first whose paths are resolved or, if no
+/// paths are resolved, the first of all.
 fn used<A: OfFamily>(c: &Context, fib: u16, at: Prefix<A>) -> Option<ip_route> {
     let routes = c.system.router.routes::<A>();
     let resolved = routes.exact(fib, at).map(|(_, to)| to).find(|to| to.resolved.is_some());
@@ -158,7 +160,7 @@ impl<A: OfFamily> Dump<A> {
         Dump { fib, part: 0, waiting: Vec::new() }
     }
 
-    /// Returns the next route. Skips the routes of link-local addresses of a single link, which this protocol cannot represent.
+    /// Returns the next route. Skips routes to link-local addresses on a single link, because this protocol cannot name the link.
     pub(super) fn next(&mut self, c: &Context) -> Option<ip_route> {
         loop {
             while let Some(at) = self.waiting.pop() {
@@ -177,7 +179,7 @@ impl<A: OfFamily> Dump<A> {
     }
 }
 
-/// Returns a function that returns one route of a VRF after the other.
+/// Returns a function that returns the routes of a VRF, one at each call.
 pub(super) fn all(c: &Context, table: &ip_table) -> impl FnMut(&Context) -> Option<ip_route> + use<> {
     let fib = c.system.router.fib(table.table_id).ok();
     let mut v4 = fib.filter(|_| !table.is_ip6).map(Dump::<Ipv4Addr>::new);

@@ -1,4 +1,5 @@
-//! VRFs. In VPP, a table has one family; here, a VRF has both. If clients made a VRF for one family, they see it in this family only.
+//! VRFs. In VPP, a table belongs to one address family; here, a VRF has both families. If API clients have added a VRF for one
+//! family only, they see it in that family only.
 
 use vapi::{Caller, Code, DONE, Done};
 
@@ -7,7 +8,7 @@ use crate::api::{change, replace};
 use crate::app::{Context, Seen};
 use crate::intent::{self, Change};
 
-/// Adds or removes a VRF in a family. Removing it in one leaves it in the other.
+/// Adds or removes a VRF for clients in one address family. This does not change what clients see in the other family.
 pub(super) fn change(c: &mut Context, table: &ip_table, add: bool) -> Result<Done, Code> {
     let (id, six) = (table.table_id, table.is_ip6);
     if id == 0 {
@@ -36,7 +37,7 @@ pub(super) fn change(c: &mut Context, table: &ip_table, add: bool) -> Result<Don
     DONE
 }
 
-/// Shows a VRF in a family, or hides it. Removes the VRF if clients see it in no family.
+/// Shows a VRF in an address family (true for IPv6), or hides it there. Removes the VRF if clients now see it in no family.
 fn show(c: &mut Context, id: u32, mut seen: Seen, (six, on): (bool, bool)) {
     seen.set(six, on);
     c.halves.0.insert(id, seen);
@@ -45,7 +46,7 @@ fn show(c: &mut Context, id: u32, mut seen: Seen, (six, on): (bool, bool)) {
     }
 }
 
-/// Removes the VRFs that clients have removed, if neither interfaces nor routes need them any more.
+/// Completes the removal of VRFs: removes each VRF that clients have already removed, unless interfaces or routes still use it.
 pub(in crate::api) fn sweep(c: &mut Context) {
     let exists = |c: &Context, id: u32| c.store.get(&intent::Table::key(id)).is_some();
     let gone: Vec<u32> = c.halves.0.keys().copied().filter(|id| !exists(c, *id)).collect();
@@ -77,7 +78,7 @@ pub(super) fn allocate(
     Ok(ip_table_allocate_reply { table })
 }
 
-/// Returns all VRFs, once for each family in which clients see them.
+/// Returns one entry for each VRF and each address family in which clients see the VRF.
 pub(super) fn all(c: &Context) -> Vec<ip_table_details> {
     let mut all = Vec::new();
     for is_ip6 in [false, true] {

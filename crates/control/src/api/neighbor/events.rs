@@ -1,4 +1,5 @@
-//! Events of neighbors: the router's callback puts changes into a queue, which is emptied in slices.
+//! Events about neighbors. A callback of the router puts changes of neighbors into a queue. This module makes events of them, in
+//! slices.
 
 use std::net::IpAddr;
 
@@ -11,7 +12,8 @@ use crate::api::{message, numbers};
 use crate::app::{Context, NeighborWatch};
 use crate::neighbors::Changes;
 
-/// Maximum number of changes that become events at once. A client must be able to read them before the next ones come.
+/// Maximum number of changes that become events at once: few enough for a client to read these events before the next ones are
+/// sent.
 const SLICE: usize = 4096;
 
 /// Registers a client for events of neighbors, or ends a registration. An unspecified address stands for all neighbors, and the interface
@@ -36,7 +38,7 @@ pub(super) fn want(
     DONE
 }
 
-/// Lets the router collect changes as long as a client wants them.
+/// Makes the router collect changes of neighbors if a client wants them, and stop if none does.
 fn follow(c: &mut Context) {
     let wanted = c.events.are_neighbors_wanted();
     if let Ok(changes) = c.system.router.state_mut::<Changes>() {

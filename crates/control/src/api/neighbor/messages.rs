@@ -44,7 +44,7 @@ define! {
     request ip_neighbor_replace_begin { }
     /// Removes the neighbors that were not added again.
     request ip_neighbor_replace_end { }
-    /// Removes the neighbors of a family of one or all interfaces.
+    /// Removes the neighbors of an address family, on one interface or on all.
     request ip_neighbor_flush { af: address_family, sw_if_index: interface_index = 4294967295 }
     /// Registers for new neighbors.
     request want_ip_neighbor_events {
