@@ -11,12 +11,12 @@ use std::thread;
 use super::{Context, Failure};
 use crate::startup::MOST_BUFFERS;
 
-/// The permission to add buffers, which at most one thread holds.
+/// The permission to add buffers. At most one thread holds it.
 #[derive(Default)]
 pub(super) struct Growing(Weak<()>);
 
 impl Growing {
-    /// Returns the permission, which ends when the returned value is dropped; `None` while another thread holds it.
+    /// Returns the permission, or `None` while another thread holds it. The permission ends when the returned value is dropped.
     fn begin(&mut self) -> Option<Arc<()>> {
         let alone = Arc::new(());
         (self.0.strong_count() == 0).then(|| self.0 = Arc::downgrade(&alone)).map(|()| alone)

@@ -25,8 +25,9 @@ impl Seen {
     }
 }
 
-/// The families in which clients see VRFs that clients have added or removed, which they do for one family at a time. A removed VRF that
-/// interfaces still use has no family. Clients see all other VRFs in both families.
+/// The VRFs that API clients have added or removed, with the families in which clients see them. Clients add and remove a VRF for
+/// one address family at a time. A removed VRF that interfaces still use has no family. Clients see VRFs that are not listed here
+/// in both families.
 #[derive(Default)]
 pub(crate) struct Halves(pub(crate) BTreeMap<u32, Seen>);
 
@@ -37,8 +38,8 @@ impl Halves {
     }
 }
 
-/// The objects that were added again since a replacement began. The thread that plans the end of the replacement reads them; nothing is
-/// added meanwhile.
+/// The objects that a client has added again since its replacement began. At the end of the replacement, the planning thread reads
+/// them; nothing is added then.
 #[derive(Debug)]
 pub(crate) struct Again<T>(Arc<Mutex<BTreeSet<T>>>);
 
@@ -74,10 +75,11 @@ impl<T: Ord> Again<T> {
     }
 }
 
-/// The replacements in progress. Each has the objects that were added again since it began; the others will be removed.
+/// The replacements in progress. Each one lists the objects that the client has added again since it began. At its end, the other
+/// objects are removed.
 #[derive(Default)]
 pub(crate) struct Replacing {
-    /// Neighbors that were added again, by interface and address, with the time at which the replacement began.
+    /// When the replacement of neighbors began, and the neighbors that were added again since, by interface and address.
     pub(crate) neighbors: Option<(u64, Again<(u32, IpAddr)>)>,
     /// Addresses that were added again, with their interfaces.
     pub(crate) addresses: Option<Again<(String, Address)>>,

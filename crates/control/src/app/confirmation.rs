@@ -34,13 +34,13 @@ struct Failed {
 }
 
 impl Confirmation {
-    /// Returns the state of a configuration that is to be rolled back to `generation` after `time`. `start` is true for the configuration
-    /// of the file that the router starts from.
+    /// Returns the state of a configuration that awaits confirmation, and is rolled back to `generation` after `time`. `start` is
+    /// true if the configuration comes from the file that the router starts from.
     pub(super) fn new(generation: u64, time: Duration, start: bool) -> Confirmation {
         Confirmation { generation, start, deadline: Instant::now() + time, expired: false, failed: None }
     }
 
-    /// Returns the seconds until the rollback, or until the next attempt.
+    /// Returns the number of seconds until the configuration is rolled back or, after a failed rollback, until the next attempt.
     pub fn left(&self) -> u64 {
         self.deadline.saturating_duration_since(Instant::now()).as_secs()
     }

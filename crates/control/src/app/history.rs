@@ -21,8 +21,8 @@ impl Context {
         self.remember(|journal| journal.note(note));
     }
 
-    /// Adds an entry to the journal. Does nothing during the start, unless a configuration awaiting confirmation
-    /// needs the entries for its rollback.
+    /// Adds an entry to the journal. Does nothing while the router starts, unless the start configuration awaits confirmation: its
+    /// rollback needs the entries.
     pub(crate) fn remember(&mut self, tell: impl FnOnce(&mut Journal) -> Option<Noted>) {
         if self.starting && !self.journal.is_held() {
             return;
@@ -60,8 +60,8 @@ impl Context {
         self.origin = origin;
     }
 
-    /// Ends the start, and adds one entry for the start to the journal. This entry cannot be rolled back. `known` is the number of the
-    /// newest earlier change that is in effect.
+    /// Ends the router's start, and adds one entry for the start to the journal. This entry cannot be rolled back. `known` is the
+    /// number of the newest change of an earlier run that is in effect.
     pub(crate) fn end_start(&mut self, origin: Origin, known: u64) {
         self.starting = false;
         let note = Note::start(origin, self.store.tree().len() as u64);
@@ -78,8 +78,8 @@ impl Context {
         on_a_thread(move || Ok(stack.in_effect(now.tree(), |written| journal::read(written, &catalog))))
     }
 
-    /// Returns the rollback of the last `n` changes in effect. Without a number, it rolls back the configuration awaiting confirmation, or
-    /// otherwise the last change. A dry run only reports what would change.
+    /// Returns a rollback of the last `n` changes in effect. If `n` is `None`, rolls back the configuration awaiting confirmation;
+    /// if no configuration does, the last change. With `dry_run`, the rollback only reports what would change.
     ///
     /// # Errors
     /// If fewer than `n` changes are in effect, or `n` is 0.
@@ -102,7 +102,7 @@ impl Context {
 pub struct Past {
     /// The number with which [`Context::roll_back`] undoes this change and all later ones; `None` if this change is not in effect.
     pub back: Option<usize>,
-    /// The change's number. The configuration has this generation after the change.
+    /// The change's number, which is also the generation of the configuration after the change.
     pub generation: u64,
     /// What made the change: `change`, `start` or `rollback`.
     pub kind: &'static str,
@@ -128,8 +128,8 @@ pub struct Past {
     pub removed: u64,
     /// The first changed objects.
     pub changed: String,
-    /// Generation of the rollback that undid this change. For a change lost because it was not saved: generation of
-    /// the start that lost it.
+    /// Generation of the rollback that undid this change. If a restart lost the change because it had not been saved, generation of
+    /// that start.
     pub taken_back_by: Option<u64>,
     #[serde(skip)]
     lost: bool,
@@ -138,7 +138,8 @@ pub struct Past {
 }
 
 impl Past {
-    /// Returns the data of an entry. `back` is the number with which [`Context::roll_back`] undoes the change, if the change is in effect.
+    /// Returns the description of a journal entry. `back` is the number with which [`Context::roll_back`] undoes the change; `None`
+    /// if the change is not in effect.
     pub fn of(journal: &Journal, entry: &Entry, back: Option<usize>) -> Past {
         let by = entry.undone.and_then(|by| journal.entry(by));
         let since = entry.time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -169,7 +170,7 @@ impl Past {
         }
     }
 
-    /// Returns the changed objects, and what has undone the change, if anything.
+    /// Describes the change: the changed objects and, if it is no longer in effect, the rollback or start that undid it.
     pub fn what(&self) -> String {
         match self.taken_back_by {
             Some(by) if self.lost => format!("{} (not in effect since start {by})", self.changed),

@@ -67,7 +67,7 @@ impl MessageTrace {
         self.bytes = 0;
     }
 
-    /// Returns the number of recorded messages and their bytes in memory.
+    /// Returns the number of recorded messages, and how many bytes of memory they take.
     pub fn usage(&self) -> (usize, usize) {
         (self.kept.len(), self.bytes)
     }

@@ -76,11 +76,12 @@ pub struct Context {
     pub journal: Journal,
     /// Writes the journal to disk.
     pub(crate) keeper: Option<Keeper>,
-    /// True while the start configuration is applied. The journal has one entry for all its changes.
+    /// True while the router starts and applies its start configuration. The journal gets one entry for all these changes.
     starting: bool,
-    /// The turn for long changes, of which only one runs at a time.
+    /// The state of long changes. Only one of them runs at a time.
     pub(crate) changes: Changes,
-    /// A change of many objects that the running API request has begun. Its connection runs the change to the end before it answers.
+    /// A change of many objects that the running API request has begun. The request's connection completes the change before it
+    /// answers.
     pub(crate) begun: Option<Transition>,
     /// The permission to add buffers, for one request at a time.
     growing: buffers::Growing,
@@ -92,7 +93,7 @@ pub struct Context {
     pub trouble: Trouble,
     /// A warning about the last change, in one line, for its client.
     pub(crate) warning: Option<String>,
-    /// True if the configuration in the start file was rolled back, and the file was not replaced since.
+    /// True if the configuration in the start file was rolled back, and the router has neither saved nor applied this file since.
     start_is_stale: bool,
     /// Long work whose client has disconnected, and which must still run to its end.
     pub abandoned: Abandoned,
@@ -201,7 +202,8 @@ impl Context {
         Ok(())
     }
 
-    /// Changes the configuration as part of long work. The long work adds its own entry to the journal when it is done.
+    /// Changes the configuration as part of long work, without an entry in the journal. The long work adds one entry for all its
+    /// changes when it is done.
     ///
     /// # Errors
     /// If the change is refused.

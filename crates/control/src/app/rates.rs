@@ -17,7 +17,7 @@ use super::Context;
 
 /// The interval between samples.
 const EVERY: Duration = Duration::from_secs(1);
-/// Number of stored samples of each interface. A rate covers 4 to 5 seconds.
+/// Number of samples stored for each interface, one per second. So a rate is an average over 4 to 5 seconds.
 const LOOKS: usize = 5;
 /// Number of interfaces sampled before other tasks get their turn.
 const PAGE: usize = 64;
@@ -108,7 +108,8 @@ impl Rates {
         Rates { tracks: BTreeMap::new(), complete: now, begun: now }
     }
 
-    /// Returns the rates of an interface; `None` if no time has passed since its oldest sample.
+    /// Returns the rates of an interface, averaged over the time since its oldest stored sample; `None` if no time has passed since
+    /// then.
     pub fn of(&self, router: &Router, i: &InterfaceInfo, now: u64) -> Option<Rate> {
         let track = self.tracks.get(&i.index).filter(|track| track.serial == i.serial);
         let first = track.and_then(|track| track.samples.front().copied());

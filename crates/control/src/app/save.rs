@@ -50,20 +50,21 @@ impl Context {
 /// The state of writing.
 enum Form {
     Document(Writer),
-    /// The key of the last object written, and whether the commands include the indices of interfaces.
+    /// The configuration is written as commands. The values are the key of the last object written, and true if the commands
+    /// include the indices of interfaces.
     Commands(Option<Key>, bool),
 }
 
 enum Saving {
     /// The save waits until other long changes have ended.
     Waiting,
-    /// The configuration is appended to `text`. No other change is made meanwhile.
+    /// The save appends the configuration to `text`. The configuration cannot change meanwhile.
     Writing { form: Form, text: String, _turn: Turn },
     /// A thread writes the file, which may take long. The thread returns true if the router starts from this file. `queued` is the number
     /// of journal entries before the save.
     Storing { writer: Option<JoinHandle<io::Result<bool>>>, queued: u64 },
-    /// The file is written. The save waits, for a limited time, until the journal is on the disk, too: after a crash, a rollback undoes the
-    /// last change that the journal file has.
+    /// The file is written. The save waits until the journal is on the disk, too, but at most until `until`. After a crash before
+    /// that, a rollback would undo an older change than the last one in the file.
     Journal { queued: u64, until: Instant },
 }
 
@@ -159,7 +160,7 @@ impl Work for Save {
 }
 
 impl Form {
-    /// Appends more of the configuration to `text`, for one slice. Returns true if there is more.
+    /// Appends the next part of the configuration to `text`, for the time of one slice. Returns true if more is left.
     fn write(&mut self, c: &Context, text: &mut String) -> bool {
         let start = Instant::now();
         let mut more = true;

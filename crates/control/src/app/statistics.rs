@@ -9,7 +9,8 @@ use tokio::sync::Notify;
 
 use super::Context;
 
-/// Numbered requests for fresh values in the segment, and the number of the last answered request. Clones share this state.
+/// The state of the statistics segment: the numbers of the last request for fresh values, and of the last answered request. Clones
+/// share this state.
 #[derive(Clone, Default)]
 pub struct Statistics(Arc<Shared>);
 
@@ -49,7 +50,7 @@ impl Statistics {
         self.0.read.load(Ordering::Acquire)
     }
 
-    /// True if all requests are answered, or nobody reads the segment.
+    /// True if all requests for fresh values are answered, or if no program has opened the segment.
     pub fn is_fresh(&self) -> bool {
         !self.is_read() || *self.published_so_far() >= self.last_asked()
     }
@@ -74,8 +75,8 @@ impl Statistics {
         self.0.done.notify_waiters();
     }
 
-    /// Records that a reader opens the segment; the first reader requests values. Blocks the calling thread until values have been
-    /// published for the first time, at most for `patience`.
+    /// Records that a reader opens the segment. For the first reader, also requests values. Blocks the calling thread until values
+    /// have been published for the first time, but at most for `patience`.
     pub fn opened(&self, patience: Duration) {
         if !self.0.read.swap(true, Ordering::AcqRel) {
             self.ask();

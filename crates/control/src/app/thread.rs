@@ -21,7 +21,7 @@ pub(crate) fn on_a_thread<T: Send + 'static, E: Send + 'static>(
 /// Returns the result of a thread that has ended.
 ///
 /// # Errors
-/// Returns the thread's error, or says that the thread panicked.
+/// The error of the thread, or an internal error if the thread panicked.
 pub(crate) fn joined<T, E: From<Failure>>(thread: Thread<T, E>) -> Result<T, E> {
     thread.join().unwrap_or_else(|_| {
         Err(Failure::from("internal error: a configuration thread died".to_string()).into())

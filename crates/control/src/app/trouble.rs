@@ -10,8 +10,8 @@ use net::router::Router;
 use super::{Confirmation, Context};
 use crate::journal::Keeper;
 
-/// If a worker has taken no turn at this number of successive checks, it counts as hanging. A sleeping worker takes a turn ten times per
-/// second.
+/// A worker counts as hanging when this number of successive checks have found that it has not run its loop since the check before.
+/// Even a sleeping worker runs its loop ten times per second.
 const HANGS: u32 = 2;
 /// If this number of successive checks finds no new failure, the shortage is over.
 const OVER: u32 = 10;
@@ -74,7 +74,7 @@ struct Shortage {
 #[derive(Debug, PartialEq, Eq)]
 enum News {
     Begins,
-    /// The shortage is over. The number is the count of failures during the shortage.
+    /// The shortage has ended, after this number of failures.
     Ends(u64),
 }
 
@@ -106,7 +106,7 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    /// True if all workers take their turns. A worker without turns forwards nothing.
+    /// True if no worker hangs. A hanging worker forwards nothing.
     pub fn workers_turn(&self) -> bool {
         self.still < HANGS
     }

@@ -1,4 +1,4 @@
-//! Warnings about a plan that depend on more than a single object.
+//! Warnings about a plan of changes. Each of them depends on more than one object.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -140,8 +140,8 @@ pub(super) fn missing_queues(name: &str, wanted: &Interface, router: &Router) ->
     wanted.receive.queues.iter().map(|(queue, of)| (*queue, of.worker)).filter_map(warning).collect()
 }
 
-/// Returns the warnings of [`missing_queues`] that are known before a plan is executed. They are about the changed `interfaces`, except
-/// those whose devices the plan opens (`opened`).
+/// Returns the warnings of [`missing_queues`] for the changed `interfaces`, before the plan is executed. Leaves out the interfaces
+/// whose devices the plan opens (`opened`): their queues are not known yet.
 pub(super) fn queues_in_advance(
     plan: &Plan,
     interfaces: &[Key],
@@ -157,7 +157,8 @@ pub(super) fn queues_in_advance(
     keeps.filter_map(of).flatten().collect()
 }
 
-/// Returns the warnings of [`of_device`] that can be known before the devices of the interfaces `opened` are opened.
+/// Returns the warnings of [`of_device`] for the devices that a plan opens, as far as they are known before. `opened` are the names
+/// of the interfaces.
 pub(super) fn of_devices_in_advance(plan: &Plan, opened: &[String]) -> Vec<String> {
     let of = |name: &String| {
         let interface = plan.after.tree().get(&Interface::key(name))?.get::<Interface>()?;
@@ -166,7 +167,7 @@ pub(super) fn of_devices_in_advance(plan: &Plan, opened: &[String]) -> Vec<Strin
     opened.iter().filter_map(of).collect()
 }
 
-/// Returns the warning of a device that works, but not as well as it could.
+/// Returns a warning if the interface's device works, but not as well as it could.
 pub(super) fn of_device(name: &str, router: &Router) -> Option<String> {
     let device = router.interface_named(name).and_then(|found| found.device.as_ref());
     device.and_then(|device| device.warning()).map(|why| format!("{name}: {why}"))

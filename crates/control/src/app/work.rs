@@ -49,7 +49,8 @@ pub enum Report {
         /// All steps.
         of: usize,
     },
-    /// A part of the changes, in whole lines: commands that are removed (`- `) and added (`+ `).
+    /// Some lines of the difference that a change makes. Each line is a command, marked `-` if it is removed and `+` if it is
+    /// added.
     Difference(String),
     /// A warning, in one line.
     Warning(String),
@@ -138,7 +139,8 @@ impl<L: Lasting> Attended<L> {
         self.work.as_ref()
     }
 
-    /// Runs one slice. If it is the client's, `go` runs it.
+    /// Runs one slice. Abandoned work, whose clients have left, comes first. If none of it can run now, calls `go` to run the
+    /// client's work.
     pub(crate) fn slice<R>(
         &mut self,
         c: &mut Context,
@@ -150,7 +152,7 @@ impl<L: Lasting> Attended<L> {
         self.work.as_mut().map_or(Slice::Nothing, |work| Slice::Own(go(work, c)))
     }
 
-    /// Ends the work: it is not continued when the client disconnects.
+    /// Marks the work as ended, so that it is not continued when the client disconnects.
     pub(crate) fn end(&mut self) {
         self.work = None;
     }
@@ -187,7 +189,7 @@ impl<L: Lasting> Drop for Attended<L> {
 /// Long work whose client has disconnected, and which must still run to its end.
 pub type Abandoned = Rc<RefCell<VecDeque<Box<dyn Unattended>>>>;
 
-/// The right to change the configuration, which ends when this value is dropped.
+/// The exclusive right to change the configuration. The right ends when this value is dropped.
 pub(super) struct Turn(Rc<Running>);
 
 /// The name and the progress of the running change.
@@ -212,8 +214,8 @@ impl Turn {
 #[derive(Default)]
 pub(crate) struct Changes {
     turn: Weak<Running>,
-    /// Each running change that works object by object, such as a load of routes, holds a clone. Other commands can change the
-    /// configuration between its slices.
+    /// Each running change that changes one object at a time, such as a load of routes, holds a clone. Other commands can change
+    /// the configuration between the slices of such a change.
     beside: Rc<()>,
 }
 
@@ -229,12 +231,13 @@ impl Changes {
         Some(Turn(running))
     }
 
-    /// Returns a token for a change that works object by object. While the token exists, `turn` returns `None` for every change.
+    /// Returns a token for a change that changes one object at a time, such as a load of routes. While the token exists, `turn`
+    /// returns `None` for every change.
     pub fn beside(&self) -> Rc<()> {
         Rc::clone(&self.beside)
     }
 
-    /// Refuses a change while another one has the turn.
+    /// Refuses a change while another change has the exclusive right to change the configuration.
     ///
     /// # Errors
     /// Returns the name and the progress of the other change.
@@ -245,8 +248,8 @@ impl Changes {
 }
 
 impl Context {
-    /// Runs a slice of about a millisecond of the first abandoned work. Returns the time until the next slice; `None` if
-    /// there is no more work.
+    /// Runs a slice, about a millisecond, of the first long work whose client has disconnected. Returns the time until the next
+    /// slice; `None` if no such work is left.
     pub fn tidy(&mut self) -> Option<Duration> {
         let mut work = self.abandoned.borrow_mut().pop_front()?;
         match work.go_on(self) {
@@ -262,7 +265,8 @@ impl Context {
         }
     }
 
-    /// Runs the abandoned work to its end, so that another change can be made. Returns early if work has to wait ([`Go::After`]).
+    /// Runs the work of disconnected clients to its end, so that another change can be made. Returns early if some of this work has
+    /// to wait ([`Go::After`]).
     pub(crate) fn finish_abandoned(&mut self) {
         while self.tidy() == Some(Duration::ZERO) {}
     }

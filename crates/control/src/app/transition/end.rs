@@ -70,7 +70,7 @@ pub(super) fn end(c: &mut Context, made: Made) -> Result<Stage, Failure> {
     Ok(Stage::Opening(turn, reports.into(), Instant::now() + LINKS))
 }
 
-/// Begins to wait for a confirmation if the terms ask for it. `generation` is the generation to roll back to.
+/// If `terms` require a confirmation, begins to wait for it. Without a confirmation, the router rolls back to `generation` later.
 fn await_confirmation(c: &mut Context, terms: &Terms, generation: u64) -> Vec<Report> {
     let Some(time) = terms.confirm else { return Vec::new() };
     tracing::info!(
@@ -88,8 +88,8 @@ fn await_confirmation(c: &mut Context, terms: &Terms, generation: u64) -> Vec<Re
     reports
 }
 
-/// Updates the confirmation after a successful change. An applied configuration no longer awaits confirmation if it was
-/// rolled back or replaced.
+/// Updates the confirmation after a successful change. If this change has rolled back or replaced the configuration that awaited
+/// confirmation, the wait ends.
 pub(super) fn arrived(c: &mut Context, goal: &Goal) {
     let settled = |waiting: &Confirmation| match goal {
         // A rollback of later changes only: the applied configuration still awaits confirmation.

@@ -26,7 +26,8 @@ pub use read::Reading;
 
 /// A plan with at least this number of steps reports its progress.
 const LONG: usize = 10_000;
-/// Maximum number of changes that are made at once. A change of a route takes about 5 µs, one of addresses about 100 µs.
+/// Maximum number of changes that the main thread makes at once. It takes about 5 µs to change a route, and about 100 µs to change
+/// the addresses of an interface.
 pub(crate) const AT_ONCE: usize = 64;
 /// Bytes of text reported at once.
 const CHUNK: usize = 32 << 10;
@@ -55,11 +56,11 @@ pub struct Transition {
     cut_off: bool,
     /// True if the router itself started the change: errors go to the log.
     unasked: bool,
-    /// What follows when the change was made, before any other change.
+    /// Called once the change is made, before any other change can begin.
     then: Option<Then>,
 }
 
-/// How an object is removed, with all that depends on it.
+/// The way to remove an object with all its dependents.
 pub(crate) enum Removal {
     /// By these changes at once.
     AtOnce(Vec<Change>),
@@ -76,7 +77,7 @@ enum Stage {
     Waiting(Goal),
     Planning(Turn, Thread<(Goal, Planned)>),
     Making(Box<Made>),
-    /// Waits until reopened devices have their links again, or for the time limit.
+    /// Waits until reopened devices have their links again, but not beyond this time.
     Opening(Turn, VecDeque<Report>, Instant),
     /// Gives the reports, some at a time.
     Telling(VecDeque<Report>),
@@ -117,7 +118,7 @@ impl Context {
         Ok(Transition::new(Stage::Reading(checked), origin))
     }
 
-    /// Returns how to remove an object with all that depends on it.
+    /// Returns the way to remove an object with all its dependents: at once, or by a long change if the dependents are many.
     pub(crate) fn removal(&self, key: Key) -> Removal {
         let tree = self.store.snapshot();
         if tree.has_many_dependents(&key, AT_ONCE) {
@@ -127,14 +128,16 @@ impl Context {
         Removal::AtOnce(tree.with_dependents(&key).into_iter().map(Change::remove).collect())
     }
 
-    /// Returns a change of many objects. `changes` returns the changes of the configuration that is there when the turn of this change comes.
+    /// Returns a change of many objects. When the change can begin, `changes` gets the configuration of that time, and returns the
+    /// changes to make.
     pub fn change_many(&self, changes: impl FnOnce(&Snapshot) -> Vec<Change> + Send + 'static) -> Transition {
         Transition::new(Stage::Waiting(Goal::After(Box::new(changes))), self.origin.clone())
     }
 }
 
 impl Transition {
-    /// Calls `then` when the change was made, before any other change is possible. The reports then do not wait for links.
+    /// Makes the change call `then` once it is made, before any other change can begin. The change's reports then do not wait for
+    /// the links of reopened devices.
     pub(crate) fn followed_by(
         self,
         then: impl FnOnce(&mut Context) -> Result<(), Failure> + 'static,
@@ -142,7 +145,7 @@ impl Transition {
         Transition { then: Some(Box::new(then)), ..self }
     }
 
-    /// Does what follows the change, if `stage` is the one after the last step.
+    /// Calls `then` if the change is made, that is, if `stage` comes after the last step. Returns the next stage.
     fn follow(&mut self, c: &mut Context, stage: Stage) -> Result<Stage, Failure> {
         let told = match stage {
             Stage::Opening(turn, told, _) if self.then.is_some() => {
@@ -174,8 +177,8 @@ impl Transition {
         Transition::new(Stage::Waiting(Goal::Back { to, dry_run }), origin)
     }
 
-    /// Marks this change as the automatic rollback of an unconfirmed configuration. If the rollback is no longer due when its turn comes,
-    /// it does nothing.
+    /// Marks this change as the automatic rollback of an unconfirmed configuration. If the rollback is no longer due when it could
+    /// begin, it does nothing.
     pub(super) fn unasked(self) -> Transition {
         Transition { unasked: true, ..self }
     }

@@ -16,14 +16,16 @@ use crate::journal;
 use crate::startup::Fault;
 use crate::system::{Abilities, Backed};
 
-/// Bytes of memory for each object in a copy of the configuration, measured with routes.
+/// Memory in bytes that each object needs in a copy of the configuration. Measured with routes.
 const OBJECT: u64 = 256;
-/// Bytes of memory for each change in a plan, with the change's text and journal entry, measured with routes.
+/// Memory in bytes that each change of a plan needs, including its text and its journal entry. Measured with routes.
 const CHANGE: u64 = 1024;
-/// A change that needs at most this number of bytes is always tried: an operator must be able to free memory when memory is short.
+/// Size in bytes up to which a change is always tried, even if memory is short: an operator must be able to remove objects to free
+/// memory.
 const LITTLE: u64 = 4 << 20;
 
-/// Returns the changes of a configuration. Called on the planning thread, because it may have to look at all objects.
+/// Gets a configuration, and returns the changes to make to it. Called on the planning thread, because it may have to look at all
+/// objects.
 pub(super) type Changes = Box<dyn FnOnce(&Snapshot) -> Vec<Change> + Send>;
 
 /// The configuration that a change leads to.
@@ -54,7 +56,7 @@ impl Goal {
         }
     }
 
-    /// Returns a refusal as a failure, with its place in the file.
+    /// Converts a refusal to a failure. For a configuration from a file, the failure has the place in the file.
     pub(super) fn refused(&self, Refusal { key, why }: Refusal) -> Failure {
         let place = match (self, key) {
             (Goal::File(wanted, _), Some(key)) => wanted.place(&key),

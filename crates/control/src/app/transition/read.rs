@@ -72,9 +72,9 @@ pub(super) struct Read {
 }
 
 impl Read {
-    /// Returns the configuration of the file. Commands may break some rules that files must not break. Such a fault in the file is only a
-    /// warning if the `running` configuration has the same fault, so that a router accepts its own configuration as a file. When the router
-    /// starts, such a fault is always only a warning.
+    /// Returns the configuration of the file. Some rules hold for files, but not for commands. If the `running` configuration
+    /// breaks such a rule in the same way as the file, the fault is only a warning: a router must accept its own configuration as a
+    /// file. When the router starts, such a fault is always only a warning.
     ///
     /// # Errors
     /// If the file has other faults.
