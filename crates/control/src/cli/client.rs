@@ -106,7 +106,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects to a socket in the form of [`ClientOptions::socket`].
+    /// Connects to the socket at `socket`, a path as described for [`ClientOptions::socket`].
     ///
     /// # Errors
     /// If no router answers within 5 s, or the router has no room for another client.
@@ -300,7 +300,7 @@ impl Connection {
     }
 }
 
-/// Runs `ask` with a function that returns true after 5 s.
+/// Runs `ask` with a time limit of 5 s. The function passed to `ask` returns true once the limit has passed.
 fn in_time<T>(ask: impl FnOnce(&dyn Fn() -> bool) -> Result<T, Failure>) -> Result<T, Failure> {
     let begun = Instant::now();
     ask(&|| begun.elapsed() > ANSWERED).map_err(|failure| match failure {
@@ -455,7 +455,8 @@ pub fn console(socket: PathBuf, line_mode: bool) {
     conclude(result.map(|_| ()));
 }
 
-/// Runs the client without a terminal: one command, or the commands from `input` if the words are `-` or empty.
+/// Runs the client without a terminal: runs the command in the words of `options` or, if they are `-` or empty, the commands from
+/// `input`. Returns the exit code.
 pub fn run_with(
     options: &ClientOptions,
     input: &mut dyn BufRead,

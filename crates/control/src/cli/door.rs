@@ -142,7 +142,7 @@ pub(crate) struct Door {
     /// True if only root can use `for_root`, because the router runs as root.
     only_root: bool,
     relays: Relays,
-    /// Time of the next attempt to close the sockets for which no thread could be started.
+    /// Time of the next attempt to close sockets that are still open because no thread could be started to close them.
     left_at: Instant,
     names: Names,
     pace: Pace<Stranger>,
@@ -252,7 +252,7 @@ impl Door {
         stranger.stream(&self.relays)
     }
 
-    /// Closes the sockets for which no thread could be started before.
+    /// Tries again to close the sockets that are still open because no thread could be started to close them.
     pub(crate) fn close_left(&self) {
         self.relays.close_left();
     }

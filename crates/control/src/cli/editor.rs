@@ -127,7 +127,7 @@ pub(super) fn interact(options: &ClientOptions) -> Result<(), Failure> {
     }
 }
 
-/// Returns the new setting if the line is `set terminal pager on` or `off`, as in VPP.
+/// Returns the new setting, true for `on`, if the line is VPP's command `set terminal pager on` or `set terminal pager off`.
 fn pager_of(line: &str) -> Option<bool> {
     match line.split_whitespace().collect::<Vec<_>>()[..] {
         ["set", "terminal", "pager", "on"] => Some(true),

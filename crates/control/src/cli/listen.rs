@@ -25,7 +25,7 @@ const STEP: Duration = Duration::from_millis(50);
 /// The parameter of startup.conf that sets the command line's socket, for messages.
 const CLI: &str = "unix { cli-listen ... }";
 
-/// The use of a socket: by the CLI, by the binary API, or by the statistics segment.
+/// What differs between the sockets of the CLI, the binary API, and the statistics segment.
 pub struct Use<'u> {
     /// A greeting to find out whether a router listens on the socket: such a router answers it or, on a `SOCK_SEQPACKET` socket,
     /// disconnects.
@@ -44,8 +44,8 @@ pub struct Listener {
     pub(super) for_root: Option<UnixListener>,
     /// True if clients cannot pass files, so that closing their sockets never hangs.
     pub(super) refuses_files: bool,
-    /// The paths of the sockets with their locks, that of root's socket first. When the listener is dropped, another instance can take the
-    /// locks.
+    /// The paths of the sockets, with their locks; root's socket comes first. When the listener is dropped, another instance can
+    /// take the locks.
     _places: Vec<Place>,
 }
 
@@ -213,8 +213,8 @@ fn somebody_listens(path: &Path, kind: SockType) -> bool {
     socket.is_ok_and(|s| matches!(connect(s.as_raw_fd(), &address), Ok(()) | Err(Errno::EAGAIN)))
 }
 
-/// The path of a socket, and the lock that gives this instance the exclusive right to it. When the socket is removed, the lock file stays:
-/// another instance may have just opened it, and would then lock a removed file.
+/// The path of a socket, and the lock that gives this instance the exclusive right to it. The lock file stays when the socket is
+/// removed: an instance that had just opened a removed file would hold a lock that no other instance sees.
 #[derive(Debug)]
 struct Place {
     path: PathBuf,

@@ -90,7 +90,7 @@ pub(super) enum Reply {
 }
 
 impl Reply {
-    /// Escapes the characters that control a terminal: the client trusts no server with its user's terminal.
+    /// Escapes control characters: a hostile server must not control the terminal of the client's user.
     pub(super) fn visible(mut self) -> Reply {
         match &mut self {
             Reply::Hello { prompt: text }

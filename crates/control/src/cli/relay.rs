@@ -20,7 +20,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 /// Buffer size for each direction, in bytes.
 const ROOM: usize = 16 << 10;
-/// Size of a socket's send buffer, in bytes: the kernel charges it to the router until the client reads.
+/// Size of a socket's send buffer, in bytes. The kernel counts the data in it as memory of the router until the client reads.
 const SEND_BUFFER: usize = 32 << 10;
 /// After the session has ended, the rest of its output is discarded if the client reads nothing for this long. After the client has left,
 /// the session ends if the session neither reads nor writes for this long.
@@ -38,16 +38,16 @@ pub(super) type Unclosed = std::mem::ManuallyDrop<UnixStream>;
 #[derive(Clone, Default)]
 pub(super) struct Relays {
     counts: Arc<Counts>,
-    /// True if the kernel refuses files on these sockets, so that closing one never hangs.
+    /// True if the kernel refuses files that clients pass over these sockets. Closing such a socket never hangs.
     pub(super) refuses_files: bool,
 }
 
 #[derive(Default)]
 struct Counts {
     all: AtomicUsize,
-    /// Number of threads whose session has ended, and which wait for the client to read the rest of the output.
+    /// Number of threads that wait for a client to read the rest of its output after the client's session has ended.
     finishing: AtomicUsize,
-    /// Clients' sockets that have no session and that a thread has to close, each with a last message for the client.
+    /// Sockets that a thread still has to close, each with a last message for its client. These clients have no session.
     left: Mutex<Vec<(Unclosed, Arc<[u8]>)>>,
 }
 
@@ -79,7 +79,8 @@ impl Drop for Entered {
 }
 
 impl Relays {
-    /// Returns empty counts for the clients of a listener. `refuses_files` is true if the kernel refuses files passed by these clients.
+    /// Returns counters, all 0, for the threads of a listener's clients. `refuses_files` is true if the kernel refuses files that
+    /// these clients pass.
     pub(super) fn new(refuses_files: bool) -> Relays {
         Relays { refuses_files, ..Relays::default() }
     }

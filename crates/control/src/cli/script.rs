@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 pub(super) const LONGEST: usize = 64 << 10;
 /// Maximum depth of nested `exec` commands.
 const DEEPEST: u8 = 8;
-/// Duration of a slice of a job, after which the main thread does its other work.
+/// How long a job (a long command) runs at a time. In between, the main thread does its other work.
 const SLICE: Duration = Duration::from_micros(500);
 /// Commands in one batch of a file, and maximum number of batches that wait for the main thread.
 const BATCH: usize = 64;
@@ -155,8 +155,8 @@ fn depth(word: &str) -> i64 {
     word.chars().map(|c| i64::from(c == '{') - i64::from(c == '}')).sum()
 }
 
-/// A message from the thread that reads a file. It has commands and faults, and a `None` at the end of the file; or the reason why the file
-/// cannot be opened.
+/// A message from the thread that reads a file: commands and faults, with a `None` at the end of the file; or the error, if the
+/// file cannot be opened.
 type Batch = io::Result<Vec<Result<Option<Command>, Unread>>>;
 
 /// Reads the file to its end, or until the receiver is dropped.
@@ -253,10 +253,10 @@ impl<C: Values + 'static> Script<C> {
         Step::Failed(error.within(format_args!("{}:{line}", self.path.display())))
     }
 
-    /// Returns the next command.
+    /// Returns the next command of the file.
     ///
     /// # Errors
-    /// Returns the job's next step if there is no command yet, no command is left, or reading failed.
+    /// If there is no command now. The error is the job's next step: it waits, ends, or fails.
     fn next(&mut self) -> Result<Command, Step> {
         loop {
             match self.waiting.pop_front() {

@@ -40,9 +40,10 @@ pub struct Service {
     pub idle: Duration,
     /// True to refuse commands that change anything.
     pub read_only: bool,
-    /// Maximum number of additional clients of root, when the limit for all clients is reached.
+    /// Number of additional clients that root can connect when the limit for all clients is reached.
     pub for_root: usize,
-    /// The main thread's turn and the memory budget, which the non-root clients of all listeners share.
+    /// The limits that the non-root clients of all listeners share: only one of them runs at a time, and they have one memory
+    /// budget.
     pub turns: Turns,
     /// The list of connected clients, over all listeners.
     pub sessions: Sessions,
@@ -69,7 +70,7 @@ struct House<C> {
     prompt: Rc<str>,
     let_go: LetGo,
     no_room: String,
-    /// The [`Seat`] of each client. A session drops its reference to its client's seat when it ends.
+    /// The state ([`Seat`]) of each client. When a client's session ends, it drops its reference to the state.
     seats: Vec<Rc<Seat>>,
     clients: JoinSet<io::Result<()>>,
     /// Sessions that reject a client.
@@ -236,8 +237,8 @@ pub(crate) fn make_room(
     }
 }
 
-/// Finds a place for a new client of `user` although no client has been idle for long enough. If another user, except root, has more than
-/// half of the places, disconnects that user's client that has been idle longest.
+/// Makes room for a new client of `user` when no client has been idle for long enough. If another user, except root, has more than
+/// half of the places, disconnects the longest idle client of that user.
 fn room_of_others(seats: &[Rc<Seat>], places: usize, user: Option<u32>) -> Room {
     let has = |of: Option<u32>| seats.iter().filter(|seat| !seat.is_leaving() && seat.user() == of).count();
     let others = seats.iter().filter(|seat| !seat.is_root() && seat.user() != user);

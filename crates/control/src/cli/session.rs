@@ -35,7 +35,8 @@ const FAREWELL: Duration = Duration::from_secs(1);
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Stream for T {}
 
-/// The state of a client, from which the server chooses the client to disconnect when it needs room.
+/// The state of a client's connection. When the server needs room for a new client, it compares these states to choose a client to
+/// disconnect.
 pub(crate) struct Seat {
     state: Cell<State>,
     /// When the client last sent a request, or read a part of a reply.
@@ -64,7 +65,7 @@ pub(crate) enum State {
     Told,
     /// The client's command runs.
     Served,
-    /// The client is being disconnected. The value is true if no reply is unfinished, so that the client can be sent the reason.
+    /// The client is being disconnected. The value is true if no reply is half sent: then the client can be sent the reason.
     Leaving(bool),
 }
 
@@ -79,12 +80,12 @@ impl Seat {
         })
     }
 
-    /// Returns the time since which the client has been idle; `None` while its command runs, or if the client is being disconnected.
+    /// Returns since when the client has been idle; `None` while its command runs, or if the client is being disconnected.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         matches!(self.state.get(), State::Asked | State::Told).then(|| self.last.get())
     }
 
-    /// Returns the time since which the client has read nothing of its pending output; `None` if no output is pending.
+    /// Returns since when the client has read nothing of its pending output; `None` if no output is pending.
     pub(super) fn told_since(&self) -> Option<Instant> {
         (self.state.get() == State::Told).then(|| self.last.get())
     }
@@ -135,7 +136,7 @@ impl Seat {
         self.enter(State::Served);
     }
 
-    /// Stores the present time as that of the client's last activity, and the session's new state.
+    /// Records that the client is active now. Also sets the state of its session, unless the client is being disconnected.
     pub(crate) fn enter(&self, state: State) {
         self.last.set(Instant::now());
         if !self.is_leaving() {
@@ -474,15 +475,16 @@ impl Requests {
         }
     }
 
-    /// Returns the bytes from `taken` to `end`. [`more`](Self::more) later removes all returned lines from the buffer together.
+    /// Returns the buffer's bytes from `taken` to `end`, and sets `taken` to `end`. [`more`](Self::more) later removes all taken
+    /// bytes together.
     fn take(&mut self, end: usize) -> Vec<u8> {
         let line = self.buffer.get(self.taken..end).unwrap_or_default().to_vec();
         (self.taken, self.searched) = (end, end);
         line
     }
 
-    /// Waits until reading from the client fails. If the client closes the connection or shuts down its sending side, waits until the
-    /// command has had no output for [`LINGER`]. Stores the client's input meanwhile; if the buffer becomes full, waits forever.
+    /// Returns when the client seems to be gone: when reading from it fails or, after the end of its input, when the command has
+    /// had no output for [`LINGER`]. Stores the input that arrives meanwhile. Never returns if the buffer becomes full.
     async fn gone(&mut self, seat: &Seat) {
         while self.buffer.len() - self.taken < self.longest {
             match self.more().await {

@@ -58,8 +58,7 @@ pub struct Connected {
     pub since: SystemTime,
     /// When the client connected, on the monotonic clock.
     pub begun: Instant,
-    /// The text of the command that runs or waits for its turn, truncated to the length that the journal stores; and the time when the
-    /// command arrived.
+    /// The command that runs or waits to run: its text, truncated to the length that the journal stores, and its arrival time.
     pub running: Option<(Arc<str>, Instant)>,
 }
 

@@ -1,5 +1,5 @@
-//! Fair shares of the main thread and of memory. All non-root clients together have one turn in each of the main thread's rounds, and one
-//! memory budget for their commands and the output that they have not read.
+//! Fair shares of the main thread and of memory. In each round of the main thread's tasks, only one non-root client runs. All
+//! non-root clients together have one memory budget, for their commands and for output that they have not read.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -15,12 +15,13 @@ use super::session::Seat;
 
 /// Maximum memory for output that non-root clients have not read yet, and for their unfinished commands, in KiB.
 const MOST_UNREAD: u32 = 16 << 10;
-/// Memory in bytes up to which a command needs no reservation.
+/// A command that needs at most this number of bytes of memory makes no reservation.
 const SMALL: usize = 64 << 10;
 /// Time after which a client that reads none of its output is disconnected, if another client needs memory.
 const STALLED: Duration = Duration::from_secs(5);
 
-/// The main thread's turn and the memory budget that all non-root clients share. All clones refer to the same turn and budget.
+/// The limits that all non-root clients share: only one of them runs on the main thread at a time, and they have one memory budget.
+/// All clones refer to the same limits.
 #[derive(Clone, Debug)]
 pub struct Turns {
     turn: Arc<Semaphore>,
@@ -56,21 +57,21 @@ impl Turns {
     }
 }
 
-/// A client's turn on the main thread. The turn ends when this value is dropped.
+/// Permission for one non-root client to run on the main thread. It ends when this value is dropped.
 pub(crate) type Turn = OwnedSemaphorePermit;
 
-/// One client's access to what all clients but root's share: their turn on the main thread, and their memory budget. `None` for a client of
-/// root, which is not limited.
+/// A client's share of the main thread and of memory, under the limits of [`Turns`]. `None` for a client of root, which is not
+/// limited.
 pub(crate) struct Share(Option<Turns>);
 
 impl Share {
-    /// Returns a client's access. A client of root neither waits for the turn nor reserves memory.
+    /// Returns a client's share. A client of root neither waits for a turn nor reserves memory.
     pub(crate) fn of(turns: &Turns, is_root: bool) -> Share {
         Share((!is_root).then(|| turns.clone()))
     }
 
-    /// Waits for the turn, and returns it; `None` for a client of root. The caller must drop the turn after a slice, when all other runnable
-    /// tasks have run.
+    /// Waits until no other non-root client has the turn, and returns it; at once `None` for a client of root. The caller must drop
+    /// the turn after its slice, once all other runnable tasks have run.
     pub(crate) async fn take(&self) -> Option<Turn> {
         let Turns { turn, .. } = self.0.as_ref()?;
         // First come, first served. The semaphore is never closed.
