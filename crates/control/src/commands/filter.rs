@@ -26,8 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const AT_ONCE: usize = 4;
 /// Length in bytes above which an expression is compiled only if enough memory is free.
 const LONG: usize = 256;
-/// Returns the bytes of memory to reserve for compiling an expression of `len` bytes. Measured: 1,022 bytes took 4 MiB, 2,048 took 16 MiB,
-/// and 4,073 took 60 MiB.
+/// Returns how many bytes of memory to reserve for compiling an expression of `len` bytes. Measured: 1,022 bytes took 4 MiB, 2,048
+/// took 16 MiB, and 4,073 took 60 MiB.
 fn memory(len: usize) -> u64 {
     5 * (len as u64).pow(2)
 }
@@ -35,7 +35,8 @@ fn memory(len: usize) -> u64 {
 /// The expressions being compiled: their number, and the bytes of memory reserved for them.
 static COMPILING: Mutex<(usize, u64)> = Mutex::new((0, 0));
 
-/// The permission to compile one expression. At most [`AT_ONCE`] exist. The number is the bytes of memory reserved for the expression.
+/// Permission to compile one expression. At most [`AT_ONCE`] exist at a time. The value is the memory reserved for the expression,
+/// in bytes.
 struct Place(u64);
 
 impl Place {

@@ -119,7 +119,7 @@ struct Shown {
     /// The lines before the details.
     head: Vec<String>,
     detail: Detail<crate::system::System>,
-    /// Index of the next object, or offset of the next byte of a written change.
+    /// Position of the next output: the index of an object or, for a change stored as text, an offset in bytes.
     next: usize,
 }
 

@@ -182,8 +182,8 @@ fn done(c: &mut Context, changes: Vec<Change>) -> Done {
     Ok(Output::none())
 }
 
-/// Creates an interface. The output is its name, and the warning of its device, if there is one. Errors refer to the argument or word
-/// `about`.
+/// Creates an interface. Outputs its name, followed by a warning if the interface's device has one. Error messages point to the
+/// argument or keyword `about` of the command.
 pub(super) fn create(c: &mut Context, a: &Args, about: &str, key: Key, mut interface: Interface) -> Done {
     interface.index = a.get::<u32>("index");
     let Some(name) = Interface::name_in(&key) else { return Err(CliError::new("not an interface")) };
@@ -260,7 +260,8 @@ fn create_tagged(c: &mut Context, a: &Args) -> Done {
     create_sub(c, a, about, tags.into())
 }
 
-/// Creates a sub-interface for the packets that `takes` matches. Errors about `takes` refer to the argument or word `of_match`.
+/// Creates a sub-interface for the packets that `takes` matches. Error messages about `takes` point to the argument or keyword
+/// `of_match` of the command.
 fn create_sub(c: &mut Context, a: &Args, of_match: &str, takes: Match) -> Done {
     let (parent, id) = (a.need::<String>("interface")?, a.need::<u32>("id")?);
     let over = c.system.router.interface_named(&parent);
@@ -298,7 +299,7 @@ fn create_range(c: &mut Context, a: &Args) -> Done {
     Ok(Output::text(names))
 }
 
-/// Changes the settings of an interface. Errors refer to the argument `about`.
+/// Changes the settings of an interface. Error messages point to the argument `about` of the command.
 pub(super) fn change(c: &mut Context, a: &Args, about: &str, f: impl FnOnce(&mut Interface)) -> Done {
     let name = a.need::<String>("interface")?;
     let (key, old) = find(c, &name)?;
@@ -335,7 +336,7 @@ pub(super) fn find(c: &Context, name: &str) -> Result<(Key, Interface), CliError
         .ok_or_else(|| CliError::new(format!("there is no interface {name}")))
 }
 
-/// Adds an address after the existing ones of an interface, or removes it.
+/// Adds an address at the end of the interface's list of addresses. With `del`, removes the address.
 fn change_address(c: &mut Context, a: &Args) -> Done {
     let (interface, address) = (a.need::<String>("interface")?, a.need::<Address>("address")?);
     let mut list = Addresses::on(&interface, c.store.tree());
@@ -372,8 +373,9 @@ fn switch_feature(c: &mut Context, a: &Args) -> Done {
     done(c, changes.into_iter().collect()).map_err(|e| a.about("feature", e))
 }
 
-/// Removes an interface with all dependents: sub-interfaces, features, addresses, neighbors, and routes that name the interface. Refuses an
-/// interface for which `is_kind` is false: the operator probably mistyped the name. Errors refer to the argument or word `place`.
+/// Removes an interface with all dependents: sub-interfaces, features, addresses, neighbors, and routes that name the interface.
+/// Refuses an interface for which `is_kind` is false: the operator probably mistyped the name. Error messages point to the argument
+/// or keyword `place` of the command.
 pub(super) fn delete(
     c: &mut Context,
     a: &Args,

@@ -26,7 +26,8 @@ struct Later<T> {
     rest: Option<Box<dyn Job<Context>>>,
 }
 
-/// Returns the output of a command that continues with `then` when `look` returns a result.
+/// Returns the output of a command that waits: `look` is called again and again until it returns a result, and then `then` is
+/// called with the result.
 pub fn later<T: 'static>(
     a: &Args,
     look: impl FnMut(&Args) -> Option<Result<T, CliError>> + 'static,

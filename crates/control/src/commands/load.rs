@@ -134,7 +134,7 @@ fn route_of<'l>(prefix: &str, words: impl Iterator<Item = &'l str>, via: &[Branc
     Ok(Said { table, prefix, branches })
 }
 
-/// Returns the error for a line that ends after this word.
+/// Returns the error for a line that ends after this word, without the word's arguments.
 fn missing(word: &str) -> String {
     format!("the arguments of \"{word}\" are incomplete")
 }
@@ -227,7 +227,8 @@ struct Load {
     read: (u64, u64),
     /// True if there are no more batches.
     ended: bool,
-    /// True once a line was a route. Until then no content of the file is shown, because the router can read files that its client cannot.
+    /// True once a line was a valid route. Before that, errors show no text of the file: the router can read files that its client
+    /// must not read.
     familiar: bool,
     added: u64,
     faults: u64,
@@ -266,7 +267,7 @@ impl Load {
         Ok(())
     }
 
-    /// Handles a line that cannot be added: reports it, or cancels a strict load.
+    /// Handles a line whose route cannot be added. A strict load fails; another load only reports the line.
     fn fault(&mut self, number: u64, why: &dyn Display, out: &mut String) {
         let place = format!("{}:{number}", self.file);
         self.faults += 1;
@@ -282,7 +283,7 @@ impl Load {
         }
     }
 
-    /// Adds the route of one line, or rolls one back. Returns true if there is nothing more to do now.
+    /// Adds the route of the next line or, after a failure, rolls back one route. Returns true if nothing is left to do now.
     fn one(&mut self, c: &mut Context, out: &mut String) -> bool {
         if self.failed.is_some() {
             let Some((key, edit)) = self.before.as_mut().and_then(BTreeMap::pop_last) else { return true };

@@ -63,7 +63,7 @@ impl<W: Work> Told<W> {
         Told { work, about: None }
     }
 
-    /// Returns the same job, whose failures are marked at the command's argument `name`.
+    /// Returns the same job, but with errors that point to the argument `name` of the command.
     pub fn about(self, args: &Args, name: &'static str) -> Told<W> {
         Told { about: Some((args.clone(), name)), ..self }
     }

@@ -157,7 +157,7 @@ impl Values for Context {
     }
 }
 
-/// Returns all names of a kind whose names are the same in every router; empty for other kinds.
+/// Returns the names of a kind, such as log levels, if they are the same in every router; otherwise nothing.
 fn constant(kind: &str) -> Vec<String> {
     match kind {
         "log-class" => classes().iter().map(|class| class.name.to_string()).collect(),
@@ -166,8 +166,7 @@ fn constant(kind: &str) -> Vec<String> {
     }
 }
 
-/// The names that commands can use when they are checked without a running router. Every possible name of an interface or object is
-/// accepted.
+/// Names for checking commands without a running router. Any name that an interface or object could have is accepted.
 pub struct Names {
     nodes: Vec<String>,
     punt_reasons: Vec<String>,
@@ -175,7 +174,8 @@ pub struct Names {
 }
 
 impl Names {
-    /// Returns the names for a router with the same nodes and punt reasons as `router`, and with the objects of this catalog.
+    /// Returns the names for a check. The nodes and punt reasons are those of `router`, and the kinds of objects are those of
+    /// `catalog`.
     pub fn of(router: &Router, catalog: Arc<Catalog>) -> Names {
         let graph = router.graph();
         Names {

@@ -101,7 +101,7 @@ fn via(a: &Args) -> Option<Via> {
     Via::WORDS.into_iter().find(|(word, _)| a.has(word)).map(|(_, via)| via)
 }
 
-/// Returns the name of the argument, or the keyword, that gives the target of a path.
+/// Returns the word of the command that gives the target of a path: the name of an argument, or a keyword.
 fn place(via: &Via) -> &'static str {
     match via {
         Via::NextHop(..) => "next-hop",
@@ -111,10 +111,10 @@ fn place(via: &Via) -> &'static str {
     }
 }
 
-/// Returns the paths of a command, and the words of each path. `ip route load` uses it, too.
+/// Returns the paths given by a command, and the words of each path. `ip route load` uses this function, too.
 ///
 /// # Errors
-/// If one route cannot have these paths.
+/// If a single route cannot have all these paths.
 pub(super) fn branches(a: &Args) -> Result<(Vec<Branch>, Vec<Args>), CliError> {
     let (mut branches, rounds) = (Vec::new(), a.rounds());
     for words in &rounds {
@@ -126,7 +126,8 @@ pub(super) fn branches(a: &Args) -> Result<(Vec<Branch>, Vec<Args>), CliError> {
     Ok((branches, rounds))
 }
 
-/// Refuses VPP's options of a path, unless they have their default values.
+/// Refuses the options of a path that only VPP supports, such as `preference`. Accepts them if they have no effect, for example
+/// with their default values.
 fn has_defaults(c: &Context, words: &Args, table: u32) -> Result<(), CliError> {
     if words.get::<u16>("preference").is_some_and(|preference| preference != 0) {
         let why = "a preference is not supported yet: all paths of a route share its flows";
@@ -147,7 +148,7 @@ fn has_defaults(c: &Context, words: &Args, table: u32) -> Result<(), CliError> {
     }
 }
 
-/// Returns the error `e` of a refused route, with a mark at the wrong word.
+/// Marks the word that caused the error `e`, after a route was refused. Returns the marked error.
 fn about(
     e: CliError,
     c: &Context,
@@ -163,7 +164,8 @@ fn about(
     about_path(e, a, misfit.and_then(|n| Some((branches.get(n)?, rounds.get(n)?))))
 }
 
-/// Returns the error `e` with a mark at this path of the command; without a path, at the command's prefix.
+/// Marks the place of the error `e` in the command, for the operator: the target of `path` or, without a path, the prefix. Returns
+/// the marked error.
 fn about_path(e: CliError, a: &Args, path: Option<(&Branch, &Args)>) -> CliError {
     match path {
         Some((branch, words)) => words.about(place(&branch.via), e),
@@ -171,8 +173,8 @@ fn about_path(e: CliError, a: &Args, path: Option<(&Branch, &Args)>) -> CliError
     }
 }
 
-/// Returns the error `e` of a refused removal, with a mark at the first given path that the route does not have. If there is no such path,
-/// or no route, the mark is at the prefix.
+/// Marks the place of the error `e` in the command, after a removal was refused: the first given path that the route does not have.
+/// If there is no such path, or no route, marks the prefix. Returns the marked error.
 fn about_missing(
     e: CliError,
     c: &Context,
@@ -242,12 +244,12 @@ fn change(c: &mut Context, a: &Args, deed: Deed) -> Result<Output, CliError> {
     Ok(if told.is_empty() { Output::none() } else { Output::text(told.trim_end()) })
 }
 
-/// Changes the routes for consecutive prefixes, slice by slice. If one change fails, the others are rolled back.
+/// A job that changes the routes of consecutive prefixes, in slices. If one change fails, the changes made before are rolled back.
 struct Work {
     table: u32,
     first: IpPrefix,
     of: u32,
-    /// The paths to add or remove. A removal without paths removes all.
+    /// The paths given by the command. A removal without paths removes whole routes.
     branches: Vec<Branch>,
     deed: Deed,
     done: u32,
@@ -284,10 +286,10 @@ impl Work {
         Ok(c.change(vec![Change { key, value: route.map(Value::from) }])?)
     }
 
-    /// Returns the route after the change, if `before` is the route before it; `None` if no route remains.
+    /// Returns what the change makes of the route `before`; `None` if no route remains.
     ///
     /// # Errors
-    /// If a path is to be removed that the route does not have.
+    /// If the change removes a path that the route does not have.
     fn after(&self, before: Option<&Route>, key: &Key) -> Result<Option<Route>, CliError> {
         match (self.deed, before) {
             (Deed::Remove, Some(there)) if !self.branches.is_empty() => {
@@ -352,12 +354,12 @@ impl Work {
         c.note(self.origin.clone(), edits);
     }
 
-    /// True if `now` is the result of this change of the route `was`: then no other command has changed the route since.
+    /// True if `now` is what this job has made of the route `was`. Then no other command has changed the route since.
     fn made(&self, key: &Key, was: Option<&Route>, now: Option<&Route>) -> bool {
         self.after(was, key).is_ok_and(|after| after.as_ref() == now)
     }
 
-    /// Rolls back the last changed route. If another command has changed the route since, it stays.
+    /// Rolls back the last route that this job has changed, unless another command has changed it since.
     fn one_back(&mut self, c: &mut Context) {
         let Some((run, before)) = self.before.last_mut() else { return };
         let before = before.clone();

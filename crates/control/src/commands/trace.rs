@@ -65,7 +65,7 @@ fn add(c: &mut Context, a: &Args, filter: Option<Program>) -> Result<Output, Cli
 /// Selects the traced packets to show.
 struct Filter {
     node: String,
-    /// True for packets that passed the node, false for those that did not.
+    /// True to show packets that passed the node, false to show those that did not.
     passed: bool,
     most: u32,
 }
@@ -83,7 +83,7 @@ impl fmt::Display for Filter {
     }
 }
 
-/// Returns the new filter. A filter deletes no traced packets, so a later filter can show those that this one hides.
+/// Returns the filter given by the command; `None` to show all packets. A filter only hides packets: a later filter can show them.
 fn filter(a: &Args) -> Result<Option<Rc<Filter>>, CliError> {
     Ok(match (a.get::<String>("included"), a.get::<String>("excluded")) {
         (None, None) => None,
@@ -123,7 +123,7 @@ struct Packets {
     left: u32,
     shown: u32,
     filter: Option<Rc<Filter>>,
-    /// Index of the log that is being read, and the number of positions gathered from it so far.
+    /// Index of the trace log that is being read, and the number of entries found in it so far.
     log: usize,
     gathered: usize,
     places: Merge<Place>,

@@ -55,7 +55,7 @@ pub fn register(r: &mut Registry<Context>) {
     r.add("show handoff", "Show the distribution of flows over the workers.", |c, _| Ok(show(c)));
 }
 
-/// Returns the output of a change: `what`, and for how long the change paused receive queues, if it did.
+/// Returns the output of a command: `what`, followed by the time for which the command paused receive queues, if it did.
 fn stood(c: &mut Context, what: &str) -> Output {
     match c.system.router.stood_still() {
         Duration::ZERO if what.is_empty() => Output::none(),
@@ -117,7 +117,7 @@ fn set_workers(c: &mut Context, a: &Args) -> Done {
     Ok(later(a, look, move |c, a, ()| have_workers(c, a, &cores)))
 }
 
-/// Sets one worker for each of these cores; `None` is any core.
+/// Sets the workers: one on each of these cores. `None` is any core.
 fn have_workers(c: &mut Context, a: &Args, cores: &[Option<usize>]) -> Done {
     let count = cores.len();
     c.system.router.set_workers(cores).map_err(|e| a.about("count", e))?;
@@ -231,7 +231,7 @@ fn set_shards(c: &mut Context, a: &Args) -> Done {
 
 #[derive(Serialize)]
 struct Shown {
-    /// True if the operator has assigned shards. The router then moves no shards by itself.
+    /// True if the operator has assigned shards to workers. Then the router does not move shards by itself.
     chosen: bool,
     workers: Vec<Share>,
     interfaces: Vec<Spread>,

@@ -6,7 +6,8 @@ use super::Area;
 
 const HISTORY: &str = "the client keeps the history: press the up arrow, or Ctrl-R to search it";
 
-/// The table, by area; features declare the commands for their own work. Remove a command here when Volley gets it: a test enforces this.
+/// VPP's commands that Volley does not have, by area. Features declare those in their own area. When Volley gets a command, remove
+/// it here: a test enforces this.
 pub const TABLE: &[Area] = &[
     Area {
         title: "Interfaces",

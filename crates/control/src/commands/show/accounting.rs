@@ -25,11 +25,13 @@ struct Accounting {
     dropped: u64,
     consumed: u64,
     handled: u64,
-    /// Number of the handled packets that were dropped. `show errors` has the reasons for these drops and for those in `dropped`.
+    /// Number of packets in `handled` that the main thread dropped. `show errors` has the reasons for these drops, and for those in
+    /// `dropped`.
     handled_dropped: u64,
     waiting: i64,
     unaccounted: i64,
-    /// Number of all dropped packets that no interface received, whether a node or the main thread dropped them.
+    /// Number of dropped packets that have no receive interface, because the router made them. Counts drops by nodes and by the
+    /// main thread.
     dropped_own: u64,
     nodes: Vec<Node>,
 }

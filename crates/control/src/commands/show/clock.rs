@@ -38,7 +38,7 @@ pub fn register(r: &mut Registry<Context>) {
 
 #[derive(Serialize)]
 struct Clock {
-    /// In the time zone of the machine, with its offset from UTC.
+    /// The time in the machine's time zone, with the offset from UTC.
     local: String,
     utc: String,
     uptime_seconds: f64,

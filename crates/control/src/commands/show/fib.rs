@@ -87,8 +87,8 @@ pub(super) fn interface_name(c: &Context, index: u32) -> String {
     c.system.router.interface(index).map_or_else(|_| format!("interface {index}"), |i| i.name.clone())
 }
 
-/// Splits off the link encoded in a link-local prefix (see [`Packets::scoped`](net::ip::Packets::scoped)). Returns the prefix without the
-/// link, and the index of the link's interface if a link was encoded.
+/// Separates a link-local prefix from the interface that the routing tables encode in its bits (see
+/// [`Packets::scoped`](net::ip::Packets::scoped)). Returns the plain prefix, and the index of the interface, if there is one.
 fn on_link<A: OfFamily>(prefix: Prefix<A>) -> (Prefix<A>, Option<u32>) {
     let (bits, link) = A::unscoped(prefix.bits());
     (Prefix::new(A::from_bits(bits), prefix.len()), link)
@@ -112,8 +112,8 @@ fn target_text<A: OfFamily>(c: &Context, path: Path) -> String {
     }
 }
 
-/// Returns the recursive lookup of a next hop, such as ` → 10.0.0.2 host-eth0`. The end of the lookup is included only if it is a single
-/// path. `leaves_by` is the interface that the packets leave by, if known.
+/// Returns the steps of a next hop's recursive lookup, such as ` → 10.0.0.2 host-eth0`: further next hops, and the path at the end
+/// if there is only one. `leaves_by` is the interface that the packets leave by, if known.
 fn trail_text<A: OfFamily>(c: &Context, trail: &Trail, leaves_by: Option<u32>) -> String {
     let mut text: String = trail.hops.iter().skip(1).map(|hop| format!(" → {hop}")).collect();
     match trail.ends[..] {
@@ -175,8 +175,8 @@ fn list_text<A: OfFamily>(c: &Context, to: &PathState) -> String {
     text + &adjacency_text(c, to.resolved)
 }
 
-/// Formats routes as rows. Many routes share their paths, so the paths of the last route are cached. A reader is valid only until the next
-/// change.
+/// Formats routes as rows. Many routes share their paths, so the formatted paths of the last route are cached. The cache is valid
+/// only until a route changes.
 struct Reader<'c, A> {
     context: &'c Context,
     fib: u16,
@@ -313,8 +313,8 @@ impl<A: OfFamily> Rows<Context> for Fib<A> {
     }
 }
 
-/// Returns the prefixes of the routes to a link-local address: one for each link of the VRF. Each is the prefix of one of the router's own
-/// addresses, of a neighbor, or of the link's network. Empty for an address that is not link-local.
+/// Looks up a link-local address on each link of a VRF, and returns the prefixes of the routes that it finds. Such a route leads to
+/// the router itself, to a neighbor, or to the link's network. Empty for an address that is not link-local.
 fn on_links<A: OfFamily>(c: &Context, fib: u16, address: A) -> Vec<Prefix<A>> {
     let router = &c.system.router;
     let links = router.interfaces().filter(|i| i.fib == fib);
@@ -440,7 +440,7 @@ struct Adjacency {
     bytes: u64,
 }
 
-/// The adjacencies from index `next` on, or only the adjacency `next`.
+/// The adjacencies from index `next` on; if `one` is true, only the adjacency `next`.
 struct AllAdjacencies {
     next: u32,
     one: bool,

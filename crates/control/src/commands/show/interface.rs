@@ -79,7 +79,7 @@ struct Interface {
     /// Why the device cannot be opened.
     #[serde(skip_serializing_if = "Option::is_none")]
     absent_because: Option<String>,
-    /// The packets that a sub-interface takes, in the words of the command that creates the sub-interface.
+    /// The packets that a sub-interface receives, in the syntax of the command that creates the sub-interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     takes: Option<String>,
     mtu_bytes: u16,
@@ -242,7 +242,7 @@ struct InterfaceRates {
 struct AllRates {
     chosen: Chosen,
     table: Table,
-    /// The shortest and the longest averaging time of the rates, in seconds.
+    /// Shortest and longest averaging time of the rates shown so far, in seconds; `None` if no rate was shown.
     windows: Option<(f64, f64)>,
 }
 

@@ -43,12 +43,12 @@ struct Interface {
 #[derive(Serialize)]
 struct Stand {
     address: String,
-    /// `tentative`, `unique`, `duplicate`, or `unused` while the address is not in use.
+    /// State of the address: `tentative`, `unique` or `duplicate`; `unused` while the interface does not use it.
     state: &'static str,
 }
 
 impl Interface {
-    /// Returns the row of an interface; `None` if IPv6 is disabled, unless a feature requires the row.
+    /// Returns the row of an interface; `None` if IPv6 is disabled on it, and no feature needs the row.
     fn of(c: &Context, i: &InterfaceInfo) -> Option<Interface> {
         let router = &c.system.router;
         let unset = Attached::default();

@@ -120,7 +120,8 @@ const TUNING: [&str; 11] = [
     "processor.max_cstate=",
 ];
 
-/// Returns the kernel parameters that matter to a router. Others on the command line may be private.
+/// Returns those parameters on the kernel's command line that matter to a router. The others are left out, because they may be
+/// private.
 fn tuning(command_line: &str) -> Vec<String> {
     let matters = |word: &&str| TUNING.iter().any(|begin| word.starts_with(begin));
     command_line.split_whitespace().filter(matters).map(str::to_owned).collect()

@@ -242,7 +242,7 @@ struct Thread {
 /// How a worker spends its time.
 #[derive(Serialize)]
 struct Work {
-    /// Busy time over about the last tenth of a second, in percent.
+    /// The worker's load over about the last tenth of a second, in percent.
     busy_percent: Option<f64>,
     busy_seconds: f64,
     idle_seconds: f64,

@@ -121,9 +121,9 @@ impl View {
 }
 
 impl Node {
-    /// Returns the cells of a row in the order of VPP's table. `max` selects the columns of `show runtime max`. `clock` converts clocks to
-    /// the unit of the table: 1 for clocks, or the seconds per clock. Nodes of workers never suspend; the column for it exists for scripts
-    /// that read cells by position.
+    /// Returns the cells of a row in the order of VPP's table. `max` selects the columns of `show runtime max`. `clock` is the
+    /// factor from clocks to the table's unit: 1, or the seconds per clock. A worker's nodes never suspend; the column for it is
+    /// there for scripts that read cells by position.
     fn row(&self, max: bool, clock: f64) -> Vec<String> {
         let mut row =
             vec![self.name.into(), self.state.into(), self.calls.to_string(), self.packets.to_string()];

@@ -40,7 +40,7 @@ pub(super) fn table_of(c: &Context, a: &Args) -> Result<VrfId, CliError> {
 }
 
 impl VrfId {
-    /// Returns the heading of a list of routes. Its `fib_index` is the VRF's number, because operators do not know the
+    /// Returns the heading of a list of routes. Its `fib_index` shows the VRF's number, because operators do not know the real
     /// index.
     pub(super) fn heading<A: OfFamily>(self, c: &Context) -> String {
         format!(
