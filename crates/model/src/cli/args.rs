@@ -37,11 +37,11 @@ pub(super) struct Taken {
     pub(super) name: String,
     pub(super) value: Value,
     pub(super) span: Range<usize>,
-    /// The round, from 1, to which the word belongs if it is in a repeatable choice; otherwise 0.
+    /// If the word belongs to a repeatable choice, the number of the repetition, from 1; otherwise 0.
     pub(super) round: u32,
 }
 
-/// The words of a command, by their names in the syntax.
+/// The parsed words of a command. A handler gets each argument by its name in the command's syntax.
 #[derive(Clone, Debug, Default)]
 pub struct Args {
     pub(super) line: String,
@@ -76,7 +76,7 @@ impl Args {
         Origin::new(self.call.front_end, self.call.peer.clone(), &self.line)
     }
 
-    /// Returns the words of each round of the repeatable choice, in order.
+    /// Returns the words of the repeatable choice: one `Args` for each repetition, in order.
     pub fn rounds(&self) -> Vec<Args> {
         let rounds = self.taken.chunk_by(|one, next| one.round == next.round);
         let rounds = rounds.filter(|words| words.first().is_some_and(|taken| taken.round > 0));

@@ -10,7 +10,7 @@ use super::registry::Values;
 use super::table::Table;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of next words shown as the help of a keyword that belongs to several commands.
+/// If a keyword belongs to several commands, its help lists the words that may follow it: at most this number of words.
 const NEXT: usize = 9;
 /// Maximum number of candidates: a list of thousands helps nobody, and takes memory for each client that asks.
 const MOST: usize = 500;

@@ -40,7 +40,7 @@ impl CliError {
         self.reason
     }
 
-    /// Returns the same error, marked at the bytes `span` of `line`. An error that already has a place keeps it.
+    /// Returns the same error, marked at the bytes `span` of `line`. An error that is already marked stays unchanged.
     pub fn at(mut self, line: &str, span: Range<usize>) -> CliError {
         self.place.get_or_insert_with(|| (line.to_owned(), span));
         self
@@ -63,7 +63,7 @@ impl CliError {
         self.place.as_ref().filter(|(of, _)| of == line).map(|(_, span)| span.start)
     }
 
-    /// Returns the message and the notes in one line, for clients that know the place.
+    /// Returns the message and the notes in one line, for clients that already know the place of the error.
     pub fn in_one_line(&self) -> String {
         let notes = self.notes.iter().map(|note| note.trim());
         [self.message.as_str()].into_iter().chain(notes).collect::<Vec<_>>().join("; ")

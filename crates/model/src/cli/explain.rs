@@ -49,8 +49,8 @@ pub(super) fn misfit(states: &[State], line: &str, token: &Token, values: &dyn V
     }
 }
 
-/// Returns the kind of name that the operator probably meant by `word`: besides keywords, only a name of this
-/// kind is expected, and no keyword is similar to `word`.
+/// If `word` is probably a mistyped name, returns the kind of the name. That is assumed if no keyword is similar to `word`, and if,
+/// besides keywords, only names of one kind are expected.
 fn name_meant<'l>(leaves: &[&'l Leaf], word: &str) -> Option<&'l str> {
     let keyword = |leaf: &&'l Leaf| if let Leaf::Keyword(keyword) = *leaf { Some(keyword) } else { None };
     if nearest(word, leaves.iter().filter_map(keyword).flat_map(Keyword::spellings)).is_some() {
@@ -72,7 +72,7 @@ fn range_meant<'l>(leaves: &[&'l Leaf]) -> Option<&'l Kind> {
     ranges.next().filter(|_| ranges.next().is_none())
 }
 
-/// Returns the elements that may come next in these states, each once, in order of declaration.
+/// Returns the elements that the next word may match in these parser states, each once, in order of declaration.
 pub(super) fn leaves<'g>(states: &[State<'g>]) -> Vec<&'g Leaf> {
     let mut list: Vec<&Leaf> = Vec::new();
     for leaf in states.iter().flat_map(State::expects) {
@@ -83,7 +83,7 @@ pub(super) fn leaves<'g>(states: &[State<'g>]) -> Vec<&'g Leaf> {
     list
 }
 
-/// Returns a line that lists the elements that may come next in these states.
+/// Returns a line that lists the elements that the next word may match in these parser states.
 pub(super) fn expected(states: &[State]) -> String {
     let leaves = leaves(states);
     let mut list: Vec<String> = leaves.iter().take(LISTED).map(|leaf| describe(leaf)).collect();

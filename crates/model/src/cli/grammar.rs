@@ -57,7 +57,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Returns the type called `text`. The kinds of objects in `objects` are types, too.
+    /// Returns the argument type called `text`. Each kind of objects in `objects` is also an argument type.
     fn parse(text: &str, objects: &[&str]) -> Option<Kind> {
         Some(match text {
             "word" => Kind::Word,
@@ -203,7 +203,8 @@ fn may_be_empty(seq: &[Item]) -> bool {
     })
 }
 
-/// Parses the declaration `syntax`. The kinds of objects in `objects` are types of arguments. The error text says what is wrong.
+/// Parses `syntax`, the declaration of a command. Besides the built-in types, an argument can have a kind of objects in `objects`
+/// as its type. The error says what is wrong with the declaration.
 pub(super) fn parse(syntax: &str, objects: &[&str]) -> Result<Seq, String> {
     let symbols = split(syntax)?;
     if symbols.iter().filter(|symbol| **symbol == AGAIN).count() > 1 {

@@ -6,10 +6,10 @@ use serde::Serialize;
 use serde_json::Value;
 use std::time::Duration;
 
-/// A slice of a job ends when it has produced this many bytes of text.
+/// A list pauses for other work after it has produced this many bytes of text.
 pub const CHUNK: usize = 64 << 10;
 
-/// The answer of a command: text, if possible the same as JSON, and a job for the remaining work.
+/// The answer of a command: text, the same content as JSON if possible, and a job that does the remaining work.
 pub struct Output<C> {
     /// The answer for people; it ends with a line feed, or is empty.
     pub text: String,
@@ -26,8 +26,8 @@ pub trait Job<C> {
     /// Runs for at most about a millisecond. Text appended to `out` is sent to the client.
     fn step(&mut self, cx: &mut C, out: &mut String) -> Step;
 
-    /// Returns the bytes that the job keeps until its client has read the text so far; 0 if the job never keeps many. One memory limit
-    /// applies to the jobs of all non-root users together.
+    /// Returns how many bytes of memory the job holds until its client has read the text produced so far; 0 if the job never holds
+    /// much. One memory limit applies to the jobs of all non-root users together.
     fn kept(&self) -> usize {
         0
     }
@@ -40,7 +40,7 @@ pub enum Step {
     Again,
     /// The next slice runs after this time.
     After(Duration),
-    /// The client gets these bytes, and the next slice runs after other work had its turn. Allowed only with
+    /// The client gets these bytes. The job continues after other work has run. Allowed only with
     /// [`Call::binary`](super::Call::binary).
     Data {
         /// Any bytes, unchanged.
@@ -77,7 +77,8 @@ impl<C> Output<C> {
         Output { job: Some(Box::new(job)), ..Output::none() }
     }
 
-    /// Returns the output of a potentially long list, shown in slices; as JSON it is an array of the rows.
+    /// Returns the output of a list that may be very long. It is written page by page, with other work in between. As JSON, it is
+    /// an array of the rows.
     pub fn rows<R: Rows<C> + 'static>(rows: R, json: bool) -> Output<C>
     where
         C: 'static,

@@ -14,8 +14,8 @@ use crate::family::Family;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// The elements still to match: `here`, and then `next`. `here` is a sequence, a set of optional groups (each at most
-/// once), or another round.
+/// The elements still to match: `here`, and then `next`. `here` is a sequence, a set of optional groups (each at most once), or
+/// another repetition of a choice.
 struct Rest<'g> {
     here: Here<'g>,
     next: Next<'g>,
@@ -23,14 +23,14 @@ struct Rest<'g> {
 
 type Next<'g> = Option<Rc<Rest<'g>>>;
 
-/// Called with an element that may consume the next word, and with the elements after that element. Called with `None` if the command may
-/// end.
+/// Called with each element that may consume the next word, and with the elements after it. Called with `None` if the command may
+/// end here.
 type Visit<'v, 'g> = dyn FnMut(Option<&'g Leaf>, &'g [Item], &Next<'g>) + 'v;
 
 enum Here<'g> {
     Items(&'g [Item]),
     Unordered(Vec<&'g [Item]>),
-    /// The end of the round with this number. Another round may follow.
+    /// The end of one repetition of a repeatable choice, with its number. Another repetition may follow.
     Round(&'g [Seq], u32),
 }
 
@@ -124,7 +124,7 @@ fn each_round<'g>(ways: &'g [Seq], number: u32, next: &Next<'g>, visit: &mut Vis
     ways.iter().for_each(|way| each_item(way, &end, visit));
 }
 
-/// Returns the number of the round that the element before `next` belongs to; 0 if it belongs to none.
+/// Returns the number of the repetition that contains the element before `next`; 0 if the element is not in a repeatable choice.
 fn round(mut next: &Next<'_>) -> u32 {
     while let Some(rest) = next {
         if let Here::Round(_, number) = rest.here {
@@ -286,7 +286,7 @@ pub(super) fn walk<'g>(
     Ok(states)
 }
 
-/// Returns the single command of `line`, and its words.
+/// Returns the index of the only command that matches `line`, and the parsed words.
 ///
 /// # Errors
 /// Fails if no command matches, or more than one. `syntax` returns a command's declaration for the message.
@@ -325,7 +325,7 @@ pub(super) fn decide<'g>(
     })
 }
 
-/// Returns the place of the first word that the readings interpret differently.
+/// Returns the place of the first word that is interpreted differently in `readings`, the possible meanings of a line.
 fn first_difference(readings: &[(usize, Vec<Taken>)]) -> std::ops::Range<usize> {
     let Some((_, first)) = readings.first() else { return 0..0 };
     let same = |i: usize, taken: &Taken| readings.iter().all(|(_, other)| other.get(i) == Some(taken));

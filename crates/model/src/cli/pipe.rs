@@ -1,7 +1,7 @@
 //! Filters after a command: `show interface | match eth1 | count`.
 //!
-//! They process the text of a command line by line and slice by slice, so that a long list is never in memory
-//! as a whole.
+//! They process the text of a command line by line while the command produces it, so that a long list is never in memory as a
+//! whole.
 
 use super::complete::{Candidate, Completion};
 use super::error::CliError;
@@ -22,14 +22,14 @@ const WORDS: [(&str, &str); 3] = [
     ("count", "show the number of lines"),
 ];
 
-/// Limits for filters, which the main thread compiles and runs for read-only clients, too: filters in a line,
-/// bytes of an expression, bytes of a compiled expression, and bytes of its cache. Compiling an expression
-/// takes a millisecond or two.
+/// Limits for filters: number of filters in a line, bytes of an expression, bytes of a compiled expression, and bytes of its cache.
+/// They are needed because the main thread also compiles and runs filters for read-only clients. Compiling an expression takes a
+/// millisecond or two.
 const MOST_FILTERS: usize = 4;
 const MOST_BYTES: usize = 200;
 const MOST_COMPILED: usize = 32 << 10;
 const MOST_CACHED: usize = 64 << 10;
-/// Maximum time of a slice, after which other work gets its turn.
+/// Time after which filtering pauses, so that the main thread can do other work.
 const SLICE: Duration = Duration::from_micros(500);
 
 /// One filter.

@@ -101,19 +101,19 @@ impl Declared<'_> {
 /// The commands. Their functions get the state `C`.
 pub struct Registry<C> {
     commands: Vec<Command<C>>,
-    /// Kinds of objects. The name of each kind is a type of arguments.
+    /// Kinds of objects. The name of each kind is also an argument type for the syntax of commands.
     objects: Vec<&'static str>,
-    /// Commands that features add to every report, after the report's own commands.
+    /// Commands of features that run at the end of every report. A report, such as `show tech-support`, runs several commands.
     supports: Vec<String>,
     /// Commands that this program does not support, with the reason.
     left_out: Vec<LeftOut>,
 }
 
-/// Maximum number of words at the start of a line that are compared with commands to explain an error. The beginning
-/// of any command is shorter.
+/// Maximum number of words at the start of a line that are compared with the commands, to explain an error in the line. Every
+/// command is identified by fewer words.
 const DEEP: usize = 32;
 
-/// Name of the argument that takes the rest of a refused line.
+/// Name of the argument that matches the rest of a line, if the beginning of the line is refused.
 const REST: &str = "rest";
 
 /// A command that this program does not support.
@@ -200,7 +200,8 @@ impl<C: Values + 'static> Registry<C> {
         self.insert(syntax, help, false, Run::Own(handler));
     }
 
-    /// Adds `command` to every report, after the report's own commands. It must not change anything.
+    /// Runs `command` also at the end of every report. A report, such as `show tech-support`, runs several commands. `command` must
+    /// not change anything.
     pub fn supports(&mut self, command: String) {
         self.supports.push(command);
     }

@@ -66,8 +66,7 @@ impl<C: Values + 'static> Report<C> {
         }
     }
 
-    /// Writes the error of a command that failed before any output. Show commands fail at once, or not at
-    /// all.
+    /// Writes the error of a command that failed before any output. A `show` command fails before its first output, or not at all.
     fn fail(&mut self, why: &str, out: &mut String) {
         let text = match self.call.json {
             true => serde_json::json!({ "error": why }).to_string(),

@@ -1,4 +1,4 @@
-//! Potentially long lists. They are shown page by page, in slices between which other work gets its turn.
+//! Lists that may be very long. They are written page by page, so that the main thread can do other work between pages.
 
 use super::output::{CHUNK, Job, Step};
 use serde::Serialize;
@@ -26,7 +26,7 @@ pub trait Rows<C> {
     /// empty.
     fn text(&mut self, page: &[Self::Row], out: &mut String);
 
-    /// Returns the bytes that the cursor keeps between two pages; 0 if the cursor is always small.
+    /// Returns how many bytes of memory the cursor holds between two pages; 0 if the cursor is always small.
     fn kept(&self) -> usize {
         0
     }

@@ -72,7 +72,7 @@ fn line(cells: &[String], columns: &[(usize, bool)], out: &mut String) {
     out.push('\n');
 }
 
-/// Displays the lines of a table that was never flushed, each with a line feed.
+/// Displays the whole table, if it was never flushed. Each line ends with a line feed.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (columns, mut out) = (self.layout(), String::new());
