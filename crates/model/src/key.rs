@@ -1,4 +1,4 @@
-//! Keys, which identify objects, and roles, in which other objects need them.
+//! Keys identify objects. Roles describe what one object needs another one for.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,8 +6,8 @@ use std::ops::Bound;
 
 use crate::tuple::{Part, Push, Tuple};
 
-/// The first phase of kinds with potentially many objects, such as routes. Such objects may need others, but
-/// no object needs them.
+/// The lowest [phase](KindInfo::phase) of the kinds that may have very many objects, such as routes. Objects of these kinds may
+/// need others, but no object needs them.
 pub const MANY: u16 = 200;
 
 /// The properties that all objects of a kind have in common.
@@ -30,7 +30,7 @@ pub struct KindInfo {
 }
 
 impl KindInfo {
-    /// Returns the range of all objects of this kind in a tree.
+    /// Returns the range of the keys of this kind's objects.
     pub fn all(&'static self) -> Range {
         Key::new(self, Tuple::default()).and_longer()
     }
@@ -104,12 +104,12 @@ impl Key {
         Key::with::<K>(id)
     }
 
-    /// As [`of`](Key::of), but takes the parts of the identity, or borrowed values.
+    /// Returns the key with this identity. Unlike [`of`](Key::of), takes the parts of the identity as a tuple, or borrowed values.
     pub fn with<K: Kind>(parts: impl Push) -> Key {
         Key { kind: K::INFO, id: Tuple::of(&parts) }
     }
 
-    /// Returns a key that is less than those of all kinds with potentially many objects.
+    /// Returns a key that is less than the keys of all kinds that may have very many objects.
     pub(crate) fn first_of_many() -> Key {
         static FIRST: KindInfo = KindInfo {
             name: "",
@@ -123,7 +123,7 @@ impl Key {
         Key { kind: &FIRST, id: Tuple::default() }
     }
 
-    /// Returns the range of all objects of a kind in a tree.
+    /// Returns the range of the keys of all objects of the kind `K`.
     pub fn all<K: Kind>() -> Range {
         Key::beginning::<K>(())
     }
@@ -219,7 +219,7 @@ pub struct Role {
     pub title: fn(&Tuple) -> String,
 }
 
-/// A reference to an object that another object needs, by role and identity.
+/// A reference to another object that an object needs. It consists of the needed object's role, and its identity within the role.
 #[derive(Clone)]
 pub struct Need {
     role: &'static Role,

@@ -13,8 +13,8 @@ pub enum Kind {
     Gauge,
     /// The value is always 1, and the labels carry the information.
     Info,
-    /// For each of several bounds, the number of values up to this bound; also the number of all values, and
-    /// their sum. All of these only grow.
+    /// For each of several bounds, the number of values that do not exceed it. Also the number of all values, and their sum. All
+    /// these numbers only grow.
     Histogram,
 }
 
@@ -59,7 +59,7 @@ const PIECE: usize = 64 << 10;
 /// The lines of samples collected so far, by metric.
 #[derive(Debug, Default)]
 pub struct Lines {
-    /// Each metric that has a sample, with its lines in pieces.
+    /// Each metric that has samples, and the lines of these samples as texts of limited length.
     of: Vec<(&'static Metric, Vec<String>)>,
     /// The index in `of` of each metric, by name.
     places: HashMap<&'static str, usize>,

@@ -45,7 +45,7 @@ impl fmt::Display for FrontEnd {
 /// The other end of a connection.
 #[derive(Clone, Debug, Default)]
 pub enum Peer {
-    /// None: the change is made by the router itself, or by a test.
+    /// No client: the router itself makes the change, or a test.
     #[default]
     Own,
     /// A user of this machine, by user ID. Another thread looks up the name, because the lookup can block.

@@ -1,4 +1,4 @@
-//! Reasons of refusals, for front ends that report errors as numbers.
+//! The reasons for which requests are refused, for front ends that report errors as numbers.
 
 /// Why a request was refused, for front ends that report errors as numbers. Other front ends show the message
 /// instead.

@@ -210,8 +210,8 @@ impl Part for () {
     }
 }
 
-/// The codes of a zero within a text (`ZERO`), and of the end of a text (`END`). With them, a text sorts before longer texts that begin
-/// with it.
+/// How a zero byte within a text is encoded (`ZERO`), and how the end of a text is encoded (`END`). With these codes, a text sorts
+/// before longer texts that begin with it.
 const ZERO: [u8; 2] = [0, 0xff];
 const END: [u8; 2] = [0, 0];
 

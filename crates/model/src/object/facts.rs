@@ -6,7 +6,8 @@ use super::{Fact, Get, Value, World};
 use crate::key::{Key, KindInfo, MANY, Need};
 use crate::tuple::Tuple;
 
-/// How often each tuple occurs, by the name of an index or of a role. Tuples that do not occur are left out.
+/// How often each tuple occurs. The outer map has the names of indexes or roles, and the inner one the tuples. Tuples that do not
+/// occur are left out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Counts(BTreeMap<&'static str, BTreeMap<Tuple, u32>>);
 
@@ -58,8 +59,8 @@ impl Counts {
 pub(super) struct Index {
     /// Number of objects for each fact.
     pub facts: Counts,
-    /// Number of objects for each need. Counts only objects of kinds with potentially many objects, without
-    /// their needs for containers.
+    /// For each need, the number of objects that have it. Counts only kinds that may have very many objects, and leaves out the
+    /// objects' needs for their containers.
     pub needs: Counts,
     /// The kinds with potentially many objects, and the number of their objects.
     many: BTreeMap<&'static str, (&'static KindInfo, usize)>,
@@ -124,8 +125,8 @@ impl Index {
         self.many.values().map(|(kind, _)| *kind)
     }
 
-    /// True if an object of a kind with potentially many objects has this need, except as the need for its
-    /// container.
+    /// True if any object has this need, among the kinds that may have very many objects. An object's need for its container does
+    /// not count.
     pub fn has_need(&self, need: &Need) -> bool {
         let (role, id) = need.place();
         self.needs.of(role, id) > 0

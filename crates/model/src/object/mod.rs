@@ -146,10 +146,10 @@ pub trait Object<W: World>: Kind + Any + Clone + Debug + PartialEq + Send + Sync
         Some(self.clone())
     }
 
-    /// Reports the facts by which other objects find this one. `get` returns any object.
+    /// Reports the object's index entries ([`Fact`]), by which other objects find it. `get` looks up any object by its key.
     fn facts(&self, _: &Self::Key, _get: Get<'_, W>, _: &mut dyn FnMut(Fact)) {}
 
-    /// Returns the key of another object whose facts change when this object changes.
+    /// Returns the key of another object whose index entries ([`facts`](Self::facts)) change when this object changes.
     fn touches(_: &Self::Key) -> Option<Key> {
         None
     }

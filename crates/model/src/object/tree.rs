@@ -175,7 +175,7 @@ impl<W: World> Snapshot<W> {
         (all, gone)
     }
 
-    /// Returns key ranges of kinds with potentially many objects. The ranges contain every object of these kinds with a need in `wanted`.
+    /// Returns key ranges that contain every object with a need in `wanted`, among the kinds that may have very many objects.
     pub(crate) fn places(&self, wanted: &BTreeSet<Need>) -> Vec<Range> {
         view::places(wanted, self.index.many(), |need| self.index.has_need(need))
     }

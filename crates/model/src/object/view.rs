@@ -78,7 +78,8 @@ impl<'s, W: World> View<'s, W> {
         all.filter(|(key, value)| value.needs_any(key, |need| wanted.contains(need)))
     }
 
-    /// True if an object of a kind with potentially many objects has this need, except as the need for its container.
+    /// True if any object has this need, among the kinds that may have very many objects. An object's need for its container does
+    /// not count.
     fn has_need(&self, need: &Need) -> bool {
         let (role, id) = need.place();
         let of = |index: &Index| index.needs.of(role, id);
@@ -95,8 +96,8 @@ impl<'s, W: World> View<'s, W> {
         self.places_while(index, from, |_| true)
     }
 
-    /// Returns the tuples in `index` from `from` on, up to the first tuple for which `fits` is false. The tuples of changed objects follow
-    /// those of unchanged objects.
+    /// Returns the tuples in `index` that are not less than `from`, and stops at the first tuple for which `fits` is false. The
+    /// tuples of changed objects follow those of unchanged objects, and are selected in the same way.
     pub fn places_while<'v, F: Fn(&Tuple) -> bool + Clone>(
         &'v self,
         index: &'static str,
@@ -114,7 +115,7 @@ impl<'s, W: World> View<'s, W> {
         old.chain(new).map(|(place, _)| place)
     }
 
-    /// Returns the values that follow `prefix` in the tuples of an index.
+    /// For each tuple in `index` that begins with `prefix`, returns the value after `prefix`.
     pub fn found<'v, P: Part>(
         &'v self,
         index: &'static str,
@@ -136,9 +137,9 @@ pub(super) fn many() -> Range {
     (Bound::Included(Key::first_of_many()), Bound::Unbounded)
 }
 
-/// Returns key ranges of kinds with potentially many objects. The ranges contain every object with a need in `wanted`. If these objects
-/// need nothing in `wanted` except their containers, there is one range for each container and kind. Otherwise there is a single range for
-/// all these kinds.
+/// Returns key ranges that contain every object with a need in `wanted`, among the kinds that may have very many objects. If the
+/// only such needs are needs for containers, there is one range for each container and kind. Otherwise, a single range contains all
+/// objects of these kinds.
 pub(super) fn places(
     wanted: &BTreeSet<Need>,
     kinds: impl Iterator<Item = &'static KindInfo>,

@@ -40,7 +40,8 @@ pub trait Form: Send + Sync + 'static {
         self.line(value)
     }
 
-    /// Returns the rows of the reference for the fields inside a value of the field `name`.
+    /// Returns rows for the reference documentation. If the value of the field `name` has fields itself, there is one row for each
+    /// of them.
     fn rows(&self, _name: &str) -> Vec<Row> {
         Vec::new()
     }
@@ -192,8 +193,8 @@ pub struct Parsed<V: 'static> {
     examples: Vec<&'static str>,
 }
 
-/// Returns the form of a text that `read` parses and `write` writes as YAML. `values` describes the valid values;
-/// `examples` are texts for tests.
+/// Returns the form of a value that is a text in the file: `read` parses the text, and `write` returns the value as YAML. `values`
+/// describes the valid values; `examples` are texts for tests.
 pub fn parsed<V>(
     values: &'static str,
     examples: &[&'static str],
@@ -209,7 +210,7 @@ pub fn text(values: &'static str, examples: &[&'static str]) -> Parsed<String> {
 }
 
 impl<V: 'static> Parsed<V> {
-    /// Parses a name of a map at `at`. Returns `None` after a fault, which is reported to `r`.
+    /// Parses `name`, the name of a map's entry at the position `at`. If that fails, reports a fault to `r` and returns `None`.
     pub fn name(&self, r: &mut Reader, at: At, name: &str) -> Option<V> {
         (self.read)(name).map_err(|why| r.fault(at, why)).ok()
     }

@@ -93,7 +93,7 @@ impl<W: World> Making<W> {
         if self.failed.is_some() { self.done > 0 } else { self.done < self.steps.len() }
     }
 
-    /// Starts the rollback, for the reason `why`, if it is not already running.
+    /// Starts the rollback, for the reason `why`. If a rollback is already running, does nothing.
     pub fn turn_back(&mut self, why: Refused) {
         self.failed.get_or_insert(Refusal { key: None, why });
     }

@@ -30,8 +30,8 @@ pub(super) fn complete<W: World>(now: &Snapshot<W>, wanted: Vec<(&Key, &mut Valu
 }
 
 impl<W: World> Snapshot<W> {
-    /// Returns the plan that turns this tree into `after`, whose incomplete objects are completed first. `admit` gets the number of changes,
-    /// and may refuse the plan.
+    /// Returns the plan that turns this tree into `after`. First completes the incomplete objects of `after`. Then calls `admit`
+    /// with the number of changes; `admit` may refuse the plan.
     ///
     /// # Errors
     /// Returns the first fault.
@@ -186,9 +186,9 @@ impl Shaken {
     }
 }
 
-/// Returns the steps that make the changes. The first steps remove objects or values that do not stay, in reverse order; then follow the
-/// steps for new values. Objects of kinds that are removed at the very end are removed by the last steps. An object in `down` is removed,
-/// and made again if it has a new value.
+/// Returns the steps that make the changes. The first steps, in reverse order of the keys, remove old objects and the parts of
+/// values that do not stay. The next steps make the new objects and values. The last steps remove the objects of kinds that are
+/// removed at the very end. An object in `down` is removed, and made again if it has a new value.
 fn ordered<W: World>(touched: BTreeMap<&Key, FromTo<'_, W>>, down: &BTreeSet<&Key>) -> Vec<Step<W>> {
     let (mut lowering, mut raising, mut last) = (Vec::new(), Vec::new(), Vec::new());
     for (key, (old, new)) in touched {

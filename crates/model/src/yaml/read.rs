@@ -76,8 +76,7 @@ pub struct Reader {
     check: fn() -> Result<(), String>,
 }
 
-/// Number of parser events after which the check is called again. This many events correspond to about 10 MB
-/// of values.
+/// Number of parser events between two calls of the reader's check. This many events correspond to about 10 MB of values.
 const EVENTS: usize = 1 << 16;
 
 /// Maximum number of reported faults. A file may have as many as it has bytes.
@@ -91,10 +90,10 @@ enum Open {
 }
 
 impl Open {
-    /// Adds a member to a list; to a map, a name or the value of the last name.
+    /// Adds a node. To a list, adds it as a member. To a map, adds it as a name, or as the value of the last name.
     ///
     /// # Errors
-    /// If a name is expected, and the node is no text.
+    /// If a name is expected, and the node is not a text.
     fn put(&mut self, node: Node) -> Result<(), &'static str> {
         match self {
             Open::List(_, list) => list.push(node),
@@ -175,8 +174,8 @@ impl Reader {
         Reader { file: file.into(), faults: Vec::new(), found: 0, check: || Ok(()) }
     }
 
-    /// Calls `check` every 65,536 events while the reader parses a document, because a short text may have
-    /// very many values. An error of `check` ends the reading.
+    /// While the reader parses a document, calls `check` every 65,536 events. If `check` returns an error, the reading ends with
+    /// it. This limits the memory for a short text that has very many values.
     #[must_use]
     pub fn guarded_by(self, check: fn() -> Result<(), String>) -> Reader {
         Reader { check, ..self }
@@ -301,8 +300,8 @@ impl Reader {
         Fields { at: node.at, entries, known: Vec::with_capacity(FEW) }
     }
 
-    /// Returns the entries of a map whose names the author chooses. Of entries with the same name, only the
-    /// first is returned.
+    /// Returns the entries of a map in which the author of the file chooses the names. If entries have the same name, returns only
+    /// the first of them.
     pub fn entries<'n>(&mut self, node: &'n Node) -> impl Iterator<Item = (&'n str, At, &'n Node)> + use<'n> {
         let mut seen = HashSet::new();
         let all = self.fields(node).entries.iter().map(|(name, at, node)| (name.as_str(), *at, node));
@@ -369,8 +368,8 @@ impl Reader {
         Some(number)
     }
 
-    /// Returns the node's truth value: `true`, `yes` or `on`, and `false`, `no` or `off`, in upper or lower
-    /// case.
+    /// Returns the node's boolean value. `true`, `yes` and `on` are true; `false`, `no` and `off` are false. Upper and lower case
+    /// are equal.
     pub fn truth(&mut self, node: &Node) -> Option<bool> {
         match self.text(node)?.to_ascii_lowercase().as_str() {
             "true" | "yes" | "on" => Some(true),
@@ -422,7 +421,8 @@ impl<'n> Fields<'n> {
         self.refuse_all(r, why, |fields| _ = fields.take(name));
     }
 
-    /// Refuses the fields of the map that the function `reads` takes.
+    /// Refuses several fields: those that the function `reads` takes, if the map has them. In the message, `why` follows the
+    /// field's name.
     pub fn refuse_all(&mut self, r: &mut Reader, why: &str, reads: impl FnOnce(&mut Fields<'n>)) {
         let before = self.known.len();
         reads(self);

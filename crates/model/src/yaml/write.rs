@@ -107,7 +107,7 @@ pub fn mac(mac: Mac) -> String {
     format!("\"{mac}\"")
 }
 
-/// Returns an address or prefix. IPv6 is in quotes, for the same reason as Ethernet addresses.
+/// Returns an address or prefix. An IPv6 address is in quotes, because YAML 1.1 reads digits between colons as a number.
 pub fn ip(address: impl Display) -> String {
     let text = address.to_string();
     if text.contains(':') { format!("\"{text}\"") } else { text }

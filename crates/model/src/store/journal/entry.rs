@@ -194,7 +194,8 @@ pub struct Note<W> {
 }
 
 impl<W: World> Note<W> {
-    /// Returns a note for a change of the objects `all`. `hosts` are the objects that contain them in a configuration file.
+    /// Returns a note about a change. `all` are the changed objects. `hosts` are the unchanged objects that contain them in a
+    /// configuration file.
     pub fn new(origin: Origin, all: Vec<Edit<W>>, hosts: Vec<(Key, Value<W>)>) -> Note<W> {
         let title = named(all.iter().map(|edit| &edit.key), all.len() as u64);
         let secret = all.iter().flat_map(|edit| [&edit.old, &edit.new]).flatten().any(Value::has_secrets);
@@ -202,7 +203,7 @@ impl<W: World> Note<W> {
         Note { origin, title, counts, secret, detail: Detail::Edits(Edits { all, hosts }.into()) }
     }
 
-    /// Returns a note for a change of too many objects. `first` are the keys of the first objects.
+    /// Returns a note about a change of so many objects that their values are not kept. `first` are the keys of the first objects.
     pub fn too_much<'k>(origin: Origin, first: impl Iterator<Item = &'k Key>, counts: Counts) -> Note<W> {
         Note { origin, title: named(first, counts.all()), counts, secret: false, detail: Detail::Forgotten }
     }

@@ -32,7 +32,7 @@ pub struct Journal<W> {
     /// Number of objects in all entries.
     objects: usize,
     generation: u64,
-    /// The number of the newest change in effect whose entry was dropped; 0 if there is none.
+    /// The number of the newest change that is in effect but no longer in the journal; 0 if there is none.
     lost: u64,
     /// If set, all entries with higher numbers than this are kept.
     held: Option<u64>,
@@ -95,8 +95,8 @@ impl<W: World> Journal<W> {
         self.entries().filter(|entry| entry.is_in_effect())
     }
 
-    /// Returns the number of the newest changes in effect whose details are kept. Only these changes can be rolled back. Changes of earlier
-    /// runs are not checked: their rollback can still fail.
+    /// Returns how many changes can be rolled back: the newest changes in effect, until one has no details any more. Changes of
+    /// earlier runs are not checked: their rollback can still fail.
     pub fn can_be_taken_back(&self) -> usize {
         self.changes().take_while(|entry| !matches!(entry.detail, Detail::Forgotten)).count()
     }
@@ -136,7 +136,8 @@ impl<W: World> Journal<W> {
         self.noted(Deed::Rollback(to), note)
     }
 
-    /// Adds a start of the router with the changes up to number `to`. Later changes were not saved.
+    /// Adds an entry for a start of the router. The router started with the changes up to number `to`; later changes had not been
+    /// saved.
     pub fn note_start(&mut self, to: u64, note: Note<W>) -> Noted<W> {
         self.noted(Deed::Start(to), note)
     }
@@ -151,7 +152,7 @@ impl<W: World> Journal<W> {
         Noted { entry, forgotten }
     }
 
-    /// Adds an entry. Returns the details that were dropped from the journal for it.
+    /// Adds an entry. Returns the details that the journal has dropped to make room for it.
     fn push(&mut self, entry: Entry<W>) -> Vec<Detail<W>> {
         self.generation = entry.number;
         self.objects += entry.objects();
@@ -197,7 +198,7 @@ impl<W: World> Journal<W> {
         self.held = generation;
     }
 
-    /// True if the entries after some generation are kept, whatever their size.
+    /// True if [`hold`](Self::hold) is in effect: the journal keeps all entries after a generation, whatever their size.
     pub fn is_held(&self) -> bool {
         self.held.is_some()
     }
@@ -243,8 +244,9 @@ fn title(undone: &[u64]) -> String {
 pub struct Way<W>(Vec<(u64, Detail<W>)>);
 
 impl<W: World> Way<W> {
-    /// Returns the number of the newest change that is, or may be, in effect in `tree`; 0 if there is none. `read` parses changes written
-    /// by an earlier run of the router.
+    /// Returns the number of the newest change that is, or may be, in effect in `tree`; 0 if there is none. A change of an earlier
+    /// run is in effect if all its objects still have the values after the change; `read` parses such a change. Any other change
+    /// counts as in effect.
     pub fn in_effect(&self, tree: &Tree<W>, read: impl Fn(&Written) -> Result<Vec<Edit<W>>, Refused>) -> u64 {
         let is_there =
             |edits: Vec<Edit<W>>| edits.iter().all(|edit| tree.get(&edit.key) == edit.new.as_ref());
