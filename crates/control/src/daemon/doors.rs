@@ -25,7 +25,7 @@ pub(super) struct Doors {
     /// The listeners of the API, each with true if it is read-only.
     api: Vec<(Listener, bool)>,
     metrics: Option<TcpListener>,
-    /// The socket of the statistics segment. It stays until the end of the process, and is removed then.
+    /// The listening socket of the statistics segment. It stays open until the process ends, which also removes its file.
     statistics: Option<Packets>,
 }
 
@@ -46,7 +46,8 @@ impl Doors {
         Ok(Doors { cli, read_only: read_only.transpose()?, api, metrics: metrics.transpose()?, statistics })
     }
 
-    /// Serves clients. Returns the CLI's address if it listens on TCP, and the socket that must stay until the end.
+    /// Serves clients. If the CLI listens on TCP, returns its address. Also returns the socket that must stay open until the
+    /// process ends.
     pub(super) fn serve(
         self,
         startup: &Startup,

@@ -1,7 +1,7 @@
 //! The router as a process: its start, its work on the main thread, and its end.
 //!
-//! One executor on one thread owns all changeable state. It serves the CLI ([`doors`]), and runs the router's turns
-//! ([`turns()`]) between commands.
+//! One executor on one thread owns all changeable state. It serves the CLI ([`doors`]), and between commands does the main thread's
+//! work for the router ([`turns()`]).
 
 mod doors;
 mod stop;
@@ -44,7 +44,7 @@ use doors::{Doors, where_listening};
 use stop::Stop;
 use turns::{Bell, turns, watch};
 
-/// The interval at which the start polls for results of other threads.
+/// While the router starts: interval at which it polls for results of other threads.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// The reason that the router did not start, or ended with an error.
@@ -68,8 +68,8 @@ fn failed(what: impl fmt::Display) -> DaemonError {
     DaemonError(visible(&what.to_string()).into_owned())
 }
 
-/// Runs the router with these features until it is stopped; `log` is the log of the process. A fault in the
-/// configuration ends the start before the router forwards a packet.
+/// Runs the router with these features until it is stopped; `log` is the log of the process. If the configuration has a fault, the
+/// function fails before the router forwards a packet.
 ///
 /// # Errors
 /// Returns the fault as a text for the operator.
@@ -177,7 +177,8 @@ impl Files {
     }
 }
 
-/// Returns the bell of the router, and the kernel's bell for changed links. Without the latter, links are polled as often as devices.
+/// Returns the bells that wake the main thread: the router's own, and the kernel's for changed links. If the kernel's bell is not
+/// available, links are polled as often as devices.
 fn bells(router: &Router) -> io::Result<(Bell, Option<Bell>)> {
     let bell = Bell::new(router.doorbell().as_fd().try_clone_to_owned()?)?;
     let links = drivers::link_events().and_then(Bell::new);
@@ -332,7 +333,7 @@ fn console(startup: &Startup, address: Option<SocketAddr>) -> Result<oneshot::Re
     Ok(left)
 }
 
-/// Waits until the operator leaves the console; for ever if there is none.
+/// Waits until the operator leaves the console. Without a console, waits for ever.
 async fn left_by(console: Option<oneshot::Receiver<()>>) {
     match console {
         Some(left) => drop(left.await),
@@ -340,7 +341,8 @@ async fn left_by(console: Option<oneshot::Receiver<()>>) {
     }
 }
 
-/// Runs the operator's file of commands, or applies the configuration in a YAML file. A fault ends the start.
+/// Runs the operator's file of commands, or applies the configuration in a YAML file. A fault in the file stops the start of the
+/// router.
 async fn configure(
     registry: &Rc<Registry<Context>>,
     context: &Rc<RefCell<Context>>,

@@ -26,13 +26,13 @@ pub(super) struct Stop {
     signals: [(Signal, &'static str); 3],
     /// True if SIGINT ends the router.
     interrupts: bool,
-    /// True if SIGHUP ends the router. Otherwise it opens the log file again.
+    /// True if SIGHUP ends the router. If false, the router opens its log file again on SIGHUP.
     hangs_up: bool,
     log: Arc<Log>,
 }
 
 impl Stop {
-    /// Handles the signals of a router, which may have a terminal.
+    /// Starts the handling of signals. What SIGINT and SIGHUP do depends on whether the router has a terminal.
     pub(super) fn new(startup: &Startup, terminal: Option<&Terminal>, log: Arc<Log>) -> io::Result<Stop> {
         let ignores_hangups = process::ignores_hangups();
         let at_terminal = terminal.is_some_and(Terminal::is_there);
@@ -51,7 +51,7 @@ impl Stop {
         Ok(Stop { signals, interrupts, hangs_up: at_terminal && !ignores_hangups, log })
     }
 
-    /// Waits for a signal, and returns the reason for the end.
+    /// Handles signals until one of them ends the router. Returns the reason for this end.
     pub(super) async fn told(&mut self) -> &'static str {
         let [(term, terminated), (int, interrupted), (hup, hung_up)] = &mut self.signals;
         loop {

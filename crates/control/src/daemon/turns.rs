@@ -1,5 +1,6 @@
-//! The main thread's turns for the router. It takes a turn when a worker wakes it, when a timer expires, when the kernel reports a changed
-//! link, and once a second to check the devices.
+//! The main thread's work for the router, in turns. In each turn, the main thread does all work that is due. A turn begins when a
+//! worker wakes the main thread, when a timer expires, when the kernel reports a changed link, and once a second to check the
+//! devices.
 
 use std::cell::RefCell;
 use std::io;
@@ -13,7 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::app::Context;
 
-/// Interval of checks of the devices, for changes that the kernel does not report.
+/// Interval at which the devices are checked for changes that the kernel does not report.
 const DEVICES: Duration = Duration::from_secs(1);
 /// The longest time between two turns of the router.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
@@ -44,7 +45,7 @@ impl Bell {
     }
 }
 
-/// Waits for an event of a bell; for ever if there is none.
+/// Waits for an event of `bell`. Without a bell, waits for ever.
 async fn rung(bell: &Option<Bell>) -> io::Result<()> {
     match bell {
         Some(bell) => bell.rung().await,
@@ -52,8 +53,8 @@ async fn rung(bell: &Option<Bell>) -> io::Result<()> {
     }
 }
 
-/// Calls a feature's function after each event of its file. Then has the router take a turn, because the feature's
-/// timeouts may have changed.
+/// Calls a feature's function after each event on the feature's file descriptor. Then wakes the router's loop, because the
+/// feature's timeouts may have changed.
 pub(super) async fn watch(context: Rc<RefCell<Context>>, file: Bell, stirred: Stirred) {
     loop {
         if let Err(e) = file.stirred().await {

@@ -16,7 +16,7 @@ use super::record;
 use crate::intent::Entry;
 use crate::system::Catalog;
 
-/// Maximum number of changes that wait for the disk. The journal in memory has fewer.
+/// Maximum number of changes that wait for the disk. It exceeds the number of changes that the journal keeps in memory.
 const WAITING: usize = 1024;
 /// Maximum number of objects that all waiting changes together may have in memory. Beyond this, the oldest waiting changes are written
 /// without their objects.
@@ -111,7 +111,7 @@ impl State {
     }
 }
 
-/// The state, and a signal for the writing thread that it has changed.
+/// The state that both threads share, and a condition variable that tells the writing thread of changes to it.
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
@@ -285,7 +285,8 @@ impl Writer {
         }
     }
 
-    /// Waits for changes, for the end, or, after a failure, for the next attempt.
+    /// Waits until there are changes to write, or until the thread must end. If an earlier write or open has failed, waits at most
+    /// [`RETRY`], so that it is tried again.
     fn wait(&self) {
         let state = self.shared.lock();
         let idle = |state: &mut State| state.waiting.is_empty() && !state.ending;
@@ -297,7 +298,7 @@ impl Writer {
         }
     }
 
-    /// Opens the file, and returns its contents. Stores an error in the state, and returns `None`.
+    /// Opens the file, and returns its contents. If that fails, stores the error in the state, and returns `None`.
     fn open(&mut self) -> Option<Found> {
         match Kept::open(&self.directory, Sizes::default()) {
             Ok((kept, found)) => {
@@ -312,8 +313,9 @@ impl Writer {
         }
     }
 
-    /// True if lines can be written to the file. Opens a file that could not be opened before. If the file has changes of earlier runs,
-    /// closes it again, because this run's changes have the same numbers.
+    /// Returns whether lines can be written to the file. If the file could not be opened before, tries again. If the file has
+    /// changes of earlier runs that the start did not read, closes it: the numbers of this run's changes began at 1 again, so the
+    /// file would have the same numbers twice.
     fn is_open(&mut self) -> bool {
         let was_open = self.kept.is_some();
         let late = self.shared.lock().too_late || !was_open;
@@ -330,8 +332,8 @@ impl Writer {
         self.kept.is_some()
     }
 
-    /// Takes a batch of waiting changes, to write them together. Syncing each change by itself would be slower than a script makes changes.
-    /// After failures, the oldest lines are dropped to make room for newer ones.
+    /// Takes a batch of waiting changes, so that they are written and synced together: a script can make changes faster than a disk
+    /// can sync each of them. After failures, the oldest lines are dropped to make room for newer ones.
     fn take(&mut self) {
         let (mut taken, mut bytes) = (0, 0);
         while taken < WAITING && bytes < CHUNK {
@@ -365,7 +367,7 @@ impl Writer {
         }
     }
 
-    /// Writes the waiting lines, some at a time, until that fails.
+    /// Writes the waiting lines in batches, until all are written or a write fails.
     fn write(&mut self) {
         while !self.pending.is_empty() {
             let (mut lines, mut n) = (String::new(), 0);

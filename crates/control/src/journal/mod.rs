@@ -19,13 +19,14 @@ pub use keeper::Keeper;
 use crate::intent::{Edit, Interface, Key, Note, Refused, Route, Tree, Value};
 use crate::system::Catalog;
 
-/// Returns the data to record for a change; `get` returns any object after the change.
+/// Returns what the journal records about a change. `get` looks up an object in the configuration after the change.
 pub fn note<'t>(origin: Origin, edits: Vec<Edit>, get: impl Fn(&Key) -> Option<&'t Value>) -> Note {
     let hosts = hosts(&edits, get);
     Note::new(origin, edits, hosts)
 }
 
-/// Returns the unchanged interfaces under which the file format lists changed objects, and the parents of these interfaces.
+/// Returns the unchanged interfaces that contain changed objects in a configuration file, and the unchanged parents of these
+/// interfaces.
 fn hosts<'t>(edits: &[Edit], get: impl Fn(&Key) -> Option<&'t Value>) -> Vec<(Key, Value)> {
     let mut names = Vec::new();
     // Routes are skipped: there may be very many, and no interface contains them.

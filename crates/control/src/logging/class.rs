@@ -43,7 +43,7 @@ const OWN: [LogClass; 11] = [
     LogClass { name: "worker", modules: &["graph"] },
 ];
 
-/// The router's classes and those of the features, once the features' classes are declared.
+/// The log classes of the router's core, and those of the features as soon as they are declared.
 static ALL: OnceLock<Vec<LogClass>> = OnceLock::new();
 
 /// Declares the classes of features, before a start configuration is read and the first message is logged. No classes can be added later.

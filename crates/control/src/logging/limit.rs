@@ -42,8 +42,8 @@ impl Place {
         may
     }
 
-    /// Returns the suppressed messages, and lets the statement log again, if `silence` has passed since the interval began; otherwise
-    /// `None`.
+    /// If messages were suppressed, and `silence` has passed since the interval began, returns the suppressed messages, and lets
+    /// the statement log again. Otherwise returns `None`.
     pub fn over(&mut self, now: Instant, silence: Duration) -> Option<Suppressed> {
         let time = now.duration_since(self.start);
         if self.suppressed == 0 || time < silence.max(SECOND) {

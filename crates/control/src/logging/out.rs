@@ -57,7 +57,8 @@ impl Out {
         Out { writer: None, unwritten: Arc::default(), again: None }
     }
 
-    /// Returns an output to `sink`. Its thread has no other file open: a thread that hangs then keeps no socket of a killed router open.
+    /// Returns an output to `sink`. The thread that writes has no other file open. So if it hangs after the router was killed, it
+    /// keeps none of the router's sockets open.
     pub(super) fn to(sink: Sink) -> Result<Out, LogError> {
         let (writer, said) = sync_channel(WAITING);
         let unwritten = Arc::<AtomicU64>::default();

@@ -50,7 +50,7 @@ impl<T> Ring<T> {
         (self.first..).zip(&self.items).skip(skip)
     }
 
-    /// Returns the number of the first of the last `n` items.
+    /// Returns the number of the oldest of the last `n` items.
     pub fn last(&self, n: usize) -> u64 {
         self.first + self.items.len().saturating_sub(n) as u64
     }

@@ -1,4 +1,4 @@
-//! The main thread's part of the metrics: it collects samples on request, in slices.
+//! The main thread's part of the metrics. It collects samples on request, and does other work in between.
 
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -20,18 +20,18 @@ use super::text::{Samples, samples};
 use crate::app::{Confirmation, Context};
 use crate::intent::{Find, OfFamily};
 
-/// Time limit of a slice, before other work gets its turn.
+/// Time after which the main thread interrupts a collection, and does other work.
 const SLICE: Duration = Duration::from_micros(500);
 /// Interval between checks for samples that no client reads any more. These are freed.
 const LET_GO: Duration = Duration::from_millis(200);
-/// Maximum number of interfaces or VRFs in a step, which takes a small part of a slice.
+/// Maximum number of interfaces or VRFs whose metrics are collected between two checks of the time limit.
 const PAGE: usize = 32;
 
-/// Answers requests until all senders are gone. All clients that wait when a collection begins share its result. After a collection, the
-/// next one begins only after as much time as the collection took. So at least half of the main thread's time is left for the router,
-/// whatever the number and rate of requests.
+/// Answers requests until all senders are gone. All clients that wait when a collection begins share its result. After a
+/// collection, the next one begins only after as much time as the collection took. So at least half of the main thread's time is
+/// left for the router, whatever the number and rate of requests.
 ///
-/// Each slice borrows the context, so no task may hold a borrow of it while waiting.
+/// The collection borrows `context` again and again. So no task may keep a borrow of `context` while it waits.
 pub async fn answer(context: Rc<RefCell<Context>>, mut asked: mpsc::Receiver<Ask>) {
     // Computed once: the two clocks drift apart, and the start time must not move.
     let elapsed = context.borrow().started.elapsed();
@@ -100,7 +100,7 @@ enum Next {
     Features(usize, u32),
 }
 
-/// A collection in progress. Between slices, it refers to the router only by indices, because the router can change.
+/// A collection in progress. It refers to the router only by indices, because the router can change while the collection pauses.
 pub(crate) struct Collection {
     lines: Lines,
     next: Next,
@@ -118,7 +118,7 @@ impl Collection {
         samples(self.lines)
     }
 
-    /// Collects for the time of a slice. Returns true if there is more.
+    /// Collects until it is complete or [`SLICE`] has passed. Returns true if there is more to collect.
     pub(crate) fn slice(&mut self, c: &Context) -> bool {
         let start = Instant::now();
         while self.step(c) {

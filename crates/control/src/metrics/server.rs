@@ -40,7 +40,7 @@ use super::text::{Collected, Format, Samples};
 
 /// Maximum number of clients served at once.
 pub(super) const PLACES: usize = 128;
-/// Maximum number of collections whose samples are being read at the same time.
+/// Maximum number of collections whose samples clients read at the same time.
 const GENERATIONS: usize = 4;
 /// Maximum time for which the same samples are handed out. Also the time for which a client may read without being
 /// disconnected.
@@ -49,7 +49,7 @@ const SLOW: Duration = Duration::from_secs(1);
 const STALLED: Duration = Duration::from_millis(20);
 /// Maximum time that a new client waits for another one to leave.
 const WAIT: Duration = Duration::from_millis(400);
-/// Bytes of an answer that the kernel buffers for a client. The kernel's default is megabytes.
+/// Size in bytes of the kernel's send buffer for each client, which holds a part of the answer. The kernel's default is megabytes.
 const UNREAD: usize = 256 << 10;
 /// Size in bytes from which metrics are served only if there is memory for them.
 const LARGE: u64 = 1 << 20;
@@ -61,7 +61,8 @@ const LONGEST: Duration = Duration::from_secs(10);
 const REQUEST: usize = 16 << 10;
 /// Pause before the next client is accepted, after the system had no resources to accept one.
 const RECOVERY: Duration = Duration::from_millis(100);
-/// A thread that does not answer, or finishes no turn, for this time counts as stuck. Sleeping workers wake ten times per second.
+/// If a thread does not answer for this time, or a worker does not complete an iteration of its loop, it counts as stuck. Sleeping
+/// workers wake ten times per second.
 const UNHEARD: Duration = Duration::from_secs(2);
 /// Polling interval while waiting for workers, or for clients to leave.
 const LOOK: Duration = Duration::from_millis(10);
@@ -175,7 +176,7 @@ struct Clients {
 }
 
 impl Clients {
-    /// True if there is room for one more client of this network. May disconnect another client for it.
+    /// True if there is room for one more client of the network of `from`. To make room, may disconnect another client.
     fn make_room(&self, from: IpAddr) -> bool {
         let mut all = self.all.borrow_mut();
         all.retain(|client| !client.task.is_finished());
@@ -213,8 +214,9 @@ impl Clients {
         true
     }
 
-    /// Returns the newest samples if clients are already reading the maximum number of collections, so that no new one may begin. If the
-    /// newest samples are older than [`SLOW`], disconnects the clients that read the oldest samples, and returns `None`.
+    /// If clients still read the samples of [`GENERATIONS`] collections, no new collection may begin. Then returns the newest of
+    /// these samples. But if even these are older than [`SLOW`], disconnects the clients that read the oldest samples, and returns
+    /// `None`: a new collection may begin.
     fn old_samples(&self) -> Option<Samples> {
         let mut generations = self.generations.borrow_mut();
         generations.retain(|generation| generation.samples.strong_count() > 0);

@@ -34,7 +34,8 @@ pub struct Settings {
     pub per_node: bool,
     /// Time between two updates.
     pub interval: Duration,
-    /// True if the counters of the only worker are shown as those of the first thread, because the operator has not configured workers.
+    /// True if the segment shows the counters of the only worker as those of the first thread, as VPP without workers does. This is
+    /// so if the operator has not configured workers.
     pub merged: bool,
 }
 

@@ -28,7 +28,8 @@ pub struct Segment {
     size: u64,
     epoch: u64,
     current: Option<Image>,
-    /// The parts of the file that readers may still read, the oldest first: each begins and ends at these offsets.
+    /// The parts of the file that readers may still read, the oldest first. Each part is given by the offsets of its beginning and
+    /// end.
     used: VecDeque<(u64, u64)>,
 }
 

@@ -1,4 +1,5 @@
-//! The numbers of the statistics segment: collected on the main thread in slices, and arranged on the segment's thread.
+//! The numbers of the statistics segment. The main thread collects them, with other work in between. The segment's thread arranges
+//! them.
 
 use std::time::{Duration, Instant};
 
@@ -9,9 +10,9 @@ use super::image::{Data, Entry};
 use crate::api::numbers;
 use crate::app::Context;
 
-/// Time limit of a slice. Then the main thread does other work before the next slice.
+/// Time after which the main thread interrupts a collection, and does other work.
 const SLICE: Duration = Duration::from_micros(500);
-/// Number of interfaces in a step, which takes a small part of a slice.
+/// Maximum number of interfaces whose counters are collected between two checks of the time limit.
 const PAGE: usize = 32;
 
 /// The counters of an interface, in the order of [`SIMPLE`] and [`COMBINED`].
@@ -34,7 +35,8 @@ type OfNode = [u64; 4];
 /// Names of the counters of nodes. Nodes never suspend.
 const OF_NODES: [&str; 4] = ["calls", "vectors", "clocks", "suspends"];
 
-/// VPP's names of reasons that the core of the router counts under other names. Features add theirs.
+/// Drop reasons that the core of the router counts under other names than VPP: VPP's name, and the core's names. Features add
+/// theirs.
 const OWN_NAMES: [VppReason; 2] = [
     VppReason { name: ("ethernet-input", "no error"), counted: &[] },
     VppReason { name: ("arp-reply", "l3_dst_address_not_local"), counted: &[("arp-input", "not-for-us")] },
@@ -43,7 +45,7 @@ const OWN_NAMES: [VppReason; 2] = [
 /// The values of all counters at about the same time.
 #[derive(Default)]
 pub struct Snapshot {
-    /// True if the counters of the only worker are shown as those of the first thread, as in a VPP without workers.
+    /// True if the segment shows the counters of the only worker as those of the first thread, as VPP without workers does.
     merged: bool,
     per_node: bool,
     /// Seconds since the router's start. `started` is the time of the start in seconds since 1970 (UTC).
@@ -56,15 +58,16 @@ pub struct Snapshot {
     reasons: Vec<NodeReason>,
     /// VPP's names of reasons of features.
     vpp_reasons: Vec<VppReason>,
-    /// The counts by reason: the sums over all threads, and the counts of each worker.
+    /// The number of packets for each reason: the sums over all threads, and the numbers of each worker.
     of_reasons: (Vec<u64>, Vec<Vec<u64>>),
-    /// For each worker: the number of vectors from input nodes, the number of packets in them, and the number of turns.
+    /// For each worker: the number of vectors from input nodes, the number of packets in them, and the number of iterations of the
+    /// worker's loop.
     work: Vec<[u64; 3]>,
     /// Buffers: cached, used, available.
     buffers: [u64; 3],
 }
 
-/// A collection in progress. Between slices, it refers to the router only by indexes, because the router can change.
+/// A collection in progress. It refers to the router only by indices, because the router can change while the collection pauses.
 pub struct Collection {
     snapshot: Snapshot,
     /// The next interface; `None` when all are collected.
@@ -78,7 +81,8 @@ impl Collection {
         Collection { snapshot, next: Some(0) }
     }
 
-    /// Continues the collection for the time of a slice. Returns the snapshot when the collection is complete, `None` before.
+    /// Continues the collection until it is complete or [`SLICE`] has passed. Returns the snapshot if it is complete, otherwise
+    /// `None`.
     pub fn slice(&mut self, c: &Context) -> Option<Snapshot> {
         let begun = Instant::now();
         let router = &c.system.router;
@@ -141,7 +145,8 @@ impl Snapshot {
         if self.merged { 1 } else { self.of_nodes.len() + 1 }
     }
 
-    /// Arranges counters by thread: first `main`, then those of each worker. If the counters are merged, only those of the single worker.
+    /// Arranges counters by thread: first `main`, then one list for each worker. If the counters are merged, returns only the list
+    /// of the single worker.
     fn by_thread<T>(&self, main: Vec<T>, workers: impl Iterator<Item = Vec<T>>) -> Vec<Vec<T>> {
         if self.merged { workers.take(1).collect() } else { std::iter::once(main).chain(workers).collect() }
     }
