@@ -162,7 +162,8 @@ fn probes(c: &Context) -> u8 {
     set.copied().unwrap_or_default().transmits
 }
 
-/// Returns the changes to a number of probes. The default needs no object.
+/// Returns the changes that set the number of probes to `transmits`. The default number is not stored: an existing object is
+/// removed.
 fn changes(c: &Context, transmits: u8) -> Vec<Change> {
     let value = (transmits != USUAL).then(|| Probes { transmits }.into());
     let is_set = c.store.get(&Probes::key()).is_some();

@@ -54,7 +54,7 @@ impl<'f> Selected<'f> {
         self.wanted.iter().try_for_each(|feature| feature.install(b, t, hooks))
     }
 
-    /// Returns every command, including those of the features, and the catalog of the features.
+    /// Returns the registry of all commands, which includes those of the features, and the features' catalog.
     pub fn declared(&self) -> (Registry<Context>, Arc<Catalog>) {
         let mut registry = commands::own();
         let catalog = feature::declare(&self.wanted, &self.left_out, &mut registry);
@@ -88,7 +88,7 @@ pub fn install(
     Selected::without(features, &[]).install(b, t, hooks)
 }
 
-/// Returns every command, including those of all these features, and the catalog of the features.
+/// Returns the registry of all commands, which includes those of `features`, and the features' catalog.
 pub fn declared(features: &[&Feature]) -> (Registry<Context>, Arc<Catalog>) {
     Selected::without(features, &[]).declared()
 }

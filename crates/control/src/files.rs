@@ -175,7 +175,8 @@ pub fn open(path: &Path) -> io::Result<Reader> {
     Ok(Reader { size, chunks, chunk: Cursor::default() })
 }
 
-/// Opens the file on the thread that reads it. Returns its size, too.
+/// Finds and opens an ordinary file, and returns its size in bytes and the open file. The thread that calls this also reads the
+/// file.
 fn find(path: &Path) -> io::Result<(u64, Take<File>)> {
     // Only finds the file: opening a device may have effects, and opening a pipe waits for its other end.
     let found = File::options().read(true).custom_flags(OFlag::O_PATH.bits()).open(path)?;

@@ -1,4 +1,4 @@
-//! The limits of the neighbor tables, and the changes of neighbors for clients.
+//! The limits of the neighbor tables, and the queue of neighbor changes that clients get as events.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -23,7 +23,7 @@ const MOST_ANNOUNCEMENTS: u8 = 10;
 /// A second in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
-/// The limits of the neighbor table of a family; `None` for the defaults.
+/// The limits of the neighbor table of one address family. A field that is `None` stands for the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NeighborBounds {
     /// Maximum number of entries.

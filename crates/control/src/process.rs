@@ -77,10 +77,10 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
 pub struct PidFile<'p>(&'p Path);
 
 impl<'p> PidFile<'p> {
-    /// Writes the file.
+    /// Writes the process ID to the file `path`.
     ///
     /// # Errors
-    /// If it cannot be written, is not an ordinary file, or belongs to another user.
+    /// If the file cannot be written, is not an ordinary file, or belongs to another user.
     pub fn write(path: &'p Path) -> io::Result<PidFile<'p>> {
         // Scripts send signals to this process ID: only the owner can change it, whatever the umask.
         let mut file = files::to_append(path, 0o644)?;

@@ -149,8 +149,8 @@ impl Cli {
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("{line}: {e}\n{text}"))
     }
 
-    /// Runs a command that must change nothing, and be refused with the last occurrence of `place` marked. Returns the
-    /// message.
+    /// Runs a command that must be refused. Checks that it changes nothing, and that the error marks the last occurrence of `place`
+    /// in `line`. Returns the message.
     pub fn refused(&mut self, line: &str, place: &str) -> String {
         let before = self.ok("show config");
         let Err(error) = self.run(line) else { panic!("{line} was accepted") };

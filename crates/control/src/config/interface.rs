@@ -13,7 +13,8 @@ use super::{Doubt, Reading};
 use crate::intent::{FeatureOn, Interface, Key, numbered};
 use crate::system::{Backed, Catalog, Spec, System};
 
-/// The `device-type` of vppcfg for hardware that DPDK drives. No interface has it here, but the error says what to do.
+/// The `device-type` that vppcfg uses for hardware that DPDK drives. No interface of Volley has this type, but the word is accepted
+/// here, so that the error can name the correct type.
 const DPDK: &str = "dpdk";
 
 /// Stands for options of an interface that could not be read, so that the rest of the interface is still
@@ -51,7 +52,7 @@ pub(super) fn made(reading: &mut Reading<'_>, kind: &Interfaces<System>, node: &
     }
 }
 
-/// Reads `interfaces`: a map by name, which also has the interfaces that other sections define.
+/// Reads `interfaces`, a map by name. It can also have interfaces that other sections define, and then adds fields to them.
 pub(super) fn interfaces(reading: &mut Reading<'_>, node: &Node) {
     for (name, at, node) in reading.r.entries(node) {
         let key = Interface::key(name);
@@ -130,7 +131,8 @@ fn begun(
     None
 }
 
-/// Reads `device-type`, which vppcfg has for any interface. That of a Linux interface must be the one of its name.
+/// Reads `device-type`, which vppcfg has for any interface. The name of some interfaces already determines their type, for example
+/// the name of a Linux interface. The field must then match the name.
 fn device_type(catalog: &Catalog, r: &mut Reader, name: &str, fields: &mut Fields<'_>) {
     let Some(node) = fields.take("device-type") else { return };
     let words: Vec<&str> =
@@ -255,7 +257,8 @@ fn within(
     }
 }
 
-/// Returns the default match of a sub-interface: the VLAN with its number `id`.
+/// Returns the default match of a sub-interface: the VLAN whose ID is the sub-interface's number `id`. Reports a fault if that is
+/// not a valid VLAN ID.
 fn tags_of(r: &mut Reader, at: At, id: u32) -> Option<Match> {
     let takes = numbered(id);
     if takes.is_none() {

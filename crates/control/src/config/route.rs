@@ -11,7 +11,7 @@ use net::ip::IpPrefix;
 use super::Reading;
 use crate::intent::{Branch, Family, Key, Route, Table, Tree, Value, Via};
 
-/// The valid numbers of VRFs in `tables`: table 0 always exists.
+/// The valid VRF numbers in `tables`. Table 0 is not listed there, because it always exists.
 const TABLES: RangeInclusive<u32> = 1..=u32::MAX;
 
 /// Reads `tables`: the VRFs besides table 0, as a list of their numbers, or as a map with their fields by number.
@@ -183,7 +183,7 @@ fn path() -> &'static Schema<Path> {
     &SCHEMA
 }
 
-/// A route in a file, without the fields of a single path.
+/// A route in a file. A route with a single path can have the path's fields instead of `paths`; they are read separately.
 #[derive(Clone, Debug, PartialEq)]
 struct Said {
     prefix: Option<IpPrefix>,

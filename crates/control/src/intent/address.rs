@@ -166,8 +166,8 @@ pub fn is_link_local(address: IpAddr) -> bool {
     Address::new(address, u8::MAX).is_link_local()
 }
 
-/// Returns the addresses that stay when the list changes from `old` to `new`: the common beginning of `new` and of `old` without its removed
-/// addresses.
+/// Returns the addresses that stay in place when the list changes from `old` to `new`. First leaves out of `old` the addresses that
+/// are not in `new`; then returns the longest common beginning of both lists.
 fn staying(old: &[Address], new: &[Address]) -> Vec<Address> {
     let wanted: HashSet<Address> = new.iter().copied().collect();
     let mut stay: Vec<Address> = old.iter().copied().filter(|a| wanted.contains(a)).collect();

@@ -41,7 +41,7 @@ pub(super) fn numbered(view: &View<'_>, number: u32) -> impl Iterator<Item = Str
     view.found(NUMBERS, Tuple::of(&number))
 }
 
-/// Returns the interfaces of a VRF with this address. A valid tree has at most one, unless the address is link-local.
+/// Returns the interfaces that have `address` in the VRF `table`. A valid tree has at most one, unless the address is link-local.
 pub(super) fn owners(view: &View<'_>, table: u32, address: IpAddr) -> impl Iterator<Item = String> {
     view.found(OWNERS, Tuple::of(&(table, address)))
 }
@@ -66,7 +66,7 @@ pub(super) fn overlapping(view: &View<'_>, table: u32, network: IpPrefix, but: &
     within.chain(wider).find(|name| *name != but)
 }
 
-/// Returns the interface, if any, and the VRF of each route with this next hop.
+/// For each route with this next hop, returns the route's interface, if it has one, and the route's VRF.
 pub(super) fn leading_to(view: &View<'_>, next_hop: IpAddr) -> impl Iterator<Item = (Option<String>, u32)> {
     view.found(NEXT_HOPS, Tuple::of(&next_hop))
 }
@@ -149,7 +149,8 @@ pub(super) fn number(now: &Snapshot, mut wanted: Vec<(String, &mut Interface)>) 
     }
 }
 
-/// True if the interfaces have the indices that they would get when created one by one in this order.
+/// True if each interface has the index that it would get if the interfaces were created one by one, in the order of the tree.
+/// Interfaces without an index do not count.
 pub fn in_order(tree: &super::Tree) -> bool {
     (FIRST..).zip(tree.range(Key::all::<Interface>())).all(|(n, (_, value))| match value.get::<Interface>() {
         Some(i) => i.index.is_none_or(|index| index == n),

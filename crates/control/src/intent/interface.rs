@@ -20,8 +20,8 @@ use crate::system::{Abilities, Catalog, Spec, System};
 /// The valid VLAN IDs (IEEE 802.1Q-2022 table 9-2 reserves 0 and 4095).
 pub const VLANS: RangeInclusive<u16> = 1..=4094;
 
-/// Returns the match of a sub-interface without an explicit match: the VLAN with the sub-interface's number. `None` if the number is not a
-/// valid VLAN.
+/// Returns the default match of a sub-interface: the VLAN whose ID is the sub-interface's number `id`. `None` if that is not a
+/// valid VLAN ID.
 pub fn numbered(id: u32) -> Option<Match> {
     let outer = u16::try_from(id).ok().filter(|vlan| VLANS.contains(vlan))?;
     Some(Tags { outer_service: false, outer, inner: None }.into())
@@ -289,7 +289,8 @@ impl Object<System> for Interface {
         }
     }
 
-    /// Returns the key of the interface's addresses, because their index entries contain the interface's VRF.
+    /// Returns the key of the interface's addresses. Their index entries contain the interface's VRF, so they change when the
+    /// interface changes.
     fn touches((_, name): &Self::Key) -> Option<Key> {
         Some(Addresses::key(name))
     }

@@ -71,7 +71,7 @@ pub type Note = store::Note<System>;
 pub type Noted = store::Noted<System>;
 /// The recorded details of a change.
 pub type Detail = store::Detail<System>;
-/// The changes that must be rolled back to reach an earlier tree.
+/// The changes that a rollback to an earlier configuration must undo.
 pub type Way = store::Way<System>;
 /// A function that returns the object with a key.
 type Get<'t> = object::Get<'t, System>;

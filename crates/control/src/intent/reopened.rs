@@ -18,7 +18,7 @@ pub fn reopened(plan: &Plan) -> impl Iterator<Item = String> {
     })
 }
 
-/// Returns the new interfaces that take long to open: key, name and options.
+/// Returns the new interfaces whose devices take long to open: the key, the name and the options of each.
 pub fn slow(plan: &Plan) -> impl Iterator<Item = (&Key, String, &Backed)> {
     let made = plan.steps.iter().filter(|step| step.from.is_none());
     made.filter_map(|step| match &step.to.as_ref()?.get::<Interface>()?.spec {

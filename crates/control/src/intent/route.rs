@@ -180,7 +180,7 @@ impl Route {
         has.then(|| Route::new(self.branches().filter(|b| b.via != *via).collect()))
     }
 
-    /// Returns the index of the first path that is invalid in a route of the VRF `table` for `prefix`, whatever the other paths are.
+    /// Returns the index of the first path that is invalid by itself, in a route of the VRF `table` for `prefix`.
     pub fn misfit(branches: &[Branch], table: u32, prefix: IpPrefix, view: &View<'_>) -> Option<usize> {
         branches.iter().position(|branch| branch.via.validate(table, prefix, view).is_err())
     }

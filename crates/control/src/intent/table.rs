@@ -50,7 +50,7 @@ impl Object<System> for Table {
         }
     }
 
-    /// A new name changes nothing in the router: only commands know it.
+    /// Adds the VRF to the router. A changed name has no effect on the router, because only commands use it.
     fn apply(&self, table: &u32, _: Option<&Table>, system: &mut System) -> Result<(), Refused> {
         system.router.add_table(*table)?;
         Ok(())

@@ -30,7 +30,8 @@ const LONGEST_LINUX_NAME: usize = 15;
 
 const FORCE: &str = "Takes the Linux interface even if it carries the default route.";
 
-/// Checks that a text of an API request can be saved: files and typed commands have no characters that control terminals.
+/// Checks that a text of an API request can be saved. It must not have characters that control terminals, because files and typed
+/// commands cannot have them.
 fn can_be_written(text: &str) -> Result<(), Refused> {
     hidden(text).map_or(Ok(()), |why| refuse_as(Reason::Value, why))
 }
@@ -52,8 +53,8 @@ fn check_linux_name(name: &str) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Refuses a Linux interface that another driver already uses: the router then has an interface with the name `other`. Also refuses the
-/// host's end of one of the router's own taps, because packets would loop.
+/// Refuses the Linux interface `host_interface` if another driver already uses it: the router then has an interface with the name
+/// `other`. Also refuses the host's end of one of the router's own taps, because packets would loop.
 fn taken_once(host_interface: &str, other: &str, view: &View<'_>) -> Result<(), Refused> {
     // Sub-interfaces do not count: `xdp-eth0.5` may be one of xdp-eth0.
     if view.get(&Interface::key(other)).is_some() {
@@ -88,8 +89,8 @@ fn is_linux(prefix: &'static str) -> impl Fn(&str) -> Option<Result<(), Refused>
     }
 }
 
-/// Returns the name of a device from a command, and the number in it. Each number has only one name, because the
-/// Ethernet address follows from it.
+/// Returns the name of a device from a command, and the number in it. A number has only one valid spelling, because the device's
+/// Ethernet address follows from the number alone.
 fn numbered_name(a: &Args, prefix: &str, what: &str) -> Result<(String, u16), CliError> {
     let name = a.need::<String>("name")?;
     match number_of(&name, prefix) {

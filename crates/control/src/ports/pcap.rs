@@ -41,7 +41,7 @@ struct Files {
     rx: Option<PathBuf>,
     rate: Option<u32>,
     full: bool,
-    /// Number of times to replay the file; `Some(None)` means without end.
+    /// Number of times to replay the file. `Some(None)` means without end; `None` means that the number is not given.
     rounds: Option<Option<u32>>,
     tx: Option<PathBuf>,
     max: Option<u64>,

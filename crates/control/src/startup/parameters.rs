@@ -83,7 +83,7 @@ impl Parameter {
         Self { repeats: true, ..self }
     }
 
-    /// Sets the key of a parameter whose name also exists in another section.
+    /// Sets the parameter's key. This is needed if another section has a parameter of the same name, because keys are unique.
     const fn key(self, key: &'static str) -> Self {
         Self { key, ..self }
     }

@@ -12,7 +12,7 @@ use infra::cpu::Policy;
 use model::place::{Fault, Place, closest, hint};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Reads `sections` into `startup`. Also returns the faults: of names, values, and values that exclude each other.
+/// Reads `sections` into `startup`. Also returns the faults: unknown names, invalid values, and values that exclude each other.
 pub fn read(sections: &[Section], startup: Startup) -> (Startup, Vec<Fault>) {
     let mut reader = Reader { startup, faults: Vec::new(), given: BTreeMap::new(), warned: BTreeSet::new() };
     sections.iter().for_each(|section| reader.section(section));
@@ -30,7 +30,7 @@ struct Reader<'a> {
     faults: Vec<Fault>,
     /// Where each parameter was given last, in sections that this version uses.
     given: BTreeMap<&'static str, &'a Place>,
-    /// Sections and parameters without effect for which there is a warning already.
+    /// Sections and parameters without effect about which the operator was already warned.
     warned: BTreeSet<&'static str>,
 }
 
@@ -183,7 +183,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Skips the values of an unknown parameter: everything up to the next known parameter, or up to a word that resembles its name.
+/// Skips the values of an unknown parameter: everything up to the next known parameter, or up to a word that is similar to a
+/// parameter's name.
 fn skip_values(parameters: &[Parameter], cursor: &mut Cursor<'_>) {
     let names = || parameters.iter().flat_map(Parameter::names);
     while let Some(item) = cursor.first() {

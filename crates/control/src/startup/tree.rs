@@ -56,7 +56,8 @@ pub struct Section {
     pub end: Place,
 }
 
-/// Returns the sections in order, and the faults of braces and bodies.
+/// Returns the sections in order. Also returns the faults: unmatched braces, blocks without a section name, and sections without a
+/// body.
 pub fn parse(tokens: Vec<Token>) -> (Vec<Section>, Vec<Fault>) {
     let (items, mut faults) = nest(tokens);
     let mut sections = Vec::new();

@@ -7,7 +7,8 @@ use super::{
 };
 use model::place::{Fault, closest, hint};
 
-/// A section and its parameters: words as they are, `<>` for a value, `{}` for a block. `None` accepts anything.
+/// A section, and the parameters that VPP accepts in it. In a parameter, `<>` stands for a value, and `{}` for a block. `None`
+/// accepts any parameters.
 type Section = (&'static str, Option<&'static [&'static str]>);
 
 /// The sections, by name.
@@ -310,7 +311,7 @@ const SECTIONS: &[Section] = &[
     ),
 ];
 
-/// The parameters in a block after `dev` of the section `dpdk`.
+/// The parameters that VPP accepts in the section `dpdk`, in the block after `dev` and a device.
 const DPDK_DEVICE: &[&str] = &[
     "num-rx-queues <>",
     "num-tx-queues <>",

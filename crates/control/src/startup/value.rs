@@ -36,7 +36,7 @@ pub enum Group {
 const GROUP_OF_VPP: &str = "vpp";
 
 impl Group {
-    /// Returns the group's ID; `None` for the group of VPP's packages, if the machine does not know it.
+    /// Returns the group's ID. Returns `None` if the group is VPP's default group `vpp`, and this machine does not have it.
     ///
     /// # Errors
     /// If the machine knows no group with the name, or its groups cannot be read.
@@ -159,7 +159,7 @@ impl<'a> Cursor<'a> {
         self.parse(&expected, |text| text.parse().ok().filter(|n| range.contains(n)))
     }
 
-    /// Reads a time in seconds within `range`, which may have a fraction.
+    /// Reads a number of seconds within `range`. The number may have a fraction.
     pub fn seconds(&mut self, range: RangeInclusive<f64>) -> Result<Duration, Fault> {
         let expected = format!("seconds from {} to {}", range.start(), range.end());
         let seconds: f64 = self.parse(&expected, |text| text.parse().ok().filter(|s| range.contains(s)))?;
@@ -228,7 +228,7 @@ impl<'a> Cursor<'a> {
         Ok(name.parse().map_or(Group::Name(name), Group::Id))
     }
 
-    /// Reads a body inside the section: a block, or a single word instead of a block.
+    /// Reads the body of a parameter: a block in braces, or a single word in place of a block.
     pub fn body(&mut self, expected: &str) -> Result<Cursor<'a>, Fault> {
         match self.items.split_first() {
             Some((Item::Block(block), rest)) => {

@@ -73,10 +73,10 @@ const NEVER_SEEN: (Mac, u16) = (Mac([0; 6]), 1500);
 pub struct System {
     /// The control side of the data plane.
     pub router: Router,
-    /// The router's abilities, for callers that do not have the router.
+    /// What the router supports, for callers that do not have the router.
     pub abilities: Arc<Abilities>,
-    /// Results that other threads have prepared for new interfaces, by name, each with the options for which it was prepared. A rollback
-    /// may create an interface with the same name and other options.
+    /// Results that other threads have prepared for new interfaces, by interface name. Each result has the options for which it was
+    /// prepared, because a rollback may create an interface with the same name and other options.
     pub prepared: BTreeMap<String, (Backed, Prepared)>,
     /// The handling of interfaces whose devices cannot be opened.
     pub absence: Absence,
@@ -126,7 +126,8 @@ impl System {
         }
     }
 
-    /// Begins a transaction: clears the deleted interfaces and the interruptions that were recorded for the last transaction.
+    /// Begins a transaction: clears the records of deleted interfaces and of traffic interruptions, which are those of the last
+    /// transaction.
     pub(crate) fn begin_changes(&mut self) {
         self.deleted.clear();
         self.gaps.clear();
@@ -204,7 +205,7 @@ impl System {
     /// Lets an interface wait until its device can be opened, if that is allowed.
     ///
     /// # Errors
-    /// If the interface may not wait. Returns the reason that the device cannot be opened.
+    /// If the interface may not wait. The error is the reason why the device cannot be opened.
     fn may_wait(
         &mut self,
         name: &str,

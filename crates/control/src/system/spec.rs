@@ -24,7 +24,7 @@ pub enum Spec {
 }
 
 impl Spec {
-    /// Returns the spec of a device, or of an interface type of a feature.
+    /// Returns the spec of an interface that is made by a device driver or a feature. `backing` has the interface's options.
     pub fn by(backing: impl Backing<System>) -> Spec {
         Spec::Backed(Backed::by(backing))
     }

@@ -29,8 +29,8 @@ impl Wait {
         Wait { why, next: Instant::now(), pause: Duration::ZERO, trying: None }
     }
 
-    /// Notes that the device could not be opened. A device that takes time to open is tried again after longer and longer pauses, any other
-    /// device at the next turn.
+    /// Notes that the device could not be opened. If opening the device takes time, the pause before the next attempt grows with
+    /// each failure. Any other device is tried again at each check of the devices.
     fn failed(&mut self, why: String, slow: bool) {
         self.why = why;
         if slow {

@@ -1,4 +1,4 @@
-//! The module `af_packet` of the binary API: Linux interfaces by packet sockets.
+//! The module `af_packet` of the binary API: Linux interfaces, used through packet sockets.
 #![allow(non_camel_case_types)]
 
 use drivers::af_packet::{Config, Mode};

@@ -107,7 +107,8 @@ fn must_be_generator(c: &Context, number: interface_index) -> Result<String, Cod
     if is { Ok(name) } else { Err(Code::INVALID_INTERFACE) }
 }
 
-/// Unlike the command, this does not wait until the packets of an ended recording are in the file.
+/// Begins or ends a recording. Unlike the command of the CLI, this does not wait until the packets of an ended recording are in the
+/// file.
 fn capture(c: &mut Context, _: &Caller, q: pg_capture) -> Result<Done, Code> {
     // The number in the interface's name, as in VPP.
     let name = format!("{PREFIX}{}", q.interface_id.0);

@@ -99,7 +99,8 @@ impl Family {
         if address.is_ipv4() { Family::V4 } else { Family::V6 }
     }
 
-    /// Returns the first word of packets with an Ethernet header, and the node for packets without one.
+    /// Returns the word that begins the description of a packet with an Ethernet header, and the node that receives packets without
+    /// one.
     fn names(self) -> (&'static str, &'static str) {
         match self {
             Family::V4 => ("IP4", "ip4-input"),
@@ -234,7 +235,8 @@ impl Packet {
         }
     }
 
-    /// Returns the template of the packets. `size` does not count the first `unsaid` bytes, which the description omits.
+    /// Returns the template of the packets. `unsaid` is the number of bytes at the start of a packet that the description omits.
+    /// `size` does not count these bytes.
     fn template(
         mut self,
         size: Option<(RangeInclusive<usize>, Sizes)>,

@@ -57,7 +57,7 @@ impl Generators {
     /// Returns the generator and the sink of an interface.
     ///
     /// # Errors
-    /// If it is no packet generator.
+    /// If the interface is not a packet generator.
     fn of(&self, interface: &str) -> Result<&(pktgen::Generator, pktgen::Sink), CliError> {
         self.0.get(interface).ok_or_else(|| {
             CliError::new(format!(

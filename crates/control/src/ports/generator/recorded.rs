@@ -109,7 +109,7 @@ fn add(c: &mut Context, a: &Args, recording: Recording) -> Result<(), CliError> 
     generator.add(stream).map_err(|e| CliError::new(e.to_string()))
 }
 
-/// Returns the number of the receive queue of an interface that a worker polls.
+/// Returns the number of an interface's receive queue: the queue that `worker` polls.
 fn queue_of(c: &Context, interface: &str, worker: usize) -> Option<usize> {
     let index = c.system.router.interface_named(interface)?.index;
     let slots = c.system.router.tables().placement.slots();

@@ -1,4 +1,4 @@
-//! The sockets and connections of memif on the main thread, and the work that they need in its turns.
+//! memif's sockets and connections, and the work that the main thread does for them.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -48,8 +48,8 @@ impl Memif {
         if no_file { path.to_owned() } else { self.directory.join(path) }
     }
 
-    /// Creates the run-time directory, if the interface listens on a socket in it, and like VPP, the directories in it that the socket's name
-    /// has.
+    /// If the interface listens on a socket in the run-time directory, creates this directory. Like VPP, also creates the
+    /// subdirectories that are part of the socket's name.
     fn prepare(&self, config: &Config) -> Result<(), Refused> {
         let socket = self.sockets.sockets().into_iter().find(|s| s.id == config.socket);
         // No other directory is created: its name may be mistyped.
@@ -92,7 +92,8 @@ pub(super) fn open(router: &mut Router, config: &Config, waits: bool) -> Result<
     opened.map_err(|e| Unopened { missing: e.taken, ..Unopened::new(e) })
 }
 
-/// Adds memif's state to the router, and memif's work to the turns of the main thread.
+/// Adds memif's state to the router. From then on, the main thread also does memif's work: after each event on memif's file
+/// descriptor, and when a timeout of memif expires.
 ///
 /// # Errors
 /// If the process has no descriptors or threads left.
@@ -111,7 +112,7 @@ pub(super) fn install(hooks: &mut Hooks) -> Result<(), GraphError> {
     Ok(())
 }
 
-/// Does the due work of the connections; `now` is in nanoseconds of the monotonic clock.
+/// Does the work of memif's sockets and connections that is due; `now` is in nanoseconds of the monotonic clock.
 pub(super) fn turn(router: &mut Router, now: u64) {
     let changed = router.state_mut::<Memif>().is_ok_and(|memif| memif.sockets.turn(now));
     if changed {
@@ -119,7 +120,7 @@ pub(super) fn turn(router: &mut Router, now: u64) {
     }
 }
 
-/// Does the work of the connections if their timeout has expired. Returns the next timeout.
+/// If memif's next timeout has expired, does the due work of its sockets and connections. Returns the timeout after that.
 fn due(router: &mut Router, now: u64) -> Option<u64> {
     let next = |router: &Router| router.state::<Memif>().ok()?.sockets.next_timeout();
     if next(router)? <= now {
