@@ -18,7 +18,7 @@ use crate::setting::Setting;
 /// A setting's part of the output of a show command for an interface.
 #[derive(Debug, Default)]
 pub struct Part {
-    /// True if the interface must be shown because of this part, even if the command would otherwise leave it out.
+    /// True if this part makes the command list an interface that it would otherwise leave out.
     pub insists: bool,
     /// The lines, each with its indentation.
     pub text: String,
@@ -32,7 +32,7 @@ pub struct Counter<T> {
     pub metric: &'static Metric,
     /// The values of its other labels.
     pub labels: &'static [&'static str],
-    /// Returns true if an interface with this value has a sample.
+    /// Returns true if the metric has a sample for an interface whose setting has this value.
     pub is_used: fn(&T) -> bool,
 }
 
@@ -58,7 +58,7 @@ pub trait Configured: Described + Debug + Default + Send + Sync {
     fn validate(&self) -> Result<(), String> {
         Ok(())
     }
-    /// True if an interface with this value must be able to send packets.
+    /// True if only an interface that can send packets may have this value.
     fn must_send(&self) -> bool {
         false
     }
@@ -66,10 +66,12 @@ pub trait Configured: Described + Debug + Default + Send + Sync {
     fn uses(&self, _to: &mut dyn FnMut(Key)) {}
     /// Returns the commands that set this value.
     fn dump(&self, interface: &str) -> Vec<String>;
-    /// Returns a hint that tells how to enable `feature`, a feature of an arc, on an interface; `None` if this setting does not enable it.
+    /// Returns a hint for the operator: how to enable `feature`, a feature of an arc, on an interface. `None` if this setting does
+    /// not enable it.
     fn way(feature: &str, interface: &str) -> Option<String>;
-    /// Enables or disables a feature of an arc by its name. Commands and files did this before the setting existed. Returns false if they
-    /// could not do it for this feature.
+    /// Enables or disables the feature of an arc that this setting controls, given the arc and the feature by name. Serves commands
+    /// and files from the time before the setting existed. Returns false, and changes nothing, if the setting does not control this
+    /// feature.
     fn switch_by_name(&mut self, _arc: &str, _feature: &str, _on: bool) -> bool {
         false
     }

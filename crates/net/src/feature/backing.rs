@@ -138,7 +138,7 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
     /// Calls `to` with each object that the interface needs.
     fn needs(&self, _to: &mut dyn FnMut(Need)) {}
 
-    /// Calls `to` with each fact by which other objects find the interface.
+    /// Calls `to` with each index entry by which other objects find the interface.
     fn facts(&self, _name: &str, _to: &mut dyn FnMut(Fact)) {}
 
     /// Returns a copy without secrets, for readers who may not see them; `None` if it has no secrets.
@@ -146,8 +146,8 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
         None
     }
 
-    /// Returns the warning that the device will have once it is open; `None` if there is no warning, or it is not known before the device
-    /// is open. Runs on a thread that plans a change.
+    /// Returns the warning that the operator gets once the device is open; `None` if there is none, or if it is not known before
+    /// the device is open. Runs on a thread that plans a change.
     fn warning(&self) -> Option<String> {
         None
     }
@@ -156,9 +156,9 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
     fn lacks(&self, _to: &mut dyn FnMut(String)) {}
 }
 
-/// The methods of [`Backing`] for a backing of any type, as [`Backed`] calls them.
+/// The methods of [`Backing`] without its associated types and constants, so that [`Backed`] can contain a backing of any type.
 pub trait AnyBacking<W: World>: Any + Debug + Send + Sync {
-    /// True if `other` contains a backing of the same type with an equal value.
+    /// True if the backing in `other` has the same type and an equal value.
     fn is(&self, other: &Backed<W>) -> bool;
     /// As [`Backing::DEVICE`].
     fn is_device(&self) -> bool;
@@ -327,7 +327,7 @@ impl<W: World> Backed<W> {
     }
 }
 
-/// The part of an interface's configuration that is read from the same fields as its backing.
+/// An interface's backing, and the interface's other configuration that a file contains beside the backing.
 pub struct Begun<W: World> {
     /// The backing.
     pub backed: Backed<W>,
@@ -349,8 +349,8 @@ type ReadBacking<W> = Box<dyn Fn(&mut Reader, &str, At, &mut Fields<'_>) -> Opti
 type BackingExamples<W> = Box<dyn Fn() -> Vec<(String, Backed<W>)> + Send + Sync>;
 type WriteBacking<W> = Box<dyn Fn(&mut Text<'_>, &Backed<W>) + Send + Sync>;
 
-/// An interface type, which is determined by the type of the backing: the names of its interfaces, and their place in the configuration
-/// file.
+/// An interface type: the names of its interfaces, and where a configuration file contains them. The type of the backing determines
+/// the interface type.
 pub struct Interfaces<W: World> {
     /// The type for messages, such as `a tap`.
     pub what: &'static str,
@@ -361,7 +361,8 @@ pub struct Interfaces<W: World> {
     pub section: Option<&'static str>,
     /// Checks a name. Returns `None` if the name belongs to another type; otherwise `Ok`, or the reason why the name is invalid.
     pub names: Names,
-    /// The name of the map inside an interface's entry in `interfaces` that configures the backing; `None` if there is no such map.
+    /// The name of the map that configures the backing, inside the interface's entry in `interfaces`; `None` if there is no such
+    /// map.
     pub field: Option<&'static str>,
     /// The value of the field `device-type` for these interfaces, if they are Linux interfaces (vppcfg).
     pub device_type: Option<&'static str>,

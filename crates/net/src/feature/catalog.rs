@@ -191,23 +191,24 @@ pub type Page = fn(&Router, u32, &mut Lines) -> Option<u32>;
 
 /// The decisions of the whole-graph fuzzer.
 pub trait Decisions {
-    /// Returns a number below `n`, which must be 1 to 256.
+    /// Returns a number below `n`. `n` must be 1 to 256.
     fn below(&mut self, n: usize) -> usize;
-    /// Returns an address that the router, another station or nobody has.
+    /// Returns an IP address: of the router, of another station, or of nobody.
     fn address(&mut self) -> IpAddr;
-    /// Returns the ID of a VRF that exists, or of none.
+    /// Returns the ID of a VRF, which may not exist.
     fn table(&mut self) -> u32;
 }
 
 /// The actions of the whole-graph fuzzer on a feature, apart from changes of its settings.
 #[derive(Clone, Copy)]
 pub struct Exercise {
-    /// Starts or restarts the feature's activities that no setting enables. The filter, if there is one, selects the packets for these
-    /// activities.
+    /// Starts or restarts work of the feature that no interface setting enables, such as a capture. The filter, if there is one,
+    /// selects the packets for this work.
     pub begin: fn(&mut Router, Option<Program>),
-    /// Performs an action that one of the feature's commands could perform between two packets.
+    /// Performs an action that a command of the feature could perform, such as starting a ping. The fuzzer calls it between two
+    /// packets.
     pub act: fn(&mut Router, &mut dyn Decisions),
-    /// Checks the results of the feature's activities, after each turn of a worker.
+    /// Checks the results of the work that [`begin`](Exercise::begin) started, after each iteration of a worker's loop.
     ///
     /// # Errors
     /// If the results are wrong.
@@ -217,7 +218,7 @@ pub struct Exercise {
 /// State of a feature apart from its settings. Whole-router tests change this state between packets.
 #[derive(Clone, Copy)]
 pub struct Variation {
-    /// Sets the variant with this number. Variant 0 is the initial state.
+    /// Changes the state to the variant with this number; the feature defines the variants. Variant 0 is the initial state.
     ///
     /// # Errors
     /// If the variant cannot be set.
@@ -320,7 +321,7 @@ impl<W: World> Catalog<W> {
         self.left_out.iter().flat_map(|(other, why)| other.entries.iter().map(|e| (e.name, why.as_str())))
     }
 
-    /// Returns the kind of objects called `name`, if a section has such objects.
+    /// Returns the kind of objects with the name `name`; `None` if no section contains objects of this kind.
     pub fn kind(&self, name: &str) -> Option<&'static KindInfo> {
         self.sections.iter().map(|section| section.kind).find(|kind| kind.name == name)
     }
@@ -330,12 +331,13 @@ impl<W: World> Catalog<W> {
         &self.pages
     }
 
-    /// Returns the VPP commands that Volley does not have, and whose work a feature does or will do, each with Volley's replacement.
+    /// Returns the VPP commands that Volley lacks or has in another form, each with Volley's replacement. Only commands whose work
+    /// a feature does, or will do, are included.
     pub fn foreign(&self) -> &[Foreign] {
         &self.foreign
     }
 
-    /// Returns VPP's names of reasons that features count under other names.
+    /// Returns VPP's names for drop reasons to which features give other names.
     pub fn vpp_reasons(&self) -> &[VppReason] {
         &self.vpp_reasons
     }
@@ -385,7 +387,8 @@ impl<W: World> Catalog<W> {
         attached
     }
 
-    /// Returns a hint that tells how to enable `feature`, a feature of an arc, on an interface; `None` if no setting enables it.
+    /// Returns a hint for the operator: how to enable `feature`, a feature of an arc, on an interface. `None` if no setting enables
+    /// it.
     pub fn way(&self, feature: &str, interface: &str) -> Option<String> {
         self.settings.iter().find_map(|kind| kind.way(feature, interface))
     }

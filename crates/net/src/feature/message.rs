@@ -16,7 +16,7 @@ use crate::router::{InterfaceInfo, Router};
 
 /// The number of `local0`.
 pub const LOCAL: interface_index = interface_index(0);
-/// The number of the interface with index 0, because number 0 is `local0`.
+/// The number that messages use for the interface with index 0, because number 0 is `local0`.
 const OF_0: interface_index = interface_index(0x7fff_ffff);
 
 /// Returns the number of the interface with this index.

@@ -92,8 +92,8 @@ pub trait App: Values + Sized + 'static {
         backing: impl Backing<Self::World>,
     ) -> Result<Output<Self>, CliError>;
 
-    /// Removes the interface called `name`, with all objects that depend on it. If its backing is not a `T`, the name must be a mistake,
-    /// and the command fails. Errors refer to the argument `about`.
+    /// Removes the interface called `name`, with all objects that depend on it. Fails if the interface's backing is not a `T`: the
+    /// operator has then probably mistyped the name. Errors refer to the argument `about`.
     ///
     /// # Errors
     /// If the removal is refused.
@@ -238,8 +238,8 @@ impl<'r, C: App> Registrar<'r, C> {
         self.catalog.interfaces.push(interfaces);
     }
 
-    /// Declares a section of the configuration file, with the kind of its objects. The kind's name becomes an argument type of commands,
-    /// whose values are the names of such objects.
+    /// Declares a section of the configuration file, with the kind of its objects. The kind's name becomes an argument type of
+    /// commands: an argument of this type is the name of such an object.
     pub fn section(&mut self, section: Section<C::World>) {
         self.commands.objects(section.kind.name);
         self.catalog.sections.push(section);
@@ -265,13 +265,13 @@ impl<'r, C: App> Registrar<'r, C> {
         self.catalog.variations.push(variation);
     }
 
-    /// Declares VPP commands for the feature's work that have another form here, or no counterpart yet.
+    /// Declares VPP commands for this feature's work that Volley has in another form, or does not have yet.
     pub fn foreign(&mut self, commands: &[Foreign]) {
         commands.iter().for_each(|foreign| self.commands.refuse(foreign.beginning, foreign.refusal()));
         self.catalog.foreign.extend(commands);
     }
 
-    /// Declares VPP's names of reasons that the feature counts under other names.
+    /// Declares VPP's names for drop reasons to which the feature gives other names.
     pub fn vpp_reasons(&mut self, reasons: &[VppReason]) {
         self.catalog.vpp_reasons.extend(reasons);
     }

@@ -36,7 +36,7 @@ pub fn show<C: App, T: Setting, R: Serialize + 'static>(
     Output::rows(Listed { next: 0, table: Table::new(headings), is_shown, rows, cells }, a.json())
 }
 
-/// Like [`show`], but lists the interfaces with counts other than zero, whatever the setting.
+/// Like [`show`], but lists the interfaces with a nonzero counter of the setting, whatever value the setting has.
 pub fn show_counted<C: App, T: Setting, R: Serialize + 'static>(
     a: &Args,
     headings: &[&str],

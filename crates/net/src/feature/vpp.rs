@@ -1,8 +1,8 @@
-//! VPP's commands and names of drop reasons for which Volley has others. Users and programs of VPP look for them.
+//! VPP commands, and VPP names of drop reasons, that differ from Volley's. Users and programs that know VPP look for them.
 
 use std::fmt;
 
-/// A VPP command that Volley does not have in this form.
+/// A VPP command that Volley lacks, or has in another form.
 #[derive(Clone, Copy, Debug)]
 pub struct Foreign {
     /// The first words of the command, in the grammar of Volley's commands. Any words may follow.
@@ -33,7 +33,7 @@ impl Foreign {
         Foreign { beginning, instead: Instead::Hint(clause) }
     }
 
-    /// Returns the VPP command that begins with these words, and that nothing replaces yet.
+    /// Returns the VPP command that begins with these words and has no replacement yet.
     pub const fn not_yet(beginning: &'static str) -> Foreign {
         Foreign { beginning, instead: Instead::NotYet }
     }
@@ -77,6 +77,7 @@ pub type NodeReason = (&'static str, &'static str);
 pub struct VppReason {
     /// VPP's node and its reason.
     pub name: NodeReason,
-    /// Volley's nodes and reasons whose counts are added up under this name. If there are none, the count is 0.
+    /// Pairs of a node of Volley and one of its reasons. The sum of their counts is the count under this name; without pairs, it is
+    /// 0.
     pub counted: &'static [NodeReason],
 }

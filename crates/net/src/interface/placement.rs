@@ -12,7 +12,7 @@ use graph::{Eager, RxMode};
 /// Conditions under which the flows of a receive queue are spread over the workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Handoff {
-    /// Spread if the queue's worker is overloaded, and the device has fewer queues than there are workers.
+    /// If the queue's worker is overloaded, and the device has fewer queues than there are workers.
     #[default]
     Auto,
     /// Always.
@@ -21,7 +21,8 @@ pub enum Handoff {
     Off,
 }
 
-/// The assignment of a receive queue: its worker, receive mode and handoff.
+/// The assignment of a receive queue: its worker, its receive mode, and whether its flows are spread over the
+/// workers (handoff).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attention {
     /// The worker that polls the queue.
@@ -114,7 +115,8 @@ impl RxSlot {
     }
 }
 
-/// All receive queues. Input nodes keep a copy of their own queues, and check the version once per turn.
+/// All receive queues. Input nodes keep a copy of their own queues. In each iteration of a worker's loop,
+/// they compare the [version](Self::version) to notice changes.
 #[derive(Clone, Default)]
 pub struct Placement(Arc<(AtomicU64, Mutex<Vec<Arc<RxSlot>>>)>);
 
@@ -136,7 +138,7 @@ impl Placement {
         self.ask_again();
     }
 
-    /// Makes the workers update their copies of how promptly they must serve each queue.
+    /// Makes the workers read again how promptly they must serve each queue ([`RxSlot::eager`]).
     pub fn ask_again(&self) {
         self.0.0.fetch_add(1, Ordering::Release);
     }

@@ -50,7 +50,7 @@ impl Kind {
     }
 }
 
-/// The workers' record of an interface. It is immutable, and replaced as a whole.
+/// The workers' record of an interface. It is never changed in place: a change replaces the whole record.
 #[derive(Clone, Debug)]
 pub struct Interface {
     /// The kind.
@@ -67,14 +67,14 @@ pub struct Interface {
     pub mtu: u16,
     /// The sub-interfaces of a device.
     pub vlans: Vlans,
-    /// The interface's addresses or, if it is unnumbered, the addresses of the interface to which it is unnumbered. The first address of a
-    /// family is the primary one. It is the source of ICMP errors about packets that this interface received. The exception is an error
-    /// sent to a link-local address: its source is the link-local address.
+    /// The interface's addresses. An unnumbered interface has the addresses of the interface from which it borrows them. The first
+    /// address of a family is the primary one. It is the source of ICMP errors about packets that this interface received. The
+    /// exception is an error sent to a link-local address: its source is the link-local address.
     pub addresses: Vec<Address>,
     /// True if the router answers on the interface's link for hosts behind other interfaces (proxy ARP and
     /// Neighbor Discovery).
     pub proxy: bool,
-    /// The port mode, by which a feature takes received frames before routing; `None` if received frames are routed.
+    /// The port mode, if a feature takes the received frames before routing; `None` if received frames are routed.
     pub mode: Option<PortMode>,
 }
 
@@ -175,8 +175,9 @@ impl InterfaceTotals {
     }
 }
 
-/// Counts packets and bytes on a worker's lane, one run of packets with the same index at a time. A `Runs` is created for each frame, so
-/// that the counts of a run stay in registers. In memory, each count would be loaded and stored again for each packet.
+/// Counts packets and bytes for one worker. Consecutive packets with the same index form a run, whose sums are added to the
+/// worker's counters (its lane) together. A `Runs` is created for each frame, so that the sums of a run stay in registers: counters
+/// in memory would be loaded and stored again for each packet.
 pub struct Runs<'l> {
     lane: &'l mut Lane<2>,
     index: u32,
