@@ -1,5 +1,5 @@
-//! After a change of interfaces or networks, resolves again the path lists that depend on them, some at a
-//! time.
+//! Resolves path lists again, after a change of the interfaces or networks on which they depend. Each step
+//! handles at most one list.
 //!
 //! Until a list is resolved again, it keeps its adjacencies, and packets use them. If the interface is down,
 //! these packets are dropped on transmission.
@@ -9,34 +9,35 @@ use super::path::{Affected, Place};
 use super::recursion::{self, has_recursive};
 use super::table::{Resolver, Routes};
 
-/// A change of interfaces or networks, with the progress of resolving the path lists that depend on it.
+/// A change of interfaces or networks, and how far the affected path lists have been resolved again.
 pub(super) struct Asking {
     what: Affected,
     /// Sequence number of the change.
     number: u64,
     place: Place,
-    /// True once all lists without recursive paths have been resolved again. The recursive lists follow.
+    /// True once all affected lists without recursive paths have been resolved again, and only lists with
+    /// recursive paths are left.
     recursive: bool,
 }
 
 impl<A: Ip> Routes<A> {
-    /// Schedules a new resolution of the paths that depend on changed interfaces or networks.
-    /// [`settle`](Self::settle) does the work: it also installs and withdraws the routes of paths that became
-    /// resolved or unresolved.
+    /// Schedules a new resolution of all paths that depend on these interfaces or networks, after a change of
+    /// them. [`settle`](Self::settle) does the work. It also installs the routes of paths that became
+    /// resolved, and withdraws the routes of paths that became unresolved.
     pub fn resolve_again(&mut self, what: Affected) {
         self.changes += 1;
         let number = self.changes;
         self.asking.push_back(Asking { what, number, place: Place::default(), recursive: false });
     }
 
-    /// True if some lists have yet to be resolved again. Until then, lists may hold adjacencies of removed
-    /// interfaces.
+    /// True if path lists still wait to be resolved again after a change of interfaces or networks. Until
+    /// then, they may hold adjacencies of removed interfaces.
     pub fn asks(&self) -> bool {
         !self.asking.is_empty()
     }
 
-    /// Does the next step of resolving lists again. Returns the cost of the step in route visits, or `None`
-    /// if no list is left.
+    /// Does one step of the scheduled work, which resolves at most one path list again. Returns the cost of
+    /// the step in units of one route update, or `None` if no work is left.
     pub(crate) fn ask_next(&mut self, by: &mut impl Resolver) -> Option<usize> {
         if self.asking.is_empty() {
             return None;

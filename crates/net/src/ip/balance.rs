@@ -14,7 +14,7 @@ pub const BUCKETS: usize = 256;
 /// Maximum number of paths of one route.
 pub const MAX_WAYS: usize = 64;
 
-/// The buckets of one route, in the form that workers read.
+/// The buckets of one route, as workers read them.
 pub struct Buckets {
     /// For each bucket, the word of its path's forwarding object.
     words: [u64; BUCKETS],
@@ -57,7 +57,7 @@ impl Layout {
         Layout { ways: Vec::new(), of: [NOBODY; BUCKETS] }.changed(ways)
     }
 
-    /// Returns a layout for the paths `ways`. It moves as few buckets of this layout as possible.
+    /// Returns a layout for the paths `ways`. It differs from this layout in as few buckets as possible.
     pub fn changed(&self, ways: &[Way]) -> Layout {
         let ways = &ways[..ways.len().min(MAX_WAYS)];
         let now_at =
@@ -94,26 +94,30 @@ impl Layout {
         self.ways.iter().enumerate().map(move |(at, way)| (way.0, has(at)))
     }
 
-    /// Returns the buckets for workers. `means` has the current forwarding object of each path, in order.
+    /// Returns the buckets that workers read. `means` contains the current forwarding object of each path, in
+    /// the layout's order.
     pub(crate) fn buckets(&self, means: &[Object]) -> Buckets {
         let word = |way: u8| means.get(usize::from(way)).unwrap_or(&Object::Unresolved).to_word();
         Buckets { words: self.of.map(word), ways: means.iter().map(|object| object.to_word()).collect() }
     }
 }
 
-/// Returns twice Webster's divisor for the next bucket of a path that has `has` buckets. The divisor of a
-/// path without a bucket is 0, so such a path is served first.
+/// Returns twice the divisor by which Webster's method (Sainte-Laguë) divides the weight of a path with `has`
+/// buckets when it assigns the next bucket. The divisor is 0 for a path without a bucket, so such a path is
+/// served first.
 fn divisor(has: u64) -> u128 {
     if has == 0 { 0 } else { 2 * u128::from(has) + 1 }
 }
 
-/// Compares the paths `a` and `b`. The greater one is to get the next bucket.
+/// Compares the claims that the paths with the indices `a` and `b` have to the next bucket. The path with the
+/// greater claim gets it.
 fn claims(ways: &[Way], has: &[u64], a: usize, b: usize) -> std::cmp::Ordering {
     let one = |way: usize, other: usize| u128::from(ways[way].1) * divisor(has[other]);
     one(a, b).cmp(&one(b, a)).then_with(|| has[b].cmp(&has[a]))
 }
 
-/// Returns two paths, the first of which should cede a bucket to the second; `None` if the layout is fair.
+/// Returns the indices of two paths, such that moving a bucket from the first to the second makes the layout
+/// fairer. `None` if the layout is fair.
 fn unfair(ways: &[Way], has: &[u64]) -> Option<(usize, usize)> {
     let to = (0..ways.len()).rev().max_by(|a, b| claims(ways, has, *a, *b))?;
     let less: Vec<u64> = has.iter().map(|has| has.saturating_sub(1)).collect();

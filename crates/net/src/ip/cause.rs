@@ -90,11 +90,11 @@ impl Cause {
 pub enum Limit {
     /// The limit that most ICMP errors share.
     Common,
-    /// The limit of ICMP errors without which a connection hangs, such as "too big".
+    /// The limit for errors without which a connection hangs, such as "packet too big".
     Vital,
 }
 
-/// A cause of a feature: why packets are dropped, and the ICMP error to their sources.
+/// A feature's cause of ICMP errors: why packets are dropped, and which error their sources get.
 #[derive(Clone, Copy, Debug)]
 pub struct CauseInfo {
     /// The type of the ICMP error.
@@ -111,7 +111,7 @@ pub struct CauseInfo {
 #[derive(Clone, Default)]
 pub struct Causes {
     all: Arc<Mutex<Vec<CauseInfo>>>,
-    /// The drop reasons of the causes: each has the same position as its cause.
+    /// The drop reasons of the causes, in the same order as the causes.
     pub(crate) reasons: MoreReasons,
 }
 

@@ -13,7 +13,7 @@ use infra::quiesce::Domain;
 
 use super::path::Path;
 
-/// Maximum number of /24 networks with longer prefixes in them, for one VRF.
+/// Maximum number of /24 networks that contain longer prefixes, in one VRF.
 const GROUPS: u32 = 1 << 20;
 
 /// A value for each address family.
@@ -70,13 +70,13 @@ pub trait Ip: Copy + Ord + Hash + Debug + Display + FromStr + Into<IpAddr> + Sen
     /// Returns the one of the two values that is for this family.
     fn choose<T>(ip4: T, ip6: T) -> T;
 
-    /// Returns an empty lookup table, as its writer and its reader. `large` is for many routes: the IPv4
-    /// table then uses huge pages.
+    /// Returns the writer and the reader of an empty lookup table. If `large` is true, the table is for many
+    /// routes: an IPv4 table then uses huge pages.
     ///
     /// # Errors
     /// If memory for the table cannot be allocated.
     fn table(domain: &Domain, large: bool) -> io::Result<(Self::Lookup, Self::Reader)>;
-    /// Returns the cost of writing a prefix of this length, as a number of entries of the table.
+    /// Returns the cost of writing a prefix of this length: about how many entries of the table are written.
     fn cost(len: u8) -> usize;
 }
 
@@ -163,7 +163,8 @@ impl Ip for Ipv6Addr {
         trie(domain)
     }
 
-    /// A change writes the entries of one node or some entries of the first table, and nothing below them.
+    /// Writing a prefix changes the entries of one node of the tree, or some entries of the first table. It
+    /// changes no nodes below.
     fn cost(_: u8) -> usize {
         512
     }

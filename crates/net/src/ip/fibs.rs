@@ -40,7 +40,8 @@ impl<A: Ip> Fibs<A> {
     }
 }
 
-/// For each packet of a frame: one of its addresses, and the leaf that the lookup of this address returned.
+/// For each packet of a frame: one of its addresses, and the result of this address's lookup. The result is a
+/// leaf: the index of a forwarding object.
 pub struct Leaves<A: Packets> {
     addresses: Box<[A::Bits; FRAME_SIZE]>,
     leaves: Box<[u32; FRAME_SIZE]>,
@@ -79,7 +80,8 @@ impl<A: Packets> Leaves<A> {
         }
     }
 
-    /// Returns the address and the leaf of packet `i` of the frame.
+    /// Returns the address that was looked up for packet `i` of the frame, and the leaf that the lookup
+    /// returned.
     #[inline(always)]
     pub fn get(&self, i: usize) -> (A::Bits, u32) {
         let at = i & (FRAME_SIZE - 1);

@@ -36,7 +36,7 @@ pub struct Forwarding<A: Packets> {
     pub(crate) unresolved: Queues<A>,
     /// Nodes for packets to this router, by IP protocol.
     pub protocols: Registry,
-    /// Node for fragments to this router. It is registered under the number 0, which is the only number.
+    /// Node for fragments of packets to this router. The registry has only this one entry, with the number 0.
     pub fragments: Registry,
     /// Nodes for datagrams to this router, by UDP port.
     pub udp_ports: Registry,

@@ -5,8 +5,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ForwardingKind(u8);
 
-/// Maximum number of kinds. The lowest byte of an [`Object`](super::Object)'s word has this many values that
-/// are not kinds of the router itself.
+/// Maximum number of forwarding kinds that features can register. The kind is the lowest byte of an
+/// [`Object`](super::Object)'s word; its other 16 values are reserved for the router's own kinds.
 pub(crate) const MOST: usize = 240;
 
 impl ForwardingKind {

@@ -22,9 +22,9 @@ pub enum Object {
     Table(u16),
     /// Send over one of several paths, which the packet's flow selects in the [`Buckets`](super::balance::Buckets) at this index.
     Balance(u32),
-    /// Pass to a feature, with this index of an entry of the feature's table.
+    /// Pass to the node of a feature's forwarding kind. The number is the index of an entry in the feature's table.
     Feature(ForwardingKind, u32),
-    /// Drop. The paths have just lost their interfaces, and their routes will be withdrawn soon.
+    /// Drop the packet: its paths have just lost their interfaces, and the routes will be withdrawn soon.
     Unresolved,
 }
 
@@ -37,7 +37,7 @@ const TABLE: u64 = 6;
 const UNRESOLVED: u64 = 7;
 const BALANCE: u64 = 8;
 const LINK_LOCAL: u64 = 9;
-/// The kind in a word, for the first forwarding kind that a feature registers.
+/// The lowest byte of a word for the first forwarding kind that a feature registers. The features' other kinds follow it.
 const FEATURE: u64 = 16;
 const _: () = assert!(FEATURE + MOST as u64 <= 1 << 8);
 
@@ -60,7 +60,7 @@ impl Object {
         kind | u64::from(value) << 32
     }
 
-    /// Returns the adjacency index in a word, if the word is an adjacency. This is the common case, so it is checked
+    /// Returns the adjacency index that a word contains; `None` if the word is not an adjacency. Nodes check for this common case
     /// first.
     #[inline(always)]
     pub fn adjacency(word: u64) -> Option<u32> {
@@ -73,7 +73,7 @@ impl Object {
         (word as u8 == BALANCE as u8).then_some((word >> 32) as u32)
     }
 
-    /// Returns the object of a word. A word that was never written is 0, and its object reports "no route".
+    /// Returns the object that a word stands for. A word that was never written is 0: it stands for the ICMP error "no route".
     #[inline(always)]
     pub fn from_word(word: u64) -> Object {
         let value = (word >> 32) as u32;

@@ -1,4 +1,4 @@
-//! The router's own addresses, in the form that the input check reads.
+//! The router's own addresses, in a set for the quick check of each received packet.
 
 use std::collections::{HashMap, HashSet};
 
@@ -32,8 +32,8 @@ impl<A: Ip> Default for OwnAddresses<A> {
     }
 }
 
-/// Returns the word and the bit of an address in the filter. They depend on the low bits of the address,
-/// which differ among hosts.
+/// Returns the position of an address in the Bloom filter: the index of a word, and a mask with one bit set.
+/// Both depend on the low bits of the address, because the low bits differ among hosts.
 #[inline(always)]
 fn bit(address: u32) -> (usize, u64) {
     ((address & 7) as usize, 1 << (address >> 3 & 63))

@@ -19,7 +19,7 @@ pub struct Nodes {
     pub multicast: &'static str,
     /// The node that looks up destinations.
     pub lookup: &'static str,
-    /// The node that forwards packets by the forwarding object of a [track](super::Track).
+    /// The node that forwards packets to a [tracked](super::Track) destination, without looking up the destination again.
     pub follow: &'static str,
     /// The node that writes link headers.
     pub rewrite: &'static str,
@@ -35,7 +35,7 @@ pub struct Nodes {
     pub report: &'static str,
     /// The node that holds packets whose next hop is not resolved.
     pub resolve: &'static str,
-    /// The punt reason for requests of the node `resolve` to the main thread.
+    /// The punt reason with which the node `resolve` asks the main thread to resolve a next hop.
     pub ask: &'static str,
     /// The node that releases the held packets.
     pub release: &'static str,
@@ -70,8 +70,8 @@ pub trait Packets: Ip {
     fn said(h: &Self::Header) -> usize;
     /// Returns the hash of the flow of the packet `l3`; `None` if the IP header is not complete.
     fn flow_hash(l3: &[u8]) -> Option<u32>;
-    /// Returns an address in the form in which the tables contain it, which is unique across links: an address with link scope includes the
-    /// number of `interface`.
+    /// Returns an address as the tables contain it. An address that is valid on one link only gets the number of `interface` added,
+    /// so that it is unique across links.
     fn scoped(address: Self::Bits, interface: u32) -> Self::Bits;
     /// The inverse of [`scoped`](Self::scoped). Returns the address, and its interface if the address is valid on one link only.
     fn unscoped(address: Self::Bits) -> (Self::Bits, Option<u32>);

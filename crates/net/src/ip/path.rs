@@ -1,5 +1,5 @@
-//! Paths: next hops, interfaces or actions of routes. A path has the forwarding object to which it currently resolves, and a list of the
-//! routes that use it.
+//! Paths: next hops, interfaces or actions of routes. For each path list, the router keeps the forwarding object to which the list
+//! currently resolves, and the routes that use the list.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,24 +90,25 @@ pub struct PathState {
     pub layout: Option<Box<Layout>>,
     /// Index of the buckets for workers; `None` if there were never several paths.
     pub(super) buckets: Option<u32>,
-    /// The objects that `resolved` consists of: with a layout, the object of each path in the layout's order; otherwise only `resolved`.
+    /// The objects of the paths to which the list resolves. With a layout, one object for each path, in the layout's order;
+    /// otherwise only the object `resolved`.
     pub(super) ways: Vec<Object>,
-    /// Objects that the installed forwarding object still uses after the paths became unresolved, until the routes are withdrawn. Empty
-    /// otherwise.
+    /// Objects that packets still use although the paths became unresolved: the installed forwarding object leads to them until the
+    /// routes are withdrawn. Empty in all other cases.
     pub(super) held: Vec<Object>,
     /// The VRF of the routes.
     pub(super) fib: u16,
     /// The paths.
     pub list: PathList,
-    /// Number of tracks that use this state. They need no route.
+    /// Number of [tracks](super::Track) that use this state. A state with tracks exists even without routes.
     pub(super) tracks: u32,
-    /// The route that was added last, which is the head of the list of routes with these paths.
+    /// The head of the list of routes with these paths: the route that was added last.
     pub(super) first: u32,
     /// The next route to visit, while the routes with these paths are reinstalled.
     pub(super) next: u32,
     /// True while the routes with these paths wait to be reinstalled.
     pub(super) waits: bool,
-    /// Number of the last change of interfaces or networks for which these paths were resolved again.
+    /// Number of the last change of interfaces or networks after which these paths were resolved again.
     pub(super) asked: u64,
 }
 
@@ -137,8 +138,8 @@ impl PathState {
         shares.zip(&self.ways).map(|((path, parts), means)| (path, parts, *means))
     }
 
-    /// Returns the present layout, for routes that change to the list `other`, so that flows stay on their paths. Returns `None` if no flow
-    /// can stay.
+    /// Returns the present layout. A route that changes from this list to the list `other` starts with this layout, so that its
+    /// flows stay on their paths. Returns `None` if no flow can stay.
     pub(super) fn layout_like(&self, other: &PathList) -> Option<Layout> {
         let one = || match self.list {
             PathList::One(path) => other.paths().any(|p| p == path).then(|| Layout::new(&[(path, 1)])),
@@ -147,9 +148,8 @@ impl PathState {
         self.layout.as_deref().cloned().or_else(one)
     }
 
-    /// True if recursive paths may use the routes with these paths. For paths that are recursive themselves,
-    /// the answer does not depend on whether they are resolved. If it did, routes that form a loop would flap
-    /// forever.
+    /// True if recursive paths may resolve through the routes with these paths. A list that has recursive paths itself always
+    /// counts, whether it is resolved or not. Otherwise, routes that form a loop would flap forever.
     pub(super) fn counts(&self) -> bool {
         self.trail.is_some() || self.resolved.is_some()
     }
@@ -180,7 +180,7 @@ impl Network {
         Network { fib, first: prefix.address(), last: prefix.last() }
     }
 
-    /// Returns the range of the network's next hops in a set of [`Hop`] keys.
+    /// Returns the range of keys, in a set of [`Hop`]s, whose next hops are in this network.
     fn hops(self) -> RangeInclusive<Hop> {
         (self.fib, self.first, 0)..=(self.fib, self.last, u32::MAX)
     }
@@ -190,11 +190,11 @@ impl Network {
 pub(super) struct Paths {
     pub states: Slab<PathState>,
     by_list: BTreeMap<(u16, PathList), Vec<u32>>,
-    /// Lists by next hop, so that the next hops in one network are adjacent.
+    /// The keys of path lists, sorted by next hop. So the next hops in one network are adjacent.
     by_next_hop: BTreeSet<Hop>,
     by_interface: BTreeSet<(u32, u32)>,
-    /// Recursive lists: `by_hop` has an entry for each next hop of a list's trail, and `by_end` for each interface at the ends of the
-    /// trail.
+    /// The keys of lists with recursive paths. `by_hop` has an entry for each next hop that is visited to resolve a list (its
+    /// trail). `by_end` has an entry for each interface to which the trail leads.
     by_hop: BTreeSet<Hop>,
     by_end: BTreeSet<(u32, u32)>,
     /// Number of paths in all lists.
@@ -207,7 +207,7 @@ pub(super) struct Paths {
 const LIST: usize = 256;
 const WAY: usize = 460;
 
-/// A key in a set of path lists by next hop: VRF, next hop, index of the list's state.
+/// A key by which a set sorts path lists by next hop: VRF, next hop, and index of the list's state.
 pub(super) type Hop = (u16, IpAddr, u32);
 
 impl Paths {
@@ -223,8 +223,8 @@ impl Paths {
         }
     }
 
-    /// Returns the indices of the states with this list. One list may have several states with different layouts: when a route changes to
-    /// this list, its flows stay on the paths that its previous list contained, too.
+    /// Returns the indices of the states with this list. There may be several, with different layouts: if a route changes to this
+    /// list, its flows stay on those paths that its previous list contained, too.
     pub fn find(&self, fib: u16, list: &PathList) -> &[u32] {
         self.by_list.get(&(fib, list.clone())).map_or(&[], Vec::as_slice)
     }
@@ -234,7 +234,7 @@ impl Paths {
         self.states.memory_bytes() + self.by_list.len() * LIST + self.ways * WAY
     }
 
-    /// Adds a state and returns its index; `None` if there is no memory for it.
+    /// Adds the state of a path list and returns its index; `None` if there is no memory for the state.
     pub fn insert(&mut self, state: PathState) -> Option<u32> {
         let (fib, list) = (state.fib, state.list.clone());
         let id = self.states.insert(state)?;
@@ -264,7 +264,7 @@ impl Paths {
         Some(state)
     }
 
-    /// Records the trail of a list; `None` if no path is recursive.
+    /// Records the next hops and paths through which a list was resolved (its trail); `None` if no path of the list is recursive.
     pub fn set_trail(&mut self, id: u32, trail: Option<Trail>) {
         let state = &mut self.states[id];
         if state.trail.as_deref() == trail.as_ref() {
@@ -286,18 +286,18 @@ impl Paths {
         state.trail = trail.map(Box::new);
     }
 
-    /// Returns the first key after `after` in `by_hop` whose next hop is in this network.
+    /// Of the keys in `by_hop` whose next hop is in this network, returns the first one after `after`.
     pub fn next_through(&self, network: Network, after: Option<Hop>) -> Option<Hop> {
         next_in(&self.by_hop, network, after)
     }
 
-    /// Returns the first of `vrfs` in which a list consists of only this path.
+    /// Returns the first VRF of `vrfs` that has a path list with only this path.
     pub fn vrf_with(&self, path: Path, mut vrfs: impl Iterator<Item = u16>) -> Option<u16> {
         vrfs.find(|fib| !self.find(*fib, &path.into()).is_empty())
     }
 
-    /// Returns the state of a list in this VRF that a track uses, if there is one. Every list of a track has a next hop, so it is in
-    /// `by_next_hop`.
+    /// Returns the state of a list that a track uses in this VRF; `None` if the VRF has no track. Searching `by_next_hop` suffices,
+    /// because every list of a track has a next hop.
     pub fn tracked_in(&self, fib: u16) -> Option<&PathState> {
         let least = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let of_vrf = self.by_next_hop.range((fib, least, 0)..).take_while(|(of, ..)| *of == fib);
@@ -309,7 +309,8 @@ impl Paths {
         of_interface(&self.by_interface, interface)
     }
 
-    /// Returns the next list after `place` that depends on the change. Some lists are returned more than once.
+    /// Returns the next list, after the position `place`, that the change affects, and advances `place`. Some lists are returned
+    /// more than once.
     pub fn next_affected(&self, what: &Affected, place: &mut Place) -> Option<u32> {
         loop {
             let (n, indirect) = (place.of / 2, place.of % 2 == 1);
@@ -338,10 +339,12 @@ impl Paths {
 /// A position among the lists that depend on a change.
 #[derive(Debug, Default)]
 pub(super) struct Place {
-    /// Twice the index of the interface or network whose lists are visited, plus one during the visits of recursive lists. The networks are
-    /// numbered after the interfaces.
+    /// The position in the lists of interfaces and networks, where networks are numbered after the interfaces. For interface or
+    /// network `n`, this is `2 * n` while the lists that name it are visited. Then it is `2 * n + 1` while the lists that lead to
+    /// it through recursive paths are visited.
     of: usize,
-    /// The key of the list returned last. For an interface, only the third part of the key is used: the index of the list's state.
+    /// The key of the list that was returned last. For an interface, only the third part of the key counts: the index of the list's
+    /// state.
     after: Option<Hop>,
 }
 

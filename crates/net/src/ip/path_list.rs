@@ -26,8 +26,8 @@ pub enum BadPaths {
     NoWeight,
     /// A path occurs twice.
     Twice,
-    /// One of several paths cannot share flows with the other paths, because it leads to no neighbor, link or
-    /// entry of a feature's table.
+    /// One of several paths leads to no neighbor, link or entry of a feature's table. Such a path cannot
+    /// share flows with other paths.
     Alone,
 }
 

@@ -32,16 +32,16 @@ use super::table::{AT_ONCE, Resolver, Routes, word};
 pub(super) const MAX_HOPS: usize = 8;
 /// Maximum number of next hops visited for one list. A next hop that several branches visit counts each time.
 const MAX_STEPS: usize = 16 * MAX_WAYS;
-/// Cost of resolving a list again, in units of a route visit.
+/// Cost of resolving a path list again, if the update of a route costs 1.
 pub(super) const COST: usize = 4;
 
 /// The next hops to which the paths of a list with recursive paths lead.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trail {
-    /// Next hops in order of discovery: the next hop of each of the list's paths comes before the next hops found through it. A next hop on
-    /// a connected network ends its branch.
+    /// The next hops that were visited, each before the next hops that were found through it. A next hop on a connected network
+    /// ends its branch.
     pub hops: Vec<IpAddr>,
-    /// The non-recursive paths at the ends of the trail, each once.
+    /// The non-recursive paths to which the branches of the trail lead. Each path occurs once.
     pub ends: Vec<Way>,
     /// The reasons why some branches are unresolved.
     pub lost: Vec<Lost>,
@@ -59,7 +59,8 @@ impl Trail {
 pub enum Lost {
     /// There is no route to this next hop.
     NoRoute(IpAddr),
-    /// The route to a next hop (address and prefix length) leads to the router itself, or to another VRF.
+    /// The route to a next hop leads to no neighbor, but to the router itself or to another VRF. The values are the address and the
+    /// length of the route's prefix.
     NoNeighbor(IpAddr, u8),
     /// The routes lead back to this next hop: a loop.
     Circle(IpAddr),
@@ -83,15 +84,15 @@ impl fmt::Display for Lost {
     }
 }
 
-/// A prefix whose routes changed, and how far the dependent lists have been resolved again.
+/// A prefix whose routes changed, and how far the path lists that depend on it have been resolved again.
 pub(super) struct Following<A: Ip> {
     pub fib: u16,
     pub prefix: Prefix<A>,
-    /// The last list that was resolved again; `None` if none was.
+    /// The last of these lists that was resolved again; `None` at the start.
     pub after: Option<Hop>,
 }
 
-/// True if the path's next hop has to be resolved through the routes.
+/// True if the path is recursive: its next hop must be resolved through the routes.
 fn is_recursive(fib: u16, path: Path, by: &impl Resolver) -> bool {
     matches!(path, Path::Via { next_hop, interface: None } if !by.is_connected(fib, next_hop))
 }
@@ -100,7 +101,8 @@ pub(super) fn has_recursive(fib: u16, list: &PathList, by: &impl Resolver) -> bo
     list.paths().any(|path| is_recursive(fib, path, by))
 }
 
-/// The search from the recursive paths of a list to the non-recursive paths at the ends of the trail.
+/// The search for a list's trail. It follows recursive paths from next hop to next hop, until it reaches paths that are not
+/// recursive.
 struct Walk<'r, A: Ip, R> {
     routes: &'r Routes<A>,
     fib: u16,
@@ -169,7 +171,7 @@ impl<A: Ip, R: Resolver> Walk<'_, A, R> {
     }
 }
 
-/// The share of a path with weight 1. It is large so that it can be divided at each fork.
+/// The share of a path with weight 1. It is large, because it is divided wherever a route on the way has several paths.
 const WHOLE: u64 = 1 << 40;
 
 /// Returns those of `ways` that can be resolved, and the forwarding object of each.
@@ -190,14 +192,15 @@ impl<A: Ip> Routes<A> {
         Some(walk.trail)
     }
 
-    /// Returns the weighted paths of a list, resolved or not: its own paths, or the ends of its trail.
+    /// Returns the paths to which a list leads, with their weights: the ends of its trail or, if it has none, its own paths.
+    /// Includes paths that cannot be resolved.
     fn ways(list: &PathList, trail: Option<&Trail>) -> Vec<Way> {
         let direct = || list.weighted().map(|w| (w.path, u64::from(w.weight))).collect();
         trail.map_or_else(direct, |trail| trail.ends.clone())
     }
 
-    /// Returns the layout of `list`, for routes that change from a list with the layout `layout` to `list`. The new layout moves as few
-    /// flows as possible.
+    /// Returns a layout of `list`, for routes that change to it from a list with the layout `layout`. As few flows as possible move
+    /// to other paths. Returns `None` if the list leads to fewer than two paths, or if none of them can be resolved.
     pub(super) fn layout_after(
         &self,
         layout: &Layout,
@@ -214,8 +217,8 @@ impl<A: Ip> Routes<A> {
         (!ways.is_empty()).then(|| layout.changed(&ways))
     }
 
-    /// Resolves a list and records the result. If the list has no layout yet, it gets the layout that moves as few flows of the layout
-    /// `like` as possible. Returns the list's previous object, and the previous object of each path.
+    /// Resolves a list and records the result. If the list has no layout yet, it gets a layout that differs from `like` in as few
+    /// flows as possible. Returns the list's previous object, and the previous object of each path.
     fn mean(
         &mut self,
         id: u32,
@@ -279,8 +282,9 @@ impl<A: Ip> Routes<A> {
         }
     }
 
-    /// Resolves a list again. If it becomes unresolved with `at_once`, its packets are dropped immediately. Without `at_once`, its packets
-    /// keep the old path until all routes of the list have been withdrawn and no worker can still use the old leaves.
+    /// Resolves a list again. If the list becomes unresolved and `at_once` is true, its packets are dropped immediately. If
+    /// `at_once` is false, its packets keep the old paths until all routes of the list have been withdrawn and no worker can still
+    /// use an old lookup result.
     pub(super) fn ask(&mut self, id: u32, at_once: bool, by: &mut impl Resolver) {
         let counted = self.rib.paths.states[id].counts();
         let (before, ways) = self.mean(id, None, by);
@@ -309,13 +313,13 @@ impl<A: Ip> Routes<A> {
         ways.into_iter().chain(held).for_each(|object| by.release(object));
     }
 
-    /// True if withdrawn lists still hold objects because workers may use them.
+    /// True if lists whose routes have been withdrawn still hold objects, because workers may use them.
     pub fn waits_for_workers(&self) -> bool {
         !self.given_way.is_empty()
     }
 
-    /// Releases the objects that lists held after their routes were withdrawn, once no worker can still follow an
-    /// old leaf to them. Returns true if there may be more.
+    /// Releases the objects of lists whose routes have been withdrawn, once no worker can still reach the objects from an old
+    /// lookup result (a leaf). Returns true if there may be more.
     pub(super) fn let_go_passed(&mut self, by: &mut impl Resolver) -> bool {
         for _ in 0..AT_ONCE {
             let Some((_, id)) = self.given_way.pop_front_if(|(mark, _)| self.domain.passed(*mark)) else {
@@ -328,7 +332,8 @@ impl<A: Ip> Routes<A> {
         true
     }
 
-    /// Marks the object of an unresolved list as unresolved, and releases the objects that the list held.
+    /// Ends the use of the objects that an unresolved list still holds: writes the list's present state to its forwarding object,
+    /// and releases the held objects.
     pub(super) fn let_go(&mut self, id: u32, by: &mut impl Resolver) {
         let state = &mut self.rib.paths.states[id];
         let held = std::mem::take(&mut state.held);

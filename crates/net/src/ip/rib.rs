@@ -69,7 +69,7 @@ impl<A: Ip> Rib<A> {
         self.best_with(any, |path| path.resolved.is_some())
     }
 
-    /// Returns the best of a prefix's routes, among those whose path list satisfies `like`. `any` is any
+    /// Returns the best route for a prefix, of those routes whose path list satisfies `like`. `any` is any
     /// route for the prefix, or [`NONE`].
     pub fn best_with(&self, any: u32, like: impl Fn(&PathState) -> bool) -> Option<u32> {
         let with = |at: &u32| like(&self.paths.states[self.routes[*at].path]);
@@ -105,7 +105,7 @@ impl<A: Ip> Rib<A> {
         self.routes.remove(at);
     }
 
-    /// Moves a route to another list of paths. Returns the old list.
+    /// Moves a route to the path list with the index `path`. Returns the index of the route's previous list.
     pub fn repath(&mut self, at: u32, path: u32) -> u32 {
         self.unlink(at);
         let old = std::mem::replace(&mut self.routes[at].path, path);

@@ -36,7 +36,8 @@ use super::rib::Rib;
 use super::slab::NONE;
 use super::source::Source;
 
-/// Maximum number of objects freed or released in one turn: about a tenth of a millisecond of work.
+/// Maximum number of objects that are freed or released in one iteration of the main thread's loop: about a tenth of a millisecond
+/// of work.
 pub(super) const AT_ONCE: usize = 2048;
 
 /// The reason why a route or a table could not be added or removed.
@@ -103,18 +104,21 @@ pub struct Routes<A: Ip> {
     pub(super) rib: Rib<A>,
     /// Lists whose routes have to be visited.
     pub(super) waiting: VecDeque<u32>,
-    /// Changes of interfaces whose dependent paths have to be resolved again. `changes` is the number of such changes so far.
+    /// Changes of interfaces or networks after which paths are still to be resolved again. `changes` counts all such changes so
+    /// far.
     pub(super) asking: VecDeque<Asking>,
     pub(super) changes: u64,
     /// Changed prefixes whose dependent recursive paths are still to be resolved again.
     pub(super) following: VecDeque<Following<A>>,
     /// Unresolved lists whose installed object still uses the old paths.
     pub(super) holding: BTreeSet<u32>,
-    /// The lists in `holding` whose routes are withdrawn. Each list stays here until no worker can still follow an old leaf to its object.
+    /// The lists in `holding` whose routes are withdrawn. A list stays here until no worker can still reach its object from an old
+    /// lookup result (a leaf).
     pub(super) given_way: VecDeque<(Mark, u32)>,
     pub(super) objects: WordWriter,
     pub(super) balances: SlotWriter<Buckets>,
-    /// Objects of removed lists, with their buckets. Each stays here until no worker can still follow an old leaf to it.
+    /// Objects of removed path lists, with their buckets. An object stays here until no worker can still reach it from an old
+    /// lookup result (a leaf).
     unused: VecDeque<(Mark, u32, Option<u32>)>,
     published: Writer<Fibs<A>>,
 }
@@ -124,7 +128,7 @@ pub(super) fn word(resolved: Option<Object>) -> u64 {
     resolved.unwrap_or(Object::Unresolved).to_word()
 }
 
-/// Returns the cost of a route visit: 1, and 1 more for every 64 entries that it writes to the lookup table.
+/// Returns the cost of updating a route: 1, and 1 more for every 64 entries that the update writes to the lookup table.
 fn cost<A: Ip>(prefix: Prefix<A>) -> usize {
     1 + A::cost(prefix.len()) / 64
 }
@@ -349,8 +353,8 @@ impl<A: Ip> Routes<A> {
         Ok(taken)
     }
 
-    /// Removes every path over an interface, whatever the source: the interface's index may soon be reused. A route without other paths is
-    /// removed.
+    /// Removes all paths over an interface from the routes of every source, because the interface's index may soon be reused. A
+    /// route that has no other paths is removed.
     pub fn forget_interface(&mut self, interface: u32, by: &mut impl Resolver) {
         loop {
             let Some(id) = self.rib.paths.naming(interface).next() else { return };
@@ -370,8 +374,8 @@ impl<A: Ip> Routes<A> {
         }
     }
 
-    /// Returns the index of a list with these paths; adds the list if it does not exist. If a route had the list `before`, its flows on
-    /// paths in both lists are not moved.
+    /// Returns the index of a list with these paths; adds the list if it does not exist. For a route that had the list `before`,
+    /// flows stay on those paths that are in both lists.
     pub(super) fn use_list(
         &mut self,
         fib: u16,
@@ -415,8 +419,8 @@ impl<A: Ip> Routes<A> {
         state.ways.into_iter().chain(state.held).for_each(|object| by.release(object));
     }
 
-    /// Frees objects, with their buckets, that no worker can read any more. Frees a limited number for each call. Returns true if there may
-    /// be more. The main thread calls it once in each turn.
+    /// Frees objects, with their buckets, that no worker can read any more. One call frees a limited number. Returns true if there
+    /// may be more. The main thread's loop calls it in each iteration.
     pub fn collect(&mut self, by: &mut impl Resolver) -> bool {
         let more = self.let_go_passed(by);
         for _ in 0..AT_ONCE {
@@ -430,9 +434,9 @@ impl<A: Ip> Routes<A> {
         true
     }
 
-    /// Resolves again the paths that depend on changed interfaces, and then the recursive paths that depend on changed routes. Then visits
-    /// the routes of lists that became resolved or unresolved. `visits` limits the work, in units of a route visit. Returns true if work is
-    /// left.
+    /// Does the work that earlier changes left behind. It resolves paths again: first those that depend on changed interfaces or
+    /// networks, then recursive paths that depend on changed routes. Then it updates the routes of lists that became resolved or
+    /// unresolved. `visits` limits the work, in units of one route update. Returns true if work is left.
     pub fn settle(&mut self, mut visits: usize, by: &mut impl Resolver) -> bool {
         loop {
             if !self.asking.is_empty() {
@@ -491,12 +495,12 @@ impl<A: Ip> Routes<A> {
         }
     }
 
-    /// True if paths have to be resolved again, or routes to be visited.
+    /// True if there is work for [`settle`](Self::settle): paths to resolve again, or routes to update.
     pub fn unsettled(&self) -> bool {
         self.is_busy() || !self.following.is_empty()
     }
 
-    /// True if paths or routes still have to be processed because of interface changes.
+    /// True if paths are still to be resolved again after changes of interfaces or networks, or if routes are still to be updated.
     pub fn is_busy(&self) -> bool {
         self.asks() || !self.waiting.is_empty()
     }
@@ -506,7 +510,7 @@ impl<A: Ip> Routes<A> {
         !self.following.is_empty()
     }
 
-    /// Returns the state of one of the lists with these paths.
+    /// Returns the state of the list with these paths. If it has several states, returns one of them.
     #[cfg(test)]
     pub(crate) fn path(&self, fib: u16, list: impl Into<PathList>) -> Option<&PathState> {
         Some(&self.rib.paths.states[*self.rib.paths.find(fib, &list.into()).first()?])

@@ -13,8 +13,9 @@ use super::path::Path;
 use super::prefix::Prefix;
 use super::table::{Resolver, RouteError, Routes};
 
-/// A tracked destination. The owner returns it to [`Router::untrack`](crate::router::Router::untrack) when no
-/// worker can find it in the feature's tables any more.
+/// A destination whose route a feature follows. The feature returns the track to
+/// [`Router::untrack`](crate::router::Router::untrack) once no worker can find it in the feature's tables any
+/// more.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a dropped track is never released: return it to `Router::untrack`"]
 pub struct Track {
@@ -55,8 +56,8 @@ impl<A: Ip> Routes<A> {
         self.leave_list(track.list, by);
     }
 
-    /// True if the path to a tracked destination is resolved. This includes routes that drop packets or
-    /// report them as unreachable. Paths that lead to a feature's own entry do not count.
+    /// True if the path to a tracked destination is resolved. Routes that drop packets or report them as
+    /// unreachable count as resolved. Paths that lead to a feature's own entry do not.
     pub(crate) fn leads(&self, track: &Track) -> bool {
         let state = &self.rib.paths.states[track.list];
         state.resolved.is_some() && !state.ways.iter().all(|way| matches!(way, Object::Feature(..)))
