@@ -4,9 +4,9 @@ use infra::quiesce::Mark;
 
 use super::Router;
 
-/// Number of consecutive rounds without a packet on any ring, after which no packet is in the graph. One round is not enough: the rings are
-/// checked at its end. A worker may take a packet from its ring just before that, and pass it to another worker, which may do the same.
-/// Each of these steps needs another round.
+/// Number of consecutive rounds without packets on any ring, after which the graph is empty. One round is not enough, because the
+/// rings are checked only at its end. A worker may take a packet from its ring just before that, and pass it to another worker,
+/// which may do the same. Each of these steps needs another round.
 const ROUNDS: usize = 3;
 
 /// A check in progress, by [`Router::is_drained`].
@@ -16,16 +16,17 @@ pub struct Drain {
     quiet: usize,
 }
 
-/// A round. It ends when every worker has finished the turn that it was in when the round began.
+/// A round of the check. When it begins, each worker is in some iteration of its loop. The round ends when all workers have
+/// finished that iteration.
 struct Round {
     begun: Mark,
     exchanged: u64,
 }
 
 impl Router {
-    /// Checks whether the packets that were received before the check began have all left the graph, including the main thread's answers to
-    /// them. The check needs several calls: the caller calls again a little later, between turns of the main thread, until the result is
-    /// true. While packets of other interfaces keep arriving, the check may never end.
+    /// Checks whether all packets received before the check began have left the graph, together with the main thread's answers to
+    /// them. The check takes several calls: the caller lets the main thread's loop run for a while between them, until the result
+    /// is true. While packets of other interfaces keep arriving, the check may never end.
     pub fn is_drained(&mut self, drain: &mut Drain) -> bool {
         let Some(Round { begun, exchanged }) = drain.round.take() else {
             drain.round = Some(self.round());

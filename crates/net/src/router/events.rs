@@ -1,4 +1,4 @@
-//! Callbacks of features on the main thread for events of the router.
+//! Callbacks by which features follow the router's events, on the main thread.
 //!
 //! A feature registers its callbacks while the graph is built. It declares its objects and commands elsewhere ([`crate::feature`]).
 
@@ -16,8 +16,8 @@ use crate::setting::Setting;
 /// A feature's callback for a new interface. At this time the interface has its name and its parent, is down, and has no settings.
 pub type Made = fn(&mut Router, index: u32);
 
-/// A feature's callback in each turn of the main thread. Returns the latest time at which the feature needs its next turn, if it needs one.
-/// `now` and the result are in nanoseconds of the monotonic clock. The callback must return within a millisecond.
+/// A feature's callback in each iteration of the main thread's loop. If the feature needs the next call by a certain time, returns
+/// this time. `now` and the result are in nanoseconds of the monotonic clock. The callback must return within a millisecond.
 pub type Turn = fn(&mut Router, now: u64) -> Option<u64>;
 
 /// A feature's callback for new data in a file that it watches. It must read all of the data: it is called again only for later events.
@@ -33,7 +33,8 @@ pub enum Change {
     Changed,
     /// This IPv6 address of the interface is used from now on: no other station has it.
     Unique(Ipv6Addr),
-    /// A change was refused and undone: the interface keeps what it was about to [lose](Leaves).
+    /// A change that features were [notified of](Leaves) beforehand was refused and undone: the interface keeps what it was about
+    /// to lose.
     Stays,
     /// The interface is no longer usable. Before an interface is removed, it goes down.
     Down,
@@ -45,7 +46,7 @@ pub type Follows = fn(&mut Router, index: u32, Change);
 /// A loss of which features are notified before it happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// The link: the interfaces are set down or removed, or the router stops.
+    /// The link is lost: the interfaces are set down or removed, or the router stops.
     Link,
     /// The last IPv4 address: after this loss, the interface has no IPv4 source address.
     Ip4,
@@ -53,9 +54,9 @@ pub enum Loss {
     Ip6,
 }
 
-/// A feature's callback before usable interfaces suffer a loss. The feature can send its last packets ([`Router::send_at_once`]). After
-/// that, the change is made, or it is refused and [undone](Change::Stays). A loss of a device is also reported for its sub-interfaces. A
-/// later loss of such a sub-interface may be reported again.
+/// A feature's callback before usable interfaces lose their link or their last address. The feature can send its last packets
+/// ([`Router::send_at_once`]). After that, the change is made, or it is refused and [undone](Change::Stays). A loss of a device's
+/// interface is also reported for its sub-interfaces. If such a sub-interface is lost itself later, this may be reported again.
 pub type Leaves = fn(&mut Router, interfaces: &[u32], Loss);
 
 /// A valid Neighbor Discovery message of another station.
@@ -113,7 +114,7 @@ pub(super) struct Events {
     watched: Vec<(OwnedFd, Stirred)>,
     /// True if a feature requested a check of all links.
     links: bool,
-    /// The earliest time at which a feature needs a turn.
+    /// The earliest time at which a feature needs the next call of its [`Turn`] callback.
     next_turn: Option<u64>,
 }
 
@@ -123,8 +124,8 @@ impl Hooks {
         self.events.made.push(made);
     }
 
-    /// Registers a callback for each change of an interface: it goes up or down, its addresses change, and so on. The feature gets its next
-    /// turn soon after the change.
+    /// Registers a callback for each change of an interface: it goes up or down, its addresses change, and so on. Soon after the
+    /// change, the main thread also calls the feature's callback of type [`Turn`].
     pub fn on_change(&mut self, follows: Follows) {
         self.events.follows.push(follows);
     }
@@ -144,14 +145,15 @@ impl Hooks {
         self.events.learns.push(learns);
     }
 
-    /// Registers a callback for each change of a setting on an interface. The feature gets its next turn soon after the change.
+    /// Registers a callback for each change of a setting on an interface. Soon after the change, the main thread also calls the
+    /// feature's callback of type [`Turn`].
     pub fn on_set<T: Setting>(&mut self, set: WasSet<T>) {
         let all = self.events.set.entry(TypeId::of::<T>());
         let all: &mut dyn Any = &mut **all.or_insert_with(|| Box::new(Vec::<WasSet<T>>::new()));
         all.downcast_mut::<Vec<WasSet<T>>>().into_iter().for_each(|all| all.push(set));
     }
 
-    /// Registers a callback for each turn of the main thread ([`Router::poll`]).
+    /// Registers a callback for each iteration of the main thread's loop ([`Router::poll`]).
     pub fn on_turn(&mut self, turn: Turn) {
         self.events.turns.push(turn);
     }
@@ -189,7 +191,7 @@ impl Router {
         }
     }
 
-    /// Notifies features of interfaces that are about to suffer this loss. Skips interfaces that were not usable before.
+    /// Notifies features of a loss that these interfaces are about to suffer. Leaves out interfaces that were not usable before.
     pub(super) fn leaving(&mut self, interfaces: &[u32], loss: Loss) {
         let usable = self.usable_of(interfaces);
         for n in 0..self.hooks.events.leaves.len() {
@@ -262,12 +264,13 @@ impl Router {
         self.hooks.events.links = true;
     }
 
-    /// Returns true once after [`suspect_links`](Self::suspect_links) has been called, no matter how often.
+    /// Returns true if [`suspect_links`](Self::suspect_links) has been called since the last call of this method.
     pub fn take_links_suspected(&mut self) -> bool {
         std::mem::take(&mut self.hooks.events.links)
     }
 
-    /// Returns the earliest time at which a feature needs a turn, in nanoseconds of the monotonic clock.
+    /// Returns the earliest time at which a feature needs the next call of its [`Turn`] callback, in nanoseconds of the monotonic
+    /// clock.
     pub(super) fn features_timeout(&self) -> Option<u64> {
         self.hooks.events.next_turn
     }

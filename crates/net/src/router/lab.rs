@@ -134,7 +134,7 @@ impl Lab {
         lab
     }
 
-    /// Runs a turn of each worker.
+    /// Runs one iteration of each worker's loop.
     pub fn turn_workers(&mut self) {
         for worker in &mut self.workers {
             let mut participant = self.router.participant();

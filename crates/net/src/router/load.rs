@@ -41,7 +41,8 @@ impl Router {
         (self.load.measured, &self.load.loads)
     }
 
-    /// Measures the load of the workers every 100 ms. The main thread makes a turn at least that often.
+    /// Measures the load of the workers, if the last measurement is at least 100 ms old. The main thread's loop calls it in each
+    /// iteration, at least every 100 ms.
     pub(super) fn measure_load(&mut self, now: u64) {
         if now.saturating_sub(self.load.measured) < INTERVAL || !self.running {
             return;

@@ -1,8 +1,9 @@
-//! The control side: every change goes through one [`Router`], which the main thread owns.
+//! The control side of the router: every change goes through one [`Router`], which the main thread owns.
 //!
-//! [`Router::poll`] is one turn of the main thread: it handles punted packets and timers. Between turns, the owner calls the methods that
-//! make changes. A change is complete when its method returns: workers see it at once, or not at all if it was refused. The exception is an
-//! interface that goes up or down or is removed: many of its next hops and routes may be updated in later turns.
+//! [`Router::poll`] is one iteration of the main thread's loop: it handles punted packets and timers. Between two iterations, the
+//! owner calls the methods that make changes. A change is complete when its method returns: workers see it at once, or not at all
+//! if it was refused. The exception is an interface that goes up or down or is removed: many of its next hops and routes may be
+//! updated in later iterations.
 
 mod accounts;
 mod addresses;
@@ -154,7 +155,7 @@ impl Default for Sizes {
     }
 }
 
-/// A router: the control side of all its tables and workers.
+/// A router. The main thread uses it to control all tables and workers.
 pub struct Router {
     domain: Domain,
     tables: Tables,
@@ -176,11 +177,11 @@ pub struct Router {
     load: load::Load,
     /// True if the operator assigned shards to workers.
     shards_chosen: bool,
-    /// Time for which queues were paused by the last change of workers, receive queues or shards.
+    /// Time for which receive queues were not polled during the last change of workers, queues or shards.
     stood_still: Duration,
-    /// Time of the last turn, in nanoseconds of the monotonic clock.
+    /// Time of the last call of [`Router::poll`], in nanoseconds of the monotonic clock.
     now: u64,
-    /// Number of turns of each worker at the last call of [`Router::still_worker`].
+    /// Number of iterations that each worker's loop had done at the last call of [`Router::still_worker`].
     turns: Vec<u64>,
     tx_ports: infra::class_a::SlotWriter<TxPort>,
     /// Number of frames given to devices outside the graph.
@@ -188,7 +189,8 @@ pub struct Router {
     shards: infra::class_a::Writer<Shards>,
     /// Indexes of removed interfaces that are not free yet.
     leaving: Vec<u32>,
-    /// New interfaces that reuse the index of a removed one. Each stays here until no worker can still use a path to the removed interface.
+    /// New interfaces that have the index of a removed one. Each stays here until no worker can still use a path to the removed
+    /// interface.
     heirs: VecDeque<(Mark, u32)>,
     /// The preferred index for the next interface.
     next_index: Option<u32>,
@@ -216,7 +218,7 @@ pub struct Neighborhood {
     pub(crate) neighbors6: Neighbors<Ipv6Addr>,
 }
 
-/// A router whose workers do not run on threads yet. Tests and benchmarks run the workers' turns themselves.
+/// A router whose workers do not run on threads yet. Tests and benchmarks run the workers' loops themselves.
 pub struct Parts {
     /// The control side.
     pub router: Router,
@@ -322,8 +324,9 @@ impl Router {
         Ok(())
     }
 
-    /// Returns a worker that made no turn since the last call, and the node that it is running. Even a sleeping worker makes ten turns a
-    /// second. So if the calls are much more than 100 ms apart, this worker hangs and forwards nothing.
+    /// Returns a worker that has not finished an iteration of its loop since the last call, and the node that it is running. Even a
+    /// sleeping worker does ten iterations a second. So if the calls are much more than 100 ms apart, this worker hangs and
+    /// forwards nothing.
     pub fn still_worker(&mut self) -> Option<(usize, Option<&'static str>)> {
         let stats = self.graph().stats();
         let now: Vec<u64> = (0..self.runners.len()).map(|w| stats.worker_totals(w).turns).collect();
@@ -372,13 +375,13 @@ impl Router {
         &self.near.adjacencies
     }
 
-    /// Registers a participant in the quiescence domain of the tables, for code that runs the workers' turns itself.
+    /// Registers a participant in the quiescence domain of the tables, for code that runs the workers' loops itself.
     pub fn participant(&self) -> Participant {
         self.domain.register()
     }
 
-    /// Frees memory that no worker can use any more. Returns the number of values that were freed. [`poll`](Self::poll) does the same in
-    /// each turn.
+    /// Frees memory that no worker can use any more. Returns the number of values that were freed. Each call of
+    /// [`poll`](Self::poll) does the same.
     pub fn collect(&self) -> usize {
         self.domain.collect()
     }

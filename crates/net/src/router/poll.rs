@@ -1,4 +1,4 @@
-//! A turn of the main thread: it handles punted packets, expired timers, and work left over from changes.
+//! The main thread's loop. One iteration handles punted packets, expired timers, and work left over from changes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::Unused;
 use crate::ip::{Source, SourceNames};
 use crate::setting::{Attached, Setting, Settings};
 
-/// Maximum number of punted packets handled in one turn, so that commands do not wait long.
+/// Maximum number of punted packets handled in one iteration of the main thread's loop, so that commands do not wait long.
 const TURN: usize = 256;
 
 /// A handler for packets that are punted for one reason. `now` is in nanoseconds of the monotonic clock. `R` is the type of the returned
@@ -113,8 +113,9 @@ impl Hooks {
 }
 
 impl Router {
-    /// Makes a turn of the main thread: handles punted packets, timers that have expired by `now` (nanoseconds of the monotonic clock), the
-    /// turns of features, and routes to be updated after interface changes. Returns true if there may be more to do at once.
+    /// Does one iteration of the main thread's loop: handles punted packets and timers that have expired by `now` (nanoseconds of
+    /// the monotonic clock), calls the features' [`Turn`](super::Turn) callbacks, and updates routes after interface changes.
+    /// Returns true if there may be more to do at once.
     pub fn poll(&mut self, now: u64) -> bool {
         self.wake.clear();
         self.now = now;
@@ -240,7 +241,8 @@ impl Router {
         None
     }
 
-    /// Returns the time of the last turn, in nanoseconds of the monotonic clock. The workers use the same clock.
+    /// Returns the time of the last call of [`poll`](Self::poll), in nanoseconds of the monotonic clock. The workers use the same
+    /// clock.
     pub fn now(&self) -> u64 {
         self.now
     }

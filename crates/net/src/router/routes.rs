@@ -16,9 +16,9 @@ use crate::ip::{
 const VISITS_AT_ONCE: usize = 1024;
 /// Number of routes updated between two checks of the clock.
 const VISITS: usize = 64;
-/// Maximum time for updating routes in one turn, so that packets and commands do not wait.
+/// Maximum time for updating routes in one iteration of the main thread's loop, so that packets and commands do not wait.
 const SLICE: Duration = Duration::from_micros(500);
-/// Number of neighbors outside of connected networks that are checked before the time of the slice is.
+/// Number of neighbors outside of connected networks that are checked before the clock is read again.
 const OFF_LINK_AT_ONCE: usize = 64;
 
 impl Neighborhood {
@@ -231,8 +231,8 @@ impl Router {
         }
     }
 
-    /// True if the path to a tracked destination is resolved. This includes routes that drop packets or report them as unreachable. Paths
-    /// that lead to a feature's own entry do not count.
+    /// True if the path to a tracked destination is resolved. Routes that drop packets or report them as unreachable count as
+    /// resolved. Paths that lead to a feature's own entry do not.
     pub fn leads(&self, track: &Track) -> bool {
         match track.is_of::<Ipv4Addr>() {
             true => self.ip4.routes.leads(track),
@@ -240,8 +240,8 @@ impl Router {
         }
     }
 
-    /// Resolves again, after a change, all paths that depend on these interfaces or networks. The routes of these paths are updated too,
-    /// many of them in later turns.
+    /// After a change of these interfaces or networks, resolves again the paths that depend on them. The routes of these paths are
+    /// updated, too, many of them in later iterations of the main thread's loop.
     pub(crate) fn resolve_again(&mut self, what: Affected) {
         self.resolve_again_of::<Ipv4Addr>(what.clone());
         self.resolve_again_of::<Ipv6Addr>(what);
@@ -263,8 +263,8 @@ impl Router {
         }
     }
 
-    /// Frees the indexes of removed interfaces, once no path leads to them. If a new interface has already reused an index, queues this
-    /// interface until no worker can still use a path to the removed interface.
+    /// Frees the indexes of removed interfaces, once no path leads to these interfaces. If a new interface has already taken such
+    /// an index, it waits in a queue: it becomes usable once no worker can still use a path to the removed interface.
     pub(super) fn free_indices(&mut self) {
         if self.ip4.routes.asks() || self.ip6.routes.asks() {
             return;
@@ -277,8 +277,8 @@ impl Router {
         }
     }
 
-    /// Makes interfaces with a reused index usable, once no packet for the removed interface can be in the graph. Returns true if some
-    /// interfaces still wait.
+    /// Makes interfaces with a reused index usable, once the graph can contain no packet for the removed interface of the same
+    /// index. Returns true if some interfaces still wait.
     fn admit_heirs(&mut self) -> bool {
         while let Some((_, index)) = self.heirs.pop_front_if(|(mark, _)| self.domain.passed(*mark)) {
             // The interface may have been removed in the meantime, and its index reused again.
@@ -294,7 +294,8 @@ impl Router {
         !self.heirs.is_empty()
     }
 
-    /// Updates recursive paths after a route change. Usually this completes at once; otherwise later turns do the rest.
+    /// Updates recursive paths after a route change. Usually this completes at once; otherwise, later iterations of the main
+    /// thread's loop do the rest.
     pub(super) fn follow_first<A: Routed>(&mut self) {
         let (side, near) = A::side_mut(self);
         if side.routes.follows() && side.routes.settle(VISITS_AT_ONCE, near) {
@@ -323,8 +324,8 @@ impl Router {
         more | self.admit_heirs()
     }
 
-    /// After changes of paths, updates the host routes of neighbors outside of connected networks. Stops about one slice
-    /// after `start`. Returns true if work is left.
+    /// After changes of paths, updates the host routes of neighbors outside of connected networks. Stops when about [`SLICE`] has
+    /// passed since `start`. Returns true if work is left.
     fn check_off_link<A: Routed>(&mut self, start: Instant) -> bool {
         let (side, _) = A::side_mut(self);
         if side.off_link_check.next.is_some() && (side.routes.is_busy() || side.routes.follows()) {

@@ -17,7 +17,7 @@ use crate::neighbor::{Action, Family, Neighbors};
 pub struct Side<A: Family> {
     pub(super) routes: Routes<A>,
     pub(super) own: Writer<OwnAddresses<A>>,
-    /// True if interface addresses have changed since `own` was [published](Router::publish_own). They are published later in the turn.
+    /// True if interface addresses have changed since `own` was [published](Router::publish_own). [`Router::poll`] publishes them.
     pub(super) own_changed: bool,
     /// Routes that follow from interface addresses, by interface.
     pub(super) connected: BTreeMap<u32, Vec<Connected<A>>>,
@@ -32,7 +32,7 @@ pub struct Side<A: Family> {
     pub(super) sweep_at: Option<u64>,
 }
 
-/// A check of the elements of a set, in slices. A request during a check is followed by another check.
+/// A check of all elements of a set, a few at a time. If a check is requested while one is running, another check follows.
 pub(super) struct Check<K> {
     /// `None` if no check is running; `Some(None)` at the beginning of a check, later the element that was checked last.
     pub(super) next: Option<Option<K>>,
@@ -53,7 +53,7 @@ impl<K> Check<K> {
         self.next.get_or_insert(None);
     }
 
-    /// Goes on after these elements, the next ones of the set. The check is over if there were none.
+    /// Records that `elements`, the next ones of the set, have been checked. If there are none, the check is complete.
     pub(super) fn checked(&mut self, elements: &[K])
     where
         K: Copy,
@@ -92,8 +92,8 @@ impl<A: Family> Side<A> {
 pub trait Routed: Family {
     /// Returns the router's state for this family.
     fn side(router: &Router) -> &Side<Self>;
-    /// Returns the router's state for this family, and the interfaces, adjacencies and neighbors by which its paths are resolved; both
-    /// mutable.
+    /// Returns the router's state for this family, mutable. Also returns the interfaces, adjacencies and neighbors, mutable, by
+    /// which this family's paths are resolved.
     fn side_mut(router: &mut Router) -> (&mut Side<Self>, &mut Neighborhood);
     /// Returns the neighbor table of this family.
     fn neighbors(near: &Neighborhood) -> &Neighbors<Self>;

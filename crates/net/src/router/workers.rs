@@ -3,8 +3,8 @@
 //! [`Router::arrange`] makes each of these changes in the same steps:
 //!
 //! 1. Workers stop polling the queues whose packets will go to other workers. The devices buffer packets as far as they have room.
-//! 2. The main thread waits until all workers have finished their turns, and until no packet is on its way from one worker to another. Then
-//!    it waits until the workers have finished the turns that received the last of these packets.
+//! 2. The main thread waits until all workers have finished the present iteration of their loops, and until no packet is on its way
+//!    from one worker to another. Then it waits until the workers have finished the iterations that received the last of these packets.
 //! 3. The queues and shards are assigned to their new workers, and the queues are polled again.
 //!
 //! So the packets of a flow stay in order, and packets are lost only if a device runs out of room. [`Router::stood_still`] returns the time
@@ -32,7 +32,7 @@ pub const MAX_WORKERS: usize = 256;
 pub struct Receive {
     /// The receive mode: polling, interrupt or adaptive.
     pub mode: RxMode,
-    /// Whether workers pass the queues' packets to the workers of their flows.
+    /// Handoff: whether workers pass the packets of these queues to the workers to which the packets' flows belong.
     pub handoff: Handoff,
     /// Settings for single queues, by number.
     pub queues: BTreeMap<usize, ReceiveQueue>,
@@ -48,7 +48,8 @@ pub struct ReceiveQueue {
 }
 
 impl Receive {
-    /// Returns the new assignment of a queue. `now` is its present assignment, and `workers` the number of workers.
+    /// Returns the assignment of a queue according to this configuration. `now` is its present assignment, and `workers` the number
+    /// of workers.
     pub(super) fn of(&self, slot: &RxSlot, now: Attention, workers: usize) -> Attention {
         let queue = self.queues.get(&slot.number).copied().unwrap_or_default();
         let chosen = queue.worker.filter(|w| *w < workers);
@@ -80,14 +81,14 @@ impl Router {
         self.shards.get()
     }
 
-    /// True if the operator assigned shards to workers, and no worker was added or removed since. While it is true, features do not move
-    /// shards.
+    /// True if the operator assigned shards (groups of flows) to workers, and no worker was added or removed since. While it is
+    /// true, features do not move shards.
     pub fn shards_chosen(&self) -> bool {
         self.shards_chosen
     }
 
-    /// Returns the time for which queues were paused by the last change of workers, receive queues or shards. Zero if it was already
-    /// returned.
+    /// Returns the time for which receive queues were not polled during the last change of workers, queues or shards. A second call
+    /// returns zero.
     pub fn stood_still(&mut self) -> Duration {
         std::mem::take(&mut self.stood_still)
     }
@@ -97,8 +98,9 @@ impl Router {
         self.runners.get(worker).map(Runner::thread_id)
     }
 
-    /// Sets the number of workers to the length of `cores`, and pins each worker to its core, while packets are forwarded. Queues and
-    /// shards are moved away from removed workers and to new ones. All other queues and shards stay where they are.
+    /// Sets the number of workers to the length of `cores`, and pins each worker to its core, while packets are forwarded. Queues
+    /// and shards (groups of flows) are moved away from removed workers and to new ones. All other queues and shards stay where
+    /// they are.
     ///
     /// # Errors
     /// If there would be no worker or too many, a worker cannot be created or pinned, or a worker hangs. In this case, all changes are
@@ -173,8 +175,8 @@ impl Router {
         Ok(())
     }
 
-    /// Removes the last worker, which must have no queues and shards any more. Packets that wait on it for a next hop move to the first
-    /// worker.
+    /// Removes the last worker, to which no queues or shards may be assigned any more. Packets that wait on this worker for a next
+    /// hop move to the first worker.
     fn retire(&mut self) {
         let Some(mut port) = self.ports.pop() else { return };
         self.cores.pop();
@@ -226,8 +228,8 @@ impl Router {
         self.near.interfaces.get(slot.interface).map_or_else(Receive::default, |i| i.receive.clone())
     }
 
-    /// Returns the worker with the fewest queues, preferring workers on the NUMA node `node`. `new` are the workers of queues that are
-    /// about to be added.
+    /// Returns the worker with the fewest queues, preferring workers on the NUMA node `node`. `new` contains the workers of queues
+    /// that are about to be added: these queues count, too.
     pub(super) fn least_loaded(&self, new: &[usize], node: Option<u32>) -> usize {
         let slots = self.tables.placement.slots();
         let queues = |worker: &usize| {
@@ -291,7 +293,7 @@ impl Router {
         self.arrange(&slots, wished, self.shards().clone())
     }
 
-    /// Assigns shards of flows to a worker.
+    /// Assigns shards (groups of flows) to a worker.
     ///
     /// # Errors
     /// If a shard or the worker does not exist, or a worker hangs.
@@ -306,8 +308,8 @@ impl Router {
         Ok(())
     }
 
-    /// Assigns the queues as in `wished`, and the flows as in `shards`. `slots` must contain all slots; `wished` has an entry for each
-    /// slot. The [module](self) describes the steps.
+    /// Assigns each receive queue in `slots` as its entry in `wished` requires, and the flows as in `shards`. `slots` must contain
+    /// all receive queues. The [module](self) describes the steps.
     ///
     /// # Errors
     /// If an assigned worker does not exist, or any worker hangs. Then nothing changes.
@@ -355,7 +357,7 @@ impl Router {
         Ok(())
     }
 
-    /// Waits until all packets that workers received from queues that are now paused have been processed.
+    /// Waits until the workers have processed all packets that they received from the queues that are paused now.
     fn settle(&self) -> Result<(), RouterError> {
         let hangs = || {
             let stats = self.graph().stats();
