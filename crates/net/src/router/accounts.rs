@@ -65,7 +65,8 @@ impl Accounts {
     }
 }
 
-/// Packets that waited on a removed worker and were passed to the first worker. They are recorded so that the accounts count them once.
+/// Packets that waited on a removed worker, and that the main thread passed to the first worker. The graph counts them there as
+/// further packets; with these numbers, the accounts count each packet once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rehomed {
     sent: u64,

@@ -21,8 +21,8 @@ impl Router {
         self.add_addresses(index, &[address])
     }
 
-    /// Adds addresses to an interface, and the routes that follow from them: all or none. The routes of an interface are updated once for
-    /// all addresses, because an update takes time in proportion to the number of addresses.
+    /// Adds addresses to an interface and installs their routes: all or none. The interface's routes are updated once for all
+    /// addresses, because an update takes time in proportion to the number of addresses.
     ///
     /// # Errors
     /// If an address is not a host address, its network overlaps another interface's network in the same VRF, the address is in use, or
@@ -42,7 +42,8 @@ impl Router {
         })
     }
 
-    /// Checks that an interface can have a further address. `known` has its addresses so far, and gets this one.
+    /// Checks that an interface can have a further address. Then adds the address to `known`, which contains the interface's
+    /// addresses so far.
     fn may_add(&self, index: u32, address: Address, known: &mut HashSet<IpAddr>) -> Result<(), RouterError> {
         let info = self.interface(index)?;
         let (fib, name) = (info.fib, &info.name);
@@ -139,8 +140,8 @@ impl Router {
         })
     }
 
-    /// Updates workers, routes and neighbors after a refused change of an interface's addresses was undone. `losses` were announced to
-    /// features before the change.
+    /// Updates workers, routes and neighbors, after a change of an interface's addresses was refused and undone. If features were
+    /// notified of `losses` before the change, notifies them that the interface keeps its addresses.
     fn goes_back(&mut self, index: u32, losses: &[Loss]) {
         if let Err(e) = self.changed(index) {
             tracing::error!("interface {index}: rollback of a refused change failed: {e}");
@@ -173,8 +174,8 @@ impl Router {
         })
     }
 
-    /// Publishes the router's own addresses to the workers, if they changed. The router calls it once per turn, not per address: a set of
-    /// thousands of addresses takes about a millisecond to build.
+    /// Publishes the router's own addresses to the workers, if they changed. The main thread's loop calls it once in each
+    /// iteration, not for each address: building a set of thousands of addresses takes about a millisecond.
     pub(super) fn publish_own(&mut self) {
         self.publish_own_of::<Ipv4Addr>();
         self.publish_own_of::<Ipv6Addr>();
@@ -223,7 +224,7 @@ impl Router {
     }
 }
 
-/// Returns the routes that follow from the addresses of a usable interface. Several addresses can yield routes with the same prefix, for
+/// Returns the routes that a usable interface's addresses require. Several addresses can require routes with the same prefix, for
 /// example if one address is the last address of another one's network. Only the first of these routes is returned.
 fn connected<A: Routed>(i: &InterfaceInfo) -> Vec<Connected<A>> {
     let (mut wanted, mut known): (Vec<Connected<A>>, HashSet<Prefix<A>>) = Default::default();

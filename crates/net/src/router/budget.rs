@@ -16,20 +16,20 @@ use super::{Routed, Router, RouterError};
 
 /// The default limit is the memory that is free when the router is created, divided by this number.
 const SHARE: u64 = 2;
-/// Maximum memory of one route, in bytes. The first host route in a /24 needs 256 entries of its own in the lookup table, and the maps of
-/// prefixes double in size when they are full.
+/// Maximum memory of one route, in bytes. It is large because the first host route in a /24 needs 256 entries of its own in the
+/// lookup table, and because the maps of prefixes double in size when they are full.
 const ROUTE: u64 = 4096;
 /// Bytes that the configuration needs per route, besides one byte per address bit: for the object, its key, and its share of the tree's
 /// nodes. Measured as the growth of the process with 300,000 routes of each family.
 const CONFIGURED: u64 = 112;
 /// Bytes that the configuration needs per path of a route.
 const CONFIGURED_WAY: u64 = 88;
-/// Number of additional paths of a route that fit into [`ROUTE`] bytes.
+/// Number of paths, beyond the first one of a route, that fit into [`ROUTE`] bytes.
 const WAYS: u64 = 8;
 /// Maximum number of additions between two counts of the memory.
 const INTERVAL: u64 = 4096;
-/// Maximum number of additions between two counts while new routes are expected to fit into the memory of removed ones. If they do not
-/// fit, they need at most 1 MiB more.
+/// Maximum number of additions between two counts of the memory, while new routes are expected to fit into the memory that removed
+/// routes left. If they do not fit, memory grows by at most 1 MiB until the next count.
 const REUSED: u64 = 256;
 /// Growth in bytes that is tolerated for routes that should fit into memory already allocated.
 const MUCH: u64 = REUSED * ROUTE;
@@ -70,8 +70,8 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Admits one more route with `ways` paths; false if the limit or the free memory does not allow it. `count` returns the bytes and the
-    /// number of all routes, and `room` the free memory.
+    /// Admits one more route with `ways` paths; false if the limit or the free memory does not allow it. `count` returns the memory
+    /// of all routes in bytes, and their number. `room` returns the free memory.
     fn admit(
         &mut self,
         ways: usize,

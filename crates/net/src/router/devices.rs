@@ -40,8 +40,8 @@ impl Router {
         Ok(index)
     }
 
-    /// Sets the device's own Ethernet address and MTU for an interface that waits for its device. It is for a device whose address and MTU
-    /// were unknown when the interface was added.
+    /// Sets the device's own Ethernet address and MTU for an interface whose device is absent. Used if they were unknown when the
+    /// interface was added.
     ///
     /// # Errors
     /// If there is no such interface.
@@ -85,8 +85,8 @@ impl Router {
         self.changed(index)
     }
 
-    /// Releases a device that another device is about to replace. Until then the interface keeps its routes and neighbors, and packets to
-    /// it are dropped. If no other device replaces it, [detach](Router::detach_device) the interface.
+    /// Releases a device that another device is about to replace. Until then, the interface keeps its routes and neighbors, and
+    /// packets sent to it are dropped. If no device replaces this one, call [`detach_device`](Router::detach_device).
     ///
     /// # Errors
     /// If there is no such interface.

@@ -82,9 +82,9 @@ impl Router {
         Err(refused("the routes to it form a loop between tables"))
     }
 
-    /// Returns the source address for packets that leave by `egress`: `wanted` if it is given. Otherwise it is an address in the network
-    /// of the next hop; if there is none, the first address of the interface; if there is none, the first address in the VRF. Takes into
-    /// account addresses added or removed in this turn.
+    /// Returns the source address for packets that leave by `egress`: `wanted`, if it is given. Otherwise, returns the first of
+    /// these that exists: an address in the network of the next hop, the first address of the interface, the first address in the
+    /// VRF. Addresses that were just added or removed are taken into account.
     ///
     /// # Errors
     /// If the router cannot send from the address, or has none.

@@ -47,7 +47,7 @@ pub struct InterfaceInfo {
     pub(super) was_usable: bool,
     /// Index of the parent interface. For an interface that is no sub-interface, its own index.
     pub parent: u32,
-    /// For a sub-interface: the frames of the device that belong to it.
+    /// For a sub-interface: which of the device's frames belong to it, by their VLAN tags.
     pub takes: Option<Match>,
     /// The VLAN tags of frames sent on this interface.
     pub tags: Option<Tags>,
@@ -61,8 +61,8 @@ pub struct InterfaceInfo {
     pub receive: super::Receive,
     /// The Ethernet address and the MTU that the interface has without configuration.
     pub initial: (Mac, u16),
-    /// Baseline of the counters: their totals when this interface was added, which come from earlier, removed interfaces with the same
-    /// index. Subtracted from the current totals.
+    /// The totals of the counters when this interface was added. Earlier, removed interfaces with the same index caused them, so
+    /// they are subtracted from the current totals.
     pub(super) before: InterfaceTotals,
     /// Baseline of the features' counters, like `before`.
     pub(super) settings_before: Totals,
@@ -129,8 +129,8 @@ impl InterfaceTable {
         self.interfaces.get(&index)
     }
 
-    /// Returns an interface, mutable. The caller must not change the values by which the table is indexed: name, parent, match, addresses,
-    /// and, while the interface has addresses, the VRF.
+    /// Returns an interface, mutable. The caller must not change the values that are keys of the table: name, parent, match,
+    /// addresses, and, while the interface has addresses, the VRF.
     pub fn get_mut(&mut self, index: u32) -> Option<&mut InterfaceInfo> {
         self.interfaces.get_mut(&index)
     }

@@ -27,8 +27,8 @@ impl Neighborhood {
         i.admin_up && !i.heir && self.link_up(index) && (i.parent == index || self.usable(i.parent))
     }
 
-    /// True if the device of the interface or its parent is present and has a carrier. True for loopbacks and features' interfaces, which
-    /// need no device.
+    /// True if the interface's device is present and has a carrier. The device of a sub-interface is that of its parent. Also true
+    /// for loopbacks and features' interfaces, which need no device.
     fn link_up(&self, index: u32) -> bool {
         let Some(i) = self.interfaces.get(index) else { return false };
         match &i.device {
@@ -157,9 +157,9 @@ impl Router {
         self.next_index = index;
     }
 
-    /// Allocates an index for an interface: the preferred index if possible. The index of a removed interface can be reused at once, but
-    /// paths may still lead to the removed interface. Until all these paths have been resolved again, some at a time, the new interface is
-    /// not [usable](Neighborhood::usable).
+    /// Allocates an index for an interface: the preferred index if possible. The index of a removed interface can be reused at
+    /// once, although paths may still lead to the removed interface. These paths are resolved again step by step. Until this is
+    /// done, the new interface is not [usable](Neighborhood::usable).
     fn free_index(&mut self) -> Result<u32, RouterError> {
         if let Some(wanted) = self.next_index.take() {
             if self.near.records.claim(wanted)? {
@@ -177,8 +177,8 @@ impl Router {
         Ok(self.near.records.reserve()?)
     }
 
-    /// Adds an interface, which is down, with the Ethernet address and MTU `initial`. `on` is the parent and the match if it is a
-    /// sub-interface.
+    /// Adds an interface in the down state. `initial` is its Ethernet address and its MTU. For a sub-interface, `on` is the parent
+    /// interface and the VLAN tags that match.
     pub(super) fn new_interface(
         &mut self,
         name: &str,
@@ -459,8 +459,8 @@ impl Router {
         self.changed_with(index, &[])
     }
 
-    /// Like [`changed`](Self::changed). The paths over the networks `left`, in which the interface may have no address any more, are updated
-    /// too.
+    /// Like [`changed`](Self::changed). `left` are networks in which the interface may have no address any more: paths with next
+    /// hops in them are updated, too.
     pub(super) fn changed_with(&mut self, index: u32, left: &[IpPrefix]) -> Result<(), RouterError> {
         let all = self.with_carried(index);
         let done = self.follow(&all, left);
@@ -469,8 +469,8 @@ impl Router {
         done
     }
 
-    /// Updates workers, routes and neighbors after a change of the first of these interfaces, which carries the others. See
-    /// [`changed_with`](Self::changed_with).
+    /// Updates workers, routes and neighbors after a change of the interface `all[0]`. The other interfaces in `all` are its
+    /// sub-interfaces. For `left`, see [`changed_with`](Self::changed_with).
     fn follow(&mut self, all: &[u32], left: &[IpPrefix]) -> Result<(), RouterError> {
         for &i in all {
             self.near.publish(i)?;

@@ -21,7 +21,8 @@ use crate::neighbor::Key;
 pub(super) struct Ip6 {
     dad: Dad,
     listener: Listener,
-    /// Tentative addresses to probe once the workers know that these addresses are tentative.
+    /// Tentative addresses that wait for their probes to be sent. This happens once the workers know that the addresses are
+    /// tentative.
     probes: Vec<Key<Ipv6Addr>>,
 }
 
@@ -168,7 +169,8 @@ impl Router {
         }
     }
 
-    /// Stores the duplicate address detection state of an address. Returns the interface, whose routes must then be updated.
+    /// Stores the duplicate address detection state of an address. Returns the interface, so that the caller can update its routes;
+    /// `None` if there is no such interface.
     fn stands(&mut self, (interface, address): Key<Ipv6Addr>, standing: Standing) -> Option<u32> {
         self.near.interfaces.get_mut(interface)?.standing.insert(address, standing);
         self.ip6.own_changed = true;

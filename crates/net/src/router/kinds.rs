@@ -9,7 +9,7 @@ use crate::interface::{InterfaceKind, InterfaceKindInfo, Kind};
 use crate::ip::{ForwardingKind, MOST_KINDS};
 use crate::tables::Tables;
 
-/// Description of a forwarding kind: a feature's node that routes can lead to.
+/// Description of a forwarding kind. If a route leads to an entry of this kind, its packets are passed to a node of the feature.
 pub struct KindInfo {
     /// Name of the kind; no other kind may have it.
     pub name: &'static str,
@@ -99,8 +99,8 @@ impl Hooks {
 }
 
 impl Router {
-    /// Adds an interface of a feature's kind, which is down and has no addresses. Workers may send to it until it has been
-    /// [removed](Router::remove_interface) and a grace period has passed.
+    /// Adds an interface of a feature's kind, which is down and has no addresses. After the interface is
+    /// [removed](Router::remove_interface), workers may send to it until a grace period has passed.
     ///
     /// # Errors
     /// If the name is taken, or there are too many interfaces.
@@ -114,7 +114,7 @@ impl Router {
         self.add_without_device(name, Kind::Feature(kind), mac, mtu)
     }
 
-    /// Sets the port mode of an interface; `None` means that it is routed.
+    /// Sets the port mode of an interface, in which a feature takes the received frames. With `None`, received frames are routed.
     ///
     /// # Errors
     /// If the interface does not exist, or is in another mode already.

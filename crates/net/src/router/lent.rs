@@ -54,8 +54,8 @@ impl Router {
         self.changed(index)
     }
 
-    /// Turns proxy ARP and Neighbor Discovery on or off: on this interface, the router answers for hosts that it reaches through other
-    /// interfaces.
+    /// Enables or disables proxy ARP and proxy Neighbor Discovery on an interface: on its link, the router answers for hosts that
+    /// it reaches through other interfaces.
     ///
     /// # Errors
     /// If there is no such interface, or frames cannot be sent on it.

@@ -19,7 +19,7 @@ use crate::waiting;
 /// Time in nanoseconds from a worker's last request for a next hop until the main thread tells all workers to drop packets that have waited
 /// too long. Packets wait too long if their request was lost.
 const SWEEP_AFTER: u64 = waiting::LIFE + 1_000_000_000;
-/// Time in nanoseconds until the main thread repeats the message to drop packets, if it did not reach all workers.
+/// Time in nanoseconds after which the main thread repeats the message to drop packets, if the message did not reach all workers.
 const SWEEP_RETRY: u64 = 100_000_000;
 
 impl Neighborhood {
@@ -34,8 +34,8 @@ impl Neighborhood {
         matches!(entry.map(|e| e.state), Some(State::Static(_)))
     }
 
-    /// Returns the source address for requests to a neighbor: an address in the neighbor's network, otherwise any address of the interface,
-    /// otherwise any address of the VRF.
+    /// Returns the source address for requests to a neighbor: if possible, an address in the neighbor's network; otherwise, any
+    /// address of the interface; otherwise, any address of the VRF.
     pub(super) fn source_for<A: Routed>(&self, interface: u32, target: A) -> Option<A> {
         let info = self.interfaces.get(interface)?;
         let own = self.speaks_from::<A>(info);
@@ -92,7 +92,7 @@ impl Router {
         let _ = self.neighbor_heard(now, event);
     }
 
-    /// Like [`neighbor_event`](Self::neighbor_event), for a message from a station.
+    /// Like [`neighbor_event`](Self::neighbor_event), for an event that is another station's message.
     ///
     /// # Errors
     /// If the message is not used. The error is the reason.
@@ -191,8 +191,8 @@ impl Router {
         self.follow_first::<A>();
     }
 
-    /// Updates the host routes of neighbors with addresses in a changed prefix, if these addresses are outside connected networks. Such a
-    /// host route depends on an attached route.
+    /// Updates the host routes of neighbors whose addresses are in a changed prefix, but in no connected network. Such a host route
+    /// exists only while an attached route covers the address.
     pub(super) fn sync_off_link<A: Routed>(&mut self, within: Prefix<A>) {
         let range = (within.address(), 0)..=(within.last(), u32::MAX);
         let off_link = &A::side(self).off_link;

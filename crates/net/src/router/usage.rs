@@ -21,14 +21,16 @@ pub(super) struct Usage {
 }
 
 impl Router {
-    /// Reads the packet counts of neighbors that have just become stale. Packets sent before that do not count as use.
+    /// Reads the packet counts of neighbors that have just become stale. Packets counted by then are no evidence that a neighbor is
+    /// in use.
     pub(super) fn note_staled<A: Routed>(&mut self) {
         for (interface, address) in A::neighbors_mut(&mut self.near).take_staled() {
             self.near.adjacencies.was_used(interface, address.into());
         }
     }
 
-    /// Finds stale neighbors to which packets have been sent since the last check, and reports the use.
+    /// Finds stale neighbors to which packets have been sent since the last check, and reports to the neighbor table that they are
+    /// in use.
     pub(super) fn watch_usage(&mut self, now: u64) {
         if now < self.usage.next {
             return;
