@@ -1,4 +1,5 @@
-//! Roles and needs for the objects that features refer to (VRFs, interfaces), and the trait of a program that contains a router.
+//! How objects of the configuration refer to the VRFs and interfaces that they need: by a role and an identity. Also the trait of a
+//! program that contains a router.
 
 use std::net::IpAddr;
 
@@ -15,13 +16,13 @@ pub static TABLE: Role = Role {
     title: |id| id.get::<u32>().map_or_else(|| "a table".into(), |table| format!("table {table}")),
 };
 
-/// The role of an interface or sub-interface, identified by its name.
+/// The role by which objects of the configuration refer to an interface or sub-interface. The name identifies the interface.
 pub static INTERFACE: Role = Role {
     name: "interface",
     title: |id| id.get::<String>().map_or_else(|| "an interface".into(), |name| format!("interface {name}")),
 };
 
-/// Returns the need for a VRF; `None` for VRF 0, which always exists.
+/// Returns the reference by which an object of the configuration states that it needs a VRF; `None` for VRF 0, which always exists.
 pub fn table(table: u32) -> Option<Need> {
     (table != 0).then(|| Need::new(&TABLE, table))
 }
@@ -59,7 +60,7 @@ impl From<RouterError> for Refused {
     }
 }
 
-/// In this order, a network comes before the networks inside it.
+/// Orders prefixes so that a network comes before the networks inside it.
 impl Push for IpPrefix {
     fn push(&self, to: &mut Tuple) {
         (self.address(), self.len()).push(to);

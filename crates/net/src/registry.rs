@@ -20,7 +20,8 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Creates a registry for the node `node`, with the numbers below `size`.
+    /// Creates an empty registry for the numbers below `size`. `node` is the name of the node that passes packets on by these
+    /// numbers.
     pub fn new(node: &'static str, size: usize) -> Registry {
         Registry { node, edges: (0..size).map(|_| AtomicU8::new(NOBODY)).collect() }
     }

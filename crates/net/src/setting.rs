@@ -34,8 +34,8 @@ pub trait Setting: Clone + Debug + Default + PartialEq + Send + Sync + 'static {
     /// The name of the setting and its counters.
     const COUNTED: &'static str;
 
-    /// Returns one switch for each feature that the setting controls, on if this value enables the feature. The features are the same for
-    /// all values.
+    /// Returns a switch for each feature that the setting controls. A switch is on if this value enables the feature. Every value
+    /// returns switches for the same features.
     fn switches(&self) -> Vec<Switch>;
 }
 
@@ -45,7 +45,7 @@ pub trait Counts: Clone + Send + Sync + 'static {
     fn new(name: &str, capacity: u32) -> Self;
     /// Clears the counters of an index.
     fn clear(&self, index: u32);
-    /// Returns the total counts of an index. Clearing does not change them.
+    /// Returns the total counts of an index. Clearing the counters does not change them.
     fn totals(&self, index: u32) -> Vec<u64>;
     /// Returns the counts of an index since its last clear.
     fn since_clear(&self, index: u32) -> Vec<u64>;
@@ -193,7 +193,7 @@ impl Settings {
         self.columns.values().for_each(|column| column.clear_counts(index));
     }
 
-    /// Returns the counter totals of all settings for an interface index. Clearing does not change them.
+    /// Returns the counter totals of all settings for an interface index. Clearing the counters does not change the totals.
     pub(crate) fn totals(&self, index: u32) -> Totals {
         self.columns.iter().map(|(id, column)| (*id, column.totals(index))).collect()
     }

@@ -1,5 +1,5 @@
-//! The tables of the core that nodes read, with one handle for each table. The main thread is the only writer (class A). Features keep
-//! their own tables in their state ([`Hooks::state`](crate::router::Hooks::state)).
+//! The tables of the core that nodes read, with one handle for each table. The main thread is the only writer; workers read without
+//! locks ([`infra::class_a`]). Features keep their own tables in their state ([`Hooks::state`](crate::router::Hooks::state)).
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -31,11 +31,11 @@ pub struct Tables {
     pub ports: SlotReader<TxPort>,
     /// Receive queues, with the worker that polls each of them.
     pub placement: Placement,
-    /// The node for each EtherType. It gets packets from the end of the Ethernet header on, with their VRF set.
+    /// The node for each EtherType. It gets packets without their link header, and with their VRF set.
     pub ethertypes: Registry,
     /// The node for frames received on interfaces that are not routed, by port mode.
     pub(crate) port_modes: Registry,
-    /// The node for packets sent on interfaces of features, by kind of the interface.
+    /// The node that sends packets on interfaces made by features, by kind of interface.
     pub(crate) interface_kinds: Registry,
     /// The worker of each shard of flows.
     pub shards: Reader<Shards>,

@@ -68,7 +68,8 @@ impl Bench {
         Bench::default()
     }
 
-    /// Adds an interface, with this IPv4 address in a /24 if there is one. Returns its index.
+    /// Adds an interface in the VRF with index `fib`, and returns its index. If `ip4` is given, the interface has this address with
+    /// prefix length 24.
     pub fn interface(&mut self, fib: u16, ip4: Option<Ipv4Addr>) -> u32 {
         self.interface_with(fib, ip4.iter().map(|&address| Address::new(address, 24)).collect())
     }
@@ -141,7 +142,7 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     crate::install(b, t, hooks)
 }
 
-/// Builds a router with one worker, whose turns the test runs.
+/// Builds a router with one worker. The worker has no thread of its own: the test runs it with [`turn`].
 pub fn router() -> (Router, Worker) {
     router_with(install)
 }

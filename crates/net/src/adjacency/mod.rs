@@ -1,7 +1,7 @@
 //! Adjacencies: how to reach a neighbor over an interface.
 //!
-//! A record is immutable, and is replaced under the same index. So all its users (a forwarding object, and
-//! through this any number of routes) use the new record at once. The rewrite node applies it to packets.
+//! A record is immutable. A change puts a new record at the same index, so all users of the index use the new record at once: the
+//! forwarding object, and through it any number of routes. The rewrite node applies the record to packets.
 
 mod table;
 

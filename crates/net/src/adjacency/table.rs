@@ -40,10 +40,10 @@ fn header(dst: Mac, next_hop: IpAddr, via: &Interface, tags: Option<Tags>) -> Op
     LinkHeader::new(&ethernet(dst, via.mac, tags, kind))
 }
 
-/// Maximum number of records freed in one turn, which takes about a tenth of a millisecond.
+/// Maximum number of records freed in one call of [`Adjacencies::collect`], which then takes about a tenth of a millisecond.
 const AT_ONCE: usize = 2048;
 
-/// Forwarding index of packets that have no adjacency yet (glean). Their destination is their next hop.
+/// Forwarding index (glean) of packets to a connected host without an adjacency. The next hop of such a packet is its destination.
 pub const GLEAN: u32 = u32::MAX;
 
 /// A neighbor on an interface, and the link header for packets to it.
@@ -87,8 +87,8 @@ impl Adjacencies {
         Adjacencies { records, by_neighbor, counters, domain: domain.clone(), unused, stale }
     }
 
-    /// Returns the index of the adjacency to a neighbor, and takes a reference to it. If there is none, makes one, which is incomplete
-    /// without `mac`.
+    /// Returns the index of the adjacency to a neighbor, and takes a reference to it. If there is no adjacency yet, makes one;
+    /// without `mac`, the new adjacency has no link header.
     ///
     /// # Errors
     /// If the table of adjacencies is full.
@@ -124,8 +124,8 @@ impl Adjacencies {
         }
     }
 
-    /// Frees records that no worker can read any more, but only a limited number in each call. Returns true if there may be more. It is
-    /// called once a turn.
+    /// Frees records that no worker can read any more, but only a limited number in each call. Returns true if there may be more.
+    /// The main thread calls this once in each iteration of its loop.
     pub fn collect(&mut self) -> bool {
         for _ in 0..AT_ONCE {
             let Some((_, index)) = self.unused.pop_front_if(|(mark, _)| self.domain.passed(*mark)) else {

@@ -50,7 +50,7 @@ impl Match {
         }
     }
 
-    /// True if the router can send frames on the sub-interface, because their tags are known.
+    /// True if the router can send frames on a sub-interface with this match. It can only if the match states the exact tags.
     pub fn sends(self) -> bool {
         matches!(self, Match::Untagged | Match::Tags(_))
     }
@@ -103,7 +103,8 @@ pub struct Vlans {
 struct Tables {
     /// Sub-interfaces with exact tags.
     exact: Vec<(Tags, u32)>,
-    /// Sub-interfaces for tagged frames whose match is not for exact tags. They are searched only for tags that are not in `exact`.
+    /// Sub-interfaces for tagged frames that match more than one combination of tags. They are searched only for tags that are not
+    /// in `exact`.
     wide: Vec<(Match, u32)>,
 }
 

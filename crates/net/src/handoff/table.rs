@@ -38,7 +38,7 @@ impl Shards {
         shared
     }
 
-    /// Returns the assignment in which `shards` belong to `worker`. Numbers beyond the last shard are ignored.
+    /// Returns a copy of the assignment in which `shards` are given to `worker`. Numbers beyond the last shard are ignored.
     pub fn given(&self, shards: &[usize], worker: usize) -> Shards {
         let mut given = self.clone();
         for shard in shards {
@@ -49,10 +49,10 @@ impl Shards {
         given
     }
 
-    /// Returns the assignment in which some shards of the worker `busiest` belong to `calmest`. Returns `None` if `busiest` has hardly any
-    /// shards, because then something else causes its load.
+    /// Returns a copy of the assignment in which some shards of the worker `busiest` are given to `calmest`. Returns `None` if
+    /// `busiest` has hardly any shards, because then something else causes its load.
     ///
-    /// What a shard costs is unknown. So few shards move at once, and the next check shows the effect.
+    /// The load of a single shard is unknown. So only a few shards move at once, and the next check shows the effect.
     pub fn relieved(&self, busiest: usize, calmest: usize) -> Option<Shards> {
         let own = self.workers().enumerate().filter(|(_, w)| *w == busiest).map(|(shard, _)| shard);
         let some: Vec<usize> = own.skip(PART - 1).step_by(PART).collect();

@@ -89,7 +89,8 @@ pub(super) fn source<A: Icmp>(
     of_interface.or_else(|| own.first(fib))
 }
 
-/// Returns the drop reason, the message and its limit when `cause` applies to the packet `l3`, which begins with its IP header.
+/// Returns the drop reason of a packet to which `cause` applies, the ICMP message to report, and the limit for this message. `l3`
+/// is the packet from its IP header on.
 fn described<A: Icmp>(causes: &[CauseInfo], cause: Cause, l3: &[u8]) -> (Extended<Reason>, Message, Limit) {
     if let Cause::Feature(at) = cause
         && let Some(&CauseInfo { kind, code, limit, .. }) = causes.get(usize::from(at))

@@ -23,12 +23,12 @@ pub trait Icmp: Packets {
     /// Offset of the quoted packet in a report, in bytes.
     const QUOTE_AT: usize;
 
-    /// Returns the drop reason and the message when `cause` applies to the packet `l3`, which begins with its
-    /// IP header.
+    /// Returns the drop reason of a packet to which `cause` applies, and the ICMP message to report. `l3` is the packet from its IP
+    /// header on.
     fn message(cause: Cause, l3: &[u8]) -> (Reason, Message);
     /// True if this message may be sent about a packet. The packet begins with its IP header.
     fn may_report(p: &Packet<'_>, message: Message) -> bool;
-    /// Returns how many bytes of a packet of `original` bytes a report quotes.
+    /// Returns how many bytes of a packet an ICMP error quotes, if the packet has `original` bytes.
     fn quote_len(original: usize) -> usize;
     /// Returns the source address for reports that are sent to `to`, about packets that `interface` received.
     fn sender(interface: &Interface, to: Self::Bits) -> Option<Self>;

@@ -1,10 +1,9 @@
 //! `icmp6-input` checks ICMPv6 messages for this router (RFC 4443), and dispatches them by type. A feature may register for a type:
 //! messages of this type are then punted to the feature.
 //!
-//! Neighbor Discovery messages (RFC 4861) are punted to the main thread, which checks them further, if they
-//! come from the link and may be useful: solicitations for an address of this router, advertisements of
-//! possible neighbors, router solicitations and advertisements, and messages in which another station uses an
-//! address of this router.
+//! Neighbor Discovery messages (RFC 4861) are punted to the main thread, which checks them further. Only messages that come from
+//! the link and may be useful are punted: solicitations for an address of this router, advertisements of possible neighbors, router
+//! solicitations and advertisements, and messages in which another station uses an address of this router.
 
 use std::net::Ipv6Addr;
 
@@ -149,7 +148,7 @@ impl Icmp6Input {
         self.interfaces.get(cx.guard, rx_if).is_some_and(|i| i.proxy)
     }
 
-    /// True if the source of the frame is the Ethernet address of the interface that received it.
+    /// True if the frame's source is the Ethernet address of the receive interface: the router itself sent the frame.
     fn is_echo(&self, cx: &Cx<'_>, p: &mut Packet<'_>) -> bool {
         p.rewind_to_l2();
         let from = p.head::<EthernetHeader>().map(|h| h.src());

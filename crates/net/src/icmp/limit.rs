@@ -6,7 +6,8 @@ use std::hash::{BuildHasher, Hash};
 
 use infra::hash::{Seeded, bucket};
 
-/// Number of buckets for sources. Sources in the same bucket share the bucket's rate.
+/// Number of token buckets for sources. The hash of a source selects its bucket. Sources with the same bucket share the bucket's
+/// rate.
 const SOURCES: u32 = 1024;
 
 /// A steady rate, and the burst that is allowed after a pause.

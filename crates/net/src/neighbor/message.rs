@@ -8,7 +8,7 @@ use buf::Packet;
 
 use crate::ip::Ip;
 
-/// Returns the 4 or 16 bytes of a next hop's address, written to `room`.
+/// Writes a next hop's address to `room`, and returns the 4 or 16 bytes written.
 fn to_bytes(next_hop: IpAddr, room: &mut [u8; 16]) -> &[u8] {
     match next_hop {
         IpAddr::V4(a) => {

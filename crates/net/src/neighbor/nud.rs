@@ -27,8 +27,8 @@ use super::table::{Action, Neighbors};
 use crate::Unused;
 
 const SECOND: u64 = 1_000_000_000;
-/// Time in which a stale neighbor that is used must be heard; otherwise it is probed (DELAY_FIRST_PROBE_TIME,
-/// RFC 4861 section 10).
+/// Time after which a stale neighbor is probed once packets are sent to it, unless it is heard from in this time
+/// (DELAY_FIRST_PROBE_TIME, RFC 4861 section 10).
 const DELAY: u64 = 5 * SECOND;
 /// Lifetime of a stale entry to which no packets are sent.
 const REMEMBER_STALE: u64 = 1200 * SECOND;

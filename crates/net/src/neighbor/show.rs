@@ -9,7 +9,7 @@ use super::entries::{Entry, Key, State};
 /// A line of `show ip neighbors`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NeighborView {
-    /// Seconds since the neighbor was last heard, or since the first request.
+    /// Seconds since the neighbor was last heard from, or since the first request if the neighbor never answered.
     pub age: f64,
     /// The neighbor's IP address.
     pub ip: String,

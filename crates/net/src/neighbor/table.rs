@@ -146,7 +146,7 @@ pub enum Action<A = Ipv4Addr> {
     /// Send a request for a neighbor's Ethernet address: by unicast to this Ethernet address, or to all nodes
     /// if the second value is `None`.
     Request(Key<A>, Option<Mac>),
-    /// Answer to this Ethernet and IP address that the IP address in the key is this router's.
+    /// Send a reply to this Ethernet and IP address. The reply says that the IP address in the key belongs to this router.
     Reply(Key<A>, (Mac, A)),
     /// Announce to all nodes that the address is this router's.
     Announce(Key<A>),
@@ -182,7 +182,7 @@ pub struct Counters {
     pub recycled: u64,
     /// New entries refused because the table was full of static entries.
     pub refused: u64,
-    /// New entries while no memory was free: each replaced the oldest entry or was refused.
+    /// Number of new entries for which no memory was free. Each replaced the oldest entry or was refused.
     pub no_memory: u64,
     /// Packets of other stations that claimed an address of this router.
     pub conflicts: u64,
@@ -493,8 +493,8 @@ impl<A: Family> Neighbors<A> {
         }
     }
 
-    /// Makes room for one more entry; `unresolved` if its neighbor has not answered. Returns false if there
-    /// is no room.
+    /// Makes room for one more entry, if necessary by removing others. `unresolved` is true if the new entry's neighbor has not
+    /// answered. Returns false if there is no room.
     pub(super) fn make_room(&mut self, unresolved: bool, out: &mut Vec<Action<A>>) -> bool {
         let before = self.entries.count();
         while self.entries.count() >= self.config.max_entries

@@ -1,5 +1,5 @@
-//! The nodes, in folders with the same names as the tables at the top of the crate. Each folder has one file per node, and the function
-//! `install`, which adds the nodes to the graph.
+//! The nodes of the graph, one file per node. Each folder has the name of the module of this crate whose tables its nodes use. A
+//! folder's function `install` adds its nodes to the graph.
 
 pub mod ethernet;
 pub mod handoff;

@@ -100,7 +100,7 @@ struct Hop<A> {
     since: u64,
     /// The main thread is not asked again before this time.
     asked_until: u64,
-    /// Packets are refused before this time, because the next hop did not answer.
+    /// Until this time, packets for the next hop are refused, because it did not answer.
     failed_until: u64,
 }
 
@@ -159,10 +159,13 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
         hop.is_some_and(|h| h.failed_until > now)
     }
 
-    /// Holds a packet until its next hop is resolved. Packets without room are passed to `refuse`: the oldest
-    /// packet of a next hop with too many packets; all packets of one next hop if there are too many next
-    /// hops; or this packet, if there are too many packets in total or they use too many buffers. Returns
-    /// true if the main thread should be [asked](Self::asked) to resolve the next hop.
+    /// Holds a packet until its next hop is resolved. Returns true if the main thread should be [asked](Self::asked) to resolve the
+    /// next hop.
+    ///
+    /// If a limit is reached, passes packets to `refuse`:
+    /// - the oldest packet for this next hop, if too many packets wait for it
+    /// - all packets for one of the oldest next hops, if packets wait for too many next hops
+    /// - this packet, if too many packets wait in total, or if they use too many buffers
     pub fn hold(
         &mut self,
         now: u64,

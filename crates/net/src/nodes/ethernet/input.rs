@@ -171,8 +171,8 @@ impl EthernetInput {
         }
     }
 
-    /// Returns the EtherType that most frames of a vector should have, and the verdict for frames with this EtherType. `first` is the
-    /// EtherType of the vector's first frame. Frames with other EtherTypes are exceptions, which cost more.
+    /// Returns the EtherType that most frames of a vector probably have, and the verdict for frames with this EtherType. `first` is
+    /// the EtherType of the vector's first frame. Frames with other EtherTypes are handled one by one, which costs more.
     fn usual(&self, port: Port, first: u16) -> (u16, Verdict<NoNext, Reason>) {
         if let Some(edge) = port.mode {
             return (first, Verdict::Edge(edge));

@@ -6,12 +6,13 @@ use graph::{Cx, Eager, InputNode, More, NoReason, Out, RxMode, Verdict, WaitSet,
 
 edges! { pub enum Next { Device = "device-input" } }
 
-/// Number of consecutive turns without a packet after which this node lets its worker sleep. It is the same as for a device's queue.
+/// Number of consecutive polls without a packet after which this node lets its worker sleep. It is the same as for a device's
+/// queue.
 const QUIET: u32 = 64;
 
 pub struct HandoffInput {
     inbox: Inbox,
-    /// Number of consecutive turns without a packet.
+    /// Number of consecutive polls without a packet.
     quiet: u32,
 }
 

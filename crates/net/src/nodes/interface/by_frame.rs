@@ -3,7 +3,7 @@
 //! A frame may hold packets of several interfaces in any order. A branch that compares each packet's interface with the previous one could
 //! be mispredicted for every other packet. A small direct-mapped table nearly always hits, so its branch is predicted well.
 
-/// Number of entries. Interfaces with equal lower bits share an entry.
+/// Number of cache entries. Interfaces whose indexes have the same lower 6 bits share an entry.
 const PLACES: usize = 64;
 
 #[derive(Clone, Copy)]
@@ -41,8 +41,8 @@ impl<T: Copy> ByFrame<T> {
         }
     }
 
-    /// Returns the value of `interface`. If it is not cached, `load` returns the value to store; `load` gets the interface and value that
-    /// it replaces, if they are of this frame.
+    /// Returns the cached value of `interface`. If it is not cached, calls `load` and caches the result. If this replaces the value
+    /// of another interface from the same frame, `load` gets that interface and value.
     #[inline(always)]
     pub fn get(&mut self, interface: u32, load: impl FnOnce(Option<(u32, T)>) -> T) -> &mut T {
         let at = interface as usize % PLACES;

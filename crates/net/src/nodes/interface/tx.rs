@@ -12,10 +12,11 @@ use crate::Tables;
 use crate::interface::{Interface, Kind, TX, TxPort};
 use crate::registry::Registry;
 
-/// Maximum number of devices and nodes to which packets are sent in one round of splitting a frame. Packets to further devices and nodes
-/// wait for the next round.
+/// Maximum number of devices and nodes to which one call of [`InterfaceTx::round`] sends packets. Packets for further devices and
+/// nodes are sent by the next call.
 const PORTS: usize = 16;
-/// A packet's code is the index of its frame in [`InterfaceTx::split`]. This code is for packets that wait for the next round.
+/// Code of a packet that is left for the next call of [`InterfaceTx::round`]. Any other code is the index of the packet's frame in
+/// [`InterfaceTx::split`].
 const LATER: u8 = PORTS as u8;
 
 reasons! {
@@ -33,7 +34,8 @@ pub struct InterfaceTx {
     kinds: Registry,
     errors: Lane<1>,
     codes: Box<Codes>,
-    /// The frames of a round: one for each device or node, and a last one for packets that wait for the next round.
+    /// The parts of the frame that is being sent: one for each of up to [`PORTS`] devices and nodes, and a last one for all other
+    /// packets, which are sent later.
     split: Vec<Frame>,
     /// Code by interface.
     code: ByFrame<u8>,
@@ -82,7 +84,8 @@ impl InterfaceTx {
         reason
     }
 
-    /// Sends the packets for the first [`PORTS`] devices and nodes of a frame. Packets for other devices and nodes stay in the frame.
+    /// Sends the packets for the first [`PORTS`] different devices and nodes that occur in a frame. Packets for other devices and
+    /// nodes stay in the frame.
     fn round(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, Reason>) {
         let mut ways = [Way::Device(u32::MAX); PORTS];
         let mut used = 0;

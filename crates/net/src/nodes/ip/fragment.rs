@@ -67,9 +67,8 @@ pub trait Cut: Packets {
     /// # Errors
     /// The reason why the packet cannot be fragmented.
     fn headers(headers: &[u8], total: usize, ids: &mut Ids) -> Result<Fragments, Reason>;
-    /// Completes the headers of a fragment, which are `header` bytes long. The fragment's data begins at
-    /// offset `at` of the packet's payload; `is_last` if it ends the payload. Returns false if the headers
-    /// are truncated.
+    /// Completes the headers of a fragment, which are `header` bytes long. The fragment's data begins at offset `at` of the
+    /// packet's payload. `is_last` is true if the data ends the payload. Returns false if the headers are truncated.
     fn complete(fragment: &mut [u8], header: usize, at: usize, is_last: bool) -> bool;
 }
 

@@ -91,8 +91,8 @@ const SUSPECT: [u32; 8] = [1, 0, 0, 1 << 31, 0, 1 << 9, 0, u32::MAX];
 /// Addresses from this one on are multicast, reserved or broadcast.
 const GROUPS: u32 = 0xe000_0000;
 
-/// Makes all checks; for packets that are not plain. `leads` is true if a VRF has a route to an address, and
-/// the route neither drops packets nor reports them.
+/// Makes all checks of a packet. It is called for packets that are not [plain](is_plain). `leads` returns true if a VRF has a route
+/// to an address, and the route neither drops packets nor reports them.
 #[inline(never)]
 fn check(
     own: &OwnAddresses<Ipv4Addr>,

@@ -17,7 +17,8 @@ use crate::Tables;
 use crate::adjacency::GLEAN;
 use crate::ip::{Buckets, Fibs, Forwarding, Ip, Leaves, Object, Packets};
 
-/// Maximum number of VRFs in which one packet is looked up because routes lead to other VRFs.
+/// Maximum number of VRFs in which one packet is looked up. A route may lead to another VRF, where the destination is looked up
+/// again.
 const MAX_HOPS: usize = 8;
 
 edges! {
@@ -51,18 +52,18 @@ impl<A: Packets> Lookup<A> {
     }
 }
 
-/// Read access to forwarding objects during one turn of a worker.
+/// Read access to forwarding objects during one call of a node.
 struct Ways<'t, A: Packets> {
     tables: &'t Forwarding<A>,
     guard: &'t Guard,
-    /// True if packets may go to the nodes of features' forwarding kinds. Only the lookup node has edges to
-    /// these nodes.
+    /// True if a packet whose forwarding object belongs to a feature may go to the feature's node. Only the lookup node has edges
+    /// to such nodes.
     to_features: bool,
 }
 
 impl<A: Packets> Ways<'_, A> {
-    /// Returns the verdict for a packet to `address` by the forwarding object with index `object`. If the
-    /// packet leaves over an adjacency, sets the adjacency as its forwarding index and returns `None`.
+    /// Applies the forwarding object with index `object` to a packet to `address`, and returns the verdict. If the packet leaves
+    /// over an adjacency, sets the packet's forwarding index to the adjacency's index, and returns `None`.
     #[inline(always)]
     fn go(
         &self,
@@ -82,7 +83,7 @@ impl<A: Packets> Ways<'_, A> {
         Some(self.other(p, address, word))
     }
 
-    /// Returns the verdict for a packet whose forwarding object `word` is no adjacency.
+    /// Returns the verdict for a packet whose forwarding object `word` is not an adjacency.
     #[cold]
     fn other(&self, p: &mut Packet<'_>, address: A::Bits, word: u64) -> Verdict<Next, Reason> {
         let Forwarding { fibs, objects, balances, .. } = self.tables;
@@ -141,7 +142,7 @@ impl<A: Packets> Ways<'_, A> {
     }
 }
 
-/// For a route with several paths, returns the word of the path that the packet's flow uses. The two
+/// For a route with several paths, returns the encoded forwarding object of the path that the packet's flow uses. The two
 /// directions of a connection may use different paths. All fragments of a datagram use the same path.
 #[inline(never)]
 pub(super) fn share<A: Packets>(
@@ -196,9 +197,9 @@ impl<A: Packets> FrameNode for Lookup<A> {
     }
 }
 
-/// The node for packets whose forwarding index is the object of a [track](crate::ip::Track). It treats a
-/// packet as if its destination had been looked up, but does not send it to a feature's node: the packet
-/// might come from that feature, and would then never leave the graph.
+/// The node for packets to a tracked destination. Their forwarding index is the object of a [track](crate::ip::Track). The node
+/// treats a packet as if its destination had been looked up, with one exception: a packet for a feature's node is dropped, because
+/// it may come from that node, and would loop.
 pub struct Follow<A: Packets>(Forwarding<A>);
 
 impl<A: Packets> Follow<A> {

@@ -123,9 +123,9 @@ impl Ip4Options {
         Ok(())
     }
 
-    /// Returns the address of this router to write into a packet: the destination if it is an address of this
-    /// router, otherwise the transmit interface's address, otherwise any address of the VRF. `None` if the
-    /// packet is not forwarded.
+    /// Returns the address that this router writes into a packet's options: the packet's destination if this is an address of this
+    /// router; for other packets the transmit interface's address, or without such an address any address of this router in the
+    /// VRF. `None` if the packet is not forwarded.
     fn address(&self, guard: &Guard, p: &mut Packet<'_>) -> Option<Ipv4Addr> {
         let (own, fib, dst) = (self.tables.own.get(guard), p.fib(), p.peek::<Ipv4Header>().dst_u32());
         if own.contains(fib, dst) {
@@ -153,7 +153,7 @@ fn report(p: &mut Packet<'_>, cause: Cause) -> Verdict<Next, NoReason> {
     Verdict::Next(Next::Report)
 }
 
-/// Returns the verdict that reports a fault at offset `at` of the options to the packet's source.
+/// Returns the verdict for a packet with a fault at offset `at` of its IP options: the fault is reported to the packet's source.
 fn wrong(p: &mut Packet<'_>, at: usize) -> Verdict<Next, NoReason> {
     report(p, Cause::ParameterProblem((Ipv4Header::LEN + at) as u16))
 }

@@ -193,7 +193,7 @@ fn unusual<A: Packets>(p: &mut Packet<'_>, mtu: u16, link_len: usize) -> Result<
     Ok(())
 }
 
-/// Adjusts the offload offsets, which count from the Ethernet header, to the length of the new link header.
+/// Corrects a packet's offload offsets for a new link header of `link_len` bytes. The offsets count from the Ethernet header.
 #[cold]
 fn move_offload(p: &mut Packet<'_>, link_len: usize) {
     let old = u16::from(p.l2_len());

@@ -125,8 +125,8 @@ impl PacketNode for ArpInput {
     }
 }
 
-/// True for an address that a host can have. A default route covers all addresses, but a proxy must not answer for groups, broadcasts,
-/// loopback or 0.0.0.0.
+/// True for an address that a host can have. A proxy must not answer for groups, broadcasts, loopback or 0.0.0.0, although a
+/// default route covers them, too.
 #[inline(always)]
 fn is_host(address: u32) -> bool {
     !ipv4::is_martian_source(address) && !ipv4::is_unspecified(address)
