@@ -57,7 +57,7 @@ pub(crate) fn dscp(word: &str) -> Result<u8, String> {
 }
 
 impl Action {
-    /// Reads the output of [`Display`](fmt::Display).
+    /// Reads an action in the form that [`Display`](fmt::Display) writes.
     ///
     /// # Errors
     /// Returns a sentence with the valid actions.

@@ -78,8 +78,8 @@ pub struct Item {
     pub color: Color,
 }
 
-/// State of the committed bucket (`c`) and of the excess bucket (`e`): the tokens used. With 1r2c, `e` is unused. With RFC 2697, `e` is the
-/// number of tokens in the excess bucket.
+/// State of the two buckets: the numbers of tokens used of the committed bucket (`c`) and of the excess bucket (`e`). With 1r2c,
+/// `e` is unused. With RFC 2697, `e` is instead the number of tokens in the excess bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     c: u64,
@@ -122,8 +122,8 @@ impl Cell {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Policer {
-    /// With 1r2c, the tokens used. Otherwise the version (48 bits), the number of the cell (15 bits), and the index of the valid state in
-    /// the cell (1 bit).
+    /// With 1r2c, the number of tokens used. With all other kinds, the version (48 bits), the number of the cell (15 bits), and the
+    /// index of the valid state in the cell (1 bit).
     word: AtomicU64,
     c: Rate,
     cb: u64,
@@ -140,7 +140,7 @@ pub struct Policer {
     eb: u64,
 }
 
-/// Codes of actions; [`MARK`] and above have the DSCP in the lower 6 bits.
+/// Codes of actions. A code from [`MARK`] on sets a DSCP, which is in the lower 6 bits of the code.
 pub(crate) const TRANSMIT: u8 = 0;
 pub(crate) const DROP: u8 = 1;
 pub(crate) const MARK: u8 = 0x40;
@@ -153,8 +153,8 @@ fn code(action: Action) -> u8 {
     }
 }
 
-/// Fills a bucket with all tokens that have `arrived`, and returns the new value of the tokens used. Tokens for which a bucket of size
-/// `burst` has no room are lost.
+/// Adds the tokens that have `arrived` to a bucket of size `burst`, and returns the bucket's new number of used tokens. Tokens for
+/// which the bucket has no room are lost, so they count as used.
 #[inline(always)]
 fn filled(used: u64, arrived: u64, burst: u64) -> u64 {
     let full = arrived.wrapping_sub(burst);
@@ -191,8 +191,8 @@ impl Policer {
         policer
     }
 
-    /// Like [`new`](Self::new), but fills each bucket to the same fraction of its size as the bucket of `old` at `now` (nanoseconds of the
-    /// workers' clock). The buckets are full if `old` has another kind or unit.
+    /// Like [`new`](Self::new), but keeps the fill levels that the buckets of `old` have at `now` (nanoseconds of the workers'
+    /// clock): each bucket is filled to the same fraction of its size. If `old` has another kind or unit, the buckets are full.
     pub fn instead_of(old: &Policer, params: &Params, workers: usize, now: u64) -> Policer {
         let new = Policer::new(params, workers, now);
         if (old.kind, old.unit) == (new.kind, new.unit) {
@@ -275,8 +275,8 @@ impl Policer {
         self.actions[color as usize]
     }
 
-    /// Takes `tokens`, the sum for some packets that all arrived green, and returns true if all of them conform. Otherwise takes nothing
-    /// and returns false.
+    /// Polices some packets that all arrived green and need `tokens` in total. If all of them conform, takes the tokens and returns
+    /// true. If not, takes nothing and returns false.
     ///
     /// `worker` is the number of the calling worker; no other thread may use this number. `now` is the worker's clock in nanoseconds.
     #[inline(always)]
@@ -327,8 +327,8 @@ impl Policer {
         state.c = c;
     }
 
-    /// Returns the color of a packet that arrived with the color `came`, and takes its `tokens`. The buckets of `state` must be filled up
-    /// to now.
+    /// Returns the color of a packet that arrived with the color `came`, and takes its `tokens`. The caller has already filled the
+    /// buckets of `state` with the tokens in `arrived`.
     #[inline(always)]
     fn color(&self, state: &mut State, arrived: State, tokens: u64, came: Color) -> Color {
         let conforms = came == Color::Green && has(state.c, arrived.c, tokens);

@@ -24,7 +24,7 @@ static DROPS: Metric = Metric {
            counted as sent, too.",
 };
 
-/// Policers of all kinds by name: examples for the interfaces' settings, used by tests.
+/// Example policers of all kinds, with their names. The names are example values of the interfaces' settings, which tests use.
 const EXAMPLES: [(&str, Params); 5] = [
     ("gold", limit(Algorithm::OneRateTwoColors, Unit::Pps, 50, 0, Action::Transmit)),
     ("a silver one", limit(Algorithm::OneRateTwoColors, Unit::Kbps, 3000, 0, Action::Drop)),

@@ -216,7 +216,7 @@ impl<const SITE: usize> Police<SITE> {
         if Self::OUTWARD { setting.output } else { setting.input }
     }
 
-    /// Returns the number of bytes that a policer counts for a frame in which no packet is to be segmented.
+    /// Returns the number of bytes that a policer counts for all packets of a frame, none of which is to be segmented.
     #[inline(always)]
     fn bytes(frame: &mut Frame) -> u64 {
         let links: usize =
@@ -311,7 +311,7 @@ impl<const SITE: usize> FrameNode for Police<SITE> {
     }
 }
 
-/// Records in the traced packets of a frame that they conform to `policer`.
+/// Records in each traced packet of a frame that the packet conforms to `policer`.
 #[cold]
 fn note(frame: &mut Frame, seen: FeatureField<[u32; 2]>, policer: u32) {
     for mut p in frame.packets().filter(|p| p.flags().any(Flags::TRACED)) {

@@ -22,7 +22,8 @@ pub const MAX_NAME: usize = 63;
 /// hardly useful.
 pub(crate) const USUAL_FRAME: u64 = 1514;
 
-/// The role of policers. An interface with a policer needs the object with this role and the policer's name.
+/// The role by which interfaces refer to policers. An interface with a policer needs the object that has this role and the
+/// policer's name.
 static POLICER: Role = Role {
     name: "policer",
     title: |id| id.get::<String>().map_or_else(|| "a policer".into(), |name| format!("policer {name}")),
@@ -33,7 +34,8 @@ impl ObjectKind for Params {
     type Key = String;
     const NAME: &'static str = "policer";
     const PHASE: u16 = 40;
-    /// True: a policer is removed only after the changes to interfaces. So an interface that stops using the policer is not recreated.
+    /// True: a policer is removed only after the interfaces have been changed. So an interface that stops using the policer is
+    /// changed in place, and not removed together with the policer and made again.
     const LAST: bool = true;
     const NEEDS: bool = false;
 

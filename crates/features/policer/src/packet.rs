@@ -77,7 +77,8 @@ pub(crate) fn dscp(p: &mut Packet<'_>, at: usize, ip6: bool) -> u8 {
     if ip6 { p.peek_at::<Ipv6Header>(at).dscp() } else { p.peek_at::<Ipv4Header>(at).dscp() }
 }
 
-/// Returns the color for a DSCP: the drop precedence of assured forwarding (RFC 2597 section 6).
+/// Returns the color of a packet on arrival. The color is the drop precedence in the packet's DSCP (assured forwarding, RFC 2597
+/// section 6).
 #[inline(always)]
 pub(crate) fn color_of(dscp: u8) -> Color {
     match dscp {

@@ -173,7 +173,7 @@ impl Default for Params {
     }
 }
 
-/// Returns the text for a parameter whose `number` is out of range. A 0 is reported as missing.
+/// Returns the error text for a parameter whose `number` is out of range. A 0 is reported as missing.
 fn named(parameter: &str, number: u64) -> String {
     match number {
         0 => format!("{parameter} is missing or 0"),
@@ -293,7 +293,7 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
-    /// Returns the rate of `per_second` tokens per second, at most 2^40.
+    /// Returns the rate of `per_second` tokens per second. `per_second` is at most 2^40.
     pub(crate) fn new(per_second: u64) -> Rate {
         if per_second == 0 {
             return Rate { per_second, scaled: 0, shift: 0 };

@@ -93,8 +93,7 @@ struct Counted {
     bytes: u64,
 }
 
-/// A row for a policer. The field `rate` has the unit of the rates, and `tokens` has the unit of bursts and
-/// tokens.
+/// A row of `show policer`. The field `rate` names the unit of the rates, and `tokens` names the unit of bursts and tokens.
 #[derive(Serialize)]
 struct Row {
     name: String,
@@ -199,7 +198,7 @@ impl<C: App> Rows<C> for Shown {
 /// Maximum number of interfaces in a row of the table.
 const SOME: usize = 4;
 
-/// Lists the first `most` interfaces, and the number of further ones.
+/// Returns a text with the first `most` interfaces, and the number of further ones.
 fn users(all: &[User], most: usize) -> String {
     let user = |user: &User| format!("{} {}", user.interface, user.direction);
     let mut words: Vec<String> = all.iter().take(most).map(user).collect();

@@ -1,4 +1,4 @@
-//! The table of a router's policers, which the main thread changes and workers read, and the policers' counters.
+//! The table of a router's policers, and their counters. The main thread changes the table; workers read it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -39,8 +39,8 @@ pub struct Policers {
 struct Entry {
     params: Params,
     name: Option<String>,
-    /// Baseline of the counters: the totals that earlier policers with the same index had left when this
-    /// policer was made. Subtracted from the current totals.
+    /// Baseline of the counters: their totals when this policer was made, left by earlier policers with the same index. It is
+    /// subtracted from the current totals.
     before: [u64; 6],
 }
 
@@ -49,14 +49,15 @@ struct Entry {
 pub struct Shared {
     /// The policers by index.
     pub policers: SlotReader<Policer>,
-    /// By index: numbers of packets and bytes for green, yellow and red packets.
+    /// For each policer, by its index: the numbers of packets and bytes for green, yellow and red packets.
     pub counts: CounterSet<6>,
     /// Number of workers.
     workers: Arc<AtomicUsize>,
 }
 
 impl Shared {
-    /// Returns the counters for a node of a worker. Policers made from now on have a cell for this worker.
+    /// Returns the counters for a node of a worker. Policers made from now on have a cell for this worker: memory that only this
+    /// worker writes.
     ///
     /// # Errors
     /// Fails if there is no address space for the counters.

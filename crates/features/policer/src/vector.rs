@@ -1,4 +1,4 @@
-//! Sorts the packets of one vector by policer, so that each policer gets one request.
+//! Groups the packets of one vector by policer, so that each policer polices its packets together.
 
 use buf::FRAME_SIZE;
 use infra::class_a::SlotView;
@@ -8,10 +8,10 @@ use infra::prefetch;
 use crate::bucket::{Color, Item, Policer, TRANSMIT};
 use crate::rate::Unit;
 
-/// Number of entries of the table that finds a policer's group. Policers whose indexes have the same lower 7
-/// bits share an entry: if their packets alternate, a policer gets several groups.
+/// Number of entries of the table that maps a policer's index to the policer's group of packets. Policers whose indexes have the
+/// same lower 7 bits share an entry: if their packets alternate, a policer gets several groups.
 const PLACES: usize = 128;
-/// Value in a list of packets: there is no next packet.
+/// Marks the end of a list of packets: there is no next packet.
 const NONE: u16 = u16::MAX;
 
 /// A packet's size for its policer, and its color on arrival.
@@ -42,7 +42,7 @@ struct Place {
     group: u16,
 }
 
-/// The packets of one policer in their order: a list through [`Vector::next`].
+/// The packets of one policer, in order. They form a linked list through [`Vector::next`].
 #[derive(Clone, Copy)]
 struct Group {
     policer: u32,

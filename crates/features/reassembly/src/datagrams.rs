@@ -17,14 +17,13 @@ use crate::waiting::{Fill, Limits, NONE, Span, View, Waiting, Why};
 /// The state of a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Datagram {
-    /// Length of the datagram's payload in bytes, once the last fragment has arrived.
+    /// Length of the datagram's payload in bytes; `None` until the last fragment has arrived.
     len: Option<u32>,
     /// Bytes received.
     have: u32,
     /// The ECN code points of the received fragments, one bit each.
     ecn: u8,
-    /// The reason if the datagram can no longer be reassembled. All its fragments are dropped for this
-    /// reason.
+    /// Why the datagram can no longer be reassembled; `None` if it still can. All its fragments are dropped for this reason.
     spoilt: Option<Reason>,
 }
 

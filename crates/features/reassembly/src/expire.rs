@@ -14,8 +14,7 @@ use crate::family::Fragmented;
 use crate::fragment::Key;
 use crate::shards::Shards;
 
-/// Maximum number of datagrams of a shard that one message removes; the main thread sends another message if
-/// there are more.
+/// Maximum number of datagrams of one shard that are removed per message. If there are more, the main thread sends another message.
 const MOST: usize = 64;
 
 edges! {
@@ -53,7 +52,7 @@ pub struct ReassemblyExpire<A: Fragmented> {
 }
 
 impl<A: Fragmented> ReassemblyExpire<A> {
-    /// Returns the node. It reports `cause` to the sources of datagrams.
+    /// Returns the node. It reports `cause` to the sources of expired datagrams.
     pub fn new(datagrams: &Arc<Shards<Datagrams<Key<A>, Held>>>, cause: Cause) -> ReassemblyExpire<A> {
         ReassemblyExpire { datagrams: datagrams.clone(), cause }
     }

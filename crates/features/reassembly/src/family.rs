@@ -114,7 +114,8 @@ impl Fragmented for Ipv6Addr {
         Some((key, Fragment { span, more, header, counted, ecn }))
     }
 
-    /// Also removes the fragment header. The preceding header gets the "next header" value of the fragment header.
+    /// Makes the headers of the whole datagram, without the fragment header. The preceding header gets the "next header" value of
+    /// the fragment header.
     fn make_whole(p: &mut Packet<'_>, len: u32, congested: bool) -> Result<(), Reason> {
         let (piece, named_at) = piece(p.bytes()).ok_or(Reason::Malformed)?;
         let payload = piece.at.saturating_sub(Ipv6Header::LEN) + len as usize;

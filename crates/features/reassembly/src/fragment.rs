@@ -61,7 +61,7 @@ pub struct Fragment {
     pub more: bool,
     /// Number of bytes in front of the fragment's data.
     pub header: u32,
-    /// The part of `header` that counts in the length of the datagram.
+    /// Number of the `header` bytes that count as part of the datagram's length.
     pub counted: u32,
     /// The fragment's ECN code point.
     pub ecn: u8,

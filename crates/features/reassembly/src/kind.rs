@@ -5,7 +5,7 @@ use crate::waiting::Limits;
 /// A second in nanoseconds.
 pub const SECOND: u64 = 1_000_000_000;
 
-/// A table of fragments, as the operator and the main thread see it.
+/// Properties of a kind of table of fragments: its names, its default limits, and the node that removes expired datagrams.
 #[derive(Debug)]
 pub struct KindInfo {
     /// The name of the node that stores fragments in the table; also the table's name in commands.

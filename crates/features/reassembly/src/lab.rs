@@ -29,7 +29,7 @@ pub fn datagram(len: usize) -> PacketBuilder {
     PacketBuilder::ipv4(HOST, OWN).id(77).udp(1000, 53).payload(&payload(len))
 }
 
-/// Returns the fragments of a packet, with `piece` times 8 bytes of payload each.
+/// Cuts a packet into fragments, each with `piece` times 8 bytes of payload; the last one may have less.
 pub fn cut(packet: &[u8], piece: usize) -> Vec<Vec<u8>> {
     let header = usize::from(packet[0] & 15) * 4;
     let (head, payload) = packet.split_at(header);

@@ -40,14 +40,14 @@ define! {
         expire_walk_interval_ms: u32,
         is_ip6: bool,
     }
-    /// Turns the reassembly of packets received on an interface on or off.
+    /// Turns reassembly on or off for packets received on an interface.
     request ip_reassembly_enable_disable {
         sw_if_index: interface_index,
         enable_ip4: bool,
         enable_ip6: bool,
         r#type: ip_reass_type,
     }
-    /// Turns the reassembly of packets for the router on or off.
+    /// Turns reassembly on or off for packets to the router.
     request ip_local_reass_enable_disable { enable_ip4: bool, enable_ip6: bool }
     /// Asks whether packets for the router are reassembled.
     request ip_local_reass_get { } -> ip_local_reass_get_reply { ip4_is_enabled: bool, ip6_is_enabled: bool }
@@ -70,7 +70,7 @@ pub(crate) fn register<C: App>(table: &mut Table<C>) {
         });
 }
 
-/// Returns the table of fragments of a kind. There is no shallow reassembly of IPv6.
+/// Returns the table of fragments for a type of reassembly. Shallow reassembly of IPv6 is not supported.
 fn kind(is_ip6: bool, kind: ip_reass_type) -> Result<&'static KindInfo, Code> {
     match (kind, is_ip6) {
         (ip_reass_type::IP_REASS_TYPE_FULL, false) => Ok(Ipv4Addr::FULL),

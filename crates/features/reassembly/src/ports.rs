@@ -27,8 +27,8 @@ reasons! {
     }
 }
 
-/// For each datagram by its key `K`: its ports if the first fragment has arrived, otherwise the fragments
-/// that wait for the first one.
+/// Maps the key `K` of each datagram to the datagram's ports. Until the first fragment has arrived, the ports are unknown, and the
+/// entry holds the fragments that wait for them.
 pub struct PortsOf<K, T> {
     waiting: Waiting<K, Option<Ports>, T>,
     /// Number of datagrams whose first fragment has arrived.
@@ -41,9 +41,9 @@ impl<K: Copy + Eq + Hash, T> PortsOf<K, T> {
         PortsOf { waiting: Waiting::new(limits), learned: 0 }
     }
 
-    /// Takes a first fragment with its `ports`. Passes it to `each` with the ports, and then the fragments
-    /// that waited for it. Passes fragments to be dropped with a reason: the first fragment if an earlier first
-    /// fragment had different ports, and the fragments of evicted datagrams.
+    /// Takes a first fragment with its `ports`. Passes it to `each` with the ports, and then the fragments that waited for it.
+    /// Passes fragments that must be dropped to `each` with a reason: the first fragment if an earlier first fragment had different
+    /// ports, and the fragments of evicted datagrams.
     pub fn first(
         &mut self,
         now: u64,
@@ -65,8 +65,8 @@ impl<K: Copy + Eq + Hash, T> PortsOf<K, T> {
         self.waiting.empty(at, |_, item| each(Ok(ports), item));
     }
 
-    /// Takes a later fragment. Passes it to `each` with the ports if they are known; otherwise keeps it. If
-    /// this fragment or others must be dropped, passes them with a reason.
+    /// Takes a later fragment. If the ports of its datagram are known, passes the fragment to `each` with the ports; if not, keeps
+    /// it. If this fragment or others must be dropped, passes them to `each` with a reason.
     pub fn later(
         &mut self,
         now: u64,

@@ -22,8 +22,8 @@ use crate::ports::{PortsOf, Reason};
 use crate::shards::Shards;
 use crate::waiting::Limits;
 
-/// The default limits. Fragments of a datagram arrive close together or not at all, and many more datagrams are forwarded than are
-/// addressed to this router.
+/// The default limits. The timeout is short, because the fragments of a datagram arrive close together or not at all. The number of
+/// datagrams is large, because many more datagrams are forwarded than are addressed to this router.
 const USUAL: Limits = Limits { datagrams: 8192, fragments: 128, buffers: 2048, timeout: 3 * SECOND };
 
 /// The table of the fragments in shallow virtual reassembly.

@@ -1,5 +1,5 @@
-//! `ip4-sv-reassembly-expire` drops fragments whose datagram has expired before its first fragment arrived,
-//! when the main thread sends a message.
+//! `ip4-sv-reassembly-expire` drops the fragments of expired datagrams whose first fragment has not arrived. The main thread sends
+//! this node a message when datagrams have expired.
 
 use buf::Frame;
 use graph::{Cx, FrameNode, NoNext, Out, Verdict, reasons};

@@ -37,7 +37,7 @@ pub struct DatagramView {
     pub protocol: Option<u8>,
     /// Identification.
     pub id: u32,
-    /// Arrival of the fragment that arrived first, in nanoseconds of the monotonic clock.
+    /// Time at which the first of the datagram's fragments arrived, in nanoseconds of the monotonic clock.
     pub since: u64,
     /// Waiting fragments.
     pub fragments: u32,
@@ -68,7 +68,7 @@ impl DatagramView {
     }
 }
 
-/// What the main thread can do with a shard, whatever its table.
+/// The main thread's operations on a shard. They are the same for all kinds of tables.
 pub trait Shard: Send + 'static {
     /// Sets the limits of this shard.
     fn set_limits(&mut self, limits: Limits);

@@ -17,8 +17,8 @@ use crate::waiting::Limits;
 const MOST_TABLES: usize = 3;
 /// By default, the fragments of each table may use 1/`SHARE` of the buffers.
 const SHARE: usize = 8;
-/// The fragments of one table may use at most 1/`LARGEST_SHARE` of the buffers. So all tables together leave half of the buffers to other
-/// packets, whatever limits the operator sets.
+/// The operator can allow the fragments of one table at most 1/`LARGEST_SHARE` of the buffers. So all tables together leave at
+/// least half of the buffers to other packets.
 const LARGEST_SHARE: usize = 2 * MOST_TABLES;
 /// Maximum number of datagrams of one table.
 pub(crate) const MOST_DATAGRAMS: u32 = 1 << 16;
@@ -188,8 +188,8 @@ pub fn vary(router: &mut Router, n: u64) -> Result<(), RouterError> {
     all.set_limits(name, limits)
 }
 
-/// Sends the first worker a message for each table with expired datagrams. If this fails, the next turn of the main thread sends it, which
-/// is soon enough.
+/// Sends the first worker a message for each table with expired datagrams. If sending fails, the next iteration of the main
+/// thread's loop tries again, which is soon enough.
 pub fn expire(router: &mut Router, now: u64) -> Option<u64> {
     let all = router.state::<Reassembly>().ok()?;
     let due: Vec<&'static str> = all.due(now).collect();

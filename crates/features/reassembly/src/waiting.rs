@@ -9,7 +9,7 @@ use std::hash::Hash;
 
 use infra::hash::Seeded;
 
-/// Value of a slot index or a datagram's index if there is none.
+/// Stands for no slot or no datagram, where an index is expected.
 pub const NONE: u32 = u32::MAX;
 
 /// Limits on waiting datagrams.
@@ -21,7 +21,7 @@ pub struct Limits {
     pub fragments: u32,
     /// Maximum number of buffers of all waiting fragments.
     pub buffers: u32,
-    /// Lifetime of a datagram in nanoseconds, from the arrival of the fragment that arrived first.
+    /// Lifetime of a datagram in nanoseconds, counted from the arrival of its earliest fragment.
     pub timeout: u64,
 }
 
@@ -261,7 +261,8 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         Some((tail, self.places.get(tail as usize)?.span))
     }
 
-    /// Returns the slot index and the span of each fragment of the datagram with the index `at`, in the order of the datagram's list.
+    /// Returns the slot index and the [`Span`] of each fragment of a datagram, in the order of the datagram's list. `at` is the
+    /// datagram's index.
     pub fn spans(&self, at: u32) -> impl Iterator<Item = (u32, Span)> {
         let head = self.contexts.get(at as usize).and_then(Option::as_ref).map_or(NONE, |c| c.head);
         let first = self.places.get(head as usize).map(|p| (head, p));
