@@ -14,8 +14,7 @@ use crate::advertiser::Interval;
 pub(crate) const INFINITE: &str = "infinite";
 /// The default of the advertised hop limit (CurHopLimit), as assigned by IANA.
 pub(crate) const HOP_LIMIT: u8 = 64;
-/// Default lifetimes of addresses formed from a prefix, valid and preferred, in seconds (AdvValidLifetime,
-/// AdvPreferredLifetime).
+/// Default valid and preferred lifetimes, in seconds, of addresses formed from a prefix (AdvValidLifetime, AdvPreferredLifetime).
 const VALID: u32 = 30 * 24 * 3600;
 const PREFERRED: u32 = 7 * 24 * 3600;
 /// Hosts only form addresses from prefixes of this length (RFC 4862 section 5.5.3 with RFC 2464).
@@ -200,7 +199,7 @@ impl Advertisement {
 pub struct Advice {
     /// The router advertisements to hosts on the link, if any.
     pub says: Option<Box<Advertisement>>,
-    /// True to suppress these advertisements, and keep the settings. Without effect if there are none.
+    /// True if the advertisements are not sent, although their settings are kept. No effect if there are no settings.
     pub suppressed: bool,
 }
 

@@ -1,4 +1,5 @@
-//! The setting of an interface, as the operator configures it: the field `router-advertisement` of files, and the dump as commands.
+//! The router advertisements of an interface, as the operator configures them: the field `router-advertisement` in configuration
+//! files, and the commands in a dump of the configuration.
 
 use std::net::Ipv6Addr;
 use std::sync::{Arc, LazyLock};
@@ -242,7 +243,7 @@ fn lifetime(seconds: u32) -> String {
     if seconds == PrefixAdvice::INFINITE { INFINITE.into() } else { seconds.to_string() }
 }
 
-/// Returns the words of the command that makes these settings of a prefix.
+/// Returns the part of a command that makes these settings of a prefix, for example `prefix 2001:db8::/64 off-link`.
 fn prefix_words(prefix: Prefix6, advice: &PrefixAdvice) -> String {
     let usual = PrefixAdvice::default();
     let mut words = format!("prefix {prefix}");

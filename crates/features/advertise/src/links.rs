@@ -1,4 +1,4 @@
-//! The router's side: follows the interfaces and their settings, and sends the advertisements.
+//! Connects router advertisements to the router: follows the interfaces and their settings, and sends the advertisements.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -31,7 +31,7 @@ impl Setting for Advertised {
 #[derive(Default)]
 struct Links {
     advertiser: Advertiser,
-    /// The advertisements of interfaces on which advertising was turned off. The final advertisements repeat them.
+    /// The last advertisement of each interface on which advertising was turned off. The final advertisements repeat it.
     last: BTreeMap<u32, Arc<Advertisement>>,
 }
 
@@ -58,7 +58,7 @@ fn handle(router: &mut Router, event: Event) {
     }
 }
 
-/// Returns an interface that can send advertisements: it is usable, has IPv6, and hosts may be on its link.
+/// Returns the interface with this index if it can send advertisements: it is usable, has IPv6, and may have hosts on its link.
 fn link(router: &Router, index: u32) -> Option<&InterfaceInfo> {
     let usable = router.usable(index);
     router.interface(index).ok().filter(|i| usable && i.kind.has_neighbors() && i.speaks_ip6())

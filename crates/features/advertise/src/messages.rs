@@ -108,7 +108,8 @@ pub(crate) fn register<C: App>(table: &mut Table<C>) {
         });
 }
 
-/// Sets or resets the advertisements. As with the command, the first setting starts them, unless they are suppressed.
+/// Sets or resets fields of an interface's router advertisements. As with the command, the first change starts the advertisements,
+/// unless they are suppressed.
 fn configure<C: App>(c: &mut C, _: &Caller, q: sw_interface_ip6nd_ra_config) -> Result<Done, Code> {
     let name = message::name(c.router(), q.sw_if_index)?;
     let mut advice: Advice = c.configured(&name).map_err(message::refused)?;

@@ -12,8 +12,8 @@ use wire::nd::PrefixInformation;
 use crate::advertisement::{Advice, INFINITE, PrefixAdvice};
 use crate::links::{Advertised, advertised_prefixes};
 
-/// Returns the part for an interface: the advertisements that the interface sends, or why it does not send
-/// the configured advertisements.
+/// Returns an interface's part of the output of a show command: the advertisements that the interface sends, or why it does not
+/// send the configured advertisements.
 pub(crate) fn part(wanted: &Advice, router: &Router, i: &InterfaceInfo) -> Part {
     let (advertises, silent) = (Advertises::of(router, i), why_silent(wanted, router, i));
     let mut part = Part { insists: silent.is_some(), ..Part::default() };

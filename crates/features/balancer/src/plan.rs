@@ -1,17 +1,17 @@
-//! Decides which queues and flows move. It only computes: the router makes the change.
+//! Decides which receive queues and flows move to another worker. The functions here only compute; the router makes the change.
 
 use graph::RxMode;
 use net::handoff::{Shards, share_out};
 use net::interface::{Attention, Handoff};
 
-/// A worker with a higher load (0 to 1) is overloaded.
+/// A worker whose load (0 to 1) is above this is overloaded.
 const TOO_BUSY: f64 = 0.85;
-/// A worker with a lower load (0 to 1) has capacity.
+/// A worker whose load (0 to 1) is below this can take more work.
 const HAS_TIME: f64 = 0.6;
 /// If the loads of all workers add up to less than this, one worker can do all the work.
 const LITTLE: f64 = 0.5;
-/// Number of checks in a row with an overloaded worker, before work is spread. While the load is little, one worker has all queues, and
-/// the others have none. So if any worker has no queue, work is spread after one check.
+/// Number of checks in a row with an overloaded worker before work is spread. If another worker has no queue, as after a time of
+/// little load, one check is enough.
 const BUSY_CHECKS: u32 = 2;
 /// Number of checks in a row with little load, before work is gathered on one worker.
 const CALM_CHECKS: u32 = 30;
@@ -117,7 +117,8 @@ fn spread(
     Some(Change { queues, shards, what: "some flows of the busiest worker moved to another" })
 }
 
-/// Returns the change that gathers all queues on one worker, and no longer spreads flows.
+/// Returns the change that moves all movable queues to one worker, and ends the spreading of flows over the workers. `None` if
+/// nothing would change.
 fn gather(s: &Situation<'_>, now: Vec<Attention>) -> Option<Change> {
     let gathered = gathered(&now, s.workers);
     let moved = gathered.is_some();
@@ -139,12 +140,14 @@ fn extremes(loads: &[f64]) -> Option<(usize, usize)> {
     Some((all().max_by(by_load)?, all().min_by(by_load)?))
 }
 
-/// True if the router decides whether the queue's flows are spread.
+/// True if the router may spread the queue's flows over the workers: the operator has not decided this, and the device has fewer
+/// queues than there are workers.
 fn shareable(q: &Queue, workers: usize) -> bool {
     q.at.handoff == Handoff::Auto && q.of < workers
 }
 
-/// True if the router may move a queue. A queue in polling mode keeps its worker's core busy anyway, so it is not moved.
+/// True if the router may move a queue: the operator did not choose the queue's worker, and the queue is not in polling mode. A
+/// queue in polling mode keeps its worker's core busy anyway.
 fn movable(a: &Attention) -> bool {
     !a.chosen && a.mode != RxMode::Polling
 }

@@ -11,7 +11,7 @@ use crate::destination::{Destination, FILE_HEADER, PACKET_HEADER};
 use crate::request::{Request, Scope};
 use crate::rings::{Captured, Point, Rings};
 
-/// Approximate maximum number of copies taken from the workers in one turn of the main thread.
+/// Approximate maximum number of copies taken from the workers in one call of [`Progress::take`].
 const A_TURN: usize = 256;
 /// Interval in nanoseconds at which copies for a file are taken from the workers. A ring with room for 1,024 copies can then take two
 /// million packets per second.
@@ -63,7 +63,7 @@ pub(crate) struct Progress {
     pub(crate) packets: u64,
     /// The capture ends after this many packets.
     pub(crate) most: u64,
-    /// Size in bytes that a file with these packets has, including the file header.
+    /// Size in bytes of a file with the packets captured so far, including the file header.
     pub(crate) bytes: u64,
     /// The capture ends before a file with its packets would exceed this size in bytes.
     pub(crate) most_bytes: u64,
@@ -129,7 +129,7 @@ impl Capture {
         }
     }
 
-    /// Switches the capture's features on or off, on all current interfaces of the capture.
+    /// If `on`, switches on the features that copy packets, on all current interfaces of the capture. If not, switches them off.
     fn switch(&self, router: &mut Router, on: bool) {
         let has = router.interfaces().filter(|i| self.has(router, i)).map(|i| i.index);
         switch(router, &self.points, &has.collect::<Vec<u32>>(), on);
@@ -239,7 +239,8 @@ pub(crate) fn follow(router: &mut Router, index: u32) {
     }
 }
 
-/// Runs a turn of the main thread at `now`: writes the copies. Returns the time of the next turn.
+/// Writes the captured copies to the file, and ends the capture if it is complete or cannot continue. `now` is the present time in
+/// nanoseconds. Returns the time of the next call; `None` if no file is being written.
 pub(crate) fn turn(router: &mut Router, now: u64) -> Option<u64> {
     let captures = Captures::of(router).ok()?;
     let capture = captures.running.as_mut()?;

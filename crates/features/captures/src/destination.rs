@@ -13,11 +13,11 @@ use pcap_file::{DataLink, PcapError, TsResolution};
 
 use crate::rings::Captured;
 
-/// Bytes of a capture's file before the first packet, and before the bytes of each packet.
+/// Sizes in bytes of the header of a capture file, and of the header in front of each packet in the file.
 pub(crate) const FILE_HEADER: u64 = 24;
 pub(crate) const PACKET_HEADER: u64 = 16;
 
-/// Default for the free space left in the file system: a percentage, limited to a number of bytes.
+/// Default for the space to leave free in the file system: this percentage, but at most this number of bytes.
 const LEAVE_FREE: (u32, u128) = (5, 256 << 20);
 
 /// The destination of packets.
@@ -76,13 +76,13 @@ pub(crate) struct Sink {
     disk: File,
     /// Percentage of the file system to leave free, if given.
     leave_free: Option<u32>,
-    /// Why the file system is too full to continue the file.
+    /// The error text, if the file system became too full to continue the file.
     too_full: Option<String>,
     failed: Option<String>,
 }
 
 impl Sink {
-    /// Begins a file with up to `keep` bytes of each packet.
+    /// Begins a capture file, with at most `keep` bytes of each packet.
     ///
     /// # Errors
     /// Fails if the file cannot be written.
@@ -131,7 +131,8 @@ impl Sink {
     }
 }
 
-/// Checks that there is room for a file if this percentage of the file system is to stay free.
+/// Checks that the file system has room for a file at `path`. `leave_free` is the percentage of the file system to leave free;
+/// without it, [`LEAVE_FREE`] applies.
 ///
 /// # Errors
 /// Fails if there is no room. Succeeds if the free space cannot be queried; creating the file then reports the

@@ -1,4 +1,5 @@
-//! Lets the fuzzer of the whole graph exercise captures, because no setting of an interface starts them.
+//! Actions by which the whole-graph fuzzer tests captures. They are needed because captures begin by a command, not by a setting of
+//! an interface.
 
 use buf::bpf::Program;
 use net::feature::Exercise;
@@ -7,7 +8,8 @@ use net::router::Router;
 use crate::capture::Captures;
 use crate::rings::Point;
 
-/// Copies packets at all three points, on all interfaces where the features are on.
+/// The exercise for the whole-graph fuzzer: copies packets at all three capture points (receive, transmit and drop), on all
+/// interfaces where the capture features are on.
 pub(crate) const EXERCISE: Exercise = Exercise { begin, act: |_, _| (), look };
 
 /// Bytes kept of each packet.

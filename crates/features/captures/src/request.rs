@@ -24,9 +24,9 @@ pub(crate) enum Scope {
 }
 
 impl Request {
-    /// Reads the request of a command whose syntax has the words `[rx] [tx] [drop]`, and the arguments
-    /// `packets`, `interface` and `bytes`. Without any of the three words, packets are captured at the points
-    /// `usual`. Without the argument `bytes`, the parameter `bytes` applies.
+    /// Reads the request of a capture command with the optional words `rx`, `tx` and `drop`, and the optional arguments `packets`,
+    /// `interface` and `bytes`. Without any of the three words, packets are captured at the points `usual`. Without the argument
+    /// `bytes`, the value of the parameter `bytes` applies.
     pub(crate) fn of<C: App>(
         c: &C,
         a: &Args,

@@ -29,7 +29,7 @@ impl Point {
     /// Every point.
     pub const ALL: [Point; 3] = [Point::Rx, Point::Tx, Point::Drop];
 
-    /// Returns the arc of this point, and its feature that copies packets.
+    /// Returns the name of this point's arc, and the name of the feature on this arc that copies packets.
     pub fn feature(self) -> (&'static str, &'static str) {
         match self {
             Point::Rx => ("device-input", "pcap-rx"),
@@ -92,15 +92,15 @@ struct Control {
     rings: Vec<Ring>,
 }
 
-/// The main thread's ends of two rings between it and one point of a worker: `filled` brings copies to the
-/// main thread, and `empty` returns them for reuse. A copy is allocated once and overwritten in place.
+/// The main thread's ends of the two rings for one capture point of one worker: `filled` brings copies to the main thread, and
+/// `empty` returns them to the worker for reuse. A copy is allocated once and overwritten in place.
 struct Ring {
     point: Point,
     filled: Consumer<Box<Captured>>,
     empty: Producer<Box<Captured>>,
     /// True if the copies for these rings have been allocated.
     made: bool,
-    /// Exists as long as the worker has its ends of the rings.
+    /// Weak reference that is valid as long as the worker has its ends of the rings.
     worker: Weak<()>,
 }
 
@@ -120,8 +120,8 @@ impl Copies {
         self.shared.wanted.get(guard)
     }
 
-    /// Copies a packet, if the filter matches it. `now` is the time of the copy in nanoseconds. If no empty
-    /// copy is left, the packet is not copied, and this is counted.
+    /// Copies a packet, if the filter matches it. `now` is the time of the copy in nanoseconds. If all preallocated copies are in
+    /// use, the packet is not copied, and counts as lost.
     pub fn copy(&mut self, now: u64, wanted: &Wanted, p: &mut Packet<'_>) {
         if self.point == Point::Drop {
             // An earlier node may have moved the packet's start behind the link header.
@@ -173,7 +173,7 @@ impl Rings {
         }
     }
 
-    /// Returns the number of copies lost since the router started because a ring was full.
+    /// Returns the number of copies that were lost because a ring was full, since the router started.
     pub fn lost(&self) -> u64 {
         self.0.lost.load(Ordering::Relaxed)
     }

@@ -98,8 +98,8 @@ pub struct Mss {
 }
 
 impl Mss {
-    /// Returns the largest MSS that passes unchanged; 65,535 if clamping is off. A worker may still be in the
-    /// feature when clamping is switched off.
+    /// Returns the largest MSS that passes unchanged. It is 65,535 if clamping is off, because a worker may still be in the feature
+    /// when clamping is switched off.
     fn limit(self) -> u16 {
         if self.clamping == Clamping::Off { u16::MAX } else { self.most }
     }
@@ -135,7 +135,7 @@ impl Clamping {
         }
     }
 
-    /// Returns the features to switch on for a family, with their arcs.
+    /// Returns the switches of a family's two features, each with its arc. A switch is on if the MSS is lowered in its direction.
     fn switches<A: Clamped>(self) -> [Switch; 2] {
         let (rx, tx) =
             (matches!(self, Clamping::Rx | Clamping::Both), matches!(self, Clamping::Tx | Clamping::Both));

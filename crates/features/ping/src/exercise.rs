@@ -17,7 +17,7 @@ fn begin(router: &mut Router, _: Option<Program>) {
     }
 }
 
-/// Starts a ping, sends a request for every active ping, or ends a ping.
+/// Performs a random action: starts a ping, sends a request for every active ping, or ends a ping.
 fn act(router: &mut Router, d: &mut dyn Decisions) {
     let all: Vec<u16> =
         Pings::of(router).map_or_else(|_| Vec::new(), |p| p.sessions.keys().copied().collect());

@@ -1,4 +1,4 @@
-//! Checks before a ping: is there a route to the destination, is there a source address, and are the requests small enough?
+//! Checks before a ping: there must be a route to the destination and a source address, and the requests must not be too large.
 
 use std::net::IpAddr;
 

@@ -17,9 +17,9 @@ use crate::route::{self, Target};
 
 /// Maximum number of active pings.
 pub(crate) const SESSIONS: usize = 64;
-/// Maximum number of active pings of read-only clients. The router can run more, so that the other clients can ping, too.
+/// Maximum number of active pings of read-only clients. The router can run more pings than this, so other clients can still ping.
 const READERS: usize = 16;
-/// Maximum number of requests without a reply, and maximum number of replies that have not been taken, for each ping.
+/// Limit for each ping: the maximum number of unanswered requests, and the maximum number of replies that have not been taken.
 pub(crate) const WAITING: usize = 256;
 
 /// TTL or hop limit of requests.
@@ -62,7 +62,7 @@ pub(crate) struct Session {
     fib: u16,
     pub(crate) source: IpAddr,
     to: Target,
-    /// Refers to the token in [`Held`], which exists as long as the ping's client.
+    /// Weak reference to the token in [`Held`]. The token exists as long as the ping's client.
     token: Weak<()>,
     /// True if the client is read-only.
     reader: bool,
@@ -117,8 +117,8 @@ impl Pings {
         self.sessions.remove(&id);
     }
 
-    /// Stores an echo reply in its ping; `None` if no ping waits for it. `l3` is the reply's first segment from the IP header on, and
-    /// `total` the length of the reply in bytes.
+    /// Stores an echo reply for the ping that sent the request. Returns `None` if no ping waits for this reply. `l3` is the reply's
+    /// first segment from the IP header on, and `total` the length of the reply in bytes.
     fn note(&mut self, now: u64, l3: &[u8], total: usize) -> Option<()> {
         let ip = header(l3)?;
         // Echo fields are at the same offsets in ICMP and ICMPv6.
@@ -143,7 +143,7 @@ impl Pings {
     }
 }
 
-/// Starts a ping in a VRF, for a client that is read-only if `reader`. It is active until [`Pings::stop`].
+/// Starts a ping in a VRF. `reader` is true for a read-only client. The ping is active until [`Pings::stop`].
 ///
 /// # Errors
 /// If there is no such VRF, no route covers the destination, the source is not the router's, the router has no address, a request would be

@@ -27,7 +27,7 @@ impl Kind for PuntRate {
 }
 
 impl PuntRate {
-    /// Returns the configuration's key of the rate of the punt reason `reason`.
+    /// Returns the key under which the configuration has the rate of the punt reason `reason`.
     pub fn key(reason: &str) -> Key {
         Key::with::<PuntRate>(reason)
     }

@@ -159,14 +159,14 @@ impl<A: Packets> Reverse<A> {
         fibs
     }
 
-    /// Returns the word that the lookup found for the source of packet `i`: an encoded forwarding object, possibly another VRF.
+    /// Returns the encoded forwarding object that the lookup found for the source of packet `i`. It may lead to another VRF.
     #[inline(always)]
     fn word(&self, i: usize) -> u64 {
         self.tables.objects.get(self.leaves.get(i).1)
     }
 
-    /// Returns the forwarding objects for the source of packet `i` after all lookups in other VRFs: one object for each path, none if a
-    /// lookup fails.
+    /// Returns the forwarding objects to which the lookup of packet `i`'s source leads, if necessary through several VRFs: one
+    /// object for each path, none if a lookup fails.
     #[cold]
     fn ends<'g>(
         &self,
@@ -189,7 +189,8 @@ impl<A: Packets> Reverse<A> {
         one.into_iter().chain(ways.unwrap_or_default().iter().map(|word| Object::from_word(*word)))
     }
 
-    /// Drops a packet that fails the check, and returns the verdict; `None` if it must pass, because its sender may have no address yet.
+    /// Returns the verdict that drops a packet which fails the check. `None` if the packet must pass, because its sender may have
+    /// no address yet.
     #[cold]
     fn fail<D>(&mut self, p: &mut Packet<'_>, reason: D) -> Option<Verdict<Next, D>> {
         if A::stays_on_link(p.peek()) {
