@@ -59,8 +59,8 @@ impl Lab {
         &self.dir
     }
 
-    /// True if eBPF programs can be loaded into the kernel here; root of a user namespace cannot load any. Otherwise
-    /// reports the test as skipped.
+    /// True if eBPF programs can be loaded into the kernel here. If not, reports the test as skipped: root of a user namespace
+    /// cannot load programs.
     pub fn can_load_programs(&self) -> bool {
         if self.user_namespace {
             skipped("loading programs into the kernel needs root");
@@ -97,7 +97,7 @@ impl Lab {
         Process::start(label, command, self.dir()).unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// Returns an `nsenter` command into the holder's namespaces; the caller appends the program.
+    /// Returns an `nsenter` command that enters the holder's namespaces; the caller appends the program.
     fn enter(&self) -> Command {
         let mut command = Command::new("nsenter");
         command.env("PATH", path()).env("LC_ALL", "C");
@@ -167,7 +167,7 @@ impl Host {
         self.lab.start(&label, inside)
     }
 
-    /// True if this host can create tap devices. Otherwise reports the test as skipped: access to `/dev/net/tun` may be denied even
+    /// True if this host can create tap devices. If not, reports the test as skipped: access to `/dev/net/tun` may be denied even
     /// where namespaces are allowed.
     pub fn can_tap(&self) -> bool {
         let can = self.attempt("ip tuntap add mode tap name probe0", LIMIT).ok();
@@ -195,7 +195,8 @@ fn privilege() -> Option<bool> {
     })
 }
 
-/// Starts a holder process with a new directory, which the holder removes when it ends. Waits until the holder's namespaces exist.
+/// Starts the holder: a process with namespaces for a lab, and with a new directory, which it removes when it ends. Returns when
+/// the namespaces exist.
 fn hold(user_namespace: bool) -> io::Result<(Child, PathBuf)> {
     let dir = tempfile::Builder::new().prefix("volley-lab-").tempdir()?;
     let mut command = Command::new("unshare");

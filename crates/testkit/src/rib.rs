@@ -57,7 +57,7 @@ impl Random {
 pub trait Family: Address + LowerHex {
     /// Environment variable with the file of a real table.
     const FILE: &'static str;
-    /// Prefix of the name of a real table's file in the shared data directory.
+    /// First part of the name of the file with a real routing table. The file is in the shared data directory.
     const BESIDE: &'static str;
     /// Typical prefix lengths, with their share per thousand prefixes.
     const LENGTHS: &'static [(u8, usize)];
@@ -127,7 +127,8 @@ impl Family for u128 {
     }
 }
 
-/// Returns a real router's table, or a made-up one, with `"real"` or `"made up"`.
+/// Returns `"real"` and the routing table of a real router. If there is no file with such a table, returns `"made up"` and a
+/// made-up table.
 ///
 /// # Errors
 /// If the file cannot be read, or a line has no valid prefix.

@@ -270,7 +270,7 @@ impl Drop for Router {
     }
 }
 
-/// Returns the entry of a list of objects with this name.
+/// Returns the object named `name` from a list of objects.
 fn named<'v>(list: &'v Value, name: &str) -> Option<&'v Value> {
     list.as_array()?.iter().find(|entry| entry["name"] == name)
 }

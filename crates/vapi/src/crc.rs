@@ -16,7 +16,7 @@ pub fn of(message: &Info) -> u32 {
     crc.finalize()
 }
 
-/// Adds the definition of a field's type, if it has one.
+/// Adds the definition of a field's type to the checksum, if the type has a definition.
 fn fold(crc: &mut Hasher, shape: &'static Shape) {
     match shape {
         Shape::Array(of, _) | Shape::Tail(of) | Shape::Count(of) => fold(crc, of),

@@ -3,7 +3,7 @@
 use crate::shape::Info;
 use crate::wire::{Malformed, Reader, Writer};
 
-/// A message. Its first fields ([`Head`](crate::shape::Head)) are not among its Rust fields.
+/// A message. The fields of its header ([`Head`](crate::shape::Head)) are not fields of the Rust type.
 pub trait Message: Sized + Default + 'static {
     /// Returns the description.
     fn info() -> Info;
@@ -38,7 +38,7 @@ pub trait Dump: Message {
     type Details: Message;
 }
 
-/// A request for any number of objects, from a cursor on. Its first field is the cursor.
+/// A request for any number of objects, beginning at a cursor. The cursor is the request's first field.
 pub trait Get: Message {
     /// The description of an object.
     type Details: Message;
@@ -46,7 +46,7 @@ pub trait Get: Message {
     type Reply: Message;
 }
 
-/// A reply that has no fields besides its head. Its name is the name of the request with `_reply`.
+/// A reply without fields after its header. Its name is the request's name, followed by `_reply`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done;
 

@@ -14,7 +14,7 @@ pub struct Caller {
     pub context: u32,
 }
 
-/// The encoded fields of a reply after its head, and its return value.
+/// A reply: its return value, and its encoded fields after the header.
 pub struct Reply {
     /// The return value; 0 for success.
     pub retval: i32,
@@ -22,7 +22,8 @@ pub struct Reply {
     pub body: Vec<u8>,
 }
 
-/// The objects of a dump, one after the other. Each call gets the state as it is at that time, because changes are made between the calls.
+/// Returns the next encoded object of a dump; `None` at the end. Changes may be made between two calls, so each call gets the
+/// current state.
 pub type Cursor<C> = Box<dyn FnMut(&C) -> Option<Vec<u8>>>;
 
 /// Answers a request.
@@ -32,7 +33,7 @@ type Begin<C> = Box<dyn Fn(&C, &mut Reader<'_>) -> Result<Cursor<C>, Malformed>>
 /// Answers one request of a dump with cursors: returns some objects, and the reply.
 type Part<C> = Box<dyn Fn(&C, &mut Reader<'_>) -> Result<(Vec<Vec<u8>>, Reply), Malformed>>;
 
-/// Returns new events: each with the number of its client, and its encoded fields after the head.
+/// Returns new events. For each: the number of the client that gets it, and its encoded fields after the header.
 pub type Look<C> = Box<dyn Fn(&mut C) -> Vec<(u64, Vec<u8>)>>;
 
 /// A part of a dump with cursors: some objects, and the reply.
@@ -145,7 +146,8 @@ impl<C: 'static> Table<C> {
         &self.entries
     }
 
-    /// Returns the functions that return new events, with the identifier of each event. The program calls them often.
+    /// Returns the functions that return new events, each with the identifier of its event's message. The program calls these
+    /// functions often.
     pub fn looks(&self) -> impl Iterator<Item = (u16, &Look<C>)> {
         self.looks.iter().map(|(at, look)| (id_of(*at), look))
     }
@@ -263,7 +265,7 @@ impl<C: 'static> Module<'_, C> {
         self
     }
 
-    /// Adds a request for objects from a cursor on. `part` returns some objects, and the reply.
+    /// Adds a request for objects, beginning at a cursor. `part` returns some objects, and the reply with the next cursor.
     pub fn get<Q: Get>(self, part: fn(&C, Q) -> Found<Q>) -> Self {
         let part: Part<C> = Box::new(move |c, r| {
             let (objects, end) = part(c, Q::take(r)?);
@@ -322,7 +324,7 @@ fn service<Q: Request>() -> Service {
     Service { reply: Q::reply().name, stream: None, is_stream: false, events: Q::EVENTS }
 }
 
-/// Returns all of `objects`, one after the other, for a dump whose objects are few.
+/// Returns a function that returns `objects` one after the other. For a dump of few objects.
 pub fn all<C, T>(objects: Vec<T>) -> impl FnMut(&C) -> Option<T> {
     let mut objects = objects.into_iter();
     move |_| objects.next()

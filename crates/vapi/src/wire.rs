@@ -217,8 +217,8 @@ impl Field for Line {
     }
 }
 
-/// The field with the number of elements of the following [`Vec`], which writes this field when it is encoded and reads it when it is
-/// decoded.
+/// A field with the number of elements of the [`Vec`] that follows it. Encoding the `Vec` fills in this number, and decoding the
+/// `Vec` uses it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count<T>(std::marker::PhantomData<T>);
 
@@ -238,7 +238,7 @@ impl<T: Field + Into<u64>> Field for Count<T> {
     }
 }
 
-/// An array whose length the preceding [`Count`] gives, the last field of a message.
+/// An array as the last field of a message. The preceding [`Count`] contains the number of its elements.
 impl<T: Field> Field for Vec<T> {
     const SHAPE: &'static Shape = &Shape::Tail(T::SHAPE);
 

@@ -1,5 +1,5 @@
-//! Writes the manual pages and the shell completions from the declarations of arguments, commands and parameters,
-//! when a package is built.
+//! Writes the manual pages and the shell completions when a package is built. They are made from the declarations of arguments,
+//! commands and parameters.
 
 use std::fs::{self, File};
 use std::io;
@@ -89,7 +89,7 @@ fn completion(shell: Shell, volley: &mut Command) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Returns the completion for zsh, changed to ask the router for completions of its commands.
+/// Returns the completion script for zsh. It is changed to ask the router for completions of the router's commands.
 fn zsh(volley: &mut Command) -> io::Result<String> {
     let text = completion(Shell::Zsh, volley);
     let words =

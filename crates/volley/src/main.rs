@@ -195,7 +195,8 @@ fn bench(words: &[OsString]) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Returns the words of the command line. If the program is called `vppctl`, it is the client, as in VPP.
+/// Returns the words of the command line. If the program is called `vppctl`, replaces its name by `volley ctl`, so that it is the
+/// CLI client, as in VPP.
 fn words(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<_> = given.into_iter().collect();
     let name = words.first().map(Path::new).and_then(Path::file_name);
