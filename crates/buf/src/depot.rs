@@ -9,9 +9,9 @@ use crate::window::Window;
 /// Two stacks of free buffers.
 pub(crate) struct Depot {
     window: Window,
-    /// Free buffers of the window. Until buffers are added to the pool, all free buffers are here.
+    /// Free initial buffers of the pool, which are in the window. Until buffers are added to the pool, all free buffers are here.
     home: Vec<u32>,
-    /// Added buffers.
+    /// Free buffers that were added to the pool later.
     others: Vec<u32>,
     /// True if buffers were added to the pool later.
     grown: bool,
@@ -25,7 +25,7 @@ impl Depot {
         Depot { window, home, others: Vec::new(), grown: false }
     }
 
-    /// Returns the number of window buffers and the number of added buffers in this depot.
+    /// Returns the number of initial buffers and the number of added buffers in this depot.
     pub fn lens(&self) -> (usize, usize) {
         (self.home.len(), self.others.len())
     }
@@ -57,16 +57,16 @@ impl Depot {
         }
     }
 
-    /// Moves up to `n` buffers to the stack `to`: added buffers first, and window buffers only if there are
-    /// fewer than `n` added buffers.
+    /// Moves up to `n` buffers to the stack `to`. Prefers buffers that were added to the pool; takes initial buffers only if those
+    /// do not suffice.
     pub fn take(&mut self, n: usize, to: &mut Vec<u32>) {
         let others = n.min(self.others.len());
         take(&mut self.home, n - others, to);
         take(&mut self.others, others, to);
     }
 
-    /// Exchanges at most `n` buffers: takes added buffers from the bottom of `stack` into the depot, and puts
-    /// window buffers on top of `stack`. Returns the number of window buffers.
+    /// Exchanges at most `n` buffers for a device, which can access only initial buffers. Moves added buffers from the bottom of
+    /// `stack` to the depot, and puts initial buffers on top of `stack`. Returns the number of initial buffers.
     pub fn exchange(&mut self, n: usize, stack: &mut Vec<u32>) -> usize {
         let n = n.min(self.home.len());
         self.others.extend(stack.drain(..n.min(stack.len())));

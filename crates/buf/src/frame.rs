@@ -114,7 +114,8 @@ impl Frame {
         self.records().iter().map(|r| r.len as usize).sum()
     }
 
-    /// Sets the receive interface in the records of all packets, and in the facts of this frame.
+    /// Sets the receive interface of all packets. The frame records that all packets have this interface
+    /// ([`uniform_rx`](Frame::uniform_rx)).
     pub fn set_rx(&mut self, interface: u32) {
         self.facts.rx_if = interface;
         self.records_mut().iter_mut().for_each(|r| r.rx_if = interface);
@@ -166,7 +167,8 @@ impl Frame {
         self.facts.any |= flags;
     }
 
-    /// Appends up to `n` new, empty packets. Returns the number appended, limited by buffers and room.
+    /// Appends up to `n` new, empty packets: fewer if the frame has too little room, or not enough buffers are free. Returns the
+    /// number appended.
     pub fn alloc(&mut self, cache: &mut Cache, n: usize) -> usize {
         let n = cache.prepare(n.min(self.room()));
         for _ in 0..n {
@@ -268,7 +270,7 @@ impl Frame {
         given
     }
 
-    /// Moves all packets that fit from `other` to the end of this frame.
+    /// Moves packets from the front of `other` to the end of this frame, as many as fit.
     pub fn append(&mut self, other: &mut Frame) {
         let n = other.len().min(self.room());
         self.merge_facts(other.facts);

@@ -58,7 +58,7 @@ pub enum GsoKind {
 pub struct Gso {
     /// The protocol to segment.
     pub kind: GsoKind,
-    /// Explicit congestion notification: CWR is set on the first segment only.
+    /// True if explicit congestion notification is in use: only the first segment then gets the CWR flag.
     pub ecn: bool,
     /// Payload bytes of a segment (the MSS).
     pub size: u16,

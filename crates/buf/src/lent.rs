@@ -54,8 +54,8 @@ impl Window {
         }
     }
 
-    /// Takes the next free buffer of the window. Frees `outside`, which was taken instead but is not in the
-    /// window, because it was added to the pool later.
+    /// Takes the next free buffer of the window in place of `outside`, and frees `outside`: that buffer was added to the pool
+    /// later, so it is not in the window.
     #[cold]
     #[inline(never)]
     fn next_inside(&self, outside: Record, cache: &mut Cache) -> Option<(u32, usize)> {
@@ -80,7 +80,8 @@ impl Window {
     }
 }
 
-/// The window buffers lent to one device queue, which returns them by offset, in any order.
+/// The buffers of a pool's [`Window`] that are lent to one device queue. The device identifies a returned buffer by its offset, and
+/// may return the buffers in any order.
 ///
 /// Dropping a `Lent` returns all its buffers to their pool: the device must have released them before.
 pub struct Lent {

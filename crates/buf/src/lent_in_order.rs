@@ -8,14 +8,14 @@ use crate::packet::Held;
 use crate::pool::{self, BATCH, Cache, Pool};
 use crate::window::Window;
 
-/// The window buffers lent to one device ring, the oldest first. The device does not identify the buffers that it returns: they are always
-/// the oldest ones. So whatever the device reports, no buffer has two owners.
+/// The buffers of a pool's [`Window`] that are lent to one device ring, the oldest first. The device returns them in this order and
+/// does not identify them. So whatever the device reports, no buffer has two owners.
 ///
 /// Dropping a `LentInOrder` returns all its buffers to their pool: the device must have released them before.
 pub struct LentInOrder {
     window: Window,
-    /// The lent buffers, in a ring with a power of two of slots. The slots from `first` to `end` have buffers; both counters increase
-    /// without limit.
+    /// The lent buffers, in a ring whose number of slots is a power of two. The slots from `first` to `end` have buffers; both
+    /// counters increase without limit.
     ring: Box<[u32]>,
     first: usize,
     end: usize,
@@ -58,7 +58,7 @@ impl LentInOrder {
         self.ring.len() - self.len()
     }
 
-    /// Returns the offsets in the window of the oldest `n` buffers.
+    /// Returns the `n` buffers that were lent first, as offsets in the window.
     #[inline]
     pub fn oldest(&self, n: usize) -> impl Iterator<Item = usize> {
         let buffers = (self.first..self.first + n.min(self.len())).map(|i| self.ring[self.slot(i)]);

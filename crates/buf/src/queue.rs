@@ -12,9 +12,9 @@ pub struct Gone(pub String);
 /// Packets that arrived at a device but were not received by the router.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Dropped by the device before its queue.
+    /// Packets that the device dropped before its queue.
     pub missed: u64,
-    /// Unusable in the queue: truncated, inconsistent, or too large for the free buffers.
+    /// Packets that were unusable in the queue: truncated, inconsistent, or too large for the free buffers.
     pub unusable: u64,
 }
 
@@ -31,14 +31,14 @@ pub trait RxQueue: Send {
     /// [active](RxQueue::active).
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 
-    /// True if a queue without an `fd` may have packets; otherwise its worker may sleep. Code that makes the
-    /// queue active again must wake the worker.
+    /// True if a queue without an `fd` may have packets. If false, its worker may sleep, and code that makes the queue active again
+    /// must wake the worker.
     fn active(&self) -> bool {
         true
     }
 
-    /// Time of the next packets of an active queue without an `fd`, in nanoseconds of the monotonic clock, if
-    /// known: until then its worker may sleep. `None`: the worker must poll the queue.
+    /// Time at which the next packets of an active queue without an `fd` are due, in nanoseconds of the monotonic clock. The worker
+    /// may sleep until then. `None` if the time is unknown: the worker must poll the queue.
     fn next_due(&self) -> Option<u64> {
         None
     }
@@ -65,9 +65,9 @@ pub trait RxQueue: Send {
 /// Capabilities of a transmit queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TxCaps {
-    /// Accepts packets with `GSO` (larger than the MTU, to be segmented by the device or the receiver).
+    /// True if the queue accepts packets with `GSO` (larger than the MTU, to be segmented by the device or the receiver).
     pub gso: bool,
-    /// Accepts packets with `CSUM_PARTIAL`.
+    /// True if the queue accepts packets with `CSUM_PARTIAL`.
     pub csum: bool,
 }
 

@@ -29,8 +29,8 @@ impl Flags {
     pub const L2_MULTICAST: Flags = Flags(1 << 5);
     /// This router made the packet: its TTL is not decremented.
     pub const LOCAL_ORIGIN: Flags = Flags(1 << 6);
-    /// The packet was held and sent back to an earlier node. A node that would send it back once more drops
-    /// it instead.
+    /// A node held the packet, for example to resolve a neighbor, and then sent it back to an earlier node. A node that would send
+    /// it back a second time drops it instead.
     pub const RECIRCULATED: Flags = Flags(1 << 7);
     /// Some feature has written a [field](crate::feature): the feature bytes belong to this packet.
     pub const FEATURES: Flags = Flags(1 << 8);

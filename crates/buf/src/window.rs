@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use crate::arena;
 use crate::layout::{LINE, STRIDE};
 
-/// The memory of a pool, for a device that reads and writes packets there on its own.
+/// The memory of a pool's initial buffers. A device reads and writes packets there without the router's help.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     first: u32,

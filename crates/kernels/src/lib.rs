@@ -36,7 +36,8 @@ pub fn best() -> &'static Kernels {
     BEST.get_or_init(|| at_most(cpu::level()))
 }
 
-/// Returns the best table for this CPU, but none above `level`. This is for tests, and to compare levels.
+/// Returns the function table of the highest level that this CPU supports, but none above `level`. This is for tests, and to
+/// compare levels.
 pub fn at_most(level: Level) -> &'static Kernels {
     #[cfg(target_arch = "x86_64")]
     match level.min(cpu::level()) {

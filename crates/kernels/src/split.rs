@@ -18,13 +18,13 @@ pub type Mask = [u64; WORDS];
 /// Returns the mask of the packets whose code is `code`.
 ///
 /// # Safety
-/// The CPU has the features of the level.
+/// The CPU supports the level for which the function is compiled.
 pub(crate) type EqualFn = unsafe fn(codes: &CodeBytes, code: u8) -> Mask;
 
 /// Copies the records in `mask` to `to`, in order.
 ///
 /// # Safety
-/// The CPU has the features of the level; every record in the mask is valid; `to` has room for them and
+/// The CPU supports the level for which the function is compiled; every record in the mask is valid; `to` has room for them and
 /// overlaps none of them.
 pub(crate) type PickFn = unsafe fn(from: *const [u8; raw::RECORD], mask: &Mask, to: *mut [u8; raw::RECORD]);
 

@@ -9,8 +9,8 @@ use crate::record::{Record, Snapshot};
 
 /// A packet outside of a frame: in a queue, on its way between threads, or newly made.
 ///
-/// A `Held` is put back into a frame ([`Frame::push`](crate::Frame::push)) or freed ([`Held::free`]). If it is dropped instead, its buffers
-/// are freed too, but the packet is counted as lost: a packet must never end without a reason.
+/// A `Held` is put back into a frame ([`Frame::push`](crate::Frame::push)) or freed ([`Held::free`]). If it is dropped instead, its
+/// buffers are freed too, but the packet is counted as lost, because no node has counted the packet's end.
 pub struct Held(MaybeUninit<Record>);
 
 // A record is plain integers, and every thread can access its buffer's memory.

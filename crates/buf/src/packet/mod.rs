@@ -150,7 +150,7 @@ impl<'a> Packet<'a> {
         unsafe { std::slice::from_raw_parts_mut(self.ptr(off), STRIDE - off) }
     }
 
-    /// Sets the length of the first segment, at most the buffer's room.
+    /// Sets the length of the first segment in bytes, limited to the room from the current offset to the end of the buffer.
     #[inline(always)]
     pub fn set_len(&mut self, len: usize) {
         self.record.len = len.min(STRIDE - self.record.off as usize) as u16;
@@ -315,7 +315,7 @@ impl<'a> Packet<'a> {
         self.record.flags.any(Flags::FEATURES).then(|| unsafe { *self.ptr(FEATURE).cast() })
     }
 
-    /// Copies the feature fields of `from` to this packet: for example, this packet is a piece of `from`.
+    /// Copies the feature fields of `from` to this packet: for example, when this packet is made from a part of `from`.
     pub fn copy_features(&mut self, from: &Packet<'_>) {
         self.record.flags = (self.record.flags & !Flags::FEATURES) | (from.record.flags & Flags::FEATURES);
         if self.record.flags.any(Flags::FEATURES) {

@@ -1,4 +1,4 @@
-//! Each thread's cache of buffers, and the count of its packets.
+//! Each thread's cache of free buffers, and its counts of packets made and freed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ const SOME: usize = 32;
 pub struct Cache {
     pool: Pool,
     stack: Vec<u32>,
-    /// Number of buffer shortages (of all caches of the pool) that this cache has handled so far.
+    /// The pool's number of buffer shortages when this cache last gave up buffers for other caches (see [`Cache::share`]).
     answered: usize,
     fill: Arc<AtomicUsize>,
     tally: Tally,
@@ -42,7 +42,7 @@ impl Tally {
 }
 
 impl Cache {
-    /// Returns an empty cache of `pool`, which publishes its size in `fill`.
+    /// Returns an empty cache for buffers of `pool`. The cache publishes its number of buffers in `fill`.
     pub(super) fn new(pool: &Pool, fill: Arc<AtomicUsize>) -> Cache {
         Cache {
             pool: pool.clone(),
@@ -116,7 +116,8 @@ impl Cache {
         self.stack.len().min(n)
     }
 
-    /// True if `n` ≤ [`BATCH`] buffers are in the cache or can be fetched: for callers that keep a reserve.
+    /// True if the cache has at least `n` ≤ [`BATCH`] buffers, after fetching buffers from the depot if necessary. For callers that
+    /// must keep some buffers in reserve.
     pub fn has(&mut self, n: usize) -> bool {
         if self.stack.len() < n {
             self.refill(n);
@@ -158,13 +159,13 @@ impl Cache {
         }
     }
 
-    /// Publishes the number of buffers in the cache. Called once per turn, not per packet.
+    /// Publishes the number of buffers in the cache. Called once per iteration of the thread's loop, not per packet.
     pub fn publish(&self) {
         self.fill.store(self.stack.len(), Ordering::Relaxed);
     }
 
-    /// If another cache was short of buffers since the last call, moves half of the buffers beyond `keep` to
-    /// the depot. Called once per turn, not per packet.
+    /// If another cache was short of buffers since the last call, moves half of the buffers beyond `keep` to the depot. Called once
+    /// per iteration of the thread's loop, not per packet.
     #[inline]
     pub fn share(&mut self, keep: usize) {
         let shortages = self.pool.0.shortages.0.load(Ordering::Relaxed);
@@ -206,9 +207,9 @@ impl Cache {
         }
     }
 
-    /// Moves window buffers to the top of the cache's stack, for a device. If the cache has none, exchanges
-    /// some of its buffers for window buffers of the depot. If the depot has none either, returns false and
-    /// counts a refused allocation. Moves many buffers at once, so that it is called rarely.
+    /// Moves buffers of the window, which devices can access, to the top of the cache's stack. If the cache has none, exchanges
+    /// some of its buffers for such buffers of the depot. If the depot has none either, returns false and counts a refused
+    /// allocation. Moves many buffers at once, so that it is called rarely.
     #[cold]
     #[inline(never)]
     pub(crate) fn surface(&mut self) -> bool {

@@ -34,9 +34,8 @@ pub const BATCH: usize = 256;
 /// Maximum number of buffers in a cache.
 const CACHE: usize = 2 * BATCH;
 
-/// Number of times that a cache was short of buffers. Each thread reads the number once per turn, but it is
-/// written only when buffers have run out. So it is on its own pair of cache lines, apart from data written
-/// more often.
+/// Number of times that a cache was short of buffers. Each thread reads the number in every iteration of its loop, but it is
+/// written only when buffers have run out. So it is on its own pair of cache lines, apart from data written more often.
 #[derive(Default)]
 #[repr(align(128))]
 struct Shortages(AtomicUsize);
@@ -48,8 +47,8 @@ static NEXT: AtomicU32 = AtomicU32::new(1);
 /// Number of packets that were lost because their [`Held`](crate::Held) was dropped instead of freed.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// Returns the number of packets that ended without a reason since the process started: a bug if it is not 0
-/// while the router runs.
+/// Returns the number of packets since the process started whose [`Held`](crate::Held) was dropped instead of freed. While the
+/// router runs, a number other than 0 is a bug.
 pub fn lost() -> u64 {
     LOST.load(Ordering::Relaxed)
 }
@@ -67,9 +66,9 @@ struct Shared {
     refused: AtomicU64,
     lost: AtomicU64,
     shortages: Shortages,
-    /// Fill of each cache, written by its owner after each batch of work.
+    /// Number of buffers in each cache, written by the cache's owner after each batch of work.
     cached: Mutex<Vec<Weak<AtomicUsize>>>,
-    /// Number of buffers of each device queue, written by the queue's owner.
+    /// Number of buffers lent to each device queue, written by the queue's owner.
     lent: Mutex<Vec<Weak<AtomicUsize>>>,
 }
 
@@ -102,7 +101,7 @@ pub struct Part {
     pub total: usize,
     /// Number of these buffers in the depot.
     pub free: usize,
-    /// The page size of their memory; the smallest one if there are several.
+    /// The page size of the memory of these buffers; the smallest one if there are several page sizes.
     pub page: PageSize,
 }
 
@@ -121,7 +120,7 @@ pub struct PoolStats {
     pub used: usize,
     /// Allocations refused because no buffer was free.
     pub refused: u64,
-    /// Packets that ended without a reason: a bug if it is not 0.
+    /// Packets whose [`Held`](crate::Held) was dropped instead of freed: a bug if it is not 0.
     pub lost: u64,
     /// The initial buffers. They are in the [`window`](Pool::window), so devices may use them.
     pub window: Part,
