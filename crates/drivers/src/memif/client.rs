@@ -21,7 +21,7 @@ use super::{Layout, MAX_LOG2_RING, NAME, SECOND};
 const RETRY: u64 = SECOND;
 /// Time limit for each step of the server, in nanoseconds.
 const PATIENCE: u64 = 5 * SECOND;
-/// Nanoseconds without an acknowledgement after which all remaining messages are sent.
+/// If the server acknowledges nothing for this many nanoseconds, the client sends all remaining messages at once.
 const UNACKNOWLEDGED: u64 = SECOND / 4;
 
 /// Configuration of a client.
@@ -213,7 +213,7 @@ impl Client {
         self.next_message(now)
     }
 
-    /// Returns the next message of the offer, if there is one.
+    /// Returns the action that sends the next message of the offer to the server; empty if all messages are sent.
     fn next_message(&mut self, now: u64) -> Vec<Action> {
         self.due = now + PATIENCE;
         let State::Offering { left, acknowledged_by, unacknowledged, .. } = &mut self.state else {

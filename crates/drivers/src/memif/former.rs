@@ -26,8 +26,8 @@ use crate::kernel::inotify::{Event, Watches};
 pub(super) const OF_SERVER: usize = 4;
 /// The limit for a client's interface (see [`OF_SERVER`]). The client connects again only after a second, when the memory is released.
 pub(super) const OF_CLIENT: usize = 1;
-/// Nanoseconds for which a file may still exist after the proof of release. If the connection has ended early, other threads of this router
-/// are still unmapping or filling the memory.
+/// Nanoseconds for which a file may still exist after the proof of release: if the connection ended early, other threads of this
+/// router may still unmap or fill the memory.
 const GRACE: u64 = 2 * SECOND;
 /// Nanoseconds for which memory counts as used if its state is unknown.
 const UNKNOWN: u64 = 3600 * SECOND;
@@ -40,21 +40,21 @@ type Interface = (u32, u32);
 struct Connection {
     interface: Interface,
     release: Arc<Release>,
-    /// Reservations ([`Promise`]) for memory that the kernel may charge to this router.
+    /// Memory reserved ([`Promise`]) because the kernel may charge the connection's pages to this router.
     promises: Vec<Arc<Promise>>,
     /// True if the peer can keep pages in use although the proof of release succeeds.
     doubtful: bool,
     /// True if a process has used a system call to write to memory created by this router, or to remove pages from it.
     changed: bool,
-    /// Time of the release in nanoseconds: from then on the files should no longer exist.
+    /// Time in nanoseconds when the proof of release was first found although a file still existed.
     released_at: Option<u64>,
     /// Set if the state of the memory is unknown: until this time, in nanoseconds, the connection counts as using the memory.
     unknown_until: Option<u64>,
 }
 
-/// Reservations of an interface that are kept until the time `until`, in nanoseconds, although the memory was proved released: a peer may
-/// still use some of the pages ([`release`](super::release)). They are kept only if the process cannot read its memory limits, because then
-/// the amount of free memory does not show those pages.
+/// Reservations of an interface that are kept until the time `until`, in nanoseconds, although the memory was proved released: a
+/// peer may still use some of the pages ([`release`](super::release)). Reservations are kept only if the process cannot read its
+/// memory limits. The amount of free memory then does not show that those pages are in use.
 #[derive(Debug)]
 struct Aftermath {
     interface: Interface,
@@ -189,7 +189,8 @@ impl Former {
         }
     }
 
-    /// Removes a connection and its watches, because the kernel charges its memory to the peer alone.
+    /// Removes a connection and its watches, and stops waiting for its memory: for example, because the kernel charges the memory
+    /// only to the peer.
     pub(super) fn forget(&mut self, number: u64) {
         self.unwatch(number);
         if let Some(connection) = self.connections.remove(&number) {
@@ -197,8 +198,8 @@ impl Former {
         }
     }
 
-    /// Removes the interface's connections whose memory is in an unknown state, and the reservations kept after a release: the operator
-    /// takes the risk.
+    /// Removes the interface's connections whose memory is in an unknown state, and the reservations kept after a release. For
+    /// operators, who take the risk that the memory is still in use.
     pub(super) fn forgive(&mut self, interface: Interface) {
         let forgiven = |c: &Connection| c.interface == interface && c.unknown_until.is_some();
         let numbers: Vec<u64> =
@@ -226,15 +227,16 @@ impl Former {
         }
     }
 
-    /// Returns when [`look`](Former::look) is due if no thread reports a release.
+    /// Returns the time, in nanoseconds, at which [`look`](Former::look) must be called even if no thread reports a release. `None`
+    /// if there is no such time.
     pub(super) fn next_timeout(&self, now: u64) -> Option<u64> {
         let due = |c: &Connection| c.unknown_until.or(c.released_at.map(|since| since + GRACE));
         let unknown = self.connections.values().filter_map(due);
         unknown.chain(self.aftermath.iter().map(|a| a.until)).map(|until| until.max(now + SECOND)).min()
     }
 
-    /// Removes the connections whose memory is released. Returns the interfaces of connections for which it has just become unknown if the
-    /// memory is in use.
+    /// Removes the connections whose memory is released. Returns the interface of each connection whose memory has just entered the
+    /// unknown state: a peer may still use that memory.
     pub(super) fn look(&mut self, now: u64) -> Vec<Interface> {
         // The threads close the memory before they report, so the watches are read after the reports.
         let states: Vec<(u64, State)> =
@@ -282,7 +284,7 @@ impl Former {
         });
     }
 
-    /// Marks the connections whose memory, created by this router, has changed.
+    /// Reads the reports about memory created by this router, and marks the connections whose memory has changed.
     fn read_changes(&mut self) {
         let mut events = Vec::new();
         self.changes.iter().for_each(|changes| changes.read(|event| events.push(event)));
@@ -332,7 +334,7 @@ mod tests {
 
     const INTERFACE: Interface = (0, 1);
 
-    /// The router's side of a connection: its file, and the state of the proof.
+    /// The router's side of a connection: its file, and the state of the proof that the peer has released the memory.
     struct Ours(OwnedFd, Arc<Release>);
 
     impl Ours {
@@ -403,7 +405,8 @@ mod tests {
         }
     }
 
-    /// The peer could move the pages into sockets first, or make the router allocate other pages that nobody has reserved.
+    /// A peer that removes pages could move them into sockets first, or make the router allocate other pages that nobody has
+    /// reserved.
     #[test]
     fn a_peer_that_removes_pages_of_created_memory_is_found() {
         let removes = [libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, 0];
@@ -459,7 +462,7 @@ mod tests {
         }
     }
 
-    /// A peer may open the memory a second time, and use its pages after the proof.
+    /// A peer may have opened the memory a second time, and can then use the pages even after the proof of release.
     #[test]
     fn memory_that_outlives_the_proof_counts_for_an_hour() {
         let (mut former, ours) = (Former::default(), Ours::new());

@@ -15,7 +15,7 @@ use super::tx::Stop;
 /// Index of the region with the pool's memory.
 pub(super) const REGION: u16 = 1;
 
-/// The buffers of one ring that are lent to the peer, in consecutive slots. The oldest buffer is returned first.
+/// The buffers of one ring that are lent to the peer, in consecutive slots. The peer returns the oldest buffer first.
 pub(super) struct Lending(LentInOrder);
 
 impl Lending {

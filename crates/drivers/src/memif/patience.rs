@@ -64,11 +64,11 @@ pub(super) struct Debt {
 }
 
 impl Patience {
-    /// Examines a turn that began at `since` and used the peer's memory. Sets `since` to the current time, for the next turn. Returns true
-    /// if the turn was slow.
+    /// Measures a turn: the time from `since` to now, during which a worker used the peer's memory. Sets `since` to the current
+    /// time, when the next turn begins. Returns true if the turn was slow.
     ///
     /// # Errors
-    /// If the turns have waited too long in total.
+    /// If slow turns have waited too long for the peer's memory in total.
     #[inline]
     pub(super) fn look(&self, since: &mut Ticks) -> Result<bool, Fault> {
         let (begun, now) = (*since, tsc());

@@ -132,7 +132,8 @@ pub(super) fn fill(file: BorrowedFd<'_>) -> io::Result<()> {
 /// the memory.
 ///
 /// # Errors
-/// As for [`seal`], and if pages are missing. The inotify event of their removal may arrive later.
+/// As for [`seal`], and if pages are missing. This function checks that itself, because the inotify event of a removal may arrive
+/// later.
 pub(super) fn seal_filled(file: BorrowedFd<'_>) -> Result<(), String> {
     seal(file)?;
     let missing = sizes(file).and_then(|(size, _)| holes(file, size));
@@ -221,9 +222,9 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Creates zeroed memory for sharing, with a sealed size. Returns a mapping and a second open file of the memory. The second file is
-    /// needed because the kernel ignores the one from `memfd_create(2)` when it checks for other open files before a lease. If it cannot be
-    /// opened, a copy of the first file is returned.
+    /// Creates zeroed memory for sharing, with a sealed size. Returns a mapping, and a second open file of the memory for the peer.
+    /// The peer must not get the first one, from `memfd_create(2)`: the kernel ignores it when it checks for other open files
+    /// before a lease. If the memory cannot be opened a second time, returns a copy of the first file.
     pub(super) fn create(name: &CStr, len: usize) -> io::Result<(Region, OwnedFd)> {
         // SAFETY: the name is a string that ends with a zero.
         let fd = sys::check(unsafe {
@@ -240,8 +241,8 @@ impl Region {
         Ok((Region::map(file.as_fd(), len)?, shared))
     }
 
-    /// Maps `len` bytes of a peer's file and seals it. Without an account for missing pages, the peer is trusted not to change the file. A
-    /// malicious peer can make this call block.
+    /// Maps `len` bytes of a peer's file and seals it. Memory for missing pages is reserved and counted in `account`. Without an
+    /// `account`, the peer is trusted not to change the file. A malicious peer can make this call block.
     ///
     /// # Errors
     /// Returns an error text for the operators of both sides: what is wrong with the file.

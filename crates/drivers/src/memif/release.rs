@@ -41,7 +41,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// State of the proof for the memory of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
-    /// No proof is needed: the kernel does not charge the memory to this process, or the wait for the proof was ended.
+    /// No proof is needed: the kernel does not charge the memory to this process, or this process no longer waits for the proof.
     #[default]
     Unwatched,
     /// The peer may still use the memory.
@@ -88,7 +88,8 @@ impl Release {
     }
 }
 
-/// The obligation of a connection's thread to prove the release. Dropping it without a proof sets the state to [`State::Unknown`].
+/// The duty of a connection's thread to prove that no process uses the connection's memory any more. Dropping a `Debt` without a
+/// proof sets the state to [`State::Unknown`].
 #[derive(Debug)]
 pub(super) struct Debt {
     pub(super) release: Arc<Release>,
@@ -97,8 +98,8 @@ pub(super) struct Debt {
 }
 
 impl Debt {
-    /// Waits until no process uses the memory in `files`, which are the thread's copies, and then closes the files. Returns at once if the
-    /// memory is not watched.
+    /// Waits until no process uses the memory in `files`, and then closes `files`, which are the thread's own copies. Returns at
+    /// once if the memory is not watched.
     pub(super) fn settle(self, files: Vec<OwnedFd>) {
         if self.release.state() != State::Held {
             return files.into_iter().for_each(std::mem::forget);
@@ -226,7 +227,7 @@ mod tests {
     use super::*;
     use crate::memif::region::Region;
 
-    /// Starts a thread that settles the debt for a file, and returns the state.
+    /// Starts a thread that waits until no process uses the memory in `file`. Returns the state of the release.
     fn settle(file: OwnedFd) -> Arc<Release> {
         settle_of(false, file)
     }
@@ -323,8 +324,8 @@ mod tests {
         becomes(&release, State::Unknown);
     }
 
-    /// After the lease has ended, such a peer could open the memory through its `O_PATH` descriptor, and pass pages to another process before
-    /// the main thread checks.
+    /// A peer that keeps an `O_PATH` descriptor could open the memory with it after the lease has ended. It could then pass pages
+    /// to another process before the main thread checks.
     #[test]
     fn a_peer_with_a_path_to_created_memory_is_found() {
         let path_to = |file: &OwnedFd| {

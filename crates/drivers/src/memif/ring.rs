@@ -89,11 +89,11 @@ impl fmt::Display for Fault {
 /// Location of a ring's buffers.
 #[derive(Clone, Copy)]
 enum Buffers {
-    /// In this side's own memory, one after the other. The offsets in the shared descriptors are ignored.
+    /// The buffers lie one after the other in this side's own memory. The offsets in the shared descriptors are ignored.
     Own { first: usize, stride: usize, size: u32 },
-    /// At the locations in the peer's descriptors.
+    /// The buffers are at the locations in the peer's descriptors.
     Peer,
-    /// In the router's pool, as recorded by [`Lending`](super::lending::Lending).
+    /// The buffers are in the router's pool, as recorded by [`Lending`](super::lending::Lending).
     Lent,
 }
 
@@ -106,7 +106,7 @@ pub(super) struct Descriptor {
     pub(super) offset: u32,
 }
 
-/// Location of a packet or a part of one: `len` bytes in one of the ring's regions. Valid as long as the ring.
+/// Location of a packet or a part of one: `len` bytes in one of the ring's regions. Valid while the ring exists.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) at: NonNull<u8>,
@@ -455,8 +455,8 @@ impl Ring {
         (d.flags, d.len, self.resolve(self.next.wrapping_add(i), d))
     }
 
-    /// Clears the flags of slot `next + i`, in a server's ring. DPDK's client before version 26.03 leaves the `NEXT` flag of an old packet
-    /// set when the slot's new packet ends there.
+    /// Clears the flags of slot `next + i`, in a server's ring. DPDK's client before version 26.03 does not clear the `NEXT` flag
+    /// that an earlier packet left in the slot, even if the new packet ends there.
     #[inline(always)]
     pub(super) fn clear_flags(&mut self, i: u16) {
         if self.role == Role::Server {
@@ -505,8 +505,8 @@ impl Ring {
         }
     }
 
-    /// Writes the descriptor of slot `next + i` after its buffer was filled. `place` is the buffer's place from [`empty`](Ring::empty),
-    /// with the flags and length of the packet.
+    /// Writes the descriptor of slot `next + i` after its buffer was filled. `place` is what [`empty`](Ring::empty) has returned
+    /// for the buffer, but with the flags and length of the packet.
     #[inline(always)]
     pub(super) fn filled(&mut self, i: u16, place: Place) {
         let low = u64::from(place.flags) | u64::from(place.region) << 16 | u64::from(place.len) << 32;

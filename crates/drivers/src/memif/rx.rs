@@ -25,8 +25,9 @@ const DESCRIPTOR_COST: usize = 256;
 /// Number of unusable descriptors, minus the number of usable ones, above which the peer is disconnected.
 const MOST_RUBBISH: usize = 65_536;
 
-/// Limits the work of a poll on packets that are unusable or take several descriptors. The frame size limits the work on packets that fit
-/// into one buffer. But other packets may have 64 KiB, or never end, and a worker must also poll its other ports.
+/// Limits the work of a poll on packets that are unusable or take several descriptors. Packets that fit into one buffer are limited
+/// by the frame size. But other packets may have 64 KiB, or a chain of descriptors without an end, and a worker must also poll its
+/// other ports.
 #[derive(Debug)]
 pub(super) struct Budget {
     /// Remaining budget, in copied bytes.
@@ -83,7 +84,7 @@ pub(super) struct RxRing {
     /// True if this queue has asked the peer for signals.
     wants_signals: bool,
     rubbish: Rubbish,
-    /// Addresses and lengths found by the current call: those of the packets for a frame, or those of the parts of one packet.
+    /// Scratch memory of the current call: addresses and lengths of the packets for a frame, or of the parts of one packet.
     found: Box<[(NonNull<u8>, u32)]>,
     /// Copy of a packet in several descriptors, or larger than a buffer.
     whole: Vec<u8>,

@@ -36,7 +36,7 @@ pub(super) struct Shared {
     closed: AtomicBool,
     /// True if packets can pass.
     connected: AtomicBool,
-    /// Fault of the peer found by a queue, as a code; 0 if none.
+    /// A fault of the peer that a queue has detected, as a code; 0 if there is none.
     fault: AtomicU8,
     pub(super) patience: Patience,
     pace: Arc<Pace>,
@@ -158,8 +158,8 @@ impl Shared {
         settled
     }
 
-    /// Takes the rings away from the queues. After that, the workers do not use the peer's memory, which is released on the caller's
-    /// thread. Returns the lent buffers, because the peer may still write to them.
+    /// Takes the rings away from the queues, and drops them on the caller's thread. After that, the workers do not use the peer's
+    /// memory. Returns the lent buffers, because the peer may still write to them.
     #[must_use]
     pub(super) fn detach(&self) -> Vec<LentInOrder> {
         let mut lent = Vec::new();
@@ -177,7 +177,8 @@ impl Shared {
         lent
     }
 
-    /// Returns for each ring: true if it is a receive ring, its number, and its memory. Reading the memory does not block workers.
+    /// Returns an entry for each ring: true for a receive ring or false for a transmit ring, its number, and its memory. Callers
+    /// can read the memory without blocking workers.
     pub(super) fn rings(&self) -> Vec<(bool, usize, Memory)> {
         let mut all = Vec::new();
         for (queue, port) in self.rx.iter().enumerate() {

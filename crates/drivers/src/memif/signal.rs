@@ -50,7 +50,7 @@ const SIGNALS: u32 = 1;
 const SLOW: Duration = Duration::from_millis(1);
 /// CPU time above which a connection's first signal is too slow.
 const TOO_SLOW: Duration = Duration::from_millis(4);
-/// Time after a slow signal during which the CPU time of signals is measured.
+/// How long the CPU time of signals is measured after a slow signal.
 const SUSPICION: Duration = Duration::from_secs(10);
 /// Limit of the accumulated time of slow signals in nanoseconds.
 const MOST: u64 = 200_000_000;
@@ -74,24 +74,24 @@ fn time(clock: libc::clockid_t) -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// Runs a connection's first signal. Returns true if the signal uses far too much CPU time.
+/// Runs `signal`, which signals a connection's peer for the first time. Returns true if it uses far too much CPU time.
 pub(super) fn is_slow(signal: impl FnOnce()) -> bool {
     let begun = worked();
     signal();
     worked().saturating_sub(begun) > TOO_SLOW
 }
 
-/// Accumulates the time of slow signals to an interface's peers. The total is kept when a connection ends, so a peer that reconnects does
-/// not get a new allowance.
+/// Accumulates the time that slow signals to an interface's peers have taken. The total is kept when a connection ends, so a peer
+/// that reconnects does not get a new allowance.
 #[derive(Default)]
 pub(super) struct Pace {
-    /// End of the period in which CPU time is measured, in nanoseconds of the monotonic clock.
+    /// Until this time, in nanoseconds of the monotonic clock, the CPU time of signals is measured, because a signal was slow.
     suspected_until: AtomicU64,
     debt: Mutex<Debt>,
 }
 
 impl Pace {
-    /// Runs a signal and measures its time.
+    /// Runs `signal`, which signals a peer, and measures its time.
     ///
     /// # Errors
     /// If slow signals have taken too long in total.

@@ -70,7 +70,7 @@ pub(super) struct Means {
     pub(super) signals: Arc<Signals>,
 }
 
-/// Number of bytes of peers' memory whose files the router has closed. The kernel frees this memory, at the cost of the router's CPU time.
+/// Bytes of peers' memory whose files the router has closed. The kernel frees this memory at the cost of the router's CPU time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Freed(Arc<AtomicU64>);
 
@@ -103,8 +103,8 @@ impl Channel {
         Channel::new(Way::Connect(path.to_owned()), &[], means, crew, Freed::default())
     }
 
-    /// Accepts the listener's next client, on a new thread of `crew` that waits for the client. Adds the size of the memory that the client
-    /// leaves behind to `freed`.
+    /// Starts a thread of `crew` that waits for the listener's next client and accepts it. After the connection, the thread adds
+    /// the size of the memory that the client leaves behind to `freed`.
     ///
     /// # Errors
     /// As for [`connect`](Channel::connect).
@@ -223,8 +223,8 @@ mod tests {
 
     use super::*;
 
-    /// A thread with its own descriptor table must not close descriptors of the process, even if it drops the last
-    /// reference: in debug builds, std aborts when a closed descriptor was not open.
+    /// A thread with its own descriptor table must not close descriptors of the process, even if it drops the last reference to
+    /// them. They are not open in its table, and in debug builds, std aborts when it closes a descriptor that is not open.
     #[test]
     fn a_thread_never_closes_descriptors_of_the_process() {
         let crew = Crew::default();

@@ -315,7 +315,7 @@ mod tests {
     use crate::memif::message::{AddRing, Direction};
     use crate::memif::signal::Signals;
 
-    /// Returns a thread's side with its files, and the main thread's end of the pass.
+    /// Returns the parts of a connection: the thread's state, the thread's own files, and the main thread's end of the socket pair.
     fn porter() -> (Porter, Own, Pass) {
         let (ours, theirs) = Pass::new().unwrap();
         let null = std::fs::File::open("/dev/null").unwrap();
@@ -337,8 +337,8 @@ mod tests {
         (porter, own, ours)
     }
 
-    /// Sorts a message with these files. Returns the report to the main thread, and true if the main thread gets a file. `lost` means that
-    /// the process had no free descriptor for a file.
+    /// Calls `sort` with a received message and its files. `lost` means that the process had no free descriptor for one of the
+    /// files. Returns the report to the main thread, and true if `sort` has passed a file to the main thread.
     fn sorted(message: Message, files: Vec<OwnedFd>, lost: bool) -> (Told, bool) {
         let (porter, own, ours) = porter();
         let files = files.into_iter().map(ManuallyDrop::new).collect();
@@ -353,7 +353,8 @@ mod tests {
         }
     }
 
-    /// Freeing such memory costs the router's CPU time too, so its size is counted.
+    /// The kernel frees memory received with an invalid message at the cost of the router's CPU time, too. So the size of that
+    /// memory is counted.
     #[test]
     fn memory_received_with_an_invalid_message_is_freed_too() {
         let (porter, own, _ours) = porter();

@@ -52,7 +52,7 @@ const LINGER: u64 = 5 * SECOND;
 const BARRED: u64 = SECOND;
 /// Maximum number of repetitions that double the time [`BARRED`].
 const MOST_STRIKES: u32 = 6;
-/// Nanoseconds without a fault after which the count of repetitions starts again.
+/// If a fault follows this many nanoseconds without one, the count of repetitions restarts at 0.
 const FORGIVEN: u64 = 600 * SECOND;
 /// Time for sending the last messages to all peers when the router stops.
 const GOODBYE: Duration = Duration::from_millis(200);
@@ -97,7 +97,7 @@ struct Socket {
     /// The threads of this socket's connections.
     crew: Crew,
     account: Account,
-    /// Set while threads of ended connections hang: the time since when they hang, in nanoseconds, and true if this was logged.
+    /// Set while threads of ended connections hang: the time in nanoseconds when they began to hang, and true if this was logged.
     lingers: Option<(u64, bool)>,
 }
 
@@ -186,8 +186,8 @@ impl Entry {
     }
 }
 
-/// All memif sockets and interfaces of a router. The owner calls [`turn`](Sockets::turn) when its
-/// [file](Sockets::as_fd) becomes readable, and at its [next timeout](Sockets::next_timeout).
+/// All memif sockets and interfaces of a router. The owner calls [`turn`](Sockets::turn) when the [file](Sockets::as_fd) of the
+/// sockets becomes readable, and at their [next timeout](Sockets::next_timeout).
 pub struct Sockets {
     /// Wakes the main thread when a connection or a queue needs attention.
     bell: Arc<Doorbell>,
@@ -200,8 +200,8 @@ pub struct Sockets {
     connections: BTreeMap<u64, ServerConnection>,
     /// Memory of the connections, as long as peers may use it.
     former: Former,
-    /// Buffers that were lent to disconnected peers, and the time when they can be reused. The time is `None` until the next turn sets it,
-    /// because a connection may end between turns.
+    /// Buffers that were lent to disconnected peers, and the time when they can be reused. `None` until the next call of
+    /// [`turn`](Sockets::turn) sets the time, because a connection may end between two calls.
     resting: Vec<(Option<u64>, Vec<LentInOrder>)>,
     /// True if there is more work that is due at once.
     more: bool,

@@ -5,7 +5,7 @@ use crate::memif::SECOND;
 
 /// Minimum time between two log messages of a socket, in nanoseconds.
 const PACE: u64 = SECOND;
-/// If no client is refused for a reason for this many nanoseconds, that reason is logged again.
+/// If no client is refused for a reason for this many nanoseconds, the next refusal for that reason is logged again.
 const FORGOTTEN: u64 = 60 * SECOND;
 /// Maximum number of reasons remembered: untrusted clients can cause any number of them.
 const MOST: usize = 16;

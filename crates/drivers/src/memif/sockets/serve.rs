@@ -85,8 +85,8 @@ impl Sockets {
         Ok(come)
     }
 
-    /// Evicts the socket's oldest client without an interface if there are too many such clients. Gives each client [`TIME_TO_SPEAK`] to ask
-    /// for an interface, or less if there are four times too many.
+    /// If [`MOST_STRANGERS`] clients of the socket have not asked for an interface yet, evicts the oldest of them. Each client has
+    /// at least [`TIME_TO_SPEAK`], unless there are four times as many such clients.
     fn make_room(&mut self, id: u32) {
         let strangers = self.connections.iter().filter(|(_, c)| c.socket == id && c.interface.is_none());
         let oldest = strangers.clone().map(|(number, c)| (*number, c.since)).next();
