@@ -63,7 +63,7 @@ pub(crate) struct Crew(Arc<Mutex<Vec<Arc<Life>>>>);
 struct Life {
     /// The kernel's thread ID, once the thread runs.
     id: AtomicI32,
-    /// True after the work has ended; the kernel closes the files then.
+    /// True after the thread's work has ended. The kernel then closes the thread's files.
     ended: AtomicBool,
 }
 
@@ -122,7 +122,8 @@ struct Nursery {
 
 static NURSERY: Mutex<Option<Nursery>> = Mutex::new(None);
 
-/// Starts the nursery thread, if it is not running. Call this before the process receives files from untrusted peers.
+/// Starts the nursery thread, which creates the threads for untrusted files, if it is not running. Call this before the process
+/// receives files from untrusted peers.
 ///
 /// # Errors
 /// If the process has no free descriptor or thread.
@@ -145,8 +146,8 @@ fn nursery<T>(ask: impl FnOnce(&Nursery) -> io::Result<T>) -> io::Result<T> {
     asked
 }
 
-/// Runs `work` on a thread of `crew` that has copies of `files` and no other files. If that thread cannot be created,
-/// the nursery thread runs `work` with the error.
+/// Runs `work` on a thread of `crew` that has copies of `files` and no other files. If that thread cannot be created, the nursery
+/// thread, which creates these threads, calls `work` with the error.
 ///
 /// # Errors
 /// If no thread can run `work`.
@@ -176,8 +177,8 @@ pub fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> io::Re
     run(&Crew::default(), name, 2 << 20, &[], |files| drop(files.map(|_| work())))
 }
 
-/// Runs `work` on a thread whose descriptor table has only a copy of this file and the standard streams. Returns when the work has begun.
-/// If the thread hangs, it holds nothing else of this process.
+/// Runs `work` on a thread whose descriptor table has only a copy of this file and the standard streams. Returns when the work has
+/// begun. If the thread hangs, it keeps no other file of this process open.
 ///
 /// # Errors
 /// If the thread cannot be created.
@@ -202,7 +203,7 @@ pub fn spawn_with(
     is_there.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))
 }
 
-/// Time limit for a file system's answer while other threads wait for it.
+/// Time limit for a file system's answer, for callers that make other threads wait.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
 /// Maximum number of `open` calls that wait for a file system to answer. At this number, further calls fail at once.
 const MOST_HANGING: usize = 64;
@@ -337,8 +338,8 @@ fn serve(door: &OwnedFd, to_do: &Receiver<Job>) {
     mem::forget(left);
 }
 
-/// Copies the files to a new thread that ends at once, so that the kernel closes them there. If no thread can be created, they stay in
-/// `left`.
+/// Closes the files in `left` on a new thread: the thread gets copies of the files and ends, so that the kernel closes the copies
+/// there. If no thread can be created, the files stay in `left`.
 fn close_on_a_thread(left: &mut Vec<OwnedFd>) {
     let (closed, is_closed) = sync_channel::<()>(1);
     let wait = move |_: io::Result<Vec<Kept>>| is_closed.recv().unwrap_or_default();
@@ -350,7 +351,8 @@ fn close_on_a_thread(left: &mut Vec<OwnedFd>) {
     drop(closed);
 }
 
-/// Creates a thread for `job` whose descriptor table has only copies of the files `numbers`. The job's work gets the files `own`.
+/// Creates a thread for `job` with its own descriptor table, which has only the standard streams and copies of the files `numbers`.
+/// The job's work gets the copies of the files `own`.
 fn make(job: Job, own: Vec<RawFd>, numbers: Vec<RawFd>) -> Result<(), (Job, io::Error)> {
     let (to_nursery, is_apart) = sync_channel(1);
     let (to_thread, takes_job) = sync_channel::<Job>(1);
@@ -427,7 +429,8 @@ mod tests {
         }
     }
 
-    /// A signal handler would write to a descriptor that is missing, or another file, in the thread's table.
+    /// In such a thread, a signal handler could write to a descriptor that is missing in the thread's own table, or that is another
+    /// file there.
     #[test]
     fn threads_apart_handle_no_signals() {
         let (to_us, mask) = sync_channel(1);
@@ -511,7 +514,8 @@ mod tests {
         assert!(end.is_ok_and(|piece| piece.len == 0));
     }
 
-    /// A thread created later may live long, so it must not get these files.
+    /// The files for a thread that cannot be created must be closed. A thread created later must not get them, because it may live
+    /// long.
     #[test]
     fn files_of_a_thread_that_cannot_be_created_are_closed() {
         let [here, there] = passing::pair().unwrap();

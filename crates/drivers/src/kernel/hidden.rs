@@ -1,4 +1,4 @@
-//! A directory in which a socket gets its mode and group before it gets its name.
+//! A hidden directory in which a new socket gets its mode and group, before the socket appears at its path.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};

@@ -35,7 +35,7 @@ impl Watches {
         Ok(Watches(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
     }
 
-    /// Watches until an open file is gone. Returns the number of the watch.
+    /// Watches an open file, and reports when it is gone ([`Event::Gone`]). Returns the number of the watch.
     ///
     /// # Errors
     /// The kernel's error.

@@ -35,7 +35,7 @@ impl Mapping {
         inside.then(|| unsafe { self.base.as_ptr().add(at) })
     }
 
-    /// Returns the ownership word at offset `at`, a multiple of 4.
+    /// Returns the atomic word at offset `at`, a multiple of 4. Such words mark the owner of a part of the ring.
     #[inline]
     pub(crate) fn word(&self, at: usize) -> Option<&AtomicU32> {
         let word = self.at(at, 4)?.cast::<u32>();
@@ -55,7 +55,7 @@ impl Mapping {
     /// Writes a header.
     ///
     /// # Safety
-    /// No reference to these bytes exists. (The kernel may read it at the same time, which does no harm.)
+    /// No reference to these bytes exists. (The kernel may read them at the same time, which does no harm.)
     #[inline]
     pub(crate) unsafe fn write<T: Plain>(&self, at: usize, value: T) {
         if let Some(to) = self.at(at, size_of::<T>()) {

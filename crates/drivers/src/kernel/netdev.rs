@@ -228,7 +228,7 @@ pub(crate) fn names() -> Vec<String> {
 pub(crate) enum DefaultRoute {
     /// A router advertisement announced the route, and the route expires. Any host on the link can send router advertisements.
     Learned,
-    /// The administrator of the machine, or a program, has set it.
+    /// The administrator of the machine, or a program, has set the route.
     Set,
 }
 

@@ -4,8 +4,9 @@
 use buf::{Flags, Gso, GsoKind, Packet};
 use wire::{TcpHeader, UdpHeader, VirtioNetHeader, virtio};
 
-/// Stores the header's offloads in a packet that already has its bytes. Returns the packet's flags, including those of the offloads, for
-/// the frame. `None` means that the header contradicts the packet: the caller must drop the packet.
+/// Stores in a packet the offloads that `header` describes. The packet must already have its bytes. Returns the packet's flags,
+/// including those of the offloads, for [`Frame::note`](buf::Frame::note). `None` means that the header contradicts the packet: the
+/// caller must drop the packet.
 #[must_use]
 pub(crate) fn receive(header: &VirtioNetHeader, packet: &mut Packet<'_>) -> Option<Flags> {
     let mut flags = packet.flags();

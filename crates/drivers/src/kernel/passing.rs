@@ -7,8 +7,8 @@ use libc::c_int;
 
 use super::sys;
 
-/// Maximum number of files in one message (the kernel's `SCM_MAX_FD`). The buffer has room for all: otherwise the kernel would close the
-/// other files inside the system call.
+/// Maximum number of files in one message (the kernel's `SCM_MAX_FD`). The buffer for received files, [`Control`], has room for all
+/// of them: if it were smaller, the kernel would close the remaining files inside the system call.
 const MOST: usize = 253;
 
 /// Buffer for the control message with the files.

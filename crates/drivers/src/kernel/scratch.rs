@@ -66,7 +66,7 @@ impl Scratch {
         Ok(Some(Received { len, tag }))
     }
 
-    /// Fills the last packet of a frame with the packet read, see [`fill_last`].
+    /// Fills the last packet of a frame with the packet that was read last, as [`fill_last`] does.
     #[must_use]
     pub(crate) fn fill_last(&self, received: Received, frame: &mut Frame, cache: &mut Cache) -> bool {
         let header = VirtioNetHeader(self.header);
