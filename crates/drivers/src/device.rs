@@ -6,8 +6,8 @@ use buf::{RxQueue, TxQueue};
 
 use crate::guardian::Guardian;
 
-/// An opened device. Its parts may move to different threads. Dropping the last part closes the device and returns a
-/// kernel interface to the kernel.
+/// An opened device. Its parts may move to different threads. Dropping the last part closes the device. If the device uses a kernel
+/// interface, the kernel gets it back.
 pub struct Device {
     /// Name of the driver, such as `af-packet`.
     pub kind: &'static str,
@@ -66,7 +66,7 @@ pub trait DeviceControl: Send {
     /// Returns the current link state.
     fn link(&mut self) -> Link;
 
-    /// Registers the device with `guardian`, which restores the kernel interface if this process ends before it has done so.
+    /// Registers the device with `guardian`. If this process ends without restoring the kernel interface, the guardian restores it.
     fn guard(&mut self, _guardian: &Guardian) {}
 
     /// Returns the NUMA node of the device, if it has one.

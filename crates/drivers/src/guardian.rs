@@ -185,7 +185,7 @@ impl Loan {
         self.found.mtu
     }
 
-    /// Tells `guardian` now that the router uses the interface, and on drop that the interface is returned.
+    /// Tells `guardian` that the router uses the interface. Dropping the loan tells `guardian` that the interface is returned.
     pub(crate) fn guard(&mut self, guardian: &Guardian) {
         self.guardian = guardian.clone();
         self.guardian.lend(&self.found);
@@ -237,7 +237,7 @@ pub fn watch() {
     let _ = locked.and_then(|turn| turn.set_len(1));
 }
 
-/// Time limit for the kernel to release the claim of a killed router.
+/// How long a guardian waits for the kernel to release a killed router's claim on an interface.
 const CLAIMED: Duration = Duration::from_secs(2);
 
 /// Claims an interface before restoring it.

@@ -144,7 +144,7 @@ impl Port {
         }
     }
 
-    /// Registers the interface with `guardian`, which restores the interface if this process ends before it has done so.
+    /// Registers the interface with `guardian`. If this process ends without restoring the interface, the guardian restores it.
     pub(crate) fn guard(&mut self, guardian: &Guardian) {
         self.loan.guard(guardian);
     }

@@ -30,10 +30,10 @@ use crate::port::Port;
 /// Receive mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// One packet at a time (TPACKET_V2): a single packet is visible at once.
+    /// The kernel passes packets one by one (TPACKET_V2). A single packet is visible at once.
     #[default]
     V2,
-    /// In blocks (TPACKET_V3), for throughput: a single packet waits up to a millisecond.
+    /// The kernel passes packets in blocks (TPACKET_V3), for throughput. A single packet waits up to a millisecond.
     V3,
 }
 
@@ -71,7 +71,7 @@ impl Config {
     }
 }
 
-/// The kernel's own stack: whether it receives packets from the interface, too.
+/// Whether the kernel's own stack also receives the packets of the interface.
 enum Stack {
     KeptOut {
         _claim: Claim,

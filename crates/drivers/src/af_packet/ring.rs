@@ -34,9 +34,9 @@ const BLOCK_MS: u32 = 1;
 /// Location of a received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In the ring.
+    /// The packet is in the ring.
     Here,
-    /// In the socket, because it was too large for the ring. The next read from the socket returns it.
+    /// The packet is in the socket, because it was too large for the ring. The next read from the socket returns it.
     Aside,
     /// The packet is truncated, or its location is invalid.
     Cut,
@@ -173,7 +173,8 @@ pub(super) struct BlockRing {
 const BLOCK_HEADER: usize = 8;
 
 impl BlockRing {
-    /// Returns a ring with as much memory as a [`FrameRing`] of `packets` frames needs, but with at least [`LEAST_BLOCKS`] blocks.
+    /// Returns a ring with about as much memory as a [`FrameRing`] for `packets` packets of `mtu` bytes, but with at least
+    /// [`LEAST_BLOCKS`] blocks.
     pub(super) fn new(socket: BorrowedFd<'_>, packets: usize, mtu: usize) -> io::Result<BlockRing> {
         let bytes = packets * (FRAME_HEADERS + LINK_HEADERS + mtu);
         let blocks = bytes.div_ceil(BLOCK).max(LEAST_BLOCKS);

@@ -57,8 +57,8 @@ pub enum Copying {
 pub struct Config {
     /// Name of the interface, in the calling thread's network namespace.
     pub name: String,
-    /// Number of queues; `None` means all queues of the interface. Any other number is an error: packets to the
-    /// remaining queues would be lost.
+    /// Number of queues to use; `None` uses all queues of the interface. A number other than that of the interface's queues is an
+    /// error, because packets to the remaining queues would be lost.
     pub queues: Option<u32>,
     /// Capacity of a receive ring in packets, a power of two.
     pub rx_ring: u32,
@@ -121,7 +121,7 @@ impl AsFd for Socket {
 }
 
 struct Control {
-    /// Dropped first: the program is detached before the interface is restored.
+    /// The attached XDP program. This field is dropped first, so that the program is detached before the interface is restored.
     program: Program,
     /// Keeps the interface in promiscuous mode.
     _promiscuous: OwnedFd,

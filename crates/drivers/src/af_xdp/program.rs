@@ -84,7 +84,7 @@ fn pair(low: u32, high: u32) -> u64 {
 }
 
 impl Program {
-    /// Attaches the program to the interface with this index, with a socket map for `queues` queues.
+    /// Attaches the program to the interface with this index. The program's map of sockets has room for `queues` queues.
     pub(super) fn new(interface: c_int, queues: u32, attach: Attach) -> io::Result<Program> {
         // SAFETY: no address is among the attributes: type and size of the key, size of the value and number of entries.
         let map = unsafe { bpf_fd(BPF_MAP_CREATE, &[pair(BPF_MAP_TYPE_XSKMAP, 4), pair(4, queues)])? };

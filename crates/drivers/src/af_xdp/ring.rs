@@ -116,7 +116,7 @@ impl<T: Plain> Ring<T> {
         free(self).min(wanted)
     }
 
-    /// Puts one entry into the ring. [`room`](Self::room) must have returned that there is a free slot.
+    /// Puts one entry into the ring. The caller has checked with [`room`](Self::room) that a slot is free.
     #[inline]
     pub(super) fn put(&mut self, value: T) {
         // SAFETY: the only references into this mapping are to its index words, which lie outside the slots.

@@ -34,7 +34,7 @@ fn descriptor(place: usize, offset: u16, len: u16) -> xdp_desc {
     xdp_desc { addr: place as u64 | u64::from(offset) << 48, len: len.into(), options: 0 }
 }
 
-/// Returns a copy of a packet in one buffer that can be lent.
+/// Copies a packet into one buffer of the window, which can be lent. Returns the copy.
 ///
 /// # Errors
 /// If the packet is empty or too large for one buffer, or no buffer is free.

@@ -111,7 +111,7 @@ pub fn open(config: &Config) -> Result<Device, OpenError> {
     open_loaded(config, config.replay.as_ref().map(|replay| load(&replay.file)).transpose()?)
 }
 
-/// Opens a device with a replay file [loaded](load) before.
+/// Opens a device whose replay file was [loaded](load) before.
 ///
 /// # Errors
 /// If the recording cannot be written.

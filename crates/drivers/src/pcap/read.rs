@@ -14,7 +14,8 @@ use super::LARGEST_FILE;
 /// Maximum length of a packet in bytes: the largest IP packet with link headers is shorter.
 const LONGEST: u32 = 65_600;
 
-/// Maximum number of bytes of memory per byte of a file: the packets may be short, and vectors grow by doubling.
+/// Bytes of memory that must be free for each byte of a file. Packets may be short, so that the list of packets is long, and
+/// vectors grow by doubling.
 const IN_MEMORY: u64 = 4;
 
 /// The packets of a file, in memory.

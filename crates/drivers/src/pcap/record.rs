@@ -64,7 +64,7 @@ impl Recorder {
         Recorder::writing(most, move |shared| shared.write(|| Ok(file)))
     }
 
-    /// Starts a recording of at most `most` packets in the file that `create` opens when the first packet comes.
+    /// Starts a recording of at most `most` packets in the file that `create` opens when the first packet arrives.
     ///
     /// # Errors
     /// If the thread cannot be created.
@@ -100,7 +100,7 @@ impl Recorder {
         lock(&self.shared.failed).clone()
     }
 
-    /// True if all accepted packets are in the file, or cannot be written. If not, the thread begins to write them.
+    /// True if all accepted packets are in the file, or cannot be written. If not, wakes the thread that writes them.
     pub(crate) fn is_written(&self) -> bool {
         let shared = &self.shared;
         let done = shared.has_failed.load(Ordering::Relaxed)

@@ -37,11 +37,11 @@ struct Vary {
     at: usize,
     width: usize,
     value: Value,
-    /// True if the field's last byte is the upper half of a 16-bit word, for checksums.
+    /// For checksums: true if the field's last byte is the upper byte of a 16-bit word.
     upper: bool,
     /// True if the field's value is added to the IPv4 header checksum of each packet.
     in_header: bool,
-    /// True if the field's value is added to the transport checksum of each packet, with `Follow::Parts`.
+    /// For [`Follow::Parts`]: true if the field's value is added to the transport checksum of each packet.
     in_transport: bool,
 }
 
@@ -60,8 +60,8 @@ struct Mold {
     /// The next size, if sizes increase.
     increasing: Option<usize>,
     fields: Box<[Vary]>,
-    /// The constant part of the IPv4 header's sum: without the checksum field, and without the fields with `in_header`. `None` if no field
-    /// has `in_header`.
+    /// The constant part of the IPv4 header's sum: all bytes except the checksum field and the fields whose `in_header` is true.
+    /// `None` if no field has `in_header`.
     header: Option<Sum>,
     /// Byte range of the IPv4 header checksum.
     header_checksum: Range<usize>,
@@ -70,9 +70,9 @@ struct Mold {
 
 /// How a packet's transport checksum is computed.
 enum Follow {
-    /// Summed over the whole packet, because sizes differ or the checksum covers only a part of a field.
+    /// The sum is taken over the whole packet, because sizes differ or the checksum covers only a part of a field.
     Whole(Transport),
-    /// Computed from the constant sum over the bytes that do not vary, and from the varying fields.
+    /// The sum is the constant sum over the bytes that do not vary, plus the varying fields.
     Parts(Transport, Sum),
 }
 
@@ -107,7 +107,7 @@ impl Transport {
         (at + len <= bytes.len()).then_some(Transport { at, checksum: at + checksum, protocol, addresses })
     }
 
-    /// Returns the sum over the covered bytes. The checksum field must be 0.
+    /// Returns the sum over the bytes that the checksum covers, with the pseudo header. The checksum field must be 0.
     fn sum(self, out: &[u8]) -> Sum {
         let Some(all) = out.get(self.at..) else { return Sum::ZERO };
         let sum = Sum::of(all);
@@ -148,7 +148,7 @@ impl Transport {
     }
 }
 
-/// Builds the packets of a stream of templates, one after the other.
+/// Builds the packets of a stream from its templates, one after the other.
 pub struct Maker {
     molds: Box<[Mold]>,
     /// Cumulative weights of the templates; empty if there is only one template.

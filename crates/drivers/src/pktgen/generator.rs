@@ -215,7 +215,8 @@ impl Running {
     }
 }
 
-/// A receive queue: builds packets of one of its streams per poll, in turn, so that each stream keeps its vector size.
+/// A receive queue. Each poll builds packets of one stream, and the next poll those of the next stream, so that each stream keeps
+/// its vector size.
 pub struct PgRx {
     generator: Generator,
     number: usize,

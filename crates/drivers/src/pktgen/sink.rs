@@ -100,7 +100,7 @@ impl Sink {
         Some(format!("{} packets{failed}", recorder.taken()))
     }
 
-    /// Returns why the recording failed; `None` if there is none, or it did not fail.
+    /// Returns why the recording failed; `None` if nothing is recorded, or the recording did not fail.
     pub fn failure(&self) -> Option<String> {
         self.recorder().as_ref().and_then(Recorder::failure)
     }

@@ -11,7 +11,7 @@ use crate::pcap::Recording;
 pub struct Stream {
     /// Name, unique in its generator.
     pub name: String,
-    /// Packet templates: at least one, or none if the packets are recorded.
+    /// Packet templates, at least one unless [`recorded`](Stream::recorded) has the packets.
     pub templates: Vec<Template>,
     /// Packets of a capture, sent in order and repeated; `None` if the packets are made from templates.
     pub recorded: Option<Arc<Recording>>,
@@ -28,7 +28,7 @@ pub struct Stream {
 }
 
 impl Default for Stream {
-    /// Returns a stream for the first queue, without template, rate and limit, with full vectors.
+    /// Returns a stream for the first queue with full vectors, but without templates, rate or limit.
     fn default() -> Stream {
         Stream {
             name: String::new(),
@@ -78,7 +78,7 @@ impl Template {
 /// Order of packet sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// From the smallest to the largest in steps of one byte, then from the smallest again.
+    /// Sizes from the smallest to the largest in steps of one byte, then from the smallest again.
     Increasing,
     /// Uniformly random.
     Random,
@@ -93,15 +93,15 @@ pub struct Field {
     pub width: usize,
     /// How the value varies.
     pub mode: Mode,
-    /// True to update the IPv4 header's checksum. The field must lie in that header, which follows Ethernet and any
-    /// VLAN tags.
+    /// True to update the IPv4 header's checksum when this field varies. The field must then lie in the IPv4 header, which follows
+    /// the Ethernet header and any VLAN tags.
     pub ip4_checksum: bool,
 }
 
 /// How a field varies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// From `min` to at most `max` in steps of `step`, then from `min` again.
+    /// The value increases from `min` to at most `max` in steps of `step`, then starts at `min` again.
     Increment {
         /// The first value.
         min: u64,
