@@ -29,7 +29,7 @@ use crate::{
 };
 use std::{io, ops::Range};
 
-/// This bit is set in an entry of the first table that is the index of a group.
+/// This bit is set in an entry of the first table if the entry is the index of a group, not a leaf.
 const GROUP: u32 = 1 << 31;
 /// Number of address bits that select an entry of the first table.
 const FIRST: u8 = 24;
@@ -38,10 +38,10 @@ const WIDE: u8 = 8;
 /// Number of groups in a small page of the second table.
 const GROUPS_PER_SMALL: usize = SMALL / (256 * size_of::<u32>());
 
-/// Makes an empty table with room for `groups` /24s that have longer prefixes (at most 2^24). The table takes
-/// 80 MiB of address space and 1,282 bytes per group, but memory only where routes are written. With small
-/// pages, this is 4 KiB for each block of 1,024 adjacent /24s with routes, as long as there are few such
-/// blocks.
+/// Makes an empty table with room for `groups` groups (at most 2^24). A group is for a /24 that has longer
+/// prefixes. The table takes 80 MiB of address space and 1,282 bytes per group, but memory only where routes
+/// are written. With small pages, this is 4 KiB for each block of 1,024 adjacent /24s with routes, as long as
+/// there are few such blocks.
 ///
 /// # Errors
 /// Fails if the kernel refuses the address space.
@@ -79,8 +79,8 @@ pub struct Dir24Reader {
 }
 
 impl Dir24Reader {
-    /// Returns the leaf for `addr`, given `entry` of the first table. Returns [`NO_ROUTE`] if no prefix of
-    /// more than 8 bits covers the address.
+    /// Returns the leaf for `addr`, given the address's `entry` in the first table. Returns [`NO_ROUTE`] if
+    /// no prefix of more than 8 bits covers the address.
     #[inline(always)]
     fn narrow(&self, entry: u32, addr: u32) -> u32 {
         if entry & GROUP == 0 {
@@ -92,7 +92,7 @@ impl Dir24Reader {
         unsafe { self.second.get_unchecked(at) }.load(Acquire)
     }
 
-    /// Returns the leaf for `addr`, given `entry` of the first table.
+    /// Returns the leaf for `addr`, given the address's `entry` in the first table.
     #[inline(always)]
     fn resolve(&self, entry: u32, addr: u32) -> u32 {
         match self.narrow(entry, addr) {
@@ -157,9 +157,9 @@ impl Dir24Writer {
         self.reader.clone()
     }
 
-    /// Sets `leaf` and the prefix length `len` in the entries of the first table in `range`, and in the
-    /// groups to which these refer. An entry is changed only if `replaces` returns true for the length of its
-    /// present prefix.
+    /// Sets `leaf` and the prefix length `len` in the entries `range` of the first table. If an entry refers
+    /// to a group, sets them in the group instead. An entry is changed only if `replaces` returns true for
+    /// the length of its present prefix.
     fn paint_first(&mut self, range: Range<usize>, leaf: u32, len: u8, replaces: impl Fn(u8) -> bool + Copy) {
         self.first.touch(range.clone());
         for at in range {
@@ -232,19 +232,20 @@ impl Dir24Writer {
     }
 }
 
-/// Returns the range of entries of `group` that a prefix longer than /24 covers.
+/// For a prefix longer than /24, returns the indices of its entries in the second table. `group` is the
+/// number of its /24's group.
 fn within(group: u32, prefix: u32, len: u8) -> Range<usize> {
     let start = (group as usize) << 8 | (prefix & 0xff) as usize;
     start..start + (1 << (32 - len))
 }
 
-/// Returns the range of values of an address's first byte that a prefix of up to 8 bits covers.
+/// Returns the range of the values that the first byte can have in addresses of a prefix of up to 8 bits.
 fn bytes(prefix: u32, len: u8) -> Range<usize> {
     let start = (prefix >> 24) as usize;
     start..start + (1 << (WIDE - len))
 }
 
-/// Returns the range of entries of the first table that a prefix of 9 to 24 bits covers.
+/// For a prefix of 9 to 24 bits, returns the indices of its entries in the first table.
 fn covered(prefix: u32, len: u8) -> Range<usize> {
     let start = (prefix >> 8) as usize;
     start..start + (1 << (24 - len))

@@ -10,11 +10,11 @@ use std::{collections::BTreeMap, io, ops::Range};
 const PER_SMALL: usize = SMALL / size_of::<u32>();
 /// Number of small pages in a huge page.
 pub(super) const PER_HUGE: usize = HUGE / SMALL;
-/// Minimum number of written small pages, out of 512, for which a huge page is worth its memory.
+/// Minimum number of written small pages in a huge page, out of 512. With fewer, a huge page would waste too much memory.
 pub(super) const DENSE: usize = 64;
 
-/// The writer's side of a table with an entry for each value of the first `BITS` bits. What an entry means depends on the lookup table that
-/// uses it.
+/// The writer's side of a table that is indexed by the first `BITS` bits of an address. The meaning of an entry depends on the
+/// lookup table that uses it.
 pub(super) struct First<const BITS: u8> {
     /// The readers' side.
     pub entries: SharedZeroed<AtomicU32>,
@@ -50,8 +50,8 @@ impl<const BITS: u8> First<BITS> {
     }
 }
 
-/// Returns the bytes of memory that a table uses, given the number of written small pages in each huge page. With [`Pages::Small`], a huge
-/// page replaces [`DENSE`] or more small pages.
+/// Returns how many bytes of memory a table uses. `touched` is the number of written small pages in each huge page. With
+/// [`Pages::Small`], [`DENSE`] or more small pages are replaced by a huge page.
 pub(super) fn resident(pages: Pages, touched: impl Iterator<Item = usize>) -> usize {
     let is_huge = |n: usize| if pages == Pages::Huge { n > 0 } else { n >= DENSE };
     touched.map(|n| if is_huge(n) { HUGE } else { n * SMALL }).sum()
@@ -76,8 +76,8 @@ impl Touched {
         self.0.values().map(|huge| count(huge))
     }
 
-    /// Returns the number of written pages in the array of lengths. It has a byte for each entry, and so one page for four pages of
-    /// entries.
+    /// Returns the number of written pages in the array of prefix lengths. This array has one byte for each entry, so one of its
+    /// pages is for four pages of entries.
     fn of_lengths(&self) -> usize {
         let quarters = |word: u64| (0..64).step_by(4).filter(|at| word >> at & 0xf != 0).count();
         self.0.values().flatten().map(|word| quarters(*word)).sum()

@@ -16,11 +16,12 @@ use crate::hash::Seeded;
 use hashbrown::HashMap;
 use std::hash::BuildHasher;
 
-/// Number of hash tables for prefixes shorter than an address. Whole addresses have as many tables.
+/// Number of hash tables (shards) for prefixes shorter than an address. There are as many further shards for
+/// whole addresses.
 const SHARDS: usize = 256;
-/// The shard for each value of 12 bits of a hash. From the first to the last shard, the number of these
-/// values per shard grows from 2/3 to 4/3 of the average. So the first `x` of the shards (a fraction of 1)
-/// have (x + x²/2) / 1.5 of all values.
+/// The shard for each value of 12 bits of a hash. The number of values per shard rises from 2/3 of the
+/// average (first shard) to 4/3 (last shard). So the first fraction `x` of the shards has the fraction (x +
+/// x²/2) / 1.5 of all values.
 static PLACES: [u8; 4096] = {
     let (mut places, mut n) = ([0; 4096], 0);
     while n < 4096 {
@@ -81,8 +82,8 @@ fn make_room_in<A: Address>(shard: &mut Shard<A>) -> Result<(), LpmFull> {
     Ok(())
 }
 
-/// A map that has a number for each prefix. In all calls, the host bits of a prefix must be 0, and its length
-/// must be at most the address length.
+/// A map from prefixes to numbers. In all calls, the host bits of a prefix must be 0, and its length must be
+/// at most the address length.
 pub struct PrefixMap<A: Address> {
     networks: Vec<Shard<A>>,
     hosts: Vec<Shard<A>>,
@@ -108,8 +109,8 @@ impl<A: Address> PrefixMap<A> {
         Self { networks: shards(), hosts: shards(), seed, count: [0; LENGTHS] }
     }
 
-    /// Returns the shard of a key. It depends on other bits of the hash than the key's slot in the shard
-    /// does.
+    /// Returns the number of a key's shard. It is taken from other bits of the hash than the key's slot in
+    /// the shard.
     fn place(&self, key: Key<A>) -> usize {
         PLACES[(self.seed.hash_one(key) >> 40) as usize % PLACES.len()].into()
     }
@@ -172,8 +173,8 @@ impl<A: Address> PrefixMap<A> {
         self.shard(key, len).get(&key).copied()
     }
 
-    /// Returns the number and the length of the longest other prefix that covers this one and has at least
-    /// `least` bits.
+    /// Finds the longest other prefix that covers this one and has at least `least` bits. Returns that
+    /// prefix's number and length.
     pub fn cover(&self, prefix: A, len: u8, least: u8) -> Option<(u32, u8)> {
         (least..len).rev().find_map(|shorter| Some((self.get(prefix & A::mask(shorter), shorter)?, shorter)))
     }
@@ -267,7 +268,8 @@ mod tests {
         spreads(|n| 0x2001 << 112 | u128::from(n) << 80, 48, |n| 0x2001 << 112 | u128::from(n));
     }
 
-    /// A table that has just doubled is half full. But the tables must not double all at the same time.
+    /// A hash table that has just doubled is half empty. The tables must not all double at the same time, or
+    /// the memory per prefix would rise sharply.
     #[test]
     fn tables_do_not_all_grow_at_once() {
         let mut map = PrefixMap::new();
@@ -281,8 +283,8 @@ mod tests {
         }
     }
 
-    /// If routes have a limited amount of memory, memory that a table still has for removed prefixes must not
-    /// count as free.
+    /// Memory that a table keeps after prefixes were removed must count as used, because routes may have a
+    /// limited amount of memory.
     #[test]
     fn memory_of_removed_prefixes_is_counted() {
         const ALL: u32 = 60_000;

@@ -1,9 +1,9 @@
 //! The widest prefixes, stored separately from the table that has all other prefixes.
 //!
-//! There is one leaf for each value of an address's first bits, as many bits as the longest of these prefixes
-//! has. This leaf applies where the table has no longer prefix. So a change of the default route writes a few
-//! hundred or thousand words, and not the whole table. The table may itself be combined with another set of
-//! wide prefixes.
+//! There is one leaf for each value of an address's first bits. The number of these bits is the maximum
+//! length of the widest prefixes. The leaf applies if the table has no longer prefix for the address. So a
+//! change of the default route writes a few hundred or thousand words, and not the whole table. The table may
+//! itself be combined with another set of wide prefixes.
 
 use super::NO_ROUTE;
 use crate::{
@@ -18,14 +18,14 @@ use std::{collections::BTreeSet, io, ops::Range};
 /// The readers' side of the prefixes of up to `BITS` bits.
 #[derive(Clone)]
 pub(super) struct WideReader<const BITS: u8> {
-    /// For each value of the first bits, the leaf in the lower half, and in the upper half how often the leaf
-    /// has changed.
+    /// One word for each value of the first bits. The lower half of a word is the leaf; the upper half counts
+    /// how often the leaf has changed.
     words: SharedZeroed<AtomicU64>,
 }
 
 impl<const BITS: u8> WideReader<BITS> {
-    /// Returns the leaf for an address whose first `BITS` bits are `first`. The lookup in the table with the
-    /// longer prefixes must have had no result; `narrow` repeats that lookup.
+    /// Returns the leaf for an address whose first `BITS` bits are `first`. Call this only after a lookup of
+    /// the longer prefixes had no result. `narrow` repeats that lookup.
     #[inline(always)]
     pub fn settle(&self, first: u32, narrow: impl Fn() -> u32) -> u32 {
         let first = first as usize & ((1 << BITS) - 1);

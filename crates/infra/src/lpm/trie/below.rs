@@ -12,12 +12,13 @@ use crate::lpm::{Address, LpmFull};
 
 /// Removing a route turns a table into a list if the table then has at most this many intervals.
 const FEW: usize = 6;
-/// If the removal of a route leaves fewer intervals than this in an inner list, they are merged into the rest of the list.
+/// Minimum number of intervals of an inner list (the second level of a list) after the removal of a route. An inner list with fewer
+/// intervals is merged into the rest of the list.
 const LEAST: usize = 3;
 
 impl TrieWriter {
-    /// Returns the slot that replaces `slot` when a prefix of more than `depth` bits changes. `slot` is for all addresses with the same
-    /// first `depth` bits.
+    /// Applies `change` below `slot`, and returns the slot that replaces it. `slot` is for all addresses with the same first
+    /// `depth` bits; the changed prefix has more than `depth` bits.
     pub(super) fn change(&mut self, slot: Slot, depth: u8, change: &Change) -> Result<Slot, LpmFull> {
         match () {
             () if slot.is_child() && slot.entry & TABLE != 0 => self.change_table(slot.entry, depth, change),
@@ -27,11 +28,11 @@ impl TrieWriter {
         }
     }
 
-    /// Like [`change`](Self::change), for a slot of a node that has prefixes longer than `at`.
+    /// Like [`change`](Self::change), for a slot of a node that has prefixes longer than `at` bits.
     ///
-    /// Longer prefixes may together cover all addresses below the slot, and so hide the prefix that covers
-    /// the slot as a whole. A node that is built in this state does not have the hidden prefix as its
-    /// default. When one of the hiding prefixes is removed, this function sets the default.
+    /// Longer prefixes may together cover all addresses below the slot. They then hide the prefix that covers the slot as a whole,
+    /// and a node built in this state does not have the hidden prefix as its default. When one of the longer prefixes is removed,
+    /// this function sets the default.
     fn change_child(&mut self, slot: Slot, at: u8, depth: u8, change: &Change) -> Result<Slot, LpmFull> {
         let mut entry = slot.entry;
         if slot.is_child() && !change.adds && (at + 1..=depth).contains(&change.to.len) {
@@ -41,9 +42,9 @@ impl TrieWriter {
         self.change(Slot { entry, ..slot }, depth, change)
     }
 
-    /// Returns the slot that replaces `slot`. The changed prefix covers all addresses of `slot`. If the
-    /// change [replaces](Change::replaces) the leaf in `slot`, the result is `to`. If it replaces the default
-    /// of the child in `slot`, the result is the child with the default `to`. Otherwise the result is `slot`.
+    /// Returns the slot that replaces `slot`, whose addresses are all in the changed prefix. If the change
+    /// [replaces](Change::replaces) the leaf in `slot`, the result is `to`. If the change replaces the default of the child in
+    /// `slot`, the result is the child with the default `to`. Otherwise the result is `slot`.
     fn cover(&mut self, slot: Slot, to: Slot, change: &Change) -> Result<Slot, LpmFull> {
         if !slot.is_child() {
             return Ok(if change.replaces(slot.len) { to } else { slot });
@@ -135,7 +136,7 @@ impl TrieWriter {
         self.nodes.build_runs(at, l.default, l.origin(change.prefix), l.depth, &self.runs)
     }
 
-    /// Returns the child for an address, after all levels of a list; `None` if there is a leaf or nothing.
+    /// Returns the child for an address in a list of one or two levels; `None` if there is a leaf or nothing.
     fn child_in_list(&self, list: u32, depth: u8, address: u128) -> Option<u32> {
         let child = self.reader.nodes.in_list(list, &address).entry;
         match child & CHILD {
@@ -147,7 +148,8 @@ impl TrieWriter {
         }
     }
 
-    /// Builds nodes of the best depth from the contents of a list and the changed prefix. The prefix must cover none of these contents.
+    /// Builds new nodes with the best depth, from the contents of a list and the changed prefix. The prefix must cover none of
+    /// these contents.
     fn build_anew(&mut self, list: u32, l: &List, at: u8, change: &Change) -> Result<Slot, LpmFull> {
         let none = Paint { points: 0..0, change, to: change.to, put: None };
         self.nodes.take_apart(list, l, &none, &mut self.runs);
@@ -156,8 +158,8 @@ impl TrieWriter {
         self.nodes.build(at, l.default, &items)
     }
 
-    /// Makes the changes of `paint` in a list if a change of a single line is enough. Returns the list, or the list that replaces it;
-    /// `None` if one line is not enough.
+    /// Tries to make the changes of `paint` in a list by changing a single cache line. Returns the list, or the list that replaces
+    /// it; `None` if one line is not enough.
     fn change_line(&mut self, list: u32, l: &List, paint: &Paint) -> Result<Option<u32>, LpmFull> {
         let held = l.holding(&paint.points);
         if let Some((n, _)) = held

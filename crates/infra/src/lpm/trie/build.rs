@@ -19,14 +19,14 @@ pub(super) const MOST: usize = INTERVALS * INTERVALS;
 pub(super) struct Item {
     pub first: u128,
     pub last: u128,
-    /// A leaf, or a child. For a child, the slot's length is the number of bits that all addresses of the
-    /// child have in common.
+    /// A leaf, or a child. For a child, the slot's `len` is the number of first bits that all addresses below the child have in
+    /// common.
     pub slot: Slot,
     /// If `slot` is a child: the default of the child.
     pub under: Slot,
 }
 
-/// The contents of a list, for one of the possible depths.
+/// The contents that a list would have if it were built with the depth `depth`.
 struct Cuts<'i> {
     /// Number of pieces that need a node below the list.
     below: usize,
@@ -56,8 +56,8 @@ impl Builder {
         }
     }
 
-    /// Builds nodes with these items, and with `default` for all other addresses. The items are in order. All of them have prefixes longer
-    /// than `at`, and their addresses have the first `at` bits in common.
+    /// Builds nodes with these items, and with `default` for all other addresses. The items are in order. All items have prefixes
+    /// longer than `at` bits, and all their addresses have the same first `at` bits.
     pub fn build(&mut self, at: u8, default: Slot, items: &[Item]) -> Result<Slot, LpmFull> {
         let (Some(first), Some(last)) = (items.first(), items.last()) else { return Ok(default) };
         let longest = items.iter().map(|item| item.slot.len).max().unwrap_or(128);
@@ -99,7 +99,8 @@ impl Builder {
         Ok(Slot { entry, len: 0 })
     }
 
-    /// Returns the slot for a piece. Builds a node if the piece has longer items.
+    /// Returns the slot for a piece of a node's contents. If the piece has items with prefixes longer than `depth`, builds a node
+    /// for them.
     fn slot(&mut self, piece: &Piece, depth: u8, items: &[Item]) -> Result<Slot, LpmFull> {
         match &piece.what {
             What::Whole(item) if item.slot.is_child() => {
@@ -143,7 +144,8 @@ impl Builder {
         Ok(Slot::child(self.levels(prefix, depth, default, 0, &[(points, slot)])?))
     }
 
-    /// Builds nodes from `runs`, the contents of a list of depth `depth` whose points are counted from `origin`.
+    /// Builds nodes from `runs`, the contents of a list. `depth` is the list's depth in bits. Points of `runs` are counted from the
+    /// address `origin`.
     pub fn build_runs(
         &mut self,
         at: u8,
@@ -162,7 +164,8 @@ impl Builder {
         self.build(at, default, &items)
     }
 
-    /// Converts `runs` to items. `runs` has the contents of a list of depth `depth` whose points are counted from `origin`.
+    /// Converts `runs`, the contents of a list, to items. `depth` is the list's depth in bits. Points of `runs` are counted from
+    /// the address `origin`.
     pub fn items(&self, origin: u128, depth: u8, runs: &Runs) -> Vec<Item> {
         let address = |point: i128| origin.wrapping_add((point as u128).up(128 - depth));
         let (mut items, mut start) = (Vec::with_capacity(runs.all.len() + 1), runs.start);
@@ -190,8 +193,8 @@ impl Item {
         items.splice(at..at + usize::from(around.is_some()), parts);
     }
 
-    /// Returns the item, without its default if the default's prefix has at most `depth` bits: in that case,
-    /// the node above has the same default.
+    /// Returns the item. Removes its default if the default's prefix has at most `depth` bits, because the node above then has the
+    /// same default.
     fn without_shorter(&self, depth: u8) -> Item {
         let under = if self.under.len > depth { self.under } else { Slot::default() };
         Item { under, ..*self }

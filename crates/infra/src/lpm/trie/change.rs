@@ -49,7 +49,7 @@ impl Change {
     }
 
     /// Returns the new slot for the prefix's addresses in a node that stores only prefixes longer than
-    /// `depth`: an empty slot if the new leaf's prefix is not longer.
+    /// `depth`. The slot is empty if the new leaf's prefix has at most `depth` bits.
     pub fn to(&self, depth: u8) -> Slot {
         if self.to.len > depth { self.to } else { Slot::default() }
     }
@@ -58,14 +58,15 @@ impl Change {
         self.prefix.last(self.len)
     }
 
-    /// Returns the range of values of an address's first `bits` bits that the changed prefix covers.
+    /// Returns the range of the values that the first `bits` bits can have in addresses of the changed
+    /// prefix.
     pub fn first_bits(&self, bits: u8) -> Range<usize> {
         let start = self.prefix.bits(0, bits) as usize;
         start..start + (1 << (bits - self.len))
     }
 
-    /// Returns the points of the changed prefix: its addresses truncated to `depth` bits, counted from
-    /// `origin` truncated to the same bits. A prefix longer than `depth` has a single point.
+    /// Returns the range of points that the changed prefix covers. A point is an address truncated to `depth`
+    /// bits. Points are counted from the point of `origin`. A prefix longer than `depth` has a single point.
     pub fn points(&self, origin: u128, depth: u8) -> Range<i128> {
         let point = |address: u128| address.down(128 - depth).wrapping_sub(origin.down(128 - depth)) as i128;
         point(self.prefix)..point(self.last()) + 1

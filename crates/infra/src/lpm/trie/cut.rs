@@ -13,7 +13,8 @@ pub(super) struct Piece {
 pub(super) enum What {
     /// The complete contents.
     Whole(Item),
-    /// A node is needed below: it has the longer items in this range, and this slot for all other addresses.
+    /// The piece needs a node of its own. The node has those items of this range whose prefixes are longer than the depth, and this
+    /// slot for all other addresses.
     Below(Range<usize>, Slot),
 }
 
@@ -23,8 +24,8 @@ pub(super) fn intervals(pieces: &[Piece]) -> usize {
     pieces.len() + pieces.windows(2).filter(|pair| pair[0].points.end < pair[1].points.start).count()
 }
 
-/// Splits items that have prefixes longer than `depth`, so that each resulting item is within one point. An item may span more points than
-/// its prefixes do, because neighbors with the same leaf are merged.
+/// Splits each item that has a prefix longer than `depth` but spans several points, so that each part is within one point. There
+/// are such items because neighbors with the same leaf are merged.
 pub(super) fn apart(items: &[Item], depth: u8) -> Cow<'_, [Item]> {
     let point = |address: u128| address.down(128 - depth);
     let is_wide = |item: &Item| item.slot.len > depth && point(item.first) != point(item.last);
@@ -87,8 +88,8 @@ pub(super) fn cut_up(items: &[Item], depth: u8) -> Vec<Piece> {
     pieces
 }
 
-/// If the prefix of a child's default has at most `depth` bits, makes this default apply to the whole point
-/// in which the child is.
+/// Makes the default of a child the default of the whole point that contains the child, if the default's prefix has at most `depth`
+/// bits.
 fn take_over(under: &mut Slot, of_child: Slot, depth: u8) {
     if of_child.len > 0 && of_child.len <= depth {
         *under = of_child;

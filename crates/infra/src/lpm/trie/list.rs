@@ -31,7 +31,7 @@ impl List {
         self.intervals.get(n).map_or(Slot::default(), |(_, slot)| *slot)
     }
 
-    /// Returns the address of the list's first point. `path` is any address below the list.
+    /// Returns the address at which the list begins. `path` is any address below the list.
     pub fn origin(&self, path: u128) -> u128 {
         let behind = 8 * cut(self.depth).0;
         path & u128::mask(64 - behind) | u128::from(self.base).up(behind)
@@ -139,8 +139,8 @@ impl Builder {
         }
     }
 
-    /// Marks a list's nodes as replaced, and writes the list's contents with the changes of `paint` to
-    /// `runs`.
+    /// Marks the nodes of a list as replaced. Makes the changes of `paint` in the list's contents, and writes
+    /// the result to `runs`.
     pub fn take_apart(&mut self, list: u32, l: &List, paint: &Paint, runs: &mut Runs) {
         self.give_up(list);
         runs.open(paint);
@@ -157,9 +157,9 @@ impl Builder {
         runs.close(paint);
     }
 
-    /// Builds a list with the intervals `all`, of two levels if necessary. Each interval has its end; the
-    /// first interval begins at `start`. The ends and `start` are addresses truncated to `depth` bits,
-    /// counted from `origin` truncated to the same bits.
+    /// Builds a list with the intervals `all`, in two levels if necessary. Each interval in `all` is its end
+    /// and its contents. The first interval begins at `start`. `start` and the ends are points: addresses
+    /// truncated to `depth` bits, counted from the point of `origin`.
     pub fn levels(
         &mut self,
         origin: u128,

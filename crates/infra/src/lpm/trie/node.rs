@@ -44,11 +44,11 @@ use std::io;
 pub(super) const CHILD: u32 = 1 << 31;
 /// This bit is set in a child that is a table.
 pub(super) const TABLE: u32 = 1 << 30;
-/// A child that is a table has four bits with the number of address bytes after the table's byte. This is the
-/// position of the lowest of these bits.
+/// Position of the lowest of four bits in an entry that leads to a table. These bits are the number of
+/// address bytes after the byte that selects an entry of the table.
 const BYTE_SHIFT: u32 = UNIT_BITS;
-/// Value in place of the prefix length of a list's entry. The entry's child is then the second level of this
-/// list: a list of the same depth with more intervals.
+/// Marks an entry of a list that leads to the second level of the same list: a list of the same depth with
+/// more intervals. The entry has this value in place of a prefix length.
 pub(super) const INNER: u8 = 255;
 /// Maximum number of intervals of a list.
 pub(super) const INTERVALS: usize = 7;
@@ -68,7 +68,7 @@ pub(super) fn table(unit: u32, depth: u8) -> u32 {
     CHILD | TABLE | u32::from(15 - depth / 8) << BYTE_SHIFT | unit
 }
 
-/// Returns a word of ones if the entry is a child, otherwise zero.
+/// Returns a word with all bits set if the entry is a child, otherwise 0.
 #[inline(always)]
 pub(super) fn child(entry: u32) -> u32 {
     (entry as i32 >> 31) as u32
@@ -80,8 +80,8 @@ pub(super) fn unit(entry: u32) -> u32 {
     entry & ((1 << UNIT_BITS) - 1)
 }
 
-/// Returns which 64 bits of an address a list of depth `depth` uses: the number of address bytes after these
-/// bits (at most 7), and the right shift that drops the bits beyond `depth`.
+/// Returns which 64 bits of an address are used by a list of depth `depth`: the number of address bytes after
+/// these bits (at most 7), and the right shift that drops the bits beyond `depth`.
 pub(super) fn cut(depth: u8) -> (u8, u8) {
     if depth <= 72 { (7, 72 - depth) } else { ((128 - depth) / 8, 0) }
 }
@@ -91,7 +91,7 @@ pub(super) fn depth((bytes, bits): (u8, u8)) -> u8 {
     128 - 8 * bytes - bits
 }
 
-/// Returns the 64 bits of an address that are followed by `bytes` bytes (at most 7).
+/// Shifts an address right by `bytes` bytes (at most 7), and returns the lowest 64 bits.
 #[inline(always)]
 fn middle(address: &u128, bytes: u64) -> u64 {
     #[cfg(target_endian = "little")]
@@ -106,7 +106,7 @@ fn middle(address: &u128, bytes: u64) -> u64 {
     }
 }
 
-/// Returns the byte of an address that is followed by `behind` bytes (at most 15).
+/// Shifts an address right by `behind` bytes (at most 15), and returns the lowest byte.
 #[inline(always)]
 fn byte(address: &u128, behind: u32) -> u8 {
     #[cfg(target_endian = "little")]
@@ -121,8 +121,8 @@ fn byte(address: &u128, behind: u32) -> u8 {
     }
 }
 
-/// Returns how many of the seven ends are above `at`, counted from the lowest lane up to the first end that
-/// is not. The ends are in the lowest seven 16-bit lanes of `low` and `high`.
+/// Counts the ends that are above `at`, from the lowest lane up to the first end that is not above it. The
+/// seven ends are in the lowest seven 16-bit lanes of `low` and `high`.
 #[inline(always)]
 pub(super) fn ends_above(low: u64, high: u64, at: u16) -> u32 {
     #[cfg(target_arch = "x86_64")]
@@ -218,8 +218,9 @@ impl Nodes {
         if child & TABLE == 0 { self.in_list(child, address) } else { self.in_table(child, address) }
     }
 
-    /// Prefetches the cache line that a lookup in the node of `entry` will read: the line of a list, or the
-    /// line with the table's entry for the address. If `entry` is not a child, prefetches any line.
+    /// Prefetches the cache line that a lookup of the address will read in the node to which `entry` leads:
+    /// the line of a list, or the line with the table's entry for the address. If `entry` does not lead to a
+    /// node, prefetches an arbitrary line.
     #[inline(always)]
     pub fn fetch(&self, entry: u32, address: &u128) {
         let of_entry = TABLE_ENTRIES * 8 + 4 * usize::from(byte(address, entry >> BYTE_SHIFT));

@@ -54,8 +54,8 @@ impl Size {
 /// A block.
 pub(super) type Block = (u32, Size);
 
-/// Returns the words of all possible units. After the last unit, there are enough words for the largest
-/// block.
+/// Returns memory for all possible units, as 8-byte words. The words after the last unit are enough for the
+/// largest block.
 pub(super) fn words() -> io::Result<SharedZeroed<AtomicU64>> {
     Ok(Zeroed::with_pages(((1 << UNIT_BITS) + Size::Table.units() as usize) * UNIT, Pages::Small)?.share())
 }
@@ -101,8 +101,8 @@ impl Pool {
         }
     }
 
-    /// Begins a change. A change that removes a route (`removes`) may use the reserve of a sixteenth of the
-    /// units.
+    /// Begins a change. `removes` is true if the change removes a route. Only such a change may use the last
+    /// sixteenth of the units, which is a reserve.
     pub fn begin(&mut self, removes: bool) {
         self.waited = false;
         self.removes = removes;
@@ -172,7 +172,7 @@ impl Pool {
         }
     }
 
-    /// Returns a mark of the present time in the readers' domain.
+    /// Returns a new mark of the readers' domain, see [`Domain::mark`].
     pub fn mark(&self) -> Mark {
         self.domain.mark()
     }

@@ -7,19 +7,19 @@ use super::{
 };
 use std::ops::Range;
 
-/// New contents for some points of a list. Points are addresses truncated to the list's depth, counted from
-/// the list's first point.
+/// A change of a list's contents at some points. A point is an address truncated to the list's depth. Points
+/// are counted from the list's first point.
 pub(super) struct Paint<'c> {
     pub points: Range<i128>,
     pub change: &'c Change,
-    /// The new slot for points whose present contents the change replaces.
+    /// The new slot for those of the points whose present leaf the change [replaces](Change::replaces).
     pub to: Slot,
-    /// If given, the new slot for all points, whatever their present contents are.
+    /// If given, the new slot for all of the points, whatever their present contents are.
     pub put: Option<Slot>,
 }
 
 impl Paint<'_> {
-    /// Returns the new slot for a point whose present contents are `slot`. Without `put`, a child stays.
+    /// Returns the new slot for a point that has `slot` now. A child is replaced only if `put` is given.
     fn over(&self, slot: Slot) -> Slot {
         match self.put {
             Some(new) => new,
@@ -47,15 +47,16 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// Clears the contents. The new contents begin at the list's first point (0), or at the first point of
-    /// `paint` if that is lower.
+    /// Clears the contents. The new contents begin at the first point of the list (0) or of `paint`,
+    /// whichever is lower.
     pub fn open(&mut self, paint: &Paint) {
         self.all.clear();
         self.at = paint.points.start.min(0);
         self.add(0, Slot::default(), paint);
     }
 
-    /// Adds the points up to `end`, which have `slot`, with the changes of `paint`.
+    /// Adds an interval with the contents `slot`, from the last point added before up to `end`. Makes the
+    /// changes of `paint` in it.
     pub fn add(&mut self, end: i128, slot: Slot, paint: &Paint) {
         let Range { start: from, end: to } = paint.points;
         if from < end && self.at < to {
@@ -65,7 +66,8 @@ impl Runs {
         self.push(end, slot);
     }
 
-    /// Adds the contents of a list whose first point is `first`, with the changes of `paint`.
+    /// Applies the changes of `paint` to the contents of the list `l`, and adds the result. `first` is the
+    /// list's first point.
     pub fn add_list(&mut self, l: &List, first: i128, paint: &Paint) {
         self.add(first, Slot::default(), paint);
         for (end, slot) in l.intervals() {
@@ -73,7 +75,8 @@ impl Runs {
         }
     }
 
-    /// Adds the points of `paint` that follow the list's last interval, and completes the contents.
+    /// Adds the points of `paint` after the list's last interval. Then removes the last interval if it is
+    /// empty.
     pub fn close(&mut self, paint: &Paint) {
         self.add(paint.points.end, Slot::default(), paint);
         if self.all.last().is_some_and(|(_, slot)| slot.is_empty()) {

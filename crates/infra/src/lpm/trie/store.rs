@@ -37,7 +37,7 @@ impl Builder {
         }
     }
 
-    /// Frees the new nodes after a change that failed: they are not published. The nodes that they would have
+    /// Frees the new nodes if a change failed before they were published. The nodes that they would have
     /// replaced stay.
     pub fn abandoned(&mut self) {
         self.stale.clear();
@@ -109,8 +109,8 @@ impl Builder {
         self.set_half(at, 6, default.entry);
     }
 
-    /// Ensures that a child has this default. If it does not, replaces it by a copy that does. Returns the
-    /// child or the copy.
+    /// Returns a child with the default `default`: `child` itself if this is its default, otherwise a copy
+    /// that replaces it.
     pub fn with_default(&mut self, child: u32, default: Slot) -> Result<u32, LpmFull> {
         if self.default(child) == default {
             return Ok(child);

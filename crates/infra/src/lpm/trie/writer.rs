@@ -24,7 +24,7 @@ pub struct TrieWriter {
     widest: Wide<WIDEST>,
     pub(super) nodes: Builder,
     routes: PrefixMap<u128>,
-    /// Mark of the last change of a node's default; `None` if all readers have passed it.
+    /// Quiescence mark of the last change of a node's default; `None` if all readers have passed it.
     covered: Option<Mark>,
     /// True if the current change alters a node's default.
     pub(super) covers: bool,
@@ -33,7 +33,7 @@ pub struct TrieWriter {
 }
 
 impl TrieWriter {
-    /// Returns an empty table, whose nodes can take at most `units` units.
+    /// Returns an empty table. Its nodes can use at most `units` units of memory (32 bytes each).
     pub(super) fn new(domain: &Domain, units: u32) -> io::Result<TrieWriter> {
         let (first, wide, widest) = (First::new(Pages::Small)?, Wide::new()?, Wide::new()?);
         let words = words()?;
@@ -98,13 +98,13 @@ impl TrieWriter {
         done
     }
 
-    /// True if published entries may be changed in place, because no reader can remember an outdated default.
+    /// True if published entries may be changed in place: no reader can still be using an outdated default.
     pub(super) fn in_place(&self) -> bool {
         !self.covers && self.covered.is_none()
     }
 
-    /// Changes the entries of the first table that the prefix covers. An entry that leads to a node stays,
-    /// and the node gets another default.
+    /// Changes those entries of the first table that are for addresses of the prefix. An entry that leads to
+    /// a node stays, and the node gets another default.
     fn paint_first(&mut self, change: &Change) {
         let (range, to) = (change.first_bits(FIRST), change.to(WIDE));
         self.first.touch(range.clone());
