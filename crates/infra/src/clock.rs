@@ -50,7 +50,7 @@ fn both() -> (u64, u64) {
     (ticks, ns)
 }
 
-/// By how many nanoseconds the time of all [`Clock`]s is ahead.
+/// Number of nanoseconds by which [`advance`] has moved all [`Clock`]s forward.
 static ADVANCED: AtomicU64 = AtomicU64::new(0);
 
 /// Moves the time of all clocks of the process forward, for tests of timers. It never goes back.
@@ -137,7 +137,7 @@ pub fn core_per_tsc() -> f64 {
     if PLAUSIBLE.contains(&best) { best } else { 1.0 }
 }
 
-/// Returns the core cycles per tick of the time-stamp counter, in one run of a few microseconds.
+/// Returns the number of core cycles per tick of the time-stamp counter, measured in one run of a few microseconds.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn chain() -> f64 {
     const TURNS: u64 = 1000;

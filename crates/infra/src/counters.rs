@@ -29,7 +29,7 @@ struct LaneMemory {
 }
 
 impl LaneMemory {
-    /// Returns the cells in `range` that exist, each with its baseline.
+    /// Returns the cells in `range` that exist, each with its value at the last clear.
     fn cells(&self, range: Range<usize>) -> impl Iterator<Item = (&AtomicU64, &AtomicU64)> {
         let range = range.start..range.end.min(self.counted.len());
         let counted = self.counted.get(range.clone()).unwrap_or_default();
@@ -78,7 +78,7 @@ impl<const N: usize> CounterSet<N> {
         self.0.capacity
     }
 
-    /// Returns a lane in which `worker` counts. The counts in the worker's earlier lanes remain.
+    /// Returns a lane: counters that only `worker` writes. The worker's counts from earlier lanes remain.
     ///
     /// # Errors
     /// Fails if the kernel refuses the address range.

@@ -65,7 +65,7 @@ pub enum Policy {
     Idle,
     /// Real time: the thread runs before all others, until it sleeps.
     Fifo,
-    /// Real time: the thread runs before all others, in turns with threads of the same priority.
+    /// Real time: the thread runs before all others, but takes turns with threads of the same priority.
     RoundRobin,
 }
 
@@ -141,8 +141,8 @@ fn numa_node_in(directory: &Path) -> Option<u32> {
     entries.flatten().find_map(|entry| entry.file_name().to_str()?.strip_prefix("node")?.parse().ok())
 }
 
-/// Levels of the x86-64 instruction set for which there are separate kernels. On other processors the level
-/// is always `V2`, which stands for the portable code.
+/// Levels of the x86-64 instruction set for which the packet routines have separate versions. On other
+/// processors the level is always `V2`, which stands for the portable code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// The baseline: SSE4.2 and POPCNT.

@@ -34,7 +34,7 @@ impl Sleep {
         self.0.store(false, Relaxed);
     }
 
-    /// Returns true if the owner must be woken for an item that this thread has put into the ring before. If
+    /// After this thread has put an item into the ring, returns true if this thread must wake the owner. If
     /// several threads call this, only one gets true.
     #[inline]
     pub(crate) fn wake(&self) -> bool {
@@ -71,8 +71,8 @@ impl Doorbell {
         let _ = (&self.file).write(&1u64.to_ne_bytes());
     }
 
-    /// Wakes the owner if it sleeps or is about to, for an item that this thread has put into the ring
-    /// before. While the owner is awake, this needs no system call, because the owner checks the ring itself.
+    /// After this thread has put an item into the ring, wakes the owner if it sleeps or is about to sleep.
+    /// While the owner is awake, this needs no system call, because the owner checks the ring itself.
     #[inline]
     pub fn ring_sleeper(&self) {
         if self.sleep.wake() {

@@ -103,7 +103,8 @@ impl Domain {
         Mark(self.0.epoch.fetch_add(1, AcqRel) + 1)
     }
 
-    /// True if every reader was quiescent or offline since [`mark`](Self::mark) returned `mark`.
+    /// True if every reader has been quiescent or offline at least once since [`mark`](Self::mark) returned
+    /// `mark`.
     pub fn passed(&self, mark: Mark) -> bool {
         mark <= Self::reached(&lock(&self.0.state))
     }
@@ -231,7 +232,8 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Panics if a table of another domain is read with this guard, which would not protect it.
+    /// Panics if this guard is not for `domain`, the domain of the table to be read. The guard would then not
+    /// protect the table's values.
     #[inline(always)]
     pub(crate) fn check(&self, domain: u64) {
         if self.domain != domain {
@@ -289,7 +291,7 @@ mod tests {
         assert_eq!(freed.load(Relaxed), 1);
     }
 
-    /// If every reader has passed a mark while none is online, this says nothing about later marks.
+    /// While no reader is online, every existing mark is passed. A mark made later must not count as passed.
     #[test]
     fn no_reader_has_passed_a_later_mark() {
         let d = Domain::new();

@@ -11,8 +11,8 @@ use crate::{
     },
 };
 
-/// Owns the current value. A reader may still use the value when the last handle is dropped. So the value is
-/// then retired, not freed.
+/// Owns the current value. When the last handle is dropped, a reader may still be using the value. So the
+/// value is then retired, not freed.
 struct Shared<T: Send + Sync + 'static> {
     current: AtomicPtr<T>,
     domain: Domain,

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use super::Room;
 use super::room::LEFT;
 
-/// Number of bytes that an [`Allowance`] grants between two checks of the free memory. Even several allowances together take less between
-/// two checks than [`Room`] keeps in reserve.
+/// Number of bytes that an [`Allowance`] grants between two checks of the free memory. It is so small that even several allowances
+/// together take less between two checks than [`Room`] keeps in reserve.
 const STEP: u64 = 4 << 20;
 /// Time for which a [`Watch`] remembers a lack of memory instead of checking again. A check takes about 50 µs.
 const REMEMBERED: Duration = Duration::from_millis(10);
@@ -18,8 +18,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Returns the number of free bytes that `room` reports. If a call in the last 10 ms found less than its `least`, returns 0 without a
-    /// new check.
+    /// Returns the number of free bytes that `room` reports. If they are fewer than `least`, further calls in the next 10 ms return
+    /// 0 without a new check.
     pub fn free(&mut self, least: u64, room: impl FnOnce() -> Room) -> u64 {
         if self.tight.as_ref().is_some_and(|(since, _)| since.elapsed() < REMEMBERED) {
             return 0;

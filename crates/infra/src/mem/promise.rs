@@ -1,4 +1,4 @@
-//! Memory that another process can make the kernel charge to this process.
+//! Reservations for memory that is shared with another process, and that the kernel may charge to this process.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ pub struct Promise {
     account: Option<Account>,
 }
 
-/// Sum of the promises to the peers of one socket, in bytes. Clones share the sum.
+/// Number of bytes promised to the peers of one socket, see [`Promise`]. Clones share the number.
 #[derive(Clone, Debug, Default)]
 pub struct Account(Arc<AtomicU64>);
 
@@ -33,7 +33,8 @@ impl Account {
 }
 
 impl Promise {
-    /// Promises `bytes` bytes. Until the promise is dropped, promised pages that are in use count twice: as promised and as used.
+    /// Reserves `bytes` bytes. Until the promise is dropped, those promised pages that are in use count twice: as promised and as
+    /// used.
     ///
     /// # Errors
     /// Returns `OutOfMemory` for more than half of the free memory, so that this process always keeps some.
@@ -60,8 +61,8 @@ impl Promise {
         Ok(promise)
     }
 
-    /// Promises `bytes` bytes: at most half of the free memory beyond `kept` bytes. With an `account`, the rules for a limit that cannot be
-    /// read apply, too.
+    /// Promises `bytes` bytes if they are at most half of the free memory, not counting `kept` bytes of it. With an `account`, the
+    /// rules for a limit that cannot be read apply, too.
     fn within(bytes: u64, kept: u64, account: Option<&Account>) -> io::Result<Promise> {
         let _adding = ADDING.lock().unwrap_or_else(PoisonError::into_inner);
         let room = Room::now();
@@ -80,7 +81,7 @@ impl Promise {
         self.bytes
     }
 
-    /// True if the promise was made although a control group may have a limit that cannot be read.
+    /// True if not every memory limit was known when the promise was made: a control group may have a limit that cannot be read.
     pub fn is_blind(&self) -> bool {
         self.blind
     }
@@ -100,11 +101,12 @@ impl Drop for Promise {
     }
 }
 
-/// Time for which no trial is made after the first failed trial. The time doubles with each further failed trial, up to `LONGEST`. Each
-/// failed trial fills the group's memory for a moment, so peers must not cause many.
+/// Waiting time after the first failed trial, in which requests are refused without another trial. The time doubles with each
+/// further failed trial, up to `LONGEST`. A failed trial fills all memory of the control group for a moment, so peers must not
+/// cause many.
 const HOLDS: Duration = Duration::from_secs(1);
-/// Maximum time for which no trial is made after a failed trial. If no trial has failed for this time, the next failed trial counts as the
-/// first one.
+/// Maximum waiting time after a failed trial. If no trial fails within this time after the waiting time, the next failed trial
+/// counts as the first one.
 const LONGEST: Duration = Duration::from_secs(64);
 
 /// A failed trial.
@@ -119,7 +121,8 @@ struct FailedTrial {
 /// The last failed trial.
 static FAILED: Mutex<Option<FailedTrial>> = Mutex::new(None);
 
-/// Runs a trial for `bytes` bytes, unless a trial has failed shortly before.
+/// Runs `trial` for `bytes` bytes. If the waiting time after the last failed trial has not expired, returns that trial's error
+/// instead.
 fn try_once(
     failed: &mut Option<FailedTrial>,
     now: Instant,
@@ -140,11 +143,11 @@ fn try_once(
     trial(bytes).inspect_err(|e| *failed = Some(FailedTrial { at: now, holds, why: e.to_string() }))
 }
 
-/// Maximum sum of the bytes of all promises if a control group may have a limit that cannot be read.
+/// Maximum sum of all promises in bytes, if a control group may have a limit that cannot be read.
 const BLIND: u64 = 256 << 20;
 
-/// Checks that `bytes` bytes may be promised although a limit cannot be read. All promises together have `promised` bytes; `own` of these
-/// bytes belong to the promises of this account.
+/// Checks that another `bytes` bytes may be promised to an account if a limit cannot be read. All promises together have `promised`
+/// bytes, and `own` of these belong to the account.
 fn fits_blind(bytes: u64, promised: u64, own: u64) -> io::Result<()> {
     let most = BLIND.saturating_sub(promised.saturating_sub(own)) / 2;
     if own.saturating_add(bytes) <= most {
@@ -160,7 +163,7 @@ fn fits_blind(bytes: u64, promised: u64, own: u64) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::OutOfMemory, why))
 }
 
-/// Checks that `bytes` bytes may be promised: at most half of the free memory beyond `kept` bytes.
+/// Checks that `bytes` bytes are at most half of the free memory, not counting `kept` bytes of it.
 fn fits(bytes: u64, room: &Room, kept: u64) -> io::Result<()> {
     if room.spare().is_none_or(|spare| bytes <= spare.saturating_sub(kept) / 2) {
         return Ok(());
@@ -221,7 +224,7 @@ mod tests {
         assert_eq!((account.bytes(), Promise::total()), (0, before));
     }
 
-    /// Peers whose requests are refused cannot cause one trial after the other, whatever they ask for.
+    /// After a failed trial, refused peers must not cause a new trial at once, whatever amounts they request.
     #[test]
     fn failed_trials_become_rare() {
         let fails = |_| Err(io::Error::other("killed"));

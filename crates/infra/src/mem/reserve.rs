@@ -20,7 +20,7 @@ pub enum PageSize {
 /// segment owns the file of the memory, which can be passed to other processes or the kernel (memif, AF_XDP).
 #[derive(Debug)]
 pub struct Segment {
-    /// The file of the memory, which others can map; `None` only under miri.
+    /// The segment's memory file, which other processes can map; `None` only under miri.
     pub fd: Option<OwnedFd>,
     /// Offset of the segment from the start of the reserve, in bytes.
     pub at: usize,
@@ -164,9 +164,9 @@ mod backend {
         unsafe { libc::munmap(base.as_ptr().cast(), len) };
     }
 
-    /// Fills a piece with memory: with hugetlb pages if possible, otherwise with ordinary ones. If the limit of some control group is not
-    /// visible, a child process first tries to fill `len` bytes of ordinary memory. For the `first` piece, it also tries the memory that
-    /// the router needs besides its buffers.
+    /// Fills a piece with memory: with hugetlb pages if possible, otherwise with ordinary ones. If the limit of some control group
+    /// is not visible, a child process first tries to fill `len` bytes of ordinary memory. For the `first` piece, the child also
+    /// tries the memory that the router needs besides its buffers.
     ///
     /// # Safety
     /// `to..to + len` is a piece of a reserve, aligned to 2 MiB, without memory in use.
@@ -192,8 +192,8 @@ mod backend {
         Ok((Some(fd), page))
     }
 
-    /// Maps a new memory file over the piece, and makes all of its pages present: hugetlb pages if `hugetlb`, otherwise ordinary ones.
-    /// Leaves the piece empty on failure, unless `lost` is set in the error.
+    /// Maps a new memory file over the piece, and makes all of its pages present: hugetlb pages if `hugetlb` is true, otherwise
+    /// ordinary ones. After a failure, the piece is empty, unless `lost` is set in the error.
     fn fill(
         to: NonNull<u8>,
         len: usize,
@@ -287,8 +287,8 @@ mod backend {
         if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Asks the kernel to take the range's pages from NUMA node `node` if it has free ones. This is only a preference, so a failure is
-    /// ignored.
+    /// Asks the kernel to take the range's pages from NUMA node `node`. The kernel takes other pages if the node has none free. A
+    /// failure of the call is ignored.
     fn prefer(at: NonNull<u8>, len: usize, node: u32) {
         const MPOL_PREFERRED: libc::c_int = 1;
         let mask = 1u64.checked_shl(node).unwrap_or(0);
@@ -392,7 +392,8 @@ mod tests {
         r.commit(0, HUGE, None).unwrap();
     }
 
-    /// If another thread's new mapping got an address within the piece, the commit would replace that mapping.
+    /// A commit must not unmap its addresses even for a moment: another thread's new mapping could get one of them, and the commit
+    /// would then replace that mapping.
     #[test]
     #[cfg(not(miri))]
     fn a_commit_leaves_no_hole_for_mappings_of_other_threads() {

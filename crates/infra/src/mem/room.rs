@@ -15,8 +15,8 @@ const FIRST_NAMESPACE: &str = "cgroup:[4026531835]";
 
 /// Bytes that are always left free for other processes.
 const SPARE: u64 = 32 << 20;
-/// Bytes, in addition to `SPARE`, that must stay free after an allocation whose size is determined by others (peers, neighbors, filters of
-/// read-only clients). Otherwise such allocations would leave too little for clients of the CLI and for routes.
+/// Number of bytes, in addition to `SPARE`, that must stay free after an allocation whose size others determine (peers, neighbors,
+/// filters of read-only clients). They are kept for clients of the CLI and for routes.
 pub(super) const LEFT: u64 = 64 << 20;
 
 /// The amount of memory that can still be allocated in ordinary pages, and its limit.
@@ -45,7 +45,7 @@ impl Room {
         Room { bytes, promised, ..room }
     }
 
-    /// As [`now`](Room::now), but reads the files below `root` and ignores promises.
+    /// As [`now`](Room::now), but reads the files below `root`, and does not subtract promised memory.
     fn under(root: &Path) -> Room {
         let meminfo = read(&root.join("proc/meminfo"));
         let field = |name: &str| value(&meminfo, name);
@@ -74,7 +74,7 @@ impl Room {
         namespace == Path::new(FIRST_NAMESPACE) && own.lines().filter_map(kind).all(|(kind, _)| seen(kind))
     }
 
-    /// Returns the bytes that can be allocated if `SPARE` bytes stay free; `None` without a limit.
+    /// Returns how many bytes can be allocated so that `SPARE` bytes stay free; `None` if there is no limit.
     pub fn spare(&self) -> Option<u64> {
         (self.bytes < u64::MAX).then(|| self.bytes.saturating_sub(SPARE))
     }
@@ -98,8 +98,8 @@ impl Room {
         Err(io::Error::new(io::ErrorKind::OutOfMemory, format!("{} of memory needed, {self}", Size(bytes))))
     }
 
-    /// Fills `bytes` in a child process if not every limit is [visible](Room::sees_all). This takes as long as the kernel needs to provide
-    /// the memory.
+    /// If not every memory limit is [visible](Room::sees_all), tests in a child process whether `bytes` bytes can really be filled.
+    /// This takes as long as the kernel needs to provide the memory.
     ///
     /// # Errors
     /// `OutOfMemory` if the kernel killed the child or refused to give it the memory.
@@ -142,7 +142,8 @@ enum Kind {
 }
 
 impl Kind {
-    /// Returns the bytes that the control group `group` has left, and the file that contains its limit; `None` if it has no limit.
+    /// Returns how many bytes the control group `group` may still use, and the path of the file with its limit; `None` if it has no
+    /// limit.
     fn room(self, root: &Path, group: &Path) -> Option<(u64, String)> {
         let (limit, usage, cached) = match self {
             Kind::Unified => ("memory.max", "memory.current", ["inactive_file", "active_file"]),
@@ -208,7 +209,7 @@ fn mount(line: &str, kind: Kind) -> Option<(&str, &str)> {
     fits.then_some((mounted, from))
 }
 
-/// Returns the number after `name`, which starts a line of `text`.
+/// Finds the line of `text` that starts with `name`, and returns the number after the name.
 fn value(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
     line.split_whitespace().next()?.parse().ok()

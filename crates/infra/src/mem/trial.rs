@@ -14,15 +14,15 @@ use libc::{c_int, c_uint, c_void};
 /// Minimum size of a trial in bytes. A smaller amount is not tried: the process itself already uses about as much memory.
 const LEAST: usize = 16 << 20;
 
-/// Bytes that a router needs soon after its start, besides its buffers: for tables, workers, and 60,000 routes. They are tried together
-/// with the buffers, because a router that cannot get them would soon be killed.
+/// Bytes of memory that a router needs soon after its start, besides its buffers: for tables, workers, and 60,000 routes. The trial
+/// for the buffers includes them, because the kernel would soon kill a router that cannot get them.
 pub(super) const BESIDE: usize = 64 << 20;
 
-/// Number of stand-ins: child processes that the kernel kills before this one. The kernel needs some time to free the memory of a killed
-/// trial. If this process allocates memory in that time, the kernel kills another process: a stand-in, or this process if there are no
-/// stand-ins.
+/// Number of stand-ins: dummy processes that the kernel kills rather than this process. After the kernel has killed a trial
+/// process, it needs some time to free the memory. If this process allocates memory in that time, the kernel kills another process:
+/// a stand-in, or this process if there is none.
 const STAND_INS: usize = 3;
-/// Bytes that a stand-in allocates, so that killing it frees some memory.
+/// Bytes that each stand-in allocates, so that the kernel gains some memory by killing it.
 const STOOD_IN: usize = 2 << 20;
 /// Time for which stand-ins outlive a killed trial.
 const FREED: Duration = Duration::from_millis(100);
@@ -31,7 +31,7 @@ const FREED: Duration = Duration::from_millis(100);
 const FILLED: c_int = 0;
 const REFUSED: c_int = 1;
 
-/// Fills `bytes` and another `beside` bytes of memory in a child process, which then ends.
+/// Fills `bytes` plus `beside` bytes of memory in a child process, which then ends.
 ///
 /// # Errors
 /// `OutOfMemory` if the kernel killed the child or refused to give it the memory. If no child can be started, there is no trial, and the
@@ -62,8 +62,8 @@ impl Drop for Child {
     }
 }
 
-/// Starts a child process; `None` if that is impossible. The child may only make system calls: another thread of this process may have held
-/// any lock.
+/// Starts a child process; `None` if that is impossible. The child may only make system calls. It must not take a lock, because
+/// another thread of this process may have held the lock during the fork.
 fn fork(child: impl FnOnce() -> c_int) -> Option<Child> {
     // SAFETY: the callers' children make only system calls and exit, and take no lock.
     match unsafe { libc::fork() } {
@@ -95,7 +95,7 @@ fn map(bytes: usize) -> Option<*mut c_void> {
     (at != libc::MAP_FAILED).then_some(at)
 }
 
-/// Runs in a stand-in: waits until it is killed. Makes only system calls.
+/// Runs in a stand-in process (see `STAND_INS`), and waits until it is killed. Makes only system calls.
 fn stand_in() -> c_int {
     give_way();
     if let Some(at) = map(STOOD_IN) {
@@ -168,7 +168,7 @@ mod tests {
         assert!(error.to_string().contains("refused"), "{error}");
     }
 
-    /// The kernel must prefer a stand-in to this process, and no stand-in may stay.
+    /// The kernel must kill a stand-in rather than this process. All stand-ins must end when their trial ends.
     #[test]
     fn a_stand_in_gives_way_and_ends_with_its_trial() {
         let child = fork(stand_in).unwrap();

@@ -127,8 +127,8 @@ impl<T> Zeroed<T> {
         }
     }
 
-    /// Returns the bytes to map for `n` elements: at least one, because an empty mapping is an error; `None`
-    /// if there are too many.
+    /// Returns the number of bytes to map for `n` elements: at least one, because an empty mapping is an
+    /// error; `None` if there are too many elements.
     fn bytes(n: usize) -> Option<usize> {
         n.checked_mul(size_of::<T>()).map(|b| b.max(1)).filter(|&b| b <= isize::MAX as usize)
     }
@@ -254,7 +254,7 @@ mod tests {
         assert!(Zeroed::<u64>::new(0).unwrap().is_empty());
     }
 
-    /// Returns the bytes of a large array that are in memory.
+    /// Returns how many bytes of a large array are in memory.
     #[cfg(not(miri))]
     fn present<T>(a: &Zeroed<T>) -> usize {
         let bytes = a.len * size_of::<T>();
