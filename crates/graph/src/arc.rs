@@ -168,7 +168,7 @@ impl ArcControl {
         self.enabled.retain(|(_, i), _| *i != interface);
     }
 
-    /// Returns all arcs. Each has its features in order, and whether they are enabled on `interface`.
+    /// Returns all arcs, each with its features in order. A feature's flag is true if the feature is enabled on `interface`.
     pub fn show(&self, interface: u32) -> Vec<(&'static str, Vec<(&'static str, bool)>)> {
         let arcs = self.arcs.iter().enumerate();
         arcs.map(|(a, plan)| {

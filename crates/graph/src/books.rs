@@ -29,8 +29,8 @@ impl Books {
         }
     }
 
-    /// Checks the numbers after the node's packets have left it. If the whole frame moves on to the next
-    /// node, it is not in `pending`, and `whole` is the number of its packets.
+    /// Checks that the numbers match after the node's packets have left it. If the whole frame moves on to
+    /// one node, its packets are not in `pending`, and `whole` is their number. Otherwise `whole` is 0.
     ///
     /// # Errors
     /// Returns a text with the numbers if they do not match.

@@ -152,13 +152,14 @@ impl Builder {
 
     /// Declares an arc: packets that enter it go to the node `end` unless a feature takes them.
     ///
-    /// An edge with the arc's name enters the arc, even if the arc's end node has the same name. There is one exception: a node with the
-    /// arc's name that has an edge with its own name. Then only this edge enters the arc; such edges of other nodes lead to the node.
+    /// An edge with the arc's name enters the arc, even if the arc's end node has the same name. There is one exception: the node
+    /// with the arc's name may itself have an edge with this name. Then only this edge enters the arc, and the edges of other nodes
+    /// with this name lead to the node.
     pub fn arc(&mut self, name: &'static str, end: &'static str, key: ArcKey) {
         self.arcs.push(ArcDef { name, end, key });
     }
 
-    /// Changes the node at which an arc ends (for example, a node that captures drops replaces `drop`).
+    /// Makes an arc end at another node. For example, a node that captures drops can replace `drop`.
     ///
     /// # Errors
     /// Fails if the arc does not exist.
@@ -171,7 +172,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds a node to an arc, after and before the named features. The node's edge [`CONTINUE`] leads to the next feature.
+    /// Adds a node to an arc as a feature. Packets visit it after the features in `after`, and before those in `before`. The node's
+    /// edge [`CONTINUE`] leads to the next feature.
     pub fn feature(
         &mut self,
         arc: &'static str,
@@ -226,8 +228,8 @@ impl Builder {
         self.main_reasons.add::<D>();
     }
 
-    /// Appends the reasons of this list to the own reasons of the node `node`. Features may add reasons to the list until the graph is
-    /// built.
+    /// Adds the reasons in `list` to the node `node`, after the node's own reasons. Features may add reasons to the list until the
+    /// graph is built.
     pub fn more_reasons(&mut self, node: &'static str, list: &MoreReasons) {
         self.more_reasons.push((node, list.clone()));
     }

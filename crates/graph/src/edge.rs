@@ -28,8 +28,8 @@ pub trait Reasons: Copy + 'static {
     fn code(self) -> u8;
 }
 
-/// A list of further reasons of one node ([`Builder::more_reasons`](crate::Builder::more_reasons)). It is filled while the graph is built.
-/// Clones share the list.
+/// Reasons for drops and other events, in addition to a node's own reasons
+/// ([`Builder::more_reasons`](crate::Builder::more_reasons)). The list is filled while the graph is built. Clones share the list.
 #[derive(Clone, Debug, Default)]
 pub struct MoreReasons(Arc<Mutex<Vec<&'static ReasonInfo>>>);
 
@@ -207,7 +207,7 @@ pub(crate) fn drops<D: Reasons>(reason: D) -> Option<bool> {
     D::INFO.get(usize::from(reason.code())).map(|info| info.drops)
 }
 
-/// Returns the code of a packet that is dropped for this reason.
+/// Returns the verdict code of a packet that the node drops for this reason.
 #[inline(always)]
 pub(crate) fn drop_code<D: Reasons>(reason: D) -> u8 {
     debug_assert!(
@@ -217,7 +217,7 @@ pub(crate) fn drop_code<D: Reasons>(reason: D) -> u8 {
     FIRST_REASON | reason.code()
 }
 
-/// Returns the code of a packet that is ignored for this reason.
+/// Returns the verdict code of a packet that the node ignores for this reason.
 #[inline(always)]
 fn ignore_code<D: Reasons>(reason: D) -> u8 {
     debug_assert!(drops(reason) != Some(true), "a packet is ignored with a drop reason");

@@ -21,7 +21,8 @@ pub struct Entry {
     pub before: Option<Snapshot>,
     /// The packet's record after the node; `None` if the node took the packet.
     pub after: Option<Snapshot>,
-    /// The VRF number to show for `after`: the VRF's index, until a caller replaces it by the table ID.
+    /// The VRF number that the trace shows for `after`. At first this is the VRF's index; a caller may
+    /// replace it by the table ID.
     pub vrf: u32,
     /// Where the packet went.
     pub fate: Fate,
@@ -43,8 +44,8 @@ impl Entry {
         &self.bytes_before[..self.kept[0] as usize]
     }
 
-    /// Returns the first bytes of the packet after the node. If the node took the packet, returns its first
-    /// bytes before the node.
+    /// Returns the packet's first bytes after the node has run. If the node took the packet, these are its
+    /// first bytes before the node ran.
     pub fn bytes_after(&self) -> &[u8] {
         &self.bytes_after[..self.kept[1] as usize]
     }

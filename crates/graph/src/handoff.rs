@@ -225,8 +225,8 @@ pub struct Inbox<T = Held> {
 }
 
 impl Inbox {
-    /// Appends packets to `frame`, from a single sending worker. Returns true if the packets of other workers are still to be received in
-    /// this turn.
+    /// Receives packets from one other worker, and appends them to `frame`. The next call receives from the next worker. Returns
+    /// false after the call for the last worker.
     #[inline(always)]
     pub fn take(&mut self, frame: &mut Frame) -> bool {
         let Some(ring) = self.ring() else { return false };

@@ -35,7 +35,7 @@ pub struct NodeInfo {
 }
 
 impl NodeInfo {
-    /// Returns the node's drop reasons, each with its number among those of all nodes.
+    /// Returns the node's drop reasons, each with its number among the reasons of all nodes.
     pub(crate) fn numbered_reasons(&self) -> impl Iterator<Item = (u32, &'static ReasonInfo)> {
         (self.first_reason..).zip(self.reasons.iter().copied())
     }

@@ -28,7 +28,7 @@ use crate::ways::Sink;
 
 /// The context of a node's run, which every node gets besides its packets.
 pub struct Cx<'w> {
-    /// Permits reads of class A tables until the end of this turn.
+    /// Permits reads of shared tables ([`infra::class_a`]) until the end of the worker's turn.
     pub guard: &'w Guard,
     /// This worker's free buffers.
     pub bufs: &'w mut Cache,
@@ -89,7 +89,7 @@ pub trait FrameNode: Send + 'static {
     }
 }
 
-/// The result of a poll: more packets in this turn, or none.
+/// The result of polling an input node: whether the node has more packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum More {
     /// More packets are waiting: the worker polls the node again before it polls other nodes.
@@ -172,7 +172,7 @@ impl Setup {
     }
 }
 
-/// Records the codes of a frame in which most packets get the code `usual`.
+/// Records the verdict codes of a frame's packets. Most of these packets get the code `usual`.
 struct Exceptions<'c> {
     codes: &'c mut CodeBytes,
     usual: u8,
@@ -195,8 +195,8 @@ impl Exceptions<'_> {
         if self.any { self.mixed() } else { Outcome::All(self.usual) }
     }
 
-    /// Returns the outcome of a frame with exceptions. It is `All` if all packets have the same code
-    /// nevertheless.
+    /// Returns the outcome of a frame in which some packets did not get the usual code. The outcome is still `All` if all packets
+    /// got the same other code.
     #[cold]
     fn mixed(&self) -> Outcome {
         let first = self.codes[0];
@@ -260,12 +260,12 @@ impl<N: Edges, D: Reasons> Out<'_, N, D> {
         self.outcome = exceptions.outcome();
     }
 
-    /// Keeps the packets strictly in the order of the frame: packets that [`FrameNode::held`] emits for a
-    /// held packet leave before the packets that follow the held packet in the frame. Without this call, the
-    /// emitted packets leave after all other packets of the frame.
+    /// Keeps the packets strictly in the order of the frame. Packets that [`FrameNode::held`] emits for a held packet then leave
+    /// before the packets that follow the held packet in the frame. Without this call, the emitted packets leave after all
+    /// other packets of the frame.
     ///
-    /// A node calls this after it has set the verdicts, if the flows of held packets also have packets that
-    /// are not held. The packets then leave one by one.
+    /// A node calls this after it has set the verdicts. It needs this if a flow can have both held packets and packets that are not
+    /// held. The packets then leave one by one.
     #[cold]
     pub fn in_order(&mut self) {
         if self.outcome == Outcome::Mixed {

@@ -10,7 +10,7 @@ const SPARE: usize = 64;
 
 pub(crate) struct Pending {
     queues: Vec<VecDeque<Box<Frame>>>,
-    /// One bit for each node, set if the node has frames.
+    /// One bit for each node, set if frames wait for the node.
     bits: Vec<u64>,
     frames: usize,
     spare: Vec<Box<Frame>>,

@@ -1,4 +1,5 @@
-//! Builds the graph: names become numbers, or the start fails with a clear error.
+//! Builds the graph: replaces all names (of nodes, arcs and features) by numbers. If a name is wrong, the
+//! router does not start, and reports a clear error.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -153,14 +154,15 @@ fn sort_features(arc: &str, mut left: Vec<&FeatureDef>) -> Result<Vec<&'static s
     Ok(order)
 }
 
-/// Collects, while arcs are added, the edges by which packets enter the arcs. `rows` has one [`Row`] for each
-/// of these edges: for each interface, the edge to its first enabled feature. `plans` describes the arcs for
-/// the control plane ([`ArcPlan`]).
+/// Collects the edges by which packets enter the arcs, while the arcs are added. Each of these edges has a
+/// [`Row`] in `rows`, with the edge to the first enabled feature for each interface. `plans` describes the
+/// arcs for the control plane ([`ArcPlan`]).
 #[derive(Default)]
 struct Entries {
     rows: Rows,
     plans: Vec<ArcPlan>,
-    /// By node and edge number: the row of the edge, and the end node of its arc.
+    /// For each edge that enters an arc, by node and edge number: the row of the edge, and the end node of
+    /// the arc.
     at: BTreeMap<(usize, usize), (usize, usize)>,
 }
 
@@ -236,8 +238,8 @@ fn starts(
     Ok(starts)
 }
 
-/// Returns the targets of each node's edges. A target is a node, and the row of the arc that the edge enters,
-/// or [`NO_ROW`]. For an edge into an arc, the node is the arc's end node.
+/// Returns the targets of each node's edges. A target is the node to which the edge leads, and [`NO_ROW`]. If
+/// the edge enters an arc, the target is the arc's end node, and the row of the edge.
 fn targets(defs: &[Def], names: &Names, entries: &Entries) -> Result<Vec<Vec<(usize, u16)>>, GraphError> {
     let of_edge = |n: usize, e: usize, name: &String| match entries.at.get(&(n, e)) {
         Some(&(row, end)) => Ok((end, row as u16)),

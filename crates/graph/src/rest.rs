@@ -66,7 +66,8 @@ const NAP: u64 = 60_000;
 const SHORTEST_NAP: u64 = 20_000;
 /// Minimum number of packets expected during a nap. With fewer packets, a nap does not pay off.
 const WORTH: u64 = 4;
-/// A nap may fill 1/`SHARE` of a ring. The rest is a reserve, because the timer may be late by more than the length of the nap.
+/// During a nap, packets may fill at most 1/`SHARE` of a ring. The rest is a reserve, because the timer may wake the worker late by
+/// more than the length of the nap.
 const SHARE: u64 = 4;
 /// Minimum time over which the packet rate is measured, in nanoseconds.
 const WINDOW: u64 = 250_000;
@@ -84,7 +85,8 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    /// Decides how the worker rests after a turn at `now` (nanoseconds) that brought in `came` packets.
+    /// Decides how the worker rests after a turn (one round of polling its input nodes). The turn started at `now` nanoseconds, and
+    /// brought in `came` packets.
     pub(crate) fn after(&mut self, came: usize, now: u64, eager: impl FnOnce() -> Eager) -> Rest {
         self.packets += came as u64;
         self.idle = if came > 0 { 0 } else { self.idle.saturating_add(1) };

@@ -19,7 +19,7 @@ pub struct PuntReason(pub u32);
 pub struct PuntInfo {
     /// Name of the punt reason.
     pub name: &'static str,
-    /// The declared rate: how many packets per second one worker passes to the main thread.
+    /// The declared rate: the maximum number of packets per second that one worker passes to the main thread.
     pub default_rate: u32,
     /// The current rate.
     rate: AtomicU32,
@@ -30,7 +30,8 @@ impl PuntInfo {
         PuntInfo { name, default_rate: rate, rate: AtomicU32::new(rate) }
     }
 
-    /// Returns the current rate: how many packets per second one worker passes to the main thread.
+    /// Returns the current rate: the maximum number of packets per second that one worker passes to the main
+    /// thread.
     pub fn rate(&self) -> u32 {
         self.rate.load(Ordering::Relaxed)
     }
@@ -45,7 +46,7 @@ impl PuntInfo {
 pub struct Punted {
     /// The reason why the packet was punted.
     pub reason: PuntReason,
-    /// The packet. It begins at the offset at which the punting node left it.
+    /// The packet. Its data starts at the offset that the punting node set.
     pub packet: Held,
 }
 

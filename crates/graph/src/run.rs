@@ -1,4 +1,4 @@
-//! Runs a worker on its own thread, and has the main thread's ends of the worker's rings.
+//! Runs a worker on its own thread, and holds the main thread's ends of the worker's rings.
 
 use std::io;
 use std::sync::Arc;

@@ -39,12 +39,13 @@ pub struct Stats {
     pub(crate) books: CounterSet<3>,
     /// Number of punted packets that the main thread is done with, by punt reason.
     pub(crate) handled: CounterSet<1>,
-    /// Numbers of packets passed to the main thread and policed, by punt reason.
+    /// By punt reason: number of packets within the rate limit, which are passed to the main thread, and
+    /// number of packets dropped by the limit.
     pub(crate) punted: CounterSet<2>,
     /// Number of dropped packets, by receive interface.
     pub(crate) drops: CounterSet<1>,
-    /// Number of turns, nanoseconds with and without packets (rests are without packets), and numbers of naps
-    /// and sleeps. There is a single entry.
+    /// A single entry: number of turns, nanoseconds with packets, nanoseconds without packets (naps and
+    /// sleeps included), and numbers of naps and sleeps.
     pub(crate) turns: CounterSet<5>,
     /// Frames of input nodes, by [`size_class`]: the number of frames, and the number of their packets.
     pub(crate) sizes: CounterSet<2>,
@@ -156,8 +157,8 @@ pub struct NodeBooks {
     pub made: u64,
     /// Number of packets freed because the node was done with them.
     pub freed: u64,
-    /// Number of packets that the node kept, or passed to another thread or device, minus those that it took
-    /// back.
+    /// Number of packets that the node kept, or passed to another thread or device. Packets that it took back
+    /// are subtracted.
     pub kept: i64,
     /// Number of packets that the node dropped.
     pub dropped: u64,
@@ -190,8 +191,8 @@ pub struct Dropped {
 }
 
 impl Stats {
-    /// Returns counters for the nodes, which have `reasons` reasons in total, and for the main thread's
-    /// reasons.
+    /// Returns counters for the nodes and for the main thread's reasons. `reasons` is the number of reasons
+    /// that all nodes have together.
     pub(crate) fn new(nodes: &Arc<[NodeInfo]>, reasons: u32, main: MainReasons) -> Stats {
         Stats {
             nodes: nodes.clone(),
@@ -278,7 +279,8 @@ impl Stats {
         })
     }
 
-    /// Returns the turns and times of a worker, from the start to its last turn.
+    /// Returns the worker's numbers of turns, naps and sleeps, and its busy and idle times, from the start to
+    /// its last turn.
     pub fn worker_totals(&self, worker: usize) -> WorkerTotals {
         let [turns, busy_ns, idle_ns, naps, sleeps] = self.turns.total_worker(worker, 0);
         WorkerTotals { turns, busy_ns, idle_ns, naps, sleeps }
@@ -289,7 +291,8 @@ impl Stats {
         self.by_reason(|number| self.reasons.read(number)[0]).collect()
     }
 
-    /// Like [`dropped`](Self::dropped), but since the start: clearing the counters does not reset these.
+    /// Like [`dropped`](Self::dropped), but with the counts since the start, which are not reset when the
+    /// counters are cleared.
     pub fn dropped_totals(&self) -> impl Iterator<Item = Dropped> {
         self.by_reason(|number| self.reasons.total(number)[0])
     }
@@ -351,19 +354,21 @@ impl Stats {
         self.dropped().iter().find(|d| d.node == node && d.reason.name == reason).map(|d| d.packets)
     }
 
-    /// Returns the numbers of packets passed to the main thread and policed, for a punt reason.
+    /// Returns two numbers for a punt reason: packets within the rate limit, which are passed to the main
+    /// thread, and packets dropped by the limit.
     pub fn punted(&self, reason: PuntReason) -> [u64; 2] {
         self.punted.read(reason.0)
     }
 
-    /// Like [`punted`](Self::punted), but since the start: clearing the counters does not reset these.
+    /// Like [`punted`](Self::punted), but with the counts since the start, which are not reset when the
+    /// counters are cleared.
     pub fn punted_totals(&self, reason: PuntReason) -> [u64; 2] {
         self.punted.total(reason.0)
     }
 
-    /// Returns the vectors of a worker's input nodes since the start, by size class: class `n` counts the
-    /// vectors of up to `1 << n` packets that are too large for class `n - 1`. An entry is the number of
-    /// vectors, and the number of their packets.
+    /// Returns how many vectors the input nodes of a worker brought in since the start, by size class. Class
+    /// `n` is for vectors of up to `1 << n` packets that are too large for class `n - 1`. An entry is the
+    /// number of vectors, and the number of their packets.
     pub fn vector_sizes(&self, worker: usize) -> [[u64; 2]; SIZE_CLASSES] {
         std::array::from_fn(|class| self.sizes.total_worker(worker, class as u32))
     }
@@ -374,7 +379,8 @@ impl Stats {
         self.drops.read(interface)[0]
     }
 
-    /// Like [`drops_of`](Self::drops_of), but since the start: clearing the counters does not reset it.
+    /// Like [`drops_of`](Self::drops_of), but with the count since the start, which is not reset when the
+    /// counters are cleared.
     pub fn drops_total(&self, interface: u32) -> u64 {
         self.drops.total(interface)[0]
     }

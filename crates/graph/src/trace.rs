@@ -23,7 +23,7 @@ use crate::info::NodeInfo;
 
 /// Maximum number of entries in the log of one worker.
 const ENTRIES: usize = 64 * 1024;
-/// Describes a feature's field of a packet in a line of the trace, if the packet has the field.
+/// Writes a packet's value of a feature field as a line of the trace, if the packet has one.
 pub(crate) type FieldTrace = Box<dyn Fn(&[u8; FEATURE_LEN], &mut String) + Send + Sync>;
 
 /// The traces of a graph.

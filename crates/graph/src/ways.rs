@@ -105,7 +105,7 @@ impl kernels::Target for Ways<'_> {
     }
 }
 
-/// Takes packets that leave a node but are not in its frame.
+/// Receives the packets that a node sends but that are not in its frame.
 pub struct Sink<'o> {
     pub(crate) pending: &'o mut Pending,
     pub(crate) targets: &'o [Target],

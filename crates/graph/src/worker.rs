@@ -54,8 +54,8 @@ pub struct Worker {
     runtime: Lane<4>,
     slowest: Slowest,
     reasons: Lane<1>,
-    /// Numbers of packets made, freed and kept by nodes. `counted` has the part of the buffer cache's
-    /// counters that is already included.
+    /// Numbers of packets made, freed and kept by nodes. `counted` is the state of the buffer cache's counters when these numbers
+    /// were last updated.
     books: Lane<3>,
     counted: Tally,
     tracer: Tracer,
@@ -185,8 +185,8 @@ impl Worker {
         self.last = (now, false);
     }
 
-    /// Adds the given numbers of turns, naps and sleeps to the counters. The time since the start of the last turn or rest counts as busy if
-    /// that turn had packets, otherwise as idle.
+    /// Adds the given numbers of turns, naps and sleeps to the counters, and the time since the last turn or rest started. This
+    /// time counts as busy if that turn had packets, otherwise as idle.
     fn spent(&mut self, now: u64, [turns, naps, sleeps]: [u64; 3]) {
         let (began, busy) = self.last;
         let took = now.saturating_sub(began);
@@ -240,8 +240,8 @@ impl Worker {
         self.bufs.publish();
     }
 
-    /// Polls an input node once, and sends its packets on. Returns their number (1 if the node only sent
-    /// packets that are not in its frame), and whether the node has more.
+    /// Polls an input node once, and sends its packets on. Returns the number of packets, and whether the node has more. If the
+    /// node only sent packets that are not in its frame, the number is 1.
     fn poll(&mut self, guard: &Guard, now: u64, input: u32) -> (usize, More) {
         let mut frame = self.pending.spare();
         self.at.node(input);
@@ -301,8 +301,8 @@ impl Worker {
         cfg!(debug_assertions).then(|| Books::open(came, &self.pending, self.drop_node, &self.bufs))
     }
 
-    /// Checks the packet accounting after `node` has run. `whole` packets are still in the node's frame,
-    /// which goes on as it is.
+    /// Checks the packet accounting after `node` has run. If the whole frame moves on to one node, `whole` is the number of its
+    /// packets, otherwise 0.
     #[inline(always)]
     fn close_books(&self, books: Option<Books>, node: u32, whole: usize) {
         let Some(books) = books else { return };
@@ -311,8 +311,8 @@ impl Worker {
         }
     }
 
-    /// Counts the packets that a node made, freed and kept. It is not called for input nodes: their packets
-    /// are counted separately, and how a driver uses buffers is its internal matter.
+    /// Counts the packets that a node made, freed and kept. It is not called for input nodes: their packets are counted elsewhere,
+    /// and only the driver knows how it uses its buffers.
     #[inline(always)]
     fn enter_books(&mut self, node: u32) {
         let now = self.bufs.tally();
@@ -445,8 +445,7 @@ impl Worker {
         self.pending.recycle(held);
     }
 
-    /// Sends the packets of a frame on one by one, in order. Packets emitted by `held` leave at the held
-    /// packet's position.
+    /// Sends the packets of a frame on one by one, in order. If `held` emits packets for a held packet, they leave in its place.
     #[cold]
     fn one_by_one(&mut self, guard: &Guard, now: u64, node: u32, mut frame: Box<Frame>) {
         // `held` may set its own verdicts.
