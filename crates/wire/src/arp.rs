@@ -76,13 +76,14 @@ impl ArpPacket {
         Self::new(Operation::Request, (sender, sender_ip), (Mac::ZERO, target))
     }
 
-    /// Returns the reply that `mac` has the requested address. Send it to the request's sender (RFC 826).
+    /// Returns the reply to this request: the requested IP address has the Ethernet address `mac`. Send the reply to the request's
+    /// sender (RFC 826).
     pub fn reply(&self, mac: Mac) -> Self {
         Self::new(Operation::Reply, (mac, self.target_ip()), (self.sender_mac(), self.sender_ip()))
     }
 
-    /// Returns the announcement that `mac` has `ip`: a broadcast request for the sender's own address (RFC
-    /// 5227 section 3).
+    /// Returns an announcement of the address `ip` with the Ethernet address `mac`: a broadcast request for the sender's own
+    /// address (RFC 5227 section 3).
     pub fn gratuitous(mac: Mac, ip: Ipv4Addr) -> Self {
         Self::request(mac, ip, ip)
     }

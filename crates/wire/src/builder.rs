@@ -217,8 +217,8 @@ impl PacketBuilder {
         self
     }
 
-    /// Sets a payload of zeros with the length for a frame of `len` bytes (without frame check sequence). A
-    /// frame that is already longer gets no payload.
+    /// Adds a payload of zeros that makes the frame `len` bytes long (without frame check sequence). A frame
+    /// that is already longer gets no payload.
     pub fn frame_len(mut self, len: usize) -> Self {
         self.payload.resize(len.saturating_sub(self.header_len()), 0);
         self
@@ -235,7 +235,7 @@ impl PacketBuilder {
         if self.link.is_some() { EthernetHeader::LEN + self.tags.len() * VlanTag::LEN } else { 0 }
     }
 
-    /// Bytes of the IP header, with its options or extension headers.
+    /// Length of the IP header in bytes, with its options or extension headers.
     fn network_len(&self) -> usize {
         match self.ip {
             Network::V4(_) => Ipv4Header::LEN + self.options.len(),

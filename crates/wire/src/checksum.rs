@@ -47,33 +47,33 @@ impl Sum {
         Sum(word.to_be() as u64)
     }
 
-    /// Returns the sum of the two words of a number in host order.
+    /// Returns the sum of the two 16-bit words of a number in host order.
     #[inline(always)]
     pub const fn of_u32(number: u32) -> Sum {
         Sum(number.to_be() as u64)
     }
 
-    /// Returns the sum of the four words of a number in host order.
+    /// Returns the sum of the four 16-bit words of a number in host order.
     #[inline(always)]
     pub const fn of_u64(number: u64) -> Sum {
         Sum(number.to_be())
     }
 
-    /// Returns the sum of the eight words of a number in host order.
+    /// Returns the sum of the eight 16-bit words of a number in host order.
     #[inline(always)]
     pub const fn of_u128(number: u128) -> Sum {
         Sum::of_u64((number >> 64) as u64).plus(Sum::of_u64(number as u64))
     }
 
-    /// Returns the sum of the IPv4 pseudo header of UDP and TCP: addresses in host order, protocol, and bytes
-    /// of transport header and payload (RFC 768, RFC 9293 section 3.1).
+    /// Returns the sum of the IPv4 pseudo header of UDP and TCP: addresses in host order, protocol, and
+    /// length of the transport header and payload in bytes (RFC 768, RFC 9293 section 3.1).
     #[inline(always)]
     pub const fn of_ipv4_pseudo(src: u32, dst: u32, protocol: u8, length: u16) -> Sum {
         Sum::of_u64((src as u64) << 32 | dst as u64).plus(Sum::of_pseudo_end(protocol, length as u32))
     }
 
     /// Returns the sum of the IPv6 pseudo header: addresses in host order, protocol of the upper layer, and
-    /// bytes of its header and payload (RFC 8200 section 8.1).
+    /// length of the upper layer's header and payload in bytes (RFC 8200 section 8.1).
     #[inline(always)]
     pub const fn of_ipv6_pseudo(src: u128, dst: u128, protocol: u8, length: u32) -> Sum {
         Sum::of_u128(src).plus(Sum::of_u128(dst)).plus(Sum::of_pseudo_end(protocol, length))
@@ -93,7 +93,7 @@ impl Sum {
         Sum(sum + carry as u64)
     }
 
-    /// Returns the sum of this part for an odd start offset: the upper and the lower halves of its words are
+    /// Returns the sum that this data has if it begins at an odd offset: the two bytes of each word are
     /// exchanged.
     #[inline(always)]
     pub const fn at_odd_offset(self) -> Sum {
@@ -120,7 +120,8 @@ impl Sum {
         !self.fold()
     }
 
-    /// Returns the checksum for UDP, where 0 means "no checksum": it is replaced by 0xffff (RFC 768).
+    /// Returns the checksum for UDP. A checksum of 0 is replaced by 0xffff, because 0 in the field means "no
+    /// checksum" (RFC 768).
     #[inline(always)]
     pub const fn checksum_nonzero(self) -> u16 {
         nonzero(self.checksum())
@@ -143,8 +144,8 @@ pub trait PseudoHeader {
     fn pseudo_header(&self, protocol: u8, length: u32) -> Sum;
 }
 
-/// Returns the value of a UDP checksum field for `checksum`: 0 would mean "no checksum", and 0xffff is
-/// equivalent.
+/// Returns the value to store in a UDP checksum field: 0xffff instead of 0. Both have the same value in ones'
+/// complement, but 0 in the field means "no checksum".
 #[inline(always)]
 pub const fn nonzero(checksum: u16) -> u16 {
     if checksum == 0 { 0xffff } else { checksum }

@@ -49,7 +49,7 @@ impl EthernetHeader {
         Mac(get::<0, 6, _>(&self.0))
     }
 
-    /// The destination address in the form of [`Mac::to_word`]: one load and one shift.
+    /// Returns the destination address in the format of [`Mac::to_word`]. This takes one load and one shift.
     #[inline(always)]
     pub const fn dst_word(&self) -> u64 {
         u64::from_le_bytes(get::<0, 8, _>(&self.0)) << 16

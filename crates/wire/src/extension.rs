@@ -68,8 +68,8 @@ pub enum ExtensionError {
     /// The packet is the first fragment of a datagram and ends within a header, which RFC 7112 section 5
     /// forbids.
     FirstFragment,
-    /// Hop-by-hop options that do not directly follow the IPv6 header. The header number at this offset
-    /// selects them (RFC 8200 section 4).
+    /// A hop-by-hop options header must directly follow the IPv6 header (RFC 8200 section 4), but this one does not. The value is
+    /// the offset of the next-header field that announces it.
     HopByHop(usize),
     /// There are more than [`MAX_HEADERS`] headers.
     Headers,
@@ -147,7 +147,7 @@ impl<'a> Extensions<'a> {
         self.at
     }
 
-    /// Offset of the next header field that contains [`protocol`](Self::protocol), from the start of the IPv6 header in bytes.
+    /// Offset of the next-header field that contains [`protocol`](Self::protocol), from the start of the IPv6 header in bytes.
     pub fn named_at(&self) -> usize {
         self.named_at
     }
@@ -202,7 +202,7 @@ impl<'a> Iterator for Extensions<'a> {
 pub struct Fragment {
     /// Offset of the header from the start of the IPv6 header in bytes.
     pub at: usize,
-    /// The next protocol in the header; only the first fragment's is significant.
+    /// The next protocol in the header. Only the value in the first fragment is significant.
     pub protocol: u8,
     /// Offset of this fragment in the fragmentable part of the datagram, in bytes.
     pub offset: u16,
@@ -234,7 +234,7 @@ impl Fragment {
         [self.protocol, 0, a, b, c, d, e, f]
     }
 
-    /// True if the whole datagram is in this packet in spite of the header (RFC 6946).
+    /// True if the whole datagram is in this packet, in spite of the fragment header (RFC 6946).
     #[inline(always)]
     pub const fn is_atomic(&self) -> bool {
         self.offset == 0 && !self.more
@@ -253,7 +253,7 @@ pub struct Routing {
 }
 
 impl Routing {
-    /// The type that could make packets loop between two routers, and that must not be processed (RFC 5095).
+    /// The source route type, which must not be processed, because it could make packets loop between two routers (RFC 5095).
     pub const SOURCE_ROUTE: u8 = 0;
 
     /// Parses the header, if it is a routing header.
@@ -263,8 +263,9 @@ impl Routing {
         (header.kind == protocol::ROUTING).then_some(Routing { at: header.at, kind, segments_left })
     }
 
-    /// Offset of the byte to report to the source if the destination does not support this header: the routing type. `None` if no segments
-    /// are left: the destination then skips the header (RFC 8200 section 4.4). Type 0 is never supported (RFC 5095 section 3).
+    /// Offset of the routing type, which is the byte to report to the source if the destination does not support this header.
+    /// `None` if no segments are left: the destination then skips the header (RFC 8200 section 4.4). Type 0 is never supported (RFC
+    /// 5095 section 3).
     #[inline(always)]
     pub const fn refused_at(&self) -> Option<usize> {
         if self.segments_left == 0 { None } else { Some(self.at + 2) }
@@ -363,10 +364,11 @@ pub enum OptionFault {
     TooMany,
     /// The option at this offset is unknown, and its type requires dropping the packet.
     Discard(usize),
-    /// The option at this offset requires dropping the packet and a report (parameter problem, code 2), also for a
-    /// multicast destination.
+    /// The option at this offset is unknown. Its type requires that the packet is dropped and reported (parameter problem, code 2),
+    /// even if the destination is multicast.
     Report(usize),
-    /// The option at this offset requires dropping the packet, and a report unless the destination is multicast.
+    /// The option at this offset is unknown. Its type requires that the packet is dropped, and reported unless the destination is
+    /// multicast.
     ReportUnlessGroup(usize),
 }
 

@@ -77,9 +77,8 @@ impl FiveTuple {
     }
 }
 
-/// Like [`FiveTuple`], for an IPv6 packet. A fragment has the protocol [`protocol::FRAGMENT`], because the
-/// fragments of a datagram may name different protocols (RFC 8200 section 4.5). So does a packet whose upper
-/// layer cannot be found.
+/// Like [`FiveTuple`], for an IPv6 packet. The protocol of a fragment is [`protocol::FRAGMENT`], because the fragments of a
+/// datagram may name different protocols (RFC 8200 section 4.5). A packet whose upper layer cannot be found has this protocol, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FiveTuple6 {
     /// Source address.
@@ -116,8 +115,8 @@ fn upper_layer<'a>(ip: &Ipv6Header, l3: &'a [u8]) -> (u8, &'a [u8]) {
     (protocol, l3.get(offset..).unwrap_or(&[]))
 }
 
-/// Returns the upper-layer protocol of a packet with extension headers, and its offset. Few packets have extension
-/// headers.
+/// Returns the upper-layer protocol of a packet with extension headers, and the offset of the upper layer in `l3`. The function is
+/// not inlined, because few packets have extension headers.
 #[inline(never)]
 fn behind_extensions(l3: &[u8]) -> (u8, usize) {
     match Chain::of(l3) {

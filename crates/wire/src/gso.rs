@@ -154,7 +154,7 @@ impl Segmentation {
         Ok(Segmentation { kind, l3, l4, header_len: l4 + l4_len, payload_len, size, id, seq, flags })
     }
 
-    /// Bytes of headers before each segment's payload, including the link header.
+    /// Length of the headers before each segment's payload in bytes, including the link header.
     pub fn header_len(&self) -> usize {
         self.header_len
     }

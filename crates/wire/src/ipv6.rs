@@ -69,8 +69,8 @@ pub const fn is_link_local(addr: u128) -> bool {
     addr >> 118 == 0xfe80 >> 6
 }
 
-/// True for an invalid link-local address: the 54 bits after the first ten must be 0 (RFC 4291 section
-/// 2.5.6).
+/// True for a link-local address in which the 54 bits after the first ten are not all 0. Such an address is
+/// invalid (RFC 4291 section 2.5.6).
 #[inline(always)]
 pub const fn is_bad_link_local(addr: u128) -> bool {
     is_link_local(addr) && ((addr >> 64) as u64) << 10 != 0
@@ -197,8 +197,8 @@ impl Ipv6Header {
         get32::<0, _>(&self.0) & 0xf_ffff
     }
 
-    /// Bytes after this header, including extension headers. 0 in a jumbogram (RFC 2675), which this router
-    /// does not accept.
+    /// Number of bytes after this header, extension headers included. 0 in a jumbogram (RFC 2675), which this
+    /// router does not accept.
     #[inline(always)]
     pub const fn payload_len(&self) -> u16 {
         get16::<4, _>(&self.0)

@@ -53,7 +53,8 @@ impl Mac {
         u64::from_be_bytes([0, 0, a, b, c, d, e, f])
     }
 
-    /// Returns the address in the upper bytes of a word in memory order: only for comparisons with
+    /// Returns a word whose upper six bytes are the address, with the first byte sent as the lowest of them.
+    /// The word is only for comparisons with
     /// [`EthernetHeader::dst_word`](crate::ethernet::EthernetHeader::dst_word).
     #[inline(always)]
     pub const fn to_word(self) -> u64 {

@@ -123,8 +123,8 @@ pub fn timestamp(
     Ok(())
 }
 
-/// Returns the `len` bytes of an option at its pointer, which counts from 1. The lowest valid position is
-/// `first` bytes after the option's start. `None` if the option is full.
+/// Returns the `len` bytes to which an option's pointer points, or `None` if the option is full. The pointer
+/// counts from 1. The bytes must begin at least `first` bytes after the option's start.
 fn place(option: &mut [u8], pointer: u8, first: usize, len: usize) -> Result<Option<&mut [u8]>, usize> {
     let Some(at) = usize::from(pointer).checked_sub(1).filter(|&at| at >= first) else { return Err(2) };
     if at >= option.len() {

@@ -1,8 +1,8 @@
 //! The virtio network header (virtio 1.2 section 5.1.6), as Linux puts it before packets on AF_PACKET sockets
 //! (`PACKET_VNET_HDR`) and tap devices (`IFF_VNET_HDR`). It describes pending checksums and segmentation.
 //!
-//! The fields are in host order there (the "legacy" format), not in little-endian order as on a virtio
-//! device.
+//! On these sockets and devices, the fields are in host order (the "legacy" format). On a virtio device, they
+//! are in little-endian order.
 
 use crate::field::put;
 
@@ -64,7 +64,8 @@ impl VirtioNetHeader {
         self.0[1] & GSO_ECN != 0
     }
 
-    /// Length of all headers in bytes: a hint, often too large; the packet itself decides.
+    /// Length of all headers in bytes. It is only a hint, and often too large. The headers themselves show
+    /// their length.
     #[inline(always)]
     pub const fn hdr_len(&self) -> u16 {
         u16::from_ne_bytes([self.0[2], self.0[3]])

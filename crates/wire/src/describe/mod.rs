@@ -16,7 +16,7 @@ use crate::ipv4::protocol;
 use crate::tcp::TcpHeader;
 use crate::udp::UdpHeader;
 
-/// Describes a frame that begins with an Ethernet header in one line.
+/// Describes in one line a frame that begins with an Ethernet header.
 pub fn line(frame: &[u8]) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| {
         let Some(rest) = link(f, frame)? else { return Ok(()) };
@@ -38,17 +38,17 @@ pub fn line(frame: &[u8]) -> impl fmt::Display + '_ {
     })
 }
 
-/// Describes a packet that begins with an IPv4 header in one line.
+/// Describes in one line a packet that begins with an IPv4 header.
 pub fn line_ipv4(l3: &[u8]) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| ipv4::line(f, l3))
 }
 
-/// Describes a packet that begins with an IPv6 header in one line.
+/// Describes in one line a packet that begins with an IPv6 header.
 pub fn line_ipv6(l3: &[u8]) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| ipv6::line(f, l3))
 }
 
-/// Describes a frame that begins with an Ethernet header in several lines; each layer is indented by two
+/// Describes in several lines a frame that begins with an Ethernet header. Each layer is indented by two
 /// spaces.
 pub fn detail(frame: &[u8]) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| {
@@ -71,12 +71,12 @@ pub fn detail(frame: &[u8]) -> impl fmt::Display + '_ {
     })
 }
 
-/// Describes a packet that begins with an IPv4 header in several lines.
+/// Describes in several lines a packet that begins with an IPv4 header.
 pub fn detail_ipv4(l3: &[u8]) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| ipv4::detail(f, l3, ""))
 }
 
-/// Describes a packet that begins with an IPv6 header in several lines.
+/// Describes in several lines a packet that begins with an IPv6 header.
 pub fn detail_ipv6(l3: &[u8]) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| ipv6::detail(f, l3, ""))
 }
