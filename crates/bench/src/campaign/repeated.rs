@@ -1,4 +1,4 @@
-//! Runs the procedures of a router with a traffic and frame size, and stores each repetition of a search at once.
+//! Runs a router's procedures with one kind of traffic and one frame size. Stores each repetition of a search as soon as it ends.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;

@@ -38,7 +38,7 @@ pub(super) fn startup(socket: &str, file: &str, on: &[usize]) -> String {
     format!("unix {{ nodaemon cli-listen {socket} exec {file} }}\ncpu {{ corelist-workers {cores} }}\n")
 }
 
-/// Returns nonzero interface counters, and drops by node and reason. `ask` sends a command to the router.
+/// Returns the nonzero interface counters, and the numbers of dropped packets by node and reason. `ask` sends a command to the router.
 pub(super) fn counters(ask: &dyn Fn(&str) -> Result<String, Failure>) -> Counters {
     let said = |words: &str, read: fn(&str) -> serde_json::Result<Counters>| {
         let read = |text: String| read(&text).map_err(|e| Failure(format!("{words}: {e}")));

@@ -195,8 +195,8 @@ impl Kind {
     }
 }
 
-/// Returns the number of patterns, of `length` frames each, in which every field that increments or runs through a list takes all
-/// its values. Returns 1 if that many patterns are too large for a flood.
+/// A pattern has `length` frames. Returns the number of patterns after which every field that increments or runs through a list has
+/// had all its values; 1 if so many patterns are too large for a flood.
 fn patterns(templates: &[Template], length: usize) -> usize {
     let divisor = templates.iter().fold(0, |all, t| gcd(all, t.weight)).max(1);
     let values = |field: &Field| match &field.mode {

@@ -57,8 +57,8 @@ impl Traffic {
 }
 
 impl Traffic {
-    /// Returns the networks behind the link at which a direction ends, for frames whose addresses are given in the description. Each kind
-    /// of frame has one network, which contains all its addresses. Each network is listed once.
+    /// Returns the networks on the receiving side of a direction. Only frames with addresses from the description count. Each kind of
+    /// frame has one network, which contains all its addresses. Each network is listed once.
     pub fn own_networks(&self, reverse: bool) -> Vec<IpNet> {
         let kinds = self.flows.iter().flat_map(|flow| &flow.frames);
         let mut all: Vec<IpNet> = kinds.filter_map(|kind| kind.own_network(reverse)).collect();

@@ -313,9 +313,9 @@ impl Writer {
         }
     }
 
-    /// Returns whether lines can be written to the file. If the file could not be opened before, tries again. If the file has
-    /// changes of earlier runs that the start did not read, closes it: the numbers of this run's changes began at 1 again, so the
-    /// file would have the same numbers twice.
+    /// Returns whether lines can be written to the file. If the file could not be opened before, tries again. If it then turns out
+    /// to have changes of earlier runs, closes it: this run has numbered its changes from 1, so the file would have the same numbers
+    /// twice.
     fn is_open(&mut self) -> bool {
         let was_open = self.kept.is_some();
         let late = self.shared.lock().too_late || !was_open;

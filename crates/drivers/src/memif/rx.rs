@@ -25,7 +25,7 @@ const DESCRIPTOR_COST: usize = 256;
 /// Number of unusable descriptors, minus the number of usable ones, above which the peer is disconnected.
 const MOST_RUBBISH: usize = 65_536;
 
-/// Limits the work of a poll on packets that are unusable or take several descriptors. Packets that fit into one buffer are limited
+/// Limits how much work one poll may spend on packets that are unusable, or that take several descriptors. Packets that fit into one buffer are limited
 /// by the frame size. But other packets may have 64 KiB, or a chain of descriptors without an end, and a worker must also poll its
 /// other ports.
 #[derive(Debug)]

@@ -144,8 +144,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Sets the link up if every ring to the peer has room, or unconditionally if `at_last`. Packets sent before there is room would be
-    /// lost, and a client may offer its first buffers only when it begins to poll. Returns true if the link is up.
+    /// Sets the link up if every ring to the peer has room: packets sent earlier would be lost. Sets it up in any case if `at_last`,
+    /// because some clients offer their first buffers only when the link is up. Returns true if the link is up.
     pub(super) fn settle(&self, at_last: bool) -> bool {
         let rings = self.rings_out.load(Ordering::Acquire);
         let has_room = |port: &Mutex<Option<TxRing>>| {

@@ -147,7 +147,7 @@ impl<N: Copy + Display + FromStr + PartialOrd + Send + Sync + 'static> Form for 
 /// One of several words. Each stands for a value.
 pub struct Words<E>(Vec<(E, &'static str)>);
 
-/// Returns the form of the values in `all`. `word` returns the word for a value.
+/// Returns the form in which each value in `all` is written as one word, the result of `word`.
 pub fn words<E: Copy>(all: &[E], word: fn(E) -> &'static str) -> Words<E> {
     Words(all.iter().map(|value| (*value, word(*value))).collect())
 }

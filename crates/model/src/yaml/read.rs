@@ -335,7 +335,7 @@ impl Reader {
         }
     }
 
-    /// Parses the node's text. `expected` describes the valid values for the error.
+    /// Parses the node's text. `expected` describes the valid values, and is part of the error message.
     pub fn parsed<T: FromStr>(&mut self, node: &Node, expected: &str) -> Option<T> {
         let text = self.text(node)?;
         let value = text.parse().ok();

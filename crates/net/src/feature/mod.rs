@@ -265,7 +265,7 @@ impl<'r, C: App> Registrar<'r, C> {
         self.catalog.variations.push(variation);
     }
 
-    /// Declares VPP commands for this feature's work that Volley has in another form, or does not have yet.
+    /// Declares commands of VPP that do what this feature does, and in whose place Volley has other commands, or none yet.
     pub fn foreign(&mut self, commands: &[Foreign]) {
         commands.iter().for_each(|foreign| self.commands.refuse(foreign.beginning, foreign.refusal()));
         self.catalog.foreign.extend(commands);

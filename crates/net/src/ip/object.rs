@@ -20,7 +20,8 @@ pub enum Object {
     LinkLocal,
     /// Look up the destination again in the VRF with this number.
     Table(u16),
-    /// Send over one of several paths, which the packet's flow selects in the [`Buckets`](super::balance::Buckets) at this index.
+    /// Send over one of several paths. The number is the index of the [`Buckets`](super::balance::Buckets) in which the packet's flow
+    /// selects the path.
     Balance(u32),
     /// Pass to the node of a feature's forwarding kind. The number is the index of an entry in the feature's table.
     Feature(ForwardingKind, u32),

@@ -80,7 +80,7 @@ impl Path {
 /// The path list of some routes, and the forwarding object to which it currently resolves.
 #[derive(Debug)]
 pub struct PathState {
-    /// Index of the routes' forwarding object. It is the leaf in the lookup tables.
+    /// Index of the routes' forwarding object. The lookup tables have this index as their leaf.
     pub object: u32,
     /// The current forwarding object; `None` while no path is resolved.
     pub resolved: Option<Object>,

@@ -216,7 +216,8 @@ impl Router {
         taken && left == 0
     }
 
-    /// Returns the number of frames that devices took [at once](Self::send_at_once). Neither nodes nor interfaces count them.
+    /// Returns the number of frames that were sent by [`send_at_once`](Self::send_at_once). The counters of nodes and interfaces do not
+    /// include them.
     pub fn sent_at_once(&self) -> u64 {
         self.sent_at_once
     }

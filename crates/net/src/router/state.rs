@@ -1,6 +1,6 @@
 //! The state of features that is kept in the router: one value of each type, owned by the main thread.
 //!
-//! A feature declares its state while the graph is built ([`Hooks::state`]). Its nodes get the tables that they read from this state.
+//! A feature declares its state while the graph is built ([`Hooks::state`]). From this state, its nodes get the tables that they read.
 //! Its commands use [`Router::state`] and [`Router::state_mut`].
 
 use std::any::{Any, TypeId, type_name};

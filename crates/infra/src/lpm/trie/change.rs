@@ -48,8 +48,8 @@ impl Change {
         if self.adds { len <= self.len } else { len == self.len }
     }
 
-    /// Returns the new slot for the prefix's addresses in a node that stores only prefixes longer than
-    /// `depth`. The slot is empty if the new leaf's prefix has at most `depth` bits.
+    /// Returns the new slot for the changed addresses, in a node that stores only prefixes longer than `depth`.
+    /// The slot is empty if the prefix whose leaf now applies to them is not that long.
     pub fn to(&self, depth: u8) -> Slot {
         if self.to.len > depth { self.to } else { Slot::default() }
     }

@@ -55,8 +55,8 @@ impl Runs {
         self.add(0, Slot::default(), paint);
     }
 
-    /// Adds an interval with the contents `slot`, from the last point added before up to `end`. Makes the
-    /// changes of `paint` in it.
+    /// Adds an interval with the contents `slot`. It begins where the interval added before it ended, and ends
+    /// before `end`. The changes of `paint` are made in the part of the interval that they cover.
     pub fn add(&mut self, end: i128, slot: Slot, paint: &Paint) {
         let Range { start: from, end: to } = paint.points;
         if from < end && self.at < to {
