@@ -9,8 +9,31 @@ use crate::edge::{CONSUMED, FIRST_REASON, HELD, Outcome, ReasonInfo};
 use crate::info::{NO_ROW, Target};
 use crate::pending::Pending;
 
+/// Returns the arc into which an edge leads, if a node is enabled in the arc.
+#[inline(always)]
+fn enabled<'r>(targets: &[Target], rows: &'r Rows, edge: u8) -> Option<&'r Row> {
+    rows.0.get(usize::from(targets[usize::from(edge)].row)).filter(|row| row.any)
+}
+
 /// For each packet whose edge leads into an arc: replaces this edge with the one that the arc has for the packet's interface.
+#[inline(always)]
 pub(crate) fn enter_arcs(
+    targets: &[Target],
+    arc_edges: &[u8],
+    rows: &Rows,
+    frame: &mut Frame,
+    codes: &mut Codes,
+    outcome: Outcome,
+) -> Outcome {
+    // Usually no node is enabled. Short frames gain from this test in place.
+    if arc_edges.iter().all(|edge| enabled(targets, rows, *edge).is_none()) {
+        return outcome;
+    }
+    enter_enabled(targets, arc_edges, rows, frame, codes, outcome)
+}
+
+#[inline(never)]
+fn enter_enabled(
     targets: &[Target],
     arc_edges: &[u8],
     rows: &Rows,
@@ -20,10 +43,7 @@ pub(crate) fn enter_arcs(
 ) -> Outcome {
     let mut outcome = outcome;
     for &edge in arc_edges {
-        let Some(row) = rows.0.get(usize::from(targets[usize::from(edge)].row)) else { continue };
-        if !row.any {
-            continue;
-        }
+        let Some(row) = enabled(targets, rows, edge) else { continue };
         match outcome {
             Outcome::All(code) if code != edge => continue,
             Outcome::All(_) => {
