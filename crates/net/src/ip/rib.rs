@@ -1,6 +1,8 @@
 //! The routes that were added. Each route is in two lists: of the routes for its prefix, and of the routes
 //! with the same paths.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use infra::lpm::Lpm;
 
 use super::family::Ip;
@@ -23,6 +25,10 @@ pub(super) struct Route<A: Ip> {
     pub older: u32,
     newer: u32,
 }
+
+// There may be millions of routes. A free slot is marked in the route's source, and takes no memory of its own.
+const _: () = assert!(Slab::<Route<Ipv4Addr>>::OF_VALUE == 28);
+const _: () = assert!(Slab::<Route<Ipv6Addr>>::OF_VALUE == 64);
 
 /// Routes and paths.
 pub(super) struct Rib<A: Ip> {

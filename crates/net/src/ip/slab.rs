@@ -49,9 +49,12 @@ impl<T> Slab<T> {
         Some(())
     }
 
+    /// Memory of one value in bytes.
+    pub const OF_VALUE: usize = size_of::<Slot<T>>();
+
     /// Returns the memory of the chunks in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.chunks.len() * CHUNK * size_of::<Slot<T>>()
+        self.chunks.len() * CHUNK * Self::OF_VALUE
     }
 
     /// Removes and returns the value at `at`; `None` if the slot is free.

@@ -1,5 +1,7 @@
 //! Sources of routes and their preference.
 
+use std::num::NonZeroU8;
+
 use graph::GraphError;
 
 /// The source of a route. Of several routes for a prefix, the one with the lowest distance is used. With
@@ -11,19 +13,26 @@ use graph::GraphError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Source {
     distance: u8,
-    id: u8,
+    /// The position among all sources, from 1. The unused value 0 marks free slots in the table of routes, which would need 16 bytes more
+    /// otherwise.
+    id: NonZeroU8,
 }
 
 impl Source {
     /// The source of routes that the router creates for the addresses of interfaces.
-    pub const INTERFACE: Source = Source { distance: 0, id: 0 };
+    pub const INTERFACE: Source = Source::own(0, 1);
     /// The source of the operator's static routes.
-    pub const STATIC: Source = Source { distance: 1, id: 1 };
+    pub const STATIC: Source = Source::own(1, 2);
     /// The source of routes that the router creates for neighbors on connected networks.
-    pub const NEIGHBOR: Source = Source { distance: 254, id: 2 };
+    pub const NEIGHBOR: Source = Source::own(254, 3);
     /// The source of the routes for special-purpose addresses, which every table always has. Routes of other
     /// sources override them.
-    pub const SPECIAL: Source = Source { distance: 255, id: 3 };
+    pub const SPECIAL: Source = Source::own(255, 4);
+
+    const fn own(distance: u8, id: u8) -> Source {
+        let Some(id) = NonZeroU8::new(id) else { panic!("positions begin at 1") };
+        Source { distance, id }
+    }
 
     /// The administrative distance: lower is preferred.
     pub fn distance(self) -> u8 {
@@ -55,14 +64,15 @@ impl SourceNames {
         if !(Source::STATIC.distance..Source::NEIGHBOR.distance).contains(&distance) {
             return Err(refused("the distance must be 1 to 253"));
         }
-        let id = u8::try_from(self.0.len()).map_err(|_| refused("there are 256 sources already"))?;
+        let next = u8::try_from(self.0.len() + 1).ok().and_then(NonZeroU8::new);
+        let id = next.ok_or_else(|| refused("there are 255 sources already"))?;
         self.0.push(name);
         Ok(Source { distance, id })
     }
 
     /// Returns the name of a registered source.
     pub fn name(&self, source: Source) -> &'static str {
-        self.0.get(usize::from(source.id)).copied().unwrap_or("unknown")
+        self.0.get(usize::from(source.id.get()) - 1).copied().unwrap_or("unknown")
     }
 }
 
@@ -96,6 +106,6 @@ mod tests {
         while names.register(Box::leak(format!("source {registered}").into()), 1).is_ok() {
             registered += 1;
         }
-        assert_eq!(registered, 256 - 5);
+        assert_eq!(registered, 255 - 5);
     }
 }
