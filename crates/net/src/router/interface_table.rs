@@ -120,6 +120,8 @@ pub(crate) struct InterfaceTable {
     carried: BTreeMap<(u32, Match), u32>,
     /// Interfaces by VRF and connected network. Networks of different interfaces do not overlap. Link-local networks are not included.
     networks: BTreeMap<(u16, IpPrefix), u32>,
+    /// Each interface that lends its addresses, with each interface that is unnumbered to it.
+    lent: BTreeSet<(u32, u32)>,
     /// Number of interfaces added so far.
     made: u64,
 }
@@ -130,7 +132,7 @@ impl InterfaceTable {
     }
 
     /// Returns an interface, mutable. The caller must not change the values that are keys of the table: name, parent, match,
-    /// addresses, and, while the interface has addresses, the VRF.
+    /// addresses, lender, and, while the interface has addresses, the VRF.
     pub fn get_mut(&mut self, index: u32) -> Option<&mut InterfaceInfo> {
         self.interfaces.get_mut(&index)
     }
@@ -171,7 +173,24 @@ impl InterfaceTable {
         if let Some(takes) = info.takes {
             self.carried.remove(&(info.parent, takes));
         }
+        if let Some(lender) = info.unnumbered {
+            self.lent.remove(&(lender, index));
+        }
         Some(info)
+    }
+
+    /// Sets the interface whose addresses an interface uses instead of its own; `None` if it uses its own.
+    pub fn set_lender(&mut self, index: u32, lender: Option<u32>) {
+        let Some(info) = self.interfaces.get_mut(&index) else { return };
+        if let Some(old) = std::mem::replace(&mut info.unnumbered, lender) {
+            self.lent.remove(&(old, index));
+        }
+        self.lent.extend(lender.map(|lender| (lender, index)));
+    }
+
+    /// Returns the interfaces that are unnumbered to this one, in order.
+    pub fn borrowers(&self, lender: u32) -> impl Iterator<Item = u32> {
+        self.lent.range((lender, 0)..=(lender, u32::MAX)).map(|(_, borrower)| *borrower)
     }
 
     /// Returns the sub-interfaces of `parent`, in order of their matches.

@@ -50,7 +50,7 @@ impl Router {
                 )));
             }
         }
-        self.info_mut(index)?.unnumbered = lender;
+        self.near.interfaces.set_lender(index, lender);
         self.changed(index)
     }
 
@@ -90,6 +90,6 @@ impl Router {
 
     /// Returns the interfaces that are unnumbered to this one.
     pub(super) fn borrowers(&self, lender: u32) -> Vec<u32> {
-        self.interfaces().filter(|i| i.unnumbered == Some(lender)).map(|i| i.index).collect()
+        self.near.interfaces.borrowers(lender).collect()
     }
 }
