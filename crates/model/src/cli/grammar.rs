@@ -203,6 +203,14 @@ fn may_be_empty(seq: &[Item]) -> bool {
     })
 }
 
+/// False if no line that begins with `word` can match the sequence. True does not mean that one can.
+pub(super) fn may_begin_with(seq: &[Item], word: &str) -> bool {
+    match seq.first() {
+        Some(Item::Leaf(Leaf::Keyword(keyword))) => keyword.completed(word).is_some(),
+        _ => true,
+    }
+}
+
 /// Parses `syntax`, the declaration of a command. Besides the built-in types, an argument can have a kind of objects in `objects`
 /// as its type. The error says what is wrong with the declaration.
 pub(super) fn parse(syntax: &str, objects: &[&str]) -> Result<Seq, String> {

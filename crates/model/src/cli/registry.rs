@@ -333,7 +333,7 @@ impl<C: Values + 'static> Registry<C> {
             }
         }
         let syntax = |index: usize| self.commands.get(index).map_or("", |command| command.syntax.as_str());
-        parse::decide(self.start(), line, found, values, syntax).map_err(|e| {
+        parse::decide(self.start_of(found), line, found, values, syntax).map_err(|e| {
             let depth = self.depth(line, found, values);
             self.refusal(line, found, values, depth).map_or(e, CliError::new)
         })
@@ -364,7 +364,8 @@ impl<C: Values + 'static> Registry<C> {
     /// Returns how many of the first [`DEEP`] words of a line could begin a command.
     fn depth(&self, line: &str, found: &Line<'_>, values: &dyn Values) -> usize {
         let words = |n: &usize| found.tokens.get(..*n);
-        let fits = |n: &usize| words(n).is_some_and(|w| parse::walk(self.start(), line, w, values).is_ok());
+        let fits =
+            |n: &usize| words(n).is_some_and(|w| parse::walk(self.start_of(found), line, w, values).is_ok());
         (1..=found.tokens.len().min(DEEP)).take_while(fits).count()
     }
 
@@ -380,6 +381,16 @@ impl<C: Values + 'static> Registry<C> {
 
     fn start(&self) -> Vec<State<'_>> {
         self.commands.iter().enumerate().map(|(i, command)| State::start(i, &command.grammar)).collect()
+    }
+
+    /// Returns the states in which a line with these words can begin: those of few commands. If no command begins with the first word, those
+    /// of all commands, from which the error follows.
+    fn start_of(&self, found: &Line<'_>) -> Vec<State<'_>> {
+        let Some(first) = found.tokens.first() else { return self.start() };
+        let commands = self.commands.iter().enumerate();
+        let some = commands.filter(|(_, command)| grammar::may_begin_with(&command.grammar, &first.text));
+        let some: Vec<State<'_>> = some.map(|(i, command)| State::start(i, &command.grammar)).collect();
+        if some.is_empty() { self.start() } else { some }
     }
 
     fn help(&self, cx: &C, args: &Args) -> Result<Output<C>, CliError> {
