@@ -92,6 +92,8 @@ pub fn has_only_learned_default_route(name: &str) -> bool {
 /// A kernel interface taken by the router. Dropping it restores the interface.
 pub(crate) struct Port {
     dev: Arc<Netdev>,
+    /// The last known name.
+    name: String,
     loan: Loan,
 }
 
@@ -101,10 +103,11 @@ impl Port {
     /// # Errors
     /// If the kernel does not report the state.
     pub(crate) fn new(dev: Netdev) -> Result<Port, OpenError> {
+        let refused = |e| OpenError::Refused("cannot read the interface's properties", e);
         let dev = Arc::new(dev);
-        let loan = Loan::new(dev.clone());
-        let loan = loan.map_err(|e| OpenError::Refused("cannot read the interface's properties", e))?;
-        Ok(Port { dev, loan })
+        let loan = Loan::new(dev.clone()).map_err(refused)?;
+        let name = dev.name().map_err(refused)?;
+        Ok(Port { dev, name, loan })
     }
 
     /// Returns the interface.
@@ -136,8 +139,22 @@ impl Port {
         if self.dev.exists() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ENODEV)) }
     }
 
+    /// Logs if the interface has another name than before: the next start looks for the configured name.
+    fn note_name(&mut self) {
+        if let Some(name) = self.dev.name().ok().filter(|name| *name != self.name) {
+            let old = std::mem::replace(&mut self.name, name);
+            tracing::warn!(
+                event = "link",
+                "the kernel's interface {old} is now named {}. The router uses it on, but after a restart it uses the interface that has \
+                 the configured name then: rename it back, or change the configuration",
+                self.name
+            );
+        }
+    }
+
     /// Returns the current link state.
     pub(crate) fn link(&mut self) -> Link {
+        self.note_name();
         match self.dev.running() {
             Ok(carrier) => Link { present: true, carrier, speed_mbps: self.dev.speed_mbps() },
             Err(_) => Link { present: false, carrier: false, speed_mbps: None },

@@ -96,3 +96,14 @@ fn a_vanished_interface_withdraws_routes_until_it_returns() {
     address(&b, "10.0.1.2/24", "10.0.1.1");
     Ping::until_answered(&a, "10.0.1.2", SOON);
 }
+
+#[test]
+fn a_renamed_interface_is_used_on_and_reported() {
+    let Some(Routed { a, r, router, .. }) = Routed::new() else { return };
+    // An interface may be renamed while it is down only.
+    r.run("ip link set eth1 down");
+    r.run("ip link set eth1 name lan7 up");
+    until("the new name is logged", SOON, || router.log().contains("interface eth1 is now named lan7"));
+    Ping::until_answered(&a, "10.0.1.2", SOON);
+    assert!(router.ctl("show hardware-interfaces host-eth1").contains("lan7"));
+}
