@@ -45,11 +45,19 @@ pub fn core_dumps(full: bool, size: Option<u64>) -> Result<(), (&'static str, St
 /// `select(2)`. This is too low, because each client of the CLI needs three descriptors.
 pub fn allow_open_files() {
     const MOST: u64 = 65_536;
-    if let Ok((now, most)) = getrlimit(Resource::RLIMIT_NOFILE)
-        && now < most.min(MOST)
+    /// Enough for the largest number of clients of all sockets.
+    const ENOUGH: u64 = 1024;
+    let Ok((now, most)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
+    if now < most.min(MOST)
         && let Err(e) = setrlimit(Resource::RLIMIT_NOFILE, most.min(MOST), most)
     {
         tracing::warn!("cannot raise the limit of open files above {now}: {e}");
+    }
+    if most < ENOUGH {
+        tracing::warn!(
+            "the limit of open files is {most}, less than {ENOUGH}: many clients can use all of them, and then nobody else can run \
+             commands, not even root. Raise it: LimitNOFILE of the service, or ulimit -n"
+        );
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use scenarios::{Ping, Routed, TWO_PORTS, cabled};
-use testkit::netns::{Host, LIMIT};
+use testkit::netns::{Host, LIMIT, Lab};
 use testkit::process::until;
 use testkit::router::Router;
 use testkit::skip::skipped;
@@ -374,4 +374,13 @@ fn an_idle_router_takes_little_memory() {
         .unwrap();
     // Without pools and port rings, which are shared memory. The rest is the program's data and tables.
     assert!(anonymous < 150 * 1024, "{anonymous} kB");
+}
+
+#[test]
+fn too_few_descriptors_are_reported_at_the_start() {
+    let Some(lab) = Lab::new() else { return };
+    let r = lab.host("r");
+    let router = Router::launch_by(&r, "prlimit --nofile=200", "", "").wait_ready();
+    let log = router.log();
+    assert!(log.contains("the limit of open files is 200, less than 1024"), "{log}");
 }
