@@ -306,3 +306,58 @@ fn commands_of_a_client_disturb_nobody() {
     let there = || router.json("show cli-sessions").as_array().unwrap().len();
     testkit::process::until("the client has left", Duration::from_secs(5), || there() <= 3);
 }
+
+/// Returns a frame with the request `ip_route_add_del`, whose identifier is in a table of messages: adds a /24 that drops all packets, or
+/// asks for an unknown type of path.
+fn route(table: &[u8], n: u32, valid: bool) -> Vec<u8> {
+    // Behind the name comes the checksum; the other version of the message has another name there.
+    let is_this = |name: &[u8]| name.starts_with(b"ip_route_add_del_") && !name.ends_with(b"v2");
+    let at = table.windows(19).position(is_this).unwrap();
+    let mut message = table[at - 2..at].to_vec();
+    message.extend([0; 4]);
+    message.extend(n.to_be_bytes());
+    // Add, no multipath, VRF 0, no counters, IPv4.
+    message.extend([1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    message.extend(((20 << 24) + (n << 8)).to_be_bytes());
+    message.extend([0; 12]);
+    // The prefix's length, and one path: no interface, table 0, no interface for reverse paths, weight 1.
+    message.extend([24, 1, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 1, 0]);
+    // Type, flags and protocol, next hop, and no labels.
+    message.extend([0, 0, 0, if valid { 2 } else { 99 }]);
+    message.extend([0; 8 + 28 + 1 + 16 * 7]);
+    frame(&message)
+}
+
+/// Routes that a client adds without waiting for answers are answered in order, each with its own return value, and make few changes.
+#[test]
+fn pipelined_routes_make_few_changes() {
+    const ROUTES: u32 = 1000;
+    let Some((_r, router, [socket, _])) = served("") else { return };
+    let mut stream = connected(&socket);
+    stream.write_all(&create()).unwrap();
+    let table = answer(&mut stream).unwrap();
+    let is_valid = |n: &u32| n % 10 != 3;
+    let mut requests: Vec<u8> = (0..ROUTES).flat_map(|n| route(&table, n, is_valid(&n))).collect();
+    // A request of another kind is answered after those before it.
+    requests.extend(frame(&[0, 23, 0, 0, 0, 0, 0, 0, 0, 9]));
+    requests.extend(route(&table, ROUTES, true));
+    stream.write_all(&requests).unwrap();
+    for n in 0..ROUTES {
+        let reply = answer(&mut stream).unwrap();
+        let retval = i32::from_be_bytes(reply[6..10].try_into().unwrap());
+        assert_eq!((&reply[2..6], retval < 0), (&n.to_be_bytes()[..], !is_valid(&n)), "{n}: {retval}");
+    }
+    assert_eq!(answer(&mut stream).unwrap()[..2], [0, 24]);
+    assert_eq!(answer(&mut stream).unwrap()[2..10], [ROUTES.to_be_bytes(), [0; 4]].concat());
+    let there = || router.ctl("show config").matches("ip route add 20.").count();
+    assert_eq!(there(), 901);
+    let history = router.json("show config history");
+    let all = history.as_array().or_else(|| history["changes"].as_array()).unwrap().clone();
+    let by_routes = all.iter().filter(|entry| entry["command"] == "ip_route_add_del").count();
+    assert!((2..200).contains(&by_routes), "{by_routes} changes");
+    // A rollback undoes a whole change.
+    router.ctl("config rollback");
+    assert_eq!(there(), 900);
+    router.ctl(&format!("config rollback {}", by_routes - 1));
+    assert_eq!(there(), 0);
+}

@@ -39,6 +39,17 @@ pub type Look<C> = Box<dyn Fn(&mut C) -> Vec<(u64, Vec<u8>)>>;
 /// A part of a dump with cursors: some objects, and the reply.
 pub type Found<Q> = (Vec<<Q as Get>::Details>, Result<<Q as Get>::Reply, Code>);
 
+/// How a request with one reply runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runs {
+    /// It changes nothing but the client's own registrations.
+    Reading,
+    /// It may change something.
+    Alone,
+    /// It changes one object. Its change may be made in one transaction with those of the requests after it, if they are for the same message.
+    InBatch,
+}
+
 /// How a message is served.
 pub enum Serve<C> {
     /// The program never receives this message: it is a reply, a details message or an event.
@@ -47,8 +58,8 @@ pub enum Serve<C> {
     Socket,
     /// A request with one reply.
     Request {
-        /// True if it changes nothing.
-        reads: bool,
+        /// How it runs.
+        runs: Runs,
         /// Index of the reply's entry.
         reply: usize,
         /// The function that answers the request.
@@ -212,22 +223,30 @@ pub struct Module<'t, C> {
 impl<C: 'static> Module<'_, C> {
     /// Adds a request that may change something.
     pub fn request<Q: Request>(self, answer: fn(&mut C, &Caller, Q) -> Result<Q::Reply, Code>) -> Self {
-        self.served::<Q>(false, answer)
+        self.served::<Q>(Runs::Alone, answer)
+    }
+
+    /// Adds a request that changes one object, and of which clients send very many.
+    pub fn request_in_batch<Q: Request>(
+        self,
+        answer: fn(&mut C, &Caller, Q) -> Result<Q::Reply, Code>,
+    ) -> Self {
+        self.served::<Q>(Runs::InBatch, answer)
     }
 
     /// Adds a request that changes nothing but the client's own registrations.
     pub fn registration<Q: Request>(self, answer: fn(&mut C, &Caller, Q) -> Result<Q::Reply, Code>) -> Self {
-        self.served::<Q>(true, answer)
+        self.served::<Q>(Runs::Reading, answer)
     }
 
     /// Adds a request that only reads.
     pub fn question<Q: Request>(self, answer: fn(&C, Q) -> Result<Q::Reply, Code>) -> Self {
-        self.served::<Q>(true, move |c, _, q| answer(c, q))
+        self.served::<Q>(Runs::Reading, move |c, _, q| answer(c, q))
     }
 
     fn served<Q: Request>(
         self,
-        reads: bool,
+        runs: Runs,
         answer: impl Fn(&mut C, &Caller, Q) -> Result<Q::Reply, Code> + 'static,
     ) -> Self {
         let run: Answer<C> =
@@ -238,7 +257,7 @@ impl<C: 'static> Module<'_, C> {
             self.at,
             Q::info(),
             Some(service),
-            Serve::Request { reads, reply: at + 1, answer: run },
+            Serve::Request { runs, reply: at + 1, answer: run },
         );
         self.table.add::<Q::Reply>(self.at, Q::reply(), None, Serve::No);
         self

@@ -26,8 +26,7 @@ impl Input {
         let Some((header, rest)) = self.bytes[self.taken..].split_first_chunk::<HEADER>() else {
             return Ok(None);
         };
-        let [_, _, _, _, _, _, _, _, a, b, c, d, ..] = *header;
-        let length = u32::from_be_bytes([a, b, c, d]) as usize;
+        let length = length(header);
         if length > longest {
             return Err(TooLong(length));
         }
@@ -39,12 +38,24 @@ impl Input {
         Ok(Some(&self.bytes[start..self.taken]))
     }
 
+    /// True if another whole message has arrived.
+    pub(super) fn has_next(&self) -> bool {
+        let rest = &self.bytes[self.taken..];
+        rest.first_chunk::<HEADER>().is_some_and(|header| rest.len() - HEADER >= length(header))
+    }
+
     /// Removes the messages that were taken.
     pub(super) fn forget_taken(&mut self) {
         self.bytes.drain(..self.taken);
         self.taken = 0;
         self.bytes.shrink_to(LONGEST);
     }
+}
+
+/// Returns the length of a message, in bytes.
+fn length(header: &[u8; HEADER]) -> usize {
+    let [_, _, _, _, _, _, _, _, a, b, c, d, ..] = *header;
+    u32::from_be_bytes([a, b, c, d]) as usize
 }
 
 /// Appends a frame. `put` appends its message.
@@ -75,8 +86,14 @@ mod tests {
             while !stream.is_empty() {
                 let part: Vec<u8> = stream.drain(..cuts.next().unwrap().min(stream.len())).collect();
                 input.bytes.extend(part);
-                while let Some(message) = input.next(LONGEST).unwrap() {
+                loop {
+                    let more = input.has_next();
+                    let Some(message) = input.next(LONGEST).unwrap() else {
+                        prop_assert!(!more);
+                        break;
+                    };
                     got.push(message.to_vec());
+                    prop_assert!(more);
                 }
                 input.forget_taken();
             }

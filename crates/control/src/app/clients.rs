@@ -105,6 +105,11 @@ impl Replacing {
         }
     }
 
+    /// True while the routes of this VRF and of the prefix's family are replaced.
+    pub(crate) fn has_table(&self, table: u32, prefix: IpPrefix) -> bool {
+        self.tables.contains_key(&(table, prefix.address().is_ipv6()))
+    }
+
     /// Notes that a route was added.
     pub(crate) fn route(&mut self, table: u32, prefix: IpPrefix) {
         if let Some(again) = self.tables.get(&(table, prefix.address().is_ipv6())) {

@@ -4,6 +4,7 @@
 //! A request that changes the configuration is a method of [`Context`]. It is validated, journaled with its [`Origin`], and can be rolled
 //! back, whichever front end made it. A request that takes long returns [`Work`], which runs in slices.
 
+mod batch;
 mod buffers;
 mod clients;
 mod confirmation;
@@ -34,6 +35,7 @@ use crate::journal::Keeper;
 use crate::logging::Log;
 use crate::system::System;
 
+pub(crate) use batch::Batch;
 pub use buffers::Adding;
 pub(crate) use clients::{Again, Halves, Replacing, Seen};
 pub use confirmation::Confirmation;
@@ -83,6 +85,8 @@ pub struct Context {
     /// A change of many objects that the running API request has begun. The request's connection completes the change before it
     /// answers.
     pub(crate) begun: Option<Transition>,
+    /// The changes of consecutive API requests, which are made together. Empty whenever other tasks run.
+    pub(crate) batch: Batch,
     /// The permission to add buffers, for one request at a time.
     growing: buffers::Growing,
     /// The applied configuration awaiting confirmation.
@@ -137,6 +141,7 @@ impl Context {
             starting: false,
             changes: Changes::default(),
             begun: None,
+            batch: Batch::default(),
             growing: buffers::Growing::default(),
             confirmation: None,
             start_is_stale: false,

@@ -4,6 +4,7 @@
 //! millisecond; other clients are served in between. The router identifies the client by the connection, so it ignores the client
 //! index in requests.
 
+mod batch;
 mod long;
 
 use std::cell::{OnceCell, RefCell};
@@ -16,10 +17,11 @@ use model::origin::{FrontEnd, Origin, Peer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::time;
 use vapi::shape::Head;
-use vapi::table::{Entry, Reply, Serve, encoded, id_of};
-use vapi::wire::{Count, Line, Reader, Text};
+use vapi::table::{Entry, Reply, Runs, Serve, encoded, id_of};
+use vapi::wire::{Count, Line, Malformed, Reader, Text};
 use vapi::{Caller, Code, Message, Table, json};
 
+use self::batch::Held;
 use self::long::BUSY;
 use crate::api::frame::{self, Input};
 use crate::api::memclnt::{
@@ -79,6 +81,8 @@ pub(super) struct Connection {
     _guest: Guest,
     /// Answers that are not sent yet.
     out: Vec<u8>,
+    /// Requests that are not answered yet. Empty whenever other tasks run.
+    held: Held,
     share: Share,
     seat: Rc<Seat>,
     /// The memory for answers that the client has not read.
@@ -173,6 +177,9 @@ enum Next {
     End,
 }
 
+/// The answer to a request. The inner error is a return value.
+type Answered = Result<Result<Reply, Code>, Malformed>;
+
 fn invalid(why: impl ToString) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.to_string())
 }
@@ -193,6 +200,7 @@ impl Connection {
             events,
             _guest: guest,
             out: Vec::new(),
+            held: Held::default(),
             share,
             seat,
             hold,
@@ -251,7 +259,12 @@ impl Connection {
                 if self.message(&message, &mut socket).await? == Next::End {
                     return self.flush(&mut socket).await;
                 }
-                self.pause(&mut socket).await?;
+                if self.is_batch_over(&socket.input) {
+                    self.end_batch();
+                }
+                if self.held.is_empty() {
+                    self.pause(&mut socket).await?;
+                }
             }
             socket.input.forget_taken();
             self.flush(&mut socket).await?;
@@ -313,6 +326,9 @@ impl Connection {
             return Ok(Next::Message);
         };
         self.record(entry, message.get(2..).unwrap_or_default(), |trace| trace.received);
+        if !self.can_join(id, entry) {
+            self.end_batch();
+        }
         let name = entry.info.name.as_str();
         if name == "sockclnt_create" {
             self.create(&mut r).map_err(invalid)?;
@@ -332,30 +348,25 @@ impl Connection {
         match &entry.serve {
             Serve::No => tracing::debug!("API: a client sent {name}, which is no request"),
             Serve::Socket => self.own(entry, id, caller, r, socket).await?,
-            Serve::Request { reads, reply, answer } => {
-                let refused = self.api.read_only && !reads;
-                let answered = match refused {
-                    true => Ok(Err(Code::READ_ONLY)),
-                    false => {
-                        let until = Instant::now() + BUSY;
-                        if !reads {
-                            self.wait_for_changes(until, socket).await?;
-                        }
-                        let mut answered = {
-                            let mut cx = self.cx.borrow_mut();
-                            cx.origin = Origin::new(FrontEnd::Api, self.peer.clone(), name);
-                            answer(&mut cx, &caller, &mut r).map(Ok)
-                        };
-                        if let Err(code) = self.finish_begun(until, socket).await? {
-                            answered = Ok(Err(code));
-                        }
-                        // Otherwise the next command of another client would show it.
-                        if let Some(warning) = self.cx.borrow_mut().warning.take() {
-                            tracing::warn!("API request {name} of {}: {warning}", self.peer);
-                        }
-                        answered
-                    }
-                };
+            Serve::Request { runs: Runs::Reading, reply, answer } => {
+                let answered = self.run(name, |cx| answer(cx, &caller, &mut r).map(Ok));
+                self.answer(*reply, caller, answered);
+            }
+            Serve::Request { reply, .. } if self.api.read_only => {
+                self.answer(*reply, caller, Ok(Err(Code::READ_ONLY)));
+            }
+            Serve::Request { runs: Runs::InBatch, reply, answer } => {
+                self.wait_for_changes(Instant::now() + BUSY, socket).await?;
+                self.join(id, name, (*reply, caller), |cx| answer(cx, &caller, &mut r).map(Ok));
+            }
+            Serve::Request { runs: Runs::Alone, reply, answer } => {
+                let until = Instant::now() + BUSY;
+                self.wait_for_changes(until, socket).await?;
+                let mut answered = self.run(name, |cx| answer(cx, &caller, &mut r).map(Ok));
+                if let Err(code) = self.finish_begun(until, socket).await? {
+                    answered = Ok(Err(code));
+                }
+                self.log_warning(name);
                 self.answer(*reply, caller, answered);
             }
             Serve::Dump { details, begin } => {
@@ -380,13 +391,22 @@ impl Connection {
         Ok(Next::Message)
     }
 
+    /// Runs a request.
+    fn run(&self, name: &str, request: impl FnOnce(&mut Context) -> Answered) -> Answered {
+        let mut cx = self.cx.borrow_mut();
+        cx.origin = Origin::new(FrontEnd::Api, self.peer.clone(), name);
+        request(&mut cx)
+    }
+
+    /// Logs the warning about a request's change, if there is one. Otherwise the next command of another client would show it.
+    fn log_warning(&self, name: &str) {
+        if let Some(warning) = self.cx.borrow_mut().warning.take() {
+            tracing::warn!("API request {name} of {}: {warning}", self.peer);
+        }
+    }
+
     /// Appends a reply. The reply has its full size even if the request was malformed or is refused.
-    fn answer(
-        &mut self,
-        reply: usize,
-        caller: Caller,
-        answered: Result<Result<Reply, Code>, vapi::wire::Malformed>,
-    ) {
+    fn answer(&mut self, reply: usize, caller: Caller, answered: Answered) {
         let Reply { retval, body } = match answered {
             Ok(Ok(reply)) => reply,
             Ok(Err(code)) => self.refusal(reply, code),
@@ -443,7 +463,7 @@ impl Connection {
     }
 
     /// Answers a client's first message with the table of messages.
-    fn create(&mut self, r: &mut Reader<'_>) -> Result<(), vapi::wire::Malformed> {
+    fn create(&mut self, r: &mut Reader<'_>) -> Result<(), Malformed> {
         let sockclnt_create { context, name } = sockclnt_create::take(r)?;
         let entries = self.api.table.entries().iter().enumerate();
         let entry = |(at, e): (usize, &Entry<Context>)| message_table_entry {

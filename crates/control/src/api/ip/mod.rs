@@ -40,11 +40,11 @@ pub(super) fn register(table: &mut Table<Context>) {
             replace::end_table(c, table, q.table.is_ip6)
         })
         .request::<ip_table_flush>(flush)
-        .request::<ip_route_add_del>(|c, _, q| {
+        .request_in_batch::<ip_route_add_del>(|c, _, q| {
             routes::add_del(c, q.is_add, q.is_multipath, &q.route)?;
             Ok(ip_route_add_del_reply { stats_index: routes::NO_COUNTERS })
         })
-        .request::<ip_route_add_del_v2>(|c, _, q| {
+        .request_in_batch::<ip_route_add_del_v2>(|c, _, q| {
             // All routes of clients have one source.
             if q.route.src != 0 {
                 return Err(Code::UNSUPPORTED);

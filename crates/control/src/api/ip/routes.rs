@@ -28,6 +28,9 @@ pub(super) fn add_del(c: &mut Context, add: bool, multipath: bool, route: &ip_ro
     let table = change::table(c, route.table_id)?;
     let prefix = network(&route.prefix)?;
     let key = Route::key(table, prefix);
+    if c.batch.has(&key) {
+        c.make_batch();
+    }
     let there = c.store.get(&key).and_then(|value| value.get::<Route>()).cloned();
     let branch = |path: &fib_path| Ok(Branch { via: via(c, path, table)?, weight: path.weight.max(1) });
     let branches: Vec<Branch> = route.paths.iter().map(branch).collect::<Result<_, Code>>()?;
@@ -47,8 +50,15 @@ pub(super) fn add_del(c: &mut Context, add: bool, multipath: bool, route: &ip_ro
         return Err(Code::INVALID_VALUE);
     }
     // Like VPP, accepts the removal of what is not there.
-    if wanted != there {
-        change::make(c, vec![Change { key, value: wanted.map(Into::into) }])?;
+    let change = (wanted != there).then(|| Change { key, value: wanted.map(Into::into) });
+    match change {
+        // Only a route that was added belongs to those that a replacement keeps.
+        Some(change) if add && c.replacing.has_table(table, prefix) => {
+            c.make_batch();
+            change::make(c, vec![change])?;
+        }
+        Some(change) => c.change_in_batch(change).map_err(change::refused)?,
+        None => {}
     }
     if add {
         c.replacing.route(table, prefix);

@@ -1,7 +1,11 @@
 //! Tests of the messages about VRFs and routes.
 
+use proptest::prelude::*;
+use vapi::types::{fib_path, fib_path_nh, fib_path_nh_proto, fib_path_type, ip_route, prefix};
+
 use super::tables::sweep;
 use super::*;
+use crate::api::change::refused;
 use crate::testing::{Cli, FEATURES};
 
 fn table(table_id: u32, is_ip6: bool) -> ip_table {
@@ -100,4 +104,80 @@ fn a_flush_of_many_routes_is_one_change() {
     change_table(&mut c, table(7, false), false);
     sweep(&mut c.context);
     assert!(!c.ok("show config").contains("table 7") && !tables(&c).contains(&(7, false)));
+}
+
+/// Requests for few routes in few VRFs: valid ones, and such with faults that are found at different times.
+fn route_request() -> impl Strategy<Value = (bool, bool, ip_route)> {
+    let path = (0u8..6, 1u8..3).prop_map(|(kind, host)| {
+        let next_hop: IpAddr = if kind == 4 { Ipv6Addr::LOCALHOST.into() } else { [10, 0, 0, host].into() };
+        let kinds = [
+            fib_path_type::FIB_API_PATH_TYPE_DROP,
+            fib_path_type::FIB_API_PATH_TYPE_ICMP_UNREACH,
+            // Of another version of VPP.
+            fib_path_type(99),
+        ];
+        let no_interface = kind != 5;
+        fib_path {
+            // An interface that does not exist.
+            sw_if_index: if no_interface { u32::MAX } else { 99 },
+            weight: host,
+            r#type: kinds.get(usize::from(kind)).copied().unwrap_or(fib_path_type::FIB_API_PATH_TYPE_NORMAL),
+            proto: match next_hop {
+                IpAddr::V4(_) => fib_path_nh_proto::FIB_API_PATH_NH_PROTO_IP4,
+                IpAddr::V6(_) => fib_path_nh_proto::FIB_API_PATH_NH_PROTO_IP6,
+            },
+            nh: fib_path_nh { address: next_hop.into(), ..Default::default() },
+            ..Default::default()
+        }
+    });
+    let at = (0u32..3, 0u8..3, 24u8..34);
+    (any::<bool>(), any::<bool>(), at, prop::collection::vec(path, 0..3)).prop_map(
+        |(add, multipath, (table_id, host, len), paths)| {
+            let prefix = prefix::new([192, 0, 2, host << 6].into(), len);
+            (add, multipath, ip_route { table_id, prefix, paths, ..Default::default() })
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    /// Requests in batches have the same answers and the same effect as one by one, and a batch makes one change.
+    #[test]
+    fn batches_do_what_single_requests_do(
+        batches in prop::collection::vec(prop::collection::vec(route_request(), 1..8), 1..5),
+    ) {
+        let router = || {
+            let mut c = Cli::with(FEATURES);
+            c.ok("ip table add 1");
+            c
+        };
+        let (mut single, mut batched) = (router(), router());
+        for batch in &batches {
+            let one = |(add, multipath, route): &(bool, bool, ip_route)| {
+                routes::add_del(&mut single.context, *add, *multipath, route)
+            };
+            let want: Vec<Result<(), Code>> = batch.iter().map(one).collect();
+            let before = batched.context.journal.generation();
+            let c = &mut batched.context;
+            let mut got: Vec<Result<(), Code>> = batch
+                .iter()
+                .enumerate()
+                .map(|(n, (add, multipath, route))| {
+                    c.in_batch(n, |c| routes::add_del(c, *add, *multipath, route))
+                })
+                .collect();
+            for (n, failure) in c.end_batch() {
+                got[n] = Err(refused(failure));
+            }
+            prop_assert_eq!(&got, &want);
+            let has_fault = want.iter().any(Result::is_err);
+            let mut prefixes: Vec<String> = batch.iter().map(|(.., route)| format!("{:?}", route.prefix)).collect();
+            prefixes.sort();
+            prefixes.dedup();
+            if !has_fault && prefixes.len() == batch.len() {
+                prop_assert!(batched.context.journal.generation() <= before + 1);
+            }
+            prop_assert_eq!(single.ok("show config"), batched.ok("show config"));
+        }
+    }
 }
