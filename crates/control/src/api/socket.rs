@@ -1,23 +1,17 @@
 //! The sockets of the API.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
-use tokio::time;
 use vapi::Table;
 
 use super::connection::{Api, Connection};
 use super::{frame, memclnt};
 use crate::app::Context;
-use crate::cli::{Door, Listener, RECOVERY, Registry, Room, Seat, Turns, make_room};
+use crate::cli::{Arrival, Listener, Registry, Turns, serve_programs};
 
-/// Maximum number of clients of a socket. Root's clients may exceed it by [`FOR_ROOT`].
-const CLIENTS: usize = 64;
-const FOR_ROOT: usize = 8;
 /// The time in which a client must introduce itself.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -54,51 +48,11 @@ pub fn hello() -> Vec<u8> {
 /// # Errors
 /// If the runtime cannot use the listener.
 pub async fn serve(listener: Listener, cx: Rc<RefCell<Context>>, service: Service) -> io::Result<()> {
-    let mut door = Door::new(&listener, Arc::from([]))?;
     let idle = service.idle;
     let api = Rc::new(Api::new(service));
-    // A connection drops its reference to its seat when it ends.
-    let mut seats: Vec<Rc<Seat>> = Vec::new();
-    let mut clients: JoinSet<io::Result<()>> = JoinSet::new();
-    let full = Cell::new(false);
-    loop {
-        let come = tokio::select! {
-            come = door.next(clients.len()) => come,
-            Some(ended) = clients.join_next() => {
-                match ended {
-                    Ok(Ok(())) => {}
-                    Ok(Err(error)) => tracing::info!("an API client was disconnected: {error}"),
-                    Err(error) => tracing::error!("internal error: an API session panicked: {error}"),
-                }
-                continue;
-            }
-        };
-        let opened = come.and_then(|stranger| {
-            let (is_root, client) = (stranger.is_root(), (stranger.peer.clone(), stranger.pid));
-            Ok((is_root, client, door.open(stranger)?))
-        });
-        match opened {
-            Ok((is_root, (peer, pid), stream)) => {
-                seats.retain(|seat| Rc::strong_count(seat) > 1);
-                let places = CLIENTS + if is_root { FOR_ROOT } else { 0 };
-                if !matches!(make_room(&seats, places, is_root, idle, peer.uid()), Room::None) {
-                    full.set(false);
-                    let connection = Connection::new(api.clone(), cx.clone(), peer, pid);
-                    seats.push(connection.seat());
-                    clients.spawn_local(connection.serve(stream, PATIENCE));
-                } else if !full.replace(true) {
-                    // Dropping the stream closes the connection.
-                    tracing::warn!(
-                        "rejected an API client: {CLIENTS} are connected, the maximum, and none is idle for {} s",
-                        idle.as_secs()
-                    );
-                }
-            }
-            Err(error) => {
-                tracing::warn!("cannot accept an API client: {error}");
-                time::sleep(RECOVERY).await;
-                door.close_left();
-            }
-        }
-    }
+    let begin = |Arrival { stream, peer, pid }| {
+        let connection = Connection::new(api.clone(), cx.clone(), peer, pid);
+        (connection.seat(), connection.serve(stream, PATIENCE))
+    };
+    serve_programs(listener, "binary API", idle, begin).await
 }

@@ -10,6 +10,7 @@ mod listen;
 mod lock;
 mod names;
 mod pace;
+mod programs;
 mod protocol;
 mod relay;
 mod repeated;
@@ -20,15 +21,15 @@ mod session;
 mod sessions;
 mod turns;
 
-pub(crate) use door::{Door, RECOVERY};
+pub(crate) use door::RECOVERY;
 pub(crate) use listen::roots;
 pub use listen::{Listener, Packets, Use};
 pub use model::cli::{
     Answer, Args, Call, Candidate, CliError, FromArg, Handler, Job, Merge, Output, PAGE, Registry, Rows,
     Step, Table, Values, grammar, quote, quote_last,
 };
+pub(crate) use programs::{Arrival, serve_programs};
 pub use script::{check_commands, exec, run_file, run_job};
-pub(crate) use server::{Room, make_room};
 pub use server::{Service, serve};
 pub(crate) use session::{Seat, State, Stream};
 pub(crate) use sessions::Guest;
