@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use model::schema::{Form, List, Parsed, Row, list, parsed, text};
 use model::yaml::{self, At, Node, Reader, Text};
 use net::ip::Address;
+use serde_json::{Value as Json, json};
 
 use super::body::{address, mac};
 use crate::intent::{Addresses, FeatureOn, Key, Neighbor, Tree, Unnumbered, Value};
@@ -19,6 +20,8 @@ pub(super) struct Beside {
     pub name: &'static str,
     /// Returns the valid values of the field, for the reference documentation.
     values: fn() -> String,
+    /// Returns the JSON Schema of the field's values.
+    json: fn() -> Json,
     /// The help text of the field, for the reference documentation.
     help: &'static str,
     /// Reads the objects of the interface with this name, each with its position in the file.
@@ -30,7 +33,7 @@ pub(super) struct Beside {
 impl Beside {
     /// Returns the field's row of the reference documentation.
     pub(super) fn row(&self) -> Row {
-        Row { name: self.name.into(), values: (self.values)(), usual: String::new(), help: self.help.into() }
+        Row::new(self.name, (self.values)(), self.help, (self.json)())
     }
 }
 
@@ -43,6 +46,7 @@ fn lender() -> Parsed<String> {
 pub(super) const LENDER: Beside = Beside {
     name: "unnumbered",
     values: || lender().values(),
+    json: || lender().json(),
     help: "Uses the addresses of this other interface in the same VRF, instead of `addresses`.",
     read: |r, name, node| {
         let object = |lender| (node.at, Unnumbered::key(name), Unnumbered(lender).into());
@@ -66,6 +70,7 @@ fn addresses() -> List<Parsed<Address>> {
 pub(super) const ADDRESSES: Beside = Beside {
     name: "addresses",
     values: || addresses().values(),
+    json: || addresses().json(),
     help: "The first address of each family is the primary one.",
     read: |r, name, node| {
         let list = addresses().read(r, node).filter(|list| !list.is_empty());
@@ -89,6 +94,7 @@ fn neighbor() -> Parsed<IpAddr> {
 pub(super) const NEIGHBORS: Beside = Beside {
     name: "neighbors",
     values: || format!("by {}: {}", neighbor().values(), mac().values()),
+    json: || json!({ "type": "object", "additionalProperties": mac().json() }),
     help: "Static neighbors.",
     read: |r, name, node| {
         let mut found = Vec::new();
@@ -114,6 +120,7 @@ pub(super) const NEIGHBORS: Beside = Beside {
 pub(super) const FEATURES: Beside = Beside {
     name: "features",
     values: || "lists of features by arc".into(),
+    json: || json!({ "type": "object", "additionalProperties": list(text("a feature", &[])).json() }),
     help: "The enabled features.",
     read: |r, name, node| {
         let mut found = Vec::new();

@@ -1,6 +1,5 @@
 //! The fields common to all interfaces.
 
-use std::borrow::Cow;
 use std::iter;
 use std::net::IpAddr;
 use std::sync::LazyLock;
@@ -9,6 +8,7 @@ use model::schema::{Form, Parsed, Row, Schema, block, number, optional, pairs, p
 use model::yaml::{self, Content, Node, Reader, Text};
 use net::ip::Address;
 use net::tables::MAX_INTERFACES;
+use serde_json::json;
 use wire::Mac;
 
 use super::beside::{BEHIND_SETTINGS, Beside, LENDER};
@@ -17,6 +17,8 @@ use super::receive::receive;
 use crate::intent::Interface;
 use crate::system::{Catalog, Spec};
 
+/// The field of an interface's sub-interfaces.
+pub(super) const SUBS: &str = "sub-interfaces";
 /// The valid MTUs of an interface, in bytes.
 pub(crate) const MTUS: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU..=u16::MAX;
 
@@ -79,26 +81,22 @@ pub(crate) fn body() -> &'static Schema<Interface> {
 /// Returns the rows of the reference documentation for the other fields of an interface: separate objects,
 /// and options of its type.
 pub(super) fn elsewhere(catalog: &Catalog) -> Vec<Row> {
-    fn row(name: &str, values: &str, help: impl Into<Cow<'static, str>>) -> Row {
-        Row { name: name.into(), values: values.into(), usual: String::new(), help: help.into() }
-    }
     let mut rows: Vec<Row> = iter::once(&LENDER).chain(BEHIND_SETTINGS).map(Beside::row).collect();
-    rows.extend([row(
-        "sub-interfaces",
+    rows.push(Row::new(
+        SUBS,
         "maps by number",
         "VLAN interfaces, each with its `encapsulation`; by default the number is the VLAN.",
-    )]);
+        json!({ "type": "object" }),
+    ));
     let types = catalog.interfaces().iter().filter_map(|kind| Some((kind.device_type?, kind)));
-    let types: Vec<_> =
-        types.map(|(word, kind)| (format!("`{word}`"), format!("`{}`", kind.named))).collect();
-    let (words, names): (Vec<_>, Vec<_>) = types.into_iter().unzip();
+    let (words, names): (Vec<_>, Vec<_>) =
+        types.map(|(word, kind)| (word, format!("`{}`", kind.named))).unzip();
     let help = format!("Optional for {}; it must match the name.", names.join(" and "));
-    rows.push(row("device-type", &words.join(", "), help));
+    let values: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    rows.push(Row::new("device-type", values.join(", "), help, json!({ "enum": words })));
     for kind in catalog.interfaces() {
-        rows.extend(
-            kind.field
-                .map(|field| row(field, "a map", format!("Options of `{}` ({}).", kind.named, kind.what))),
-        );
+        let help = || format!("Options of `{}` ({}).", kind.named, kind.what);
+        rows.extend(kind.field.map(|field| Row::new(field, "a map", help(), json!({ "type": "object" }))));
     }
     rows
 }

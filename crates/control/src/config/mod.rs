@@ -28,6 +28,7 @@ mod interface_tests;
 mod receive;
 mod reference;
 mod route;
+mod schema;
 #[cfg(test)]
 mod section_tests;
 mod settings;
@@ -59,6 +60,7 @@ use model::yaml::{At, Content, MOST_FAULTS, NOT_YET, Node, Reader};
 pub use reference::reference;
 #[cfg(test)]
 pub(crate) use route::examples as routes;
+pub use schema::schema;
 pub use write::{Writer, write};
 
 /// The configuration in a file.

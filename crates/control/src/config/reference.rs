@@ -35,7 +35,7 @@ pub fn reference(catalog: &Catalog) -> String {
 fn table(text: &mut String, title: &str, rows: impl IntoIterator<Item = Row>) {
     // Writing to a string cannot fail.
     let _ = writeln!(text, "## {title}\n\n| field | values | default | meaning |\n|---|---|---|---|");
-    for Row { name, values, usual, help } in rows {
+    for Row { name, values, usual, help, .. } in rows {
         let usual = if usual.is_empty() || usual == "{}" { String::new() } else { format!("`{usual}`") };
         let _ = writeln!(text, "| `{name}` | {} | {usual} | {help} |", values.replace('|', "\\|"));
     }

@@ -5,6 +5,8 @@ use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+use serde_json::{Value, json};
+
 use super::{Row, Schema};
 use crate::yaml::{At, Node, Reader, Text, quoted};
 
@@ -34,6 +36,12 @@ pub trait Form: Send + Sync + 'static {
 
     /// Returns a description of the valid values for the reference, in Markdown.
     fn values(&self) -> String;
+
+    /// Returns the JSON Schema of the values: by default, of a word.
+    fn json(&self) -> Value {
+        // A word that looks like a number or a truth value is written as one.
+        json!({ "type": ["string", "number", "boolean"], "description": self.values() })
+    }
 
     /// Returns a default value as text for the reference; empty if it cannot be written.
     fn usual(&self, value: &Self::Value) -> String {
@@ -76,6 +84,10 @@ impl Form for Truth {
 
     fn values(&self) -> String {
         "`true`, `false`".into()
+    }
+
+    fn json(&self) -> Value {
+        json!({ "type": "boolean" })
     }
 
     fn examples(&self) -> Vec<bool> {
@@ -122,6 +134,14 @@ impl<N: Copy + Display + FromStr + PartialOrd + Send + Sync + 'static> Form for 
         let (from, to) = (self.range.start(), self.range.end());
         let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
         format!("{from} to {to}{unit}")
+    }
+
+    fn json(&self) -> Value {
+        let bound = |n: &N| serde_json::from_str::<Value>(&n.to_string()).unwrap_or_default();
+        let (from, to) = (bound(self.range.start()), bound(self.range.end()));
+        // A number with a fraction is not an integer.
+        let kind = if from.is_f64() { "number" } else { "integer" };
+        json!({ "type": kind, "minimum": from, "maximum": to, "description": self.values() })
     }
 
     fn usual(&self, value: &N) -> String {
@@ -173,6 +193,10 @@ impl<E: Copy + PartialEq + Send + Sync + 'static> Form for Words<E> {
     fn values(&self) -> String {
         let words: Vec<String> = self.0.iter().map(|(_, word)| format!("`{word}`")).collect();
         words.join(", ")
+    }
+
+    fn json(&self) -> Value {
+        json!({ "enum": self.0.iter().map(|(_, word)| *word).collect::<Vec<_>>() })
     }
 
     fn examples(&self) -> Vec<E> {
@@ -270,6 +294,10 @@ impl<F: Form> Form for Optional<F> {
         self.0.values()
     }
 
+    fn json(&self) -> Value {
+        self.0.json()
+    }
+
     fn rows(&self, name: &str) -> Vec<Row> {
         self.0.rows(name)
     }
@@ -327,6 +355,10 @@ impl<T: Clone + PartialEq + 'static> Form for Inline<T> {
         "a map".into()
     }
 
+    fn json(&self) -> Value {
+        json!({ "type": "object" })
+    }
+
     fn rows(&self, name: &str) -> Vec<Row> {
         (self.schema)().rows(&format!("{name}."))
     }
@@ -365,6 +397,10 @@ impl<F: Form> Form for List<F> {
 
     fn values(&self) -> String {
         format!("a list of: {}", self.0.values())
+    }
+
+    fn json(&self) -> Value {
+        json!({ "type": "array", "items": self.0.json() })
     }
 
     fn examples(&self) -> Vec<Self::Value> {
@@ -442,6 +478,10 @@ where
 
     fn values(&self) -> String {
         format!("maps by {}", self.key.values)
+    }
+
+    fn json(&self) -> Value {
+        json!({ "type": "object", "description": self.values() })
     }
 
     fn rows(&self, name: &str) -> Vec<Row> {

@@ -27,6 +27,8 @@ mod tests;
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 use crate::key::Kind;
 use crate::yaml::{At, Fields, NOT_YET, Node, Reader, Text};
 
@@ -89,6 +91,20 @@ pub struct Row {
     pub usual: String,
     /// Its meaning.
     pub help: Cow<'static, str>,
+    /// The JSON Schema of its values. That of a map has no members: the rows after it are the members.
+    pub json: Value,
+}
+
+impl Row {
+    /// Returns the row of a field without a default.
+    pub fn new(
+        name: impl Into<String>,
+        values: impl Into<String>,
+        help: impl Into<Cow<'static, str>>,
+        json: Value,
+    ) -> Row {
+        Row { name: name.into(), values: values.into(), usual: String::new(), help: help.into(), json }
+    }
 }
 
 /// The fields of a record of type `T`.
@@ -161,6 +177,7 @@ impl<T: 'static, F: Form> Member<T> for Accessor<T, F> {
             values: self.form.values(),
             usual: self.form.usual(&(self.get)(usual)),
             help: help.into(),
+            json: self.form.json(),
         };
         std::iter::once(row).chain(self.form.rows(name)).collect()
     }

@@ -2,9 +2,11 @@
 //! writer of lines.
 
 mod json;
+mod pointer;
 mod read;
 mod write;
 
 pub use json::Json;
+pub use pointer::pointers;
 pub use read::{At, Content, Fields, MOST_FAULTS, NOT_YET, Node, Reader};
 pub use write::{Text, ip, mac, quoted};

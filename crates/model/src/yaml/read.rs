@@ -27,6 +27,11 @@ pub struct At {
 impl At {
     /// The beginning of the file.
     pub const START: At = At { line: 1, column: 1 };
+
+    /// Returns the line and the column.
+    pub fn place(self) -> (usize, usize) {
+        (self.line, self.column)
+    }
 }
 
 impl From<&Marker> for At {

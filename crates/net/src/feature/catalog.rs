@@ -8,6 +8,7 @@ use model::metrics::{Lines, Metric};
 use model::object::{Object, Tree, Value, World};
 use model::schema::{Described, Form, Row, Valued};
 use model::yaml::{At, Fields, Node, Reader, Text};
+use serde_json::json;
 
 use super::attached::{self, Attached, Configured, Part, kind};
 use super::backing::{Backed, Interfaces};
@@ -135,7 +136,7 @@ impl<W: World> Entry<W> {
         key: Key,
     ) -> Entry<W> {
         let (read, written) = (key.clone(), key.clone());
-        let map = Row { name: name.into(), values: "a map".into(), usual: String::new(), help: help.into() };
+        let map = Row::new(name, "a map", help, json!({ "type": "object" }));
         Entry {
             name,
             read: Box::new(move |file, node| {
@@ -174,12 +175,12 @@ impl<W: World> Entry<W> {
                     tree.range(Key::all::<T>()).for_each(|(key, value)| write_value::<W, T>(t, key, value));
                 });
             }),
-            rows: vec![Row {
-                name: name.into(),
-                values: format!("by {title}, {}", T::form().values()),
-                usual: String::new(),
-                help: help.into(),
-            }],
+            rows: vec![Row::new(
+                name,
+                format!("by {title}, {}", T::form().values()),
+                help,
+                json!({ "type": "object", "additionalProperties": T::form().json() }),
+            )],
             examples: Box::new(value_examples::<W, T>),
         }
     }

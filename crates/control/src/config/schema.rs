@@ -1,0 +1,90 @@
+//! The JSON Schema of the configuration, from the same declarations as the reference.
+
+use model::schema::Row;
+use serde_json::{Map, Value, json};
+
+use super::{body, encapsulation, route, settings};
+use crate::system::Catalog;
+
+/// Returns the schema. It describes names and types of all fields. A document that fits it may still have faults, which the router reports.
+pub fn schema(catalog: &Catalog) -> Value {
+    let fields = || {
+        let common =
+            body::body().rows("").into_iter().chain(body::elsewhere(catalog)).chain(catalog.setting_rows());
+        let of_kinds = catalog.interfaces().iter().flat_map(|kind| {
+            let field = kind.field.unwrap_or_default();
+            kind.rows.iter().filter(move |_| !field.is_empty()).map(move |row| inside(field, row.clone()))
+        });
+        common.chain(of_kinds)
+    };
+    let sub = object(
+        body::body()
+            .rows("")
+            .into_iter()
+            .chain(catalog.setting_rows())
+            .chain([Row::new("encapsulation", "a map", "The tags.", json!({ "type": "object" }))])
+            .chain(encapsulation::encapsulation().rows("encapsulation.")),
+    );
+    let mut interface = object(fields());
+    interface["properties"][body::SUBS]["additionalProperties"] = sub;
+    let [tables, routes, paths] = route::rows();
+    let path = object(paths.clone());
+    let mut one_route = object(routes.into_iter().chain(paths));
+    one_route["properties"]["paths"] = json!({ "type": "array", "items": path });
+    let mut properties = Map::new();
+    for section in ["interfaces", "loopbacks"] {
+        properties.insert(section.into(), map_of(interface.clone()));
+    }
+    for kind in catalog.interfaces() {
+        properties.extend(kind.section.map(|section| (section.to_owned(), map_of(interface.clone()))));
+    }
+    properties.insert("tables".into(), object(tables));
+    properties.insert("routes".into(), json!({ "type": "array", "items": one_route }));
+    properties.insert("settings".into(), object(settings::rows(catalog)));
+    for section in catalog.sections() {
+        let rows = (section.rows)();
+        let members = if rows.is_empty() { json!({ "type": "object" }) } else { map_of(object(rows)) };
+        properties.insert(section.name.into(), members);
+    }
+    json!({ "type": "object", "properties": properties })
+}
+
+/// Returns the row of a field inside the map `field`.
+fn inside(field: &str, row: Row) -> Row {
+    Row { name: format!("{field}.{}", row.name), ..row }
+}
+
+fn map_of(values: Value) -> Value {
+    json!({ "type": "object", "additionalProperties": values })
+}
+
+/// Returns the schema of a map with these fields. A name after a point is that of a field inside the field before the point; a name in
+/// capitals stands for any name.
+fn object(rows: impl IntoIterator<Item = Row>) -> Value {
+    let mut all = json!({ "type": "object", "properties": {} });
+    for row in rows {
+        let field = row.name.split('.').fold(&mut all, member);
+        if let Value::Object(schema) = row.json {
+            schema.into_iter().for_each(|(name, value)| field[name] = value);
+        }
+        let values =
+            field["description"].as_str().map(|values| format!(" Values: {values}.")).unwrap_or_default();
+        field["description"] = format!("{}{values}", row.help).into();
+        // The defaults of texts may be in the quotes of YAML.
+        if let Ok(usual) = serde_json::from_str::<Value>(&row.usual) {
+            field["default"] = usual;
+        }
+    }
+    all
+}
+
+/// Returns the schema of a field inside a map, which may have none yet.
+fn member<'v>(map: &'v mut Value, name: &str) -> &'v mut Value {
+    let any = name.chars().all(|c| c.is_ascii_uppercase());
+    map["type"] = "object".into();
+    let field = if any { &mut map["additionalProperties"] } else { &mut map["properties"][name] };
+    if field.is_null() {
+        *field = json!({});
+    }
+    field
+}
