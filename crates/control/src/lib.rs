@@ -21,6 +21,7 @@ pub mod intent;
 mod journal;
 pub mod logging;
 pub mod metrics;
+pub mod native;
 mod neighbors;
 mod ports;
 mod process;

@@ -24,6 +24,8 @@ pub enum FrontEnd {
     Router,
     /// A request of a client of the binary API.
     Api,
+    /// A request of a client of the native API.
+    Native,
     /// A front end of a later version of the router.
     #[serde(other)]
     Other,
@@ -37,6 +39,7 @@ impl fmt::Display for FrontEnd {
             FrontEnd::Start => "start",
             FrontEnd::Router => "router",
             FrontEnd::Api => "api",
+            FrontEnd::Native => "native",
             FrontEnd::Other => "other",
         })
     }

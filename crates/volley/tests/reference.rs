@@ -121,5 +121,6 @@ fn pages_end_with_the_current_lists() {
     is_at_the_end_of("configuration-fields.md", &fields);
     let metrics = declared::reference(&volley::features::declared().1);
     is_at_the_end_of("binary-api.md", &messages());
+    is_at_the_end_of("native-api.md", &format!("## All operations\n\n{}", control::native::markdown()));
     is_at_the_end_of("metrics.md", &format!("## All metrics\n\n{metrics}"));
 }

@@ -86,7 +86,7 @@ impl Seat {
     }
 
     /// Returns since when the client has read nothing of its pending output; `None` if no output is pending.
-    pub(super) fn told_since(&self) -> Option<Instant> {
+    pub(crate) fn told_since(&self) -> Option<Instant> {
         (self.state.get() == State::Told).then(|| self.last.get())
     }
 

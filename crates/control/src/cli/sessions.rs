@@ -22,6 +22,8 @@ pub enum Entrance {
     Tcp,
     /// A socket of the binary API.
     Api,
+    /// A socket of the native API.
+    Native,
 }
 
 impl Entrance {
@@ -32,6 +34,7 @@ impl Entrance {
             Entrance::Root => "root",
             Entrance::Tcp => "tcp",
             Entrance::Api => "api",
+            Entrance::Native => "native",
         }
     }
 }

@@ -79,7 +79,7 @@ impl Share {
     }
 
     /// Runs `work` in this client's turn.
-    pub(super) async fn turn<R>(&self, work: impl FnOnce() -> R) -> R {
+    pub(crate) async fn turn<R>(&self, work: impl FnOnce() -> R) -> R {
         let Some(Turns { turn, .. }) = &self.0 else { return work() };
         // First come, first served. The semaphore is never closed.
         let turn = turn.acquire().await;

@@ -11,6 +11,7 @@ use crate::api;
 use crate::app::Context;
 use crate::cli::{self, CliError, Listener, Packets, Registry, Service, Use};
 use crate::metrics;
+use crate::native;
 use crate::process;
 use crate::startup::{Group, Listen, Startup, Workers};
 use crate::stats;
@@ -24,6 +25,8 @@ pub(super) struct Doors {
     read_only: Option<Listener>,
     /// The listeners of the API, each with true if it is read-only.
     api: Vec<(Listener, bool)>,
+    /// The listeners of the native API, each with true if it is read-only.
+    native: Vec<(Listener, bool)>,
     metrics: Option<TcpListener>,
     /// The listening socket of the statistics segment. It stays open until the process ends, which also removes its file.
     statistics: Option<Packets>,
@@ -42,8 +45,10 @@ impl Doors {
             metrics::listen(address).map_err(|e| failed(startup.about(&["listen"], what(e))))
         });
         let api = listen_for_api(startup)?;
+        let native = listen_for_native(startup)?;
         let statistics = listen_for_statistics(startup)?;
-        Ok(Doors { cli, read_only: read_only.transpose()?, api, metrics: metrics.transpose()?, statistics })
+        let (read_only, metrics) = (read_only.transpose()?, metrics.transpose()?);
+        Ok(Doors { cli, read_only, api, native, metrics, statistics })
     }
 
     /// Serves clients. If the CLI listens on TCP, returns its address. Also returns the socket that must stay open until the
@@ -68,6 +73,11 @@ impl Doors {
             let (table, commands, turns) = (messages.clone(), registry.clone(), service.turns.clone());
             let service = api::Service { table, commands, read_only, idle: service.idle, turns };
             tokio::task::spawn_local(api::serve(listener, context.clone(), service));
+        }
+        for (listener, read_only) in self.native {
+            let (commands, turns) = (registry.clone(), service.turns.clone());
+            let service = native::Service { commands, read_only, idle: service.idle, turns };
+            tokio::task::spawn_local(native::serve(listener, context.clone(), service));
         }
         tokio::task::spawn_local(cli::serve(self.cli, registry, context.clone(), service));
         if let Some(listener) = self.metrics {
@@ -140,6 +150,30 @@ fn listen_for_api(startup: &Startup) -> Result<Vec<(Listener, bool)>, DaemonErro
     Ok(bound)
 }
 
+/// Binds the sockets of the native API.
+fn listen_for_native(startup: &Startup) -> Result<Vec<(Listener, bool)>, DaemonError> {
+    let unix = &startup.unix;
+    let sockets = [
+        (&startup.native.socket, "socket-name", group(startup, "gid", &unix.gid)?, false),
+        (
+            &startup.native.read_only,
+            "socket-name-read-only",
+            group(startup, "gid-read-only", &unix.gid_read_only)?,
+            true,
+        ),
+    ];
+    let mut bound = Vec::new();
+    for (path, parameter, group, read_only) in sockets {
+        let Some(path) = path else { continue };
+        let setting = format!("native-api {{ {parameter} ... }}");
+        let by = Use { hello: native::HELLO, kind: SockType::Stream, setting: &setting };
+        let listener = Listener::unix_for(path, group, &by);
+        let at = format!("native-api {parameter}");
+        bound.push((listener.map_err(|e| failed(startup.about(&[&at], e)))?, read_only));
+    }
+    Ok(bound)
+}
+
 /// Binds the socket of the statistics segment. If startup.conf does not configure the segment and the default socket cannot be bound, logs
 /// a warning and leaves the socket out.
 fn listen_for_statistics(startup: &Startup) -> Result<Option<Packets>, DaemonError> {
@@ -173,6 +207,7 @@ fn make_runtime_dir(startup: &Startup) -> Result<(), DaemonError> {
     let unix = &startup.unix;
     let others = [&unix.cli_listen_read_only, &unix.pidfile, &startup.api.socket, &startup.api.read_only];
     let others = others.into_iter().chain([&startup.statistics.socket]);
+    let others = others.chain([&startup.native.socket, &startup.native.read_only]);
     let others = others.into_iter().flatten();
     if !socket.into_iter().chain(others).any(|path| path.starts_with(directory)) {
         return Ok(());

@@ -114,6 +114,15 @@ pub struct Api {
     pub asked: bool,
 }
 
+/// The `native-api` section: the sockets of the native API.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Native {
+    /// The socket, if any.
+    pub socket: Option<PathBuf>,
+    /// The read-only socket, if any.
+    pub read_only: Option<PathBuf>,
+}
+
 /// The `statseg` section: the statistics segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statistics {
@@ -188,6 +197,8 @@ pub struct Startup {
     pub metrics: Metrics,
     /// The sockets of the binary API.
     pub api: Api,
+    /// The sockets of the native API.
+    pub native: Native,
     /// The statistics segment.
     pub statistics: Statistics,
     /// The log.
@@ -312,6 +323,7 @@ impl Startup {
             route_memory: None,
             metrics: Metrics::default(),
             api: Api::default(),
+            native: Native::default(),
             statistics: Statistics::default(),
             logging: logging::Settings::default(),
             plugins: Plugins::default(),
@@ -331,7 +343,8 @@ impl Startup {
             *path = unix.runtime_dir.join(&*path);
         }
         let Api { socket, read_only, .. } = &mut self.api;
-        for path in [socket, read_only, &mut self.statistics.socket].into_iter().flatten() {
+        let native = [&mut self.native.socket, &mut self.native.read_only];
+        for path in [socket, read_only, &mut self.statistics.socket].into_iter().chain(native).flatten() {
             *path = unix.runtime_dir.join(&*path);
         }
         // A router that keeps its CLI elsewhere may share the run-time directory with others.

@@ -90,7 +90,7 @@ impl Parameter {
 }
 
 /// The used sections, with their parameters.
-pub const SECTIONS: [(&str, &[Parameter]); 9] = [
+pub const SECTIONS: [(&str, &[Parameter]); 10] = [
     ("unix", UNIX),
     ("cpu", CPU),
     ("buffers", BUFFERS),
@@ -98,6 +98,7 @@ pub const SECTIONS: [(&str, &[Parameter]); 9] = [
     ("logging", LOGGING),
     ("metrics", METRICS),
     ("socksvr", SOCKSVR),
+    ("native-api", NATIVE_API),
     ("statseg", STATSEG),
     ("plugins", PLUGINS),
 ];
@@ -449,6 +450,23 @@ const SOCKSVR: &[Parameter] = &[
     })
     .default("none")
     .help("A second socket of the API, which refuses requests that may change something. A relative path is in `runtime-dir`."),
+];
+
+const NATIVE_API: &[Parameter] = &[
+    Parameter::sets("socket-name", "<path>", |s, c| {
+        s.native.socket = Some(c.path()?);
+        Ok(())
+    })
+    .key("native-api socket-name")
+    .default("none")
+    .help("The UNIX socket of the [native API](native-api.md), JSON over HTTP. A relative path is in `runtime-dir`."),
+    Parameter::sets("socket-name-read-only", "<path>", |s, c| {
+        s.native.read_only = Some(c.path()?);
+        Ok(())
+    })
+    .key("native-api socket-name-read-only")
+    .default("none")
+    .help("A second socket of the native API, which refuses requests that may change something. A relative path is in `runtime-dir`."),
 ];
 
 const STATSEG: &[Parameter] = &[

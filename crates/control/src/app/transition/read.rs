@@ -3,15 +3,22 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::app::{Failure, Report, Terms, Thread, joined, on_a_thread};
+use crate::app::{Context, Failure, Report, Terms, Thread, Transition, joined, on_a_thread};
 use crate::config::{self, Doubt, Wanted};
 use crate::files;
 use crate::intent::Tree;
 use crate::startup::Fault;
 use crate::system::{Abilities, Catalog};
 
-/// A file that a separate thread reads.
-pub struct Reading(PathBuf, Thread<Wanted>);
+/// A document that a separate thread reads.
+pub struct Reading {
+    /// Its file; `None` if a client has sent it.
+    file: Option<PathBuf>,
+    thread: Thread<Wanted>,
+}
+
+/// The name of a document that a client has sent, for messages.
+const SENT: &str = "the document";
 
 impl Reading {
     /// Begins to read a file.
@@ -20,7 +27,15 @@ impl Reading {
     /// If the thread cannot be started.
     pub fn begin(path: PathBuf, catalog: Arc<Catalog>) -> Result<Reading, Failure> {
         let file = path.clone();
-        Ok(Reading(path, on_a_thread(move || load(&file, &catalog))?))
+        Ok(Reading { file: Some(path), thread: on_a_thread(move || load(&file, &catalog))? })
+    }
+
+    /// Begins to read a document that a client has sent.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    fn of(text: Arc<str>, catalog: Arc<Catalog>) -> Result<Reading, Failure> {
+        Ok(Reading { file: None, thread: on_a_thread(move || Ok(config::read(&text, SENT, &catalog)))? })
     }
 
     /// Checks the file on another thread, once it has been read. `start` is the file that the router starts from.
@@ -33,14 +48,24 @@ impl Reading {
         abilities: Arc<Abilities>,
         start: Option<PathBuf>,
     ) -> Result<Thread<Read>, Failure> {
-        let Reading(path, reading) = self;
+        let Reading { file, thread } = self;
         on_a_thread(move || {
-            let mut wanted = joined(reading)?;
-            let start = start.is_some_and(|start| files::same(&start, &path));
+            let mut wanted = joined(thread)?;
+            let start = start.zip(file).is_some_and(|(start, file)| files::same(&start, &file));
             let doubts = wanted.take_doubts();
             let faults = wanted.faults(&abilities);
             Ok(Read { wanted, terms: Terms { start, ..terms }, faults, doubts })
         })
+    }
+}
+
+impl Context {
+    /// Begins to apply a document that a client has sent.
+    ///
+    /// # Errors
+    /// If the thread to read the document cannot be started.
+    pub fn apply_text(&self, text: Arc<str>, terms: Terms) -> Result<Transition, Failure> {
+        self.apply_read(Reading::of(text, self.system.abilities.catalog.clone())?, terms)
     }
 }
 

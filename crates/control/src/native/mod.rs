@@ -1,0 +1,54 @@
+//! The native API: the configuration as one document, commands, and events, as JSON over HTTP.
+//!
+//! Clients connect to a UNIX socket, or to its read-only twin. Each request of a client is a typed request of the same state that commands
+//! and VPP's binary API change: one transaction, journaled with the client's user. The fields of the document follow from the schemas of
+//! the objects, so a feature needs no code here. [`operations`] lists all operations, from which the OpenAPI description follows, too.
+
+mod answer;
+mod client;
+mod config;
+mod connection;
+mod operations;
+mod requests;
+mod run;
+mod watch;
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::app::Context;
+use crate::cli::{Arrival, Listener, Registry, Turns, serve_programs};
+use client::Client;
+
+pub use operations::{markdown, openapi};
+
+/// A message that every instance answers.
+pub const HELLO: &[u8] = b"GET /v1 HTTP/1.1\r\nHost: volley\r\n\r\n";
+
+/// The settings of a socket.
+pub struct Service {
+    /// The commands.
+    pub commands: Rc<Registry<Context>>,
+    /// True to refuse requests that may change something.
+    pub read_only: bool,
+    /// Idle time after which a client may be disconnected to make room for another.
+    pub idle: Duration,
+    /// The turn that all non-root clients share, also with the other front ends.
+    pub turns: Turns,
+}
+
+/// Serves clients until the future is dropped. Runs on a `LocalSet` of a runtime with one thread.
+///
+/// # Errors
+/// If the runtime cannot use the listener.
+pub async fn serve(listener: Listener, cx: Rc<RefCell<Context>>, service: Service) -> io::Result<()> {
+    let idle = service.idle;
+    let service = Rc::new(service);
+    let begin = |arrival: Arrival| {
+        let client = Client::new(&service, cx.clone(), &arrival);
+        (client.seat.clone(), connection::serve(client, arrival.stream))
+    };
+    serve_programs(listener, "native API", idle, begin).await
+}

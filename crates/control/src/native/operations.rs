@@ -1,0 +1,353 @@
+//! The operations, and their description in OpenAPI.
+
+use std::rc::Rc;
+
+use hyper::http::request::Parts;
+use hyper::{Response, StatusCode};
+use serde_json::{Map, Value, json};
+
+use super::answer::{Body, JSON, LINES, Problem, YAML, json as answer_json};
+use super::client::Client;
+use super::config::{self, PATCH};
+use super::requests::{Arriving, Asked};
+use super::{run as commands, watch};
+use crate::config::schema;
+use crate::system::Catalog;
+
+/// A parameter in the query.
+struct Parameter {
+    name: &'static str,
+    /// Its type, in JSON Schema.
+    kind: &'static str,
+    help: &'static str,
+}
+
+/// What a request sends.
+enum Sends {
+    Nothing,
+    /// The configuration, as one of these media types.
+    Document(&'static [&'static str]),
+    /// A JSON object with these members: name, JSON Schema, help.
+    Members(&'static [(&'static str, &'static str, &'static str)]),
+}
+
+/// What an answer has.
+enum Returns {
+    /// The configuration.
+    Document,
+    /// What was changed.
+    Changed,
+    /// Any JSON.
+    Json(&'static str),
+    /// JSON objects, one per line.
+    Lines(&'static str),
+}
+
+/// An operation.
+struct Operation {
+    method: &'static str,
+    /// The path. `{…}` at its end stands for one or more words.
+    path: &'static str,
+    /// Its identifier in OpenAPI.
+    id: &'static str,
+    help: &'static str,
+    parameters: &'static [Parameter],
+    sends: Sends,
+    returns: Returns,
+    /// True if read-only clients may use it.
+    reads: bool,
+}
+
+const DRY_RUN: Parameter =
+    Parameter { name: "dry-run", kind: "boolean", help: "Only report what would change." };
+const CONFIRM: Parameter = Parameter {
+    name: "confirm",
+    kind: "integer",
+    help: "Roll the change back after this number of seconds, unless it is confirmed.",
+};
+
+const OPERATIONS: &[Operation] = &[
+    Operation {
+        method: "GET",
+        path: "/v1",
+        id: "about",
+        help: "The version of the router, and the generation of its configuration.",
+        parameters: &[],
+        sends: Sends::Nothing,
+        returns: Returns::Json("Version and generation."),
+        reads: true,
+    },
+    Operation {
+        method: "GET",
+        path: "/v1/openapi.json",
+        id: "openapi",
+        help: "This description.",
+        parameters: &[],
+        sends: Sends::Nothing,
+        returns: Returns::Json("An OpenAPI 3.1 document."),
+        reads: true,
+    },
+    Operation {
+        method: "GET",
+        path: "/v1/config",
+        id: "getConfig",
+        help: "The configuration. Its ETag is its generation. A read-only client gets no secrets. If the configuration changes while a long \
+               answer is sent, the connection is closed before the end.",
+        parameters: &[],
+        sends: Sends::Nothing,
+        returns: Returns::Document,
+        reads: true,
+    },
+    Operation {
+        method: "PUT",
+        path: "/v1/config",
+        id: "putConfig",
+        help: "Replace the configuration by a document, all or nothing. With If-Match, only if the configuration still has this ETag.",
+        parameters: &[DRY_RUN, CONFIRM],
+        sends: Sends::Document(&[JSON, YAML]),
+        returns: Returns::Changed,
+        reads: false,
+    },
+    Operation {
+        method: "PATCH",
+        path: "/v1/config",
+        id: "patchConfig",
+        help: "Change parts of the configuration by a merge patch (RFC 7396), all or nothing: members replace those of the same name, and null \
+               removes them. Lists, such as routes, are replaced as a whole.",
+        parameters: &[DRY_RUN, CONFIRM],
+        sends: Sends::Document(&[PATCH, JSON]),
+        returns: Returns::Changed,
+        reads: false,
+    },
+    Operation {
+        method: "POST",
+        path: "/v1/config/confirm",
+        id: "confirm",
+        help: "Keep the configuration that was applied with `confirm`.",
+        parameters: &[],
+        sends: Sends::Nothing,
+        returns: Returns::Changed,
+        reads: false,
+    },
+    Operation {
+        method: "POST",
+        path: "/v1/config/rollback",
+        id: "rollback",
+        help: "Roll back the last change of the configuration, or the last `changes` ones.",
+        parameters: &[DRY_RUN],
+        sends: Sends::Members(&[("changes", "integer", "Number of changes.")]),
+        returns: Returns::Changed,
+        reads: false,
+    },
+    Operation {
+        method: "GET",
+        path: "/v1/show/{command}",
+        id: "show",
+        help: "The output of a `show` command as JSON; the words of the command are parts of the path, as in `/v1/show/interface/host-eth0`.",
+        parameters: &[],
+        sends: Sends::Nothing,
+        returns: Returns::Json("The output of the command."),
+        reads: true,
+    },
+    Operation {
+        method: "POST",
+        path: "/v1/commands",
+        id: "runCommands",
+        help: "Run commands one after the other, until one fails. Each is a change of its own. A read-only client may run the commands that \
+               change nothing.",
+        parameters: &[],
+        sends: Sends::Members(&[("commands", "array of strings", "The commands.")]),
+        returns: Returns::Json(
+            "`results`, with `command`, `output` and perhaps `error` for each command that ran; and `complete`.",
+        ),
+        reads: true,
+    },
+    Operation {
+        method: "GET",
+        path: "/v1/watch",
+        id: "watch",
+        help: "The generation of the configuration and the state of each interface, and then each change of them. `complete` follows the state \
+               at the beginning.",
+        parameters: &[],
+        sends: Sends::Nothing,
+        returns: Returns::Lines(
+            "Events: `generation`, `interface`, `removed` or `complete`; an empty line after 15 s without events.",
+        ),
+        reads: true,
+    },
+];
+
+impl Operation {
+    /// Returns the end of `path` that stands for `{…}`, if the operation has this path.
+    fn rest<'p>(&self, path: &'p str) -> Option<&'p str> {
+        match self.path.split_once("/{") {
+            Some((begin, _)) => path.strip_prefix(begin)?.strip_prefix('/').filter(|rest| !rest.is_empty()),
+            None => (path == self.path).then_some(""),
+        }
+    }
+}
+
+/// Answers a request.
+pub(super) async fn run(client: &Rc<Client>, head: Parts, body: Arriving) -> Result<Response<Body>, Problem> {
+    let path = head.uri.path().trim_end_matches('/').to_owned();
+    let of_path: Vec<&Operation> = OPERATIONS.iter().filter(|o| o.rest(&path).is_some()).collect();
+    let Some(operation) = of_path.iter().find(|o| o.method == head.method.as_str()) else {
+        return Err(match of_path.is_empty() {
+            true => Problem::new(
+                StatusCode::NOT_FOUND,
+                "there is no such resource: GET /v1/openapi.json lists all",
+            ),
+            false => {
+                let methods: Vec<&str> = of_path.iter().map(|o| o.method).collect();
+                let methods = methods.join(", ");
+                let why = format!("this resource has only {methods}");
+                Problem::new(StatusCode::METHOD_NOT_ALLOWED, why).allowing(methods)
+            }
+        });
+    };
+    if client.read_only && !operation.reads {
+        return Err(Problem::new(StatusCode::FORBIDDEN, "this socket is read-only"));
+    }
+    let names: Vec<&str> = operation.parameters.iter().map(|parameter| parameter.name).collect();
+    let asked = Asked::new(head, body, operation.rest(&path).unwrap_or_default(), &names)?;
+    match operation.id {
+        "openapi" => Ok(answer_json(&client.seat, &client.look(|c| openapi(&c.system.abilities.catalog)))),
+        "getConfig" => config::get(client, &asked).await,
+        "putConfig" => config::put(client, asked).await,
+        "patchConfig" => config::patch(client, asked).await,
+        "confirm" => config::confirm(client, &asked).await,
+        "rollback" => config::roll_back(client, asked).await,
+        "show" => commands::show(client, &asked).await,
+        "runCommands" => commands::commands(client, asked).await,
+        "watch" => Ok(watch::watch(client)),
+        _ => {
+            let generation = client.look(|c| c.journal.generation());
+            let about = json!({ "version": env!("CARGO_PKG_VERSION"), "generation": generation });
+            Ok(answer_json(&client.seat, &about))
+        }
+    }
+}
+
+/// Returns the description of all operations, in OpenAPI 3.1. The fields of the configuration follow from the schemas in the catalog.
+pub fn openapi(catalog: &Catalog) -> Value {
+    let mut paths = Map::new();
+    for operation in OPERATIONS {
+        let of_path = paths.entry(operation.path).or_insert_with(|| json!({}));
+        of_path[operation.method.to_lowercase()] = describe(operation);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": { "title": "Volley", "version": env!("CARGO_PKG_VERSION"), "description": "The native API of the router." },
+        "paths": paths,
+        "components": { "schemas": {
+            "Config": schema(catalog),
+            "Changed": changed(),
+            "Problem": problem(),
+        } },
+    })
+}
+
+fn describe(operation: &Operation) -> Value {
+    let mut parameters: Vec<Value> = operation
+        .parameters
+        .iter()
+        .map(
+            |p| json!({ "name": p.name, "in": "query", "description": p.help, "schema": { "type": p.kind } }),
+        )
+        .collect();
+    if operation.path.ends_with('}') {
+        parameters.push(
+            json!({ "name": "command", "in": "path", "required": true, "schema": { "type": "string" } }),
+        );
+    }
+    let config = || json!({ "$ref": "#/components/schemas/Config" });
+    let content = |kinds: &[&str], schema: Value| -> Value {
+        kinds
+            .iter()
+            .map(|kind| ((*kind).to_owned(), json!({ "schema": schema })))
+            .collect::<Map<_, _>>()
+            .into()
+    };
+    let answer = match operation.returns {
+        Returns::Document => {
+            json!({ "description": "The configuration.", "content": content(&[JSON, YAML], config()) })
+        }
+        Returns::Changed => {
+            let changed = json!({ "$ref": "#/components/schemas/Changed" });
+            json!({ "description": "What was changed.", "content": content(&[JSON], changed) })
+        }
+        Returns::Json(what) => json!({ "description": what, "content": content(&[JSON], json!({})) }),
+        Returns::Lines(what) => json!({ "description": what, "content": content(&[LINES], json!({})) }),
+    };
+    let problem = json!({
+        "description": "The request is refused; nothing was changed.",
+        "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
+    });
+    let mut all = json!({
+        "operationId": operation.id,
+        "description": operation.help,
+        "parameters": parameters,
+        "responses": { "200": answer, "default": problem },
+    });
+    match operation.sends {
+        Sends::Nothing => {}
+        Sends::Document(kinds) => {
+            all["requestBody"] = json!({ "required": true, "content": content(kinds, config()) });
+        }
+        Sends::Members(members) => {
+            let of = |kind: &str| match kind.strip_prefix("array of ") {
+                Some(_) => json!({ "type": "array", "items": { "type": "string" } }),
+                None => json!({ "type": kind }),
+            };
+            let members: Map<String, Value> = members
+                .iter()
+                .map(|(name, kind, help)| {
+                    let mut schema = of(kind);
+                    schema["description"] = (*help).into();
+                    ((*name).to_owned(), schema)
+                })
+                .collect();
+            let body = json!({ "type": "object", "properties": members });
+            all["requestBody"] = json!({ "content": content(&[JSON], body) });
+        }
+    }
+    all
+}
+
+fn changed() -> Value {
+    let texts = json!({ "type": "array", "items": { "type": "string" } });
+    json!({ "type": "object", "properties": {
+        "generation": { "type": "integer", "description": "The generation of the configuration." },
+        "changed": { "type": "boolean", "description": "False if nothing was changed." },
+        "difference": { "type": "array", "items": { "type": "string" }, "description": "The removed (-) and added (+) commands." },
+        "is_cut": { "type": "boolean", "description": "True if the difference is longer." },
+        "warnings": texts,
+        "notes": texts,
+        "rolls_back_in": { "type": "integer", "description": "Seconds until the change is rolled back unless it is confirmed." },
+    } })
+}
+
+fn problem() -> Value {
+    json!({ "type": "object", "description": "An error (RFC 9457).", "properties": {
+        "title": { "type": "string" },
+        "status": { "type": "integer" },
+        "detail": { "type": "string" },
+        "faults": { "type": "array", "description": "The faults of the document.", "items": { "type": "object", "properties": {
+            "detail": { "type": "string" },
+            "pointer": { "type": "string", "description": "The place in the document, as a JSON Pointer (RFC 6901)." },
+            "line": { "type": "integer" },
+            "column": { "type": "integer" },
+        } } },
+    } })
+}
+
+/// Returns the operations as a list in Markdown, for the documentation.
+pub fn markdown() -> String {
+    let row = |o: &Operation| {
+        let parameters: Vec<String> = o.parameters.iter().map(|p| format!("`{}`", p.name)).collect();
+        format!("| `{} {}` | {} | {} |\n", o.method, o.path, parameters.join(", "), o.help)
+    };
+    OPERATIONS
+        .iter()
+        .fold("| request | parameters | meaning |\n|---|---|---|\n".into(), |text, o| text + &row(o))
+}

@@ -1,0 +1,224 @@
+"""A client of the native API. Usage: native.py SOCKET TASK; prints "done" after the task."""
+import http.client
+import json
+import socket
+import sys
+import threading
+import time
+
+
+class Router(http.client.HTTPConnection):
+    """A connection to the socket of the native API."""
+
+    def __init__(self, path):
+        super().__init__("volley", timeout=30)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(30)
+        self.sock.connect(self.path)
+
+    def ask(self, method, path, body=None, kind="application/json", **headers):
+        """Returns status, body and ETag of the answer."""
+        headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        if body is not None:
+            headers["Content-Type"] = kind
+            body = body if isinstance(body, (str, bytes)) else json.dumps(body)
+        self.request(method, path, body, headers)
+        answer = self.getresponse()
+        text = answer.read()
+        is_json = "json" in answer.headers.get("Content-Type", "") and text
+        return answer.status, json.loads(text) if is_json else text, answer.headers["ETag"]
+
+
+def config(path):
+    """The document is read, replaced, patched, confirmed and rolled back."""
+    router = Router(path)
+    status, about, _ = router.ask("GET", "/v1")
+    assert status == 200 and about["version"], about
+    status, was, tag = router.ask("GET", "/v1/config")
+    assert status == 200 and tag == f'"{about["generation"]}"', (status, tag, about)
+    assert router.ask("GET", "/v1/config", If_None_Match=tag)[0] == 304
+    assert b"\n  host-eth0:" in router.ask("GET", "/v1/config", Accept="application/yaml")[1]
+    wanted = json.loads(json.dumps(was))
+    wanted["routes"] = [{"prefix": "198.51.100.0/24", "via": "drop"}]
+    # A dry run changes nothing.
+    status, changed, _ = router.ask("PUT", "/v1/config?dry-run=true", wanted)
+    assert status == 200 and changed["difference"] == ["+ ip route add 198.51.100.0/24 via drop"] or changed["difference"], changed
+    assert not changed["changed"] and router.ask("GET", "/v1/config")[2] == tag
+    status, changed, now = router.ask("PUT", "/v1/config", wanted, If_Match=tag)
+    assert status == 200 and changed["changed"] and now == f'"{changed["generation"]}"' != tag, changed
+    assert router.ask("GET", "/v1/config")[1] == wanted
+    # Somebody else has changed the configuration meanwhile.
+    status, refused, _ = router.ask("PUT", "/v1/config", was, If_Match=tag)
+    assert status == 412 and "generation" in refused["detail"], refused
+    # The same again changes nothing.
+    status, changed, _ = router.ask("PUT", "/v1/config", wanted)
+    assert status == 200 and not changed["changed"] and changed["difference"] == [], changed
+    # A patch changes one field, and removes one; a confirmation keeps it.
+    patch = {"interfaces": {"host-eth0": {"mtu": 1400, "description": "uplink"}}}
+    kind = "application/merge-patch+json"
+    status, changed, _ = router.ask("PATCH", "/v1/config?confirm=60", patch, kind)
+    assert status == 200 and changed["rolls_back_in"] == 60, changed
+    assert router.ask("POST", "/v1/config/confirm")[0] == 200
+    status, refused, _ = router.ask("POST", "/v1/config/confirm")
+    assert status == 409 and "awaits confirmation" in refused["detail"], refused
+    status, _, _ = router.ask("PATCH", "/v1/config", {"interfaces": {"host-eth0": {"description": None}}}, kind)
+    assert status == 200
+    port = router.ask("GET", "/v1/config")[1]["interfaces"]["host-eth0"]
+    assert port["mtu"] == 1400 and "description" not in port, port
+    # Rollbacks go further and further back.
+    assert router.ask("POST", "/v1/config/rollback?dry-run=true")[1]["difference"]
+    assert router.ask("POST", "/v1/config/rollback", {"changes": 2})[0] == 200
+    assert router.ask("GET", "/v1/config")[1] == wanted
+    assert router.ask("POST", "/v1/config/rollback")[0] == 200
+    assert router.ask("GET", "/v1/config")[1] == was
+    history = router.ask("GET", "/v1/show/config/history")[1]
+    assert history[0]["front_end"] == "native" and history[0]["command"] == "POST /v1/config/rollback", history[0]
+
+
+def faults(path):
+    """Wrong requests are refused with the place and the reason, and change nothing."""
+    router = Router(path)
+    before = router.ask("GET", "/v1/config")
+
+    def refused(status, method, path, body=None, *args, **headers):
+        got, said, _ = router.ask(method, path, body, *args, **headers)
+        assert got == status and said["status"] == status and said["detail"], (got, said)
+        return said
+
+    wrong = {"interfaces": {"host-eth0": {"mtu": "big", "mut": 1}}, "routes": [{"prefix": "192.0.2.0/33", "via": "drop"}]}
+    found = {fault["pointer"]: fault for fault in refused(422, "PUT", "/v1/config", wrong)["faults"]}
+    assert {"/interfaces/host-eth0/mtu", "/interfaces/host-eth0/mut", "/routes/0/prefix"} <= set(found), found
+    assert "'mtu'" in found["/interfaces/host-eth0/mut"]["detail"], found
+    # A fault that only the whole configuration shows.
+    wrong = {"routes": [{"prefix": "192.0.2.0/24", "via": "10.0.0.1", "interface": "host-nowhere"}]}
+    found = refused(422, "PUT", "/v1/config", wrong)["faults"]
+    assert found[0]["pointer"].startswith("/routes/0"), found
+    refused(422, "PUT", "/v1/config", "{ not: [ json")
+    refused(422, "PUT", "/v1/config", "")
+    refused(400, "PUT", "/v1/config?confirm=0", {})
+    refused(400, "PUT", "/v1/config?confirm=1&dry-run=true", {})
+    assert "'dry-run'" in refused(400, "PUT", "/v1/config?dry_run=true", {})["detail"]
+    refused(400, "PUT", "/v1/config", {}, If_Match="7")
+    refused(415, "PATCH", "/v1/config", "a: 1", "text/plain")
+    refused(400, "PATCH", "/v1/config", "[]", "application/merge-patch+json")
+    refused(400, "PATCH", "/v1/config", "{", "application/merge-patch+json")
+    refused(404, "GET", "/v2")
+    refused(405, "DELETE", "/v1/config")
+    refused(409, "POST", "/v1/config/rollback", {"changes": 1000000})
+    refused(400, "POST", "/v1/config/rollback", {"number": 1})
+    refused(400, "POST", "/v1/commands", {})
+    refused(404, "GET", "/v1/show/interface/host-nowhere")
+    refused(404, "GET", "/v1/show/nothing/like/this")
+    # Not even a valid part of a refused document was applied.
+    assert router.ask("GET", "/v1/config") == before
+    # A body that breaks off, and one that is announced only.
+    for text in [b"PUT /v1/config HTTP/1.1\r\nHost: v\r\nContent-Length: 100\r\n\r\n{", b"PUT /v1/config HTTP/1.1\r\nHos"]:
+        cut = socket.socket(socket.AF_UNIX)
+        cut.connect(path)
+        cut.sendall(text)
+        cut.close()
+    assert router.ask("GET", "/v1/config") == before
+
+
+def commands(path):
+    """Commands run in order until one fails."""
+    router = Router(path)
+    wanted = ["create loopback interface", "show interface", "set interface mtu packet 9000 nowhere", "show version"]
+    status, said, _ = router.ask("POST", "/v1/commands", {"commands": wanted})
+    results = said["results"]
+    assert status == 200 and not said["complete"] and len(results) == 3, said
+    assert any(port["name"] == results[0]["output"] or "loop0" in str(port["name"]) for port in results[1]["output"]), said
+    assert "nowhere" in results[2]["error"], said
+    # The largest list comes in pieces.
+    assert router.ask("POST", "/v1/commands", {"commands": ["ip route add count 50000 20.0.0.0/24 drop"]})[1]["complete"]
+    assert len(router.ask("GET", "/v1/show/ip/fib")[1]) >= 50000
+    assert len(router.ask("GET", "/v1/config")[1]["routes"]) == 50000
+    # While one client reads a long list, another is served.
+    slow = Router(path)
+    slow.request("GET", "/v1/config")
+    answer = slow.getresponse()
+    assert answer.read(100)
+    begun = time.monotonic()
+    assert router.ask("GET", "/v1")[0] == 200
+    assert time.monotonic() - begun < 5
+    # The configuration changes while the first client reads: its answer breaks off.
+    assert router.ask("POST", "/v1/commands", {"commands": ["ip route del 20.0.0.0/24"]})[1]["complete"]
+    try:
+        answer.read()
+        raise AssertionError("a mixture of two configurations was complete")
+    except http.client.IncompleteRead:
+        pass
+
+
+def watch(path):
+    """Events come with the state first, and then with each change."""
+    router, watcher = Router(path), Router(path)
+    watcher.request("GET", "/v1/watch")
+    answer = watcher.getresponse()
+    events = []
+
+    def next_event():
+        while True:
+            line = answer.readline()
+            assert line, events
+            if line.strip():
+                events.append(json.loads(line))
+                return events[-1]
+
+    while "complete" not in next_event():
+        pass
+    assert "generation" in events[0], events
+    assert "host-eth0" in [event["interface"]["name"] for event in events if "interface" in event], events
+    begun = time.monotonic()
+    router.ask("PATCH", "/v1/config", {"interfaces": {"host-eth0": {"state": "down"}}}, "application/merge-patch+json")
+    seen = [next_event(), next_event()]
+    assert any("generation" in event for event in seen), seen
+    port = next(event["interface"] for event in seen if "interface" in event)
+    assert port["name"] == "host-eth0" and not port["admin_up"], seen
+    assert time.monotonic() - begun < 5
+
+
+def reads(path):
+    """A read-only client reads, and changes nothing."""
+    router = Router(path)
+    status, was, tag = router.ask("GET", "/v1/config")
+    assert status == 200
+    for method, path in [("PUT", "/v1/config"), ("PATCH", "/v1/config"), ("POST", "/v1/config/rollback")]:
+        status, refused, _ = router.ask(method, path, {})
+        assert status == 403 and "read-only" in refused["detail"], refused
+    status, said, _ = router.ask("POST", "/v1/commands", {"commands": ["show version", "create loopback interface"]})
+    assert status == 200 and "error" in said["results"][1], said
+    assert router.ask("GET", "/v1/config", If_None_Match=tag)[0] == 304
+
+
+def describes(path):
+    """The description has all operations, and the fields of features."""
+    router = Router(path)
+    status, api, _ = router.ask("GET", "/v1/openapi.json")
+    assert status == 200 and api["openapi"].startswith("3.1"), api
+    config = api["components"]["schemas"]["Config"]["properties"]
+    port = config["interfaces"]["additionalProperties"]["properties"]
+    assert port["mtu"]["type"] == "integer" and port["mtu"]["minimum"] == 68, port["mtu"]
+    assert port["urpf"]["enum"] == ["off", "strict", "loose"], port["urpf"]
+    queue = port["receive"]["properties"]["queues"]["additionalProperties"]["properties"]
+    assert queue["worker"]["maximum"] == 255, queue
+    assert config["routes"]["items"]["properties"]["via"], config["routes"]
+
+
+def many(path):
+    """Many clients at once, and clients that leave in the middle, leave nothing behind."""
+    def one():
+        for _ in range(20):
+            assert Router(path).ask("GET", "/v1")[0] == 200
+
+    threads = [threading.Thread(target=one) for _ in range(8)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[2]](sys.argv[1])
+    print("done")
