@@ -361,3 +361,33 @@ fn pipelined_routes_make_few_changes() {
     router.ctl(&format!("config rollback {}", by_routes - 1));
     assert_eq!(there(), 0);
 }
+
+/// A route whose client is disconnected in the same breath does not become part of the next client's change.
+#[test]
+fn a_batch_ends_with_its_client() {
+    let Some((_r, router, [socket, _])) = served("") else { return };
+    let connect = || {
+        let mut stream = connected(&socket);
+        stream.write_all(&create()).unwrap();
+        let table = answer(&mut stream).unwrap();
+        (stream, table)
+    };
+    let (mut first, table) = connect();
+    // An empty message ends the connection.
+    first.write_all(&[route(&table, 1, true), frame(&[])].concat()).unwrap();
+    while answer(&mut first).is_some() {}
+    assert!(router.ctl("show config").contains("ip route add 20.0.1.0/24"));
+    let history = || router.json("show config history");
+    let number = |history: serde_json::Value| {
+        let all = history.as_array().or_else(|| history["changes"].as_array()).unwrap().clone();
+        all[0]["generation"].as_u64().unwrap()
+    };
+    let before = number(history());
+    let (mut second, _) = connect();
+    second.write_all(&route(&table, 2, true)).unwrap();
+    assert_eq!(answer(&mut second).unwrap()[2..10], [2u32.to_be_bytes(), [0; 4]].concat());
+    assert_eq!(number(history()), before + 1);
+    router.ctl("config rollback");
+    let config = router.ctl("show config");
+    assert!(config.contains("20.0.1.0/24") && !config.contains("20.0.2.0/24"), "{config}");
+}

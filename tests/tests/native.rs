@@ -60,3 +60,17 @@ fn a_read_only_client_changes_nothing() {
     client(&r, &socket, "describes");
     client(&r, &socket, "many");
 }
+
+#[test]
+fn words_of_any_form_are_understood_and_secrets_stay_hidden() {
+    let Some((r, _router, [socket, readers])) = served("") else { return };
+    client(&r, &socket, "words");
+    client(&r, &readers, "secrets");
+}
+
+#[test]
+fn a_client_that_leaves_takes_its_change_back() {
+    let Some((r, router, [socket, _])) = served("") else { return };
+    client(&r, &socket, "leaves");
+    assert!(!router.ctl("show ip fib").contains("30.0."));
+}

@@ -272,15 +272,24 @@ pub fn to_append(path: &Path, mode: u32) -> io::Result<File> {
     }
 }
 
+/// Refuses a text of this length, in bytes, if there is not enough free memory to parse it.
+///
+/// # Errors
+/// Says how much memory is needed, and how much is free.
+pub fn must_have_memory_for(length: u64) -> io::Result<()> {
+    if length > LARGE {
+        Room::now().must_have(PER_BYTE * length)?;
+    }
+    Ok(())
+}
+
 /// Reads a text file, opened as by [`open`].
 ///
 /// # Errors
 /// As [`open`]; or if it is not text in UTF-8.
 pub fn read(path: &Path) -> io::Result<String> {
     let (mut file, mut text) = (open(path)?, String::new());
-    if file.size > LARGE {
-        Room::now().must_have(PER_BYTE * file.size)?;
-    }
+    must_have_memory_for(file.size)?;
     file.read_to_string(&mut text)?;
     Ok(text)
 }

@@ -145,7 +145,7 @@ impl Port {
             let old = std::mem::replace(&mut self.name, name);
             tracing::warn!(
                 event = "link",
-                "the kernel's interface {old} is now named {}. The router uses it on, but after a restart it uses the interface that has \
+                "the kernel's interface {old} is now named {}. The router keeps using it, but after a restart it uses the interface that has \
                  the configured name then: rename it back, or change the configuration",
                 self.name
             );

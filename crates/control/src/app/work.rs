@@ -56,6 +56,13 @@ pub enum Report {
     Warning(String),
     /// Something that happened to traffic, in one line.
     Note(String),
+    /// The end of a change: the generation of the configuration, and whether the change has changed it.
+    Arrived {
+        /// The generation.
+        generation: u64,
+        /// False if nothing was changed.
+        changed: bool,
+    },
     /// The configuration already was as wanted.
     Unchanged,
     /// A dry run has found no changes.
@@ -78,6 +85,7 @@ impl fmt::Display for Report {
                 write!(f, "{done} of {of} steps ({} %)", 100 * done / (*of).max(1))
             }
             Report::Difference(text) | Report::Warning(text) | Report::Note(text) => f.write_str(text),
+            Report::Arrived { generation, .. } => write!(f, "the configuration has generation {generation}"),
             Report::Unchanged => f.write_str("nothing has changed"),
             Report::WouldNotChange => f.write_str("nothing would change"),
             Report::AwaitsConfirmation(time) => {
@@ -235,6 +243,11 @@ impl Changes {
     /// returns `None` for every change.
     pub fn beside(&self) -> Rc<()> {
         Rc::clone(&self.beside)
+    }
+
+    /// True while a change that works object by object is running. The configuration then changes without entries in the journal.
+    pub(crate) fn is_loading(&self) -> bool {
+        Rc::strong_count(&self.beside) > 1
     }
 
     /// Refuses a change while another change has the exclusive right to change the configuration.

@@ -106,6 +106,11 @@ impl Seat {
         matches!(self.state.get(), State::Leaving(_))
     }
 
+    /// Returns the state.
+    pub(crate) fn state(&self) -> State {
+        self.state.get()
+    }
+
     /// Disconnects the client.
     pub(super) fn leave(&self) {
         self.state.set(State::Leaving(self.state.get() == State::Asked));

@@ -39,7 +39,7 @@ impl Entrance {
     }
 }
 
-/// A client of the command line, or of the binary API.
+/// A client of the command line, or of an API.
 #[derive(Clone, Debug)]
 pub struct Client {
     /// Where it connected.

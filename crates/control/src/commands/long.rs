@@ -96,6 +96,8 @@ impl<W: Work> Unfinished for Told<W> {
 fn write(report: &Report, out: &mut String) {
     match report {
         Report::Difference(lines) => out.push_str(lines),
+        // Operators see the generation in the history.
+        Report::Arrived { .. } => {}
         Report::Warning(_) => out.extend(["! ", &report.to_string(), "\n"]),
         Report::Progress { .. } => out.extend(["# ", &report.to_string(), "\n"]),
         _ => out.extend([&report.to_string(), "\n"]),

@@ -56,7 +56,7 @@ use crate::system::{Abilities, Catalog, System};
 pub(crate) use body::body;
 pub(crate) use body::{Description, MTUS, address, mac};
 pub use doubt::Doubt;
-use model::yaml::{At, Content, MOST_FAULTS, NOT_YET, Node, Reader};
+use model::yaml::{At, Content, MOST_FAULTS, NOT_YET, Node, Reader, join_surrogates};
 pub use reference::reference;
 #[cfg(test)]
 pub(crate) use route::examples as routes;
@@ -175,7 +175,7 @@ pub enum Format {
     Commands,
     /// YAML.
     Yaml,
-    /// JSON. The reader for YAML reads it, too, because every JSON document is YAML.
+    /// JSON. The reader for YAML reads it, too: apart from pairs of escaped surrogates, JSON is YAML.
     Json,
 }
 
@@ -212,6 +212,7 @@ pub fn read(text: &str, file: &str, catalog: &Catalog) -> Wanted {
         doubts: Vec::new(),
     };
     let (mut routes, mut foreign) = (Vec::new(), false);
+    let text = &*join_surrogates(text);
     let document = reading.r.document(text, "routes", |r, node| {
         routes.extend(route::read(r, node).map(|(key, value)| (node.at, key, value)));
     });

@@ -74,10 +74,9 @@ impl Doors {
             let service = api::Service { table, commands, read_only, idle: service.idle, turns };
             tokio::task::spawn_local(api::serve(listener, context.clone(), service));
         }
+        let of_native = native::Service::new(registry.clone(), service.idle, service.turns.clone());
         for (listener, read_only) in self.native {
-            let (commands, turns) = (registry.clone(), service.turns.clone());
-            let service = native::Service { commands, read_only, idle: service.idle, turns };
-            tokio::task::spawn_local(native::serve(listener, context.clone(), service));
+            tokio::task::spawn_local(native::serve(listener, context.clone(), of_native.twin(read_only)));
         }
         tokio::task::spawn_local(cli::serve(self.cli, registry, context.clone(), service));
         if let Some(listener) = self.metrics {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
 use hyper::header::{CONTENT_TYPE, ETAG, HeaderValue};
@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_local};
 
 use crate::app::Failure;
-use crate::cli::{Seat, State};
+use crate::cli::{Hold, Seat, State};
 use crate::startup::{Fault, Place};
 
 pub(super) const JSON: &str = "application/json";
@@ -25,15 +25,20 @@ pub(super) const YAML: &str = "application/yaml";
 pub(super) const LINES: &str = "application/x-ndjson";
 const PROBLEM: &str = "application/problem+json";
 
+/// Maximum length of a piece of an answer, in bytes.
+pub(super) const PIECE: usize = 64 << 10;
+
 /// The body of an answer.
 pub(super) struct Body {
     rest: Rest,
     /// The client that reads it.
     seat: Rc<Seat>,
+    /// The memory of the answer.
+    _hold: Option<Hold>,
 }
 
 enum Rest {
-    Whole(Option<Bytes>),
+    Whole(Bytes),
     /// Pieces that a task makes while the client reads them.
     Pieces(mpsc::Receiver<Bytes>, JoinHandle<Result<(), Cut>>),
 }
@@ -55,34 +60,33 @@ impl HttpBody for Body {
     type Error = Cut;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
-        self.seat.enter(State::Served);
-        let piece = match &mut self.rest {
-            Rest::Whole(bytes) => bytes.take(),
-            Rest::Pieces(pieces, task) => match pieces.poll_recv(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Some(piece)) => Some(piece),
-                Poll::Ready(None) => match Pin::new(task).poll(cx) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(Ok(Ok(()))) => None,
-                    Poll::Ready(Ok(Err(cut))) => return Poll::Ready(Some(Err(cut))),
-                    Poll::Ready(Err(e)) => {
-                        return Poll::Ready(Some(Err(Cut(format!("internal error: {e}")))));
-                    }
-                },
-            },
+        let (pieces, task) = match &mut self.rest {
+            Rest::Whole(bytes) => {
+                let piece = bytes.split_to(bytes.len().min(PIECE));
+                return Poll::Ready((!piece.is_empty()).then(|| Ok(Frame::data(piece))));
+            }
+            Rest::Pieces(pieces, task) => (pieces, task),
         };
-        // The client must read the piece before the next one is wanted.
-        self.seat.enter(if piece.is_some() { State::Told } else { State::Asked });
-        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+        if let Some(piece) = ready!(pieces.poll_recv(cx)) {
+            return Poll::Ready(Some(Ok(Frame::data(piece))));
+        }
+        let ended = ready!(Pin::new(task).poll(cx));
+        // A task that has ended must not be asked again.
+        self.rest = Rest::Whole(Bytes::new());
+        Poll::Ready(match ended {
+            Ok(Ok(())) => None,
+            Ok(Err(cut)) => Some(Err(cut)),
+            Err(e) => Some(Err(Cut(format!("internal error: {e}")))),
+        })
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.rest, Rest::Whole(None))
+        matches!(&self.rest, Rest::Whole(bytes) if bytes.is_empty())
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.rest {
-            Rest::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Rest::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Rest::Pieces(..) => SizeHint::default(),
         }
     }
@@ -90,10 +94,11 @@ impl HttpBody for Body {
 
 impl Drop for Body {
     fn drop(&mut self) {
-        // A whole body is dropped as soon as its last piece is taken.
         if let Rest::Pieces(_, task) = &self.rest {
             task.abort();
         }
+        // The answer is given; what is left of it is in the socket's buffers.
+        self.seat.enter(State::Asked);
     }
 }
 
@@ -104,20 +109,21 @@ pub(super) fn whole(
     kind: &'static str,
     text: impl Into<Bytes>,
 ) -> Response<Body> {
-    answer(seat, status, kind, Rest::Whole(Some(text.into())))
+    answer(seat, status, kind, Rest::Whole(text.into()), None)
 }
 
 /// Returns an answer that `make` makes piece by piece, while the client reads it.
 pub(super) fn pieces<F>(
     seat: &Rc<Seat>,
     kind: &'static str,
+    hold: Hold,
     make: impl FnOnce(mpsc::Sender<Bytes>) -> F,
 ) -> Response<Body>
 where
     F: Future<Output = Result<(), Cut>> + 'static,
 {
     let (to, from) = mpsc::channel(1);
-    answer(seat, StatusCode::OK, kind, Rest::Pieces(from, spawn_local(make(to))))
+    answer(seat, StatusCode::OK, kind, Rest::Pieces(from, spawn_local(make(to))), Some(hold))
 }
 
 /// Returns a value as JSON.
@@ -127,8 +133,19 @@ pub(super) fn json(seat: &Rc<Seat>, value: &impl Serialize) -> Response<Body> {
     whole(seat, StatusCode::OK, JSON, text + "\n")
 }
 
-fn answer(seat: &Rc<Seat>, status: StatusCode, kind: &'static str, rest: Rest) -> Response<Body> {
-    let mut response = Response::new(Body { rest, seat: seat.clone() });
+/// Returns an answer of JSON text, with the memory that it takes.
+pub(super) fn held(seat: &Rc<Seat>, text: String, hold: Hold) -> Response<Body> {
+    answer(seat, StatusCode::OK, JSON, Rest::Whole(text.into()), Some(hold))
+}
+
+fn answer(
+    seat: &Rc<Seat>,
+    status: StatusCode,
+    kind: &'static str,
+    rest: Rest,
+    hold: Option<Hold>,
+) -> Response<Body> {
+    let mut response = Response::new(Body { rest, seat: seat.clone(), _hold: hold });
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
@@ -173,6 +190,12 @@ impl Problem {
     /// Adds the JSON Pointers of the faults.
     pub(super) fn pointing(self, pointers: Vec<Option<String>>) -> Problem {
         Problem { pointers, ..self }
+    }
+
+    /// Leaves out lines and columns: the faults are in a text that the client does not have.
+    pub(super) fn without_lines(mut self) -> Problem {
+        self.faults.iter_mut().for_each(|fault| fault.place = Place::Argument(0));
+        self
     }
 
     pub(super) fn answer(&self, seat: &Rc<Seat>) -> Response<Body> {

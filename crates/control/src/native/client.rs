@@ -1,16 +1,19 @@
 //! A client, and how its requests run.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hyper::body::Bytes;
 use model::cli::Call;
 use model::origin::{FrontEnd, Origin, Peer};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::yield_now;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::Service;
-use crate::app::{Attended, Context, Failure, Go, LOOK, Report, Work};
+use crate::app::{Attended, Context, Failure, Go, LOOK, Report, Transition};
 use crate::cli::{Arrival, Client as Listed, Entrance, Guest, Hold, Registry, Seat, Share};
 
 /// Maximum time for which a request waits until other long changes have ended.
@@ -24,6 +27,10 @@ pub(super) struct Client {
     peer: Peer,
     pub(super) seat: Rc<Seat>,
     share: Share,
+    /// The right to have a long document in memory.
+    long: Arc<Semaphore>,
+    /// The description of the API, made when a client first asks for it.
+    pub(super) description: Rc<OnceCell<Bytes>>,
     /// Its entry in the list of clients.
     _guest: Guest,
 }
@@ -45,6 +52,8 @@ impl Client {
             peer: peer.clone(),
             seat: Seat::new(peer.uid()),
             share: Share::of(&service.turns, peer.uid() == Some(0)),
+            long: service.long.clone(),
+            description: service.description.clone(),
             _guest: guest,
         }
     }
@@ -76,17 +85,17 @@ impl Client {
         .await
     }
 
-    /// Runs long work to its end. Gives its reports to `tell`. If the future is dropped, because the client has disconnected, the work is
-    /// rolled back.
+    /// Runs a change to its end. Gives its reports to `tell`. A change that still waits after [`BUSY`], because of another client's, is
+    /// refused. If the future is dropped, because the client has disconnected, the change is rolled back.
     ///
     /// # Errors
-    /// If the work fails.
+    /// If the change is refused, or fails.
     pub(super) async fn finish(
         &self,
-        work: impl Work + 'static,
+        change: Transition,
         mut tell: impl FnMut(Report),
     ) -> Result<(), Failure> {
-        let mut work = Attended::new(work, &self.cx.borrow());
+        let (mut work, begun) = (Attended::new(change, &self.cx.borrow()), Instant::now());
         loop {
             let mut reports = Vec::new();
             let went = self.slice(|c| work.step(c, &mut reports)).await;
@@ -96,6 +105,22 @@ impl Client {
                 Go::Again => {}
                 Go::After(time) => sleep(time).await,
             }
+            if begun.elapsed() >= BUSY && work.work().is_some_and(Transition::is_waiting) {
+                self.look(|c| c.changes.must_be_free())?;
+                return Err(Failure::Busy { what: "a load of routes", percent: 0 });
+            }
+        }
+    }
+
+    /// Waits for the right to have a long document in memory, of which there is one at a time.
+    ///
+    /// # Errors
+    /// If other clients have it for too long.
+    pub(super) async fn long(&self) -> Result<OwnedSemaphorePermit, Failure> {
+        let busy = Failure::Busy { what: "a change by another client's long document", percent: 0 };
+        match timeout(BUSY, self.long.clone().acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => Err(busy),
         }
     }
 

@@ -2,23 +2,29 @@
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hyper::header::ACCEPT;
 use hyper::{Response, StatusCode};
+use infra::mem::Room;
 use model::yaml::pointers;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::answer::{Body, Cut, JSON, Problem, YAML, json, pieces, tagged, whole};
+use super::answer::{Body, Cut, JSON, PIECE, Problem, YAML, json, pieces, tagged, whole};
 use super::client::Client;
-use super::requests::{Asked, Tags, bad};
-use crate::app::{Context, Failure, Report, SLICE, Terms, Transition, joined, on_a_thread};
+use super::requests::{Asked, Shared, Tags, bad};
+use crate::app::{Context, Failure, LOOK, Report, SLICE, Terms, Transition, joined, on_a_thread};
 use crate::config::Writer;
-use crate::startup::Place;
+use crate::startup::{Fault, Place};
 
-/// Length of a piece of an answer, in bytes.
-const PIECE: usize = 64 << 10;
+/// Maximum length of a document, in bytes. A million routes have about 60 MB.
+const LONGEST: usize = 256 << 20;
+/// Maximum length of a patch, and of the configuration that is patched, in bytes: both are parsed as a whole.
+const LONGEST_PATCH: usize = 4 << 20;
+const LONGEST_PATCHED: usize = 16 << 20;
+/// Bytes of memory for each byte of a configuration that is patched.
+const PER_BYTE: u64 = 16;
 /// Maximum length of the difference in an answer, in bytes.
 const LONGEST_DIFFERENCE: usize = 1 << 20;
 /// The longest time to wait for a confirmation, in seconds.
@@ -47,6 +53,7 @@ struct Changed {
     /// The seconds after which the change is rolled back unless it is confirmed.
     #[serde(skip_serializing_if = "Option::is_none")]
     rolls_back_in: Option<u64>,
+    /// Length of the difference, in bytes.
     #[serde(skip)]
     bytes: usize,
 }
@@ -66,6 +73,9 @@ impl Changed {
             Report::Warning(why) => self.warnings.push(why),
             Report::Note(what) => self.notes.push(what),
             Report::AwaitsConfirmation(time) => self.rolls_back_in = Some(time.as_secs()),
+            Report::Arrived { generation, changed } => {
+                (self.generation, self.changed) = (generation, changed)
+            }
             Report::Progress { .. } | Report::Unchanged | Report::WouldNotChange | Report::Saved { .. } => {}
         }
     }
@@ -93,17 +103,29 @@ fn page(c: &Context, version: u64, writer: &mut Writer, text: &mut String) -> Re
     Ok(more)
 }
 
+/// Begins to write the configuration for a client. Returns its generation, if it is certain, its version, and the writer.
+async fn begin(client: &Client) -> (Option<u64>, u64, Writer) {
+    client
+        .slice(|c| {
+            // A load of routes changes the configuration, and the journal only at its end.
+            let generation = (!c.changes.is_loading()).then(|| c.journal.generation());
+            (generation, c.store.version(), writer(c, client))
+        })
+        .await
+}
+
 /// Answers with the configuration, as JSON or YAML.
 pub(super) async fn get(client: &Rc<Client>, asked: &Asked) -> Result<Response<Body>, Problem> {
-    let in_yaml = asked.prefers(ACCEPT, YAML);
-    let (generation, version, writer) =
-        client.look(|c| (c.journal.generation(), c.store.version(), writer(c, client)));
-    if asked.known()? == Tags::One(generation) {
-        return Ok(tagged(whole(&client.seat, StatusCode::NOT_MODIFIED, JSON, ""), generation));
+    let in_yaml = asked.prefers_yaml();
+    let (generation, version, writer) = begin(client).await;
+    if let (Tags::One(known), Some(is)) = (asked.known()?, generation)
+        && known == is
+    {
+        return Ok(tagged(whole(&client.seat, StatusCode::NOT_MODIFIED, JSON, ""), is));
     }
     let mut writer = if in_yaml { writer } else { writer.in_json() };
     let reader = client.clone();
-    let response = pieces(&client.seat, if in_yaml { YAML } else { JSON }, async move |to| {
+    let response = pieces(&client.seat, if in_yaml { YAML } else { JSON }, client.hold(), async move |to| {
         let mut more = true;
         while more {
             let mut text = String::new();
@@ -115,7 +137,10 @@ pub(super) async fn get(client: &Rc<Client>, asked: &Asked) -> Result<Response<B
         }
         Ok(())
     });
-    Ok(tagged(response, generation))
+    Ok(match generation {
+        Some(generation) => tagged(response, generation),
+        None => response,
+    })
 }
 
 /// Returns how a document is applied.
@@ -135,77 +160,97 @@ fn terms(asked: &Asked) -> Result<Terms, Problem> {
     Ok(Terms { dry_run, confirm: confirm.map(Duration::from_secs), expected, ..Terms::default() })
 }
 
+/// Refuses a body of another media type than these. A body without a type is accepted.
+fn must_be(asked: &Asked, kinds: &[&str]) -> Result<(), Problem> {
+    match asked.kind() {
+        Some(kind) if !kinds.contains(&kind.as_str()) => {
+            let why = format!("expected a body of the type {}", kinds.join(" or "));
+            Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Replaces the configuration by the document in the body.
 pub(super) async fn put(client: &Rc<Client>, mut asked: Asked) -> Result<Response<Body>, Problem> {
+    must_be(&asked, &[JSON, YAML])?;
     let terms = terms(&asked)?;
-    let document = asked.document(client).await?;
+    let document = Shared(asked.document(client, LONGEST).await?);
     apply(client, &asked.line, document, terms).await.map_err(|(problem, _)| problem)
 }
 
 /// Changes the parts of the configuration that the patch in the body names.
 pub(super) async fn patch(client: &Rc<Client>, mut asked: Asked) -> Result<Response<Body>, Problem> {
-    if !matches!(asked.kind(), Some(PATCH | JSON)) {
-        return Err(Problem::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            format!("expected a body of the type {PATCH}"),
-        ));
-    }
+    must_be(&asked, &[PATCH, JSON])?;
     let wanted = terms(&asked)?;
-    let text: Rc<str> = asked.document(client).await?.into();
+    let patch = Shared(asked.document(client, LONGEST_PATCH).await?);
+    // Patches take much more memory than documents: one at a time.
+    let _permit = client.long().await?;
     for _ in 0..TRIES {
         let (generation, now) = whole_text(client).await?;
         if let Some(expected) = wanted.expected.filter(|expected| *expected != generation) {
             return Err(Failure::Changed { is: generation, expected }.into());
         }
-        let patch = text.to_string();
-        let merging = on_a_thread(move || merged(&now, &patch))?;
-        while !merging.is_finished() {
-            tokio::time::sleep(crate::app::LOOK).await;
-        }
-        let document = joined(merging).map_err(|failure| bad(failure.to_string()))?;
+        let patch = patch.clone();
+        let document = on_thread(move || merged(&now, patch.as_ref())).await??;
         let terms = Terms { expected: Some(generation), ..wanted };
         match apply(client, &asked.line, document, terms).await {
             Err((_, true)) if wanted.expected.is_none() => {}
-            answered => return answered.map_err(|(problem, _)| problem),
+            answered => return answered.map_err(|(problem, _)| problem.without_lines()),
         }
     }
-    Err(Problem::new(
-        StatusCode::CONFLICT,
-        "other clients change the configuration again and again: try again later",
-    ))
+    Err(changes_too_often())
+}
+
+fn changes_too_often() -> Problem {
+    let why = "other clients change the configuration again and again: try again later";
+    Problem::new(StatusCode::CONFLICT, why)
+}
+
+/// Does work on another thread, and waits for its result.
+async fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
+    let thread = on_a_thread(move || Ok::<T, Failure>(work()))?;
+    while !thread.is_finished() {
+        tokio::time::sleep(LOOK).await;
+    }
+    joined(thread)
 }
 
 /// Returns the configuration as JSON, and its generation. Begins again when the configuration changes meanwhile.
 async fn whole_text(client: &Rc<Client>) -> Result<(u64, String), Problem> {
     for _ in 0..TRIES {
-        let (generation, version, writer) =
-            client.look(|c| (c.journal.generation(), c.store.version(), writer(c, client)));
+        let (generation, version, writer) = begin(client).await;
+        let Some(generation) = generation else {
+            return Err(Failure::Busy { what: "a load of routes", percent: 0 }.into());
+        };
         let (mut writer, mut text) = (writer.in_json(), String::new());
         loop {
             let mut piece = String::new();
             let Ok(more) = client.slice(|c| page(c, version, &mut writer, &mut piece)).await else { break };
             text += &piece;
+            if text.len() > LONGEST_PATCHED {
+                let why = format!(
+                    "the configuration has more than {LONGEST_PATCHED} bytes, too many for a patch: use PUT, commands, or the binary API"
+                );
+                return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, why));
+            }
             if !more {
                 return Ok((generation, text));
             }
         }
     }
-    Err(Problem::new(
-        StatusCode::CONFLICT,
-        "other clients change the configuration again and again: try again later",
-    ))
+    Err(changes_too_often())
 }
 
 /// Applies a document. The error is the problem, and true if the configuration has another generation than expected.
 async fn apply(
     client: &Rc<Client>,
     line: &str,
-    document: String,
+    document: impl AsRef<[u8]> + Clone + Send + 'static,
     terms: Terms,
 ) -> Result<Response<Body>, (Problem, bool)> {
-    let text: std::sync::Arc<str> = document.into();
-    let document = text.clone();
-    let begun = client.change(line, move |c| c.apply_text(document, terms)).await;
+    let sent = document.clone();
+    let begun = client.change(line, move |c| c.apply_sent(sent, terms)).await;
     let applied = match begun {
         Ok(transition) => finish(client, transition).await,
         Err(failure) => Err(failure),
@@ -214,41 +259,32 @@ async fn apply(
         Ok(response) => Ok(response),
         Err(failure) => {
             let is_changed = matches!(failure, Failure::Changed { .. });
-            Err((pointed(failure.into(), text).await, is_changed))
+            Err((pointed(failure.into(), document).await, is_changed))
         }
     }
 }
 
 /// Runs a change to its end, and answers with what it has changed.
 async fn finish(client: &Rc<Client>, transition: Transition) -> Result<Response<Body>, Failure> {
-    let before = client.look(|c| c.journal.generation());
     let mut changed = Changed::default();
     client.finish(transition, |report| changed.add(report)).await?;
-    changed.generation = client.look(|c| c.journal.generation());
-    changed.changed = changed.generation != before;
     Ok(tagged(json(&client.seat, &changed), changed.generation))
 }
 
 /// Adds the JSON Pointers of the faults of a document.
-async fn pointed(problem: Problem, text: std::sync::Arc<str>) -> Problem {
-    let places: Vec<Option<(usize, usize)>> = problem
-        .faults()
-        .iter()
-        .map(|fault| match fault.place {
-            Place::File { line, column, .. } => Some((line, column)),
-            _ => None,
-        })
-        .collect();
-    if places.is_empty() {
+async fn pointed(problem: Problem, document: impl AsRef<[u8]> + Send + 'static) -> Problem {
+    let place = |fault: &Fault| match fault.place {
+        Place::File { line, column, .. } => Some((line, column)),
+        _ => None,
+    };
+    let places: Vec<Option<(usize, usize)>> = problem.faults().iter().map(place).collect();
+    let wanted: BTreeSet<(usize, usize)> = places.iter().flatten().copied().collect();
+    if wanted.is_empty() {
         return problem;
     }
-    let wanted: BTreeSet<(usize, usize)> = places.iter().flatten().copied().collect();
-    let search = move || Ok::<_, Failure>(pointers(&text, &wanted));
-    let Ok(searching) = on_a_thread(search) else { return problem };
-    while !searching.is_finished() {
-        tokio::time::sleep(crate::app::LOOK).await;
-    }
-    match joined(searching) {
+    let search =
+        move || str::from_utf8(document.as_ref()).map(|text| pointers(text, &wanted)).unwrap_or_default();
+    match on_thread(search).await {
         Ok(found) => {
             problem.pointing(places.iter().map(|place| found.get(place.as_ref()?).cloned()).collect())
         }
@@ -258,15 +294,15 @@ async fn pointed(problem: Problem, text: std::sync::Arc<str>) -> Problem {
 
 /// Keeps the configuration that awaits confirmation.
 pub(super) async fn confirm(client: &Rc<Client>, asked: &Asked) -> Result<Response<Body>, Problem> {
-    client.change(&asked.line, Context::confirm).await?;
-    let generation = client.look(|c| c.journal.generation());
+    let confirm = |c: &mut Context| c.confirm().map(|()| c.journal.generation());
+    let generation = client.change(&asked.line, confirm).await?;
     Ok(tagged(json(&client.seat, &Changed { generation, ..Changed::default() }), generation))
 }
 
 /// The body of a request for a rollback.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Back {
+struct RollbackRequest {
     /// Number of changes to roll back.
     changes: Option<usize>,
 }
@@ -274,7 +310,7 @@ struct Back {
 /// Rolls back the last changes.
 pub(super) async fn roll_back(client: &Rc<Client>, mut asked: Asked) -> Result<Response<Body>, Problem> {
     let dry_run = asked.flag("dry-run")?;
-    let Back { changes } = asked.fields(client).await?;
+    let RollbackRequest { changes } = asked.fields(client).await?;
     let back = client.change(&asked.line, |c| c.roll_back(changes, dry_run)).await?;
     Ok(finish(client, back).await?)
 }
@@ -282,17 +318,24 @@ pub(super) async fn roll_back(client: &Rc<Client>, mut asked: Asked) -> Result<R
 /// Returns a configuration after a merge patch, both as JSON.
 ///
 /// # Errors
-/// If the patch is not a JSON object.
-fn merged(now: &str, patch: &str) -> Result<String, Failure> {
-    let parse = |what: &str, text: &str| {
-        serde_json::from_str::<Value>(text).map_err(|e| Failure::from(format!("{what} is not JSON: {e}")))
-    };
-    let (mut all, patch) = (parse("the configuration", now)?, parse("the patch", patch)?);
+/// If the patch is not a JSON object, or if there is not enough memory.
+fn merged(now: &str, patch: &[u8]) -> Result<Arc<[u8]>, Problem> {
+    let no_memory = |e| Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("no memory for a patch: {e}"));
+    Room::now().must_have(PER_BYTE * (now.len() + patch.len()) as u64).map_err(no_memory)?;
+    let patch: Value =
+        serde_json::from_slice(patch).map_err(|e| bad(format!("the patch is not JSON: {e}")))?;
     if !patch.is_object() {
-        return Err(Failure::from("the patch is not a JSON object".to_owned()));
+        return Err(bad("the patch is not a JSON object"));
     }
+    let internal = |e| {
+        Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("internal error: the configuration is not JSON: {e}"),
+        )
+    };
+    let mut all: Value = serde_json::from_str(now).map_err(internal)?;
     merge(&mut all, patch);
-    Ok(format!("{all:#}"))
+    Ok(format!("{all:#}").into_bytes().into())
 }
 
 /// Applies a merge patch (RFC 7396 section 2).

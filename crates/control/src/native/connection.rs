@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use hyper::body::Incoming;
+use hyper::header::EXPECT;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -15,7 +16,8 @@ use tokio::time::interval;
 use super::answer::Body;
 use super::client::Client;
 use super::operations;
-use super::requests::Arriving;
+use super::requests::RequestBody;
+use super::stream::Watched;
 use crate::cli::Stream;
 
 /// Maximum size of the head of a request, in bytes.
@@ -30,7 +32,8 @@ pub(super) async fn serve(client: Client, stream: Box<dyn Stream>) -> io::Result
     let client = Rc::new(client);
     let seat = client.seat.clone();
     let service = service_fn(|request| respond(client.clone(), request));
-    let served = http1::Builder::new().max_buf_size(HEAD).serve_connection(TokioIo::new(stream), service);
+    let stream = TokioIo::new(Watched::new(stream, &seat));
+    let served = http1::Builder::new().max_buf_size(HEAD).serve_connection(stream, service);
     let stalls = async {
         let mut ticks = interval(CHECK);
         loop {
@@ -53,12 +56,18 @@ pub(super) async fn serve(client: Client, stream: Box<dyn Stream>) -> io::Result
 
 async fn respond(client: Rc<Client>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
     client.seat.begin();
+    // Each request waits for the client's turn, however fast it is answered.
+    client.slice(|_| ()).await;
     let (head, body) = request.into_parts();
-    let body = Arriving::new(body);
+    let waits = head.headers.contains_key(EXPECT);
+    let body = RequestBody::new(body);
     match operations::run(&client, head, body.clone()).await {
         Ok(answer) => Ok(answer),
         Err(problem) => {
-            body.skip().await;
+            // A client that waits for permission to send its body gets the refusal instead.
+            if !waits {
+                body.skip().await;
+            }
             Ok(problem.answer(&client.seat))
         }
     }

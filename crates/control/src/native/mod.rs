@@ -11,12 +11,17 @@ mod connection;
 mod operations;
 mod requests;
 mod run;
+mod stream;
 mod watch;
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
+
+use hyper::body::Bytes;
+use tokio::sync::Semaphore;
 
 use crate::app::Context;
 use crate::cli::{Arrival, Listener, Registry, Turns, serve_programs};
@@ -37,6 +42,25 @@ pub struct Service {
     pub idle: Duration,
     /// The turn that all non-root clients share, also with the other front ends.
     pub turns: Turns,
+    /// The right to have a long document in memory, for one client of all sockets.
+    long: Arc<Semaphore>,
+    /// The description of the API, made when a client first asks for it.
+    description: Rc<OnceCell<Bytes>>,
+}
+
+impl Service {
+    /// Returns the settings of a socket that runs `commands`.
+    pub fn new(commands: Rc<Registry<Context>>, idle: Duration, turns: Turns) -> Service {
+        let (long, description) = (Arc::new(Semaphore::new(1)), Rc::default());
+        Service { commands, read_only: false, idle, turns, long, description }
+    }
+
+    /// Returns the settings of a second socket, for the same state. A read-only one refuses requests that may change something.
+    pub fn twin(&self, read_only: bool) -> Service {
+        let (commands, turns, idle) = (self.commands.clone(), self.turns.clone(), self.idle);
+        let (long, description) = (self.long.clone(), self.description.clone());
+        Service { commands, read_only, idle, turns, long, description }
+    }
 }
 
 /// Serves clients until the future is dropped. Runs on a `LocalSet` of a runtime with one thread.

@@ -2,15 +2,17 @@
 
 use std::rc::Rc;
 
+use hyper::body::Bytes;
 use hyper::http::request::Parts;
-use hyper::{Response, StatusCode};
+use hyper::{Method, Response, StatusCode};
 use serde_json::{Map, Value, json};
 
-use super::answer::{Body, JSON, LINES, Problem, YAML, json as answer_json};
+use super::answer::{Body, JSON, LINES, Problem, YAML, json as answer_json, whole};
 use super::client::Client;
 use super::config::{self, PATCH};
-use super::requests::{Arriving, Asked};
+use super::requests::{Asked, RequestBody, Tags, bad};
 use super::{run as commands, watch};
+use crate::app::Context;
 use crate::config::schema;
 use crate::system::Catalog;
 
@@ -27,6 +29,8 @@ enum Sends {
     Nothing,
     /// The configuration, as one of these media types.
     Document(&'static [&'static str]),
+    /// A patch of the configuration, as one of these media types.
+    Patch(&'static [&'static str]),
     /// A JSON object with these members: name, JSON Schema, help.
     Members(&'static [(&'static str, &'static str, &'static str)]),
 }
@@ -43,6 +47,21 @@ enum Returns {
     Lines(&'static str),
 }
 
+/// What an operation does.
+#[derive(Clone, Copy, PartialEq)]
+enum Task {
+    About,
+    Describe,
+    GetConfig,
+    PutConfig,
+    PatchConfig,
+    Confirm,
+    RollBack,
+    Show,
+    RunCommands,
+    Watch,
+}
+
 /// An operation.
 struct Operation {
     method: &'static str,
@@ -50,6 +69,7 @@ struct Operation {
     path: &'static str,
     /// Its identifier in OpenAPI.
     id: &'static str,
+    task: Task,
     help: &'static str,
     parameters: &'static [Parameter],
     sends: Sends,
@@ -71,6 +91,7 @@ const OPERATIONS: &[Operation] = &[
         method: "GET",
         path: "/v1",
         id: "about",
+        task: Task::About,
         help: "The version of the router, and the generation of its configuration.",
         parameters: &[],
         sends: Sends::Nothing,
@@ -81,6 +102,7 @@ const OPERATIONS: &[Operation] = &[
         method: "GET",
         path: "/v1/openapi.json",
         id: "openapi",
+        task: Task::Describe,
         help: "This description.",
         parameters: &[],
         sends: Sends::Nothing,
@@ -91,6 +113,7 @@ const OPERATIONS: &[Operation] = &[
         method: "GET",
         path: "/v1/config",
         id: "getConfig",
+        task: Task::GetConfig,
         help: "The configuration. Its ETag is its generation. A read-only client gets no secrets. If the configuration changes while a long \
                answer is sent, the connection is closed before the end.",
         parameters: &[],
@@ -102,6 +125,7 @@ const OPERATIONS: &[Operation] = &[
         method: "PUT",
         path: "/v1/config",
         id: "putConfig",
+        task: Task::PutConfig,
         help: "Replace the configuration by a document, all or nothing. With If-Match, only if the configuration still has this ETag.",
         parameters: &[DRY_RUN, CONFIRM],
         sends: Sends::Document(&[JSON, YAML]),
@@ -112,10 +136,11 @@ const OPERATIONS: &[Operation] = &[
         method: "PATCH",
         path: "/v1/config",
         id: "patchConfig",
+        task: Task::PatchConfig,
         help: "Change parts of the configuration by a merge patch (RFC 7396), all or nothing: members replace those of the same name, and null \
                removes them. Lists, such as routes, are replaced as a whole.",
         parameters: &[DRY_RUN, CONFIRM],
-        sends: Sends::Document(&[PATCH, JSON]),
+        sends: Sends::Patch(&[PATCH, JSON]),
         returns: Returns::Changed,
         reads: false,
     },
@@ -123,6 +148,7 @@ const OPERATIONS: &[Operation] = &[
         method: "POST",
         path: "/v1/config/confirm",
         id: "confirm",
+        task: Task::Confirm,
         help: "Keep the configuration that was applied with `confirm`.",
         parameters: &[],
         sends: Sends::Nothing,
@@ -133,6 +159,7 @@ const OPERATIONS: &[Operation] = &[
         method: "POST",
         path: "/v1/config/rollback",
         id: "rollback",
+        task: Task::RollBack,
         help: "Roll back the last change of the configuration, or the last `changes` ones.",
         parameters: &[DRY_RUN],
         sends: Sends::Members(&[("changes", "integer", "Number of changes.")]),
@@ -143,6 +170,7 @@ const OPERATIONS: &[Operation] = &[
         method: "GET",
         path: "/v1/show/{command}",
         id: "show",
+        task: Task::Show,
         help: "The output of a `show` command as JSON; the words of the command are parts of the path, as in `/v1/show/interface/host-eth0`.",
         parameters: &[],
         sends: Sends::Nothing,
@@ -153,6 +181,7 @@ const OPERATIONS: &[Operation] = &[
         method: "POST",
         path: "/v1/commands",
         id: "runCommands",
+        task: Task::RunCommands,
         help: "Run commands one after the other, until one fails. Each is a change of its own. A read-only client may run the commands that \
                change nothing.",
         parameters: &[],
@@ -166,6 +195,7 @@ const OPERATIONS: &[Operation] = &[
         method: "GET",
         path: "/v1/watch",
         id: "watch",
+        task: Task::Watch,
         help: "The generation of the configuration and the state of each interface, and then each change of them. `complete` follows the state \
                at the beginning.",
         parameters: &[],
@@ -178,6 +208,11 @@ const OPERATIONS: &[Operation] = &[
 ];
 
 impl Operation {
+    /// True if the operation heeds `If-Match`.
+    fn is_conditional(&self) -> bool {
+        matches!(self.task, Task::PutConfig | Task::PatchConfig)
+    }
+
     /// Returns the end of `path` that stands for `{…}`, if the operation has this path.
     fn rest<'p>(&self, path: &'p str) -> Option<&'p str> {
         match self.path.split_once("/{") {
@@ -188,10 +223,16 @@ impl Operation {
 }
 
 /// Answers a request.
-pub(super) async fn run(client: &Rc<Client>, head: Parts, body: Arriving) -> Result<Response<Body>, Problem> {
+pub(super) async fn run(
+    client: &Rc<Client>,
+    head: Parts,
+    body: RequestBody,
+) -> Result<Response<Body>, Problem> {
     let path = head.uri.path().trim_end_matches('/').to_owned();
     let of_path: Vec<&Operation> = OPERATIONS.iter().filter(|o| o.rest(&path).is_some()).collect();
-    let Some(operation) = of_path.iter().find(|o| o.method == head.method.as_str()) else {
+    // The answer to HEAD is that to GET, and the HTTP library leaves the body out.
+    let method = if head.method == Method::HEAD { "GET" } else { head.method.as_str() };
+    let Some(operation) = of_path.iter().find(|o| o.method == method) else {
         return Err(match of_path.is_empty() {
             true => Problem::new(
                 StatusCode::NOT_FOUND,
@@ -210,17 +251,35 @@ pub(super) async fn run(client: &Rc<Client>, head: Parts, body: Arriving) -> Res
     }
     let names: Vec<&str> = operation.parameters.iter().map(|parameter| parameter.name).collect();
     let asked = Asked::new(head, body, operation.rest(&path).unwrap_or_default(), &names)?;
-    match operation.id {
-        "openapi" => Ok(answer_json(&client.seat, &client.look(|c| openapi(&c.system.abilities.catalog)))),
-        "getConfig" => config::get(client, &asked).await,
-        "putConfig" => config::put(client, asked).await,
-        "patchConfig" => config::patch(client, asked).await,
-        "confirm" => config::confirm(client, &asked).await,
-        "rollback" => config::roll_back(client, asked).await,
-        "show" => commands::show(client, &asked).await,
-        "runCommands" => commands::commands(client, asked).await,
-        "watch" => Ok(watch::watch(client)),
-        _ => {
+    if !operation.reads && !operation.is_conditional() && asked.expected()? != Tags::Unsaid {
+        return Err(bad("If-Match is not supported here, only for /v1/config"));
+    }
+    match operation.task {
+        Task::Describe => {
+            let make = |c: &mut Context| {
+                Bytes::from(format!(
+                    "{:#}
+",
+                    openapi(&c.system.abilities.catalog)
+                ))
+            };
+            if client.description.get().is_none() {
+                let text = client.slice(make).await;
+                // Another request may have made it meanwhile.
+                let _ = client.description.set(text);
+            }
+            let text = client.description.get().cloned().unwrap_or_default();
+            Ok(whole(&client.seat, StatusCode::OK, JSON, text))
+        }
+        Task::GetConfig => config::get(client, &asked).await,
+        Task::PutConfig => config::put(client, asked).await,
+        Task::PatchConfig => config::patch(client, asked).await,
+        Task::Confirm => config::confirm(client, &asked).await,
+        Task::RollBack => config::roll_back(client, asked).await,
+        Task::Show => commands::show(client, &asked).await,
+        Task::RunCommands => commands::commands(client, asked).await,
+        Task::Watch => Ok(watch::watch(client)),
+        Task::About => {
             let generation = client.look(|c| c.journal.generation());
             let about = json!({ "version": env!("CARGO_PKG_VERSION"), "generation": generation });
             Ok(answer_json(&client.seat, &about))
@@ -260,6 +319,16 @@ fn describe(operation: &Operation) -> Value {
             json!({ "name": "command", "in": "path", "required": true, "schema": { "type": "string" } }),
         );
     }
+    let header = |name: &str, help: &str| json!({ "name": name, "in": "header", "description": help, "schema": { "type": "string" } });
+    if operation.is_conditional() {
+        parameters.push(header(
+            "If-Match",
+            "Change the configuration only if it still has this ETag (otherwise 412).",
+        ));
+    }
+    if operation.task == Task::GetConfig {
+        parameters.push(header("If-None-Match", "Answer 304 if the configuration still has this ETag."));
+    }
     let config = || json!({ "$ref": "#/components/schemas/Config" });
     let content = |kinds: &[&str], schema: Value| -> Value {
         kinds
@@ -280,7 +349,7 @@ fn describe(operation: &Operation) -> Value {
         Returns::Lines(what) => json!({ "description": what, "content": content(&[LINES], json!({})) }),
     };
     let problem = json!({
-        "description": "The request is refused; nothing was changed.",
+        "description": "The request is refused. A refused change has changed nothing.",
         "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
     });
     let mut all = json!({
@@ -293,6 +362,11 @@ fn describe(operation: &Operation) -> Value {
         Sends::Nothing => {}
         Sends::Document(kinds) => {
             all["requestBody"] = json!({ "required": true, "content": content(kinds, config()) });
+        }
+        Sends::Patch(kinds) => {
+            let patch =
+                json!({ "type": "object", "description": "Members of the configuration; null removes one." });
+            all["requestBody"] = json!({ "required": true, "content": content(kinds, patch) });
         }
         Sends::Members(members) => {
             let of = |kind: &str| match kind.strip_prefix("array of ") {

@@ -6,54 +6,74 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::{Body as _, Bytes, Frame, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderName, IF_MATCH, IF_NONE_MATCH};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_MATCH, IF_NONE_MATCH};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, StatusCode};
+use model::cli::CliError;
 use model::place::hint;
 use serde::de::DeserializeOwned;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-use super::answer::Problem;
+use super::answer::{JSON, Problem, YAML};
 use super::client::Client;
+use crate::cli::State;
 
-/// Maximum length of a document, in bytes. A million routes have about 60 MB.
-const LONGEST: usize = 256 << 20;
 /// Maximum length of any other body, in bytes.
 const LONGEST_SHORT: usize = 1 << 20;
+/// Length of a document from which on clients have one at a time.
+const LARGE: usize = 2 << 20;
+/// Maximum time to wait for the rest of a body that is not used.
+const SOON: Duration = Duration::from_millis(100);
 /// Time in which a client must send something of its body.
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// The body of a request while it arrives.
 #[derive(Clone)]
-pub(super) struct Arriving(Rc<RefCell<Incoming>>);
+pub(super) struct RequestBody(Rc<RefCell<Incoming>>);
 
-impl Arriving {
-    pub(super) fn new(body: Incoming) -> Arriving {
-        Arriving(Rc::new(RefCell::new(body)))
+impl RequestBody {
+    pub(super) fn new(body: Incoming) -> RequestBody {
+        RequestBody(Rc::new(RefCell::new(body)))
+    }
+
+    /// Returns the length in bytes that the client has announced, at least.
+    fn announced(&self) -> u64 {
+        self.0.borrow().size_hint().lower()
     }
 
     /// Waits for the next piece, at most for [`SILENCE`]. `None` at the end.
     ///
     /// # Errors
     /// If no piece arrives in time, or if the client leaves.
-    async fn next(&self) -> Result<Option<Frame<Bytes>>, Problem> {
+    async fn next(&self, client: &Client) -> Result<Option<Frame<Bytes>>, Problem> {
+        // A client that sends slowly must not keep its place.
+        client.seat.enter(State::Asked);
         let next = poll_fn(|cx| Pin::new(&mut *self.0.borrow_mut()).poll_frame(cx));
         let late = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body does not arrive");
         let next = timeout(SILENCE, next).await.map_err(late)?;
+        client.slice(|_| ()).await;
+        client.seat.enter(State::Served);
         next.transpose().map_err(|e| bad(format!("the body cannot be read: {e}")))
     }
 
-    /// Reads the rest of a short body: otherwise the connection would end after the answer.
+    /// Reads the rest of a short body that has arrived already: otherwise the connection would end after the answer.
     pub(super) async fn skip(&self) {
         let mut bytes = 0;
-        while let Ok(Some(frame)) = self.next().await
-            && bytes < LONGEST_SHORT
-        {
-            bytes += frame.data_ref().map_or(0, Bytes::len);
-        }
+        let rest = async {
+            while bytes < LONGEST_SHORT
+                && let Some(Ok(frame)) =
+                    poll_fn(|cx| Pin::new(&mut *self.0.borrow_mut()).poll_frame(cx)).await
+            {
+                bytes += frame.data_ref().map_or(0, Bytes::len);
+            }
+        };
+        // A client that sends no more is answered at once.
+        let _ = timeout(SOON, rest).await;
     }
 }
 
@@ -61,11 +81,11 @@ impl Arriving {
 pub(super) struct Asked {
     /// The method and the path, for the journal.
     pub(super) line: String,
-    /// The end of the path that stands for `{…}` in the operation's path.
-    pub(super) rest: String,
+    /// The parts of the path that stand for `{…}` in the operation's path.
+    pub(super) rest: Vec<String>,
     headers: HeaderMap,
     query: Vec<(String, String)>,
-    body: Arriving,
+    body: RequestBody,
 }
 
 /// The generations that a request demands of the configuration.
@@ -86,7 +106,7 @@ impl Asked {
     /// If the request has another parameter, or one twice.
     pub(super) fn new(
         head: Parts,
-        body: Arriving,
+        body: RequestBody,
         rest: &str,
         parameters: &[&str],
     ) -> Result<Asked, Problem> {
@@ -104,8 +124,11 @@ impl Asked {
                 return Err(bad(format!("the parameter '{name}' is given twice")));
             }
         }
-        let rest = percent_encoding::percent_decode_str(rest).decode_utf8();
-        let rest = rest.map(Cow::into_owned).map_err(|_| bad("the path is not UTF-8 text"))?;
+        let part = |part: &str| {
+            let part = percent_encoding::percent_decode_str(part).decode_utf8();
+            part.map(Cow::into_owned).map_err(|_| bad("the path is not UTF-8 text"))
+        };
+        let rest = rest.split('/').filter(|part| !part.is_empty()).map(part).collect::<Result<_, _>>()?;
         let line = format!("{} {}", head.method, head.uri);
         Ok(Asked { line, rest, headers: head.headers, query, body })
     }
@@ -149,6 +172,8 @@ impl Asked {
         if text == "*" {
             return Ok(Tags::Any);
         }
+        // The comparison with what a client knows ignores that a tag is weak (RFC 9110 section 13.1.2).
+        let text = if name == IF_NONE_MATCH { text.strip_prefix("W/").unwrap_or(text) } else { text };
         let digits = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
         let generation = digits.and_then(|digits| digits.parse().ok());
         let wrong =
@@ -156,26 +181,46 @@ impl Asked {
         generation.map(Tags::One).ok_or_else(wrong)
     }
 
-    /// True if the header is there and begins with this media type.
-    pub(super) fn prefers(&self, name: HeaderName, kind: &str) -> bool {
-        self.headers
-            .get(name)
-            .and_then(|value| value.to_str().ok())
-            .is_some_and(|value| value.starts_with(kind))
+    /// True if the client accepts YAML, and did not say JSON before it.
+    pub(super) fn prefers_yaml(&self) -> bool {
+        let accepts = self.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        accepts.to_ascii_lowercase().split([',', ';']).map(str::trim).find(|kind| [YAML, JSON].contains(kind))
+            == Some(YAML)
     }
 
     /// Returns the media type of the body, without parameters; `None` if it is not said.
-    pub(super) fn kind(&self) -> Option<&str> {
+    pub(super) fn kind(&self) -> Option<String> {
         let kind = self.headers.get(CONTENT_TYPE)?.to_str().ok()?;
-        Some(kind.split(';').next().unwrap_or_default().trim())
+        Some(kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
     }
 
-    /// Reads the body of a request with a document.
+    /// Reads the body of a request with a document, of at most `longest` bytes. Long documents are read one at a time.
     ///
     /// # Errors
-    /// If it is too long, is not UTF-8 text, stops arriving, or if there is no memory for it.
-    pub(super) async fn document(&mut self, client: &Client) -> Result<String, Problem> {
-        self.text(client, LONGEST).await
+    /// If it is too long, stops arriving, or if there is no memory for it.
+    pub(super) async fn document(
+        &mut self,
+        client: &Client,
+        longest: usize,
+    ) -> Result<Arc<Document>, Problem> {
+        let mut hold = client.hold();
+        let (mut bytes, mut permit) = (Vec::new(), None);
+        if self.body.announced() > longest as u64 {
+            return Err(too_long(longest));
+        }
+        while let Some(frame) = self.body.next(client).await? {
+            if let Ok(piece) = frame.into_data() {
+                bytes.extend_from_slice(&piece);
+            }
+            if bytes.len() > longest {
+                return Err(too_long(longest));
+            }
+            if bytes.len() > LARGE && permit.is_none() {
+                permit = Some(client.long().await?);
+            }
+            hold.set(bytes.len()).map_err(no_memory)?;
+        }
+        Ok(Arc::new(Document { bytes, _permit: permit }))
     }
 
     /// Reads and parses a short body of JSON. Without a body, all fields have their defaults.
@@ -186,31 +231,38 @@ impl Asked {
         &mut self,
         client: &Client,
     ) -> Result<T, Problem> {
-        let text = self.text(client, LONGEST_SHORT).await?;
-        if text.trim().is_empty() {
+        let document = self.document(client, LONGEST_SHORT).await?;
+        if document.bytes.iter().all(u8::is_ascii_whitespace) {
             return Ok(T::default());
         }
-        serde_json::from_str(&text).map_err(|e| bad(format!("the body is not as expected: {e}")))
+        serde_json::from_slice(&document.bytes).map_err(|e| bad(format!("the body is not as expected: {e}")))
     }
+}
 
-    async fn text(&mut self, client: &Client, longest: usize) -> Result<String, Problem> {
-        let mut bytes = Vec::new();
-        let mut hold = client.hold();
-        loop {
-            let Some(frame) = self.body.next().await? else { break };
-            if let Ok(piece) = frame.into_data() {
-                bytes.extend(piece);
-            }
-            if bytes.len() > longest {
-                let why = format!("the body has more than {longest} bytes");
-                return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, why));
-            }
-            let no_memory =
-                |e: model::cli::CliError| Problem::new(StatusCode::SERVICE_UNAVAILABLE, e.to_string());
-            hold.set(bytes.len()).map_err(no_memory)?;
-        }
-        String::from_utf8(bytes).map_err(|_| bad("the body is not UTF-8 text"))
+/// A document that a client has sent.
+pub(super) struct Document {
+    bytes: Vec<u8>,
+    /// The right to have a long document in memory, until the last thread that reads it has ended.
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+/// A share of a document, for a thread that reads it.
+#[derive(Clone)]
+pub(super) struct Shared(pub(super) Arc<Document>);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.bytes
     }
+}
+
+fn too_long(longest: usize) -> Problem {
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {longest} bytes"))
+}
+
+/// Returns the problem of a client for which there is no memory.
+pub(super) fn no_memory(e: CliError) -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, e.to_string())
 }
 
 /// Returns the problem of a request that is wrong in itself.

@@ -1,6 +1,6 @@
 //! Events: the state of the configuration and of the interfaces, and then each change of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::answer::{Body, LINES, pieces};
 use super::client::Client;
 use crate::app::Context;
+use crate::cli::State;
 
 /// Interval at which the state is compared.
 const LOOK: Duration = Duration::from_millis(50);
@@ -31,9 +32,13 @@ struct Port {
 }
 
 impl Port {
-    fn of(c: &Context, i: &InterfaceInfo) -> Port {
-        let link_up = c.system.router.link_up(i.index);
+    fn of(i: &InterfaceInfo, link_up: bool) -> Port {
         Port { name: i.name.clone(), index: i.index, admin_up: i.admin_up, link_up, mtu: i.mtu }
+    }
+
+    /// True if the interface, which has this name, still has this state.
+    fn is(&self, i: &InterfaceInfo, link_up: bool) -> bool {
+        (self.index, self.admin_up, self.link_up, self.mtu) == (i.index, i.admin_up, link_up, i.mtu)
     }
 }
 
@@ -55,10 +60,10 @@ enum Event {
 #[derive(Default)]
 struct Known {
     generation: Option<u64>,
-    /// The interfaces, by their serial numbers, which are never used again.
-    ports: BTreeMap<u64, Port>,
+    /// The interfaces, by name, with their serial numbers, which are never used again.
+    ports: BTreeMap<String, (u64, Port)>,
     /// The serial numbers of the interfaces seen in this round.
-    seen: std::collections::BTreeSet<u64>,
+    seen: BTreeSet<u64>,
     /// The index of the next interface to compare.
     next: u32,
     is_complete: bool,
@@ -76,20 +81,29 @@ impl Known {
             compared += 1;
             self.next = i.index.saturating_add(1);
             self.seen.insert(i.serial);
-            let port = Port::of(c, i);
-            if self.ports.get(&i.serial) != Some(&port) {
+            let link_up = c.system.router.link_up(i.index);
+            let is_known = self
+                .ports
+                .get(&i.name)
+                .is_some_and(|(serial, port)| *serial == i.serial && port.is(i, link_up));
+            if !is_known {
+                let port = Port::of(i, link_up);
                 events.push(Event::Interface(port.clone()));
-                self.ports.insert(i.serial, port);
+                // An interface with the same name that was removed since gives way without an event.
+                self.ports.insert(port.name.clone(), (i.serial, port));
             }
         }
         if compared == AT_ONCE {
             return false;
         }
         let seen = std::mem::take(&mut self.seen);
-        let gone: Vec<u64> = self.ports.keys().filter(|serial| !seen.contains(serial)).copied().collect();
-        events.extend(
-            gone.iter().filter_map(|serial| self.ports.remove(serial)).map(|port| Event::Removed(port.name)),
-        );
+        self.ports.retain(|name, (serial, _)| {
+            let is_there = seen.contains(serial);
+            if !is_there {
+                events.push(Event::Removed(name.clone()));
+            }
+            is_there
+        });
         self.next = 0;
         if !std::mem::replace(&mut self.is_complete, true) {
             events.push(Event::Complete(true));
@@ -101,7 +115,7 @@ impl Known {
 /// Answers with events, one per line, until the client leaves.
 pub(super) fn watch(client: &Rc<Client>) -> Response<Body> {
     let watcher = client.clone();
-    pieces(&client.seat, LINES, async move |to| {
+    pieces(&client.seat, LINES, client.hold(), async move |to| {
         let (mut known, mut last) = (Known::default(), Instant::now());
         loop {
             let mut events = Vec::new();
@@ -123,6 +137,10 @@ pub(super) fn watch(client: &Rc<Client>) -> Response<Body> {
                 }
             }
             if over {
+                // A client that only waits for events may have to make room for another one.
+                if watcher.seat.state() == State::Served {
+                    watcher.seat.enter(State::Asked);
+                }
                 sleep(LOOK).await;
             }
         }

@@ -4,9 +4,11 @@
 mod json;
 mod pointer;
 mod read;
+mod surrogates;
 mod write;
 
 pub use json::Json;
 pub use pointer::pointers;
 pub use read::{At, Content, Fields, MOST_FAULTS, NOT_YET, Node, Reader};
+pub use surrogates::join_surrogates;
 pub use write::{Text, ip, mac, quoted};

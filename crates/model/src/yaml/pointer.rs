@@ -2,56 +2,72 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Content, Node, Reader};
+use saphyr_parser::{Event, Parser};
+
+use super::At;
+
+/// A map or list around the current node.
+enum Around {
+    /// A map, and the name of the current value; `None` if a name comes next.
+    Map(Option<String>),
+    /// A list, and the index of the current member.
+    List(usize),
+}
 
 /// Returns the JSON Pointers of the nodes that begin at the given lines and columns, counted from 1. The place of a name in a map stands for
-/// its value. Places without a node are left out.
+/// its value. Places without a node are left out, and so are all places after a syntax error. Keeps only the names and indexes around the
+/// current node in memory, because a document may be very long.
 pub fn pointers(text: &str, places: &BTreeSet<(usize, usize)>) -> BTreeMap<(usize, usize), String> {
     let mut found = BTreeMap::new();
-    if let Some(document) = Reader::new("").document(text, "", |_, _| ()) {
-        visit(&document, &mut String::new(), places, &mut found);
+    let mut around: Vec<Around> = Vec::new();
+    for (event, span) in Parser::new_from_str(text).map_while(Result::ok) {
+        let at = At::from(&span.start).place();
+        let text = match &event {
+            Event::Scalar(text, ..) => Some(text),
+            Event::MappingStart(..) | Event::SequenceStart(..) => None,
+            Event::MappingEnd | Event::SequenceEnd => {
+                around.pop();
+                next(&mut around);
+                continue;
+            }
+            _ => continue,
+        };
+        // A name is the beginning of its value.
+        let is_name = matches!((around.last(), text), (Some(Around::Map(None)), Some(_)));
+        if let (true, Some(Around::Map(name)), Some(text)) = (is_name, around.last_mut(), text) {
+            *name = Some(text.to_string());
+        }
+        // The outer of two nodes that begin at the same place comes first.
+        if places.contains(&at) {
+            found.entry(at).or_insert_with(|| pointer(&around));
+        }
+        match event {
+            Event::MappingStart(..) => around.push(Around::Map(None)),
+            Event::SequenceStart(..) => around.push(Around::List(0)),
+            _ if !is_name => next(&mut around),
+            _ => {}
+        }
     }
     found
 }
 
-fn visit(
-    node: &Node,
-    path: &mut String,
-    places: &BTreeSet<(usize, usize)>,
-    found: &mut BTreeMap<(usize, usize), String>,
-) {
-    // The outer of two nodes that begin at the same place comes first.
-    note(node.at.place(), path, places, found);
-    let length = path.len();
-    match &node.content {
-        Content::Text(_) => {}
-        Content::List(members) => {
-            for (n, member) in members.iter().enumerate() {
-                *path += &format!("/{n}");
-                visit(member, path, places, found);
-                path.truncate(length);
-            }
-        }
-        Content::Map(entries) => {
-            for (name, at, value) in entries {
-                *path += &format!("/{}", name.replace('~', "~0").replace('/', "~1"));
-                note(at.place(), path, places, found);
-                visit(value, path, places, found);
-                path.truncate(length);
-            }
-        }
+/// Goes on to the next node of the innermost map or list.
+fn next(around: &mut [Around]) {
+    match around.last_mut() {
+        Some(Around::Map(name)) => *name = None,
+        Some(Around::List(index)) => *index += 1,
+        None => {}
     }
 }
 
-fn note(
-    at: (usize, usize),
-    path: &str,
-    places: &BTreeSet<(usize, usize)>,
-    found: &mut BTreeMap<(usize, usize), String>,
-) {
-    if places.contains(&at) {
-        found.entry(at).or_insert_with(|| path.to_owned());
-    }
+fn pointer(around: &[Around]) -> String {
+    let part = |around: &Around| match around {
+        Around::Map(name) => {
+            format!("/{}", name.as_deref().unwrap_or_default().replace('~', "~0").replace('/', "~1"))
+        }
+        Around::List(index) => format!("/{index}"),
+    };
+    around.iter().map(part).collect()
 }
 
 #[cfg(test)]
@@ -64,6 +80,6 @@ mod tests {
         let places = [(1, 1), (2, 3), (2, 12), (2, 18), (3, 15), (3, 20), (3, 25), (9, 9)];
         let found = pointers(text, &places.into());
         let pointers: Vec<&str> = found.values().map(String::as_str).collect();
-        assert_eq!(pointers, ["", "/a~1b", "/a~1b/c~0", "/a~1b/c~0", "/list/0/x", "/list/1"]);
+        assert_eq!(pointers, ["", "/a~1b", "/a~1b/c~0", "/a~1b/c~0", "/list/0/x", "/list/0/x", "/list/1"]);
     }
 }

@@ -1,8 +1,8 @@
 //! One client's connection.
 //!
-//! Requests are answered one after the other, so replies leave in the order of the requests. A dump is made in slices of a
-//! millisecond; other clients are served in between. The router identifies the client by the connection, so it ignores the client
-//! index in requests.
+//! Requests are answered in their order: one after the other, or several together whose changes are made in one transaction ([`batch`]).
+//! A dump is made in slices of a millisecond; other clients are served in between. The router identifies the client by the connection,
+//! so it ignores the client index in requests.
 
 mod batch;
 mod long;
@@ -164,6 +164,8 @@ impl Drop for Connection {
     fn drop(&mut self) {
         // Nothing borrows the state while tasks are dropped, but a panic here would end the router.
         if let Ok(mut cx) = self.cx.try_borrow_mut() {
+            // After an error, requests may still be held. Their changes must not become part of another client's batch.
+            cx.end_batch();
             cx.events.leave(self.client);
         }
     }
@@ -356,7 +358,10 @@ impl Connection {
                 self.answer(*reply, caller, Ok(Err(Code::READ_ONLY)));
             }
             Serve::Request { runs: Runs::InBatch, reply, answer } => {
-                self.wait_for_changes(Instant::now() + BUSY, socket).await?;
+                if self.cx.borrow().changes.must_be_free().is_err() {
+                    self.end_batch();
+                    self.wait_for_changes(Instant::now() + BUSY, socket).await?;
+                }
                 self.join(id, name, (*reply, caller), |cx| answer(cx, &caller, &mut r).map(Ok));
             }
             Serve::Request { runs: Runs::Alone, reply, answer } => {

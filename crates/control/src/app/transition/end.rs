@@ -66,6 +66,7 @@ pub(super) fn end(c: &mut Context, made: Made) -> Result<Stage, Failure> {
             reports.extend(await_confirmation(c, terms, generation));
         }
     }
+    reports.push(Report::Arrived { generation: c.journal.generation(), changed: true });
     let_go((was, goal, making));
     Ok(Stage::Opening(turn, reports.into(), Instant::now() + LINKS))
 }

@@ -317,7 +317,9 @@ fn tell(told: &mut VecDeque<Report>, reports: &mut Vec<Report>) {
 /// Begins the steps of a finished plan.
 fn begin(c: &mut Context, turn: Turn, (goal, planned): (Goal, Planned)) -> Stage {
     let Planned { plan, prepared, interfaces, opened, objects, note, mut reports } = planned;
-    let nothing = |report| Stage::Telling(VecDeque::from([report]));
+    let generation = c.journal.generation();
+    let nothing =
+        |report| Stage::Telling(VecDeque::from([report, Report::Arrived { generation, changed: false }]));
     if let Goal::File(_, Terms { confirm: None, quiet: false, .. }) = goal
         && !c.journal.has_room(objects)
     {
@@ -332,6 +334,7 @@ fn begin(c: &mut Context, turn: Turn, (goal, planned): (Goal, Planned)) -> Stage
         return if reports.is_empty() {
             nothing(Report::WouldNotChange)
         } else {
+            reports.push(Report::Arrived { generation, changed: false });
             Stage::Telling(reports.into())
         };
     }

@@ -34,8 +34,16 @@ impl Reading {
     ///
     /// # Errors
     /// If the thread cannot be started.
-    fn of(text: Arc<str>, catalog: Arc<Catalog>) -> Result<Reading, Failure> {
-        Ok(Reading { file: None, thread: on_a_thread(move || Ok(config::read(&text, SENT, &catalog)))? })
+    fn of(document: impl AsRef<[u8]> + Send + 'static, catalog: Arc<Catalog>) -> Result<Reading, Failure> {
+        let read = move || {
+            let bytes = document.as_ref();
+            files::must_have_memory_for(bytes.len() as u64)
+                .map_err(|e| Failure::from(format!("{SENT} is too large: {e}")))?;
+            let text = std::str::from_utf8(bytes)
+                .map_err(|e| Failure::from(format!("{SENT} is not UTF-8 text: byte {}", e.valid_up_to())))?;
+            Ok(config::read(text, SENT, &catalog))
+        };
+        Ok(Reading { file: None, thread: on_a_thread(read)? })
     }
 
     /// Checks the file on another thread, once it has been read. `start` is the file that the router starts from.
@@ -64,8 +72,12 @@ impl Context {
     ///
     /// # Errors
     /// If the thread to read the document cannot be started.
-    pub fn apply_text(&self, text: Arc<str>, terms: Terms) -> Result<Transition, Failure> {
-        self.apply_read(Reading::of(text, self.system.abilities.catalog.clone())?, terms)
+    pub fn apply_sent(
+        &self,
+        document: impl AsRef<[u8]> + Send + 'static,
+        terms: Terms,
+    ) -> Result<Transition, Failure> {
+        self.apply_read(Reading::of(document, self.system.abilities.catalog.clone())?, terms)
     }
 }
 
