@@ -1,6 +1,7 @@
 //! The samples of the README and the user guide run as they stand. The label of a code block is its kind:
 //! - `cli`: commands of the CLI. `console`: the same, after `$ volley ctl`. A page's blocks run in one router, in order.
 //! - `yaml` and `startup`: configurations and startup.conf. They are checked.
+//! - `python`: programs, which are run. Their socket of the native API is the router's.
 //! - `sh` and `text`: commands that change the machine, and output.
 
 use std::fmt::Write;
@@ -54,7 +55,8 @@ fn failures(name: &str, setup: &str) -> Option<String> {
     lab.link((&a, "eth0"), (&r, "eth1"));
     lab.link((&b, "eth0"), (&r, "eth2"));
     a.run("ip addr add 10.0.1.2/24 dev eth0");
-    let router = Router::start(&r, setup);
+    let socket = lab.dir().join("http.sock").display().to_string();
+    let router = Router::start_with(&r, &format!("native-api {{ socket-name {socket} }}"), setup);
     let mut failures = String::new();
     let file = |name: &str, text: &str| {
         let file = lab.dir().join(name);
@@ -75,6 +77,9 @@ fn failures(name: &str, setup: &str) -> Option<String> {
             }
             "yaml" => format!("{volley} check {}", file("sample.yaml", &text)),
             "startup" => format!("{volley} check {}", file("startup.conf", &text)),
+            "python" => {
+                format!("python3 {}", file("sample.py", &text.replace("/run/volley/http.sock", &socket)))
+            }
             "sh" | "text" => continue,
             other => {
                 let _ = writeln!(failures, "{name}:{line}: a code block has the label '{other}'");
@@ -96,6 +101,7 @@ fn samples_of_the_readme_and_the_user_guide_run() {
     let pages = [
         ("README.md", ""),
         ("docs/guide/README.md", ""),
+        ("docs/guide/automation.md", TWO_PORTS),
         ("docs/guide/configuration.md", ""),
         ("docs/guide/interfaces.md", ""),
         ("docs/guide/protection.md", TWO_PORTS),
