@@ -6,10 +6,6 @@ use std::hash::{BuildHasher, Hash};
 
 use infra::hash::{Seeded, bucket};
 
-/// Number of token buckets for sources. The hash of a source selects its bucket. Sources with the same bucket share the bucket's
-/// rate.
-const SOURCES: u32 = 1024;
-
 /// A steady rate, and the burst that is allowed after a pause.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
@@ -55,9 +51,19 @@ pub enum Refused {
 }
 
 /// A limit for each source, and one for all sources together.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The rate for one source.
+    pub per_source: Rate,
+    /// The rate for all sources together.
+    pub in_total: Rate,
+    /// Number of token buckets for sources. The hash of a source selects its bucket. Sources with the same bucket share the bucket's rate.
+    pub buckets: u32,
+}
+
+/// Checks [`Limits`].
 pub struct Limiter {
-    per_source: Rate,
-    in_total: Rate,
+    limits: Limits,
     /// A secret, without which an attacker could choose source addresses that share the bucket of another
     /// source.
     seed: Seeded,
@@ -67,9 +73,9 @@ pub struct Limiter {
 
 impl Limiter {
     /// Returns a limiter with full buckets.
-    pub fn new(per_source: Rate, in_total: Rate) -> Limiter {
-        let sources = vec![Bucket::default(); SOURCES as usize].into();
-        Limiter { per_source, in_total, seed: Seeded::default(), sources, total: Bucket::default() }
+    pub fn new(limits: Limits) -> Limiter {
+        let sources = vec![Bucket::default(); limits.buckets as usize].into();
+        Limiter { limits, seed: Seeded::default(), sources, total: Bucket::default() }
     }
 
     /// Checks that a message about a packet from this source (an address and its VRF) may be sent at the time
@@ -79,10 +85,10 @@ impl Limiter {
     /// The exceeded limit.
     pub fn pass(&mut self, fib: u16, source: impl Hash, now: u64) -> Result<(), Refused> {
         let hash = self.seed.hash_one((u32::from(fib), source));
-        let own = self.sources.get_mut(bucket((hash >> 32) as u32, SOURCES) as usize);
-        if !own.is_some_and(|b| b.pass(self.per_source, now)) {
+        let own = self.sources.get_mut(bucket((hash >> 32) as u32, self.limits.buckets) as usize);
+        if !own.is_some_and(|b| b.pass(self.limits.per_source, now)) {
             return Err(Refused::Source);
         }
-        if self.total.pass(self.in_total, now) { Ok(()) } else { Err(Refused::Total) }
+        if self.total.pass(self.limits.in_total, now) { Ok(()) } else { Err(Refused::Total) }
     }
 }

@@ -2,7 +2,13 @@
 
 use proptest::prelude::*;
 
-use super::limit::{Bucket, Limiter, Rate, Refused};
+use super::limit::{Bucket, Limiter, Limits, Rate, Refused};
+use super::report::VITAL;
+
+/// Returns a limiter with this rate for one source, and 1,000 messages a second in total.
+fn limiter(per_source: Rate) -> Limiter {
+    Limiter::new(Limits { per_source, in_total: Rate::new(1000, 50), buckets: 1024 })
+}
 
 /// The number of tokens, and the time when the last one was added.
 struct Plain {
@@ -47,7 +53,7 @@ proptest! {
 
 #[test]
 fn one_source_does_not_use_up_the_total_limit() {
-    let mut limiter = Limiter::new(Rate::new(1, 5), Rate::new(1000, 50));
+    let mut limiter = limiter(Rate::new(1, 5));
     let mut now = 1;
     let passed = (0..1000).filter(|_| limiter.pass(0, 1, now).is_ok()).count();
     assert_eq!((passed, limiter.pass(0, 1, now)), (5, Err(Refused::Source)));
@@ -63,8 +69,23 @@ fn one_source_does_not_use_up_the_total_limit() {
 
 #[test]
 fn many_sources_share_the_total_limit() {
-    let mut limiter = Limiter::new(Rate::new(100, 10), Rate::new(1000, 50));
+    let mut limiter = limiter(Rate::new(100, 10));
     let results: Vec<_> = (0..500).map(|source| limiter.pass(0, source, 1)).collect();
     assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 50);
     assert!(results[100..].contains(&Err(Refused::Total)));
+}
+
+/// A host that sends 40,000 too big packets per second, from all 254 sources of its network, takes reports from few others.
+#[test]
+fn a_flood_from_one_network_leaves_vital_reports_to_others() {
+    let mut limiter = Limiter::new(VITAL);
+    let (mut now, mut passed) = (0, 0);
+    for victim in 0..1000u32 {
+        for n in 0..40u32 {
+            let _ = limiter.pass(0, 0x0a00_0000 + (victim * 40 + n) % 254, now);
+            now += 25_000;
+        }
+        passed += u32::from(limiter.pass(0, 0xc000_0000 + victim, now).is_ok());
+    }
+    assert!(passed > 900, "{passed} of 1000");
 }

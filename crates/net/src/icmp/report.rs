@@ -8,13 +8,19 @@ use graph::Cx;
 use wire::icmpv6;
 
 use super::family::Icmp;
-use super::limit::{Limiter, Rate, Refused};
+use super::limit::{Limiter, Limits, Rate, Refused};
 use crate::ip::Limit;
 
 /// Rate of reports to one source. Traceroute and path MTU discovery need a few reports at once, and then only a few each second.
 const PER_SOURCE: Rate = Rate::new(100, 10);
-/// Rate of one worker's reports to all sources.
-const IN_TOTAL: Rate = Rate::new(1000, 100);
+/// The limits of one worker for most reports.
+pub(super) const COMMON: Limits =
+    Limits { per_source: PER_SOURCE, in_total: Rate::new(1000, 100), buckets: 1024 };
+/// The limits of one worker for [vital](Limit::Vital) reports. The limit for all sources together only bounds the worker's time: a host
+/// that sends very many packets that are too big, from all sources that it can have, must not end path MTU discovery for others. For the
+/// same reason Linux does not count these reports in its limit for all sources.
+pub(super) const VITAL: Limits =
+    Limits { per_source: PER_SOURCE, in_total: Rate::new(100_000, 10_000), buckets: 8192 };
 /// Maximum length of a report of either family in bytes.
 const LONGEST: usize = icmpv6::MAX_ERROR_LEN;
 
@@ -56,8 +62,8 @@ pub struct Reporter<A> {
 
 impl<A: Icmp> Default for Reporter<A> {
     fn default() -> Reporter<A> {
-        let limiter = || Limiter::new(PER_SOURCE, IN_TOTAL);
-        Reporter { limiter: limiter(), vital: limiter(), id: 0, family: PhantomData }
+        let (limiter, vital) = (Limiter::new(COMMON), Limiter::new(VITAL));
+        Reporter { limiter, vital, id: 0, family: PhantomData }
     }
 }
 
