@@ -4,6 +4,10 @@
 use buf::{Flags, Gso, GsoKind, Packet};
 use wire::{TcpHeader, UdpHeader, VirtioNetHeader, virtio};
 
+/// Maximum number of segments of a packet, the same as when the router cuts it. TCP makes packets with many more segments only if its segments
+/// are tiny. Cutting 65,000 segments out of one packet would keep the kernel, and with it the sending worker, busy for many milliseconds.
+const MOST_SEGMENTS: usize = 256;
+
 /// Stores in a packet the offloads that `header` describes. The packet must already have its bytes. Returns the packet's flags,
 /// including those of the offloads, for [`Frame::note`](buf::Frame::note). `None` means that the header contradicts the packet: the
 /// caller must drop the packet.
@@ -39,6 +43,10 @@ pub(crate) fn receive(header: &VirtioNetHeader, packet: &mut Packet<'_>) -> Opti
             return None;
         }
         let header_len = start + transport_len as u16;
+        let payload = packet.total_len().saturating_sub(usize::from(header_len));
+        if payload.div_ceil(usize::from(header.gso_size())) > MOST_SEGMENTS {
+            return None;
+        }
         packet.cold_mut().set_gso(Gso { kind, ecn: header.gso_ecn(), size: header.gso_size(), header_len });
         flags |= Flags::GSO;
     }
@@ -120,6 +128,13 @@ mod tests {
         refused(csum(34, 219));
         refused(csum(u16::MAX, u16::MAX));
         refused(csum(34, 16).with_gso(virtio::GSO_TCPV4, 54, 0));
+        // 300 segments of one byte; 256 are accepted.
+        let with = |payload: usize| {
+            tcp()[..54].iter().copied().chain(std::iter::repeat_n(0, payload)).collect::<Vec<u8>>()
+        };
+        let tiny = csum(34, 16).with_gso(virtio::GSO_TCPV4, 54, 1);
+        assert_eq!(pass(&with(257), tiny), None);
+        assert!(pass(&with(256), tiny).is_some());
         // UDP fragmentation (obsolete), and an undefined type.
         refused(csum(34, 16).with_gso(3, 54, 100));
         refused(csum(34, 16).with_gso(2, 54, 100));
