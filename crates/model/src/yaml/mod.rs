@@ -1,6 +1,7 @@
 //! Configuration files in YAML: nodes with their places, a reader that reports all faults at once, and a
 //! writer of lines.
 
+mod events;
 mod json;
 mod pointer;
 mod read;

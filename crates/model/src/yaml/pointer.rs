@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use saphyr_parser::{Event, Parser};
+use saphyr_parser::Event;
 
-use super::At;
+use super::events::events;
 
 /// A map or list around the current node.
 enum Around {
@@ -20,8 +20,8 @@ enum Around {
 pub fn pointers(text: &str, places: &BTreeSet<(usize, usize)>) -> BTreeMap<(usize, usize), String> {
     let mut found = BTreeMap::new();
     let mut around: Vec<Around> = Vec::new();
-    for (event, span) in Parser::new_from_str(text).map_while(Result::ok) {
-        let at = At::from(&span.start).place();
+    for (event, at) in events(text).map_while(Result::ok) {
+        let at = at.place();
         let text = match &event {
             Event::Scalar(text, ..) => Some(text),
             Event::MappingStart(..) | Event::SequenceStart(..) => None,

@@ -5,13 +5,17 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
+use saphyr_parser::{Event, Marker, ScalarStyle};
 
+use super::events::{Broken, events};
 use crate::place::{Fault, Place, hint};
 use crate::visible::hidden;
 
 /// Maximum nesting of maps and lists. A configuration needs 5.
 const DEEPEST: usize = 16;
+
+/// Maximum number of nodes of a document in memory, which take about half a gigabyte.
+const MOST_NODES: usize = 4 << 20;
 
 /// A map of at most this many entries is searched linearly, which is faster than hashing. The maps of routes,
 /// of which there may be very many, are that small.
@@ -20,8 +24,8 @@ const FEW: usize = 8;
 /// A place in a file: line and column count from 1, and the column is in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
-    line: usize,
-    column: usize,
+    pub(super) line: usize,
+    pub(super) column: usize,
 }
 
 impl At {
@@ -214,27 +218,31 @@ impl Reader {
         mut each: impl FnMut(&mut Reader, &Node),
     ) -> Option<Node> {
         let (mut open, mut done) = (Vec::new(), None);
-        for (n, event) in (1..).zip(Parser::new_from_str(text)) {
+        // Number of nodes in memory, now and when the list `long` began.
+        let (mut kept, mut kept_before) = (0, 0);
+        for (n, event) in (1..).zip(events(text)) {
             if n % EVENTS == 0
                 && let Err(why) = (self.check)()
             {
                 self.fault(At::START, why);
                 return None;
             }
-            let (event, span) = match event {
+            let (event, at) = match event {
                 Ok(event) => event,
-                Err(e) => {
-                    self.fault(e.marker().into(), advice(e.info()));
+                Err(Broken { at, why, is_syntax }) => {
+                    self.fault(at, if is_syntax { advice(&why) } else { why });
                     return None;
                 }
             };
-            let at = At::from(&span.start);
             let node = match event {
                 Event::SequenceStart(..) | Event::MappingStart(..) if open.len() == DEEPEST => {
                     self.fault(at, format!("maps and lists are nested more than {DEEPEST} levels deep"));
                     return None;
                 }
                 Event::SequenceStart(..) => {
+                    if open.len() == 1 {
+                        kept_before = kept;
+                    }
                     open.push(Open::List(at, Vec::new()));
                     continue;
                 }
@@ -269,7 +277,16 @@ impl Reader {
                 && name == long
             {
                 each(self, &node);
+                kept = kept_before;
                 continue;
+            }
+            kept += 1;
+            if kept > MOST_NODES {
+                self.fault(
+                    at,
+                    format!("the document has more than {MOST_NODES} words outside of \"{long}\""),
+                );
+                return None;
             }
             match open.last_mut() {
                 None => done = Some(node),
