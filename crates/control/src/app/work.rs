@@ -231,7 +231,7 @@ impl Changes {
     /// Returns the exclusive right to change the configuration, for the change named `what`. Returns `None` while another change has this
     /// right, or while a change that works object by object is running (see `beside`).
     pub(super) fn turn(&mut self, what: &'static str) -> Option<Turn> {
-        if self.turn.strong_count() > 0 || Rc::strong_count(&self.beside) > 1 {
+        if self.turn.strong_count() > 0 || self.is_loading() {
             return None;
         }
         let running = Rc::new(Running { what: Cell::new(what), percent: Cell::new(0) });
