@@ -21,6 +21,7 @@ pub fn schema(catalog: &Catalog) -> Value {
         body::body()
             .rows("")
             .into_iter()
+            .chain(body::elsewhere(catalog).into_iter().filter(|row| row.name != body::SUBS))
             .chain(catalog.setting_rows())
             .chain([Row::new("encapsulation", "a map", "The tags.", json!({ "type": "object" }))])
             .chain(encapsulation::encapsulation().rows("encapsulation.")),

@@ -27,7 +27,7 @@ use crate::app::Context;
 use crate::cli::{Arrival, Listener, Registry, Turns, serve_programs};
 use client::Client;
 
-pub use operations::{markdown, openapi};
+pub use operations::markdown;
 
 /// A message that every instance answers.
 pub const HELLO: &[u8] = b"GET /v1 HTTP/1.1\r\nHost: volley\r\n\r\n";

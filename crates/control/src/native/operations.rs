@@ -257,11 +257,8 @@ pub(super) async fn run(
     match operation.task {
         Task::Describe => {
             let make = |c: &mut Context| {
-                Bytes::from(format!(
-                    "{:#}
-",
-                    openapi(&c.system.abilities.catalog)
-                ))
+                let description = openapi(&c.system.abilities.catalog);
+                Bytes::from(format!("{description:#}\n"))
             };
             if client.description.get().is_none() {
                 let text = client.slice(make).await;
@@ -288,7 +285,7 @@ pub(super) async fn run(
 }
 
 /// Returns the description of all operations, in OpenAPI 3.1. The fields of the configuration follow from the schemas in the catalog.
-pub fn openapi(catalog: &Catalog) -> Value {
+fn openapi(catalog: &Catalog) -> Value {
     let mut paths = Map::new();
     for operation in OPERATIONS {
         let of_path = paths.entry(operation.path).or_insert_with(|| json!({}));
