@@ -69,6 +69,12 @@ def config(path):
     assert status == 200
     port = router.ask("GET", "/v1/config")[1]["interfaces"]["host-eth0"]
     assert port["mtu"] == 1400 and "description" not in port, port
+    # A patch that is itself a long document.
+    long = {"routes": [{"prefix": f"30.{n >> 8}.{n & 255}.0/24", "via": "drop"} for n in range(50000)]}
+    assert 2 << 20 < len(json.dumps(long)) < 4 << 20
+    status, changed, _ = router.ask("PATCH", "/v1/config", long, kind)
+    assert status == 200 and changed["changed"], changed
+    assert router.ask("POST", "/v1/config/rollback")[0] == 200
     # Rollbacks go further and further back.
     assert router.ask("POST", "/v1/config/rollback?dry-run=true")[1]["difference"]
     assert router.ask("POST", "/v1/config/rollback", {"changes": 2})[0] == 200
@@ -286,6 +292,8 @@ def describes(path):
     assert port["urpf"]["enum"] == ["off", "strict", "loose"], port["urpf"]
     queue = port["receive"]["properties"]["queues"]["additionalProperties"]["properties"]
     assert queue["worker"]["maximum"] == 255, queue
+    sub = port["sub-interfaces"]["additionalProperties"]["properties"]
+    assert {"addresses", "encapsulation", "mtu", "urpf"} <= set(sub) and "sub-interfaces" not in sub, sub
     assert config["routes"]["items"]["properties"]["via"], config["routes"]
 
 

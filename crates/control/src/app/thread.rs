@@ -29,7 +29,7 @@ pub(crate) fn joined<T, E: From<Failure>>(thread: Thread<T, E>) -> Result<T, E> 
 }
 
 /// Frees large data on another thread, because freeing the data takes as long as creating it.
-pub(super) fn let_go(much: impl Send + 'static) {
+pub(crate) fn let_go(much: impl Send + 'static) {
     // If the thread cannot be started, the data is freed here.
     drop(thread::Builder::new().name("volley_config".into()).spawn(move || drop(much)));
 }

@@ -21,9 +21,10 @@ use tokio::time::timeout;
 
 use super::answer::{JSON, Problem, YAML};
 use super::client::Client;
+use crate::app::let_go;
 use crate::cli::State;
 
-/// Maximum length of any other body, in bytes.
+/// Maximum length of a body that is no document, in bytes.
 const LONGEST_SHORT: usize = 1 << 20;
 /// Length of a document from which on clients have one at a time.
 const LARGE: usize = 2 << 20;
@@ -220,7 +221,7 @@ impl Asked {
             }
             hold.set(bytes.len()).map_err(no_memory)?;
         }
-        Ok(Arc::new(Document { bytes, _permit: permit }))
+        Ok(Arc::new(Document { bytes, permit }))
     }
 
     /// Reads and parses a short body of JSON. Without a body, all fields have their defaults.
@@ -243,7 +244,22 @@ impl Asked {
 pub(super) struct Document {
     bytes: Vec<u8>,
     /// The right to have a long document in memory, until the last thread that reads it has ended.
-    _permit: Option<OwnedSemaphorePermit>,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Document {
+    /// True if the document is long: its client has the right to have one in memory already.
+    pub(super) fn is_long(&self) -> bool {
+        self.permit.is_some()
+    }
+}
+
+impl Drop for Document {
+    fn drop(&mut self) {
+        if self.is_long() {
+            let_go((std::mem::take(&mut self.bytes), self.permit.take()));
+        }
+    }
 }
 
 /// A share of a document, for a thread that reads it.
