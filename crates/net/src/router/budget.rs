@@ -96,24 +96,12 @@ impl Budget {
             self.left = more.max(again).min(INTERVAL);
         }
         let admitted = self.left > 0;
-        self.take(ways);
+        self.left = self.left.saturating_sub(1 + (ways as u64).saturating_sub(1).div_ceil(WAYS));
         match (admitted, self.watch.tight()) {
             (true, _) => {}
             (false, Some(_)) => self.no_memory += 1,
             (false, None) => self.refused += 1,
         }
-        admitted
-    }
-
-    fn take(&mut self, ways: usize) {
-        self.left = self.left.saturating_sub(1 + (ways as u64).saturating_sub(1).div_ceil(WAYS));
-    }
-
-    /// Admits one more route with `ways` paths if that needs no look at the memory in use. If false is returned, the route may be admitted
-    /// nevertheless.
-    pub(super) fn admits_at_once(&mut self, ways: usize) -> bool {
-        let admitted = self.left > 0;
-        self.take(ways);
         admitted
     }
 

@@ -154,10 +154,8 @@ impl Router {
             Path::Attached(on) => self.near.interfaces.get(on).map_or(path, InterfaceInfo::attached::<A>),
             other => other,
         });
-        // The search for a route that is replaced costs as much as a tenth of adding a route, so it comes last.
-        if !self.budget.admits_at_once(list.ways())
-            && !A::side(self).routes.exact(fib, prefix).any(|(other, _)| other == source)
-        {
+        let mut sources = A::side(self).routes.exact(fib, prefix);
+        if !sources.any(|(other, _)| other == source) {
             self.admit_route(list.ways())?;
         }
         let (side, near) = A::side_mut(self);
