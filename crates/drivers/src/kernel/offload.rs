@@ -128,7 +128,7 @@ mod tests {
         refused(csum(34, 219));
         refused(csum(u16::MAX, u16::MAX));
         refused(csum(34, 16).with_gso(virtio::GSO_TCPV4, 54, 0));
-        // 300 segments of one byte; 256 are accepted.
+        // 257 segments of one byte; 256 are accepted.
         let with = |payload: usize| {
             tcp()[..54].iter().copied().chain(std::iter::repeat_n(0, payload)).collect::<Vec<u8>>()
         };
