@@ -176,7 +176,8 @@ fn fit(leaf: &Leaf, tokens: &[Token], line: &str, values: &dyn Values) -> Option
             return fits.then_some((fit, Value::Keyword));
         }
         Leaf::Arg { kind, .. } => match kind {
-            Kind::Word | Kind::Path => Value::Text(word.to_owned()),
+            Kind::Word => Value::Text(word.to_owned()),
+            Kind::Path => Value::Text((!word.is_empty()).then(|| word.to_owned())?),
             Kind::Text if tokens.len() == 1 => Value::Text(word.to_owned()),
             Kind::Text => Value::Text(line.get(token.span.start..tokens.last()?.span.end)?.to_owned()),
             Kind::Number(range) => Value::Number(number(word).filter(|n| range.contains(n))?),

@@ -398,7 +398,9 @@ fn paths_are_relative_to_the_client() {
     let (registry, mut toy) = (Rc::new(registry), Toy::default());
     let call = Call { directory: "/home/op".into(), ..Call::default() };
     registry.run(&mut toy, "write a/b", call.clone()).unwrap();
-    registry.run(&mut toy, "write /c", call).unwrap();
+    registry.run(&mut toy, "write /c", call.clone()).unwrap();
+    let refused = registry.run(&mut toy, "write ''", call).map(|_| ()).unwrap_err().render();
+    assert!(refused.contains("expected: <file> a file name"), "{refused}");
     assert_eq!(toy.log, ["/home/op/a/b", "/c"]);
 }
 
