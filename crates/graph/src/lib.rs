@@ -19,6 +19,7 @@ mod info;
 mod main_thread;
 pub mod node;
 mod pending;
+pub mod police;
 mod rank;
 mod resolve;
 pub mod rest;

@@ -4,15 +4,14 @@
 //! are unchanged. The reply is looked up in the VRF of the interface that received the request.
 
 use buf::{Flags, Packet};
+use graph::police::Police;
 use graph::{Cx, PacketNode, Verdict, edges, reasons};
 use wire::icmpv4::kind;
 use wire::{IcmpHeader, Ipv4Header, checksum, ipv4};
 
-use super::limit::{Bucket, Rate};
-
-/// Rate of the replies that one worker sends in one address family. It is enough for a flood ping by one host, and little compared with a
-/// worker's forwarding rate.
-pub(super) const RATE: Rate = Rate::new(20_000, 2_000);
+/// Replies per second that one worker sends in one address family, of which each interface has a share. It is enough for a flood ping by
+/// one host, and little compared with a worker's forwarding rate.
+pub(super) const RATE: u32 = 20_000;
 /// TTL of replies.
 const TTL: u8 = 64;
 
@@ -26,7 +25,7 @@ reasons! {
 
 #[derive(Default)]
 pub struct Icmp4EchoRequest {
-    replies: Bucket,
+    replies: Police,
 }
 
 impl PacketNode for Icmp4EchoRequest {
@@ -43,7 +42,7 @@ impl PacketNode for Icmp4EchoRequest {
         if group || p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST) {
             return Verdict::Drop(Reason::Group);
         }
-        if !self.replies.pass(RATE, cx.now) {
+        if !self.replies.pass(cx.now, RATE, p.rx_if()) {
             return Verdict::Drop(Reason::Limit);
         }
         let ip = p.peek::<Ipv4Header>();

@@ -7,6 +7,7 @@
 use std::net::Ipv6Addr;
 
 use buf::{Flags, Packet};
+use graph::police::Police;
 use graph::{Cx, PacketNode, Verdict, edges, reasons};
 use infra::class_a::{Reader, SlotReader};
 use wire::icmpv6::kind;
@@ -14,7 +15,6 @@ use wire::{Icmpv6Header, Ipv6Header, checksum, ipv6, protocol};
 
 use super::echo::RATE;
 use super::error::source;
-use super::limit::Bucket;
 use crate::Tables;
 use crate::interface::Interface;
 use crate::ip::{OwnAddresses, Packets, extensions};
@@ -35,7 +35,7 @@ reasons! {
 pub struct Icmp6EchoRequest {
     own: Reader<OwnAddresses<Ipv6Addr>>,
     interfaces: SlotReader<Interface>,
-    replies: Bucket,
+    replies: Police,
 }
 
 impl Icmp6EchoRequest {
@@ -43,7 +43,7 @@ impl Icmp6EchoRequest {
         Icmp6EchoRequest {
             own: t.ip6.own.clone(),
             interfaces: t.interfaces.clone(),
-            replies: Bucket::default(),
+            replies: Police::default(),
         }
     }
 }
@@ -60,7 +60,7 @@ impl PacketNode for Icmp6EchoRequest {
         if to_group || p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST) {
             return Verdict::Drop(Reason::Group);
         }
-        if !self.replies.pass(RATE, cx.now) {
+        if !self.replies.pass(cx.now, RATE, p.rx_if()) {
             return Verdict::Drop(Reason::Limit);
         }
         let extensions = usize::from(p.l4_offset()).saturating_sub(Ipv6Header::LEN);
