@@ -33,7 +33,7 @@ pub struct Turns {
 #[derive(Debug)]
 struct Holder {
     seat: Weak<Seat>,
-    /// The reserved memory in KiB.
+    /// The memory in KiB of all its reservations.
     kib: u32,
 }
 
@@ -92,15 +92,18 @@ impl Share {
 
     /// Returns an empty reservation of memory for a command of this client.
     pub(crate) fn hold(&self, seat: &Rc<Seat>) -> Hold {
-        Hold { turns: self.0.clone(), seat: Rc::downgrade(seat) }
+        Hold { turns: self.0.clone(), seat: Rc::downgrade(seat), kib: 0 }
     }
 }
 
-/// Memory reserved for a command: for its output until the client has read it, and for what the command itself keeps.
+/// Memory reserved for a command: for its output until the client has read it, and for what the command itself keeps. A client may have
+/// several reservations, for requests that run at the same time.
 pub(crate) struct Hold {
     /// `None` for root, whose memory is not limited.
     turns: Option<Turns>,
     seat: Weak<Seat>,
+    /// The size of this reservation.
+    kib: u32,
 }
 
 impl Hold {
@@ -117,13 +120,12 @@ impl Hold {
         let user = self.seat.upgrade().and_then(|seat| seat.user());
         let mut holders = turns.holders.borrow_mut();
         let at = holders.iter().position(|holder| holder.seat.ptr_eq(&self.seat));
-        let had = at.map_or(0, |at| holders[at].kib);
-        if kib > had {
+        if kib > self.kib {
             let of = |holder: &Holder| holder.seat.upgrade().and_then(|seat| seat.user());
             let sum =
                 |own: bool| holders.iter().filter(|h| (of(h) == user) == own).map(|h| h.kib).sum::<u32>();
             let room = MOST_UNREAD.saturating_sub(sum(false)) / 2;
-            if sum(true) - had + kib > room {
+            if sum(true) - self.kib + kib > room {
                 drop(holders);
                 turns.let_go(Instant::now());
                 return Err(CliError::new(format!(
@@ -132,11 +134,13 @@ impl Hold {
                 )));
             }
         }
-        match (at, kib) {
+        let all = at.map_or(0, |at| holders[at].kib) - self.kib + kib;
+        self.kib = kib;
+        match (at, all) {
             (Some(at), 0) => drop(holders.swap_remove(at)),
-            (Some(at), kib) => holders[at].kib = kib,
+            (Some(at), all) => holders[at].kib = all,
             (None, 0) => {}
-            (None, kib) => holders.push(Holder { seat: self.seat.clone(), kib }),
+            (None, all) => holders.push(Holder { seat: self.seat.clone(), kib: all }),
         }
         Ok(())
     }
@@ -179,6 +183,21 @@ mod tests {
         drop((one, same, other));
         assert_eq!(turns.holders.borrow().len(), 0);
         Share::of(&turns, false).hold(&seats[0]).set(usize::MAX).unwrap();
+    }
+
+    #[test]
+    fn reservations_of_one_client_add_up() {
+        let (turns, seat) = (Turns::default(), Seat::new(Some(7)));
+        let [mut one, mut other] = [(); 2].map(|()| Share::of(&turns, false).hold(&seat));
+        one.set(5 << 20).unwrap();
+        other.set(4 << 20).unwrap_err();
+        other.set(3 << 20).unwrap();
+        one.set(6 << 20).unwrap_err();
+        drop(one);
+        assert_eq!(turns.holders.borrow()[0].kib, 3 << 10);
+        other.set(8 << 20).unwrap();
+        drop(other);
+        assert!(turns.holders.borrow().is_empty());
     }
 
     #[test]
