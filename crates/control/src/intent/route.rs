@@ -251,6 +251,13 @@ impl Object<System> for Route {
         }
     }
 
+    fn alike((table, prefix): &Self::Key, (other_table, other): &Self::Key) -> bool {
+        // The prefix counts in two ways: its family, and whether it is link-local.
+        let is_plain = |prefix: &IpPrefix| prefix.len() < LINK_LOCAL_LEN || !is_link_local(prefix.address());
+        let is_v6 = |prefix: &IpPrefix| prefix.address().is_ipv6();
+        table == other_table && is_v6(prefix) == is_v6(other) && is_plain(prefix) && is_plain(other)
+    }
+
     fn facts(&self, (table, _): &Self::Key, _: Get<'_>, to: &mut dyn FnMut(Fact)) {
         for (via, _) in self.paths() {
             if let Via::NextHop(ip, by) = via {

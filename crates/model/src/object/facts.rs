@@ -87,18 +87,23 @@ impl Index {
 
     /// Adds an object. `get` returns any object of the tree.
     pub fn add<W: World>(&mut self, key: &Key, value: &Value<W>, get: Get<'_, W>) {
-        value.facts(key, get, &mut |Fact { index, place }| self.facts.add(index, place, 1));
+        self.add_times(key, value, get, 1);
+    }
+
+    /// Adds `n` objects with this value, whose keys are [alike](super::Object::alike).
+    pub fn add_times<W: World>(&mut self, key: &Key, value: &Value<W>, get: Get<'_, W>, n: u32) {
+        value.facts(key, get, &mut |Fact { index, place }| self.facts.add(index, place, n));
         let kind = key.kind();
         if kind.phase < MANY {
             return;
         }
-        self.many.entry(kind.name).or_insert((kind, 0)).1 += 1;
+        self.many.entry(kind.name).or_insert((kind, 0)).1 += n as usize;
         value.needs(key, &mut |need| {
             let contains =
                 kind.container.is_some_and(|role| need.is(role)) && key.id().begins_with(need.id());
             if !contains {
                 let (role, id) = need.place();
-                self.needs.add(role, id.clone(), 1);
+                self.needs.add(role, id.clone(), n);
             }
         });
     }

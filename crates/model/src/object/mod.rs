@@ -2,6 +2,7 @@
 //! and written.
 
 mod facts;
+mod put;
 mod tree;
 mod value;
 mod view;
@@ -14,6 +15,7 @@ use crate::key::{Key, Kind, Need};
 use crate::reason::Reason;
 use crate::tuple::{Push, Tuple};
 
+pub(crate) use put::Stop;
 pub use tree::{Change, Get, Snapshot, Tree};
 pub use value::Value;
 pub use view::View;
@@ -148,6 +150,12 @@ pub trait Object<W: World>: Kind + Any + Clone + Debug + PartialEq + Send + Sync
 
     /// Reports the object's index entries ([`Fact`]), by which other objects find it. `get` looks up any object by its key.
     fn facts(&self, _: &Self::Key, _get: Get<'_, W>, _: &mut dyn FnMut(Fact)) {}
+
+    /// True if an object with one key is valid exactly if the same object with the other key is, and if both have the same index entries and
+    /// needs. Then very many such objects are checked only once.
+    fn alike(_: &Self::Key, _: &Self::Key) -> bool {
+        false
+    }
 
     /// Returns the key of another object whose index entries ([`facts`](Self::facts)) change when this object changes.
     fn touches(_: &Self::Key) -> Option<Key> {

@@ -49,8 +49,8 @@ impl<W> fmt::Debug for Change<W> {
 /// A tree and its indexes at some moment. Taking a snapshot is fast, whatever its size. While a snapshot exists, a change of the store
 /// copies the whole tree.
 pub struct Snapshot<W> {
-    tree: Arc<Tree<W>>,
-    index: Arc<Index>,
+    pub(super) tree: Arc<Tree<W>>,
+    pub(super) index: Arc<Index>,
 }
 
 impl<W> Clone for Snapshot<W> {

@@ -75,6 +75,7 @@ trait AnyObject<W>: Any + Debug + Send + Sync {
     fn effect(&self, old: &Value<W>) -> Effect;
     fn staying(&self, new: &Value<W>) -> Option<Value<W>>;
     fn facts(&self, key: &Key, get: Get<'_, W>, to: &mut dyn FnMut(Fact));
+    fn alike(&self, key: &Key, other: &Key) -> bool;
     fn touches(&self, key: &Key) -> Option<Key>;
     fn is_complete(&self) -> bool;
     fn without_secrets(&self) -> Option<Value<W>>;
@@ -138,6 +139,11 @@ impl<W: World, T: Object<W>> AnyObject<W> for T {
         if let Some(key) = key.get::<T>() {
             Object::facts(self, &key, get, to);
         }
+    }
+
+    fn alike(&self, key: &Key, other: &Key) -> bool {
+        let (Some(key), Some(other)) = (key.get::<T>(), other.get::<T>()) else { return false };
+        <T as Object<W>>::alike(&key, &other)
     }
 
     fn touches(&self, key: &Key) -> Option<Key> {
@@ -207,6 +213,11 @@ impl<W: World> Value<W> {
 
     pub(crate) fn facts(&self, key: &Key, get: Get<'_, W>, to: &mut dyn FnMut(Fact)) {
         self.0.facts(key, get, to);
+    }
+
+    /// See [`Object::alike`].
+    pub(crate) fn alike(&self, key: &Key, other: &Key) -> bool {
+        self.0.alike(key, other)
     }
 
     pub(crate) fn touches(&self, key: &Key) -> Option<Key> {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use crate::key::Key;
-use crate::object::{Change, Refused, Snapshot, Tree, Value, World};
+use crate::object::{Change, Refused, Snapshot, Stop, Tree, Value, World};
 
 pub use journal::{Before, Counts, Deed, Detail, Edit, Edits, Entry, Journal, Note, Noted, Way, Written};
 pub use making::{Making, Step};
@@ -120,6 +120,50 @@ impl<W: World> Store<W> {
         self.version += u64::from(changed);
         self.now.change(changes, found);
         Ok(())
+    }
+
+    /// Sets objects to the same value, or removes them: each by itself, one after the other, until one is refused. Objects that do not
+    /// exist need not be removed. Faster than as many transactions, for very many objects that are [alike](crate::object::Object::alike).
+    /// Calls `each` with the key and the old value of each object that it changes. Returns the number of objects before the refused one, and
+    /// the reason.
+    pub fn put(
+        &mut self,
+        world: &mut W,
+        keys: &[Key],
+        value: Option<&Value<W>>,
+        mut each: impl FnMut(&Key, Option<&Value<W>>),
+    ) -> (usize, Option<Refused>) {
+        let mut done = 0;
+        while let Some(rest) = keys.get(done..).filter(|rest| !rest.is_empty()) {
+            let mut alone = rest.first();
+            if let Some(value) = value {
+                let mut changed = false;
+                world.begin();
+                let (n, stop) = self.now.put(world, rest, value, |key, old| {
+                    changed = true;
+                    each(key, old);
+                });
+                world.end();
+                self.version += u64::from(changed);
+                done += n;
+                alone = match stop {
+                    Some(Stop::Refused(refused)) => return (done, Some(refused)),
+                    Some(Stop::Alone) => keys.get(done),
+                    None => None,
+                };
+            }
+            let Some(key) = alone else { continue };
+            let old = self.get(key).cloned();
+            if old.as_ref() != value {
+                let change = Change { key: key.clone(), value: value.cloned() };
+                if let Err(refused) = self.transact(world, vec![change]) {
+                    return (done, Some(refused));
+                }
+                each(key, old.as_ref());
+            }
+            done += 1;
+        }
+        (done, None)
     }
 
     /// Replaces the current tree by `at`, the result of a plan whose steps were made. Returns the old tree. Dropping it

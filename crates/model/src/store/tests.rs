@@ -220,6 +220,9 @@ impl Object<Room> for Thing {
         to(Need::new(&BOX, n));
         self.0.map(|on| Need::new(&BOX, on)).into_iter().for_each(to);
     }
+    fn alike((n, _): &(u8, u8), (other, _): &(u8, u8)) -> bool {
+        n == other
+    }
 }
 
 /// A cover with a phase before that of the box on which it lies.
@@ -305,6 +308,39 @@ fn walked(steps: &[Step]) -> Result<(Room, Store<Room>), TestCaseError> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
+
+    /// Many objects are set to one value, or removed, as by a transaction for each.
+    #[test]
+    fn many_objects_are_put_as_by_transactions(
+        steps in prop::collection::vec(step(), 0..30),
+        (first, value) in object(),
+        keys in prop::collection::vec((0u8..5, 0u8..6).prop_map(|key| Key::of::<Thing>(&key)), 0..20),
+        sets in prop::bool::weighted(0.8),
+    ) {
+        let (mut room, mut store) = walked(&steps)?;
+        let (mut slow_room, mut slow) = walked(&steps)?;
+        let keys = if first.is::<Thing>() { keys } else { vec![first.clone(), first] };
+        let value = sets.then_some(&value);
+        let (mut put, mut made) = (Vec::new(), Vec::new());
+        let (n, why) = store.put(&mut room, &keys, value, |key, old| put.push((key.clone(), old.cloned())));
+        let mut expected = (keys.len(), None);
+        for (n, key) in keys.iter().enumerate() {
+            let old = slow.get(key).cloned();
+            if old.as_ref() == value {
+                continue;
+            }
+            let change = Change { key: key.clone(), value: value.cloned() };
+            if let Err(refused) = slow.transact(&mut slow_room, vec![change]) {
+                expected = (n, Some(refused));
+                break;
+            }
+            made.push((key.clone(), old));
+        }
+        prop_assert_eq!((n, why), expected);
+        prop_assert!(put == made);
+        prop_assert_eq!(&room, &slow_room);
+        prop_assert!(store.tree() == slow.tree() && store.snapshot().is_consistent());
+    }
 
     /// The room depends only on the tree, not on the changes that led to the tree. Every plan reaches its tree.
     #[test]
