@@ -56,9 +56,26 @@ pub struct Metric {
 /// takes time.
 const PIECE: usize = 64 << 10;
 
+/// A sample that is not text yet.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The metric.
+    pub metric: &'static Metric,
+    /// The suffix of the name, for a histogram.
+    pub suffix: &'static str,
+    /// The value of each label of the metric.
+    pub labels: Vec<String>,
+    /// The upper bound, for a bucket of a histogram.
+    pub bound: Option<String>,
+    /// The value.
+    pub value: String,
+}
+
 /// The lines of samples collected so far, by metric.
 #[derive(Debug, Default)]
 pub struct Lines {
+    /// Collects rows instead of lines.
+    rows: Option<Vec<Row>>,
     /// Each metric that has samples, and the lines of these samples as texts of limited length.
     of: Vec<(&'static Metric, Vec<String>)>,
     /// The index in `of` of each metric, by name.
@@ -66,6 +83,16 @@ pub struct Lines {
 }
 
 impl Lines {
+    /// Returns an empty list that collects rows instead of lines of text.
+    pub fn as_rows() -> Lines {
+        Lines { rows: Some(Vec::new()), ..Lines::default() }
+    }
+
+    /// Returns the rows collected since the last call.
+    pub fn take_rows(&mut self) -> Vec<Row> {
+        self.rows.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
     /// Adds a sample, with a value for each label of the metric.
     pub fn add(&mut self, metric: impl Into<&'static Metric>, labels: &[&str], value: impl Display) {
         self.line(metric.into(), "", labels, None, value);
@@ -98,12 +125,17 @@ impl Lines {
     fn line(
         &mut self,
         metric: &'static Metric,
-        suffix: &str,
+        suffix: &'static str,
         labels: &[&str],
         bound: Option<&str>,
         value: impl Display,
     ) {
         debug_assert_eq!(metric.labels.len(), labels.len(), "{}", metric.name);
+        if let Some(rows) = &mut self.rows {
+            let labels = labels.iter().map(|label| (*label).to_owned()).collect();
+            let (bound, value) = (bound.map(str::to_owned), value.to_string());
+            return rows.push(Row { metric, suffix, labels, bound, value });
+        }
         let place = *self.places.entry(metric.name).or_insert_with(|| {
             self.of.push((metric, Vec::new()));
             self.of.len() - 1
