@@ -447,6 +447,34 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
+    /// Many routes get the same paths as by a transaction for each, and the same ones are refused.
+    #[test]
+    fn routes_are_put_as_by_transactions(steps in steps(20), objects in prop::collection::vec(object(), 80)) {
+        let routes: Vec<&(Key, Value)> = objects.iter().filter(|(key, _)| key.is::<Route>()).collect();
+        let keys: Vec<Key> = routes.iter().map(|(key, _)| key.clone()).collect();
+        for (_, value) in routes.iter().take(3) {
+            let (mut s, mut store) = walked(steps.clone())?;
+            let (mut slow_s, mut slow) = walked(steps.clone())?;
+            let (mut at, mut refused, mut expected) = (0, Vec::new(), Vec::new());
+            while at < keys.len() {
+                let (n, why) = store.put(&mut s, &keys[at..], Some(value), |_, _| {});
+                at += n;
+                if let Some(why) = why {
+                    refused.push((at, why));
+                    at += 1;
+                }
+            }
+            for (n, key) in keys.iter().enumerate() {
+                if let Err(why) = slow.transact(&mut slow_s, vec![Change::set(key.clone(), value.clone())]) {
+                    expected.push((n, why));
+                }
+            }
+            prop_assert_eq!(refused, expected);
+            prop_assert_eq!(state(&mut s), state(&mut slow_s));
+            prop_assert!(store.tree() == slow.tree() && store.snapshot().is_consistent());
+        }
+    }
+
     /// The commands of `show config` give a new router the same configuration and the same state.
     #[test]
     fn dumped_commands_give_the_same_router(steps in steps(60)) {

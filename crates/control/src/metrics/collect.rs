@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use graph::PuntReason;
-use model::metrics::Lines;
+use model::metrics::{Lines, Row};
 use net::interface::Kind;
 use net::router::{InterfaceInfo, Router};
 use tokio::sync::mpsc;
@@ -111,6 +111,16 @@ pub(crate) struct Collection {
 impl Collection {
     pub(crate) fn new(started: Duration) -> Collection {
         Collection { lines: Lines::default(), next: Next::Router, started }
+    }
+
+    /// Returns a collection of rows instead of lines of text.
+    pub(crate) fn of_rows(started: Duration) -> Collection {
+        Collection { lines: Lines::as_rows(), ..Collection::new(started) }
+    }
+
+    /// Returns the rows collected since the last call.
+    pub(crate) fn rows(&mut self) -> impl Iterator<Item = Row> + use<> {
+        self.lines.take_rows().into_iter()
     }
 
     /// Returns the collected samples.

@@ -22,9 +22,10 @@ use tokio::sync::mpsc;
 
 use crate::app::Context;
 
+pub(crate) use collect::Collection;
 pub use server::listen;
 #[cfg(any(test, feature = "testing"))]
-pub(crate) use {collect::Collection, text::Format};
+pub(crate) use text::Format;
 
 /// Serves the metrics on `listener`, as long as the calling `LocalSet` runs.
 ///

@@ -1,10 +1,11 @@
-//! A client, and how its requests run.
+//! A connected client, its requests, and how they run.
 
-use std::cell::{OnceCell, RefCell};
-use std::rc::Rc;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hyper::StatusCode;
 use hyper::body::Bytes;
 use model::cli::Call;
 use model::origin::{FrontEnd, Origin, Peer};
@@ -13,49 +14,143 @@ use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 use super::Service;
+use super::problem::Problem;
 use crate::app::{Attended, Context, Failure, Go, LOOK, Report, Transition};
-use crate::cli::{Arrival, Client as Listed, Entrance, Guest, Hold, Registry, Seat, Share};
+use crate::cli::{Arrival, Client as Listed, Entrance, Guest, Hold, Registry, Seat, Share, State};
 
 /// Maximum time for which a request waits until other long changes have ended.
 const BUSY: Duration = Duration::from_secs(10);
+/// Time in which a client must send something of its request.
+const SILENCE: Duration = Duration::from_secs(10);
 
-/// A connected client.
-pub(super) struct Client {
+/// The client's name, and what it may do.
+#[derive(Clone)]
+pub(super) struct Identity {
+    pub(super) peer: Peer,
+    /// True if requests that may change something are refused, and secrets are hidden.
+    pub(super) read_only: bool,
+}
+
+/// A connected client. Its requests may run at the same time (HTTP/2).
+pub(super) struct Connected {
     cx: Rc<RefCell<Context>>,
     pub(super) commands: Rc<Registry<Context>>,
-    pub(super) read_only: bool,
-    peer: Peer,
+    pub(super) identity: Identity,
     pub(super) seat: Rc<Seat>,
+    /// Number of requests that are at work, not waiting for the client.
+    at_work: Cell<usize>,
     share: Share,
     /// The right to have a long document in memory.
     long: Arc<Semaphore>,
     /// The description of the API, made when a client first asks for it.
     pub(super) description: Rc<OnceCell<Bytes>>,
+    /// True if its requests may run at the same time.
+    pub(super) is_multiplexed: Cell<bool>,
+    /// The answers that it is reading.
+    pub(super) answers: Answers,
     /// Its entry in the list of clients.
     _guest: Guest,
 }
 
-impl Client {
-    pub(super) fn new(service: &Service, cx: Rc<RefCell<Context>>, arrival: &Arrival) -> Client {
+impl Connected {
+    pub(super) fn new(service: &Service, cx: Rc<RefCell<Context>>, arrival: &Arrival) -> Connected {
         let Arrival { peer, pid, .. } = arrival;
+        let identity = Identity { peer: peer.clone(), read_only: service.read_only };
         let entry = Listed {
             entrance: Entrance::Native,
-            read_only: service.read_only,
+            read_only: identity.read_only,
             peer: peer.clone(),
             pid: *pid,
         };
         let guest = cx.borrow().sessions.enter(entry);
-        Client {
+        Connected {
             cx,
             commands: service.commands.clone(),
-            read_only: service.read_only,
-            peer: peer.clone(),
+            identity,
             seat: Seat::new(peer.uid()),
+            at_work: Cell::new(0),
             share: Share::of(&service.turns, peer.uid() == Some(0)),
             long: service.long.clone(),
             description: service.description.clone(),
+            is_multiplexed: Cell::new(false),
+            answers: Answers::default(),
             _guest: guest,
         }
+    }
+
+    /// Begins a request.
+    pub(super) fn request(self: &Rc<Connected>) -> Rc<Client> {
+        if self.seat.state() != State::Told {
+            self.seat.begin();
+        }
+        let client = Client { connected: self.clone(), works: Cell::new(false) };
+        client.works();
+        Rc::new(client)
+    }
+
+    /// Returns the state of the seat, if the client reads its answers.
+    pub(super) fn state(&self) -> State {
+        if self.at_work.get() > 0 { State::Served } else { State::Asked }
+    }
+
+    /// Notes that a request works or rests. A client that does not read its answers does not become active by other requests.
+    fn note(&self, works: bool) {
+        self.at_work.set(if works { self.at_work.get() + 1 } else { self.at_work.get().saturating_sub(1) });
+        if self.seat.state() != State::Told {
+            self.seat.enter(self.state());
+        }
+    }
+}
+
+/// A client during one of its requests.
+pub(super) struct Client {
+    connected: Rc<Connected>,
+    /// True while the request does not wait for the client.
+    works: Cell<bool>,
+}
+
+impl std::ops::Deref for Client {
+    type Target = Connected;
+
+    fn deref(&self) -> &Connected {
+        &self.connected
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // The answer is given; what is left of it is in the socket's buffers.
+        self.rests();
+    }
+}
+
+impl Client {
+    /// Notes that the request waits for the client. If all its requests do, the client may be disconnected in favor of another one.
+    pub(super) fn rests(&self) {
+        if self.works.replace(false) {
+            self.note(false);
+        }
+    }
+
+    /// Notes that the request goes on.
+    pub(super) fn works(&self) {
+        if !self.works.replace(true) {
+            self.note(true);
+        }
+    }
+
+    /// Waits for a piece of the request, at most for [`SILENCE`].
+    ///
+    /// # Errors
+    /// If it does not arrive in time.
+    pub(super) async fn arrival<T>(&self, piece: impl Future<Output = T>) -> Result<T, Problem> {
+        // A client that sends slowly must not keep its place.
+        self.rests();
+        let late = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the rest of the request does not arrive");
+        let piece = timeout(SILENCE, piece).await.map_err(late)?;
+        self.slice(|_| ()).await;
+        self.works();
+        Ok(piece)
     }
 
     /// Reads the state. For questions that take no time.
@@ -70,6 +165,11 @@ impl Client {
         done
     }
 
+    /// Returns the origin of a change by the request `line`.
+    pub(super) fn origin(&self, line: &str) -> Origin {
+        Origin::new(FrontEnd::Native, self.identity.peer.clone(), line)
+    }
+
     /// Runs a request that may change the configuration, on behalf of the client. `line` names the request in the journal. First waits, for
     /// a limited time, until no long change of another client is running.
     pub(super) async fn change<R>(&self, line: &str, request: impl FnOnce(&mut Context) -> R) -> R {
@@ -77,7 +177,7 @@ impl Client {
         while self.look(|c| c.changes.must_be_free()).is_err() && begun.elapsed() < BUSY {
             sleep(LOOK).await;
         }
-        let origin = Origin::new(FrontEnd::Native, self.peer.clone(), line);
+        let origin = self.origin(line);
         self.slice(|c| {
             c.origin = origin;
             request(c)
@@ -131,12 +231,25 @@ impl Client {
 
     /// Returns how the client calls commands.
     pub(super) fn call(&self) -> Call {
-        Call {
-            json: true,
-            read_only: self.read_only,
-            front_end: FrontEnd::Native,
-            peer: self.peer.clone(),
-            ..Call::default()
-        }
+        let Identity { peer, read_only } = self.identity.clone();
+        Call { json: true, read_only, front_end: FrontEnd::Native, peer, ..Call::default() }
+    }
+}
+
+/// The answers that a client is reading. Over HTTP/2, a client can read its connection, but none of an answer: it gives the answer no room.
+#[derive(Default)]
+pub(super) struct Answers(RefCell<Vec<Weak<Cell<Option<Instant>>>>>);
+
+impl Answers {
+    pub(super) fn add(&self, since: &Rc<Cell<Option<Instant>>>) {
+        let mut all = self.0.borrow_mut();
+        all.retain(|one| one.strong_count() > 0);
+        all.push(Rc::downgrade(since));
+    }
+
+    /// True if the client has taken nothing of an answer for this time.
+    pub(super) fn wait_for(&self, time: Duration) -> bool {
+        let since = self.0.borrow().iter().filter_map(|one| one.upgrade()?.get()).min();
+        since.is_some_and(|since| since.elapsed() >= time)
     }
 }

@@ -1,44 +1,99 @@
-//! A client's connection: requests come in, and answers go out, one after the other.
+//! A client's connection: requests come in, and answers go out. Over HTTP/1.1 one after the other, over HTTP/2 several at a time.
 
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::header::EXPECT;
-use hyper::server::conn::http1;
+use hyper::rt::Executor;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
+use hyper::{Request, Response, Version};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::task::JoinSet;
 use tokio::time::interval;
 
-use super::answer::Body;
-use super::client::Client;
-use super::operations;
-use super::requests::RequestBody;
+use super::body::Body;
+use super::client::Connected;
 use super::stream::Watched;
+use super::{http, rpc};
 use crate::cli::Stream;
 
-/// Maximum size of the head of a request, in bytes.
+/// Maximum size of the head of a request, in bytes. HTTP/2 has a limit of its own, for the decoded headers.
 const HEAD: usize = 64 << 10;
+const HEADERS: u32 = 16 << 10;
+/// Maximum number of requests at a time (HTTP/2).
+const STREAMS: u32 = 16;
+/// Bytes that a client may send before the router reads them: of one request, and of all (HTTP/2).
+const WINDOW: u32 = 256 << 10;
+const WINDOWS: u32 = 512 << 10;
+/// Bytes of one answer that wait for the client to give them room (HTTP/2).
+const UNSENT: usize = 64 << 10;
+/// Number of reset requests that wait to be noticed, and of requests that the router has reset because they break the protocol. A client
+/// with more of them is disconnected (HTTP/2).
+const RESETS: usize = 20;
+const BROKEN: usize = 100;
+/// Time without any frame after which the client is asked for one, and time in which it must answer (HTTP/2).
+const QUIET: Duration = Duration::from_secs(30);
+const ALIVE: Duration = Duration::from_secs(10);
 /// Time in which a client must read something of its answers.
 const STALLED: Duration = Duration::from_secs(10);
 /// Interval at which the connection is checked.
 const CHECK: Duration = Duration::from_secs(1);
 
+/// The tasks of a connection. They end with it.
+#[derive(Clone, Default)]
+struct Tasks(Rc<RefCell<JoinSet<()>>>);
+
+impl<F: Future<Output = ()> + 'static> Executor<F> for Tasks {
+    fn execute(&self, task: F) {
+        self.0.borrow_mut().spawn_local(task);
+    }
+}
+
+impl Tasks {
+    /// Forgets the tasks that have ended.
+    fn tidy(&self) {
+        let mut tasks = self.0.borrow_mut();
+        while let Some(ended) = tasks.try_join_next() {
+            if let Err(error) = ended {
+                tracing::error!("internal error: a request of the native API panicked: {error}");
+            }
+        }
+    }
+}
+
 /// Serves a client until it leaves, or until it is disconnected in favor of another client.
-pub(super) async fn serve(client: Client, stream: Box<dyn Stream>) -> io::Result<()> {
+pub(super) async fn serve(client: Connected, stream: Box<dyn Stream>) -> io::Result<()> {
     let client = Rc::new(client);
-    let seat = client.seat.clone();
+    let (seat, tasks) = (client.seat.clone(), Tasks::default());
     let service = service_fn(|request| respond(client.clone(), request));
-    let stream = TokioIo::new(Watched::new(stream, &seat));
-    let served = http1::Builder::new().max_buf_size(HEAD).serve_connection(stream, service);
+    let stream = TokioIo::new(Watched::new(stream, client.clone()));
+    let mut protocols = auto::Builder::new(tasks.clone());
+    protocols.http1().max_buf_size(HEAD);
+    protocols
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOWS)
+        .max_header_list_size(HEADERS)
+        .max_send_buf_size(UNSENT)
+        .max_pending_accept_reset_streams(RESETS)
+        .max_local_error_reset_streams(BROKEN)
+        .keep_alive_interval(QUIET)
+        .keep_alive_timeout(ALIVE);
+    let served = protocols.serve_connection(stream, service);
     let stalls = async {
         let mut ticks = interval(CHECK);
         loop {
             ticks.tick().await;
-            if seat.told_since().is_some_and(|since| since.elapsed() >= STALLED) {
+            tasks.tidy();
+            if seat.told_since().is_some_and(|since| since.elapsed() >= STALLED)
+                || client.is_multiplexed.get() && client.answers.wait_for(STALLED)
+            {
                 return;
             }
         }
@@ -54,21 +109,13 @@ pub(super) async fn serve(client: Client, stream: Box<dyn Stream>) -> io::Result
     }
 }
 
-async fn respond(client: Rc<Client>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
-    client.seat.begin();
+async fn respond(connected: Rc<Connected>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    let client = connected.request();
+    connected.is_multiplexed.set(request.version() == Version::HTTP_2);
     // Each request waits for the client's turn, however fast it is answered.
     client.slice(|_| ()).await;
-    let (head, body) = request.into_parts();
-    let waits = head.headers.contains_key(EXPECT);
-    let body = RequestBody::new(body);
-    match operations::run(&client, head, body.clone()).await {
-        Ok(answer) => Ok(answer),
-        Err(problem) => {
-            // A client that waits for permission to send its body gets the refusal instead.
-            if !waits {
-                body.skip().await;
-            }
-            Ok(problem.answer(&client.seat))
-        }
-    }
+    Ok(match rpc::is_call(&request) {
+        true => rpc::answer(&client, request).await,
+        false => http::answer(&client, request).await,
+    })
 }

@@ -1,17 +1,22 @@
-//! The native API: the configuration as one document, commands, and events, as JSON over HTTP.
+//! The native API: the configuration as one document, commands, events, metrics, and loads of routes, as JSON over HTTP and in gRPC.
 //!
-//! Clients connect to a UNIX socket, or to its read-only twin. Each request of a client is a typed request of the same state that commands
-//! and VPP's binary API change: one transaction, journaled with the client's user. The fields of the document follow from the schemas of
-//! the objects, so a feature needs no code here. [`operations`] lists all operations, from which the OpenAPI description follows, too.
+//! Clients connect to a UNIX socket, or to its read-only twin, which speak both protocols. Each request of a client is a typed request of
+//! the same state that commands and VPP's binary API change: one transaction, journaled with the client's user. The fields of the document
+//! follow from the schemas of the objects, so a feature needs no code here. [`http`] lists all operations, from which the OpenAPI
+//! description follows, and [`rpc`] has the calls of the gRPC service. Both are thin: the requests themselves are in [`document`],
+//! [`commands`] and [`watch`].
 
-mod answer;
+mod body;
 mod client;
-mod config;
+mod commands;
 mod connection;
-mod operations;
-mod requests;
-mod run;
+mod document;
+mod http;
+mod patch;
+mod problem;
+mod rpc;
 mod stream;
+mod upload;
 mod watch;
 
 use std::cell::{OnceCell, RefCell};
@@ -25,9 +30,7 @@ use tokio::sync::Semaphore;
 
 use crate::app::Context;
 use crate::cli::{Arrival, Listener, Registry, Turns, serve_programs};
-use client::Client;
-
-pub use operations::markdown;
+use client::Connected;
 
 /// A message that every instance answers.
 pub const HELLO: &[u8] = b"GET /v1 HTTP/1.1\r\nHost: volley\r\n\r\n";
@@ -63,6 +66,11 @@ impl Service {
     }
 }
 
+/// Returns the operations and calls as lists in Markdown, for the documentation.
+pub fn markdown() -> String {
+    format!("{}\n## All calls\n\n{}", http::markdown(), rpc::markdown())
+}
+
 /// Serves clients until the future is dropped. Runs on a `LocalSet` of a runtime with one thread.
 ///
 /// # Errors
@@ -71,7 +79,7 @@ pub async fn serve(listener: Listener, cx: Rc<RefCell<Context>>, service: Servic
     let idle = service.idle;
     let service = Rc::new(service);
     let begin = |arrival: Arrival| {
-        let client = Client::new(&service, cx.clone(), &arrival);
+        let client = Connected::new(&service, cx.clone(), &arrival);
         (client.seat.clone(), connection::serve(client, arrival.stream))
     };
     serve_programs(listener, "native API", idle, begin).await

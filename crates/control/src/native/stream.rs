@@ -7,19 +7,18 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::cli::{Seat, State, Stream};
+use super::client::Connected;
+use crate::cli::{State, Stream};
 
 /// A stream whose pending writes are noted as [`State::Told`]: the client has not read what the router has sent.
 pub(super) struct Watched {
     stream: Box<dyn Stream>,
-    seat: Rc<Seat>,
-    /// The state to return to when the client reads.
-    before: State,
+    client: Rc<Connected>,
 }
 
 impl Watched {
-    pub(super) fn new(stream: Box<dyn Stream>, seat: &Rc<Seat>) -> Watched {
-        Watched { stream, seat: seat.clone(), before: State::Asked }
+    pub(super) fn new(stream: Box<dyn Stream>, client: Rc<Connected>) -> Watched {
+        Watched { stream, client }
     }
 }
 
@@ -36,14 +35,11 @@ impl AsyncRead for Watched {
 impl AsyncWrite for Watched {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let wrote = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        let now = self.seat.state();
+        let (seat, now) = (&self.client.seat, self.client.seat.state());
         match &wrote {
             // Each entry sets the time of the client's last activity, so a state is not entered twice.
-            Poll::Pending if now != State::Told => {
-                self.before = now;
-                self.seat.enter(State::Told);
-            }
-            Poll::Ready(Ok(n)) if *n > 0 && now == State::Told => self.seat.enter(self.before),
+            Poll::Pending if now != State::Told => seat.enter(State::Told),
+            Poll::Ready(Ok(n)) if *n > 0 && now == State::Told => seat.enter(self.client.state()),
             _ => {}
         }
         wrote

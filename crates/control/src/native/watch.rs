@@ -1,34 +1,30 @@
 //! Events: the state of the configuration and of the interfaces, and then each change of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 use std::time::Duration;
 
-use hyper::Response;
 use net::router::InterfaceInfo;
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
-use super::answer::{Body, LINES, pieces};
 use super::client::Client;
 use crate::app::Context;
-use crate::cli::State;
 
 /// Interval at which the state is compared.
 const LOOK: Duration = Duration::from_millis(50);
 /// Maximum number of interfaces that are compared at once.
 const AT_ONCE: usize = 1000;
-/// Time without events after which an empty line shows that the connection lives.
+/// Time without events after which a watcher gets an empty list, so that it can show that the connection lives.
 const QUIET: Duration = Duration::from_secs(15);
 
 /// The state of an interface.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-struct Port {
-    name: String,
-    index: u32,
-    admin_up: bool,
-    link_up: bool,
-    mtu: u16,
+pub(super) struct Port {
+    pub(super) name: String,
+    pub(super) index: u32,
+    pub(super) admin_up: bool,
+    pub(super) link_up: bool,
+    pub(super) mtu: u16,
 }
 
 impl Port {
@@ -45,7 +41,7 @@ impl Port {
 /// An event, as an object of one member.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum Event {
+pub(super) enum Event {
     /// The configuration has this generation.
     Generation(u64),
     /// An interface is new, or has this state now.
@@ -112,37 +108,34 @@ impl Known {
     }
 }
 
-/// Answers with events, one per line, until the client leaves.
-pub(super) fn watch(client: &Rc<Client>) -> Response<Body> {
-    let watcher = client.clone();
-    pieces(&client.seat, LINES, client.hold(), async move |to| {
-        let (mut known, mut last) = (Known::default(), Instant::now());
+/// A client's view of the state, which follows the changes.
+pub(super) struct Watcher {
+    known: Known,
+    /// When the client got the last events.
+    last: Instant,
+}
+
+impl Watcher {
+    pub(super) fn new() -> Watcher {
+        Watcher { known: Known::default(), last: Instant::now() }
+    }
+
+    /// Waits for the next events: first those that describe the state, and then each change. Returns an empty list after [`QUIET`].
+    pub(super) async fn next(&mut self, client: &Client) -> Vec<Event> {
         loop {
             let mut events = Vec::new();
-            let over = watcher.slice(|c| known.look(c, &mut events)).await;
-            let mut text = String::new();
-            for event in &events {
-                // The names in these objects are strings, so they can be written.
-                text += &serde_json::to_string(event).unwrap_or_default();
-                text.push('\n');
+            let over = client.slice(|c| self.known.look(c, &mut events)).await;
+            if over && events.is_empty() {
+                // A client that only waits for events may have to make room for another one.
+                client.rests();
             }
-            if events.is_empty() && last.elapsed() >= QUIET {
-                text.push('\n');
-            }
-            if !text.is_empty() {
-                last = Instant::now();
-                // Without a receiver, the client is gone, and this task is about to be aborted.
-                if to.send(text.into()).await.is_err() {
-                    return Ok(());
-                }
+            if !events.is_empty() || self.last.elapsed() >= QUIET {
+                self.last = Instant::now();
+                return events;
             }
             if over {
-                // A client that only waits for events may have to make room for another one.
-                if watcher.seat.state() == State::Served {
-                    watcher.seat.enter(State::Asked);
-                }
                 sleep(LOOK).await;
             }
         }
-    })
+    }
 }

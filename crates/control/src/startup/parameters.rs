@@ -459,7 +459,7 @@ const NATIVE_API: &[Parameter] = &[
     })
     .key("native-api socket-name")
     .default("none")
-    .help("The UNIX socket of the [native API](native-api.md), JSON over HTTP. A relative path is in `runtime-dir`."),
+    .help("The UNIX socket of the [native API](native-api.md), JSON over HTTP and gRPC. A relative path is in `runtime-dir`."),
     Parameter::sets("socket-name-read-only", "<path>", |s, c| {
         s.native.read_only = Some(c.path()?);
         Ok(())

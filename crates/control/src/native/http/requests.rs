@@ -6,32 +6,25 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::HeaderMap;
 use hyper::body::{Body as _, Bytes, Frame, Incoming};
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_MATCH, IF_NONE_MATCH};
 use hyper::http::request::Parts;
-use hyper::{HeaderMap, StatusCode};
-use model::cli::CliError;
 use model::place::hint;
 use serde::de::DeserializeOwned;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-use super::answer::{JSON, Problem, YAML};
-use super::client::Client;
-use crate::app::let_go;
-use crate::cli::State;
+use super::answer::{JSON, YAML};
+use crate::native::client::Client;
+use crate::native::problem::{Problem, bad};
+use crate::native::upload::{Document, Gathered, too_long};
 
 /// Maximum length of a body that is no document, in bytes.
 const LONGEST_SHORT: usize = 1 << 20;
-/// Length of a document from which on clients have one at a time.
-const LARGE: usize = 2 << 20;
 /// Maximum time to wait for the rest of a body that is not used.
 const SOON: Duration = Duration::from_millis(100);
-/// Time in which a client must send something of its body.
-const SILENCE: Duration = Duration::from_secs(10);
 
 /// The body of a request while it arrives.
 #[derive(Clone)]
@@ -47,18 +40,12 @@ impl RequestBody {
         self.0.borrow().size_hint().lower()
     }
 
-    /// Waits for the next piece, at most for [`SILENCE`]. `None` at the end.
+    /// Waits for the next piece, for a limited time. `None` at the end.
     ///
     /// # Errors
     /// If no piece arrives in time, or if the client leaves.
     async fn next(&self, client: &Client) -> Result<Option<Frame<Bytes>>, Problem> {
-        // A client that sends slowly must not keep its place.
-        client.seat.enter(State::Asked);
-        let next = poll_fn(|cx| Pin::new(&mut *self.0.borrow_mut()).poll_frame(cx));
-        let late = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body does not arrive");
-        let next = timeout(SILENCE, next).await.map_err(late)?;
-        client.slice(|_| ()).await;
-        client.seat.enter(State::Served);
+        let next = client.arrival(poll_fn(|cx| Pin::new(&mut *self.0.borrow_mut()).poll_frame(cx))).await?;
         next.transpose().map_err(|e| bad(format!("the body cannot be read: {e}")))
     }
 
@@ -199,29 +186,17 @@ impl Asked {
     ///
     /// # Errors
     /// If it is too long, stops arriving, or if there is no memory for it.
-    pub(super) async fn document(
-        &mut self,
-        client: &Client,
-        longest: usize,
-    ) -> Result<Arc<Document>, Problem> {
-        let mut hold = client.hold();
-        let (mut bytes, mut permit) = (Vec::new(), None);
+    pub(super) async fn document(&mut self, client: &Client, longest: usize) -> Result<Document, Problem> {
         if self.body.announced() > longest as u64 {
             return Err(too_long(longest));
         }
+        let mut gathered = Gathered::new(client, longest);
         while let Some(frame) = self.body.next(client).await? {
             if let Ok(piece) = frame.into_data() {
-                bytes.extend_from_slice(&piece);
+                gathered.add(client, &piece).await?;
             }
-            if bytes.len() > longest {
-                return Err(too_long(longest));
-            }
-            if bytes.len() > LARGE && permit.is_none() {
-                permit = Some(client.long().await?);
-            }
-            hold.set(bytes.len()).map_err(no_memory)?;
         }
-        Ok(Arc::new(Document { bytes, permit }))
+        Ok(gathered.document())
     }
 
     /// Reads and parses a short body of JSON. Without a body, all fields have their defaults.
@@ -233,55 +208,10 @@ impl Asked {
         client: &Client,
     ) -> Result<T, Problem> {
         let document = self.document(client, LONGEST_SHORT).await?;
-        if document.bytes.iter().all(u8::is_ascii_whitespace) {
+        if document.as_ref().iter().all(u8::is_ascii_whitespace) {
             return Ok(T::default());
         }
-        serde_json::from_slice(&document.bytes).map_err(|e| bad(format!("the body is not as expected: {e}")))
+        serde_json::from_slice(document.as_ref())
+            .map_err(|e| bad(format!("the body is not as expected: {e}")))
     }
-}
-
-/// A document that a client has sent.
-pub(super) struct Document {
-    bytes: Vec<u8>,
-    /// The right to have a long document in memory, until the last thread that reads it has ended.
-    permit: Option<OwnedSemaphorePermit>,
-}
-
-impl Document {
-    /// True if the document is long: its client has the right to have one in memory already.
-    pub(super) fn is_long(&self) -> bool {
-        self.permit.is_some()
-    }
-}
-
-impl Drop for Document {
-    fn drop(&mut self) {
-        if self.is_long() {
-            let_go((std::mem::take(&mut self.bytes), self.permit.take()));
-        }
-    }
-}
-
-/// A share of a document, for a thread that reads it.
-#[derive(Clone)]
-pub(super) struct Shared(pub(super) Arc<Document>);
-
-impl AsRef<[u8]> for Shared {
-    fn as_ref(&self) -> &[u8] {
-        &self.0.bytes
-    }
-}
-
-fn too_long(longest: usize) -> Problem {
-    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {longest} bytes"))
-}
-
-/// Returns the problem of a client for which there is no memory.
-pub(super) fn no_memory(e: CliError) -> Problem {
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, e.to_string())
-}
-
-/// Returns the problem of a request that is wrong in itself.
-pub(super) fn bad(why: impl Into<String>) -> Problem {
-    Problem::new(StatusCode::BAD_REQUEST, why)
 }

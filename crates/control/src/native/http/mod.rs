@@ -1,20 +1,30 @@
-//! The operations, and their description in OpenAPI.
+//! The API in HTTP: its operations, and their description in OpenAPI.
+
+mod answer;
+mod requests;
+mod tasks;
 
 use std::rc::Rc;
 
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::EXPECT;
 use hyper::http::request::Parts;
-use hyper::{Method, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
 
-use super::answer::{Body, JSON, LINES, Problem, YAML, json as answer_json, whole};
+use super::body::Body;
 use super::client::Client;
-use super::config::{self, PATCH};
-use super::requests::{Asked, RequestBody, Tags, bad};
-use super::{run as commands, watch};
+use super::problem::{Problem, bad, read_only};
+use super::rpc::DEFINITION;
 use crate::app::Context;
 use crate::config::schema;
 use crate::system::Catalog;
+use answer::{JSON, LINES, Refused, YAML, json as answer_json, whole};
+use requests::{Asked, RequestBody, Tags};
+use tasks::PATCH;
+
+/// The media type of the definition.
+const TEXT: &str = "text/plain";
 
 /// A parameter in the query.
 struct Parameter {
@@ -45,6 +55,8 @@ enum Returns {
     Json(&'static str),
     /// JSON objects, one per line.
     Lines(&'static str),
+    /// Plain text.
+    Text(&'static str),
 }
 
 /// What an operation does.
@@ -52,6 +64,7 @@ enum Returns {
 enum Task {
     About,
     Describe,
+    Define,
     GetConfig,
     PutConfig,
     PatchConfig,
@@ -107,6 +120,17 @@ const OPERATIONS: &[Operation] = &[
         parameters: &[],
         sends: Sends::Nothing,
         returns: Returns::Json("An OpenAPI 3.1 document."),
+        reads: true,
+    },
+    Operation {
+        method: "GET",
+        path: "/v1/volley.proto",
+        id: "definition",
+        task: Task::Define,
+        help: "The definition of the gRPC service, from which clients are generated.",
+        parameters: &[],
+        sends: Sends::Nothing,
+        returns: Returns::Text("Protocol buffers."),
         reads: true,
     },
     Operation {
@@ -223,36 +247,41 @@ impl Operation {
 }
 
 /// Answers a request.
-pub(super) async fn run(
-    client: &Rc<Client>,
-    head: Parts,
-    body: RequestBody,
-) -> Result<Response<Body>, Problem> {
+pub(super) async fn answer(client: &Rc<Client>, request: Request<Incoming>) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    let waits = head.headers.contains_key(EXPECT);
+    let body = RequestBody::new(body);
+    match run(client, head, body.clone()).await {
+        Ok(answer) => answer,
+        Err(refused) => {
+            // A client that waits for permission to send its body gets the refusal instead.
+            if !waits {
+                body.skip().await;
+            }
+            refused.answer(client)
+        }
+    }
+}
+
+async fn run(client: &Rc<Client>, head: Parts, body: RequestBody) -> Result<Response<Body>, Refused> {
     let path = head.uri.path().trim_end_matches('/').to_owned();
     let of_path: Vec<&Operation> = OPERATIONS.iter().filter(|o| o.rest(&path).is_some()).collect();
     // The answer to HEAD is that to GET, and the HTTP library leaves the body out.
     let method = if head.method == Method::HEAD { "GET" } else { head.method.as_str() };
     let Some(operation) = of_path.iter().find(|o| o.method == method) else {
-        return Err(match of_path.is_empty() {
-            true => Problem::new(
-                StatusCode::NOT_FOUND,
-                "there is no such resource: GET /v1/openapi.json lists all",
-            ),
-            false => {
-                let methods: Vec<&str> = of_path.iter().map(|o| o.method).collect();
-                let methods = methods.join(", ");
-                let why = format!("this resource has only {methods}");
-                Problem::new(StatusCode::METHOD_NOT_ALLOWED, why).allowing(methods)
-            }
-        });
+        if of_path.is_empty() {
+            let why = "there is no such resource: GET /v1/openapi.json lists all";
+            return Err(Problem::new(StatusCode::NOT_FOUND, why).into());
+        }
+        return Err(Refused::Method(of_path.iter().map(|o| o.method).collect()));
     };
-    if client.read_only && !operation.reads {
-        return Err(Problem::new(StatusCode::FORBIDDEN, "this socket is read-only"));
+    if client.identity.read_only && !operation.reads {
+        return Err(read_only().into());
     }
     let names: Vec<&str> = operation.parameters.iter().map(|parameter| parameter.name).collect();
     let asked = Asked::new(head, body, operation.rest(&path).unwrap_or_default(), &names)?;
     if !operation.reads && !operation.is_conditional() && asked.expected()? != Tags::Unsaid {
-        return Err(bad("If-Match is not supported here, only for /v1/config"));
+        return Err(bad("If-Match is not supported here, only for /v1/config").into());
     }
     match operation.task {
         Task::Describe => {
@@ -266,20 +295,21 @@ pub(super) async fn run(
                 let _ = client.description.set(text);
             }
             let text = client.description.get().cloned().unwrap_or_default();
-            Ok(whole(&client.seat, StatusCode::OK, JSON, text))
+            Ok(whole(client, StatusCode::OK, JSON, text))
         }
-        Task::GetConfig => config::get(client, &asked).await,
-        Task::PutConfig => config::put(client, asked).await,
-        Task::PatchConfig => config::patch(client, asked).await,
-        Task::Confirm => config::confirm(client, &asked).await,
-        Task::RollBack => config::roll_back(client, asked).await,
-        Task::Show => commands::show(client, &asked).await,
-        Task::RunCommands => commands::commands(client, asked).await,
-        Task::Watch => Ok(watch::watch(client)),
+        Task::Define => Ok(whole(client, StatusCode::OK, TEXT, DEFINITION)),
+        Task::GetConfig => tasks::get(client, &asked).await,
+        Task::PutConfig => tasks::put(client, asked).await,
+        Task::PatchConfig => tasks::patch(client, asked).await,
+        Task::Confirm => tasks::confirm(client, &asked).await,
+        Task::RollBack => tasks::roll_back(client, asked).await,
+        Task::Show => tasks::show(client, &asked).await,
+        Task::RunCommands => tasks::commands(client, asked).await,
+        Task::Watch => Ok(tasks::watch(client)),
         Task::About => {
             let generation = client.look(|c| c.journal.generation());
             let about = json!({ "version": env!("CARGO_PKG_VERSION"), "generation": generation });
-            Ok(answer_json(&client.seat, &about))
+            Ok(answer_json(client, &about))
         }
     }
 }
@@ -343,6 +373,9 @@ fn describe(operation: &Operation) -> Value {
             json!({ "description": "What was changed.", "content": content(&[JSON], changed) })
         }
         Returns::Json(what) => json!({ "description": what, "content": content(&[JSON], json!({})) }),
+        Returns::Text(what) => {
+            json!({ "description": what, "content": content(&[TEXT], json!({ "type": "string" })) })
+        }
         Returns::Lines(what) => json!({ "description": what, "content": content(&[LINES], json!({})) }),
     };
     let problem = json!({

@@ -1,0 +1,203 @@
+//! Loads: very many objects that a client sends bit by bit, such as the routes of a routing daemon. They become effective at once, and are
+//! one change in the journal at the end. A load that fails, or whose client leaves, is rolled back.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use infra::mem::Room;
+use model::origin::Origin;
+use model::store::Counts;
+
+use super::thread::{Thread, joined, let_go, on_a_thread};
+use super::work::{Go, LOOK, Lasting, SLICE, Unattended};
+use super::{Context, Failure};
+use crate::intent::{Change, Edit, Key, Note, Refused, Value};
+
+/// Number of changes in a piece of the list of changes. A single list would be copied whenever it grows.
+const PIECE: usize = 4096;
+/// Changes between two checks of the free memory, and the memory in bytes that so many changes may need. Measured with routes.
+const CHECK: usize = 16 * PIECE;
+const CHECKED: u64 = 512 * CHECK as u64;
+/// Changes rolled back, or written into the journal, between two checks of the clock.
+const BATCH: usize = 32;
+/// Maximum number of objects that the title of the change names.
+const NAMED: usize = 3;
+
+/// The old value of an object.
+type Old = (Key, Option<Value>);
+
+/// A load.
+pub(crate) struct Loading {
+    origin: Origin,
+    /// The changed objects with their old values, in the order of the changes. An object may be changed several times.
+    old: Vec<Vec<Old>>,
+    /// Number of changes, by kind.
+    pub(crate) counts: Counts,
+    stage: Stage,
+    /// While this exists, changes of the whole configuration wait.
+    beside: Option<Rc<()>>,
+}
+
+enum Stage {
+    Filling,
+    /// Another thread sorts the changes by object.
+    Sorting(Thread<Vec<Old>>),
+    /// The changes become edits, for the journal.
+    Noting(std::vec::IntoIter<Old>, Vec<Edit>),
+    Over,
+}
+
+impl Loading {
+    /// Begins a load, on behalf of the running request.
+    ///
+    /// # Errors
+    /// If another change has the exclusive right to change the configuration.
+    pub(crate) fn begin(c: &Context) -> Result<Loading, Failure> {
+        c.changes.must_be_free()?;
+        Ok(Loading {
+            origin: c.origin.clone(),
+            old: Vec::new(),
+            counts: Counts::default(),
+            stage: Stage::Filling,
+            beside: Some(c.changes.beside()),
+        })
+    }
+
+    /// Number of changes made.
+    pub(crate) fn changes(&self) -> u64 {
+        self.counts.all()
+    }
+
+    /// Sets objects to the same value, or removes them, one after the other, until one is refused. Objects that do not exist need not be
+    /// removed. Returns the number of objects before the refused one, and the reason.
+    ///
+    /// # Errors
+    /// If there is no memory for so many changes.
+    pub(crate) fn put(
+        &mut self,
+        c: &mut Context,
+        keys: &[Key],
+        value: Option<&Value>,
+    ) -> Result<(usize, Option<Refused>), Failure> {
+        let before = self.changes() as usize;
+        let (old, counts) = (&mut self.old, &mut self.counts);
+        let put = c.store.put(&mut c.system, keys, value, |key, was| {
+            match (was, value) {
+                (None, _) => counts.added += 1,
+                (Some(_), Some(_)) => counts.changed += 1,
+                (Some(_), None) => counts.removed += 1,
+            }
+            if old.last().is_none_or(|piece| piece.len() == PIECE) {
+                old.push(Vec::with_capacity(PIECE));
+            }
+            if let Some(piece) = old.last_mut() {
+                piece.push((key.clone(), was.cloned()));
+            }
+        });
+        if before / CHECK != self.changes() as usize / CHECK {
+            let why = |e| format!("not enough memory for a load of so many objects: {e}");
+            Room::now().must_have(CHECKED).map_err(|e| Failure::from(why(e)))?;
+        }
+        Ok(put)
+    }
+
+    /// Ends the load: adds it to the journal, in slices. Call it until it returns [`Go::Done`].
+    ///
+    /// # Errors
+    /// If a thread panics.
+    pub(crate) fn end(&mut self, c: &mut Context) -> Result<Go, Failure> {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Filling => {
+                let (old, all) = (std::mem::take(&mut self.old), self.changes());
+                let first = old.iter().flatten().take(NAMED).map(|(key, _)| key);
+                let note = Note::too_much(self.origin.clone(), first, self.counts);
+                if !c.journal.has_room(all as usize) {
+                    let_go(old);
+                } else if let Ok(thread) = on_a_thread(move || Ok(sorted(old))) {
+                    self.stage = Stage::Sorting(thread);
+                    return Ok(Go::Again);
+                }
+                // Without a thread, the journal cannot have the details either.
+                c.remember(|journal| journal.note(note));
+            }
+            Stage::Sorting(thread) if !thread.is_finished() => {
+                self.stage = Stage::Sorting(thread);
+                return Ok(Go::After(LOOK));
+            }
+            Stage::Sorting(thread) => {
+                self.stage = Stage::Noting(joined(thread)?.into_iter(), Vec::new());
+                return Ok(Go::Again);
+            }
+            Stage::Noting(mut old, mut edits) => {
+                let begun = Instant::now();
+                while begun.elapsed() < SLICE && old.len() > 0 {
+                    edits.extend(old.by_ref().take(BATCH).filter_map(|(key, old)| {
+                        let new = c.store.get(&key).cloned();
+                        (old != new).then_some(Edit { key, old, new })
+                    }));
+                }
+                if old.len() > 0 {
+                    self.stage = Stage::Noting(old, edits);
+                    return Ok(Go::Again);
+                }
+                c.note(self.origin.clone(), edits);
+            }
+            Stage::Over => {}
+        }
+        self.beside = None;
+        Ok(Go::Done)
+    }
+
+    /// Rolls back a slice of the changes, the last one first. Returns true if there is more to do.
+    pub(crate) fn roll_back(&mut self, c: &mut Context) -> bool {
+        let begun = Instant::now();
+        while begun.elapsed() < SLICE {
+            let Some(piece) = self.old.last_mut() else {
+                self.beside = None;
+                return false;
+            };
+            for (key, value) in (0..BATCH).map_while(|_| piece.pop()) {
+                if c.store.get(&key) == value.as_ref() {
+                    continue;
+                }
+                let title = key.to_string();
+                if let Err(e) = c.change(vec![Change { key, value }]) {
+                    tracing::error!("{title}, which a client has loaded, cannot be rolled back: {e}");
+                }
+            }
+            if piece.is_empty() {
+                self.old.pop();
+            }
+        }
+        true
+    }
+}
+
+/// Returns the changed objects with their values before the load, each object once.
+fn sorted(pieces: Vec<Vec<Old>>) -> Vec<Old> {
+    let mut all: Vec<Old> = pieces.into_iter().flatten().collect();
+    // The sort is stable: of several changes of an object, the first one has the value before the load.
+    all.sort_by(|(one, _), (other, _)| one.cmp(other));
+    all.dedup_by(|(later, _), (earlier, _)| later == earlier);
+    all
+}
+
+impl Lasting for Loading {
+    /// Rolls the load back, unless it is complete.
+    fn cut_off(&mut self) -> bool {
+        !matches!(self.stage, Stage::Over) && self.changes() > 0
+    }
+}
+
+impl Unattended for Loading {
+    fn go_on(&mut self, c: &mut Context) -> Go {
+        if matches!(self.stage, Stage::Filling) {
+            return if self.roll_back(c) { Go::Again } else { Go::Done };
+        }
+        // The load is complete; only the journal lacks it.
+        self.end(c).unwrap_or_else(|e| {
+            tracing::error!("a load is not in the journal: {e}");
+            Go::Done
+        })
+    }
+}

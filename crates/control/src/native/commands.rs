@@ -1,0 +1,170 @@
+//! Commands: `show` commands one by one, and others in a list. For all protocols.
+
+use std::time::{Duration, Instant};
+
+use hyper::StatusCode;
+use model::cli::{Answer, Call, CliError, Job, Step};
+use model::reason::Reason;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use tokio::time::sleep;
+
+use super::body::PIECE;
+use super::client::Client;
+use super::problem::{Problem, bad, no_memory};
+use crate::app::Context;
+use crate::cli::Hold;
+
+/// Maximum length of the output of all commands of a request, in bytes. Longer lists are for [`Shown`].
+const LONGEST_OUTPUT: usize = 1 << 20;
+/// Maximum number of commands of a request.
+const MOST: usize = 1000;
+/// Maximum time of all commands of a request.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// The rest of a command's output.
+type Rest = Option<Box<dyn Job<Context>>>;
+
+/// Runs a slice of a command, and waits until its next slice. Reserves memory for the output and for what the command keeps.
+async fn step(client: &Client, rest: &mut Rest, out: &mut String, hold: &mut Hold) -> Result<(), CliError> {
+    let Some(job) = rest else { return Ok(()) };
+    let (step, kept) = client.slice(|c| (job.step(c, out), job.kept())).await;
+    let time = match step {
+        Step::Again => Duration::ZERO,
+        Step::After(time) => time,
+        Step::Done => {
+            *rest = None;
+            Duration::ZERO
+        }
+        Step::Failed(error) => return Err(error),
+        Step::Data { .. } => {
+            return Err(CliError::new("this command outputs binary data: use volley ctl"));
+        }
+    };
+    hold.set(out.len() + kept)?;
+    // Other tasks have run after the slice.
+    if !time.is_zero() {
+        sleep(time).await;
+    }
+    Ok(())
+}
+
+/// The output of a `show` command while a client reads it.
+pub(super) struct Shown {
+    rest: Rest,
+    text: String,
+    /// The memory of the output and of the command.
+    hold: Hold,
+}
+
+impl Shown {
+    /// Runs a command until its first output.
+    ///
+    /// # Errors
+    /// If the command fails. Commands fail before their first output.
+    pub(super) async fn begin(client: &Client, line: &str) -> Result<Shown, Problem> {
+        // The request names what is shown.
+        let refused = |e: CliError| match e.reason() {
+            Reason::Other => Problem::new(StatusCode::NOT_FOUND, e.render()),
+            _ => e.into(),
+        };
+        // Of a command that changes nothing, the right to change anything is of no use.
+        let call = Call { read_only: true, ..client.call() };
+        let commands = client.commands.clone();
+        let Answer { text, job: rest } =
+            client.slice(|c| commands.run(c, line, call)).await.map_err(refused)?;
+        let mut shown = Shown { rest, text, hold: client.hold() };
+        while shown.rest.is_some() && shown.text.is_empty() {
+            shown.step(client).await?;
+        }
+        Ok(shown)
+    }
+
+    async fn step(&mut self, client: &Client) -> Result<(), CliError> {
+        step(client, &mut self.rest, &mut self.text, &mut self.hold).await
+    }
+
+    /// Returns the next piece of the output, as JSON; `None` at its end.
+    ///
+    /// # Errors
+    /// If the command fails.
+    pub(super) async fn next(&mut self, client: &Client) -> Result<Option<String>, CliError> {
+        while self.rest.is_some() && self.text.len() < PIECE {
+            self.step(client).await?;
+        }
+        let text = std::mem::take(&mut self.text);
+        Ok((!text.is_empty()).then_some(text))
+    }
+}
+
+/// A command that was run.
+pub(super) struct Ran {
+    pub(super) command: String,
+    /// Its output as JSON; empty if there is none.
+    pub(super) output: String,
+    /// Why it failed.
+    pub(super) error: Option<String>,
+}
+
+/// Runs commands, until one fails. Returns those that ran, and a reservation of their memory.
+///
+/// # Errors
+/// If there are no commands, too many of them, or if there is no memory for their output.
+pub(super) async fn run_all(client: &Client, commands: Vec<String>) -> Result<(Vec<Ran>, Hold), Problem> {
+    if !(1..=MOST).contains(&commands.len()) {
+        return Err(bad(format!("expected 1 to {MOST} commands")));
+    }
+    let (mut hold, until) = (client.hold(), Instant::now() + LONGEST);
+    let (mut all, mut bytes) = (Vec::new(), 0);
+    for command in commands {
+        let mut out = String::new();
+        let ended = run(client, &command, &mut out, until, LONGEST_OUTPUT.saturating_sub(bytes)).await;
+        // The output of a command that fails in the middle is no whole JSON.
+        let is_json = out.is_empty() || serde_json::from_str::<IgnoredAny>(&out).is_ok();
+        let output = if is_json { out.trim_end().to_owned() } else { Value::from(out).to_string() };
+        let error = ended.err().map(|error| error.render());
+        bytes += command.len() + output.len() + error.as_ref().map_or(0, String::len);
+        hold.set(bytes).map_err(no_memory)?;
+        let failed = error.is_some();
+        all.push(Ran { command, output, error });
+        if failed {
+            break;
+        }
+    }
+    Ok((all, hold))
+}
+
+/// Runs one command to its end. Its output may have `most` bytes.
+async fn run(
+    client: &Client,
+    line: &str,
+    out: &mut String,
+    until: Instant,
+    most: usize,
+) -> Result<(), CliError> {
+    let within = |out: &str| {
+        if Instant::now() >= until {
+            let seconds = LONGEST.as_secs();
+            return Err(CliError::new(format!(
+                "stopped after {seconds} s: use volley ctl for commands that wait"
+            )));
+        }
+        let why = || {
+            format!(
+                "the output of all commands is longer than {LONGEST_OUTPUT} bytes: use a request for one show command, or volley ctl"
+            )
+        };
+        if out.len() <= most { Ok(()) } else { Err(CliError::new(why())) }
+    };
+    within(out)?;
+    let commands = client.commands.clone();
+    let Answer { text, job: mut rest } =
+        client.slice(|c| commands.run(c, line.trim(), client.call())).await?;
+    *out += &text;
+    let mut hold = client.hold();
+    while rest.is_some() {
+        within(out)?;
+        step(client, &mut rest, out, &mut hold).await?;
+    }
+    within(out)
+}

@@ -1,0 +1,180 @@
+//! The operations in HTTP.
+
+use std::rc::Rc;
+
+use hyper::{Response, StatusCode};
+use model::cli::quote;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::answer::{JSON, LINES, Refused, YAML, answer, held, json, tagged, whole};
+use super::requests::{Asked, Tags};
+use crate::app::Terms;
+use crate::native::body::{Body, Cut};
+use crate::native::client::Client;
+use crate::native::commands::{Ran, Shown, run_all};
+use crate::native::document::{self, Changed, LONGEST, LONGEST_PATCH, Reader};
+use crate::native::problem::Problem;
+use crate::native::watch::Watcher;
+
+/// The media type of a patch (RFC 7396).
+pub(super) const PATCH: &str = "application/merge-patch+json";
+
+type Answered = Result<Response<Body>, Refused>;
+
+/// Answers with the configuration, as JSON or YAML.
+pub(super) async fn get(client: &Rc<Client>, asked: &Asked) -> Answered {
+    let in_yaml = asked.prefers_yaml();
+    let mut config = Reader::begin(client, !in_yaml).await;
+    let generation = config.generation;
+    if let (Tags::One(known), Some(is)) = (asked.known()?, generation)
+        && known == is
+    {
+        return Ok(tagged(whole(client, StatusCode::NOT_MODIFIED, JSON, ""), is));
+    }
+    let reader = client.clone();
+    let body = Body::pieces(client, async move |to| {
+        while let Some(text) = config.next(&reader).await? {
+            // Without a receiver, the client is gone, and this task is about to be aborted.
+            if to.send(text.into()).await.is_err() {
+                break;
+            }
+        }
+        Ok(())
+    });
+    let response = answer(StatusCode::OK, if in_yaml { YAML } else { JSON }, body);
+    Ok(match generation {
+        Some(generation) => tagged(response, generation),
+        None => response,
+    })
+}
+
+/// Returns how a document is applied.
+fn terms(asked: &Asked) -> Result<Terms, Problem> {
+    let expected = match asked.expected()? {
+        Tags::One(generation) => Some(generation),
+        Tags::Unsaid | Tags::Any => None,
+    };
+    document::terms(asked.flag("dry-run")?, asked.parameter("confirm", "a number of seconds")?, expected)
+}
+
+/// Refuses a body of another media type than these. A body without a type is accepted.
+fn must_be(asked: &Asked, kinds: &[&str]) -> Result<(), Problem> {
+    match asked.kind() {
+        Some(kind) if !kinds.contains(&kind.as_str()) => {
+            let why = format!("expected a body of the type {}", kinds.join(" or "));
+            Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn changed(client: &Rc<Client>, changed: &Changed) -> Answered {
+    Ok(tagged(json(client, changed), changed.generation))
+}
+
+/// Replaces the configuration by the document in the body.
+pub(super) async fn put(client: &Rc<Client>, mut asked: Asked) -> Answered {
+    must_be(&asked, &[JSON, YAML])?;
+    let terms = terms(&asked)?;
+    let document = asked.document(client, LONGEST).await?;
+    changed(client, &document::put(client, &asked.line, document, terms).await?)
+}
+
+/// Changes the parts of the configuration that the patch in the body names.
+pub(super) async fn patch(client: &Rc<Client>, mut asked: Asked) -> Answered {
+    must_be(&asked, &[PATCH, JSON])?;
+    let terms = terms(&asked)?;
+    let patch = asked.document(client, LONGEST_PATCH).await?;
+    changed(client, &document::patch(client, &asked.line, patch, terms).await?)
+}
+
+/// Keeps the configuration that awaits confirmation.
+pub(super) async fn confirm(client: &Rc<Client>, asked: &Asked) -> Answered {
+    changed(client, &document::confirm(client, &asked.line).await?)
+}
+
+/// The body of a request for a rollback.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RollbackRequest {
+    /// Number of changes to roll back.
+    changes: Option<usize>,
+}
+
+/// Rolls back the last changes.
+pub(super) async fn roll_back(client: &Rc<Client>, mut asked: Asked) -> Answered {
+    let dry_run = asked.flag("dry-run")?;
+    let RollbackRequest { changes } = asked.fields(client).await?;
+    changed(client, &document::roll_back(client, &asked.line, changes, dry_run).await?)
+}
+
+/// Answers with the output of a `show` command as JSON.
+pub(super) async fn show(client: &Rc<Client>, asked: &Asked) -> Answered {
+    let line = asked.rest.iter().fold(String::from("show"), |line, word| line + " " + &quote(word));
+    let mut shown = Shown::begin(client, &line).await?;
+    let reader = client.clone();
+    let body = Body::pieces(client, async move |to| {
+        while let Some(text) = shown.next(&reader).await.map_err(|error| Cut(error.to_string()))? {
+            // Without a receiver, the client is gone, and this task is about to be aborted.
+            if to.send(text.into()).await.is_err() {
+                break;
+            }
+        }
+        Ok(())
+    });
+    Ok(answer(StatusCode::OK, JSON, body))
+}
+
+/// The body of a request for commands.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Commands {
+    /// The commands, in order.
+    commands: Vec<String>,
+}
+
+/// Runs commands, until one fails.
+pub(super) async fn commands(client: &Rc<Client>, mut asked: Asked) -> Answered {
+    let Commands { commands } = asked.fields(client).await?;
+    let wanted = commands.len();
+    let (all, hold) = run_all(client, commands).await?;
+    let complete = all.len() == wanted && all.iter().all(|ran| ran.error.is_none());
+    let mut text = String::from("{\n  \"results\": [");
+    for (n, Ran { command, output, error }) in all.into_iter().enumerate() {
+        text += if n == 0 { "\n    { " } else { ",\n    { " };
+        text += &format!("\"command\": {}", Value::from(command));
+        if !output.is_empty() {
+            text += &format!(", \"output\": {output}");
+        }
+        if let Some(error) = error {
+            text += &format!(", \"error\": {}", Value::from(error));
+        }
+        text += " }";
+    }
+    text += &format!("\n  ],\n  \"complete\": {complete}\n}}\n");
+    Ok(held(client, text, hold))
+}
+
+/// Answers with events, one per line, until the client leaves. An empty line shows that the connection lives.
+pub(super) fn watch(client: &Rc<Client>) -> Response<Body> {
+    let (watcher, mut watch) = (client.clone(), Watcher::new());
+    let body = Body::pieces(client, async move |to| {
+        loop {
+            let mut text = String::new();
+            for event in watch.next(&watcher).await {
+                // The names in these objects are strings, so they can be written.
+                text += &serde_json::to_string(&event).unwrap_or_default();
+                text.push('\n');
+            }
+            if text.is_empty() {
+                text.push('\n');
+            }
+            // Without a receiver, the client is gone, and this task is about to be aborted.
+            if to.send(text.into()).await.is_err() {
+                return Ok(());
+            }
+        }
+    });
+    answer(StatusCode::OK, LINES, body)
+}

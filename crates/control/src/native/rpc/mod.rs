@@ -1,0 +1,205 @@
+//! The API in gRPC. Its definition, `proto/volley/v1/volley.proto`, is the reference for clients; messages and [the list of calls](Call::ALL)
+//! are generated from it.
+
+mod calls;
+mod load;
+mod stats;
+
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context as Waker, Poll, ready};
+
+use hyper::body::Incoming;
+use hyper::header::CONTENT_TYPE;
+use hyper::{Request, Response, StatusCode, Version};
+use prost::Message;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinHandle, spawn_local};
+use tokio_stream::Stream;
+use tonic::server::{Grpc, StreamingService};
+use tonic::{Code, Status, Streaming};
+use tonic_prost::ProstCodec;
+
+use super::body::Body;
+use super::client::Client;
+use super::problem::{Problem, read_only};
+use v1::Call;
+
+/// The generated messages and calls.
+#[allow(missing_docs, clippy::all)]
+mod v1 {
+    include!(concat!(env!("OUT_DIR"), "/volley.v1.rs"));
+}
+
+/// The definition of the service.
+pub(super) const DEFINITION: &str = include_str!("../../../proto/volley/v1/volley.proto");
+/// Maximum length of a message from a client, in bytes.
+const LONGEST: usize = 1 << 20;
+/// Maximum length of the message of an error, in bytes: it is sent in a header.
+const LONGEST_ERROR: usize = 4 << 10;
+
+/// True if the request is a call.
+pub(super) fn is_call(request: &Request<Incoming>) -> bool {
+    let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    request.version() == Version::HTTP_2 && kind.is_some_and(|kind| kind.starts_with("application/grpc"))
+}
+
+/// Answers a call.
+pub(super) async fn answer(client: &Rc<Client>, request: Request<Incoming>) -> Response<Body> {
+    let path = request.uri().path();
+    let refusal = match Call::ALL.iter().find(|about| about.path == path) {
+        Some(about) if client.identity.read_only && !reads(about.call) => read_only().into(),
+        Some(about) => return calls::run(client, about.call, request).await,
+        None => Status::unimplemented(format!("there is no call {path}: see volley.proto")),
+    };
+    refusal.into_http::<tonic::body::Body>().map(|body| Body::messages(client, body))
+}
+
+/// True if read-only clients may use the call.
+fn reads(call: Call) -> bool {
+    match call {
+        Call::About | Call::Get | Call::Watch | Call::Show | Call::Exec | Call::Stats => true,
+        Call::Apply | Call::Confirm | Call::Rollback | Call::Load => false,
+    }
+}
+
+/// The messages of a request.
+struct Requests<Q> {
+    client: Rc<Client>,
+    stream: Streaming<Q>,
+}
+
+impl<Q> Requests<Q> {
+    /// Waits for the next message, for a limited time. `None` at the end.
+    async fn next(&mut self) -> Result<Option<Q>, Status> {
+        self.client.arrival(self.stream.message()).await?
+    }
+
+    /// Waits for the message of a request that has only one.
+    async fn only(&mut self) -> Result<Q, Status> {
+        self.next().await?.ok_or_else(|| Status::invalid_argument("the request has no message"))
+    }
+}
+
+/// Takes the messages of an answer.
+struct Replies<A>(mpsc::Sender<A>);
+
+impl<A> Replies<A> {
+    /// Sends a message, when the client has taken the one before.
+    ///
+    /// # Errors
+    /// If the client is gone.
+    async fn send(&self, message: A) -> Result<(), Status> {
+        self.0.send(message).await.map_err(|_| Status::cancelled("the client is gone"))
+    }
+}
+
+/// Runs a call in a task of its own. All calls have the form of two streams; of some, one has a single message. If the client cancels the
+/// call, or leaves, the task ends where it waits.
+async fn serve<Q, A, F>(
+    client: &Rc<Client>,
+    request: Request<Incoming>,
+    run: impl FnOnce(Rc<Client>, Requests<Q>, Replies<A>) -> F + 'static,
+) -> Response<Body>
+where
+    Q: Message + Default + 'static,
+    A: Message + Default + 'static,
+    F: Future<Output = Result<(), Status>> + 'static,
+{
+    let (give, given) = oneshot::channel();
+    let (to, from) = mpsc::channel(1);
+    let of_task = client.clone();
+    let task = spawn_local(async move {
+        // Without a stream, the request was refused.
+        let Ok(stream) = given.await else { return Ok(()) };
+        run(of_task.clone(), Requests { client: of_task, stream }, Replies(to)).await
+    });
+    let bridge = Bridge { give: Some(give), answers: Some(Answers { from, task, is_over: false }) };
+    let codec = ProstCodec::<A, Q>::default();
+    let mut protocol = Grpc::new(codec).max_decoding_message_size(LONGEST);
+    protocol.streaming(bridge, request).await.map(|body| Body::messages(client, body))
+}
+
+/// Connects the protocol, whose types can move between threads, with a task, whose types cannot.
+struct Bridge<Q, A> {
+    give: Option<oneshot::Sender<Streaming<Q>>>,
+    answers: Option<Answers<A>>,
+}
+
+impl<Q, A> StreamingService<Q> for Bridge<Q, A> {
+    type Response = A;
+    type ResponseStream = Answers<A>;
+    type Future = std::future::Ready<Result<tonic::Response<Answers<A>>, Status>>;
+
+    fn call(&mut self, request: tonic::Request<Streaming<Q>>) -> Self::Future {
+        if let Some(give) = self.give.take() {
+            // The task waits for it.
+            let _ = give.send(request.into_inner());
+        }
+        let answers = self.answers.take().map(tonic::Response::new);
+        std::future::ready(answers.ok_or_else(|| Status::internal("internal error: the call ran twice")))
+    }
+}
+
+/// The messages of an answer, from the task that makes them.
+struct Answers<A> {
+    from: mpsc::Receiver<A>,
+    task: JoinHandle<Result<(), Status>>,
+    is_over: bool,
+}
+
+impl<A> Stream for Answers<A> {
+    type Item = Result<A, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Waker<'_>) -> Poll<Option<Result<A, Status>>> {
+        if self.is_over {
+            return Poll::Ready(None);
+        }
+        if let Some(message) = ready!(self.from.poll_recv(cx)) {
+            return Poll::Ready(Some(Ok(message)));
+        }
+        let ended = ready!(Pin::new(&mut self.task).poll(cx));
+        // A task that has ended must not be asked again.
+        self.is_over = true;
+        let ended = ended.unwrap_or_else(|e| Err(Status::internal(format!("internal error: {e}"))));
+        Poll::Ready(ended.err().map(Err))
+    }
+}
+
+impl<A> Drop for Answers<A> {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl From<Problem> for Status {
+    fn from(problem: Problem) -> Status {
+        let code = match problem.status {
+            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => Code::InvalidArgument,
+            StatusCode::NOT_FOUND => Code::NotFound,
+            StatusCode::FORBIDDEN => Code::PermissionDenied,
+            StatusCode::CONFLICT => Code::FailedPrecondition,
+            StatusCode::PRECONDITION_FAILED => Code::Aborted,
+            StatusCode::REQUEST_TIMEOUT => Code::DeadlineExceeded,
+            StatusCode::PAYLOAD_TOO_LARGE | StatusCode::SERVICE_UNAVAILABLE => Code::ResourceExhausted,
+            _ => Code::Internal,
+        };
+        let mut detail = problem.detail;
+        detail.truncate(detail.floor_char_boundary(LONGEST_ERROR));
+        Status::new(code, detail)
+    }
+}
+
+/// Returns the calls as a list in Markdown, for the documentation.
+pub fn markdown() -> String {
+    let word = |is_stream: bool| if is_stream { "stream" } else { "one message" };
+    let row = |about: &v1::About| {
+        let v1::About { name, sends_stream, returns_stream, help, .. } = about;
+        format!("| `{name}` | {} | {} | {help} |\n", word(*sends_stream), word(*returns_stream))
+    };
+    Call::ALL
+        .iter()
+        .fold("| call | request | answer | meaning |\n|---|---|---|---|\n".into(), |text, about| {
+            text + &row(about)
+        })
+}

@@ -1,0 +1,86 @@
+//! Documents that clients send.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::client::Client;
+use super::problem::{Problem, no_memory};
+use crate::app::let_go;
+use crate::cli::Hold;
+
+/// Length of a document from which on clients have one at a time.
+const LARGE: usize = 2 << 20;
+
+/// A document while it arrives.
+pub(super) struct Gathered {
+    bytes: Vec<u8>,
+    permit: Option<OwnedSemaphorePermit>,
+    /// The memory of the bytes.
+    hold: Hold,
+    longest: usize,
+}
+
+impl Gathered {
+    /// Returns an empty document, which may have `longest` bytes.
+    pub(super) fn new(client: &Client, longest: usize) -> Gathered {
+        Gathered { bytes: Vec::new(), permit: None, hold: client.hold(), longest }
+    }
+
+    /// Adds a piece. Before a document becomes long, waits for the right to have one.
+    ///
+    /// # Errors
+    /// If the document is too long, or if there is no memory for it.
+    pub(super) async fn add(&mut self, client: &Client, piece: &[u8]) -> Result<(), Problem> {
+        self.bytes.extend_from_slice(piece);
+        if self.bytes.len() > self.longest {
+            return Err(too_long(self.longest));
+        }
+        if self.bytes.len() > LARGE && self.permit.is_none() {
+            self.permit = Some(client.long().await?);
+        }
+        self.hold.set(self.bytes.len()).map_err(no_memory)
+    }
+
+    /// Returns the whole document.
+    pub(super) fn document(self) -> Document {
+        Document(Arc::new(Sent { bytes: self.bytes, permit: self.permit }))
+    }
+}
+
+/// A document that a client has sent. Threads that read it share it.
+#[derive(Clone)]
+pub(super) struct Document(Arc<Sent>);
+
+struct Sent {
+    bytes: Vec<u8>,
+    /// The right to have a long document in memory, until the last thread that reads it has ended.
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Document {
+    /// True if the document is long: its client has the right to have one in memory already.
+    pub(super) fn is_long(&self) -> bool {
+        self.0.permit.is_some()
+    }
+}
+
+impl AsRef<[u8]> for Document {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.bytes
+    }
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        if self.permit.is_some() {
+            let_go((std::mem::take(&mut self.bytes), self.permit.take()));
+        }
+    }
+}
+
+/// Returns the problem of a document that is too long.
+pub(super) fn too_long(longest: usize) -> Problem {
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {longest} bytes"))
+}
