@@ -62,11 +62,26 @@ if [ "$(printf '%s\n%s\n' "$wanted" "$have" | sort -V | head -n1)" != "$wanted" 
     exit 1
 fi
 
-# VPP's client for Python, for the scenarios of the binary API. They are skipped without it.
+# Clients for Python of the binary API (vpp-papi) and of the native API (gRPC), for scenarios. These are skipped without them.
 python=${CARGO_TARGET_DIR:-target}/python
-papi=2.4.2
-if ! [ "$("$python/bin/python3" -c 'from importlib.metadata import version; print(version("vpp-papi"))' 2>/dev/null)" = $papi ]; then
-    echo "setup: installing vpp-papi $papi in $python"
-    python3 -m venv "$python" && "$python/bin/pip" install -q --disable-pip-version-check vpp-papi==$papi ||
-        echo "setup: vpp-papi cannot be installed: scenarios of the binary API will be skipped" >&2
+packages="grpcio==1.85.1 grpcio-tools==1.85.1 vpp-papi==2.4.2"
+# Prints the packages that have another version, or none.
+missing='
+import sys
+from importlib.metadata import PackageNotFoundError, version
+for wanted in sys.argv[1:]:
+    name, _, number = wanted.partition("==")
+    try:
+        there = version(name) == number
+    except PackageNotFoundError:
+        there = False
+    if not there:
+        print(wanted)
+'
+# shellcheck disable=SC2086
+if ! [ -x "$python/bin/python3" ] || [ -n "$("$python/bin/python3" -c "$missing" $packages)" ]; then
+    echo "setup: installing $packages in $python"
+    # shellcheck disable=SC2086
+    python3 -m venv "$python" && "$python/bin/pip" install -q --disable-pip-version-check $packages ||
+        echo "setup: $packages cannot be installed: scenarios of the APIs will be skipped" >&2
 fi

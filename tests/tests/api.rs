@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use scenarios::status;
+use scenarios::{python, status};
 use testkit::netns::{Host, Lab};
 use testkit::process::until;
 use testkit::router::Router;
@@ -27,13 +27,7 @@ fn served(commands: &str) -> Option<(Host, Router, [PathBuf; 2])> {
 
 /// Runs a task of VPP's client. `None` if the client is not installed.
 fn papi(host: &Host, socket: &Path, task: &str) -> Option<()> {
-    let target = std::env::current_exe().unwrap();
-    let python =
-        target.ancestors().map(|directory| directory.join("python/bin/python3")).find(|p| p.exists());
-    let Some(python) = python else {
-        skipped("VPP's client for Python is not installed: run make setup");
-        return None;
-    };
+    let python = python("VPP's client for Python")?;
     let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/papi.py");
     let said = host.run(&format!("{} {tool} {} {task}", python.display(), socket.display()));
     assert_eq!(said.trim(), "done");

@@ -1,7 +1,8 @@
-//! The native API, with Python's own HTTP client.
+//! The native API, with Python's own HTTP client, and with gRPC's client for Python.
 
 use std::path::{Path, PathBuf};
 
+use scenarios::python;
 use testkit::netns::{Host, Lab};
 use testkit::router::Router;
 
@@ -72,5 +73,68 @@ fn words_of_any_form_are_understood_and_secrets_stay_hidden() {
 fn a_client_that_leaves_takes_its_change_back() {
     let Some((r, router, [socket, _])) = served("") else { return };
     client(&r, &socket, "leaves");
+    assert!(!router.ctl("show ip fib").contains("30.0."));
+}
+
+/// Runs a task of the client for gRPC. `None` if it is not installed.
+fn rpc(host: &Host, socket: &Path, task: &str) -> Option<()> {
+    let python = python("gRPC's client for Python")?;
+    let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/grpc.py");
+    let proto = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/control/proto");
+    let said = host.run(&format!("{} {tool} {proto} {} {task}", python.display(), socket.display()));
+    assert_eq!(said.trim(), "done");
+    Some(())
+}
+
+#[test]
+fn rpc_replaces_patches_and_rolls_back_the_document() {
+    let Some((r, router, [socket, _])) = served("set interface state host-eth0 up\n") else { return };
+    if rpc(&r, &socket, "config").is_some() {
+        assert!(!router.ctl("show config").contains("198.51.100.0"));
+    }
+}
+
+#[test]
+fn wrong_calls_name_the_place_and_change_nothing() {
+    let Some((r, router, [socket, _])) = served("") else { return };
+    let _ = rpc(&r, &socket, "faults");
+    let _ = rpc(&r, &socket, "garbage");
+    // The connections of clients that broke off are closed.
+    assert!(!router.ctl("show cli-sessions").contains("native"));
+}
+
+#[test]
+fn calls_run_at_the_same_time() {
+    let Some((r, _router, [socket, _])) = served("") else { return };
+    let _ = rpc(&r, &socket, "commands");
+    let _ = rpc(&r, &socket, "many");
+}
+
+#[test]
+fn rpc_watches_changes_and_statistics() {
+    let Some((r, _router, [socket, _])) = served("set interface state host-eth0 up\n") else { return };
+    let _ = rpc(&r, &socket, "watch");
+    let _ = rpc(&r, &socket, "stats");
+}
+
+#[test]
+fn a_read_only_caller_changes_nothing_and_sees_no_secrets() {
+    let Some((r, _router, [socket, readers])) = served("") else { return };
+    client(&r, &socket, "words");
+    let _ = rpc(&r, &readers, "reads");
+    let _ = rpc(&r, &readers, "secrets");
+}
+
+#[test]
+fn routes_and_neighbors_are_loaded_in_one_change() {
+    let commands = "set interface state host-eth0 up\nset interface ip address host-eth0 10.0.0.1/24\n\
+                    set interface ip address host-eth0 2001:db8::1/64\n";
+    let Some((r, router, [socket, _])) = served(commands) else { return };
+    if rpc(&r, &socket, "load").is_none() {
+        return;
+    }
+    let _ = rpc(&r, &socket, "refuses");
+    let _ = rpc(&r, &socket, "loads");
+    let _ = rpc(&r, &socket, "leaves");
     assert!(!router.ctl("show ip fib").contains("30.0."));
 }
