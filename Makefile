@@ -55,7 +55,7 @@ bench-restart: setup ## Measure the outage of a restart under traffic; writes ta
 	@. scripts/env.sh && cargo build --release --package volley && \
 		VOLLEY_BIN="$$target_dir/release/volley" cargo bench --package scenarios --bench restart
 
-bench-api: setup ## Measure the binary API: routes added and dumped, clients that come and go; writes target/bench/api.json
+bench-api: setup ## Measure the APIs: routes added, dumped and loaded, clients that come and go; writes target/bench/api.json
 	@. scripts/env.sh && cargo build --release --package volley && \
 		VOLLEY_BIN="$$target_dir/release/volley" cargo bench --package scenarios --bench api
 

@@ -1,5 +1,6 @@
-//! Benchmarks of the binary API of the running router: routes that a client adds without waiting for answers, a dump of a million routes
-//! while another client waits for answers, and clients that come and go. `cargo bench -p scenarios --bench api` prints a table and writes
+//! Benchmarks of the APIs of the running router. Binary API: routes that a client adds without waiting for answers, a dump of a million routes
+//! while another client waits for answers, and clients that come and go. Native API: a million routes that a client in Python loads by gRPC,
+//! while another client waits for answers. `cargo bench -p scenarios --bench api` prints a table and writes
 //! `target/bench/api.json`, one object a line.
 
 use std::io::{Read, Write};
@@ -8,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use scenarios::Figure;
+use scenarios::{Figure, python};
 use testkit::netns::{Host, Lab};
 use testkit::router::Router;
 
@@ -220,8 +221,43 @@ fn connected() -> Option<Vec<Figure>> {
     ])
 }
 
+/// Measures a load of a million routes by gRPC, with prefixes in order and at random, and how long another client waits for an answer
+/// meanwhile.
+fn loaded() -> Option<Vec<Figure>> {
+    let python = python("gRPC's client for Python")?;
+    let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/grpc.py");
+    let proto = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/control/proto");
+    let [mut ordered, mut random, mut waits] = [const { Vec::new() }; 3];
+    for _ in 0..REPETITIONS {
+        for (order, samples) in [("ordered", &mut ordered), ("random", &mut random)] {
+            let lab = Lab::new()?;
+            let r = lab.host("r");
+            let socket = lab.dir().join("http.sock");
+            let _router = Router::start_with(
+                &r,
+                &format!("native-api {{ socket-name {} }}\n", socket.display()),
+                START,
+            );
+            let said = r.run(&format!(
+                "{} {tool} {proto} {} measure {DUMPED} {order}",
+                python.display(),
+                socket.display()
+            ));
+            let mut figures = said.split_whitespace().map_while(|figure| figure.parse::<f64>().ok());
+            samples.push(1.0 / figures.next().expect("a rate"));
+            waits.push(figures.next().expect("a time"));
+        }
+    }
+    let target = 1.0 / 1.5;
+    Some(vec![
+        Figure { bench: "route-loaded-in-order", unit: "us", samples: ordered, target },
+        Figure { bench: "route-loaded-at-random", unit: "us", samples: random, target },
+        Figure { bench: "answer-at-load", unit: "ms", samples: waits, target: 50.0 },
+    ])
+}
+
 fn main() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/bench/api.json");
     drop(std::fs::remove_file(directory));
-    Figure::add("api.json", [added as fn() -> Option<Vec<Figure>>, dumped, connected]);
+    Figure::add("api.json", [added as fn() -> Option<Vec<Figure>>, dumped, connected, loaded]);
 }
