@@ -149,6 +149,16 @@ fn a_read_only_socket_changes_nothing() {
     papi(&r, &readers, "reads");
 }
 
+#[test]
+fn an_operator_resets_counters_but_changes_no_configuration() {
+    let Some(lab) = Lab::new() else { return };
+    let r = lab.host("r");
+    let socket = lab.dir().join("api-op.sock");
+    let _router =
+        Router::start_with(&r, &format!("socksvr {{ socket-name-operator {} }}\n", socket.display()), "");
+    papi(&r, &socket, "operates");
+}
+
 /// Returns a frame with this message.
 fn frame(message: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; 16];

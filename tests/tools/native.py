@@ -281,6 +281,17 @@ def reads(path):
     assert router.ask("GET", "/v1/config", If_None_Match=tag)[0] == 304
 
 
+def operates(path):
+    """An operator resets counters, and changes no configuration."""
+    router = Router(path)
+    for method, resource in [("PUT", "/v1/config"), ("PATCH", "/v1/config"), ("POST", "/v1/config/rollback")]:
+        status, refused, _ = router.ask(method, resource, {})
+        assert status == 403 and refused["detail"] == "this socket is for operators", refused
+    commands = ["clear interfaces", "clear trace", "create loopback interface"]
+    status, said, _ = router.ask("POST", "/v1/commands", {"commands": commands})
+    assert status == 200 and ["error" in result for result in said["results"]] == [False, False, True], said
+
+
 def describes(path):
     """The description has all operations, and the fields of features."""
     router = Router(path)

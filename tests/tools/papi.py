@@ -332,6 +332,17 @@ def reads(vpp):
     assert vpp.api.want_interface_events(enable_disable=1, pid=1).retval == 0, "readers may get events"
 
 
+def operates(vpp):
+    """On an operator's socket: counters and neighbors are reset, and the configuration does not change."""
+    api = vpp.api
+    assert api.create_loopback().retval == -9
+    assert api.sw_interface_clear_stats(sw_if_index=0).retval == 0
+    assert api.ip_neighbor_flush(af=0, sw_if_index=0xFFFFFFFF).retval == 0
+    assert api.cli_inband(cmd="clear interfaces").retval == 0
+    assert api.cli_inband(cmd="create loopback interface").retval == -1
+    assert set(interfaces(api)) == {"local0"}
+
+
 def main():
     socket, task, *arguments = sys.argv[1:]
     vpp = client(socket)
@@ -342,6 +353,7 @@ def main():
         "routes": routes,
         "events": events,
         "reconnect": reconnect,
+        "operates": operates,
         "reads": reads,
         "many": lambda vpp: many(vpp, socket),
         "statistics": statistics,

@@ -44,6 +44,8 @@ pub type Found<Q> = (Vec<<Q as Get>::Details>, Result<<Q as Get>::Reply, Code>);
 pub enum Runs {
     /// It changes nothing but the client's own registrations.
     Reading,
+    /// It resets counters or learned entries, and changes no configuration.
+    Operating,
     /// It may change something.
     Alone,
     /// It changes one object. Its change may be made in one transaction with those of the requests after it, if they are for the same message.
@@ -224,6 +226,11 @@ impl<C: 'static> Module<'_, C> {
     /// Adds a request that may change something.
     pub fn request<Q: Request>(self, answer: fn(&mut C, &Caller, Q) -> Result<Q::Reply, Code>) -> Self {
         self.served::<Q>(Runs::Alone, answer)
+    }
+
+    /// Adds a request that resets counters or learned entries, and changes no configuration.
+    pub fn operation<Q: Request>(self, answer: fn(&mut C, &Caller, Q) -> Result<Q::Reply, Code>) -> Self {
+        self.served::<Q>(Runs::Operating, answer)
     }
 
     /// Adds a request that changes one object, and of which clients send very many.

@@ -23,6 +23,7 @@ mod ping;
 mod pmtu;
 mod policer;
 mod redirect;
+mod roles;
 mod routes;
 mod samples;
 mod service;

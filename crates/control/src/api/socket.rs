@@ -10,7 +10,7 @@ use vapi::Table;
 use super::connection::{Api, Connection};
 use super::{frame, memclnt};
 use crate::app::Context;
-use crate::cli::{Arrival, Listener, Registry, Turns, serve_programs};
+use crate::cli::{Arrival, Listener, Registry, Role, Turns, serve_programs};
 
 /// The time in which a client must introduce itself.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -21,8 +21,8 @@ pub struct Service {
     pub table: Rc<Table<Context>>,
     /// The commands, for `cli_inband`.
     pub commands: Rc<Registry<Context>>,
-    /// True to refuse requests that may change something.
-    pub read_only: bool,
+    /// What the clients may do.
+    pub role: Role,
     /// Idle time after which a client may be disconnected to make room for another.
     pub idle: Duration,
     /// The limits that all non-root clients of the API and of the CLI share: only one of them runs at a time, and they have one

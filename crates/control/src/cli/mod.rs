@@ -25,8 +25,8 @@ pub(crate) use door::RECOVERY;
 pub(crate) use listen::roots;
 pub use listen::{Listener, Packets, Use};
 pub use model::cli::{
-    Answer, Args, Call, Candidate, CliError, FromArg, Handler, Job, Merge, Output, PAGE, Registry, Rows,
-    Step, Table, Values, grammar, quote, quote_last,
+    Answer, Args, Call, Candidate, CliError, FromArg, Handler, Job, Merge, Output, PAGE, Registry, Role,
+    Rows, Step, Table, Values, grammar, quote, quote_last,
 };
 pub(crate) use programs::{Arrival, serve_programs};
 pub use script::{check_commands, exec, run_file, run_job};

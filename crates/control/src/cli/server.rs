@@ -15,7 +15,7 @@ use super::repeated::Repeated;
 use super::session::{LetGo, Seat, Session};
 use super::sessions::{Client, Sessions};
 use super::turns::{Share, Turns};
-use model::cli::{Registry, Values};
+use model::cli::{Registry, Role, Values};
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
@@ -38,8 +38,8 @@ pub struct Service {
     pub prompt: String,
     /// Idle time after which a client can be disconnected, if the limit of clients is reached.
     pub idle: Duration,
-    /// True to refuse commands that change anything.
-    pub read_only: bool,
+    /// What the clients may do.
+    pub role: Role,
     /// Number of additional clients that root can connect when the limit for all clients is reached.
     pub for_root: usize,
     /// The limits that the non-root clients of all listeners share: only one of them runs at a time, and they have one memory
@@ -54,7 +54,7 @@ impl Default for Service {
         Service {
             prompt: "volley# ".into(),
             idle: Duration::from_secs(60),
-            read_only: false,
+            role: Role::Admin,
             for_root: FOR_ROOT,
             turns: Turns::default(),
             sessions: Sessions::default(),
@@ -118,7 +118,7 @@ impl<C: Values + 'static> House<C> {
         let is_root = stranger.is_root();
         let client = Client {
             entrance: stranger.entrance,
-            read_only: self.service.read_only,
+            role: self.service.role,
             peer: stranger.peer.clone(),
             pid: stranger.pid,
         };

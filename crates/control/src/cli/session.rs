@@ -180,14 +180,14 @@ impl<C: Values + 'static> Session<C> {
         let seat = Seat::new(client.peer.uid());
         let (input, output) = tokio::io::split(stream);
         let replies = Replies { output, prompt, speech: Speech::Requests, seat, guest };
-        let longest = if client.read_only { LONGEST_READ } else { LONGEST_REQUEST };
+        let longest = if client.role.is_admin() { LONGEST_REQUEST } else { LONGEST_READ };
         let requests = Requests { input, buffer: Vec::new(), taken: 0, searched: 0, longest };
         Session { requests, replies, registry, cx, share, client }
     }
 
-    /// Returns a [`Call`] with the client's name and its read-only flag. The other fields have their defaults.
+    /// Returns a [`Call`] with the client's name and its role. The other fields have their defaults.
     fn call(&self) -> Call {
-        Call { read_only: self.client.read_only, peer: self.client.peer.clone(), ..Call::default() }
+        Call { role: self.client.role, peer: self.client.peer.clone(), ..Call::default() }
     }
 
     pub(super) fn seat(&self) -> Rc<Seat> {
@@ -320,7 +320,7 @@ async fn answer<C: Values + 'static>(
             replies.send(&reply).await
         }
         Ok(Request::Complete { line }) => {
-            let complete = || registry.complete(&cx.borrow(), &line, from.read_only);
+            let complete = || registry.complete(&cx.borrow(), &line, from.role);
             let completion: Completion = share.turn(complete).await;
             let mut hold = share.hold(&replies.seat);
             let bytes =

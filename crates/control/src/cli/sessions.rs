@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
+use model::cli::Role;
 use model::origin::{FrontEnd, Origin, Peer};
 use serde::Serialize;
 
@@ -44,8 +45,8 @@ impl Entrance {
 pub struct Client {
     /// Where it connected.
     pub entrance: Entrance,
-    /// True if the client may only read.
-    pub read_only: bool,
+    /// What the client may do.
+    pub role: Role,
     /// The client's user or address.
     pub peer: Peer,
     /// The process that connected. Another process may use the connection now.
@@ -142,7 +143,7 @@ mod tests {
     use super::*;
 
     fn client(uid: u32) -> Client {
-        Client { entrance: Entrance::Socket, read_only: false, peer: Peer::user(uid, None), pid: Some(7) }
+        Client { entrance: Entrance::Socket, role: Role::Admin, peer: Peer::user(uid, None), pid: Some(7) }
     }
 
     #[test]

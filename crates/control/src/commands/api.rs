@@ -41,7 +41,7 @@ pub fn register(r: &mut Registry<Context>) {
         );
     }
     r.add("api trace status", "Show whether messages of API clients are recorded, and how many are.", status)
-        .for_readers();
+        .for_viewers();
 }
 
 #[derive(Serialize)]

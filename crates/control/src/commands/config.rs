@@ -59,7 +59,7 @@ impl Document {
     /// Returns the configuration for this client.
     fn of(c: &Context, a: &Args) -> Document {
         let writer = Writer::new(c.store.tree(), &c.system.abilities.catalog);
-        let writer = if a.call().read_only { writer.hiding_secrets() } else { writer };
+        let writer = if !a.call().role.is_admin() { writer.hiding_secrets() } else { writer };
         Document { writer, version: c.store.version(), begun: false, rest: String::new() }
     }
 }

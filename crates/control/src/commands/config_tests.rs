@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use crate::app::{Context, Go, Terms, Work};
-use crate::cli::{Call, Job, Step};
+use crate::cli::{Call, Job, Role, Step};
 use crate::intent::random_tests::state;
 use crate::testing::Cli;
 
@@ -501,7 +501,7 @@ fn read_only_clients_see_no_secrets() {
     let (_folder, path) = file("a.yaml", yaml);
     cli.ok(&format!("config apply {path}"));
     for line in ["show config", "show config yaml", "show tech-support"] {
-        let call = Call { read_only: true, ..Call::default() };
+        let call = Call { role: Role::Viewer, ..Call::default() };
         let answer = cli.registry.run(&mut cli.context, line, call).unwrap();
         let (mut text, mut job) = (answer.text, answer.job);
         while let Some(running) = &mut job {

@@ -75,7 +75,7 @@ pub fn with_filter(
     then: impl FnOnce(&mut Context, &Args, Option<Program>) -> Result<Output, CliError> + 'static,
 ) -> Result<Output, CliError> {
     let Some(expression) = a.get::<String>("filter") else { return then(c, a, None) };
-    let place = Place::take(&expression, a.call().read_only).map_err(|why| a.fault("filter", why))?;
+    let place = Place::take(&expression, !a.call().role.is_admin()).map_err(|why| a.fault("filter", why))?;
     let (done, compiled) = mpsc::channel();
     let work = move || {
         let _place = place;

@@ -18,7 +18,7 @@ pub fn register(r: &mut Registry<Context>) {
          interrupted. With --json each line is an object.",
         start,
     )
-    .for_readers();
+    .for_viewers();
 }
 
 fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {

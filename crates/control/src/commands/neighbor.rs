@@ -30,7 +30,8 @@ pub fn register(r: &mut Registry<Context>) {
 fn family<A: OfFamily>(r: &mut Registry<Context>) {
     let noun = A::FAMILY.noun();
     for words in [format!("clear {noun} neighbors"), format!("{noun} neighbor flush")] {
-        r.add(&format!("{words} [<interface:interface>]"), "Remove learned neighbors.", flush::<A>);
+        r.add(&format!("{words} [<interface:interface>]"), "Remove learned neighbors.", flush::<A>)
+            .for_operators();
     }
 }
 

@@ -79,7 +79,8 @@ fn commands_take_a_name_in_place_of_the_number() {
     for line in ["ip table add 11 name blue\n", "ip table add 12\n", "set interface ip table pg1 11\n"] {
         assert!(config.contains(line), "{config}");
     }
-    let completed = cli.registry.complete(&cli.context, "show ip table b", false).candidates;
+    let completed =
+        cli.registry.complete(&cli.context, "show ip table b", crate::cli::Role::Admin).candidates;
     assert_eq!(completed.iter().map(|c| c.text.as_str()).collect::<Vec<_>>(), ["blue"]);
     let why = cli.run("show ip table blau").unwrap_err().render();
     assert!(why.contains("there is no table 'blau'") && why.contains("did you mean 'blue'?"), "{why}");

@@ -32,7 +32,8 @@ pub fn register(r: &mut Registry<Context>) {
         "trace add <node:node> <n:u32> [filter <filter:word>]",
         "Trace the next N packets received by an input node, or the next N that match a tcpdump filter.",
         |c, a| with_filter(c, a, add),
-    );
+    )
+    .for_operators();
     r.add("show trace [max <n:u32>]", "Show traced packets, node by node.", move |c, a| {
         show(c, a, kept.borrow().clone())
     });
@@ -43,11 +44,13 @@ pub fn register(r: &mut Registry<Context>) {
             *set.borrow_mut() = filter(a)?;
             Ok(Output::none())
         },
-    );
+    )
+    .for_operators();
     r.add("clear trace", "Delete all traces and stop tracing.", |c, _| {
         c.system.router.graph().tracer().clear();
         Ok(Output::none())
-    });
+    })
+    .for_operators();
 }
 
 fn add(c: &mut Context, a: &Args, filter: Option<Program>) -> Result<Output, CliError> {

@@ -1,6 +1,7 @@
 //! The router's listeners: those of the CLI, of the binary API, and of the metrics.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 
@@ -9,11 +10,11 @@ use nix::sys::socket::SockType;
 use super::{DaemonError, failed};
 use crate::api;
 use crate::app::Context;
-use crate::cli::{self, CliError, Listener, Packets, Registry, Service, Use};
+use crate::cli::{self, CliError, Listener, Packets, Registry, Role, Service, Use};
 use crate::metrics;
 use crate::native;
 use crate::process;
-use crate::startup::{Group, Listen, Startup, Workers};
+use crate::startup::{Listen, Startup, Workers, for_role};
 use crate::stats;
 
 /// The directory of VPP's sockets, which is created on demand.
@@ -22,11 +23,10 @@ const VPPS_DIRECTORY: &str = "/run/vpp";
 /// The router's listeners.
 pub(super) struct Doors {
     cli: Listener,
-    read_only: Option<Listener>,
-    /// The listeners of the API, each with true if it is read-only.
-    api: Vec<(Listener, bool)>,
-    /// The listeners of the native API, each with true if it is read-only.
-    native: Vec<(Listener, bool)>,
+    /// The listeners of the CLI for roles that may not do everything.
+    limited: Vec<(Role, Listener)>,
+    api: Vec<(Role, Listener)>,
+    native: Vec<(Role, Listener)>,
     metrics: Option<TcpListener>,
     /// The listening socket of the statistics segment. It stays open until the process ends, which also removes its file.
     statistics: Option<Packets>,
@@ -36,10 +36,12 @@ impl Doors {
     /// Binds the listeners. They serve no clients yet.
     pub(super) fn open(startup: &Startup) -> Result<Doors, DaemonError> {
         let cli = listen(startup)?;
-        let read_only = startup.unix.cli_listen_read_only.as_deref().map(|path| {
-            let group = group(startup, "gid-read-only", &startup.unix.gid_read_only)?;
-            Listener::unix(path, group).map_err(|e| failed(startup.about(&["cli-listen-read-only"], e)))
+        let limited = startup.unix.cli_listen_for.iter().map(|(role, path)| {
+            let listener = Listener::unix(path, group(startup, *role)?);
+            let at = for_role("cli-listen", *role);
+            Ok((*role, listener.map_err(|e| failed(startup.about(&[&at], e)))?))
         });
+        let limited = limited.collect::<Result<_, DaemonError>>()?;
         let metrics = startup.metrics.listen.map(|address| {
             let what = |e| format!("cannot serve metrics on {address}: {e}");
             metrics::listen(address).map_err(|e| failed(startup.about(&["listen"], what(e))))
@@ -47,8 +49,7 @@ impl Doors {
         let api = listen_for_api(startup)?;
         let native = listen_for_native(startup)?;
         let statistics = listen_for_statistics(startup)?;
-        let (read_only, metrics) = (read_only.transpose()?, metrics.transpose()?);
-        Ok(Doors { cli, read_only, api, native, metrics, statistics })
+        Ok(Doors { cli, limited, api, native, metrics: metrics.transpose()?, statistics })
     }
 
     /// Serves clients. If the CLI listens on TCP, returns its address. Also returns the socket that must stay open until the
@@ -64,19 +65,19 @@ impl Doors {
         let sessions = context.borrow().sessions.clone();
         let service = Service { prompt, idle: startup.unix.cli_idle_timeout, sessions, ..Service::default() };
         let address = self.cli.address();
-        if let Some(listener) = self.read_only {
-            let service = Service { read_only: true, ..service.clone() };
+        for (role, listener) in self.limited {
+            let service = Service { role, ..service.clone() };
             tokio::task::spawn_local(cli::serve(listener, registry.clone(), context.clone(), service));
         }
         tokio::task::spawn_local(api::watch(messages.clone(), context.clone()));
-        for (listener, read_only) in self.api {
+        for (role, listener) in self.api {
             let (table, commands, turns) = (messages.clone(), registry.clone(), service.turns.clone());
-            let service = api::Service { table, commands, read_only, idle: service.idle, turns };
+            let service = api::Service { table, commands, role, idle: service.idle, turns };
             tokio::task::spawn_local(api::serve(listener, context.clone(), service));
         }
         let of_native = native::Service::new(registry.clone(), service.idle, service.turns.clone());
-        for (listener, read_only) in self.native {
-            tokio::task::spawn_local(native::serve(listener, context.clone(), of_native.twin(read_only)));
+        for (role, listener) in self.native {
+            tokio::task::spawn_local(native::serve(listener, context.clone(), of_native.twin(role)));
         }
         tokio::task::spawn_local(cli::serve(self.cli, registry, context.clone(), service));
         if let Some(listener) = self.metrics {
@@ -102,7 +103,7 @@ impl Doors {
 fn listen(startup: &Startup) -> Result<Listener, DaemonError> {
     make_runtime_dir(startup)?;
     let listener = match &startup.unix.cli_listen {
-        Listen::Socket(path) => Listener::unix(path, group(startup, "gid", &startup.unix.gid)?),
+        Listen::Socket(path) => Listener::unix(path, group(startup, Role::Admin)?),
         Listen::Tcp(address) => {
             if !address.ip().is_loopback() {
                 tracing::warn!(
@@ -120,28 +121,23 @@ fn listen(startup: &Startup) -> Result<Listener, DaemonError> {
 ///
 /// # Errors
 /// If a configured socket cannot be bound.
-fn listen_for_api(startup: &Startup) -> Result<Vec<(Listener, bool)>, DaemonError> {
+fn listen_for_api(startup: &Startup) -> Result<Vec<(Role, Listener)>, DaemonError> {
     let hello = api::hello();
     let mut bound = Vec::new();
-    for (path, read_only, parameter) in
-        [(&startup.api.socket, false, "socket-name"), (&startup.api.read_only, true, "socket-name-read-only")]
-    {
-        let Some(path) = path else { continue };
+    for (role, path) in &startup.api.sockets {
+        let parameter = for_role("socket-name", *role);
         let directory = path.parent().filter(|_| path.starts_with(VPPS_DIRECTORY));
         let made = directory.map_or(Ok(()), process::make_directory);
-        let group = match read_only {
-            true => group(startup, "gid-read-only", &startup.unix.gid_read_only)?,
-            false => group(startup, "gid", &startup.unix.gid)?,
-        };
+        let group = group(startup, *role)?;
         let setting = format!("socksvr {{ {parameter} ... }}");
         let by = Use { hello: &hello, kind: SockType::Stream, setting: &setting };
         let listener = made
             .map_err(|e| CliError::new(e.to_string()))
             .and_then(|()| Listener::unix_for(path, group, &by));
         match listener {
-            Ok(listener) => bound.push((listener, read_only)),
-            Err(e) if startup.api.asked || read_only => {
-                return Err(failed(startup.about(&[parameter, "default"], e)));
+            Ok(listener) => bound.push((*role, listener)),
+            Err(e) if startup.api.asked || !role.is_admin() => {
+                return Err(failed(startup.about(&[&parameter, "default"], e)));
             }
             Err(e) => tracing::warn!("the binary API is not served: {e}"),
         }
@@ -150,25 +146,15 @@ fn listen_for_api(startup: &Startup) -> Result<Vec<(Listener, bool)>, DaemonErro
 }
 
 /// Binds the sockets of the native API.
-fn listen_for_native(startup: &Startup) -> Result<Vec<(Listener, bool)>, DaemonError> {
-    let unix = &startup.unix;
-    let sockets = [
-        (&startup.native.socket, "socket-name", group(startup, "gid", &unix.gid)?, false),
-        (
-            &startup.native.read_only,
-            "socket-name-read-only",
-            group(startup, "gid-read-only", &unix.gid_read_only)?,
-            true,
-        ),
-    ];
+fn listen_for_native(startup: &Startup) -> Result<Vec<(Role, Listener)>, DaemonError> {
     let mut bound = Vec::new();
-    for (path, parameter, group, read_only) in sockets {
-        let Some(path) = path else { continue };
+    for (role, path) in &startup.native.sockets {
+        let parameter = for_role("socket-name", *role);
         let setting = format!("native-api {{ {parameter} ... }}");
         let by = Use { hello: native::HELLO, kind: SockType::Stream, setting: &setting };
-        let listener = Listener::unix_for(path, group, &by);
+        let listener = Listener::unix_for(path, group(startup, *role)?, &by);
         let at = format!("native-api {parameter}");
-        bound.push((listener.map_err(|e| failed(startup.about(&[&at], e)))?, read_only));
+        bound.push((*role, listener.map_err(|e| failed(startup.about(&[&at], e)))?));
     }
     Ok(bound)
 }
@@ -179,7 +165,7 @@ fn listen_for_statistics(startup: &Startup) -> Result<Option<Packets>, DaemonErr
     let Some(path) = &startup.statistics.socket else { return Ok(None) };
     let directory = path.parent().filter(|_| path.starts_with(VPPS_DIRECTORY));
     let made = directory.map_or(Ok(()), process::make_directory);
-    let group = group(startup, "gid", &startup.unix.gid)?;
+    let group = group(startup, Role::Admin)?;
     let listener = made
         .map_err(|e| CliError::new(e.to_string()))
         .and_then(|()| Packets::bind(path, group, "statseg { socket-name ... }"));
@@ -203,11 +189,9 @@ fn make_runtime_dir(startup: &Startup) -> Result<(), DaemonError> {
         Listen::Socket(path) => Some(path),
         Listen::Tcp(_) => None,
     };
-    let unix = &startup.unix;
-    let others = [&unix.cli_listen_read_only, &unix.pidfile, &startup.api.socket, &startup.api.read_only];
-    let others = others.into_iter().chain([&startup.statistics.socket]);
-    let others = others.chain([&startup.native.socket, &startup.native.read_only]);
-    let others = others.into_iter().flatten();
+    let others = [&startup.unix.pidfile, &startup.statistics.socket].into_iter().flatten();
+    let sockets = [&startup.unix.cli_listen_for, &startup.api.sockets, &startup.native.sockets];
+    let others = others.chain(sockets.into_iter().flat_map(BTreeMap::values));
     if !socket.into_iter().chain(others).any(|path| path.starts_with(directory)) {
         return Ok(());
     }
@@ -217,13 +201,14 @@ fn make_runtime_dir(startup: &Startup) -> Result<(), DaemonError> {
     })
 }
 
-/// Returns the ID of the group that may use a socket of the CLI.
-fn group(startup: &Startup, parameter: &str, given: &Option<Group>) -> Result<Option<u32>, DaemonError> {
-    let Some(group) = given else { return Ok(None) };
-    let id = group.id().map_err(|e| failed(startup.about(&[parameter], e)))?;
+/// Returns the ID of the group that may use the sockets for a role.
+fn group(startup: &Startup, role: Role) -> Result<Option<u32>, DaemonError> {
+    let Some(group) = startup.unix.groups.get(&role) else { return Ok(None) };
+    let parameter = for_role("gid", role);
+    let id = group.id().map_err(|e| failed(startup.about(&[&parameter], e)))?;
     if id.is_none() {
         let what = format_args!("no such group on this machine: the socket keeps the group of the process");
-        tracing::warn!("{}", startup.about(&[parameter], what));
+        tracing::warn!("{}", startup.about(&[&parameter], what));
     }
     Ok(id)
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
-use model::cli::Call;
+use model::cli::{Call, Role};
 use model::origin::{FrontEnd, Origin, Peer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::yield_now;
@@ -27,8 +27,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub(super) struct Identity {
     pub(super) peer: Peer,
-    /// True if requests that may change something are refused, and secrets are hidden.
-    pub(super) read_only: bool,
+    pub(super) role: Role,
 }
 
 /// A connected client. Its requests may run at the same time (HTTP/2).
@@ -55,13 +54,8 @@ pub(super) struct Connected {
 impl Connected {
     pub(super) fn new(service: &Service, cx: Rc<RefCell<Context>>, arrival: &Arrival) -> Connected {
         let Arrival { peer, pid, .. } = arrival;
-        let identity = Identity { peer: peer.clone(), read_only: service.read_only };
-        let entry = Listed {
-            entrance: Entrance::Native,
-            read_only: identity.read_only,
-            peer: peer.clone(),
-            pid: *pid,
-        };
+        let identity = Identity { peer: peer.clone(), role: service.role };
+        let entry = Listed { entrance: Entrance::Native, role: identity.role, peer: peer.clone(), pid: *pid };
         let guest = cx.borrow().sessions.enter(entry);
         Connected {
             cx,
@@ -231,8 +225,8 @@ impl Client {
 
     /// Returns how the client calls commands.
     pub(super) fn call(&self) -> Call {
-        let Identity { peer, read_only } = self.identity.clone();
-        Call { json: true, read_only, front_end: FrontEnd::Native, peer, ..Call::default() }
+        let Identity { peer, role } = self.identity.clone();
+        Call { json: true, role, front_end: FrontEnd::Native, peer, ..Call::default() }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
-use model::cli::{Answer, Call, CliError, Job, Step};
+use model::cli::{Answer, Call, CliError, Job, Role, Step};
 use model::reason::Reason;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -69,7 +69,7 @@ impl Shown {
             _ => e.into(),
         };
         // Of a command that changes nothing, the right to change anything is of no use.
-        let call = Call { read_only: true, ..client.call() };
+        let call = Call { role: Role::Viewer, ..client.call() };
         let commands = client.commands.clone();
         let Answer { text, job: rest } =
             client.slice(|c| commands.run(c, line, call)).await.map_err(refused)?;

@@ -77,7 +77,7 @@ impl Changed {
 /// Returns a writer of the configuration for a client.
 fn writer(c: &Context, client: &Client) -> Writer {
     let writer = Writer::new(c.store.tree(), &c.system.abilities.catalog);
-    if client.identity.read_only { writer.hiding_secrets() } else { writer }
+    if client.identity.role.is_admin() { writer } else { writer.hiding_secrets() }
 }
 
 /// Appends pages of the configuration for a slice, or until there are enough for a piece. Returns true if there is more.

@@ -1,6 +1,6 @@
 //! The native API: the configuration as one document, commands, events, metrics, and loads of routes, as JSON over HTTP and in gRPC.
 //!
-//! Clients connect to a UNIX socket, or to its read-only twin, which speak both protocols. Each request of a client is a typed request of
+//! Clients connect to a UNIX socket, or to its twins for other roles, which all speak both protocols. Each request of a client is a typed request of
 //! the same state that commands and VPP's binary API change: one transaction, journaled with the client's user. The fields of the document
 //! follow from the schemas of the objects, so a feature needs no code here. [`http`] lists all operations, from which the OpenAPI
 //! description follows, and [`rpc`] has the calls of the gRPC service. Both are thin: the requests themselves are in [`document`],
@@ -29,7 +29,7 @@ use hyper::body::Bytes;
 use tokio::sync::Semaphore;
 
 use crate::app::Context;
-use crate::cli::{Arrival, Listener, Registry, Turns, serve_programs};
+use crate::cli::{Arrival, Listener, Registry, Role, Turns, serve_programs};
 use client::Connected;
 
 /// A message that every instance answers.
@@ -39,8 +39,8 @@ pub const HELLO: &[u8] = b"GET /v1 HTTP/1.1\r\nHost: volley\r\n\r\n";
 pub struct Service {
     /// The commands.
     pub commands: Rc<Registry<Context>>,
-    /// True to refuse requests that may change something.
-    pub read_only: bool,
+    /// What the clients may do.
+    pub role: Role,
     /// Idle time after which a client may be disconnected to make room for another.
     pub idle: Duration,
     /// The turn that all non-root clients share, also with the other front ends.
@@ -55,14 +55,14 @@ impl Service {
     /// Returns the settings of a socket that runs `commands`.
     pub fn new(commands: Rc<Registry<Context>>, idle: Duration, turns: Turns) -> Service {
         let (long, description) = (Arc::new(Semaphore::new(1)), Rc::default());
-        Service { commands, read_only: false, idle, turns, long, description }
+        Service { commands, role: Role::Admin, idle, turns, long, description }
     }
 
-    /// Returns the settings of a second socket, for the same state. A read-only one refuses requests that may change something.
-    pub fn twin(&self, read_only: bool) -> Service {
+    /// Returns the settings of another socket, for the same state.
+    pub fn twin(&self, role: Role) -> Service {
         let (commands, turns, idle) = (self.commands.clone(), self.turns.clone(), self.idle);
         let (long, description) = (self.long.clone(), self.description.clone());
-        Service { commands, read_only, idle, turns, long, description }
+        Service { commands, role, idle, turns, long, description }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Why a request is refused, or has failed, for all protocols.
 
 use hyper::StatusCode;
-use model::cli::CliError;
+use model::cli::{CliError, Role};
 use model::reason::Reason;
 
 use crate::app::Failure;
@@ -99,7 +99,7 @@ pub(super) fn bad(why: impl Into<String>) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, why)
 }
 
-/// Returns the problem of a client that may only read.
-pub(super) fn read_only() -> Problem {
-    Problem::new(StatusCode::FORBIDDEN, "this socket is read-only")
+/// Returns the problem of a client whose role does not allow a request.
+pub(super) fn limited(role: Role) -> Problem {
+    Problem::new(StatusCode::FORBIDDEN, format!("this socket is {}", role.limits()))
 }

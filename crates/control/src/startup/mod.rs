@@ -27,6 +27,7 @@ pub use parameters::MOST_BUFFERS;
 pub use reference::{Entry, entries, reference};
 pub use value::{Group, Listen};
 
+use crate::cli::Role;
 use crate::logging;
 use lex::{Source, Token, lex};
 use std::{
@@ -37,6 +38,15 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+
+/// Returns the name of a parameter for the sockets of a role: `socket-name` is for admins, `socket-name-operator` for operators.
+pub fn for_role(parameter: &str, role: Role) -> String {
+    match role {
+        Role::Admin => parameter.to_owned(),
+        Role::Operator => format!("{parameter}-operator"),
+        Role::Viewer => format!("{parameter}-read-only"),
+    }
+}
 
 /// The `unix` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,18 +61,16 @@ pub struct Unix {
     pub startup_config: Option<PathBuf>,
     /// The socket of the CLI.
     pub cli_listen: Listen,
-    /// The read-only socket of the CLI.
-    pub cli_listen_read_only: Option<PathBuf>,
+    /// The sockets of the CLI for roles that may not do everything.
+    pub cli_listen_for: BTreeMap<Role, PathBuf>,
     /// True if the CLI may listen on an address that other machines can reach.
     pub cli_allow_remote: bool,
     /// Idle time after which a client of the CLI may be disconnected to make room for another.
     pub cli_idle_timeout: Duration,
     /// The CLI's prompt.
     pub cli_prompt: String,
-    /// The group that may use the CLI's socket.
-    pub gid: Option<Group>,
-    /// The group that may use the read-only socket.
-    pub gid_read_only: Option<Group>,
+    /// The groups that may use the sockets for a role.
+    pub groups: BTreeMap<Role, Group>,
     /// The file for the process ID.
     pub pidfile: Option<PathBuf>,
     /// Directory of sockets and the pidfile, if their paths are relative.
@@ -106,10 +114,8 @@ pub struct Metrics {
 /// The `socksvr` section: the sockets of the binary API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Api {
-    /// The socket; `None` for no API.
-    pub socket: Option<PathBuf>,
-    /// The read-only socket.
-    pub read_only: Option<PathBuf>,
+    /// The sockets; without the one for admins, there is no API.
+    pub sockets: BTreeMap<Role, PathBuf>,
     /// True if startup.conf configures the API: the router then does not start without it.
     pub asked: bool,
 }
@@ -117,10 +123,8 @@ pub struct Api {
 /// The `native-api` section: the sockets of the native API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Native {
-    /// The socket, if any.
-    pub socket: Option<PathBuf>,
-    /// The read-only socket, if any.
-    pub read_only: Option<PathBuf>,
+    /// The sockets.
+    pub sockets: BTreeMap<Role, PathBuf>,
 }
 
 /// The `statseg` section: the statistics segment.
@@ -276,16 +280,15 @@ impl Startup {
 
     /// Returns a warning for each group that this machine does not know.
     pub fn unknown_groups(&self) -> Vec<String> {
-        let groups = [("gid", &self.unix.gid), ("gid-read-only", &self.unix.gid_read_only)];
-        let wrong = |(name, group): (&str, &Option<Group>)| {
-            let what = match group.as_ref()?.id() {
+        let wrong = |(role, group): (&Role, &Group)| {
+            let what = match group.id() {
                 Ok(Some(_)) => return None,
                 Ok(None) => "no such group; the socket keeps the group of the process".into(),
                 Err(e) => e,
             };
-            Some(self.about(&[name], format_args!("on this machine: {what}")))
+            Some(self.about(&[&for_role("gid", *role)], format_args!("on this machine: {what}")))
         };
-        groups.into_iter().filter_map(wrong).collect()
+        self.unix.groups.iter().filter_map(wrong).collect()
     }
 
     fn build(tokens: Vec<Token>, mut faults: Vec<Fault>) -> Result<Self, Vec<Fault>> {
@@ -306,12 +309,11 @@ impl Startup {
                 startup_config: None,
                 cli_line_mode: false,
                 cli_listen: Listen::Socket("cli.sock".into()),
-                cli_listen_read_only: None,
+                cli_listen_for: BTreeMap::new(),
                 cli_allow_remote: false,
                 cli_idle_timeout: Duration::from_secs(60),
                 cli_prompt: "volley# ".into(),
-                gid: None,
-                gid_read_only: None,
+                groups: BTreeMap::new(),
                 pidfile: None,
                 runtime_dir: RUNTIME_DIR.into(),
                 state_dir: None,
@@ -339,22 +341,19 @@ impl Startup {
         if let Listen::Socket(path) = &mut unix.cli_listen {
             *path = unix.runtime_dir.join(&*path);
         }
-        for path in [&mut unix.pidfile, &mut unix.cli_listen_read_only].into_iter().flatten() {
-            *path = unix.runtime_dir.join(&*path);
-        }
-        let Api { socket, read_only, .. } = &mut self.api;
-        let native = [&mut self.native.socket, &mut self.native.read_only];
-        for path in [socket, read_only, &mut self.statistics.socket].into_iter().chain(native).flatten() {
+        let others = [&mut unix.pidfile, &mut self.statistics.socket].into_iter().flatten();
+        let sockets = [&mut unix.cli_listen_for, &mut self.api.sockets, &mut self.native.sockets];
+        for path in sockets.into_iter().flat_map(BTreeMap::values_mut).chain(others) {
             *path = unix.runtime_dir.join(&*path);
         }
         // A router that keeps its CLI elsewhere may share the run-time directory with others.
         let in_runtime_dir =
             matches!(&unix.cli_listen, Listen::Socket(path) if path.starts_with(&unix.runtime_dir));
         if !self.api.asked && in_runtime_dir {
-            self.api.socket = Some(unix.runtime_dir.join(API_SOCKET));
+            self.api.sockets.insert(Role::Admin, unix.runtime_dir.join(API_SOCKET));
         }
         // If the API has the path of VPP's socket, the statistics segment has the path of VPP's socket, too.
-        let like_vpp = self.api.socket.as_deref() == Some(Path::new(VPPS_SOCKET));
+        let like_vpp = self.api.sockets.get(&Role::Admin).is_some_and(|path| path == Path::new(VPPS_SOCKET));
         let own = || match in_runtime_dir || !like_vpp {
             true => unix.runtime_dir.join(STATISTICS_SOCKET),
             false => VPPS_STATISTICS.into(),

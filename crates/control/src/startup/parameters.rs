@@ -6,6 +6,7 @@ use super::{
     unused::is_log_class,
     value::{Cursor, LAST_CORE},
 };
+use crate::cli::Role;
 use crate::logging::{ClassSettings, MOST_MESSAGES, class_name, classes};
 use infra::cpu::Policy;
 use model::place::{Fault, hint};
@@ -143,13 +144,22 @@ const UNIX: &[Parameter] = &[
          is in `runtime-dir`.",
     ),
     Parameter::sets("cli-listen-read-only", "<path>", |s, c| {
-        s.unix.cli_listen_read_only = Some(c.path()?);
+        s.unix.cli_listen_for.insert(Role::Viewer, c.path()?);
         Ok(())
     })
     .default("none")
     .help(
         "A second, read-only UNIX socket of the CLI: it accepts only `show`, `monitor`, `ping`, `capture` and `help`. \
          A relative path is in `runtime-dir`.",
+    ),
+    Parameter::sets("cli-listen-operator", "<path>", |s, c| {
+        s.unix.cli_listen_for.insert(Role::Operator, c.path()?);
+        Ok(())
+    })
+    .default("none")
+    .help(
+        "Another UNIX socket of the CLI, for operators: it accepts what the read-only one does, and commands that reset counters or learned \
+         neighbors or trace packets, but none that changes the configuration or names a file. A relative path is in `runtime-dir`.",
     ),
     Parameter::sets("cli-allow-remote", "", |s, _| {
         s.unix.cli_allow_remote = true;
@@ -167,7 +177,7 @@ const UNIX: &[Parameter] = &[
     .help(
         "Idle time after which a client may be disconnected to make room for another. Beside each socket NAME, root has its own, \
          `NAME.root`, so that other users cannot lock root out. The two serve 64 clients together, and 8 more of root. The \
-         read-only socket has as many places of its own. When all places are taken, a client that never sent a whole line is \
+         sockets for reading and for operators have as many places of their own. When all places are taken, a client that never sent a whole line is \
          disconnected first, then the one idle longest, if idle for at least this time; otherwise a client of a user who has \
          more than half of the places. `volley ctl` reconnects by itself. Any \
          user but root may open a burst of 64 connections, then 400 per second. Further ones wait, at most 256 per user.",
@@ -179,17 +189,23 @@ const UNIX: &[Parameter] = &[
     .default("`volley# `")
     .help("The CLI's prompt; a blank follows it."),
     Parameter::sets("gid", "<number> | <name>", |s, c| {
-        s.unix.gid = Some(c.group()?);
+        s.unix.groups.insert(Role::Admin, c.group()?);
         Ok(())
     })
     .default("the group of the process")
     .help("The group that may use the CLI's socket."),
     Parameter::sets("gid-read-only", "<number> | <name>", |s, c| {
-        s.unix.gid_read_only = Some(c.group()?);
+        s.unix.groups.insert(Role::Viewer, c.group()?);
         Ok(())
     })
     .default("the group of the process")
     .help("The group that may use the socket of `cli-listen-read-only`."),
+    Parameter::sets("gid-operator", "<number> | <name>", |s, c| {
+        s.unix.groups.insert(Role::Operator, c.group()?);
+        Ok(())
+    })
+    .default("the group of the process")
+    .help("The group that may use the socket of `cli-listen-operator`."),
     Parameter::sets("pidfile", "<file>", |s, c| {
         s.unix.pidfile = Some(c.path()?);
         Ok(())
@@ -429,7 +445,8 @@ const SOCKSVR: &[Parameter] = &[
     Parameter::sets("socket-name", "<path>", |s, c| {
         let path = c.path()?;
         // VPP has this word for its own default.
-        s.api.socket = Some(if path.as_os_str() == "default" { VPPS_SOCKET.into() } else { path });
+        let path = if path.as_os_str() == "default" { VPPS_SOCKET.into() } else { path };
+        s.api.sockets.insert(Role::Admin, path);
         s.api.asked = true;
         Ok(())
     })
@@ -439,34 +456,47 @@ const SOCKSVR: &[Parameter] = &[
          in `runtime-dir`.",
     ),
     Parameter::sets("default", "", |s, _| {
-        s.api.socket = Some(VPPS_SOCKET.into());
+        s.api.sockets.insert(Role::Admin, VPPS_SOCKET.into());
         s.api.asked = true;
         Ok(())
     })
     .help("Listen at `/run/vpp/api.sock`, which VPP's clients try first."),
     Parameter::sets("socket-name-read-only", "<path>", |s, c| {
-        s.api.read_only = Some(c.path()?);
+        s.api.sockets.insert(Role::Viewer, c.path()?);
         Ok(())
     })
     .default("none")
     .help("A second socket of the API, which refuses requests that may change something. A relative path is in `runtime-dir`."),
+    Parameter::sets("socket-name-operator", "<path>", |s, c| {
+        s.api.sockets.insert(Role::Operator, c.path()?);
+        Ok(())
+    })
+    .default("none")
+    .help("Another socket of the API, which refuses requests that may change the configuration. A relative path is in `runtime-dir`."),
 ];
 
 const NATIVE_API: &[Parameter] = &[
     Parameter::sets("socket-name", "<path>", |s, c| {
-        s.native.socket = Some(c.path()?);
+        s.native.sockets.insert(Role::Admin, c.path()?);
         Ok(())
     })
     .key("native-api socket-name")
     .default("none")
     .help("The UNIX socket of the [native API](native-api.md), JSON over HTTP and gRPC. A relative path is in `runtime-dir`."),
     Parameter::sets("socket-name-read-only", "<path>", |s, c| {
-        s.native.read_only = Some(c.path()?);
+        s.native.sockets.insert(Role::Viewer, c.path()?);
         Ok(())
     })
     .key("native-api socket-name-read-only")
     .default("none")
     .help("A second socket of the native API, which refuses requests that may change something. A relative path is in `runtime-dir`."),
+    Parameter::sets("socket-name-operator", "<path>", |s, c| {
+        s.native.sockets.insert(Role::Operator, c.path()?);
+        Ok(())
+    })
+    .key("native-api socket-name-operator")
+    .default("none")
+    .help("Another socket of the native API, which refuses requests that may change the configuration. A relative path is in `runtime-dir`."),
 ];
 
 const STATSEG: &[Parameter] = &[

@@ -1,16 +1,17 @@
 //! Reads sections into a [`Startup`], by the table of parameters.
 
 use super::{
-    Startup, Workers,
+    Startup, Workers, for_role,
     parameters::{Effect, Parameter, SECTIONS, find},
     tree::{Item, Section},
     unused,
     value::{Cursor, Listen},
 };
-use crate::cli::roots;
+use crate::cli::{Role, roots};
 use infra::cpu::Policy;
 use model::place::{Fault, Place, closest, hint};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 /// Reads `sections` into `startup`. Also returns the faults: unknown names, invalid values, and values that exclude each other.
 pub fn read(sections: &[Section], startup: Startup) -> (Startup, Vec<Fault>) {
@@ -104,25 +105,28 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Checks that the two sockets of the CLI have different names.
+    /// Checks that the sockets of the CLI have different names.
     fn check_sockets(&mut self) {
         let unix = &self.startup.unix;
-        let (Listen::Socket(path), Some(reading)) = (&unix.cli_listen, &unix.cli_listen_read_only) else {
-            return;
-        };
-        let Some(place) = self.given.get("cli-listen-read-only") else { return };
-        let [path, other] = [path, reading].map(|path| unix.runtime_dir.join(path));
-        let (shown, name) = (reading.display(), "use another name for the read-only socket");
-        let message = if path == other {
-            format!("{shown} is already the socket of cli-listen: {name}")
-        } else if roots(&path) == other || roots(&other) == path {
-            format!(
-                "{shown} conflicts with root's own socket (each socket NAME has a second one, NAME.root): {name}"
-            )
-        } else {
-            return;
-        };
-        self.faults.push(Fault::new(place, message));
+        let at = |path: &PathBuf| unix.runtime_dir.join(path);
+        let mut before = Vec::new();
+        if let Listen::Socket(path) = &unix.cli_listen {
+            before.push((Role::Admin, at(path)));
+        }
+        for (role, given) in &unix.cli_listen_for {
+            let (path, shown, name) = (at(given), given.display(), "use another name for this socket");
+            let conflict = before.iter().find_map(|(of, other)| match *other == path {
+                true => Some(format!("{shown} is already the socket of {}: {name}", for_role("cli-listen", *of))),
+                false => (roots(&path) == *other || roots(other) == path).then(|| {
+                    format!(
+                        "{shown} conflicts with root's own socket (each socket NAME has a second one, NAME.root): {name}"
+                    )
+                }),
+            });
+            before.push((*role, path));
+            let place = self.given.get(&*for_role("cli-listen", *role));
+            self.faults.extend(conflict.zip(place).map(|(message, place)| Fault::new(place, message)));
+        }
     }
 
     /// Checks that the CLI is not offered to other machines by mistake.

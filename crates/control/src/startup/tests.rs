@@ -93,12 +93,12 @@ fn the_packaged_file_of_vpp_is_accepted_with_warnings_only() {
         log: Some("/var/log/vpp/vpp.log".into()),
         full_coredump: true,
         cli_listen: Listen::Socket("/run/vpp/cli.sock".into()),
-        gid: Some(Group::Name("vpp".into())),
+        groups: BTreeMap::from([(Role::Admin, Group::Name("vpp".into()))]),
         state_dir: None,
         ..Startup::default().unix
     };
     assert_eq!(startup.unix, unix);
-    assert_eq!(startup.api.socket, Some("/run/vpp/api.sock".into()));
+    assert_eq!(startup.api.sockets.get(&Role::Admin), Some(&"/run/vpp/api.sock".into()));
     let statistics = Statistics { asked: true, size: 32 << 20, per_node: true, ..Statistics::default() };
     let socket = Some("/run/vpp/stats.sock".into());
     assert_eq!(startup.statistics, Statistics { socket, ..statistics });
@@ -136,12 +136,11 @@ fn all_values_are_read() {
         log: Some("l".into()),
         startup_config: Some("x".into()),
         cli_listen: Listen::Socket("/r/cli".into()),
-        cli_listen_read_only: Some("/r/ro".into()),
+        cli_listen_for: BTreeMap::from([(Role::Viewer, "/r/ro".into())]),
         cli_allow_remote: false,
         cli_idle_timeout: Duration::from_secs(5),
         cli_prompt: "a \"b\" # ".into(),
-        gid: Some(Group::Id(7)),
-        gid_read_only: Some(Group::Id(8)),
+        groups: BTreeMap::from([(Role::Admin, Group::Id(7)), (Role::Viewer, Group::Id(8))]),
         pidfile: Some("/r/p".into()),
         runtime_dir: "/r".into(),
         state_dir: Some("/s".into()),
@@ -401,7 +400,7 @@ fn unreadable_files_are_faults() {
     fs::write(&path, b"unix {\n\xff").unwrap();
     assert_eq!(only(&path), format!("{name}:2:1: expected text in UTF-8"));
     fs::write(&path, "unix { gid 3 }").unwrap();
-    assert_eq!(Startup::load(&path).unwrap().unix.gid, Some(Group::Id(3)));
+    assert_eq!(Startup::load(&path).unwrap().unix.groups.get(&Role::Admin), Some(&Group::Id(3)));
 }
 
 #[test]
@@ -430,7 +429,7 @@ fn unknown_words_in_sections_of_vpp_are_errors() {
 fn sockets_of_the_cli_must_differ() {
     assert_eq!(
         faults("unix { cli-listen /r/a runtime-dir /r cli-listen-read-only a }"),
-        "f:1:39: a is already the socket of cli-listen: use another name for the read-only socket\n"
+        "f:1:39: a is already the socket of cli-listen: use another name for this socket\n"
     );
     assert!(faults("unix { cli-listen-read-only cli.sock }").contains("f:1:8: "), "the usual name");
     for (one, other) in [("a", "a.root"), ("a.root", "a")] {
@@ -542,7 +541,7 @@ proptest! {
             interactive, full_coredump,
             log: log.map(PathBuf::from),
             cli_prompt: prompt,
-            gid: gid.map(Group::Id),
+            groups: gid.map(|gid| (Role::Admin, Group::Id(gid))).into_iter().collect(),
             ..wanted.unix
         };
         wanted.cpu = Cpu { main_core, workers: Workers::Cores(cores.into_iter().collect()), skip_cores, ..Cpu::default() };
@@ -576,12 +575,14 @@ proptest! {
 #[test]
 fn the_api_listens_beside_the_cli_or_where_it_is_asked_to() {
     let api = |text| parse(text).api;
-    assert_eq!(api("").socket, Some("/run/volley/api.sock".into()));
+    let socket = |api: Api| api.sockets.get(&Role::Admin).cloned();
+    assert_eq!(socket(api("")), Some("/run/volley/api.sock".into()));
     // Several routers with their CLI elsewhere must not share a socket.
-    assert_eq!(api("unix { cli-listen /tmp/a.sock }").socket, None);
-    assert_eq!(api("unix { runtime-dir /tmp/r }").socket, Some("/tmp/r/api.sock".into()));
-    assert_eq!(api("socksvr { default }").socket, Some("/run/vpp/api.sock".into()));
-    let asked = api("socksvr { socket-name x.sock socket-name-read-only /tmp/ro.sock }");
-    assert_eq!((asked.socket, asked.asked), (Some("/run/volley/x.sock".into()), true));
-    assert_eq!(asked.read_only, Some("/tmp/ro.sock".into()));
+    assert_eq!(socket(api("unix { cli-listen /tmp/a.sock }")), None);
+    assert_eq!(socket(api("unix { runtime-dir /tmp/r }")), Some("/tmp/r/api.sock".into()));
+    assert_eq!(socket(api("socksvr { default }")), Some("/run/vpp/api.sock".into()));
+    let asked =
+        api("socksvr { socket-name x.sock socket-name-read-only /tmp/ro.sock socket-name-operator o }");
+    let sockets = ["/tmp/ro.sock", "/run/volley/o", "/run/volley/x.sock"].map(PathBuf::from);
+    assert_eq!((asked.sockets, asked.asked), (Role::ALL.into_iter().zip(sockets).collect(), true));
 }

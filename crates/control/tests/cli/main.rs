@@ -5,7 +5,7 @@ mod hostile;
 mod toy;
 
 use control::cli::client::{Connection, Failure, candidates};
-use control::cli::{Call, CliError, Connected, Entrance, Listener, Service, Sessions, run_file, serve};
+use control::cli::{Call, CliError, Connected, Entrance, Listener, Role, Service, Sessions, run_file, serve};
 use std::cell::RefCell;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -240,7 +240,7 @@ fn router_completes_words_for_shells() {
 
 #[test]
 fn read_only_socket_changes_nothing() {
-    let server = Server::serving(|| Service { read_only: true, ..Service::default() });
+    let server = Server::serving(|| Service { role: Role::Viewer, ..Service::default() });
     let mut connection = server.connect();
     for line in
         ["add 5", "ad 5 --json", "set interface state host-eth0 up", "exec /etc/hostname", "numbers to 3"]
@@ -320,7 +320,7 @@ fn invalid_requests_are_answered_and_floods_are_cut() {
     }
     let answer = raw(&server.socket(), &vec![b'{'; 1 << 20]).unwrap();
     assert!(answer.contains("a line or request is longer than 256 KiB"), "{answer}");
-    let readers = Server::serving(|| Service { read_only: true, ..Service::default() });
+    let readers = Server::serving(|| Service { role: Role::Viewer, ..Service::default() });
     let request = |len: usize| format!("{{\"run\":{{\"line\":\"show count{}\"}}}}\n", " ".repeat(len));
     assert_eq!(raw(&readers.socket(), request(8000).as_bytes()).unwrap(), "{\"out\":\"0\\n\"}\n");
     let answer = raw(&readers.socket(), request(9000).as_bytes()).unwrap();
@@ -333,7 +333,7 @@ fn connected_clients_are_listed_with_their_commands() {
     let sessions = Sessions::default();
     let server = {
         let sessions = sessions.clone();
-        Server::serving(move || Service { read_only: true, sessions, ..Service::default() })
+        Server::serving(move || Service { role: Role::Viewer, sessions, ..Service::default() })
     };
     let idle = UnixStream::connect(server.socket()).unwrap();
     let mut busy = UnixStream::connect(server.socket()).unwrap();
@@ -349,7 +349,7 @@ fn connected_clients_are_listed_with_their_commands() {
     wait("both are connected", |all| all.len() == 2);
     let uid = nix::unistd::Uid::effective().as_raw();
     for (_, one) in sessions.connected() {
-        assert_eq!((one.client.entrance, one.client.read_only), (Entrance::Socket, true));
+        assert_eq!((one.client.entrance, one.client.role), (Entrance::Socket, Role::Viewer));
         assert_eq!((one.client.peer.uid(), one.client.pid), (Some(uid), Some(std::process::id() as i32)));
     }
     drop(busy);

@@ -186,7 +186,9 @@ pub(crate) fn must_be_free<C: App>(c: &mut C, a: &Args) -> Result<(), CliError> 
     turn(c.router_mut(), now);
     match &Captures::of(c.router_mut())?.running {
         None => Ok(()),
-        Some(Capture { to: Destination::Client(client), .. }) if client.yields && !a.call().read_only => {
+        Some(Capture { to: Destination::Client(client), .. })
+            if client.yields && a.call().role.is_admin() =>
+        {
             end(c.router_mut());
             Ok(())
         }

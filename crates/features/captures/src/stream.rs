@@ -30,7 +30,7 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
          tcpdump.",
         |c, a| c.with_filter(a, start),
     )
-    .for_readers();
+    .for_viewers();
 }
 
 fn start<C: App>(c: &mut C, a: &Args, filter: Option<Program>) -> Result<Output<C>, CliError> {
@@ -43,7 +43,7 @@ fn start<C: App>(c: &mut C, a: &Args, filter: Option<Program>) -> Result<Output<
     let request = Request::of(c, a, &[Point::Rx, Point::Tx], MOST_BYTES as u32, filter)?;
     let most = a.get::<u32>("packets").map_or(u64::MAX, u64::from);
     let there = Arc::new(());
-    let client = Client::of(&there, a.call().read_only);
+    let client = Client::of(&there, !a.call().role.is_admin());
     let bytes = Bytes::default();
     let stream = writer(bytes.clone(), request.keep).map_err(|e| CliError::new(e.to_string()))?;
     capture::begin(c, request, Progress::new(most, u64::MAX), Destination::Client(client))?;

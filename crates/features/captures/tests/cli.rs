@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use control::app::{Context, Feature};
-use control::cli::{Call, Job, Step};
+use control::cli::{Call, Job, Role, Step};
 use control::features;
 use control::testing::{self, Cli};
 use net::router::Sizes;
@@ -59,7 +59,7 @@ fn captures_stream_to_binary_clients_and_yield_to_full_ones() {
     assert!(ask(&mut cli, Call::default()).err().unwrap().render().contains("volley capture"));
     assert!(cli.ok("pcap trace status").contains("no capture runs"));
     // A read-only client has a capture until a full client wants one.
-    let reader = || Call { binary: true, read_only: true, ..Call::default() };
+    let reader = || Call { binary: true, role: Role::Viewer, ..Call::default() };
     let mut first = ask(&mut cli, reader()).unwrap().job.unwrap();
     assert!(ask(&mut cli, reader()).err().unwrap().render().contains("a capture is already running"));
     let mut second = ask(&mut cli, Call { binary: true, ..Call::default() }).unwrap().job.unwrap();

@@ -27,7 +27,7 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
          after \"source\". The interval is in seconds, such as 0.2. A burst is the number of requests that are sent at once.",
         start,
     )
-    .for_readers();
+    .for_viewers();
 }
 
 fn start<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
@@ -43,7 +43,7 @@ fn start<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     if !(1..=MOST_AT_ONCE).contains(&burst) {
         return Err(a.fault("burst", format!("the number of requests at once must be 1 to {MOST_AT_ONCE}")));
     }
-    let reader = a.call().read_only;
+    let reader = !a.call().role.is_admin();
     Pings::of(c.router_mut())?.admit(reader)?;
     let table = a.get("table").unwrap_or(0);
     c.router().fib(table).map_err(|e| a.about("table", e))?;

@@ -1,6 +1,6 @@
 //! The command `ping`.
 
-use control::cli::{Call, Step};
+use control::cli::{Call, Role, Step};
 use control::testing::Cli;
 use net::feature::App;
 
@@ -11,15 +11,15 @@ fn cli() -> Cli {
 #[test]
 fn pings_of_readers_leave_room_for_others() {
     let mut cli = cli();
-    let ping = |cli: &mut Cli, read_only| {
-        cli.registry.run(&mut cli.context, "ping 10.0.0.2", Call { read_only, ..Call::default() })
+    let ping = |cli: &mut Cli, role| {
+        cli.registry.run(&mut cli.context, "ping 10.0.0.2", Call { role, ..Call::default() })
     };
-    let mut jobs: Vec<_> = (0..16).map(|_| ping(&mut cli, true).unwrap().job).collect();
-    assert!(ping(&mut cli, true).err().unwrap().to_string().contains("16 active pings"));
-    jobs.push(ping(&mut cli, false).unwrap().job);
+    let mut jobs: Vec<_> = (0..16).map(|_| ping(&mut cli, Role::Viewer).unwrap().job).collect();
+    assert!(ping(&mut cli, Role::Viewer).err().unwrap().to_string().contains("16 active pings"));
+    jobs.push(ping(&mut cli, Role::Admin).unwrap().job);
     // One that has ended makes room.
     jobs.swap_remove(0);
-    assert!(ping(&mut cli, true).is_ok());
+    assert!(ping(&mut cli, Role::Viewer).is_ok());
 }
 
 #[test]

@@ -106,7 +106,8 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
             }
             false => Ok(Output::job(Clear { next: 0, last: u32::MAX })),
         },
-    );
+    )
+    .for_operators();
 }
 
 /// Attributes the error `e` to the argument that names the policer in a command.

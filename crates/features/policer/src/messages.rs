@@ -187,7 +187,7 @@ pub(crate) fn register<C: App>(table: &mut Table<C>) {
             let name = name_of(c, q.policer_index)?;
             set(c, &name, &q.infos)
         })
-        .request::<policer_reset>(|c, _, q| {
+        .operation::<policer_reset>(|c, _, q| {
             let now = c.router().now();
             let policers = c.router_mut().state_mut::<Policers>().map_err(message::refused)?;
             policers.reset(q.policer_index, now).map_err(message::refused)?;

@@ -15,6 +15,7 @@ mod parse;
 mod pipe;
 mod registry;
 mod report;
+mod role;
 mod rows;
 mod table;
 #[cfg(test)]
@@ -26,5 +27,6 @@ pub use error::CliError;
 pub use lex::{Line, Token, comment, is_comment, quote, quote_last, quote_typed};
 pub use output::{Answer, CHUNK, Job, Output, Step};
 pub use registry::{Call, Declared, Handler, Registry, Values};
+pub use role::Role;
 pub use rows::{Merge, PAGE, Rows};
 pub use table::Table;

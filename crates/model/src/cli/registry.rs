@@ -9,6 +9,7 @@ use super::output::{Answer, Output};
 use super::parse::{self, State};
 use super::pipe;
 use super::report::Report;
+use super::role::Role;
 use crate::origin::{FrontEnd, Origin, Peer};
 use crate::visible::hidden;
 use std::path::PathBuf;
@@ -39,7 +40,7 @@ pub trait Values {
     fn acts_for(&mut self, _: Origin) {}
 }
 
-/// First word of commands that show something and change nothing. Read-only clients may run them.
+/// First word of commands that show something and change nothing. Viewers may run them.
 const SHOW: &str = "show";
 
 /// The error for filters on JSON.
@@ -54,8 +55,8 @@ pub struct Call {
     pub directory: PathBuf,
     /// Number of `exec` commands that this call is nested in.
     pub depth: u8,
-    /// True if only commands that change nothing are allowed.
-    pub read_only: bool,
+    /// What the caller may do.
+    pub role: Role,
     /// True if the client accepts binary data.
     pub binary: bool,
     /// The front end of the call.
@@ -74,8 +75,8 @@ struct Command<C> {
     syntax: String,
     help: String,
     grammar: Seq,
-    /// True if the command changes no configuration, so that read-only clients may run it.
-    reads: bool,
+    /// The role that it needs.
+    needs: Role,
     run: Run<C>,
 }
 
@@ -88,13 +89,18 @@ enum Run<C> {
 
 /// A command that was just declared.
 pub struct Declared<'r> {
-    reads: &'r mut bool,
+    needs: &'r mut Role,
 }
 
 impl Declared<'_> {
-    /// Lets read-only clients run the command. It must not change the configuration.
-    pub fn for_readers(self) {
-        *self.reads = true;
+    /// Lets viewers run the command. It must not change what other clients see.
+    pub fn for_viewers(self) {
+        *self.needs = Role::Viewer;
+    }
+
+    /// Lets operators run the command. It must not change the configuration, nor name a file.
+    pub fn for_operators(self) {
+        *self.needs = Role::Operator;
     }
 }
 
@@ -142,7 +148,7 @@ impl<C: Values + 'static> Registry<C> {
         registry.insert(
             "help [<command:text>]",
             "List all commands, or only those that begin with the given words.",
-            true,
+            Role::Viewer,
             Run::Help,
         );
         registry
@@ -177,8 +183,8 @@ impl<C: Values + 'static> Registry<C> {
         self.objects.push(kind);
     }
 
-    /// Declares a command: its syntax (see [`grammar`]), one sentence of help, and its function. Read-only clients may run it if its first
-    /// word is `show`, or if it is [`for_readers`](Declared::for_readers).
+    /// Declares a command: its syntax (see [`grammar`]), one sentence of help, and its function. Viewers may run it
+    /// if its first word is `show`; otherwise only admins may, unless it is [declared](Declared) for another role.
     ///
     /// # Panics
     /// Panics if the syntax is faulty. Declarations are constants of the program, so a test that registers all of them finds the fault.
@@ -188,8 +194,8 @@ impl<C: Values + 'static> Registry<C> {
         help: &str,
         handler: impl Fn(&mut C, &Args) -> Result<Output<C>, CliError> + 'static,
     ) -> Declared<'_> {
-        let reads = first_word(syntax) == SHOW;
-        Declared { reads: self.insert(syntax, help, reads, Run::Handler(Box::new(handler))) }
+        let needs = if first_word(syntax) == SHOW { Role::Viewer } else { Role::Admin };
+        Declared { needs: self.insert(syntax, help, needs, Run::Handler(Box::new(handler))) }
     }
 
     /// Declares a command whose function needs the registry. It may change the configuration.
@@ -197,7 +203,7 @@ impl<C: Values + 'static> Registry<C> {
     /// # Panics
     /// As [`add`](Self::add).
     pub fn add_own(&mut self, syntax: &str, help: &str, handler: OwnHandler<C>) {
-        self.insert(syntax, help, false, Run::Own(handler));
+        self.insert(syntax, help, Role::Admin, Run::Own(handler));
     }
 
     /// Runs `command` also at the end of every report. A report, such as `show tech-support`, runs several commands. `command` must
@@ -211,7 +217,7 @@ impl<C: Values + 'static> Registry<C> {
     /// # Panics
     /// As [`add`](Self::add).
     pub fn report(&mut self, syntax: &str, help: &str, commands: &'static [&'static str]) {
-        self.insert(syntax, help, true, Run::Report(commands));
+        self.insert(syntax, help, Role::Viewer, Run::Report(commands));
     }
 
     /// Returns the syntax and the help of every command, in order of the syntax.
@@ -221,17 +227,17 @@ impl<C: Values + 'static> Registry<C> {
         all
     }
 
-    /// Adds a command. Returns its property `reads`.
-    fn insert(&mut self, syntax: &str, help: &str, reads: bool, run: Run<C>) -> &mut bool {
+    /// Adds a command. Returns its property `needs`.
+    fn insert(&mut self, syntax: &str, help: &str, needs: Role, run: Run<C>) -> &mut Role {
         let grammar = grammar::parse(syntax, &self.objects);
         let grammar = grammar.unwrap_or_else(|fault| panic!("the declaration '{syntax}' is faulty: {fault}"));
-        let command = Command { syntax: syntax.into(), help: help.into(), grammar, reads, run };
-        &mut self.commands.push_mut(command).reads
+        let command = Command { syntax: syntax.into(), help: help.into(), grammar, needs, run };
+        &mut self.commands.push_mut(command).needs
     }
 
-    /// Returns the first words of the commands for read-only clients, other than `help`.
-    fn for_readers(&self) -> Vec<&str> {
-        let commands = self.commands.iter().filter(|c| c.reads && !matches!(c.run, Run::Help));
+    /// Returns the first words of the commands for clients with this role, other than `help`.
+    fn words_for(&self, role: Role) -> Vec<&str> {
+        let commands = self.commands.iter().filter(|c| c.needs <= role && !matches!(c.run, Run::Help));
         let mut words = Vec::new();
         for word in commands.map(|command| first_word(&command.syntax)) {
             if !words.contains(&word) {
@@ -260,7 +266,7 @@ impl<C: Values + 'static> Registry<C> {
         call.json |= take_json(&mut found);
         if let Some(last) = found.tokens.pop_if(|token| !token.quoted && token.text == "?") {
             let before = line.get(..last.span.start).unwrap_or_default();
-            let completion = self.complete(cx, before, call.read_only);
+            let completion = self.complete(cx, before, call.role);
             let text = complete::list(&completion.candidates);
             return Ok(Output::show(&completion.candidates, text).render(call.json));
         }
@@ -268,17 +274,18 @@ impl<C: Values + 'static> Registry<C> {
             return Ok(Output::none().render(call.json));
         }
         let (index, taken) = self.decide(line, &found, cx)?;
-        if call.read_only && !self.commands.get(index).is_some_and(|command| command.reads) {
+        if self.commands.get(index).is_none_or(|command| command.needs > call.role) {
             return Err(CliError::new(format!(
-                "this socket is read-only: \"{}\" is not allowed here. Allowed are {} and help; for other commands \
+                "this socket is {}: \"{}\" is not allowed here. Allowed are {} and help; for other commands \
                  use the socket of unix {{ cli-listen ... }}",
+                call.role.limits(),
                 line.trim(),
-                self.for_readers().join(", ")
+                self.words_for(call.role).join(", ")
             )));
         }
         let json = call.json;
         let args = Args { line: line.to_owned(), taken, call };
-        if self.commands.get(index).is_some_and(|command| !command.reads) {
+        if self.commands.get(index).is_some_and(|command| command.needs > Role::Viewer) {
             cx.acts_for(args.origin());
         }
         let output = match self.commands.get(index).map(|command| &command.run) {
@@ -369,13 +376,14 @@ impl<C: Values + 'static> Registry<C> {
         (1..=found.tokens.len().min(DEEP)).take_while(fits).count()
     }
 
-    /// Returns the candidates for the end of `line`. If `read_only` is set, considers only commands that read-only clients may run.
-    pub fn complete(&self, cx: &C, line: &str, read_only: bool) -> Completion {
+    /// Returns the candidates for the end of `line`, from the commands that a client with this role may run.
+    pub fn complete(&self, cx: &C, line: &str, role: Role) -> Completion {
         if let Some(filters) = pipe::complete(line) {
             return filters;
         }
-        let reads = |state: &State<'_>| self.commands.get(state.command).is_some_and(|command| command.reads);
-        let start = self.start().into_iter().filter(|state| !read_only || reads(state)).collect();
+        let fits =
+            |state: &State<'_>| self.commands.get(state.command).is_some_and(|command| command.needs <= role);
+        let start = self.start().into_iter().filter(fits).collect();
         complete::complete(start, line, cx, |index| self.commands.get(index).map_or("", |c| c.help.as_str()))
     }
 
@@ -401,12 +409,12 @@ impl<C: Values + 'static> Registry<C> {
         indexes.dedup();
         let mut list: Vec<&Command<C>> =
             indexes.iter().filter_map(|index| self.commands.get(*index)).collect();
-        let mut refused = "";
-        if args.call().read_only {
-            // A client that requests other commands by name gets them.
-            match list.iter().any(|command| command.reads) {
-                true => list.retain(|command| command.reads),
-                false => refused = "    This socket is read-only: the command is not allowed here.\n",
+        let (role, mut refused) = (args.call().role, String::new());
+        // A client that requests only commands of other roles gets them.
+        match list.iter().any(|command| command.needs <= role) {
+            true => list.retain(|command| command.needs <= role),
+            false => {
+                refused = format!("    This socket is {}: the command is not allowed here.\n", role.limits())
             }
         }
         list.sort_by_key(|command| &command.syntax);

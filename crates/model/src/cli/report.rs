@@ -2,6 +2,7 @@
 
 use super::output::{Answer, Job, Step};
 use super::registry::{Call, Registry, Values};
+use super::role::Role;
 use std::rc::Rc;
 use std::vec;
 
@@ -23,7 +24,7 @@ pub(super) struct Report<C> {
 impl<C: Values + 'static> Report<C> {
     /// Returns a report of `commands`. Commands that change something fail.
     pub(super) fn new(registry: Rc<Registry<C>>, commands: Vec<String>, call: &Call) -> Report<C> {
-        let call = Call { read_only: true, ..call.clone() };
+        let call = Call { role: Role::Viewer, ..call.clone() };
         Report { registry, commands: commands.into_iter(), call, job: None, begun: false, said: false }
     }
 

@@ -72,7 +72,7 @@ fn run(line: &str) -> Result<String, String> {
 }
 
 fn complete(line: &str) -> Vec<String> {
-    registry().complete(&Toy::default(), line, false).candidates.into_iter().map(|c| c.text).collect()
+    registry().complete(&Toy::default(), line, Role::Admin).candidates.into_iter().map(|c| c.text).collect()
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn a_repeated_choice_keeps_all_arguments() {
     let error = registry.run(&mut toy, "go north 7 south north 7", Call::default()).map(|_| ()).unwrap_err();
     assert_eq!(error.render(), format!("go north 7 south north 7\n{}^\ntoo far", " ".repeat(23)));
     let next: Vec<String> =
-        registry.complete(&toy, "go south ", false).candidates.into_iter().map(|c| c.text).collect();
+        registry.complete(&toy, "go south ", Role::Admin).candidates.into_iter().map(|c| c.text).collect();
     assert_eq!(next, ["north", "south", "fast", "<enter>"]);
     let error = registry.run(&mut toy, "go fast north", Call::default()).map(|_| ()).unwrap_err();
     assert!(error.render().contains("not complete"), "{}", error.render());
@@ -297,8 +297,8 @@ fn a_table_has_a_number_or_a_name() {
 }
 
 #[test]
-fn read_only_clients_are_offered_only_reading_commands() {
-    let call = || Call { read_only: true, ..Call::default() };
+fn viewers_are_offered_only_reading_commands() {
+    let call = || Call { role: Role::Viewer, ..Call::default() };
     let help = |line: &str| registry().run(&mut Toy::default(), line, call()).map(|answer| answer.text);
     let all = help("help").unwrap();
     assert!(all.contains("show version") && all.contains("help [") && !all.contains("create tap"), "{all}");
@@ -309,27 +309,27 @@ fn read_only_clients_are_offered_only_reading_commands() {
             .ends_with("\n    This socket is read-only: the command is not allowed here.\n")
     );
     assert!(!help("?").unwrap().contains("create"));
-    let offered = registry().complete(&Toy::default(), "", true).candidates;
+    let offered = registry().complete(&Toy::default(), "", Role::Viewer).candidates;
     assert_eq!(offered.iter().map(|c| c.text.as_str()).collect::<Vec<_>>(), ["help", "show"]);
 }
 
 #[test]
-fn read_only_clients_may_run_commands_declared_for_readers() {
+fn viewers_may_run_commands_declared_for_them() {
     let mut registry = Registry::<Toy>::new();
     registry.add("show version", "S.", |_, _| Ok(Output::none()));
     registry.add("trace on", "T.", |_, _| Ok(Output::none()));
     for syntax in ["probe <n:u32>", "probe all"] {
-        registry.add(syntax, "P.", |_, _| Ok(Output::text("probed"))).for_readers();
+        registry.add(syntax, "P.", |_, _| Ok(Output::text("probed"))).for_viewers();
     }
     let registry = Rc::new(registry);
     let run = |line: &str| {
-        let call = Call { read_only: true, ..Call::default() };
+        let call = Call { role: Role::Viewer, ..Call::default() };
         registry.run(&mut Toy::default(), line, call).map(|answer| answer.text)
     };
     assert_eq!(run("probe 7").unwrap(), "probed\n");
     let refused = run("trace on").unwrap_err().to_string();
     assert!(refused.contains("Allowed are show, probe and help;"), "{refused}");
-    let offered = registry.complete(&Toy::default(), "", true).candidates;
+    let offered = registry.complete(&Toy::default(), "", Role::Viewer).candidates;
     assert_eq!(offered.iter().map(|c| c.text.as_str()).collect::<Vec<_>>(), ["help", "show", "probe"]);
 }
 
@@ -431,9 +431,9 @@ fn completion_offers_words_names_and_hints() {
     assert_eq!(complete("help show v"), ["version"]);
     assert_eq!(complete("show nothing "), [""; 0]);
     assert_eq!(complete("show # "), [""; 0]);
-    let found = registry().complete(&Toy::default(), "sh ver", false);
+    let found = registry().complete(&Toy::default(), "sh ver", Role::Admin);
     assert_eq!((found.from, found.candidates[0].help.as_str()), (3, "A command."));
-    let group = |line| registry().complete(&Toy::default(), line, false).candidates.remove(0).help;
+    let group = |line| registry().complete(&Toy::default(), line, Role::Admin).candidates.remove(0).help;
     assert_eq!(group("sho"), "followed by interface, ip, version, arp");
     assert_eq!(group("set"), "followed by interface");
     assert_eq!(group("set inter"), "followed by state, ip, mtu");

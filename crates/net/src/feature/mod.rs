@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use buf::bpf::Program;
 use graph::{Builder, GraphError};
-use model::cli::{Args, CliError, Declared, Output, Registry, Values};
+use model::cli::{Args, CliError, Declared, Output, Registry, Role, Values};
 use model::key::Key;
 use model::metrics::Metric;
 use model::object::Change;
@@ -217,8 +217,8 @@ pub struct Registrar<'r, C: App> {
 }
 
 impl<'r, C: App> Registrar<'r, C> {
-    /// Declares a command: its syntax, a help text of one or two sentences, and its function. Read-only clients may run it if its first word
-    /// is `show`, or if it is [`for_readers`](Declared::for_readers).
+    /// Declares a command: its syntax, a help text of one or two sentences, and its function. Its first word, or a
+    /// method of the result, says which [roles](Role) may run it.
     pub fn command(
         &mut self,
         syntax: &str,

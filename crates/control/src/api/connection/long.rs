@@ -27,7 +27,7 @@ impl Connection {
         socket: &mut Socket,
     ) -> io::Result<(String, Option<Code>)> {
         let call = Call {
-            read_only: self.api.read_only,
+            role: self.api.role,
             front_end: FrontEnd::Api,
             peer: self.peer.clone(),
             ..Call::default()

@@ -31,7 +31,7 @@ use crate::api::memclnt::{
 use crate::api::socket::Service;
 use crate::api::vlib::{cli_inband, cli_inband_reply};
 use crate::app::{Context, MessageTrace, Queue};
-use crate::cli::{Client, Entrance, Guest, Hold, Registry, Seat, Share, State, Stream, Turn, Turns};
+use crate::cli::{Client, Entrance, Guest, Hold, Registry, Role, Seat, Share, State, Stream, Turn, Turns};
 
 /// The identifier of `sockclnt_create`, which clients know.
 pub(super) const CREATE: u16 = 15;
@@ -56,7 +56,7 @@ const LONGEST_COMMAND: Duration = Duration::from_secs(60);
 pub(super) struct Api {
     table: Rc<Table<Context>>,
     commands: Rc<Registry<Context>>,
-    read_only: bool,
+    role: Role,
     turns: Turns,
     /// The definitions of all messages as JSON, made when a client first asks for them.
     json: OnceCell<Rc<str>>,
@@ -64,8 +64,8 @@ pub(super) struct Api {
 
 impl Api {
     pub(super) fn new(service: Service) -> Api {
-        let Service { table, commands, read_only, turns, .. } = service;
-        Api { table, commands, read_only, turns, json: OnceCell::new() }
+        let Service { table, commands, role, turns, .. } = service;
+        Api { table, commands, role, turns, json: OnceCell::new() }
     }
 }
 
@@ -182,14 +182,23 @@ enum Next {
 /// The answer to a request. The inner error is a return value.
 type Answered = Result<Result<Reply, Code>, Malformed>;
 
+/// Returns the role that a request needs.
+fn needed(runs: Runs) -> Role {
+    match runs {
+        Runs::Reading => Role::Viewer,
+        Runs::Operating => Role::Operator,
+        Runs::Alone | Runs::InBatch => Role::Admin,
+    }
+}
+
 fn invalid(why: impl ToString) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.to_string())
 }
 
 impl Connection {
     pub(super) fn new(api: Rc<Api>, cx: Rc<RefCell<Context>>, peer: Peer, pid: Option<i32>) -> Connection {
-        let read_only = api.read_only;
-        let entry = Client { entrance: Entrance::Api, read_only, peer: peer.clone(), pid };
+        let role = api.role;
+        let entry = Client { entrance: Entrance::Api, role, peer: peer.clone(), pid };
         let guest = cx.borrow().sessions.enter(entry);
         let (client, events) = cx.borrow_mut().events.enter();
         let (share, seat) = (Share::of(&api.turns, peer.uid() == Some(0)), Seat::new(peer.uid()));
@@ -354,7 +363,7 @@ impl Connection {
                 let answered = self.run(name, |cx| answer(cx, &caller, &mut r).map(Ok));
                 self.answer(*reply, caller, answered);
             }
-            Serve::Request { reply, .. } if self.api.read_only => {
+            Serve::Request { runs, reply, .. } if self.api.role < needed(*runs) => {
                 self.answer(*reply, caller, Ok(Err(Code::READ_ONLY)));
             }
             Serve::Request { runs: Runs::InBatch, reply, answer } => {
@@ -364,7 +373,7 @@ impl Connection {
                 }
                 self.join(id, name, (*reply, caller), |cx| answer(cx, &caller, &mut r).map(Ok));
             }
-            Serve::Request { runs: Runs::Alone, reply, answer } => {
+            Serve::Request { runs: Runs::Alone | Runs::Operating, reply, answer } => {
                 let until = Instant::now() + BUSY;
                 self.wait_for_changes(until, socket).await?;
                 let mut answered = self.run(name, |cx| answer(cx, &caller, &mut r).map(Ok));

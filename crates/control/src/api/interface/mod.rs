@@ -73,7 +73,7 @@ fn settings(module: Module<'_, Context>) -> Module<'_, Context> {
             Ok(sw_interface_get_table_reply { vrf_id: c.system.router.vrfs().table(fib) })
         })
         .request::<sw_interface_set_unnumbered>(set_unnumbered)
-        .request::<sw_interface_clear_stats>(clear_stats)
+        .operation::<sw_interface_clear_stats>(clear_stats)
         .request::<sw_interface_tag_add_del>(|c, _, q| {
             let tag = (q.is_add && !q.tag.0.is_empty()).then_some(q.tag.0);
             change::interface(c, q.sw_if_index, |i| i.description = tag)?;

@@ -57,7 +57,8 @@ pub fn register(r: &mut Registry<Context>) {
             let all: Vec<u32> = c.system.router.interfaces().map(|i| i.index).collect();
             all.into_iter().for_each(|i| c.system.router.clear_interface(i));
             super::none()
-        });
+        })
+        .for_operators();
     }
 }
 

@@ -50,7 +50,7 @@ pub fn register(r: &mut Registry<Context>) {
                 last: None,
                 version: c.store.version(),
                 indices: !in_order(c.store.tree()),
-                secrets: !a.call().read_only,
+                secrets: a.call().role.is_admin(),
             },
             a.json(),
         ))

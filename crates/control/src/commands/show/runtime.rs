@@ -33,12 +33,14 @@ pub fn register(r: &mut Registry<Context>) {
     r.add("clear runtime", "Reset the run-time statistics.", |c, _| {
         c.system.router.graph().stats().clear_runtime();
         super::none()
-    });
+    })
+    .for_operators();
     for noun in ["errors", "node counters"] {
         r.add(&format!("clear {noun}"), "Reset the drop counters.", |c, _| {
             c.system.router.graph().stats().clear_errors();
             super::none()
-        });
+        })
+        .for_operators();
     }
 }
 

@@ -5,16 +5,16 @@ use model::visible::visible;
 use serde::Serialize;
 
 use crate::app::{Context, Output};
-use crate::cli::{Connected, Entrance, Registry, Table};
+use crate::cli::{Connected, Entrance, Registry, Role, Table};
 use crate::intent::HIDDEN;
 
 /// Declares the command.
 pub fn register(r: &mut Registry<Context>) {
     r.add(
         "show cli-sessions",
-        "Show the connected clients of the CLI: socket, user and process or address, since when, and the command that \
-         runs now with its duration. Read-only clients do not see the commands of clients with full access.",
-        |c, a| Ok(sessions(c, a.call().read_only)),
+        "Show the connected clients of the CLI: socket, role, user and process or address, since when, and the command that \
+         runs now with its duration. Only admins see the commands of admins.",
+        |c, a| Ok(sessions(c, !a.call().role.is_admin())),
     );
 }
 
@@ -22,7 +22,7 @@ pub fn register(r: &mut Registry<Context>) {
 struct Session {
     id: u64,
     kind: Entrance,
-    read_only: bool,
+    role: Role,
     user: Option<String>,
     uid: Option<u32>,
     pid: Option<i32>,
@@ -38,12 +38,13 @@ impl Session {
     fn of(id: u64, one: Connected, hides: bool) -> Session {
         let Connected { client, since, begun, running } = one;
         let (line, began) = running.unzip();
-        // Commands of full clients may have secrets.
-        let command = line.map(|line| if hides && !client.read_only { HIDDEN } else { &line }.to_string());
+        // Commands of admins may have secrets.
+        let command =
+            line.map(|line| if hides && client.role.is_admin() { HIDDEN } else { &line }.to_string());
         Session {
             id,
             kind: client.entrance,
-            read_only: client.read_only,
+            role: client.role,
             user: client.peer.name().map(str::to_string),
             uid: client.peer.uid(),
             pid: client.pid,
@@ -70,7 +71,7 @@ impl Session {
         vec![
             self.id.to_string(),
             self.kind.name().into(),
-            if self.read_only { "read-only" } else { "full" }.into(),
+            self.role.name().into(),
             or(who),
             or(self.pid.map(|pid| pid.to_string())),
             self.since.clone(),
@@ -83,7 +84,7 @@ impl Session {
 fn sessions(c: &Context, hides: bool) -> Output {
     let all = c.sessions.connected().into_iter();
     let all: Vec<Session> = all.map(|(id, one)| Session::of(id, one, hides)).collect();
-    let mut table = Table::new(&["ID", "Socket", "Access", "Client", "PID", "Since", "Runs for", "Command"]);
+    let mut table = Table::new(&["ID", "Socket", "Role", "Client", "PID", "Since", "Runs for", "Command"]);
     all.iter().for_each(|one| table.row(one.row()));
     Output::show(&all, table.to_string())
 }
@@ -96,10 +97,10 @@ mod tests {
     use crate::cli::Client;
     use crate::testing::Cli;
 
-    fn connected(peer: Peer, read_only: bool, line: &str) -> Connected {
+    fn connected(peer: Peer, role: Role, line: &str) -> Connected {
         let entrance = if peer.uid().is_some() { Entrance::Root } else { Entrance::Tcp };
         Connected {
-            client: Client { entrance, read_only, peer, pid: None },
+            client: Client { entrance, role, peer, pid: None },
             since: SystemTime::UNIX_EPOCH,
             begun: Instant::now(),
             running: Some((line.into(), Instant::now() - Duration::from_secs(2))),
@@ -108,19 +109,19 @@ mod tests {
 
     #[test]
     fn sessions_show_user_or_address_and_the_command() {
-        let user = || connected(Peer::user(0, Some("root".into())), false, "ping\n \x1b[2J 10.0.0.1");
+        let user = || connected(Peer::user(0, Some("root".into())), Role::Admin, "ping\n \x1b[2J 10.0.0.1");
         let row = Session::of(3, user(), false).row();
         let since = "1970-01-01T00:00:00Z";
-        let expected = ["3", "root", "full", "root", "-", since, "2.0 s", "ping \\u001b[2J 10.0.0.1"];
+        let expected = ["3", "root", "admin", "root", "-", since, "2.0 s", "ping \\u001b[2J 10.0.0.1"];
         assert_eq!(row, expected);
         let row = Session::of(3, user(), true).row();
         assert_eq!(row.last().map(String::as_str), Some(HIDDEN));
-        let tcp = connected(Peer::Address("[::1]:7".parse().unwrap()), true, "show count");
+        let tcp = connected(Peer::Address("[::1]:7".parse().unwrap()), Role::Viewer, "show count");
         let session = Session::of(4, tcp, true);
         assert_eq!(session.address.as_deref(), Some("[::1]:7"));
         assert_eq!(
             (&session.row()[1..4], session.row()[7].as_str()),
-            (&["tcp", "read-only", "[::1]:7"].map(String::from)[..], "show count")
+            (&["tcp", "viewer", "[::1]:7"].map(String::from)[..], "show count")
         );
     }
 

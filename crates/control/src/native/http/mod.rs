@@ -10,11 +10,12 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::EXPECT;
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
+use model::cli::Role;
 use serde_json::{Map, Value, json};
 
 use super::body::Body;
 use super::client::Client;
-use super::problem::{Problem, bad, read_only};
+use super::problem::{Problem, bad, limited};
 use super::rpc::DEFINITION;
 use crate::app::Context;
 use crate::config::schema;
@@ -87,8 +88,8 @@ struct Operation {
     parameters: &'static [Parameter],
     sends: Sends,
     returns: Returns,
-    /// True if read-only clients may use it.
-    reads: bool,
+    /// The role that it needs.
+    needs: Role,
 }
 
 const DRY_RUN: Parameter =
@@ -109,7 +110,7 @@ const OPERATIONS: &[Operation] = &[
         parameters: &[],
         sends: Sends::Nothing,
         returns: Returns::Json("Version and generation."),
-        reads: true,
+        needs: Role::Viewer,
     },
     Operation {
         method: "GET",
@@ -120,7 +121,7 @@ const OPERATIONS: &[Operation] = &[
         parameters: &[],
         sends: Sends::Nothing,
         returns: Returns::Json("An OpenAPI 3.1 document."),
-        reads: true,
+        needs: Role::Viewer,
     },
     Operation {
         method: "GET",
@@ -131,7 +132,7 @@ const OPERATIONS: &[Operation] = &[
         parameters: &[],
         sends: Sends::Nothing,
         returns: Returns::Text("Protocol buffers."),
-        reads: true,
+        needs: Role::Viewer,
     },
     Operation {
         method: "GET",
@@ -143,7 +144,7 @@ const OPERATIONS: &[Operation] = &[
         parameters: &[],
         sends: Sends::Nothing,
         returns: Returns::Document,
-        reads: true,
+        needs: Role::Viewer,
     },
     Operation {
         method: "PUT",
@@ -154,7 +155,7 @@ const OPERATIONS: &[Operation] = &[
         parameters: &[DRY_RUN, CONFIRM],
         sends: Sends::Document(&[JSON, YAML]),
         returns: Returns::Changed,
-        reads: false,
+        needs: Role::Admin,
     },
     Operation {
         method: "PATCH",
@@ -166,7 +167,7 @@ const OPERATIONS: &[Operation] = &[
         parameters: &[DRY_RUN, CONFIRM],
         sends: Sends::Patch(&[PATCH, JSON]),
         returns: Returns::Changed,
-        reads: false,
+        needs: Role::Admin,
     },
     Operation {
         method: "POST",
@@ -177,7 +178,7 @@ const OPERATIONS: &[Operation] = &[
         parameters: &[],
         sends: Sends::Nothing,
         returns: Returns::Changed,
-        reads: false,
+        needs: Role::Admin,
     },
     Operation {
         method: "POST",
@@ -188,7 +189,7 @@ const OPERATIONS: &[Operation] = &[
         parameters: &[DRY_RUN],
         sends: Sends::Members(&[("changes", "integer", "Number of changes.")]),
         returns: Returns::Changed,
-        reads: false,
+        needs: Role::Admin,
     },
     Operation {
         method: "GET",
@@ -199,7 +200,7 @@ const OPERATIONS: &[Operation] = &[
         parameters: &[],
         sends: Sends::Nothing,
         returns: Returns::Json("The output of the command."),
-        reads: true,
+        needs: Role::Viewer,
     },
     Operation {
         method: "POST",
@@ -213,7 +214,7 @@ const OPERATIONS: &[Operation] = &[
         returns: Returns::Json(
             "`results`, with `command`, `output` and perhaps `error` for each command that ran; and `complete`.",
         ),
-        reads: true,
+        needs: Role::Viewer,
     },
     Operation {
         method: "GET",
@@ -227,7 +228,7 @@ const OPERATIONS: &[Operation] = &[
         returns: Returns::Lines(
             "Events: `generation`, `interface`, `removed` or `complete`; an empty line after 15 s without events.",
         ),
-        reads: true,
+        needs: Role::Viewer,
     },
 ];
 
@@ -275,12 +276,13 @@ async fn run(client: &Rc<Client>, head: Parts, body: RequestBody) -> Result<Resp
         }
         return Err(Refused::Method(of_path.iter().map(|o| o.method).collect()));
     };
-    if client.identity.read_only && !operation.reads {
-        return Err(read_only().into());
+    let role = client.identity.role;
+    if role < operation.needs {
+        return Err(limited(role).into());
     }
     let names: Vec<&str> = operation.parameters.iter().map(|parameter| parameter.name).collect();
     let asked = Asked::new(head, body, operation.rest(&path).unwrap_or_default(), &names)?;
-    if !operation.reads && !operation.is_conditional() && asked.expected()? != Tags::Unsaid {
+    if operation.needs > Role::Viewer && !operation.is_conditional() && asked.expected()? != Tags::Unsaid {
         return Err(bad("If-Match is not supported here, only for /v1/config").into());
     }
     match operation.task {

@@ -12,6 +12,7 @@ use std::task::{Context as Waker, Poll, ready};
 use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE;
 use hyper::{Request, Response, StatusCode, Version};
+use model::cli::Role;
 use prost::Message;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, spawn_local};
@@ -22,7 +23,7 @@ use tonic_prost::ProstCodec;
 
 use super::body::Body;
 use super::client::Client;
-use super::problem::{Problem, read_only};
+use super::problem::{Problem, limited};
 use v1::Call;
 
 /// The generated messages and calls.
@@ -48,18 +49,18 @@ pub(super) fn is_call(request: &Request<Incoming>) -> bool {
 pub(super) async fn answer(client: &Rc<Client>, request: Request<Incoming>) -> Response<Body> {
     let path = request.uri().path();
     let refusal = match Call::ALL.iter().find(|about| about.path == path) {
-        Some(about) if client.identity.read_only && !reads(about.call) => read_only().into(),
+        Some(about) if client.identity.role < needed(about.call) => limited(client.identity.role).into(),
         Some(about) => return calls::run(client, about.call, request).await,
         None => Status::unimplemented(format!("there is no call {path}: see volley.proto")),
     };
     refusal.into_http::<tonic::body::Body>().map(|body| Body::messages(client, body))
 }
 
-/// True if read-only clients may use the call.
-fn reads(call: Call) -> bool {
+/// Returns the role that a call needs.
+fn needed(call: Call) -> Role {
     match call {
-        Call::About | Call::Get | Call::Watch | Call::Show | Call::Exec | Call::Stats => true,
-        Call::Apply | Call::Confirm | Call::Rollback | Call::Load => false,
+        Call::About | Call::Get | Call::Watch | Call::Show | Call::Exec | Call::Stats => Role::Viewer,
+        Call::Apply | Call::Confirm | Call::Rollback | Call::Load => Role::Admin,
     }
 }
 
