@@ -56,6 +56,8 @@ pub enum Peer {
     User(u32, Arc<OnceLock<Option<String>>>),
     /// A TCP client at this address. Its user is unknown.
     Address(SocketAddr),
+    /// A TCP client with a certificate: the name in it, and the address.
+    Certified(Arc<str>, SocketAddr),
 }
 
 impl Peer {
@@ -68,14 +70,23 @@ impl Peer {
     pub fn uid(&self) -> Option<u32> {
         match self {
             Peer::User(id, _) => Some(*id),
-            Peer::Own | Peer::Address(_) => None,
+            Peer::Own | Peer::Address(_) | Peer::Certified(..) => None,
         }
     }
 
-    /// Returns the user's name, if it is known.
+    /// Returns the address, if the peer is a TCP client.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Peer::Address(address) | Peer::Certified(_, address) => Some(*address),
+            Peer::Own | Peer::User(..) => None,
+        }
+    }
+
+    /// Returns the user's name, or the one in the peer's certificate, if it is known.
     pub fn name(&self) -> Option<&str> {
         match self {
             Peer::User(_, name) => name.get().and_then(Option::as_deref),
+            Peer::Certified(name, _) => Some(name),
             Peer::Own | Peer::Address(_) => None,
         }
     }
@@ -84,7 +95,7 @@ impl Peer {
     pub fn is_known(&self) -> bool {
         match self {
             Peer::User(_, name) => name.get().is_some(),
-            Peer::Own | Peer::Address(_) => true,
+            Peer::Own | Peer::Address(_) | Peer::Certified(..) => true,
         }
     }
 }
@@ -98,6 +109,7 @@ impl fmt::Display for Peer {
                 None => write!(f, "uid {id}"),
             },
             Peer::Address(address) => write!(f, "{address}"),
+            Peer::Certified(name, address) => write!(f, "{name} at {address}"),
         }
     }
 }

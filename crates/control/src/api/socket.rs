@@ -48,11 +48,11 @@ pub fn hello() -> Vec<u8> {
 /// # Errors
 /// If the runtime cannot use the listener.
 pub async fn serve(listener: Listener, cx: Rc<RefCell<Context>>, service: Service) -> io::Result<()> {
-    let idle = service.idle;
+    let (role, idle) = (service.role, service.idle);
     let api = Rc::new(Api::new(service));
-    let begin = |Arrival { stream, peer, pid }| {
+    let begin = |Arrival { stream, peer, pid, .. }| {
         let connection = Connection::new(api.clone(), cx.clone(), peer, pid);
         (connection.seat(), connection.serve(stream, PATIENCE))
     };
-    serve_programs(listener, "binary API", idle, begin).await
+    serve_programs(listener, role, "binary API", idle, begin).await
 }

@@ -28,7 +28,7 @@ pub use model::cli::{
     Answer, Args, Call, Candidate, CliError, FromArg, Handler, Job, Merge, Output, PAGE, Registry, Role,
     Rows, Step, Table, Values, grammar, quote, quote_last,
 };
-pub(crate) use programs::{Arrival, serve_programs};
+pub(crate) use programs::{Arrival, Programs, serve_programs};
 pub use script::{check_commands, exec, run_file, run_job};
 pub use server::{Service, serve};
 pub(crate) use session::{Seat, State, Stream};

@@ -27,6 +27,8 @@ pub(super) struct Doors {
     limited: Vec<(Role, Listener)>,
     api: Vec<(Role, Listener)>,
     native: Vec<(Role, Listener)>,
+    /// The TCP port of the native API.
+    tls: Option<native::tls::Port>,
     metrics: Option<TcpListener>,
     /// The listening socket of the statistics segment. It stays open until the process ends, which also removes its file.
     statistics: Option<Packets>,
@@ -48,8 +50,22 @@ impl Doors {
         });
         let api = listen_for_api(startup)?;
         let native = listen_for_native(startup)?;
+        let tls = &startup.native.tls;
+        let tls = tls.listen.map(|address| {
+            native::tls::Port::open(address, tls).map_err(|(parameter, why)| {
+                failed(startup.about(&[&format!("native-api {parameter}"), &parameter], why))
+            })
+        });
         let statistics = listen_for_statistics(startup)?;
-        Ok(Doors { cli, limited, api, native, metrics: metrics.transpose()?, statistics })
+        Ok(Doors {
+            cli,
+            limited,
+            api,
+            native,
+            tls: tls.transpose()?,
+            metrics: metrics.transpose()?,
+            statistics,
+        })
     }
 
     /// Serves clients. If the CLI listens on TCP, returns its address. Also returns the socket that must stay open until the
@@ -75,9 +91,12 @@ impl Doors {
             let service = api::Service { table, commands, role, idle: service.idle, turns };
             tokio::task::spawn_local(api::serve(listener, context.clone(), service));
         }
-        let of_native = native::Service::new(registry.clone(), service.idle, service.turns.clone());
+        let of_native = Rc::new(native::Service::new(registry.clone(), service.idle, service.turns.clone()));
         for (role, listener) in self.native {
-            tokio::task::spawn_local(native::serve(listener, context.clone(), of_native.twin(role)));
+            tokio::task::spawn_local(native::serve(listener, role, context.clone(), of_native.clone()));
+        }
+        if let Some(port) = self.tls {
+            tokio::task::spawn_local(native::serve_certified(port.start()?, context.clone(), of_native));
         }
         tokio::task::spawn_local(cli::serve(self.cli, registry, context.clone(), service));
         if let Some(listener) = self.metrics {

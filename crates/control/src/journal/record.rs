@@ -55,7 +55,7 @@ pub fn line(entry: &Entry, catalog: &Arc<Catalog>) -> String {
         front_end: entry.origin.front_end,
         uid: peer.uid(),
         user: peer.name().map(str::to_string),
-        address: if let Peer::Address(address) = peer { Some(*address) } else { None },
+        address: peer.address(),
         line: entry.origin.line.to_string(),
         deed: entry.deed,
         title: entry.title.clone(),
@@ -75,10 +75,11 @@ pub fn entry(line: &str) -> Option<Entry> {
         return None;
     }
     let record: Record = serde_json::from_str(json).ok()?;
-    let peer = match (record.uid, record.address) {
-        (Some(uid), _) => Peer::user(uid, record.user),
-        (None, Some(address)) => Peer::Address(address),
-        (None, None) => Peer::Own,
+    let peer = match (record.uid, record.user, record.address) {
+        (Some(uid), user, _) => Peer::user(uid, user),
+        (None, Some(name), Some(address)) => Peer::Certified(name.into(), address),
+        (None, None, Some(address)) => Peer::Address(address),
+        (None, _, None) => Peer::Own,
     };
     Some(Entry {
         number: record.number,

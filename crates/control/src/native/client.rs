@@ -53,8 +53,8 @@ pub(super) struct Connected {
 
 impl Connected {
     pub(super) fn new(service: &Service, cx: Rc<RefCell<Context>>, arrival: &Arrival) -> Connected {
-        let Arrival { peer, pid, .. } = arrival;
-        let identity = Identity { peer: peer.clone(), role: service.role };
+        let Arrival { peer, pid, role, .. } = arrival;
+        let identity = Identity { peer: peer.clone(), role: *role };
         let entry = Listed { entrance: Entrance::Native, role: identity.role, peer: peer.clone(), pid: *pid };
         let guest = cx.borrow().sessions.enter(entry);
         Connected {

@@ -16,6 +16,7 @@ mod patch;
 mod problem;
 mod rpc;
 mod stream;
+pub(crate) mod tls;
 mod upload;
 mod watch;
 
@@ -26,11 +27,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Bytes;
-use tokio::sync::Semaphore;
+use tokio::net::UnixStream;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::app::Context;
-use crate::cli::{Arrival, Listener, Registry, Role, Turns, serve_programs};
+use crate::cli::{Arrival, Listener, Programs, Registry, Role, Seat, Turns, serve_programs};
 use client::Connected;
+use tls::Certified;
 
 /// A message that every instance answers.
 pub const HELLO: &[u8] = b"GET /v1 HTTP/1.1\r\nHost: volley\r\n\r\n";
@@ -39,8 +42,6 @@ pub const HELLO: &[u8] = b"GET /v1 HTTP/1.1\r\nHost: volley\r\n\r\n";
 pub struct Service {
     /// The commands.
     pub commands: Rc<Registry<Context>>,
-    /// What the clients may do.
-    pub role: Role,
     /// Idle time after which a client may be disconnected to make room for another.
     pub idle: Duration,
     /// The turn that all non-root clients share, also with the other front ends.
@@ -52,17 +53,10 @@ pub struct Service {
 }
 
 impl Service {
-    /// Returns the settings of a socket that runs `commands`.
+    /// Returns the settings of sockets and ports that run `commands`.
     pub fn new(commands: Rc<Registry<Context>>, idle: Duration, turns: Turns) -> Service {
         let (long, description) = (Arc::new(Semaphore::new(1)), Rc::default());
-        Service { commands, role: Role::Admin, idle, turns, long, description }
-    }
-
-    /// Returns the settings of another socket, for the same state.
-    pub fn twin(&self, role: Role) -> Service {
-        let (commands, turns, idle) = (self.commands.clone(), self.turns.clone(), self.idle);
-        let (long, description) = (self.long.clone(), self.description.clone());
-        Service { commands, role, idle, turns, long, description }
+        Service { commands, idle, turns, long, description }
     }
 }
 
@@ -71,16 +65,53 @@ pub fn markdown() -> String {
     format!("{}\n## All calls\n\n{}", http::markdown(), rpc::markdown())
 }
 
-/// Serves clients until the future is dropped. Runs on a `LocalSet` of a runtime with one thread.
+/// The name of the API in messages.
+const NAME: &str = "native API";
+
+/// Serves the clients of a socket, who have this role, until the future is dropped. Runs on a `LocalSet` of a runtime with one thread.
 ///
 /// # Errors
 /// If the runtime cannot use the listener.
-pub async fn serve(listener: Listener, cx: Rc<RefCell<Context>>, service: Service) -> io::Result<()> {
-    let idle = service.idle;
-    let service = Rc::new(service);
-    let begin = |arrival: Arrival| {
-        let client = Connected::new(&service, cx.clone(), &arrival);
-        (client.seat.clone(), connection::serve(client, arrival.stream))
-    };
-    serve_programs(listener, "native API", idle, begin).await
+pub async fn serve(
+    listener: Listener,
+    role: Role,
+    cx: Rc<RefCell<Context>>,
+    service: Rc<Service>,
+) -> io::Result<()> {
+    serve_programs(listener, role, NAME, service.idle, |arrival| begin(&service, &cx, arrival)).await
+}
+
+/// Serves clients with certificates until the sender or the future is dropped. Runs on a `LocalSet` of a runtime with one thread.
+pub(crate) async fn serve_certified(
+    mut clients: mpsc::Receiver<Certified>,
+    cx: Rc<RefCell<Context>>,
+    service: Rc<Service>,
+) {
+    let mut programs = Programs::new(NAME, service.idle);
+    loop {
+        let Certified { stream, peer, role } = tokio::select! {
+            client = clients.recv() => match client {
+                Some(client) => client,
+                None => return,
+            },
+            () = programs.leaves() => continue,
+        };
+        match UnixStream::from_std(stream) {
+            Ok(stream) => {
+                let arrival = Arrival { stream: Box::new(stream), peer, pid: None, role };
+                programs.enter(arrival, false, |arrival| begin(&service, &cx, arrival));
+            }
+            Err(error) => tracing::warn!("cannot accept a client of the {NAME} over TLS: {error}"),
+        }
+    }
+}
+
+/// Returns a client's connection, and its seat.
+fn begin(
+    service: &Service,
+    cx: &Rc<RefCell<Context>>,
+    arrival: Arrival,
+) -> (Rc<Seat>, impl Future<Output = io::Result<()>> + use<>) {
+    let client = Connected::new(service, cx.clone(), &arrival);
+    (client.seat.clone(), connection::serve(client, arrival.stream))
 }

@@ -125,6 +125,21 @@ pub struct Api {
 pub struct Native {
     /// The sockets.
     pub sockets: BTreeMap<Role, PathBuf>,
+    /// The TCP port.
+    pub tls: Tls,
+}
+
+/// The settings of the native API's TCP port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tls {
+    /// The address; `None` for no port.
+    pub listen: Option<SocketAddr>,
+    /// The file with the router's certificate, and those of its authorities up to one that clients trust (PEM).
+    pub certificate: Option<PathBuf>,
+    /// The file with the key of the router's certificate (PEM).
+    pub key: Option<PathBuf>,
+    /// For each role, the file with the certificates of the authorities whose clients have it (PEM).
+    pub authorities: BTreeMap<Role, PathBuf>,
 }
 
 /// The `statseg` section: the statistics segment.

@@ -497,6 +497,46 @@ const NATIVE_API: &[Parameter] = &[
     .key("native-api socket-name-operator")
     .default("none")
     .help("Another socket of the native API, which refuses requests that may change the configuration. A relative path is in `runtime-dir`."),
+    Parameter::sets("listen", "<address:port>", |s, c| {
+        s.native.tls.listen = Some(c.address()?);
+        Ok(())
+    })
+    .key("native-api listen")
+    .default("none")
+    .help(
+        "A TCP port of the native API, with TLS 1.2 or 1.3. It needs `certificate`, `private-key`, and a file of authorities; each client \
+         must show a certificate of one of them.",
+    ),
+    Parameter::sets("certificate", "<file>", |s, c| {
+        s.native.tls.certificate = Some(c.path()?);
+        Ok(())
+    })
+    .default("none")
+    .help("The router's certificate for `listen` (PEM), followed by those of its authorities, as far as clients need them."),
+    Parameter::sets("private-key", "<file>", |s, c| {
+        s.native.tls.key = Some(c.path()?);
+        Ok(())
+    })
+    .default("none")
+    .help("The key of `certificate` (PEM)."),
+    Parameter::sets("client-ca", "<file>", |s, c| {
+        s.native.tls.authorities.insert(Role::Admin, c.path()?);
+        Ok(())
+    })
+    .default("none")
+    .help("A file with certificates (PEM) of authorities. Clients whose certificates they have issued may do everything."),
+    Parameter::sets("client-ca-operator", "<file>", |s, c| {
+        s.native.tls.authorities.insert(Role::Operator, c.path()?);
+        Ok(())
+    })
+    .default("none")
+    .help("A file with certificates (PEM) of authorities. Clients whose certificates they have issued have the rights of operators."),
+    Parameter::sets("client-ca-read-only", "<file>", |s, c| {
+        s.native.tls.authorities.insert(Role::Viewer, c.path()?);
+        Ok(())
+    })
+    .default("none")
+    .help("A file with certificates (PEM) of authorities. Clients whose certificates they have issued may only read."),
 ];
 
 const STATSEG: &[Parameter] = &[

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use buf::bpf::Program;
 use graph::{Builder, GraphError};
-use model::cli::{Args, CliError, Declared, Output, Registry, Role, Values};
+use model::cli::{Args, CliError, Declared, Output, Registry, Values};
 use model::key::Key;
 use model::metrics::Metric;
 use model::object::Change;
@@ -218,7 +218,7 @@ pub struct Registrar<'r, C: App> {
 
 impl<'r, C: App> Registrar<'r, C> {
     /// Declares a command: its syntax, a help text of one or two sentences, and its function. Its first word, or a
-    /// method of the result, says which [roles](Role) may run it.
+    /// method of the result, says which [roles](model::cli::Role) may run it.
     pub fn command(
         &mut self,
         syntax: &str,

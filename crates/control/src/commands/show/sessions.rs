@@ -1,6 +1,5 @@
 //! The connected clients of the command line.
 
-use model::origin::Peer;
 use model::visible::visible;
 use serde::Serialize;
 
@@ -48,10 +47,7 @@ impl Session {
             user: client.peer.name().map(str::to_string),
             uid: client.peer.uid(),
             pid: client.pid,
-            address: match client.peer {
-                Peer::Address(address) => Some(address.to_string()),
-                Peer::Own | Peer::User(..) => None,
-            },
+            address: client.peer.address().map(|address| address.to_string()),
             since: humantime::format_rfc3339_seconds(since).to_string(),
             age_seconds: begun.elapsed().as_secs_f64(),
             command,
@@ -91,6 +87,8 @@ fn sessions(c: &Context, hides: bool) -> Output {
 
 #[cfg(test)]
 mod tests {
+    use model::origin::Peer;
+
     use std::time::{Duration, Instant, SystemTime};
 
     use super::*;

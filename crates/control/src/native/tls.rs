@@ -1,0 +1,235 @@
+//! TLS for the native API over TCP (RFC 8446): a client shows a certificate, and the authority that issued it decides the client's role.
+//!
+//! A thread of its own does the handshakes, because a signature takes up to a millisecond, and everybody who reaches the port may ask for
+//! one. The thread passes a client with a valid certificate to the main thread as one end of a socket pair, and relays between the pair and
+//! the encrypted connection.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::cli::Role;
+use model::origin::Peer;
+use nix::sys::socket::{setsockopt, sockopt};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio::net;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::startup::{Tls, for_role};
+
+/// Maximum number of connections.
+const CLIENTS: usize = 128;
+/// Maximum number of connections from one address.
+const OF_ADDRESS: usize = 16;
+/// Time in which a client must complete the handshake.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+/// Interval between two new connections when many come. It bounds the time that a flood of handshakes takes from a core.
+const PACE: Duration = Duration::from_millis(5);
+/// Pause in accepting clients after the system had no resources for one.
+const RECOVERY: Duration = Duration::from_millis(100);
+/// Size of the send buffers of the socket pair, in bytes.
+const SEND_BUFFER: usize = 32 << 10;
+
+/// A client that has shown a valid certificate.
+pub(crate) struct Certified {
+    pub(crate) stream: UnixStream,
+    pub(crate) peer: Peer,
+    pub(crate) role: Role,
+}
+
+/// The port, before it accepts clients.
+pub struct Port {
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    /// What decides the role of a client, from the highest role to the lowest.
+    verifiers: Arc<[(Role, Arc<dyn ClientCertVerifier>)]>,
+}
+
+/// The reason why a port cannot be used: the parameter of startup.conf, and what is wrong.
+type Wrong = (String, String);
+
+impl Port {
+    /// Binds the port, and reads the files of certificates.
+    ///
+    /// # Errors
+    /// If a file or the address is missing or cannot be used.
+    pub fn open(address: SocketAddr, settings: &Tls) -> Result<Port, Wrong> {
+        let set = |path: &Option<PathBuf>, name| {
+            let missing =
+                || format!("the port {address} needs a certificate: set native-api {{ {name} FILE }}");
+            path.clone().ok_or_else(|| ("listen".to_owned(), missing()))
+        };
+        let (certificate, key) =
+            (set(&settings.certificate, "certificate")?, set(&settings.key, "private-key")?);
+        if settings.authorities.is_empty() {
+            let why = format!(
+                "the port {address} needs an authority for clients: set native-api {{ client-ca FILE }}, or one for operators or viewers"
+            );
+            return Err(("listen".to_owned(), why));
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = |roots: RootCertStore| {
+            WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone()).build()
+        };
+        let (mut all, mut verifiers) = (RootCertStore::empty(), Vec::new());
+        for (role, path) in settings.authorities.iter().rev() {
+            let at = |why| (for_role("client-ca", *role), why);
+            let mut roots = RootCertStore::empty();
+            for one in certificates(path).map_err(at)? {
+                let wrong = |e| at(format!("{} has a certificate that is no authority: {e}", path.display()));
+                roots.add(one.clone()).map_err(wrong)?;
+                all.add(one).map_err(wrong)?;
+            }
+            let wrong = |e| at(format!("{} cannot be used: {e}", path.display()));
+            let verifier: Arc<dyn ClientCertVerifier> = verifier(roots).map_err(wrong)?;
+            verifiers.push((*role, verifier));
+        }
+        let own = certificates(&certificate).map_err(|why| ("certificate".to_owned(), why))?;
+        let key = PrivateKeyDer::from_pem_file(&key).map_err(|e| {
+            ("private-key".to_owned(), format!("cannot read a private key from {}: {e}", key.display()))
+        })?;
+        let wrong =
+            |e| ("certificate".to_owned(), format!("the certificate and the key cannot be used: {e}"));
+        let verifier = verifier(all).map_err(|e| ("client-ca".to_owned(), e.to_string()))?;
+        let mut config = ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(wrong)?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(own, key)
+            .map_err(wrong)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let taken = |e: io::Error| ("listen".to_owned(), format!("cannot listen on {address}: {e}"));
+        let listener = TcpListener::bind(address).map_err(taken)?;
+        listener.set_nonblocking(true).map_err(taken)?;
+        let listener = drivers::closed_first(listener.into()).into();
+        Ok(Port { listener, acceptor: TlsAcceptor::from(Arc::new(config)), verifiers: verifiers.into() })
+    }
+
+    /// Accepts clients on a thread of its own, until the receiver is dropped.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub(crate) fn start(self) -> io::Result<mpsc::Receiver<Certified>> {
+        let (pass, passed) = mpsc::channel(1);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let run = move || {
+            let served = runtime.block_on(self.accept(pass));
+            served.unwrap_or_else(|e| tracing::error!("cannot serve the native API over TLS: {e}"));
+        };
+        std::thread::Builder::new().name("volley_tls".into()).spawn(run)?;
+        Ok(passed)
+    }
+
+    async fn accept(self, pass: mpsc::Sender<Certified>) -> io::Result<()> {
+        let Port { listener, acceptor, verifiers } = self;
+        let listener = net::TcpListener::from_std(listener)?;
+        let (mut clients, mut addresses) = (JoinSet::new(), BTreeMap::<IpAddr, usize>::new());
+        let places = Arc::new(Semaphore::new(CLIENTS));
+        let mut pace = interval(PACE);
+        pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let come = tokio::select! {
+                come = listener.accept() => come,
+                Some(ended) = clients.join_next() => {
+                    // A task that panics is a fault of the program; its address keeps its place.
+                    if let Ok(address) = ended && let Some(count) = addresses.get_mut(&address) {
+                        *count -= 1;
+                        if *count == 0 {
+                            addresses.remove(&address);
+                        }
+                    }
+                    continue;
+                }
+                () = pass.closed() => return Ok(()),
+            };
+            let (stream, address) = match come {
+                Ok(come) => come,
+                Err(e) => {
+                    tracing::warn!("cannot accept a client of the native API over TLS: {e}");
+                    sleep(RECOVERY).await;
+                    continue;
+                }
+            };
+            let ip = address.ip().to_canonical();
+            let count = addresses.entry(ip).or_default();
+            let place = places.clone().try_acquire_owned().ok().filter(|_| *count < OF_ADDRESS);
+            let Some(place) = place else {
+                tracing::warn!("rejected a client of the native API at {ip}: too many connections");
+                if *count == 0 {
+                    addresses.remove(&ip);
+                }
+                continue;
+            };
+            *count += 1;
+            let (acceptor, verifiers, pass) = (acceptor.clone(), verifiers.clone(), pass.clone());
+            clients.spawn(async move {
+                if let Err(e) = client(stream, address, acceptor, &verifiers, pass).await {
+                    tracing::info!("a client of the native API at {address} was disconnected: {e}");
+                }
+                drop(place);
+                ip
+            });
+            pace.tick().await;
+        }
+    }
+}
+
+/// Reads the certificates of a file.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let all = read.map_err(|e| format!("cannot read certificates from {}: {e}", path.display()))?;
+    match all.is_empty() {
+        true => Err(format!("{} has no certificate in PEM form", path.display())),
+        false => Ok(all),
+    }
+}
+
+/// Serves one connection to its end.
+async fn client(
+    stream: net::TcpStream,
+    address: SocketAddr,
+    acceptor: TlsAcceptor,
+    verifiers: &[(Role, Arc<dyn ClientCertVerifier>)],
+    pass: mpsc::Sender<Certified>,
+) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let late = |_| io::Error::other(format!("no handshake within {} s", HANDSHAKE.as_secs()));
+    let mut encrypted = timeout(HANDSHAKE, acceptor.accept(stream)).await.map_err(late)??;
+    let known = identity(&encrypted, verifiers);
+    let (role, name) = known.ok_or_else(|| io::Error::other("its certificate has no role"))?;
+    let (inner, outer) = UnixStream::pair()?;
+    for end in [&inner, &outer] {
+        end.set_nonblocking(true)?;
+        setsockopt(end, sockopt::SndBuf, &SEND_BUFFER)?;
+    }
+    let mut outer = net::UnixStream::from_std(outer)?;
+    let peer = Peer::Certified(name.into(), address);
+    pass.send(Certified { stream: inner, peer, role }).await.map_err(io::Error::other)?;
+    tokio::io::copy_bidirectional(&mut encrypted, &mut outer).await.map(drop)
+}
+
+/// Returns the role of a client, and the common name in its certificate. The handshake has checked the certificate, but not which of the
+/// authorities has issued it.
+fn identity(
+    client: &TlsStream<net::TcpStream>,
+    verifiers: &[(Role, Arc<dyn ClientCertVerifier>)],
+) -> Option<(Role, String)> {
+    let (own, between) = client.get_ref().1.peer_certificates()?.split_first()?;
+    let valid = |v: &Arc<dyn ClientCertVerifier>| v.verify_client_cert(own, between, UnixTime::now()).is_ok();
+    let (role, _) = verifiers.iter().find(|(_, verifier)| valid(verifier))?;
+    let (_, parsed) = x509_parser::parse_x509_certificate(own).ok()?;
+    let name = parsed.subject().iter_common_name().find_map(|name| name.as_str().ok());
+    Some((*role, name.unwrap_or("a client without a name").to_owned()))
+}
