@@ -22,7 +22,7 @@ pub(super) const SUBS: &str = "sub-interfaces";
 /// The valid MTUs of an interface, in bytes.
 pub(crate) const MTUS: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU..=u16::MAX;
 
-/// Returns the fields of an interface itself. Objects on the interface are separate: see [`elsewhere`].
+/// Returns the fields of an interface itself. Objects on the interface are separate: see [`beside`].
 pub(crate) fn body() -> &'static Schema<Interface> {
     static SCHEMA: LazyLock<Schema<Interface>> = LazyLock::new(|| {
         let usual = Interface { up: true, ..Interface::new(Spec::by(Unread)) };
@@ -78,16 +78,19 @@ pub(crate) fn body() -> &'static Schema<Interface> {
     &SCHEMA
 }
 
-/// Returns the rows of the reference documentation for the other fields of an interface: separate objects,
-/// and options of its type.
-pub(super) fn elsewhere(catalog: &Catalog) -> Vec<Row> {
-    let mut rows: Vec<Row> = iter::once(&LENDER).chain(BEHIND_SETTINGS).map(Beside::row).collect();
-    rows.push(Row::new(
+/// Returns the rows of the reference documentation for the separate objects that any interface has in its entry.
+pub(super) fn beside() -> impl Iterator<Item = Row> {
+    iter::once(&LENDER).chain(BEHIND_SETTINGS).map(Beside::row)
+}
+
+/// Returns the rows of the reference documentation for the fields that only devices have: sub-interfaces, and options of its type.
+pub(super) fn of_devices(catalog: &Catalog) -> Vec<Row> {
+    let mut rows = vec![Row::new(
         SUBS,
         "maps by number",
         "VLAN interfaces, each with its `encapsulation`; by default the number is the VLAN.",
         json!({ "type": "object" }),
-    ));
+    )];
     let types = catalog.interfaces().iter().filter_map(|kind| Some((kind.device_type?, kind)));
     let (words, names): (Vec<_>, Vec<_>) =
         types.map(|(word, kind)| (word, format!("`{}`", kind.named))).unzip();

@@ -10,8 +10,8 @@ use crate::system::Catalog;
 /// Returns all fields as Markdown, for the end of `docs/reference/configuration-fields.md`.
 pub fn reference(catalog: &Catalog) -> String {
     let mut text = String::new();
-    let interfaces =
-        body::body().rows("").into_iter().chain(body::elsewhere(catalog)).chain(catalog.setting_rows());
+    let interfaces = body::body().rows("").into_iter().chain(body::beside());
+    let interfaces = interfaces.chain(body::of_devices(catalog)).chain(catalog.setting_rows());
     table(&mut text, "Fields of interfaces, sub-interfaces and loopbacks", interfaces);
     let [tables, routes, paths] = route::rows();
     table(&mut text, "`encapsulation` of sub-interfaces", encapsulation::encapsulation().rows(""));

@@ -1,5 +1,7 @@
 //! The JSON Schema of the configuration, from the same declarations as the reference.
 
+use std::iter;
+
 use model::schema::Row;
 use serde_json::{Map, Value, json};
 
@@ -8,44 +10,33 @@ use crate::system::Catalog;
 
 /// Returns the schema. It describes names and types of all fields. A document that fits it may still have faults, which the router reports.
 pub fn schema(catalog: &Catalog) -> Value {
-    let fields = || {
-        let common =
-            body::body().rows("").into_iter().chain(body::elsewhere(catalog)).chain(catalog.setting_rows());
-        let of_kinds = catalog.interfaces().iter().flat_map(|kind| {
-            let field = kind.field.unwrap_or_default();
-            kind.rows.iter().filter(move |_| !field.is_empty()).map(move |row| inside(field, row.clone()))
-        });
-        common.chain(of_kinds)
-    };
-    let sub = object(
-        body::body()
-            .rows("")
-            .into_iter()
-            .chain(body::elsewhere(catalog).into_iter().filter(|row| row.name != body::SUBS))
-            .chain(catalog.setting_rows())
-            .chain([Row::new("encapsulation", "a map", "The tags.", json!({ "type": "object" }))])
-            .chain(encapsulation::encapsulation().rows("encapsulation.")),
-    );
-    let mut interface = object(fields());
-    interface["properties"][body::SUBS]["additionalProperties"] = sub;
+    let fields = || body::body().rows("").into_iter().chain(body::beside()).chain(catalog.setting_rows());
+    let of_kinds = catalog.interfaces().iter().flat_map(|kind| {
+        kind.field.iter().flat_map(move |field| kind.rows.iter().map(move |row| inside(field, row.clone())))
+    });
+    let tags = Row::new("encapsulation", "a map", "The tags.", json!({ "type": "object" }));
+    let tags = iter::once(tags).chain(encapsulation::encapsulation().rows("encapsulation."));
+    let mut interface = object(fields().chain(body::of_devices(catalog)).chain(of_kinds));
+    interface["properties"][body::SUBS]["additionalProperties"] = object(fields().chain(tags));
     let [tables, routes, paths] = route::rows();
     let path = object(paths.clone());
     let mut one_route = object(routes.into_iter().chain(paths));
-    one_route["properties"]["paths"] = json!({ "type": "array", "items": path });
+    one_route["properties"]["paths"]["items"] = path;
     let mut properties = Map::new();
-    for section in ["interfaces", "loopbacks"] {
-        properties.insert(section.into(), map_of(interface.clone()));
-    }
+    properties.insert("interfaces".into(), map_of(interface));
+    properties.insert("loopbacks".into(), map_of(object(fields())));
     for kind in catalog.interfaces() {
-        properties.extend(kind.section.map(|section| (section.to_owned(), map_of(interface.clone()))));
+        let made = || map_of(object(kind.rows.iter().cloned()));
+        properties.extend(kind.section.map(|section| (section.to_owned(), made())));
     }
-    properties.insert("tables".into(), object(tables));
+    let numbers = json!({ "type": "array", "items": { "type": "integer" } });
+    properties.insert("tables".into(), json!({ "anyOf": [numbers, object(tables)] }));
     properties.insert("routes".into(), json!({ "type": "array", "items": one_route }));
     properties.insert("settings".into(), object(settings::rows(catalog)));
     for section in catalog.sections() {
         let rows = (section.rows)();
-        let members = if rows.is_empty() { json!({ "type": "object" }) } else { map_of(object(rows)) };
-        properties.insert(section.name.into(), members);
+        let member = if rows.is_empty() { (section.json)() } else { object(rows) };
+        properties.insert(section.name.into(), map_of(member));
     }
     json!({ "type": "object", "properties": properties })
 }

@@ -435,6 +435,50 @@ fn other_documents_are_refused() {
     assert!(read.tree.tree().is_empty() && read.faults.is_empty());
 }
 
+/// Returns the first value that does not fit a JSON Schema, with its place. A member that the schema does not name does not fit.
+fn misfit(schema: &serde_json::Value, value: &serde_json::Value, place: &str) -> Option<String> {
+    use serde_json::Value;
+    if let Some(any) = schema["anyOf"].as_array() {
+        let misfits: Option<Vec<String>> = any.iter().map(|one| misfit(one, value, place)).collect();
+        return misfits.map(|all| all.join(", or "));
+    }
+    let types = match &schema["type"] {
+        Value::Array(types) => types.clone(),
+        Value::Null => Vec::new(),
+        one => vec![one.clone()],
+    };
+    let is = |name: &Value| match name.as_str() {
+        Some("boolean") => value.is_boolean(),
+        Some("integer") => value.is_u64() || value.is_i64(),
+        Some("number") => value.is_number(),
+        Some("string") => value.is_string(),
+        Some("array") => value.is_array(),
+        Some("object") => value.is_object(),
+        _ => false,
+    };
+    let words = schema["enum"].as_array();
+    let below = schema["minimum"].as_f64().zip(value.as_f64()).is_some_and(|(least, is)| is < least);
+    let above = schema["maximum"].as_f64().zip(value.as_f64()).is_some_and(|(most, is)| is > most);
+    if types.is_empty() && words.is_none()
+        || !types.is_empty() && !types.iter().any(is)
+        || words.is_some_and(|words| !words.contains(value))
+        || below
+        || above
+    {
+        return Some(format!("{place}: {value} does not fit {schema}"));
+    }
+    let of_member = |(name, member): (&String, &Value)| {
+        let inner = schema["properties"].get(name).or(schema.get("additionalProperties"));
+        let place = format!("{place}/{name}");
+        inner.map_or(Some(format!("{place} is unknown")), |inner| misfit(inner, member, &place))
+    };
+    match value {
+        Value::Object(members) => members.iter().find_map(of_member),
+        Value::Array(items) => items.iter().find_map(|item| misfit(&schema["items"], item, place)),
+        _ => None,
+    }
+}
+
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(256))]
 
@@ -446,13 +490,15 @@ proptest::proptest! {
         proptest::prop_assert_eq!(read.tree.tree(), &tree, "{}", text);
     }
 
-    /// The JSON of a tree is valid JSON, and reads as the same tree.
+    /// The JSON of a tree is valid JSON, fits the JSON Schema, and reads as the same tree.
     #[test]
     fn tree_written_as_json_is_read_again(tree in crate::intent::random::tree_of_any_objects()) {
         let (mut writer, mut text) = (Writer::new(&tree, &catalog()).in_json(), String::new());
         while writer.page(&tree, &mut text) {}
         let parsed: Result<serde_json::Value, _> = serde_json::from_str(&text);
         proptest::prop_assert!(parsed.as_ref().is_ok_and(serde_json::Value::is_object), "{parsed:?}\n{text}");
+        let misfit = misfit(&super::schema(&catalog()), &parsed.unwrap_or_default(), "");
+        proptest::prop_assert_eq!(misfit, None, "{}", text);
         let read = read(&text, "f", &catalog());
         proptest::prop_assert!(read.faults.is_empty(), "{:#?}\n{text}", read.faults);
         proptest::prop_assert_eq!(read.tree.tree(), &tree, "{}", text);

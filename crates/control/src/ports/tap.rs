@@ -5,6 +5,7 @@ mod api;
 mod api_tests;
 
 use std::io::ErrorKind;
+use std::iter;
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use std::sync::LazyLock;
 use drivers::tap::{self, Config};
 use graph::{Builder, GraphError};
 use model::object::Fact;
-use model::schema::{Form, Schema, number, optional, parsed, text};
+use model::schema::{Form, Row, Schema, number, optional, parsed, text, truth};
 use model::tuple::Tuple;
 use net::Tables;
 use net::feature::{
@@ -24,6 +25,7 @@ use net::ip::Address;
 use net::nodes::interface::install_input;
 use net::router::Hooks;
 use net::router::check_mac;
+use serde_json::json;
 use wire::Mac;
 
 use super::{can_be_written, check_linux_name};
@@ -121,6 +123,24 @@ fn schema() -> &'static Schema<Tap> {
             .later(&["bridge", "bridge-create", "namespace-create"])
     });
     &SCHEMA
+}
+
+/// Returns the rows of all fields of a tap in its section.
+fn rows() -> Vec<Row> {
+    fn row(name: &str, form: &impl Form, help: &'static str) -> Row {
+        Row::new(name, form.values(), help, form.json())
+    }
+    let host = Row::new("host", "a map", "The end in the host.", json!({ "type": "object" }));
+    let gso = "Packets of TCP that are larger than the MTU pass between the host and the router whole (GSO).";
+    let ring_size = number(RING_SIZES).unit("packets, a power of two");
+    let size = |name| row(name, &ring_size, "Accepted, but without effect: a tap has no rings.");
+    let others = [
+        Row { usual: "true".into(), ..row("gso", &truth(), gso) },
+        size("rx-ring-size"),
+        size("tx-ring-size"),
+        row("description", &Description, "A description; `interfaces` may have it, too."),
+    ];
+    iter::once(host).chain(schema().rows("host.")).chain(others).collect()
 }
 
 impl Backing<System> for Config {
@@ -245,8 +265,8 @@ impl feature::Feature<Context> for Feature {
                     t.field("gso", (!config.gso).then_some(false));
                 }
             }),
-            title: "`host` of `taps`".into(),
-            rows: schema().rows(""),
+            title: "`taps`, by name".into(),
+            rows: rows(),
             examples: Box::new(|| {
                 let example = |tap: Tap| (format!("{PREFIX}0"), Backed::by(tap.config));
                 schema().examples().into_iter().map(example).collect()

@@ -1,5 +1,6 @@
 //! The forms in which a field's value is written.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
@@ -8,7 +9,7 @@ use std::str::FromStr;
 use serde_json::{Value, json};
 
 use super::{Row, Schema};
-use crate::yaml::{At, Node, Reader, Text, quoted};
+use crate::yaml::{At, Json, Node, Reader, Text, quoted};
 
 /// The form of a value in a configuration file.
 pub trait Form: Send + Sync + 'static {
@@ -37,10 +38,12 @@ pub trait Form: Send + Sync + 'static {
     /// Returns a description of the valid values for the reference, in Markdown.
     fn values(&self) -> String;
 
-    /// Returns the JSON Schema of the values: by default, of a word.
+    /// Returns the JSON Schema of the values as they are written: by default, of the types that the examples have.
     fn json(&self) -> Value {
-        // A word that looks like a number or a truth value is written as one.
-        json!({ "type": ["string", "number", "boolean"], "description": self.values() })
+        let mut schema =
+            types(&self.examples().iter().map(|value| in_json(&self.line(value))).collect::<Vec<_>>());
+        schema["description"] = self.values().into();
+        schema
     }
 
     /// Returns a default value as text for the reference; empty if it cannot be written.
@@ -61,6 +64,37 @@ pub trait Form: Send + Sync + 'static {
     fn syntax(&self, argument: &str) -> String {
         format!("<{argument}:word>")
     }
+}
+
+/// Returns a value in one line of YAML as JSON.
+fn in_json(line: &str) -> Value {
+    let (mut json, mut text) = (Json::default(), String::new());
+    json.lines(&format!("value: {line}\n"), &mut text);
+    json.end(&mut text);
+    serde_json::from_str(&text).map(|mut all: Value| all["value"].take()).unwrap_or_default()
+}
+
+/// Returns the JSON Schema of the types that these values have. Without values, it is that of a text.
+fn types(values: &[Value]) -> Value {
+    let name = |value: &Value| match value {
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+        Value::Null | Value::String(_) => "string",
+    };
+    let names: BTreeSet<&str> = values.iter().map(name).collect();
+    let mut schema = match names.iter().collect::<Vec<_>>()[..] {
+        [] => json!({ "type": "string" }),
+        [one] => json!({ "type": one }),
+        ref several => json!({ "type": several }),
+    };
+    let members: Vec<Value> = values.iter().filter_map(Value::as_array).flatten().cloned().collect();
+    if names.contains("array") {
+        schema["items"] = types(&members);
+    }
+    schema
 }
 
 /// `true` or `false`.

@@ -38,6 +38,8 @@ pub struct Section<W> {
     pub write: fn(&mut Text<'_>, &Key, &Value<W>),
     /// Returns the table rows for an object's fields in the reference documentation.
     pub rows: fn() -> Vec<Row>,
+    /// Returns the JSON Schema of an object that has no fields, but is a single value. For others, it follows from the rows.
+    pub json: fn() -> serde_json::Value,
     /// Returns valid objects for tests.
     pub examples: fn() -> Vec<(Key, Value<W>)>,
 }
@@ -62,6 +64,7 @@ impl<W: World> Section<W> {
                 }
             },
             rows: || T::schema().rows(""),
+            json: serde_json::Value::default,
             examples: || {
                 let names = ["one", "two"].into_iter().cycle();
                 names
@@ -81,6 +84,7 @@ impl<W: World> Section<W> {
             read: read_values::<W, T>,
             write: write_value::<W, T>,
             rows: Vec::new,
+            json: || T::form().json(),
             examples: value_examples::<W, T>,
         }
     }
