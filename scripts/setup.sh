@@ -62,26 +62,17 @@ if [ "$(printf '%s\n%s\n' "$wanted" "$have" | sort -V | head -n1)" != "$wanted" 
     exit 1
 fi
 
-# Clients for Python of the binary API (vpp-papi) and of the native API (gRPC), for scenarios. These are skipped without them.
+# Programs in Python that scenarios use: VPP's client, gRPC, vppcfg and Ansible as clients of the router, and what checks and installs the
+# router's own package. Scenarios are skipped without them.
 python=${CARGO_TARGET_DIR:-target}/python
-packages="grpcio==1.85.1 grpcio-tools==1.85.1 vpp-papi==2.4.2"
-# Prints the packages that have another version, or none.
-missing='
+packages="grpcio==1.85.1 grpcio-tools==1.85.1 vpp-papi==2.4.2 vppcfg==1.2.4 ansible-core==2.19.14 mypy==2.4.1 setuptools==80.9.0"
+installed='
 import sys
-from importlib.metadata import PackageNotFoundError, version
-for wanted in sys.argv[1:]:
-    name, _, number = wanted.partition("==")
-    try:
-        there = version(name) == number
-    except PackageNotFoundError:
-        there = False
-    if not there:
-        print(wanted)
-'
+from importlib.metadata import version
+sys.exit(any(version(name) != wanted for name, wanted in (package.split("==") for package in sys.argv[1:])))'
 # shellcheck disable=SC2086
-if ! [ -x "$python/bin/python3" ] || [ -n "$("$python/bin/python3" -c "$missing" $packages)" ]; then
+if ! "$python/bin/python3" -c "$installed" $packages 2>/dev/null; then
     echo "setup: installing $packages in $python"
-    # shellcheck disable=SC2086
-    python3 -m venv "$python" && "$python/bin/pip" install -q --disable-pip-version-check $packages ||
-        echo "setup: $packages cannot be installed: scenarios of the APIs will be skipped" >&2
+    python3 -m venv "$python" && "$python/bin/python3" -m pip install -q --disable-pip-version-check $packages ||
+        echo "setup: these packages cannot be installed: scenarios that use them will be skipped" >&2
 fi

@@ -10,10 +10,10 @@ mod figure;
 mod hop;
 mod iperf;
 mod probe;
-mod python;
 mod routed6;
 mod table;
 pub mod tester;
+pub mod tool;
 
 use testkit::netns::{Host, LIMIT, Lab};
 use testkit::process::{Process, until};
@@ -24,7 +24,6 @@ pub use figure::Figure;
 pub use hop::{HOPS, gateway};
 pub use iperf::{Iperf, lost_on_the_way, out_of_order};
 pub use probe::{Ping, traceroute};
-pub use python::python;
 pub use routed6::{Routed6, TWO_PORTS6, address6, cabled6, speaks6};
 pub use table::{Table, real};
 

@@ -6,7 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use scenarios::{python, status};
+use scenarios::status;
+use scenarios::tool::of_python;
 use testkit::netns::{Host, Lab};
 use testkit::process::until;
 use testkit::router::Router;
@@ -27,7 +28,7 @@ fn served(commands: &str) -> Option<(Host, Router, [PathBuf; 2])> {
 
 /// Runs a task of VPP's client. `None` if the client is not installed.
 fn papi(host: &Host, socket: &Path, task: &str) -> Option<()> {
-    let python = python("VPP's client for Python")?;
+    let python = of_python("python3")?;
     let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/papi.py");
     let said = host.run(&format!("{} {tool} {} {task}", python.display(), socket.display()));
     assert_eq!(said.trim(), "done");

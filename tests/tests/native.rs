@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use scenarios::python;
+use scenarios::tool::of_python;
 use testkit::netns::{Host, Lab};
 use testkit::router::Router;
 
@@ -78,7 +78,7 @@ fn a_client_that_leaves_takes_its_change_back() {
 
 /// Runs a task of the client for gRPC. `None` if it is not installed.
 fn rpc(host: &Host, socket: &Path, task: &str) -> Option<()> {
-    let python = python("gRPC's client for Python")?;
+    let python = of_python("python3")?;
     let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/grpc.py");
     let proto = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/control/proto");
     let said = host.run(&format!("{} {tool} {proto} {} {task}", python.display(), socket.display()));

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use scenarios::python;
+use scenarios::tool::of_python;
 use testkit::netns::{Host, Lab};
 use testkit::router::Router;
 
@@ -79,7 +79,7 @@ fn clients_without_a_valid_certificate_are_refused_and_delay_nobody() {
 
 #[test]
 fn grpc_runs_over_tls() {
-    let Some(python) = python("gRPC for Python") else { return };
+    let Some(python) = of_python("python3") else { return };
     let Some((lab, r, _router)) = served() else { return };
     client(&r, &python.display().to_string(), lab.dir(), "grpc");
 }

@@ -1,5 +1,7 @@
 //! Reference pages end with lists made from declarations: commands, metrics, parameters of startup.conf.
-//! `VOLLEY_BLESS=1` writes them again.
+//! `VOLLEY_BLESS=1` writes them again, and the types of the configuration for Python.
+
+mod python;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -101,12 +103,23 @@ fn is_at_the_end_of(name: &str, reference: &str) {
     let heading = reference.lines().next().unwrap();
     let (introduction, _) =
         old.split_once(&format!("{heading}\n")).expect("the page has the first heading of its reference");
-    let new = introduction.to_owned() + reference;
+    is_current(&path, &(introduction.to_owned() + reference));
+}
+
+/// Fails unless a file has this content.
+fn is_current(path: &Path, new: &str) {
     if std::env::var_os("VOLLEY_BLESS").is_some() {
-        fs::write(&path, new).unwrap();
+        fs::write(path, new).unwrap();
     } else {
-        assert!(old == new, "docs/reference/{name} is not up to date: run this with VOLLEY_BLESS=1");
+        let is_current = fs::read_to_string(path).is_ok_and(|old| old == new);
+        assert!(is_current, "{} is not up to date: run this with VOLLEY_BLESS=1", path.display());
     }
+}
+
+#[test]
+fn types_for_python_are_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients/python/volley/document.py");
+    is_current(&path, &python::module(&control::config::schema(&volley::features::declared().1)));
 }
 
 #[test]
