@@ -1,0 +1,3 @@
+module example.org/volley
+
+go 1.19
