@@ -1,15 +1,22 @@
 //! The samples of the README and the user guide run as they stand. The label of a code block is its kind:
 //! - `cli`: commands of the CLI. `console`: the same, after `$ volley ctl`. A page's blocks run in one router, in order.
 //! - `yaml` and `startup`: configurations and startup.conf. They are checked.
-//! - `python`: programs, which are run. Their socket of the native API is the router's.
+//! - `python`, `go` or another kind, and a file name: a file for the commands below it.
+//! - `bash`: commands that are run, in a folder with these files, and with the project in `volley`.
 //! - `sh` and `text`: commands that change the machine, and output.
 
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
-use testkit::netns::{LIMIT, Lab};
+use scenarios::tool;
+use testkit::netns::{Host, LIMIT, Lab};
 use testkit::router::{Router, binary};
+use testkit::skip::skipped;
+
+/// Time limit of a block with commands. They may compile a program.
+const LONG: Duration = Duration::from_secs(180);
 
 /// Interfaces for pages that take them as given.
 const TWO_PORTS: &str = "create host-interface name eth1
@@ -46,6 +53,25 @@ fn command<'l>(label: &str, line: &'l str) -> Option<&'l str> {
     Some(line).filter(|line| !line.trim_start().is_empty() && !line.trim_start().starts_with('#'))
 }
 
+/// Returns the first program that these commands need, and that is not installed here.
+fn missing(host: &Host, commands: &str) -> Option<&'static str> {
+    let lacks = |program: &str| {
+        let there = format!("export PATH={}; command -v {program}", path());
+        !host.spawn_args(["sh", "-c", &there]).finish(LIMIT).ok()
+    };
+    let programs = ["ansible-playbook", "go", "vppcfg"].into_iter();
+    programs
+        .filter(|program| commands.lines().any(|line| line.split(' ').next() == Some(program)))
+        .find(|program| lacks(program))
+}
+
+/// Returns the directories of programs: the environment for Python, the router's, and those of the system.
+fn path() -> String {
+    let python = tool::environment().unwrap_or_default();
+    let router = binary().parent().unwrap_or(Path::new("/"));
+    format!("{}:{}:$PATH", python.display(), router.display())
+}
+
 /// Runs the samples of a page in a router that has run `setup`. Returns a line for each failure.
 fn failures(name: &str, setup: &str) -> Option<String> {
     let page = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(name);
@@ -55,8 +81,14 @@ fn failures(name: &str, setup: &str) -> Option<String> {
     lab.link((&a, "eth0"), (&r, "eth1"));
     lab.link((&b, "eth0"), (&r, "eth2"));
     a.run("ip addr add 10.0.1.2/24 dev eth0");
-    let socket = lab.dir().join("http.sock").display().to_string();
-    let router = Router::start_with(&r, &format!("native-api {{ socket-name {socket} }}"), setup);
+    // Its other sockets are at their usual paths, in the lab's own /run.
+    let router = Router::start_with(
+        &r,
+        "native-api { socket-name http.sock }\nsocksvr { socket-name api.sock }",
+        setup,
+    );
+    r.run(&format!("ln -s {} /run/volley/cli.sock", router.socket().display()));
+    r.run(&format!("ln -s {} {}/volley", concat!(env!("CARGO_MANIFEST_DIR"), "/.."), lab.dir().display()));
     let mut failures = String::new();
     let file = |name: &str, text: &str| {
         let file = lab.dir().join(name);
@@ -65,6 +97,10 @@ fn failures(name: &str, setup: &str) -> Option<String> {
     };
     let (folder, volley) = (lab.dir().display().to_string(), binary().display().to_string());
     for Block { label, line, text } in blocks(&page) {
+        if let Some((_, name)) = label.split_once(' ') {
+            file(name, &text);
+            continue;
+        }
         let shell = match label.as_str() {
             "cli" | "console" => {
                 // One command a line, so that a failure names its line in the page.
@@ -77,18 +113,22 @@ fn failures(name: &str, setup: &str) -> Option<String> {
             }
             "yaml" => format!("{volley} check {}", file("sample.yaml", &text)),
             "startup" => format!("{volley} check {}", file("startup.conf", &text)),
-            "python" => {
-                format!("python3 {}", file("sample.py", &text.replace("/run/volley/http.sock", &socket)))
-            }
+            "bash" => match missing(&r, &text) {
+                Some(program) => {
+                    skipped(&format!("{name}:{line} needs {program}"));
+                    continue;
+                }
+                None => format!("cd {folder}\nexport LC_ALL=C.UTF-8 PATH={}\n{text}", path()),
+            },
             "sh" | "text" => continue,
             other => {
                 let _ = writeln!(failures, "{name}:{line}: a code block has the label '{other}'");
                 continue;
             }
         };
-        let done = r.spawn_args(["sh", "-c", &shell]).finish(LIMIT);
+        let done = r.spawn_args(["sh", "-ec", &shell]).finish(LONG);
         if !done.ok() {
-            let _ = writeln!(failures, "{name}:{line}: {}", done.stderr);
+            let _ = writeln!(failures, "{name}:{line}: {}{}", done.stdout, done.stderr);
         }
     }
     router.stop();
