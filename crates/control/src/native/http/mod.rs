@@ -335,6 +335,34 @@ fn openapi(catalog: &Catalog) -> Value {
     })
 }
 
+/// Returns a reference to the schema of the configuration.
+fn config() -> Value {
+    json!({ "$ref": "#/components/schemas/Config" })
+}
+
+/// Returns the description of a body that has one of these media types.
+fn content(kinds: &[&str], schema: Value) -> Value {
+    kinds.iter().map(|kind| ((*kind).to_owned(), json!({ "schema": schema }))).collect::<Map<_, _>>().into()
+}
+
+/// Returns the description of an operation's answer.
+fn answers(operation: &Operation) -> Value {
+    match operation.returns {
+        Returns::Document => {
+            json!({ "description": "The configuration.", "content": content(&[JSON, YAML], config()) })
+        }
+        Returns::Changed => {
+            let changed = json!({ "$ref": "#/components/schemas/Changed" });
+            json!({ "description": "What was changed.", "content": content(&[JSON], changed) })
+        }
+        Returns::Json(what) => json!({ "description": what, "content": content(&[JSON], json!({})) }),
+        Returns::Text(what) => {
+            json!({ "description": what, "content": content(&[TEXT], json!({ "type": "string" })) })
+        }
+        Returns::Lines(what) => json!({ "description": what, "content": content(&[LINES], json!({})) }),
+    }
+}
+
 fn describe(operation: &Operation) -> Value {
     let mut parameters: Vec<Value> = operation
         .parameters
@@ -358,28 +386,7 @@ fn describe(operation: &Operation) -> Value {
     if operation.task == Task::GetConfig {
         parameters.push(header("If-None-Match", "Answer 304 if the configuration still has this ETag."));
     }
-    let config = || json!({ "$ref": "#/components/schemas/Config" });
-    let content = |kinds: &[&str], schema: Value| -> Value {
-        kinds
-            .iter()
-            .map(|kind| ((*kind).to_owned(), json!({ "schema": schema })))
-            .collect::<Map<_, _>>()
-            .into()
-    };
-    let answer = match operation.returns {
-        Returns::Document => {
-            json!({ "description": "The configuration.", "content": content(&[JSON, YAML], config()) })
-        }
-        Returns::Changed => {
-            let changed = json!({ "$ref": "#/components/schemas/Changed" });
-            json!({ "description": "What was changed.", "content": content(&[JSON], changed) })
-        }
-        Returns::Json(what) => json!({ "description": what, "content": content(&[JSON], json!({})) }),
-        Returns::Text(what) => {
-            json!({ "description": what, "content": content(&[TEXT], json!({ "type": "string" })) })
-        }
-        Returns::Lines(what) => json!({ "description": what, "content": content(&[LINES], json!({})) }),
-    };
+    let answer = answers(operation);
     let problem = json!({
         "description": "The request is refused. A refused change has changed nothing.",
         "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
