@@ -9,7 +9,7 @@ use testkit::skip::skipped;
 pub fn of_python(program: &str) -> Option<PathBuf> {
     let found = environment().map(|bin| bin.join(program)).filter(|path| path.exists());
     if found.is_none() {
-        skipped(&format!("needs {program}: run make setup"));
+        skipped(&format!("needs {program} in the environment for Python: run make setup"));
     }
     found
 }
