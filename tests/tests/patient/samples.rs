@@ -53,16 +53,26 @@ fn command<'l>(label: &str, line: &'l str) -> Option<&'l str> {
     Some(line).filter(|line| !line.trim_start().is_empty() && !line.trim_start().starts_with('#'))
 }
 
+/// Programs that may be missing: how a command with each begins, and what succeeds if it is installed.
+const PROGRAMS: [(&str, &str); 4] = [
+    ("ansible-playbook", "command -v ansible-playbook"),
+    ("go", "command -v go"),
+    ("python3 -m grpc_tools", "python3 -c 'import grpc_tools'"),
+    ("vppcfg", "command -v vppcfg"),
+];
+
 /// Returns the first program that these commands need, and that is not installed here.
 fn missing(host: &Host, commands: &str) -> Option<&'static str> {
-    let lacks = |program: &str| {
-        let there = format!("export PATH={}; command -v {program}", path());
-        !host.spawn_args(["sh", "-c", &there]).finish(LIMIT).ok()
+    let begins = |line: &str, program| {
+        line.strip_prefix(program).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
     };
-    let programs = ["ansible-playbook", "go", "vppcfg"].into_iter();
-    programs
-        .filter(|program| commands.lines().any(|line| line.split(' ').next() == Some(program)))
-        .find(|program| lacks(program))
+    let lacks = |test: &str| {
+        let test = format!("export PATH={}; {test}", path());
+        !host.spawn_args(["sh", "-c", &test]).finish(LIMIT).ok()
+    };
+    let mut needed =
+        PROGRAMS.iter().filter(|(program, _)| commands.lines().any(|line| begins(line, program)));
+    needed.find(|(_, test)| lacks(test)).map(|(program, _)| *program)
 }
 
 /// Returns the directories of programs: the environment for Python, the router's, and those of the system.
