@@ -9,7 +9,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use scenarios::{Figure, python};
+use scenarios::Figure;
+use scenarios::tool::of_python;
 use testkit::netns::{Host, Lab};
 use testkit::router::Router;
 
@@ -224,7 +225,7 @@ fn connected() -> Option<Vec<Figure>> {
 /// Measures a load of a million routes by gRPC, with prefixes in order and at random, and how long another client waits for an answer
 /// meanwhile.
 fn loaded() -> Option<Vec<Figure>> {
-    let python = python("gRPC's client for Python")?;
+    let python = of_python("python3")?;
     let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/grpc.py");
     let proto = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/control/proto");
     let [mut ordered, mut random, mut waits] = [const { Vec::new() }; 3];
