@@ -55,6 +55,12 @@ fn watchers_see_each_change() {
 }
 
 #[test]
+fn a_slow_upload_delays_nobody() {
+    let Some((r, _router, [socket, _])) = served("set interface state host-eth0 up\n") else { return };
+    client(&r, &socket, "slow");
+}
+
+#[test]
 fn a_read_only_client_changes_nothing() {
     let Some((r, _router, [socket, readers])) = served("") else { return };
     client(&r, &readers, "reads");

@@ -292,6 +292,24 @@ def operates(path):
     assert status == 200 and ["error" in result for result in said["results"]] == [False, False, True], said
 
 
+def slow(path):
+    """A long document that arrives slowly delays no change of others, and is refused at last."""
+    one = socket.socket(socket.AF_UNIX)
+    one.settimeout(30)
+    one.connect(path)
+    head = b"PUT /v1/config HTTP/1.1\r\nHost: v\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    one.sendall(head % (3 << 20) + b" " * ((2 << 20) + 4096))
+    begun = time.monotonic()
+    for _ in range(3):
+        patch = {"interfaces": {"host-eth0": {"description": "a"}}}
+        assert Router(path).ask("PATCH", "/v1/config", patch, "application/merge-patch+json")[0] == 200
+    assert time.monotonic() - begun < 5, "a patch does not wait for the upload"
+    time.sleep(6)
+    one.sendall(b" ")
+    answer = one.recv(4096)
+    assert b" 408 " in answer and b"1 MiB a second" in answer, answer
+
+
 def describes(path):
     """The description has all operations, and the fields of features."""
     router = Router(path)

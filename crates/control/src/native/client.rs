@@ -23,6 +23,25 @@ const BUSY: Duration = Duration::from_secs(10);
 /// Time in which a client must send something of its request.
 const SILENCE: Duration = Duration::from_secs(10);
 
+/// Maximum time for which a long document waits until others have arrived. It is longer than [`SILENCE`].
+const UPLOAD: Duration = Duration::from_secs(20);
+
+/// The rights to have a long document in memory. Parsing takes many times the length of a document, so only one is parsed at a time. Clients
+/// may send their documents slowly, so the right to parse is not taken before the end.
+#[derive(Clone)]
+pub(super) struct Long {
+    parsed: Arc<Semaphore>,
+    from_root: Arc<Semaphore>,
+    from_others: Arc<Semaphore>,
+}
+
+impl Default for Long {
+    fn default() -> Long {
+        let one = || Arc::new(Semaphore::new(1));
+        Long { parsed: one(), from_root: one(), from_others: one() }
+    }
+}
+
 /// The client's name, and what it may do.
 #[derive(Clone)]
 pub(super) struct Identity {
@@ -39,8 +58,8 @@ pub(super) struct Connected {
     /// Number of requests that are at work, not waiting for the client.
     at_work: Cell<usize>,
     share: Share,
-    /// The right to have a long document in memory.
-    long: Arc<Semaphore>,
+    /// The rights to have a long document in memory.
+    long: Long,
     /// The description of the API, made when a client first asks for it.
     pub(super) description: Rc<OnceCell<Bytes>>,
     /// True if its requests may run at the same time.
@@ -206,13 +225,27 @@ impl Client {
         }
     }
 
-    /// Waits for the right to have a long document in memory, of which there is one at a time.
+    /// Waits for the right to parse a long document, of which there is one at a time.
     ///
     /// # Errors
     /// If other clients have it for too long.
     pub(super) async fn long(&self) -> Result<OwnedSemaphorePermit, Failure> {
         let busy = Failure::Busy { what: "a change by another client's long document", percent: 0 };
-        match timeout(BUSY, self.long.clone().acquire_owned()).await {
+        match timeout(BUSY, self.long.parsed.clone().acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => Err(busy),
+        }
+    }
+
+    /// Waits for the right to send a long document, of which root has one, and all other clients together another one.
+    ///
+    /// # Errors
+    /// If other clients have it for too long.
+    pub(super) async fn long_arrival(&self) -> Result<OwnedSemaphorePermit, Failure> {
+        let busy = Failure::Busy { what: "an upload of another client's long document", percent: 0 };
+        let of =
+            if self.identity.peer.uid() == Some(0) { &self.long.from_root } else { &self.long.from_others };
+        match timeout(UPLOAD, of.clone().acquire_owned()).await {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(busy),
         }

@@ -23,16 +23,15 @@ mod watch;
 use std::cell::{OnceCell, RefCell};
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Bytes;
 use tokio::net::UnixStream;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 
 use crate::app::Context;
 use crate::cli::{Arrival, Listener, Programs, Registry, Role, Seat, Turns, serve_programs};
-use client::Connected;
+use client::{Connected, Long};
 use tls::Certified;
 
 /// A message that every instance answers.
@@ -46,8 +45,8 @@ pub struct Service {
     pub idle: Duration,
     /// The turn that all non-root clients share, also with the other front ends.
     pub turns: Turns,
-    /// The right to have a long document in memory, for one client of all sockets.
-    long: Arc<Semaphore>,
+    /// The rights to have a long document in memory, of which there is one for all clients.
+    long: Long,
     /// The description of the API, made when a client first asks for it.
     description: Rc<OnceCell<Bytes>>,
 }
@@ -55,7 +54,7 @@ pub struct Service {
 impl Service {
     /// Returns the settings of sockets and ports that run `commands`.
     pub fn new(commands: Rc<Registry<Context>>, idle: Duration, turns: Turns) -> Service {
-        let (long, description) = (Arc::new(Semaphore::new(1)), Rc::default());
+        let (long, description) = (Long::default(), Rc::default());
         Service { commands, idle, turns, long, description }
     }
 }

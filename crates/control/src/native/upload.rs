@@ -1,6 +1,7 @@
 //! Documents that clients send.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
 use tokio::sync::OwnedSemaphorePermit;
@@ -13,10 +14,15 @@ use crate::cli::Hold;
 /// Length of a document from which on clients have one at a time.
 const LARGE: usize = 2 << 20;
 
+/// Rate at which a long document must arrive, in bytes per second, and the time that it may be late.
+const RATE: usize = 1 << 20;
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// A document while it arrives.
 pub(super) struct Gathered {
     bytes: Vec<u8>,
-    permit: Option<OwnedSemaphorePermit>,
+    /// The right to send a long document, and since when the client has it.
+    permit: Option<(OwnedSemaphorePermit, Instant)>,
     /// The memory of the bytes.
     hold: Hold,
     longest: usize,
@@ -28,24 +34,36 @@ impl Gathered {
         Gathered { bytes: Vec::new(), permit: None, hold: client.hold(), longest }
     }
 
-    /// Adds a piece. Before a document becomes long, waits for the right to have one.
+    /// Adds a piece. Before a document becomes long, waits for the right to send one.
     ///
     /// # Errors
-    /// If the document is too long, or if there is no memory for it.
+    /// If the document is too long, if a long one arrives too slowly, or if there is no memory for it.
     pub(super) async fn add(&mut self, client: &Client, piece: &[u8]) -> Result<(), Problem> {
         self.bytes.extend_from_slice(piece);
         if self.bytes.len() > self.longest {
             return Err(too_long(self.longest));
         }
         if self.bytes.len() > LARGE && self.permit.is_none() {
-            self.permit = Some(client.long().await?);
+            self.permit = Some((client.long_arrival().await?, Instant::now()));
+        }
+        if let Some((_, since)) = &self.permit {
+            let due = PATIENCE + Duration::from_secs(((self.bytes.len() - LARGE) / RATE) as u64);
+            if since.elapsed() > due {
+                let why =
+                    "a document of more than 2 MiB must arrive at 1 MiB a second, because others wait for it";
+                return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, why));
+            }
         }
         self.hold.set(self.bytes.len()).map_err(no_memory)
     }
 
-    /// Returns the whole document.
-    pub(super) fn document(self) -> Document {
-        Document(Arc::new(Sent { bytes: self.bytes, permit: self.permit }))
+    /// Returns the whole document. Before, waits for the right to parse a long one.
+    ///
+    /// # Errors
+    /// If other clients have the right for too long.
+    pub(super) async fn document(self, client: &Client) -> Result<Document, Problem> {
+        let permit = if self.permit.is_some() { Some(client.long().await?) } else { None };
+        Ok(Document(Arc::new(Sent { bytes: self.bytes, permit })))
     }
 }
 

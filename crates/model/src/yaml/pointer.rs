@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use saphyr_parser::Event;
 
 use super::events::events;
+use super::read::DEEPEST;
 
 /// A map or list around the current node.
 enum Around {
@@ -15,13 +16,17 @@ enum Around {
 }
 
 /// Returns the JSON Pointers of the nodes that begin at the given lines and columns, counted from 1. The place of a name in a map stands for
-/// its value. Places without a node are left out, and so are all places after a syntax error. Keeps only the names and indexes around the
-/// current node in memory, because a document may be very long.
+/// its value. Places without a node are left out, and so are all places after a syntax error, and after a place that is nested too deeply for
+/// a configuration. Keeps only the names and indexes around the current node in memory, because a document may be very long.
 pub fn pointers(text: &str, places: &BTreeSet<(usize, usize)>) -> BTreeMap<(usize, usize), String> {
     let mut found = BTreeMap::new();
     let mut around: Vec<Around> = Vec::new();
     for (event, at) in events(text).map_while(Result::ok) {
         let at = at.place();
+        // The parser, too, keeps something for each level.
+        if around.len() > DEEPEST || places.last().is_none_or(|last| *last < at) {
+            break;
+        }
         let text = match &event {
             Event::Scalar(text, ..) => Some(text),
             Event::MappingStart(..) | Event::SequenceStart(..) => None,
@@ -73,6 +78,14 @@ fn pointer(around: &[Around]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_search_ends_at_the_last_place_and_at_the_deepest_level() {
+        let deep = "- ".repeat(1 << 20);
+        assert_eq!(pointers(&deep, &[(1, 5), (1, 99)].into()), [((1, 5), "/0/0".to_owned())].into());
+        let broken = "- 1\n- 2\n- [\n".to_owned() + &"x: [".repeat(9);
+        assert_eq!(pointers(&broken, &[(2, 3)].into()), [((2, 3), "/1".to_owned())].into());
+    }
 
     #[test]
     fn places_get_the_pointers_of_their_nodes() {

@@ -12,7 +12,7 @@ use crate::place::{Fault, Place, hint};
 use crate::visible::hidden;
 
 /// Maximum nesting of maps and lists. A configuration needs 5.
-const DEEPEST: usize = 16;
+pub(super) const DEEPEST: usize = 16;
 
 /// Maximum number of nodes of a document in memory, which take about half a gigabyte.
 const MOST_NODES: usize = 4 << 20;

@@ -196,7 +196,7 @@ impl Asked {
                 gathered.add(client, &piece).await?;
             }
         }
-        Ok(gathered.document())
+        gathered.document(client).await
     }
 
     /// Reads and parses a short body of JSON. Without a body, all fields have their defaults.

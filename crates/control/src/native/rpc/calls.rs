@@ -91,7 +91,7 @@ async fn apply(
             _ => return Err(Status::invalid_argument("after the options, expected pieces of the document")),
         }
     }
-    let document = gathered.document();
+    let document = gathered.document(&client).await?;
     let applied = match kind {
         Kind::Document => document::put(&client, &line("Apply"), document, terms).await,
         Kind::MergePatch => document::patch(&client, &line("Apply"), document, terms).await,
