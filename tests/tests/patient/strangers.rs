@@ -1,7 +1,10 @@
 //! Clients that misuse the router's sockets in every way (`tools/stranger.py`) stop neither the router nor other clients.
 
 use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -76,6 +79,32 @@ fn hanging(router: &Router) -> Vec<u64> {
 
 fn is_connected(router: &Router) -> bool {
     router.json("show memif")["interfaces"][0]["connected"] == true
+}
+
+#[test]
+fn clients_that_leave_give_their_places_back() {
+    let Some(lab) = Lab::new() else { return };
+    let router = Router::start(&lab.host("r"), "");
+    let send = |text: &[u8]| {
+        let mut client = UnixStream::connect(router.socket()).unwrap();
+        client.write_all(text).unwrap();
+        client
+    };
+    // A script that ends its input and waits gets its answer.
+    let mut script = send(b"wait 12\nshow version\n");
+    script.shutdown(Shutdown::Write).unwrap();
+    // Clients that are gone: one with further lines, and one that has sent more than the router reads ahead.
+    drop(send("wait 3600\n".repeat(50).as_bytes()));
+    let mut filler = send(b"{\"run\":{\"line\":\"wait 3600\"}}\n");
+    filler.set_nonblocking(true).unwrap();
+    while filler.write(&[b' '; 4096]).is_ok() {}
+    drop(filler);
+    let mut answer = String::new();
+    script.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("volley v"), "{answer}");
+    let sessions = || router.json("show cli-sessions").as_array().map_or(0, Vec::len);
+    // Besides the client that asks.
+    until("the places are free", LIMIT * 2, || sessions() <= 1);
 }
 
 #[test]

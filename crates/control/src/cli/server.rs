@@ -211,6 +211,9 @@ pub(crate) enum Room {
     None,
 }
 
+/// Time in which a client of another user is not disconnected although it has sent nothing yet.
+const NEW: Duration = Duration::from_millis(500);
+
 /// Finds a place for a new client. If all `places` are taken, disconnects an idle client. Disconnects clients of root only if `for_root` is
 /// true.
 pub(crate) fn make_room(
@@ -223,12 +226,18 @@ pub(crate) fn make_room(
     if seats.iter().filter(|seat| !seat.is_leaving()).count() < places {
         return Room::Free;
     }
+    let may_go = |spoken: bool, since: &time::Instant, seat: &Seat| match spoken {
+        true => since.elapsed() >= idle,
+        // Otherwise, a user who connects all the time would displace the clients of others before their first request.
+        false => seat.user() == user || since.elapsed() >= NEW,
+    };
     let longest = seats
         .iter()
         .filter(|seat| for_root || !seat.is_root())
         .filter_map(|seat| Some((seat.has_spoken(), seat.idle_since()?, seat)))
+        .filter(|(spoken, since, seat)| may_go(*spoken, since, seat))
         .min_by_key(|(spoken, since, _)| (*spoken, *since));
-    match longest.filter(|(spoken, since, _)| !spoken || since.elapsed() >= idle) {
+    match longest {
         Some((.., seat)) => {
             seat.leave();
             Room::Made
@@ -266,6 +275,21 @@ fn say_away(clients: u64) {
 mod tests {
     use super::super::session::State;
     use super::*;
+
+    #[test]
+    fn a_fast_user_does_not_displace_new_clients_of_others() {
+        let idle = Duration::from_secs(60);
+        let seats: Vec<_> = (0..8).map(|n| Seat::new(Some(if n < 7 { 7 } else { 8 }))).collect();
+        seats.iter().filter(|seat| seat.user() == Some(7)).for_each(|seat| {
+            seat.begin();
+            seat.enter(State::Asked);
+        });
+        assert!(
+            matches!(make_room(&seats, 8, false, idle, Some(7)), Room::None),
+            "the others' client is new"
+        );
+        assert!(matches!(make_room(&seats, 8, false, idle, Some(8)), Room::Made), "its own one may go");
+    }
 
     #[test]
     fn a_user_with_most_places_makes_room_for_others() {

@@ -7,7 +7,6 @@ use super::turns::{Hold, Share};
 use model::cli::{Answer, Call, CliError, Completion, Job, Registry, Step, Values};
 use model::visible::visible;
 use std::cell::{Cell, RefCell};
-use std::future;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
@@ -28,6 +27,9 @@ const GREETING: Duration = Duration::from_secs(2);
 /// How long a command without output continues after its client has shut down its side of the connection. The client may wait for the
 /// answer, or be gone.
 const LINGER: Duration = Duration::from_secs(10);
+/// The same for a client of plain text, which may be a script that ends its input and reads on (`echo ... | nc`), and for a client that has
+/// sent more than the router reads ahead.
+const LONG_LINGER: Duration = Duration::from_secs(30);
 /// Time limit for a rejected client to read why it is rejected.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -266,7 +268,7 @@ impl<C: Values + 'static> Session<C> {
             let Session { requests, replies, registry, cx, share, .. } = self;
             seat.begin();
             tokio::select! {
-                () = requests.gone(&seat) => return Ok(()),
+                () = requests.gone(&seat, LINGER) => return Ok(()),
                 answered = answer(&request, from, replies, registry, cx, share) => answered?,
             }
             seat.enter(State::Asked);
@@ -275,8 +277,9 @@ impl<C: Values + 'static> Session<C> {
     }
 
     async fn answer_lines(&mut self) -> io::Result<()> {
+        let seat = self.seat();
         while let Some(line) = self.requests.next().await? {
-            self.replies.seat.begin();
+            seat.begin();
             let line = String::from_utf8_lossy(&line);
             let line = line.trim();
             if line.ends_with(" HTTP/1.1") || line.ends_with(" HTTP/1.0") {
@@ -287,11 +290,15 @@ impl<C: Values + 'static> Session<C> {
                 return Ok(());
             }
             let call = self.call();
-            let end = run(line, call, &mut self.replies, &self.registry, &self.cx, &self.share).await?;
+            let Session { requests, replies, registry, cx, share, .. } = self;
+            let end = tokio::select! {
+                () = requests.gone(&seat, LONG_LINGER) => return Ok(()),
+                end = run(line, call, replies, registry, cx, share) => end?,
+            };
             if let Err(error) = end {
-                self.replies.write(format!("{}\n", error.render()).as_bytes()).await?;
+                replies.write(format!("{}\n", error.render()).as_bytes()).await?;
             }
-            self.replies.ask().await?;
+            replies.ask().await?;
         }
         Ok(())
     }
@@ -489,18 +496,18 @@ impl Requests {
     }
 
     /// Returns when the client seems to be gone: when reading from it fails or, after the end of its input, when the command has
-    /// had no output for [`LINGER`]. Stores the input that arrives meanwhile. Never returns if the buffer becomes full.
-    async fn gone(&mut self, seat: &Seat) {
+    /// had no output for `linger`. Stores the input that arrives meanwhile. If the buffer becomes full, the end of the input cannot be seen:
+    /// then the client seems to be gone after [`LONG_LINGER`].
+    async fn gone(&mut self, seat: &Seat, linger: Duration) {
         while self.buffer.len() - self.taken < self.longest {
             match self.more().await {
                 Ok(true) => {}
                 // Its side is shut down, but it may still read.
-                Ok(false) => return seat.quiet(LINGER).await,
+                Ok(false) => return seat.quiet(linger).await,
                 Err(_) => return,
             }
         }
-        // The buffer is full. If the client is gone, the next write to it fails.
-        future::pending().await
+        seat.quiet(LONG_LINGER).await;
     }
 
     /// Reads more input. Returns false at the end of the input. No input is lost if the future is dropped.
