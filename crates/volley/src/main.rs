@@ -5,6 +5,8 @@
 mod documents;
 
 use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
+use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -154,7 +156,7 @@ fn main() -> ExitCode {
         Command::Documents { directory } => match documents::write(&directory) {
             Ok(()) => ExitCode::SUCCESS,
             Err(e) => {
-                eprintln!("volley: {}: {e}", directory.display());
+                tell(format_args!("volley: {}: {e}", directory.display()));
                 ExitCode::FAILURE
             }
         },
@@ -191,7 +193,10 @@ fn bench(words: &[OsString]) -> ExitCode {
     let beside = std::env::current_exe().ok().map(|volley| volley.with_file_name("volley-bench"));
     let program = beside.filter(|program| program.is_file()).unwrap_or_else(|| "volley-bench".into());
     let e = std::process::Command::new(&program).args(words).exec();
-    eprintln!("volley: cannot run the tester: {}: {e} (install the package volley-bench)", program.display());
+    tell(format_args!(
+        "volley: cannot run the tester: {}: {e} (install the package volley-bench)",
+        program.display()
+    ));
     ExitCode::FAILURE
 }
 
@@ -216,7 +221,7 @@ fn check(files: &[PathBuf]) -> ExitCode {
     let router = match Router::build(volley::features::install, &Sizes::default()) {
         Ok(parts) => parts.router,
         Err(e) => {
-            eprintln!("volley: {e}");
+            tell(format_args!("volley: {e}"));
             return ExitCode::FAILURE;
         }
     };
@@ -224,8 +229,8 @@ fn check(files: &[PathBuf]) -> ExitCode {
     let mut wrong = false;
     for path in files {
         let found = checker.check(path);
-        found.faults.iter().for_each(|fault| eprintln!("{fault}"));
-        found.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+        found.faults.iter().for_each(tell);
+        found.warnings.iter().for_each(|warning| tell(format_args!("warning: {warning}")));
         wrong |= !found.faults.is_empty();
     }
     if wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS }
@@ -244,7 +249,7 @@ fn run(config: Option<PathBuf>, words: &[String]) -> ExitCode {
         Ok(log) => log,
         Err(e) => {
             let about: &[&str] = if matches!(e, LogError::File { .. }) { &["log"] } else { &[] };
-            eprintln!("volley: {}", startup.about(about, e));
+            tell(format_args!("volley: {}", startup.about(about, e)));
             return ExitCode::FAILURE;
         }
     };
@@ -253,15 +258,20 @@ fn run(config: Option<PathBuf>, words: &[String]) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("volley: {e}");
+            tell(format_args!("volley: {e}"));
             ExitCode::FAILURE
         }
     }
 }
 
+/// Prints a line on standard error, which may be a full disk, or a pipe that nobody reads.
+fn tell(line: impl Display) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 fn faulty(faults: &[Fault]) -> ExitCode {
-    faults.iter().for_each(|fault| eprintln!("{fault}"));
-    eprintln!("volley: not started: fix the errors above");
+    faults.iter().for_each(tell);
+    tell("volley: not started: fix the errors above");
     ExitCode::FAILURE
 }
 

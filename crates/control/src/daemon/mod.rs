@@ -9,7 +9,7 @@ mod turns;
 
 use std::cell::RefCell;
 use std::fmt;
-use std::io;
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -204,7 +204,8 @@ fn state(startup: &Startup, system: System, log: Arc<Log>, placement: &Placement
 /// Reports that the router forwards.
 fn announce(startup: &Startup, context: &Rc<RefCell<Context>>) {
     // Scripts wait for this line, and the service manager for its notification.
-    eprintln!("volley: ready");
+    // Standard error may be a full disk, or a pipe that nobody reads.
+    let _ = writeln!(io::stderr(), "volley: ready");
     service::ready(&context.borrow());
     tokio::task::spawn_local(service::watch(context.clone()));
     tracing::info!(event = "router", "forwarding; the CLI listens on {}", where_listening(startup));
