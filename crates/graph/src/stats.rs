@@ -26,6 +26,18 @@ const INTERFACES: u32 = 1 << 16;
 /// Number of the main thread's counter lane. No worker has this number.
 const MAIN_LANE: usize = usize::MAX;
 
+/// Returns the number of the thread that counts in a lane: 0 for the main thread, otherwise the worker's number
+/// plus 1.
+pub fn thread_of_lane(lane: usize) -> usize {
+    // The main thread's number wraps around to 0.
+    lane.wrapping_add(1)
+}
+
+/// Returns the number of the lane in which a thread counts. The reverse of [`thread_of_lane`].
+fn lane_of_thread(thread: usize) -> usize {
+    thread.wrapping_sub(1)
+}
+
 /// The counters of a graph. They can be read for one worker, or as the sum of all.
 #[derive(Clone)]
 pub struct Stats {
@@ -297,9 +309,15 @@ impl Stats {
         self.by_reason(|number| self.reasons.total(number)[0])
     }
 
-    /// Like [`dropped_totals`](Self::dropped_totals), but of one worker.
-    pub fn dropped_totals_of(&self, worker: usize) -> impl Iterator<Item = Dropped> {
-        self.by_reason(move |number| self.reasons.total_worker(worker, number)[0])
+    /// Like [`dropped_totals`](Self::dropped_totals), but of one [thread](thread_of_lane).
+    pub fn dropped_totals_of(&self, thread: usize) -> impl Iterator<Item = Dropped> {
+        self.by_reason(move |number| self.reasons.total_worker(lane_of_thread(thread), number)[0])
+    }
+
+    /// Returns the number of workers whose counters exist: the highest number of a worker since the start, plus
+    /// 1. It does not decrease when workers leave.
+    pub fn workers_ever(&self) -> usize {
+        self.workers().last_key_value().map_or(0, |(worker, _)| worker + 1)
     }
 
     fn by_reason(&self, count: impl Fn(u32) -> u64 + Copy) -> impl Iterator<Item = Dropped> {
@@ -383,6 +401,12 @@ impl Stats {
     /// counters are cleared.
     pub fn drops_total(&self, interface: u32) -> u64 {
         self.drops.total(interface)[0]
+    }
+
+    /// Calls `each` with the number of a [thread](thread_of_lane) and the part of
+    /// [`drops_total`](Self::drops_total) that it counted.
+    pub fn each_drops_total(&self, interface: u32, mut each: impl FnMut(usize, u64)) {
+        self.drops.each_total(interface, |lane, [drops]| each(thread_of_lane(lane), drops));
     }
 
     /// Resets the count of [`drops_of`](Self::drops_of).

@@ -119,6 +119,19 @@ impl<const N: usize> CounterSet<N> {
         self.sum(idx, |lane| lane.worker == worker, ever)
     }
 
+    /// Calls `each` with the number of a worker and its counts at `idx` since the start, once for each lane that
+    /// has ever existed. A worker may have several lanes.
+    pub fn each_total(&self, idx: u32, mut each: impl FnMut(usize, [u64; N])) {
+        let at = idx.min(self.0.capacity) as usize * N;
+        for lane in lock(&self.0.lanes).iter() {
+            let mut cells = lane.cells(at..at + N);
+            each(
+                lane.worker,
+                array::from_fn(|_| cells.next().map_or(0, |(counted, _)| counted.load(Relaxed))),
+            );
+        }
+    }
+
     fn sum(
         &self,
         idx: u32,
@@ -220,6 +233,9 @@ mod tests {
         assert_eq!((set.read(3), set.read(4)), ([0, 0], [0, 0]));
         assert_eq!((set.total(3), set.total(4)), ([14, 1193], [5, 5]), "earlier counts remain");
         assert_eq!((set.total_worker(0, 3), set.total_worker(1, 3)), ([4, 193], [10, 1000]));
+        let mut each = Vec::new();
+        set.each_total(3, |worker, counts| each.push((worker, counts)));
+        assert_eq!(each, [(0, [4, 193]), (1, [10, 1000])]);
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub struct Settings {
     pub per_node: bool,
     /// Time between two updates.
     pub interval: Duration,
-    /// True if the segment shows the counters of the only worker as those of the first thread, as VPP without workers does. This is
+    /// True if the segment shows the counters of the first worker as those of the main thread, as VPP without workers does. This is
     /// so if the operator has not configured workers.
     pub merged: bool,
 }

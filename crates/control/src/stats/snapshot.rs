@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use net::feature::{NodeReason, VppReason};
+use net::interface::InterfaceTotals;
 use net::router::{InterfaceInfo, Router};
 
 use super::image::{Data, Entry};
@@ -15,10 +16,16 @@ const SLICE: Duration = Duration::from_micros(500);
 /// Maximum number of interfaces whose counters are collected between two checks of the time limit.
 const PAGE: usize = 32;
 
-/// The counters of an interface, in the order of [`SIMPLE`] and [`COMBINED`].
+/// An interface, and its counters by thread. Threads at the end that have counted nothing are left out.
 struct Counted {
     number: u32,
     name: String,
+    threads: Vec<OfInterface>,
+}
+
+/// The counters of an interface on one thread, in the order of [`SIMPLE`] and [`COMBINED`].
+#[derive(Clone, Copy)]
+struct OfInterface {
     simple: [u64; 4],
     combined: [[u64; 2]; 2],
 }
@@ -37,16 +44,21 @@ const OF_NODES: [&str; 4] = ["calls", "vectors", "clocks", "suspends"];
 
 /// Drop reasons that the core of the router counts under other names than VPP: VPP's name, and the core's names. Features add
 /// theirs.
-const OWN_NAMES: [VppReason; 2] = [
+const OWN_NAMES: [VppReason; 4] = [
     VppReason { name: ("ethernet-input", "no error"), counted: &[] },
     VppReason { name: ("arp-reply", "l3_dst_address_not_local"), counted: &[("arp-input", "not-for-us")] },
+    VppReason { name: ("ip4-input", "mtu_exceeded"), counted: &[("ip4-icmp-error", "fragmentation-needed")] },
+    VppReason { name: ("ip6-input", "mtu_exceeded"), counted: &[("ip6-icmp-error", "fragmentation-needed")] },
 ];
 
-/// The values of all counters at about the same time.
+/// The values of all counters at about the same time. Thread 0 is the main thread; the other threads are the workers that have ever
+/// existed. So no counter decreases when workers leave, and a worker that comes again goes on counting.
 #[derive(Default)]
 pub struct Snapshot {
-    /// True if the segment shows the counters of the only worker as those of the first thread, as VPP without workers does.
+    /// True if the segment shows the counters of the first worker as those of the main thread, as VPP without workers does.
     merged: bool,
+    /// The present number of workers.
+    workers: usize,
     per_node: bool,
     /// Seconds since the router's start. `started` is the time of the start in seconds since 1970 (UTC).
     uptime: u64,
@@ -58,8 +70,8 @@ pub struct Snapshot {
     reasons: Vec<NodeReason>,
     /// VPP's names of reasons of features.
     vpp_reasons: Vec<VppReason>,
-    /// The number of packets for each reason: the sums over all threads, and the numbers of each worker.
-    of_reasons: (Vec<u64>, Vec<Vec<u64>>),
+    /// For each thread, the number of packets for each reason.
+    of_reasons: Vec<Vec<u64>>,
     /// For each worker: the number of vectors from input nodes, the number of packets in them, and the number of iterations of the
     /// worker's loop.
     work: Vec<[u64; 3]>,
@@ -107,12 +119,14 @@ impl Collection {
 /// Returns the counters of an interface. `None` for an interface with index 0, because this index belongs to `local0` in the segment.
 fn counted(router: &Router, i: &InterfaceInfo) -> Option<Counted> {
     let number = numbers::number(i.index).0;
-    let t = router.interface_totals(i);
+    let of_thread = |t: &InterfaceTotals| OfInterface {
+        simple: [t.drops, t.rx_missed, t.rx_errors, t.tx_errors],
+        combined: [[t.rx_packets, t.rx_bytes], [t.tx_packets, t.tx_bytes]],
+    };
     (number == i.index).then(|| Counted {
         number,
         name: i.name.clone(),
-        simple: [t.drops, t.rx_missed, t.rx_errors, t.tx_errors],
-        combined: [[t.rx_packets, t.rx_bytes], [t.tx_packets, t.tx_bytes]],
+        threads: router.interface_totals_by_thread(i).iter().map(of_thread).collect(),
     })
 }
 
@@ -120,35 +134,74 @@ impl Snapshot {
     /// Collects what does not belong to interfaces.
     fn graph(&mut self, router: &Router) {
         let stats = router.graph().stats();
-        let workers = 0..router.workers();
-        self.merged &= workers.len() == 1;
+        self.workers = router.workers();
         self.nodes = router.graph().nodes().iter().map(|node| node.name).collect();
-        for worker in workers {
+        let workers = stats.workers_ever();
+        for worker in 0..workers {
             let of_node = |n: graph::stats::NodeTotals| [n.calls, n.packets, n.clocks, 0];
             self.of_nodes.push(stats.node_totals(worker).map(of_node).collect());
-            self.of_reasons.1.push(stats.dropped_totals_of(worker).map(|d| d.packets).collect());
             let sizes = stats.vector_sizes(worker);
             let [vectors, packets] =
                 sizes.iter().fold([0; 2], |[v, p], [vectors, packets]| [v + vectors, p + packets]);
             self.work.push([vectors, packets, stats.worker_totals(worker).turns]);
         }
-        for dropped in stats.dropped_totals() {
-            self.reasons.push((dropped.node, dropped.reason.name));
-            self.of_reasons.0.push(dropped.packets);
-        }
+        self.reasons = stats.dropped_totals().map(|dropped| (dropped.node, dropped.reason.name)).collect();
+        let of_thread = |thread| stats.dropped_totals_of(thread).map(|dropped| dropped.packets).collect();
+        self.of_reasons = (0..=workers).map(of_thread).collect();
         let pool = router.pool().stats();
         self.buffers = [pool.cached, pool.used + pool.lent, pool.free].map(|n| n as u64);
     }
 
-    /// Returns the number of threads with counters: the main thread and all workers, or 1 if the counters are merged.
-    fn threads(&self) -> usize {
-        if self.merged { 1 } else { self.of_nodes.len() + 1 }
+    /// Returns the column of a thread's counters. If counters are merged, the main thread and the first worker share a column.
+    fn column(&self, thread: usize) -> usize {
+        if self.merged { thread.saturating_sub(1) } else { thread }
     }
 
-    /// Arranges counters by thread: first `main`, then one list for each worker. If the counters are merged, returns only the list
-    /// of the single worker.
-    fn by_thread<T>(&self, main: Vec<T>, workers: impl Iterator<Item = Vec<T>>) -> Vec<Vec<T>> {
-        if self.merged { workers.take(1).collect() } else { std::iter::once(main).chain(workers).collect() }
+    /// Returns the number of columns.
+    fn columns(&self) -> usize {
+        self.column(self.of_nodes.len()) + 1
+    }
+
+    /// Arranges the counters of all threads, first of the main thread, by column.
+    fn by_column(&self, threads: impl Iterator<Item = Vec<u64>>) -> Vec<Vec<u64>> {
+        let mut columns: Vec<Vec<u64>> = Vec::new();
+        for (thread, counters) in threads.enumerate() {
+            match columns.get_mut(self.column(thread)) {
+                Some(column) => column.iter_mut().zip(counters).for_each(|(sum, counter)| *sum += counter),
+                None => columns.push(counters),
+            }
+        }
+        columns
+    }
+
+    /// Arranges the counters of all workers by column. `of_main` are the main thread's, which counts nothing of this kind.
+    fn by_worker(&self, of_main: Vec<u64>, workers: impl Iterator<Item = Vec<u64>>) -> Vec<Vec<u64>> {
+        self.by_column(std::iter::once(of_main).chain(workers))
+    }
+
+    /// Returns a counter of all interfaces by column. `of` returns the counter of an interface on a thread, `add` adds one to another.
+    fn of_interfaces<T: Clone>(
+        &self,
+        none: T,
+        of: impl Fn(&OfInterface) -> T,
+        add: impl Fn(&mut T, T),
+    ) -> Vec<Vec<T>> {
+        let mut columns = vec![vec![none; self.places()]; self.columns()];
+        for i in &self.interfaces {
+            for (thread, counters) in i.threads.iter().enumerate() {
+                // Every thread has a column: the number of workers was read after the counters of interfaces.
+                let column = columns.get_mut(self.column(thread));
+                if let Some(sum) = column.and_then(|column| column.get_mut(i.number as usize)) {
+                    add(sum, of(counters));
+                }
+            }
+        }
+        columns
+    }
+
+    /// Returns the number of places for interfaces: the highest number of an interface, plus 1.
+    fn places(&self) -> usize {
+        self.interfaces.last().map_or(0, |last| last.number as usize) + 1
     }
 }
 
@@ -213,13 +266,13 @@ impl Arranger {
         let per_vector = |[vectors, packets, _]: [u64; 3]| packets.checked_div(vectors).unwrap_or(0);
         let all = since.iter().fold([0; 3], |sum, one| std::array::from_fn(|n| sum[n] + one[n]));
         let rate = |count: u64| if seconds > 0.0 { (count as f64 / seconds) as u64 } else { 0 };
-        to.scalar("/sys/num_worker_threads", s.threads() as u64 - 1);
+        to.scalar("/sys/num_worker_threads", s.workers.saturating_sub(usize::from(s.merged)) as u64);
         to.scalar("/sys/last_update", s.uptime);
         to.scalar("/sys/vector_rate", per_vector(all));
         to.scalar("/sys/input_rate", rate(all[1]));
-        let rates = s.by_thread(vec![0], since.iter().map(|one| vec![per_vector(*one)]));
+        let rates = s.by_worker(vec![0], since.iter().map(|one| vec![per_vector(*one)]));
         to.add("/sys/vector_rate_per_worker", Data::Simple(rates));
-        let loops = s.by_thread(vec![0], since.iter().map(|one| vec![rate(one[2])]));
+        let loops = s.by_worker(vec![0], since.iter().map(|one| vec![rate(one[2])]));
         to.add("/sys/loops_per_worker", Data::Simple(loops));
     }
 }
@@ -231,7 +284,7 @@ fn nodes(s: &Snapshot, to: &mut Entries) {
     for (kind, (name, entry)) in OF_NODES.iter().zip(&mut entries).enumerate() {
         let workers = s.of_nodes.iter().map(|nodes| nodes.iter().map(|counters| counters[kind]).collect());
         *entry =
-            to.add(format!("/sys/node/{name}"), Data::Simple(s.by_thread(vec![0; s.nodes.len()], workers)));
+            to.add(format!("/sys/node/{name}"), Data::Simple(s.by_worker(vec![0; s.nodes.len()], workers)));
     }
     if !s.per_node {
         return;
@@ -244,34 +297,24 @@ fn nodes(s: &Snapshot, to: &mut Entries) {
 }
 
 fn interfaces(s: &Snapshot, to: &mut Entries) {
-    let len = s.interfaces.last().map_or(0, |last| last.number as usize) + 1;
-    let mut names = vec![None; len];
+    let mut names = vec![None; s.places()];
     // As in VPP, number 0 is the interface that sends and receives nothing.
     names[0] = Some("local0".to_owned());
     s.interfaces.iter().for_each(|i| names[i.number as usize] = Some(i.name.clone()));
     let names = Data::Names(names);
     to.add("/if/names", names);
     let mut counters = Vec::new();
-    // Counters of interfaces are sums over all threads.
-    for (kind, name) in SIMPLE.into_iter().map(Some).chain([None; SIMPLE_ZEROS.len()]).enumerate() {
-        let mut sums = vec![0; len];
-        if name.is_some() {
-            s.interfaces.iter().for_each(|i| sums[i.number as usize] = i.simple[kind]);
-        }
-        let name = name.unwrap_or_else(|| SIMPLE_ZEROS[kind - SIMPLE.len()]);
-        let mut threads = vec![vec![0; len]; s.threads() - 1];
-        threads.insert(0, sums);
-        counters.push((name, to.add(format!("/if/{name}"), Data::Simple(threads))));
+    for (kind, name) in SIMPLE.into_iter().chain(SIMPLE_ZEROS).enumerate() {
+        let of = |i: &OfInterface| i.simple.get(kind).copied().unwrap_or(0);
+        let columns = s.of_interfaces(0, of, |sum, counter| *sum += counter);
+        counters.push((name, to.add(format!("/if/{name}"), Data::Simple(columns))));
     }
-    for (kind, name) in COMBINED.into_iter().map(Some).chain([None; COMBINED_ZEROS.len()]).enumerate() {
-        let mut sums = vec![[0; 2]; len];
-        if name.is_some() {
-            s.interfaces.iter().for_each(|i| sums[i.number as usize] = i.combined[kind]);
-        }
-        let name = name.unwrap_or_else(|| COMBINED_ZEROS[kind - COMBINED.len()]);
-        let mut threads = vec![vec![[0; 2]; len]; s.threads() - 1];
-        threads.insert(0, sums);
-        counters.push((name, to.add(format!("/if/{name}"), Data::Combined(threads))));
+    for (kind, name) in COMBINED.into_iter().chain(COMBINED_ZEROS).enumerate() {
+        let of = |i: &OfInterface| i.combined.get(kind).copied().unwrap_or_default();
+        let columns = s.of_interfaces([0; 2], of, |sum, [packets, bytes]| {
+            *sum = [sum[0] + packets, sum[1] + bytes];
+        });
+        counters.push((name, to.add(format!("/if/{name}"), Data::Combined(columns))));
     }
     for i in &s.interfaces {
         for (name, entry) in &counters {
@@ -281,11 +324,7 @@ fn interfaces(s: &Snapshot, to: &mut Entries) {
 }
 
 fn errors(s: &Snapshot, to: &mut Entries) {
-    let (all, workers) = &s.of_reasons;
-    // Counts that no current worker has are those of the main thread, or of removed workers.
-    let by_workers = |n: usize| workers.iter().filter_map(|counts| counts.get(n)).sum();
-    let main = all.iter().enumerate().map(|(n, all)| all.saturating_sub(by_workers(n))).collect();
-    let mut threads = if s.merged { vec![all.clone()] } else { s.by_thread(main, workers.iter().cloned()) };
+    let mut threads = s.by_column(s.of_reasons.iter().cloned());
     let own = s.reasons.len() as u32;
     let mut names: Vec<_> = s.reasons.iter().copied().zip(0..own).collect();
     for (known, VppReason { name, counted }) in (own..).zip(OWN_NAMES.iter().chain(&s.vpp_reasons)) {
@@ -304,4 +343,69 @@ fn errors(s: &Snapshot, to: &mut Entries) {
 /// Replaces `/` in a name, because `/` separates the parts of an entry's name.
 fn part(name: &str) -> String {
     name.replace('/', "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Returns a snapshot with workers that were there once, and counters of interfaces, which a number determines.
+    fn snapshot(merged: bool, workers: usize, counts: &[Vec<u64>]) -> Snapshot {
+        let counted = |(number, threads): (u32, &Vec<u64>)| {
+            let of = |n: &u64| OfInterface { simple: [*n; 4], combined: [[*n, 64 * n]; 2] };
+            let threads = threads.iter().take(workers + 1).map(of).collect();
+            Counted { number, name: format!("pg{number}"), threads }
+        };
+        Snapshot {
+            merged,
+            workers: workers.min(1),
+            interfaces: (1..).zip(counts).map(counted).collect(),
+            nodes: vec!["pg-input"],
+            of_nodes: vec![vec![[1; 4]]; workers],
+            reasons: vec![("drop", "reason")],
+            of_reasons: vec![vec![1]; workers + 1],
+            work: vec![[1; 3]; workers],
+            ..Snapshot::default()
+        }
+    }
+
+    fn of<'e>(entries: &'e [Entry], name: &str) -> &'e Data {
+        &entries.iter().find(|e| e.name == name).unwrap().data
+    }
+
+    proptest! {
+        /// Each thread has a column in every entry, and the columns together have all counts.
+        #[test]
+        fn threads_have_columns_and_no_count_is_lost(
+            merged in any::<bool>(),
+            workers in 1usize..5,
+            counts in prop::collection::vec(prop::collection::vec(0..1_000u64, 0..6), 0..5),
+        ) {
+            let s = snapshot(merged, workers, &counts);
+            let entries = Arranger::default().entries(&s);
+            let columns = workers + usize::from(!merged);
+            for entry in &entries {
+                match &entry.data {
+                    Data::Simple(threads) => prop_assert_eq!(threads.len(), columns, "{}", entry.name),
+                    Data::Combined(threads) => prop_assert_eq!(threads.len(), columns, "{}", entry.name),
+                    _ => {}
+                }
+            }
+            let Data::Combined(rx) = of(&entries, "/if/rx") else { panic!("not combined") };
+            let Data::Simple(drops) = of(&entries, "/if/drops") else { panic!("not simple") };
+            for (number, threads) in (1..).zip(&counts) {
+                for (column, (rx, drops)) in rx.iter().zip(drops).enumerate() {
+                    let here = threads.iter().take(workers + 1).enumerate().filter(|(thread, _)| {
+                        if merged { thread.saturating_sub(1) == column } else { *thread == column }
+                    });
+                    let sum: u64 = here.map(|(_, n)| n).sum();
+                    prop_assert_eq!((rx[number], drops[number]), ([sum, 64 * sum], sum));
+                }
+            }
+            let Data::Simple(errors) = of(&entries, "/node/errors") else { panic!("not simple") };
+            prop_assert_eq!(errors.iter().map(|column| column[0]).sum::<u64>(), workers as u64 + 1);
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::net::Ipv6Addr;
 use std::sync::{Mutex, MutexGuard};
 
 use buf::{TxCaps, TxQueue};
+use graph::stats::thread_of_lane;
 use infra::counters::{CounterSet, Lane};
 use wire::{Mac, ipv6};
 
@@ -16,6 +17,8 @@ use crate::ip::{Address, Ip};
 pub enum Kind {
     /// A device with queues.
     Device,
+    /// A device with queues, whose link has one other station, and no Ethernet headers.
+    PointToPoint,
     /// A sub-interface of a device, which receives the frames with certain VLAN tags.
     SubInterface,
     /// An interface without a device. Packets sent out of it are dropped.
@@ -27,7 +30,10 @@ pub enum Kind {
 impl Kind {
     /// True if the interface's link has at most one other station, whose Ethernet address is not needed.
     pub fn is_point_to_point(self) -> bool {
-        matches!(self, Kind::Feature(kind) if kind.point_to_point)
+        match self {
+            Kind::Feature(kind) => kind.point_to_point,
+            kind => kind == Kind::PointToPoint,
+        }
     }
 
     /// True if the interface's link may have neighbors whose Ethernet addresses must be resolved.
@@ -45,7 +51,7 @@ impl Kind {
         match self {
             Kind::Loopback => Some("loopback"),
             Kind::Feature(kind) => Some(kind.name),
-            Kind::Device | Kind::SubInterface => None,
+            Kind::Device | Kind::PointToPoint | Kind::SubInterface => None,
         }
     }
 }
@@ -129,6 +135,24 @@ impl InterfaceCounters {
         InterfaceTotals { rx_packets, rx_bytes, tx_packets, tx_bytes, drops, rx_missed, rx_errors, tx_errors }
     }
 
+    /// Calls `each` with the number of a [thread](graph::stats::thread_of_lane) and some of its totals of the interface `index`, for
+    /// all threads that have ever counted. Drops are not among them: the graph counts drops.
+    pub fn each_total(&self, index: u32, mut each: impl FnMut(usize, InterfaceTotals)) {
+        let none = InterfaceTotals::default();
+        self.rx.each_total(index, |lane, [rx_packets, rx_bytes]| {
+            each(thread_of_lane(lane), InterfaceTotals { rx_packets, rx_bytes, ..none });
+        });
+        self.tx.each_total(index, |lane, [tx_packets, tx_bytes]| {
+            each(thread_of_lane(lane), InterfaceTotals { tx_packets, tx_bytes, ..none });
+        });
+        self.rx_lost.each_total(index, |lane, [rx_missed, rx_errors]| {
+            each(thread_of_lane(lane), InterfaceTotals { rx_missed, rx_errors, ..none });
+        });
+        self.tx_error.each_total(index, |lane, [tx_errors]| {
+            each(thread_of_lane(lane), InterfaceTotals { tx_errors, ..none });
+        });
+    }
+
     /// Clears the counters of one interface.
     pub fn clear(&self, interface: u32) {
         self.rx.clear(interface);
@@ -162,15 +186,24 @@ pub struct InterfaceTotals {
 impl InterfaceTotals {
     /// Returns the difference from `before`.
     pub fn since(&self, before: &InterfaceTotals) -> InterfaceTotals {
+        self.combined(before, u64::wrapping_sub)
+    }
+
+    /// Returns the sum of these totals and others.
+    pub fn plus(&self, others: &InterfaceTotals) -> InterfaceTotals {
+        self.combined(others, u64::wrapping_add)
+    }
+
+    fn combined(&self, other: &InterfaceTotals, with: fn(u64, u64) -> u64) -> InterfaceTotals {
         InterfaceTotals {
-            rx_packets: self.rx_packets.wrapping_sub(before.rx_packets),
-            rx_bytes: self.rx_bytes.wrapping_sub(before.rx_bytes),
-            tx_packets: self.tx_packets.wrapping_sub(before.tx_packets),
-            tx_bytes: self.tx_bytes.wrapping_sub(before.tx_bytes),
-            drops: self.drops.wrapping_sub(before.drops),
-            rx_missed: self.rx_missed.wrapping_sub(before.rx_missed),
-            rx_errors: self.rx_errors.wrapping_sub(before.rx_errors),
-            tx_errors: self.tx_errors.wrapping_sub(before.tx_errors),
+            rx_packets: with(self.rx_packets, other.rx_packets),
+            rx_bytes: with(self.rx_bytes, other.rx_bytes),
+            tx_packets: with(self.tx_packets, other.tx_packets),
+            tx_bytes: with(self.tx_bytes, other.tx_bytes),
+            drops: with(self.drops, other.drops),
+            rx_missed: with(self.rx_missed, other.rx_missed),
+            rx_errors: with(self.rx_errors, other.rx_errors),
+            tx_errors: with(self.tx_errors, other.tx_errors),
         }
     }
 }

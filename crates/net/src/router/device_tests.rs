@@ -246,9 +246,17 @@ fn workers_learn_link_changes_and_new_queue_depths() {
 fn totals_of_an_interface_are_neither_cleared_nor_inherited() {
     let mut r = router(1);
     let mut rx = r.tables.counters.rx.lane(0).unwrap();
+    // A worker that leaves later: what it counted remains.
+    let mut tx = r.tables.counters.tx.lane(2).unwrap();
+    tx.add(0, [5, 300]);
     rx.add(0, [3, 180]);
     r.clear_interface(0);
     rx.add(0, [1, 60]);
+    let of_thread = |r: &Router, index| {
+        let threads = r.interface_totals_by_thread(r.interface(index).unwrap());
+        threads.iter().map(|t| (t.rx_packets, t.tx_packets)).collect::<Vec<_>>()
+    };
+    assert_eq!(of_thread(&r, 0), [(0, 0), (4, 0), (0, 0), (0, 5)]);
     let totals = |r: &Router, index| r.interface_totals(r.interface(index).unwrap());
     assert_eq!((r.tables.counters.rx.read(0), totals(&r, 0).rx_packets), ([1, 60], 4));
     r.remove_interface(0).unwrap();
@@ -259,4 +267,5 @@ fn totals_of_an_interface_are_neither_cleared_nor_inherited() {
     assert_eq!(totals(&r, 0), InterfaceTotals::default());
     rx.add(0, [2, 120]);
     assert_eq!((totals(&r, 0).rx_packets, totals(&r, 0).rx_bytes), (2, 120));
+    assert_eq!(of_thread(&r, 0), [(0, 0), (2, 0), (0, 0), (0, 0)]);
 }

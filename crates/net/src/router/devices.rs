@@ -17,7 +17,8 @@ impl Router {
     /// If the name is taken, the device has no transmit queue, or there are too many interfaces or too little memory.
     pub fn add_device(&mut self, name: &str, device: Device) -> Result<u32, RouterError> {
         let initial = (Mac(device.mac), device.mtu);
-        let index = self.new_interface(name, Kind::Device, initial, None)?;
+        let kind = if device.control.is_point_to_point() { Kind::PointToPoint } else { Kind::Device };
+        let index = self.new_interface(name, kind, initial, None)?;
         if let Err(e) = self.attach(index, device) {
             self.arcs.forget(index);
             self.hooks.settings.forget(index);

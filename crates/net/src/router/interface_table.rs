@@ -61,9 +61,9 @@ pub struct InterfaceInfo {
     pub receive: super::Receive,
     /// The Ethernet address and the MTU that the interface has without configuration.
     pub initial: (Mac, u16),
-    /// The totals of the counters when this interface was added. Earlier, removed interfaces with the same index caused them, so
-    /// they are subtracted from the current totals.
-    pub(super) before: InterfaceTotals,
+    /// The totals of the counters when this interface was added, by [thread](graph::stats::thread_of_lane). Earlier, removed interfaces
+    /// with the same index caused them, so they are subtracted from the current totals. Empty if there were none.
+    pub(super) before: Vec<InterfaceTotals>,
     /// Baseline of the features' counters, like `before`.
     pub(super) settings_before: Totals,
 }
@@ -81,7 +81,7 @@ impl InterfaceInfo {
 
     /// True if the interface is for a device that is absent.
     pub fn is_absent(&self) -> bool {
-        self.kind == Kind::Device && self.device.is_none()
+        matches!(self.kind, Kind::Device | Kind::PointToPoint) && self.device.is_none()
     }
 }
 

@@ -114,11 +114,35 @@ impl Router {
 
     /// Returns the counter totals of an interface since it was added. Clearing counters does not change them.
     pub fn interface_totals(&self, i: &InterfaceInfo) -> InterfaceTotals {
-        self.counted_at(i.index).since(&i.before)
+        let counted = self.tables.counters.totals(i.index, self.blueprint.stats().drops_total(i.index));
+        i.before.iter().fold(counted, |totals, before| totals.since(before))
     }
 
-    fn counted_at(&self, index: u32) -> InterfaceTotals {
-        self.tables.counters.totals(index, self.blueprint.stats().drops_total(index))
+    /// Returns the parts of [`interface_totals`](Self::interface_totals) by [thread](graph::stats::thread_of_lane). Threads at the end
+    /// that have counted nothing are left out.
+    pub fn interface_totals_by_thread(&self, i: &InterfaceInfo) -> Vec<InterfaceTotals> {
+        let mut threads = self.counted_by_thread(i.index);
+        threads.iter_mut().zip(&i.before).for_each(|(totals, before)| *totals = totals.since(before));
+        threads
+    }
+
+    fn counted_by_thread(&self, index: u32) -> Vec<InterfaceTotals> {
+        let none = InterfaceTotals::default();
+        let mut threads = Vec::new();
+        let mut add = |thread: usize, part: InterfaceTotals| {
+            if part == none {
+                return;
+            }
+            if threads.len() <= thread {
+                threads.resize(thread + 1, none);
+            }
+            threads[thread] = threads[thread].plus(&part);
+        };
+        self.tables.counters.each_total(index, &mut add);
+        self.blueprint
+            .stats()
+            .each_drops_total(index, |thread, drops| add(thread, InterfaceTotals { drops, ..none }));
+        threads
     }
 
     /// True if the device of the interface or its parent is present and has a carrier. True for loopbacks and features' interfaces, which
@@ -218,7 +242,7 @@ impl Router {
             own_mac: None,
             receive: super::Receive::default(),
             initial,
-            before: self.counted_at(index),
+            before: self.counted_by_thread(index),
             settings_before: self.hooks.settings.totals(index),
         };
         self.near.interfaces.insert(info);
@@ -262,7 +286,7 @@ impl Router {
         let p = self.interface(parent)?;
         if p.kind != Kind::Device {
             return Err(RouterError::new(format!(
-                "{} cannot have sub-interfaces: it is not a device",
+                "{} cannot have sub-interfaces: it is not an Ethernet device",
                 p.name
             )));
         }

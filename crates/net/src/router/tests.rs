@@ -466,7 +466,7 @@ fn a_refused_change_changes_nothing() {
         ("cannot be an interface's address", |r| r.add_address(0, address("224.0.0.5/24"))),
         ("a static neighbor on d0", |r| r.add_address(0, address("10.0.0.2/24"))),
         ("has no address", |r| r.remove_address(0, address("10.0.0.1/25"))),
-        ("not a device", |r| {
+        ("not an Ethernet device", |r| {
             r.add_subinterface("x", 2, Tags { outer_service: false, outer: 5, inner: None }).map(drop)
         }),
         ("already receives packets with these tags", |r| {
