@@ -79,6 +79,12 @@ pub trait DeviceControl: Send {
         None
     }
 
+    /// True if the link has one other station and its packets have no Ethernet header. The router's frames have one nevertheless: the
+    /// driver adds it to received packets, with the device's own address as the destination, and removes it from sent ones.
+    fn is_point_to_point(&self) -> bool {
+        false
+    }
+
     /// Returns a one-sentence warning for the operator about using this device, if there is one.
     fn warning(&self) -> Option<String> {
         None

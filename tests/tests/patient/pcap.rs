@@ -350,6 +350,61 @@ fn captured_packets_are_replayed_routed_and_recorded() {
     assert!(routed.into_iter().all(whole), "{lines:#?}");
 }
 
+/// Packets of generators without Ethernet headers are routed in both directions, and recorded without such headers.
+#[test]
+fn packets_without_ethernet_headers_are_routed() {
+    let Some(Routed { a, router, .. }) = Routed::new() else { return };
+    let path = |name: &str| router.socket().with_file_name(name).display().to_string();
+    let words = |all: [u32; 4]| all.map(u32::to_le_bytes).concat();
+    // UDP packets without payload: IPv4 with its checksum, and IPv6.
+    let v4: &[u8] =
+        &[0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0x66, 0xcb, 10, 1, 0, 2, 10, 2, 0, 2, 0, 7, 0, 9, 0, 8, 0, 0];
+    let mut v6 = vec![0x60, 0, 0, 0, 0, 8, 17, 64];
+    v6.extend("fd01::2".parse::<std::net::Ipv6Addr>().unwrap().octets());
+    v6.extend("fd02::2".parse::<std::net::Ipv6Addr>().unwrap().octets());
+    v6.extend([0, 7, 0, 9, 0, 8, 5, 0xc6]);
+    for (name, packet) in [("v4", v4), ("v6", &v6)] {
+        let head = [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 65535, 101].map(u32::to_le_bytes).concat();
+        let len = packet.len() as u32;
+        let file = [head, words([0, 0, len, len]), packet.to_vec()].concat();
+        std::fs::write(path(name), file).unwrap();
+    }
+    for (n, mode, network) in [
+        (1, "ip4", "10.1.0.1/24"),
+        (2, "ip4", "10.2.0.1/24"),
+        (3, "ip6", "fd01::1/64"),
+        (4, "ip6", "fd02::1/64"),
+    ] {
+        router.script(&format!(
+            "create packet-generator interface pg{n} mode {mode}\nset interface state pg{n} up\nset interface ip address pg{n} {network}\n"
+        ));
+    }
+    router.script(&format!(
+        "packet-generator new pcap {} source pg1 name a limit 20\npacket-generator new pcap {} source pg3 name b limit 20\n\
+         packet-generator capture pg2 pcap {}\npacket-generator capture pg4 pcap {}\n",
+        path("v4"),
+        path("v6"),
+        path("v4.out"),
+        path("v6.out"),
+    ));
+    router.ctl("packet-generator enable-stream");
+    until("the streams have ended", LIMIT, || !router.ctl("show packet-generator").contains("Yes"));
+    for (out, from, to) in [("v4.out", "10.1.0.2.7", "10.2.0.2.9"), ("v6.out", "fd01::2.7", "fd02::2.9")] {
+        let lines = a.run(&format!("tcpdump -nn -v -r {}", path(out)));
+        let ours = lines.matches(&format!("{from} > {to}: ")).count();
+        assert_eq!(ours, 20, "{lines}");
+        // The TTL is one less, and there is no ARP.
+        assert!(lines.contains("ttl 63") || lines.contains("hlim 63"), "{lines}");
+        assert!(!lines.contains("ARP"), "{lines}");
+    }
+    // A file of the other kind is refused, and so is a sub-interface.
+    let refused = router.attempt(&format!("packet-generator new pcap {} source pg3 name c", path("v4")));
+    assert!(refused.stderr.contains("packet 1 is no IPv6 packet"), "{refused}");
+    assert_eq!(router.attempt("create sub-interfaces pg1 5").code(), Some(1));
+    assert!(router.ctl("show config").contains("create packet-generator interface pg3 mode ip6"));
+    assert!(router.ctl("show ip neighbors").lines().all(|line| !line.contains("pg1")));
+}
+
 #[test]
 fn a_worker_sleeps_until_the_next_packet_of_a_replay() {
     let Some(Routed { a, router, .. }) = Routed::new() else { return };

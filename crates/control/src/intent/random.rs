@@ -48,7 +48,7 @@ pub(super) fn mac() -> impl Strategy<Value = Mac> {
 /// Generates the fields of an interface itself. Fields that can conflict with other objects have values from a small set; all others follow
 /// from the declaration of the fields.
 fn fields() -> impl Strategy<Value = Interface> {
-    let usual = Interface::new(Spec::by(Generator));
+    let usual = Interface::new(Spec::by(Generator::default()));
     let all = prop::sample::select(config::body().examples());
     let base = prop_oneof![1 => Just(usual), 2 => all];
     let table = prop_oneof![3 => Just(0), 1 => table()];
@@ -84,7 +84,7 @@ pub(super) fn interface() -> impl Strategy<Value = (Key, Value)> {
         let name = name_of(n);
         let spec = match name.split_once('.') {
             None if name == "loop0" => Spec::Loopback(0),
-            None => Spec::by(Generator),
+            None => Spec::by(Generator::default()),
             Some((parent, id)) => {
                 let id = id.parse().unwrap();
                 let takes = if plain { numbered(id).unwrap() } else { takes };

@@ -25,7 +25,7 @@ pub(crate) fn running() -> System {
 }
 
 fn interface(n: u16) -> Change {
-    let mut i = Interface::new(Spec::by(Generator));
+    let mut i = Interface::new(Spec::by(Generator::default()));
     i.up = true;
     Change::set(Interface::key(&format!("pg{n}")), i)
 }
@@ -113,7 +113,7 @@ fn next_hop_may_be_a_removed_address_or_one_of_another_vrf() {
     store.transact(&mut s, vec![interface(0), address(0, "10.0.0.1", 24)]).unwrap();
     let swap = vec![address(0, "10.0.0.2", 24), via("10.9.0.0/16")];
     store.transact(&mut s, swap).unwrap();
-    let mut other = Interface::new(Spec::by(Generator));
+    let mut other = Interface::new(Spec::by(Generator::default()));
     other.table = 5;
     let elsewhere = vec![
         Change::set(Table::key(5), Table::default()),
@@ -145,7 +145,7 @@ fn failed_transaction_is_rolled_back() {
     let host = |name: &str| Spec::by(drivers::af_packet::Config::new(name));
     // Validation does not know the existing devices, so this fails when other changes have been applied.
     let absent = || Change::set(Interface::key("pg2"), Interface::new(host("no-such-device")));
-    let mut other = Interface::new(Spec::by(Generator));
+    let mut other = Interface::new(Spec::by(Generator::default()));
     (other.up, other.mtu, other.mac, other.table) = (false, Some(1400), Some(Mac([2, 9, 9, 9, 9, 9])), 5);
     let changes = vec![
         Change::set(Table::key(5), Table::default()),

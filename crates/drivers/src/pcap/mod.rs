@@ -24,6 +24,12 @@ use crate::kernel::apart;
 pub use self::read::{Recording, Seen, each};
 pub(crate) use self::record::Recorder;
 
+/// Link types of files: Ethernet, and packets that begin with an IP header (LINKTYPE_RAW).
+pub(crate) const ETHERNET: u32 = 1;
+pub(crate) const RAW: u32 = 101;
+/// Length of an Ethernet header in bytes.
+pub(crate) const ETHERNET_HEADER: usize = 14;
+
 /// Name of the input node that polls these devices.
 pub const INPUT_NODE: &str = "pcap-input";
 /// Maximum size of a replay file in bytes.
@@ -103,6 +109,15 @@ pub fn load(file: &Path) -> Result<Recording, OpenError> {
     read::read(file).map_err(|why| OpenError(format!("cannot replay {}: {why}", file.display())))
 }
 
+/// Like [`load`], but of packets that begin with an IP header of this version, 4 or 6. Each gets this Ethernet header.
+///
+/// # Errors
+/// As [`load`]; or if a packet is of another version.
+pub fn load_ip(file: &Path, version: u8, header: [u8; ETHERNET_HEADER]) -> Result<Recording, OpenError> {
+    let read = read::read_ip(file, version, header);
+    read.map_err(|why| OpenError(format!("cannot replay {}: {why}", file.display())))
+}
+
 /// Opens a device after [loading](load) its replay file.
 ///
 /// # Errors
@@ -128,7 +143,7 @@ pub fn open_loaded(config: &Config, recording: Option<Recording>) -> Result<Devi
                     return Err(io::Error::other("the file is also the replay file"));
                 }
                 let mut file = create(path)?;
-                record::begin(&mut file)?;
+                record::begin(&mut file, ETHERNET)?;
                 Ok(file)
             };
             let file = apart::open(&record.file, apart::PATIENCE, begin).map_err(|e| failed(&e))?;

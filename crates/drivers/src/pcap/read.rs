@@ -9,7 +9,7 @@ use buf::{Cache, Flags, Frame};
 use infra::mem::Room;
 use pcap::{Capture, Error, Linktype, Precision};
 
-use super::LARGEST_FILE;
+use super::{ETHERNET_HEADER, LARGEST_FILE};
 
 /// Maximum length of a packet in bytes: the largest IP packet with link headers is shorter.
 const LONGEST: u32 = 65_600;
@@ -86,11 +86,40 @@ pub struct Seen<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Reads a file into memory.
+/// Reads a file of Ethernet packets into memory.
 ///
 /// # Errors
 /// Returns an error text: why the file cannot be replayed.
 pub(super) fn read(path: &Path) -> Result<Recording, String> {
+    read_by(path, |show| each(path, show), |_, _| Ok(&[]))
+}
+
+/// Reads a file of packets that begin with an IP header of this version into memory. Each packet gets this Ethernet header.
+///
+/// # Errors
+/// Returns an error text: why the file cannot be replayed.
+pub(super) fn read_ip(path: &Path, version: u8, header: [u8; ETHERNET_HEADER]) -> Result<Recording, String> {
+    let open = |show: Show<'_>| {
+        // Programs give such files one of several link types.
+        let is_ip =
+            |link| if link == Linktype::ETHERNET { Err("it has Ethernet headers".into()) } else { Ok(()) };
+        each_of(path, is_ip, show)
+    };
+    read_by(path, open, |number, bytes| match bytes.first().map(|byte| byte >> 4) {
+        Some(found) if found == version => Ok(&header[..]),
+        _ => Err(format!("packet {number} is no IPv{version} packet")),
+    })
+}
+
+/// Is called for each packet of a file.
+type Show<'s> = &'s mut dyn FnMut(Seen<'_>);
+
+/// Reads the packets that `each` shows into memory. `before` returns the bytes to put before a packet, by its number from 1.
+fn read_by<'h>(
+    path: &Path,
+    each: impl FnOnce(Show<'_>) -> Result<(), String>,
+    before: impl Fn(usize, &[u8]) -> Result<&'h [u8], String>,
+) -> Result<Recording, String> {
     let there = fs::metadata(path).map_err(|e| e.to_string())?;
     if there.len() > LARGEST_FILE {
         return Err(format!(
@@ -101,23 +130,48 @@ pub(super) fn read(path: &Path) -> Result<Recording, String> {
     // The packets, the list of packets, and the growth of both.
     Room::now().must_have(IN_MEMORY * there.len()).map_err(|e| e.to_string())?;
     let mut all = Recording { packets: Vec::new(), bytes: Vec::new(), skipped: 0 };
-    each(path, |Seen { at, len, bytes }| {
+    let (mut number, mut failure) = (0, None);
+    each(&mut |Seen { at, len, bytes }| {
+        number += 1;
         if bytes.len() < len as usize || len > LONGEST {
             all.skipped += 1;
             return;
         }
         let begin = all.bytes.len();
+        match before(number, bytes) {
+            Ok(header) => all.bytes.extend_from_slice(header),
+            Err(why) => drop(failure.get_or_insert(why)),
+        }
         all.bytes.extend_from_slice(bytes);
         all.packets.push(Recorded { at, begin, end: all.bytes.len() });
     })?;
-    Ok(all)
+    failure.map_or(Ok(all), Err)
 }
 
 /// Calls `show` for each packet of a file, in order.
 ///
 /// # Errors
 /// Returns an error text: why the file, or a packet of it, cannot be read.
-pub fn each(path: &Path, mut show: impl FnMut(Seen<'_>)) -> Result<(), String> {
+pub fn each(path: &Path, show: impl FnMut(Seen<'_>)) -> Result<(), String> {
+    let is_ethernet = |link: Linktype| match link {
+        Linktype::ETHERNET => Ok(()),
+        _ => Err(format!(
+            "its link type is {}, not Ethernet",
+            link.get_name().unwrap_or_else(|_| link.0.to_string())
+        )),
+    };
+    each_of(path, is_ethernet, show)
+}
+
+/// Calls `show` for each packet of a file whose link type `accepts` accepts, in order.
+///
+/// # Errors
+/// Returns an error text: why the file, or a packet of it, cannot be read.
+fn each_of(
+    path: &Path,
+    accepts: impl FnOnce(Linktype) -> Result<(), String>,
+    mut show: impl FnMut(Seen<'_>),
+) -> Result<(), String> {
     // `O_PATH` does not open the file: opening a pipe would wait for its other end.
     let found = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path);
     let found = found.map_err(|e| e.to_string())?;
@@ -132,11 +186,7 @@ pub fn each(path: &Path, mut show: impl FnMut(Seen<'_>)) -> Result<(), String> {
         other => other.to_string(),
     };
     let mut file = Capture::from_file_with_precision(path, Precision::Nano).map_err(said)?;
-    let link = file.get_datalink();
-    if link != Linktype::ETHERNET {
-        let name = link.get_name().unwrap_or_else(|_| link.0.to_string());
-        return Err(format!("its link type is {name}, not Ethernet"));
-    }
+    accepts(file.get_datalink())?;
     let (mut first, mut number) = (None, 0u64);
     loop {
         number += 1;

@@ -17,8 +17,8 @@ use infra::clock::Clock;
 const WAITING: usize = 4 << 20;
 /// Interval at which the thread looks for packets.
 const LOOK: Duration = Duration::from_millis(5);
-/// File header: pcap with nanoseconds, version 2.4, snapshot length 262,144 bytes, Ethernet.
-const HEADER: [u32; 6] = [0xa1b2_3c4d, 0x0004_0002, 0, 0, 262_144, 1];
+/// File header without the link type: pcap with nanoseconds, version 2.4, snapshot length 262,144 bytes.
+const HEADER: [u32; 5] = [0xa1b2_3c4d, 0x0004_0002, 0, 0, 262_144];
 
 /// A recording and the thread that writes it. Dropping it ends the thread.
 pub(crate) struct Recorder {
@@ -46,12 +46,12 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Writes the file header.
+/// Writes the file header, with this link type.
 ///
 /// # Errors
 /// If the file cannot be written.
-pub(super) fn begin(file: &mut File) -> io::Result<()> {
-    let header: Vec<u8> = HEADER.iter().flat_map(|word| word.to_le_bytes()).collect();
+pub(super) fn begin(file: &mut File, link_type: u32) -> io::Result<()> {
+    let header: Vec<u8> = HEADER.iter().chain([&link_type]).flat_map(|word| word.to_le_bytes()).collect();
     file.write_all(&header)
 }
 
@@ -64,17 +64,18 @@ impl Recorder {
         Recorder::writing(most, move |shared| shared.write(|| Ok(file)))
     }
 
-    /// Starts a recording of at most `most` packets in the file that `create` opens when the first packet arrives.
+    /// Starts a recording of at most `most` packets, with this link type, in the file that `create` opens when the first packet arrives.
     ///
     /// # Errors
     /// If the thread cannot be created.
     pub(crate) fn lazily(
         most: u64,
+        link_type: u32,
         create: impl FnOnce() -> io::Result<File> + Send + 'static,
     ) -> io::Result<Recorder> {
-        let create = || {
+        let create = move || {
             let mut file = create()?;
-            begin(&mut file).map(|()| file)
+            begin(&mut file, link_type).map(|()| file)
         };
         Recorder::writing(most, move |shared| shared.write(create))
     }

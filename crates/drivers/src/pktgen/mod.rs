@@ -36,22 +36,30 @@ pub struct Config {
     pub caps: TxCaps,
     /// Number of receive queues, at least 1.
     pub queues: usize,
+    /// True if the packets on the link have no Ethernet header.
+    pub bare: bool,
 }
 
 impl Default for Config {
     /// Returns a configuration with a locally administered Ethernet address, an MTU of 9,000 bytes, a sink that accepts all offloads, and
     /// one receive queue.
     fn default() -> Config {
-        Config { mac: [2, 0xfe, 0, 0, 0, 1], mtu: 9000, caps: TxCaps { gso: true, csum: true }, queues: 1 }
+        Config {
+            mac: [2, 0xfe, 0, 0, 0, 1],
+            mtu: 9000,
+            caps: TxCaps { gso: true, csum: true },
+            queues: 1,
+            bare: false,
+        }
     }
 }
 
 /// Opens a device without streams. Never fails.
 pub fn open(config: &Config) -> (Device, Generator, Sink) {
     let generator = Generator::default();
-    let sink = Sink::default();
+    let sink = Sink::new(config.bare);
     let rx = (0..config.queues.max(1)).map(|number| Box::new(generator.rx(number)) as Box<dyn RxQueue>);
-    let control = Control { generator: generator.clone(), sink: sink.clone() };
+    let control = Control { generator: generator.clone(), sink: sink.clone(), bare: config.bare };
     let device = Device {
         kind: "packet-generator",
         input_node: INPUT_NODE,
@@ -67,6 +75,7 @@ pub fn open(config: &Config) -> (Device, Generator, Sink) {
 struct Control {
     generator: Generator,
     sink: Sink,
+    bare: bool,
 }
 
 impl DeviceControl for Control {
@@ -84,6 +93,10 @@ impl DeviceControl for Control {
 
     fn link(&mut self) -> Link {
         Link { present: true, carrier: true, speed_mbps: None }
+    }
+
+    fn is_point_to_point(&self) -> bool {
+        self.bare
     }
 
     fn describe(&self) -> Vec<(&'static str, String)> {

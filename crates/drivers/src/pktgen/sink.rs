@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use buf::{Cache, Flags, Frame, Gso, Packet, TxCaps, TxQueue, Unsent};
 
-use crate::pcap::Recorder;
+use crate::pcap::{ETHERNET, ETHERNET_HEADER, RAW, Recorder};
 
 /// A packet kept by the sink.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +29,8 @@ struct Shared {
     kept: Mutex<VecDeque<Captured>>,
     /// True while there is a recorder. Without a recorder, the queue takes no lock.
     records: AtomicBool,
+    /// True if the packets on the link have no Ethernet header.
+    bare: bool,
     recorder: Mutex<Option<Recorder>>,
 }
 
@@ -45,6 +47,13 @@ impl Drop for Shared {
 pub struct Sink(Arc<Shared>);
 
 impl Sink {
+    /// Returns a sink. If `bare`, it removes the Ethernet headers of packets.
+    pub(super) fn new(bare: bool) -> Sink {
+        let mut shared = Shared::default();
+        shared.bare = bare;
+        Sink(Arc::new(shared))
+    }
+
     /// Returns the number of packets received so far.
     pub fn packets(&self) -> u64 {
         self.0.packets.load(Ordering::Relaxed)
@@ -70,9 +79,14 @@ impl Sink {
         most: u64,
         create: impl FnOnce() -> io::Result<File> + Send + 'static,
     ) -> io::Result<()> {
-        *self.recorder() = Some(Recorder::lazily(most, create)?);
+        *self.recorder() = Some(Recorder::lazily(most, self.link_type(), create)?);
         self.0.records.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// Returns the link type of recorded files.
+    fn link_type(&self) -> u32 {
+        if self.0.bare { RAW } else { ETHERNET }
     }
 
     /// Ends the recording, if there is one. Returns the thread that writes the last packets.
@@ -142,6 +156,12 @@ pub struct PgTx {
 
 impl TxQueue for PgTx {
     fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent> {
+        if self.sink.0.bare {
+            for mut packet in frame.packets() {
+                // A shorter packet than the header would stay as it is; the router sends none.
+                let _ = packet.advance(ETHERNET_HEADER);
+            }
+        }
         let keep = self.sink.0.keep.load(Ordering::Relaxed);
         if keep > 0 {
             self.sink.capture(frame, keep);

@@ -245,3 +245,31 @@ fn sent_packets_are_recorded_up_to_the_limit() {
     let all = bytes(receive(&mut device, &mut cache, 300));
     assert!(all.len() == 300 && all.iter().enumerate().all(|(i, bytes)| *bytes == packet(i)));
 }
+
+/// The Ethernet header of `load_ip`, for a router with the address 02:fe:00:00:00:01.
+const HEADER: [u8; 14] = [2, 0xfe, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 8, 0];
+
+#[test]
+fn packets_without_an_ethernet_header_get_one() {
+    let folder = Folder::new();
+    let (one, two) = ([0x45, 1, 2, 3], [0x46; 30]);
+    let packets: [(u64, &[u8], usize); 2] = [(0, &one, 4), (5, &two, 30)];
+    // Raw IP by its number in files and by that of Linux's libpcap, and IPv4.
+    for link in [101, 12, 228] {
+        let file = folder.file("raw.pcap", &classic(false, true, link, &packets));
+        let recording = pcap::load_ip(&file, 4, HEADER).unwrap();
+        assert_eq!(recording.len(), 2);
+        let mut device = pcap::open_loaded(&replay(&file, Speed::Full, Some(1)), Some(recording)).unwrap();
+        device.control.set_admin(true).unwrap();
+        let mut cache = Pool::new(64).unwrap().cache();
+        let got = bytes(receive(&mut device, &mut cache, 2));
+        assert_eq!(got, [[&HEADER[..], &one].concat(), [&HEADER[..], &two].concat()]);
+        let why = pcap::load_ip(&file, 6, HEADER).unwrap_err().to_string();
+        assert!(why.ends_with("packet 1 is no IPv6 packet"), "{why}");
+    }
+    let file = folder.file("ethernet.pcap", &classic(false, true, 1, &packets));
+    let why = pcap::load_ip(&file, 4, HEADER).unwrap_err().to_string();
+    assert!(why.ends_with("it has Ethernet headers"), "{why}");
+    let empty = folder.file("empty.pcap", &classic(false, true, 101, &[(0, &[], 0)]));
+    assert!(pcap::load_ip(&empty, 4, HEADER).is_err());
+}

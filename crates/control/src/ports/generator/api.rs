@@ -8,7 +8,7 @@ use vapi::types::interface_index;
 use vapi::wire::Line;
 use vapi::{Caller, Code, DONE, Done, Table, define};
 
-use super::{Generator, PREFIX, enable, recorded};
+use super::{Generator, Mode, PREFIX, enable, recorded};
 use crate::api::{change, interface, numbers};
 use crate::app::Context;
 use crate::intent::Interface;
@@ -86,9 +86,12 @@ fn create(
     number: interface_index,
     mode: pg_interface_mode,
 ) -> Result<interface_index, Code> {
-    if mode != pg_interface_mode::PG_API_MODE_ETHERNET {
-        return Err(Code::UNSUPPORTED);
-    }
+    let mode = match mode {
+        pg_interface_mode::PG_API_MODE_ETHERNET => Mode::Ethernet,
+        pg_interface_mode::PG_API_MODE_IP4 => Mode::Ip4,
+        pg_interface_mode::PG_API_MODE_IP6 => Mode::Ip6,
+        _ => return Err(Code::INVALID_VALUE),
+    };
     let number = if number == interface_index::NONE { free_number(c, PREFIX) } else { number.0 };
     if number > u16::MAX.into() {
         return Err(Code::INVALID_VALUE);
@@ -98,7 +101,7 @@ fn create(
         // Like VPP, returns a generator that exists.
         return Ok(numbers::number(there.index));
     }
-    interface::make(c, Interface::key(&name), &name, Interface::new(Spec::by(Generator)))
+    interface::make(c, Interface::key(&name), &name, Interface::new(Spec::by(Generator { mode })))
 }
 
 fn must_be_generator(c: &Context, number: interface_index) -> Result<String, Code> {

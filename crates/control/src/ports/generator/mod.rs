@@ -17,10 +17,12 @@ mod settle;
 mod words;
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use buf::TxCaps;
 use drivers::pktgen;
 use graph::{Builder, GraphError};
+use model::schema::{Schema, pairs};
 use net::Tables;
 use net::feature::{
     self, App, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened, is_numbered,
@@ -29,6 +31,7 @@ use net::feature::{
 use net::nodes::interface::install_input;
 use net::router::Hooks;
 use serde::Serialize;
+use wire::ethernet::ethertype;
 
 use self::describe::Description;
 use super::numbered_name;
@@ -68,8 +71,56 @@ impl Generators {
 }
 
 /// A packet generator and sink.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Generator;
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Generator {
+    /// How its packets begin.
+    mode: Mode,
+}
+
+/// The first header of the packets on a generator's link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Mode {
+    /// Ethernet.
+    #[default]
+    Ethernet,
+    /// IPv4. The link has one other station.
+    Ip4,
+    /// IPv6. The link has one other station.
+    Ip6,
+}
+
+impl Mode {
+    const ALL: [(Mode, &str); 3] = [(Mode::Ethernet, "ethernet"), (Mode::Ip4, "ip4"), (Mode::Ip6, "ip6")];
+
+    /// Returns the word for the mode.
+    fn word(self) -> &'static str {
+        Mode::ALL.iter().find(|(mode, _)| *mode == self).map_or("", |(_, word)| word)
+    }
+
+    /// Returns the IP version and the EtherType of the packets; `None` if they have Ethernet headers.
+    fn ip(self) -> Option<(u8, u16)> {
+        match self {
+            Mode::Ethernet => None,
+            Mode::Ip4 => Some((4, ethertype::IPV4)),
+            Mode::Ip6 => Some((6, ethertype::IPV6)),
+        }
+    }
+}
+
+/// `packet-generator` of `pgN`.
+fn schema() -> &'static Schema<Generator> {
+    static SCHEMA: LazyLock<Schema<Generator>> = LazyLock::new(|| {
+        Schema::new(Generator::default()).field(
+            "mode",
+            pairs(&Mode::ALL),
+            |g| g.mode,
+            |g, mode| g.mode = mode,
+            "The first header of the packets on the link. With `ip4` and `ip6`, the link has one other station, and there is neither ARP nor \
+             Neighbor Discovery.",
+        )
+    });
+    &SCHEMA
+}
 
 impl Backing<System> for Generator {
     const DEVICE: bool = true;
@@ -81,6 +132,7 @@ impl Backing<System> for Generator {
             mac: [2, 0xfe, 0, 0, high, low],
             caps: TxCaps::default(),
             queues: system.router.workers(),
+            bare: self.mode.ip().is_some(),
             ..Default::default()
         };
         let (device, generator, sink) = pktgen::open(&config);
@@ -96,7 +148,9 @@ impl Backing<System> for Generator {
     }
 
     fn dump(&self, name: &str) -> String {
-        format!("create packet-generator interface {name}")
+        let mode =
+            if self.mode == Mode::default() { String::new() } else { format!(" mode {}", self.mode.word()) };
+        format!("create packet-generator interface {name}{mode}")
     }
 }
 
@@ -123,14 +177,24 @@ impl feature::Feature<Context> for Feature {
             named: numbered(PREFIX),
             section: None,
             names: Box::new(is_numbered::<u16>(PREFIX)),
-            field: None,
+            field: Some("packet-generator"),
             device_type: None,
-            read: Box::new(|_, _, _, _| Some(Begun::by(Generator))),
+            read: Box::new(|r, _, _, fields| {
+                let given = fields.take("packet-generator").and_then(|node| schema().read(r, node.at, node));
+                Some(Begun::by(given.unwrap_or_default()))
+            }),
             is: |backed| backed.get::<Generator>().is_some(),
-            write: Box::new(|_, _| {}),
-            title: String::new(),
-            rows: Vec::new(),
-            examples: Box::new(|| vec![(format!("{PREFIX}0"), Backed::by(Generator))]),
+            write: Box::new(|t, backed| {
+                if let Some(generator) = backed.get::<Generator>().filter(|g| !schema().is_usual(g)) {
+                    t.map("packet-generator", |t| schema().write(t, generator));
+                }
+            }),
+            title: "`packet-generator`".into(),
+            rows: schema().rows(""),
+            examples: Box::new(|| {
+                let all = schema().examples().into_iter();
+                all.map(|generator| (format!("{PREFIX}0"), Backed::by(generator))).collect()
+            }),
         });
         register(r);
         recorded::register(r);
@@ -143,11 +207,12 @@ impl feature::Feature<Context> for Feature {
 
 fn register(r: &mut Registrar<'_, Context>) {
     r.command(
-        "create packet-generator interface <name:word> [index <index:u32>]",
-        "Make a packet generator and sink: pg0, pg1, ….",
+        "create packet-generator interface <name:word> [mode {ethernet | ip4 | ip6}] [index <index:u32>]",
+        "Make a packet generator and sink: pg0, pg1, …. With mode ip4 and ip6, its packets have no Ethernet header.",
         |c, a| {
             let (name, _) = numbered_name(a, PREFIX, "packet generator")?;
-            c.create_interface(a, "name", &name, Generator)
+            let mode = Mode::ALL.iter().find(|(_, word)| a.has(word)).map(|(mode, _)| *mode);
+            c.create_interface(a, "name", &name, Generator { mode: mode.unwrap_or_default() })
         },
     );
     r.command(

@@ -15,11 +15,13 @@ use std::time::Duration;
 use drivers::pcap::{self, Recording};
 use drivers::pktgen::Stream;
 use net::feature::Registrar;
+use wire::Mac;
 
-use super::Generators;
+use super::{Generator, Generators};
 use crate::app::{Context, Output, joined, on_a_thread};
 use crate::cli::{Args, CliError, Job, Step};
 use crate::files;
+use crate::intent::Interface;
 
 /// The interval at which a command checks whether its thread has ended.
 const LOOK: Duration = Duration::from_millis(1);
@@ -30,7 +32,8 @@ pub(super) fn register(r: &mut Registrar<'_, Context>) {
     r.command(
         "packet-generator new pcap <file:path> source <interface:interface> name <name:word> [limit <limit:1..18446744073709551615>] \
          [worker <worker:u32>]",
-        "Add a stream with the packets of a capture file (pcap or pcapng, at most 64 MiB), received on \"source\". It ends after \"limit\" \
+        "Add a stream with the packets of a capture file (pcap or pcapng, at most 64 MiB), received on \"source\". For a generator of mode ip4 or \
+         ip6, the packets begin with an IP header. It ends after \"limit\" \
          packets; by default, after one round. With \"worker\", that worker receives them.",
         new,
     );
@@ -51,13 +54,31 @@ pub(super) fn register(r: &mut Registrar<'_, Context>) {
 
 /// Reads the file on another thread, then adds the stream.
 fn new(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    c.system.router.state::<Generators>()?.of(&a.need::<String>("interface")?)?;
+    let interface: String = a.need("interface")?;
+    c.system.router.state::<Generators>()?.of(&interface)?;
     let file: PathBuf = a.need("file")?;
+    let header = header(c, &interface);
     let reading = on_a_thread(move || {
-        let read = files::apart(move || pcap::load(&file).map_err(|e| CliError::new(e.to_string())));
+        let load = move || match header {
+            None => pcap::load(&file),
+            Some((version, header)) => pcap::load_ip(&file, version, header),
+        };
+        let read = files::apart(move || load().map_err(|e| CliError::new(e.to_string())));
         read.map_err(|e| CliError::new(e.to_string()))?
     })?;
     Ok(Output::job(Reading { args: a.clone(), thread: Some(reading) }))
+}
+
+/// If the packets on a generator's link have no Ethernet header, returns their IP version, and the header that the router expects: to its
+/// own address.
+fn header(c: &Context, interface: &str) -> Option<(u8, [u8; 14])> {
+    let (_, of) = Interface::find(c.store.tree(), interface)?;
+    let (version, ethertype) = of.spec.get::<Generator>()?.mode.ip()?;
+    let Mac(to) = c.system.router.interface_named(interface)?.mac;
+    let mut header = [0; 14];
+    header[..6].copy_from_slice(&to);
+    header[12..].copy_from_slice(&ethertype.to_be_bytes());
+    Some((version, header))
 }
 
 /// A command that waits for its file.
