@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use buf::{Flags, Frame, Packet};
-use graph::{Builder, Cx, FrameNode, GraphError, NoReason, Out, Verdict, edges};
+use graph::{Builder, Cx, FrameNode, GraphError, Out, Verdict, edges, reasons};
 use infra::class_a::SlotReader;
 use infra::counters::{CounterSet, Lane};
 use wire::extension::{Chain, is_extension};
@@ -175,6 +175,12 @@ pub fn install<A: Clamped>(b: &mut Builder, hooks: &mut Hooks) -> Result<(), Gra
 
 edges! { pub enum Next { Continue = "next-feature" } }
 
+reasons! {
+    pub enum Reason {
+        Clamped = "clamped", Info, counted, "the segment's MSS was larger than the interface allows, and was lowered";
+    }
+}
+
 pub(crate) struct TcpMssClamp<A, const OUTWARD: bool> {
     limits: SlotReader<Clamps>,
     /// Lowered segments, by interface.
@@ -201,10 +207,11 @@ fn clamp<A: Clamped>(p: &mut Packet<'_>, l3: usize, most: u16) -> bool {
 impl<A: Clamped, const OUTWARD: bool> FrameNode for TcpMssClamp<A, OUTWARD> {
     const NAME: &'static str = if OUTWARD { A::OUT } else { A::IN };
     type Next = Next;
-    type Drop = NoReason;
+    type Drop = Reason;
     const TRACE: graph::trace::TraceFn = A::TRACE;
 
-    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, NoReason>) {
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
+        let mut lowered = 0;
         let limits = self.limits.view(cx.guard);
         for mut p in frame.packets() {
             // Packets that leave already have their link header.
@@ -213,7 +220,11 @@ impl<A: Clamped, const OUTWARD: bool> FrameNode for TcpMssClamp<A, OUTWARD> {
                 && clamp::<A>(&mut p, l3, most)
             {
                 self.clamped.add(by, A::LOWERED);
+                lowered += 1;
             }
+        }
+        if lowered > 0 {
+            out.count(Reason::Clamped, lowered);
         }
         out.all(Verdict::Next(Next::Continue));
     }
