@@ -6,9 +6,13 @@ use std::sync::LazyLock;
 use model::key::Kind;
 use model::schema::{Described, Schema, parsed};
 use net::feature::{self, Entry, Registrar, unset};
+use net::nd::Standing;
+use net::router::Probed;
+use vapi::types::{interface_index, ip6_address};
+use vapi::wire::Array;
 use vapi::{Code, DONE, Table, define};
 
-use crate::api::change;
+use crate::api::{change, numbers};
 use crate::app::{Context, Done, Output};
 use crate::cli::Args;
 use crate::intent::{Change, Family, Key, Object, Reason, Refused, View, refuse_as};
@@ -106,6 +110,24 @@ define! {
     }
     /// Asks for the number of probes.
     dump ip6_dad_dump { } -> ip6_dad_details { enabled: bool, dad_transmits: u8, dad_retransmit_delay: f64 }
+    /// The state of an address.
+    enum ip6_dad_state: u8 {
+        IP6_DAD_STATE_IDLE = 0,
+        IP6_DAD_STATE_TENTATIVE = 1,
+        IP6_DAD_STATE_PREFERRED = 2,
+        IP6_DAD_STATE_DUPLICATE = 3,
+    }
+    /// Asks for events when an address begins to be probed, after each probe, and at the end.
+    request want_ip6_dad_events { enable_disable: bool, pid: u32 } events ip6_dad_event;
+    /// A step of the detection.
+    event ip6_dad_event {
+        pid: u32,
+        state: ip6_dad_state,
+        sw_if_index: interface_index,
+        address: ip6_address,
+        dad_count: u8,
+        dad_transmits: u8,
+    }
 }
 
 /// The feature.
@@ -153,8 +175,44 @@ impl feature::Feature<Context> for Feature {
                 let dad_transmits = probes(c);
                 let enabled = dad_transmits > 0;
                 vapi::all(vec![ip6_dad_details { enabled, dad_transmits, dad_retransmit_delay: DELAY }])
-            });
+            })
+            .registration::<want_ip6_dad_events>(|c, caller, q| {
+                let changed = c.events.want(EVENT, caller.client, q.enable_disable, q.pid);
+                c.system.router.watch_probes(c.events.is_wanted(EVENT));
+                if changed { DONE } else { Err(Code::INVALID_REGISTRATION) }
+            })
+            .event_from::<ip6_dad_event>(news);
     }
+}
+
+/// The kind of event that clients register for.
+const EVENT: &str = "ip6_dad_event";
+
+/// Returns the events for all registered clients.
+fn news(c: &mut Context) -> Vec<(u64, ip6_dad_event)> {
+    let probed = c.system.router.take_probed();
+    if probed.is_empty() {
+        return Vec::new();
+    }
+    let clients = c.events.registered(EVENT);
+    // Those that have ended their connections are not registered any more.
+    c.system.router.watch_probes(!clients.is_empty());
+    let dad_transmits = probes(c);
+    let event = |step: &Probed, pid| ip6_dad_event {
+        pid,
+        state: match step.standing {
+            Standing::Tentative => ip6_dad_state::IP6_DAD_STATE_TENTATIVE,
+            Standing::Unique => ip6_dad_state::IP6_DAD_STATE_PREFERRED,
+            Standing::Duplicate => ip6_dad_state::IP6_DAD_STATE_DUPLICATE,
+        },
+        sw_if_index: numbers::number(step.interface),
+        address: ip6_address(Array(step.address.octets())),
+        dad_count: step.sent,
+        dad_transmits,
+    };
+    let all =
+        probed.iter().flat_map(|step| clients.iter().map(move |(client, pid)| (*client, event(step, *pid))));
+    all.collect()
 }
 
 fn probes(c: &Context) -> u8 {

@@ -153,6 +153,12 @@ impl Events {
         self.registered.range((kind, 0)..=(kind, u64::MAX)).next().is_some()
     }
 
+    /// Returns the clients that are registered for a kind of event, each with its process ID.
+    pub fn registered(&self, kind: &'static str) -> Vec<(u64, u32)> {
+        let range = self.registered.range((kind, 0)..=(kind, u64::MAX));
+        range.map(|((_, client), pid)| (*client, *pid)).collect()
+    }
+
     /// Sends an event to one client, if it is still there.
     pub(crate) fn send_to(&self, client: u64, message: Vec<u8>) {
         if let Some(queue) = self.clients.get(&client) {

@@ -1,7 +1,7 @@
 //! IPv6 on an interface, except neighbor resolution: duplicate address detection and multicast listening. Executes the actions of the
 //! protocols in [`crate::nd`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
 use wire::nd::Message;
@@ -24,12 +24,67 @@ pub(super) struct Ip6 {
     /// Tentative addresses that wait for their probes to be sent. This happens once the workers know that the addresses are
     /// tentative.
     probes: Vec<Key<Ipv6Addr>>,
+    /// The progress of duplicate address detection, for a client that watches it.
+    watched: Option<Watched>,
+}
+
+/// The progress of duplicate address detection.
+#[derive(Default)]
+struct Watched {
+    /// The number of probes sent for each address that is being probed.
+    sent: BTreeMap<Key<Ipv6Addr>, u8>,
+    news: Vec<Probed>,
+}
+
+/// A step of duplicate address detection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probed {
+    /// Index of the interface.
+    pub interface: u32,
+    /// The address.
+    pub address: Ipv6Addr,
+    /// The state of the address after the step.
+    pub standing: Standing,
+    /// Number of probes sent so far.
+    pub sent: u8,
+}
+
+impl Watched {
+    /// Notes a step of an address that is being probed.
+    fn note(&mut self, key: Key<Ipv6Addr>, standing: Standing, sent: u8) {
+        let (interface, address) = key;
+        self.news.push(Probed { interface, address, standing, sent });
+        match standing {
+            Standing::Tentative => drop(self.sent.insert(key, sent)),
+            _ => drop(self.sent.remove(&key)),
+        }
+    }
 }
 
 impl Ip6 {
     fn next_timeout(&self) -> Option<u64> {
         let all = [self.dad.poll_timeout(), self.listener.poll_timeout()];
         all.into_iter().flatten().min()
+    }
+
+    /// Notes that an address begins to be probed.
+    fn begins(&mut self, key: Key<Ipv6Addr>) {
+        if let Some(watched) = self.watched.as_mut().filter(|_| self.dad.transmits > 0) {
+            watched.note(key, Standing::Tentative, 0);
+        }
+    }
+
+    /// Notes an action for an address that is being probed. An address that was not probed has no steps.
+    fn acts(&mut self, action: dad::Action) {
+        let Some(watched) = &mut self.watched else { return };
+        let (key, standing, more) = match action {
+            dad::Action::Probe(key) => (key, Standing::Tentative, 1),
+            dad::Action::Unique(key) => (key, Standing::Unique, 0),
+            dad::Action::Duplicate(key) => (key, Standing::Duplicate, 0),
+        };
+        if let Some(sent) = watched.sent.get(&key).copied() {
+            watched.note(key, standing, sent.saturating_add(more));
+        }
     }
 }
 
@@ -52,6 +107,18 @@ impl Router {
     /// addresses are used at once.
     pub fn set_dad_transmits(&mut self, transmits: u8) {
         self.nd.dad.transmits = transmits;
+    }
+
+    /// Begins or ends to collect the steps of duplicate address detection. Addresses that are being probed now are left out.
+    pub fn watch_probes(&mut self, on: bool) {
+        if on != self.nd.watched.is_some() {
+            self.nd.watched = on.then(Watched::default);
+        }
+    }
+
+    /// Takes the collected steps of duplicate address detection.
+    pub fn take_probed(&mut self) -> Vec<Probed> {
+        self.nd.watched.as_mut().map(|watched| std::mem::take(&mut watched.news)).unwrap_or_default()
     }
 
     /// Returns the multicast groups that an interface has joined.
@@ -84,6 +151,9 @@ impl Router {
         let (now, mut actions) = (self.now, Vec::new());
         for address in gone {
             self.nd.dad.handle(now, dad::Event::Stop((index, address)), &mut actions);
+            if let Some(watched) = &mut self.nd.watched {
+                watched.sent.remove(&(index, address));
+            }
         }
         if wanted.is_empty() {
             self.nd.listener.handle(now, listener::Event::Down(index), &mut Vec::new());
@@ -92,6 +162,7 @@ impl Router {
         self.join_groups(index);
         for address in new {
             // Many nodes may come up with the link, but few get an address at the same moment (RFC 4862 section 5.4.2).
+            self.nd.begins((index, address));
             let event = dad::Event::Start { key: (index, address), delay: !was_up };
             self.nd.dad.handle(now, event, &mut actions);
         }
@@ -101,6 +172,9 @@ impl Router {
     /// Stops all IPv6 protocols of an interface that is about to be removed.
     pub(super) fn ip6_gone(&mut self, index: u32) {
         self.nd.dad.handle(self.now, dad::Event::Down(index), &mut Vec::new());
+        if let Some(watched) = &mut self.nd.watched {
+            watched.sent.retain(|(interface, _), _| *interface != index);
+        }
         self.nd.listener.handle(self.now, listener::Event::Down(index), &mut Vec::new());
     }
 
@@ -120,6 +194,7 @@ impl Router {
     fn act_on_addresses(&mut self, actions: Vec<dad::Action>) {
         let (mut known, mut unique) = (BTreeSet::new(), Vec::new());
         for action in actions {
+            self.nd.acts(action);
             match action {
                 dad::Action::Probe(key) => self.nd.probes.push(key),
                 dad::Action::Unique(key) => {

@@ -203,6 +203,7 @@ fn rfc4861_7_2_solicitations_are_answered() {
 fn rfc4862_5_4_a_duplicate_address_is_not_used() {
     let mut lab = lab();
     let new = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 9);
+    lab.router.watch_probes(true);
     lab.router.add_address(0, Address::new(new, 64)).unwrap();
     lab.turn_workers();
     let asks = |f: &Vec<u8>| packet(f).1.next_header() == protocol::ICMPV6;
@@ -228,6 +229,11 @@ fn rfc4862_5_4_a_duplicate_address_is_not_used() {
         Message::NeighborAdvertisement { target: new, router: false, solicited: false, overrides: true };
     lab.hear(0, (A_MAC, new), Ipv6Addr::from_bits(ipv6::ALL_NODES), what, &[NdOption::TargetMac(A_MAC)]);
     assert_eq!(lab.stands(0, new), Some(Standing::Duplicate));
+    // A client that watches sees each step.
+    let step = |standing, sent| Probed { interface: 0, address: new, standing, sent };
+    let steps = [step(Standing::Tentative, 0), step(Standing::Tentative, 1), step(Standing::Duplicate, 1)];
+    assert_eq!(lab.router.take_probed(), steps);
+    lab.router.watch_probes(false);
     lab.pass(3000);
     lab.sent(0);
     lab.router.add_neighbor(0, new, A_MAC, true).unwrap_err();

@@ -62,6 +62,7 @@ pub use egress::{Egress, NoSource};
 pub use events::{Change, Follows, Heard, Hears, Learns, Leaves, Loss, Made, News, Stirred, Turn, WasSet};
 pub use interface_table::{DeviceState, InterfaceInfo};
 pub use interfaces::{check_mac, check_mtu};
+pub use ip6::Probed;
 pub use kinds::KindInfo;
 pub use neighbors::check_neighbor;
 pub use poll::{Hooks, PuntHandler};
