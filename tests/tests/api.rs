@@ -106,6 +106,49 @@ fn vpps_client_reads_statistics() {
     assert!(!stats.exists());
 }
 
+/// Workers that leave and come back keep their columns: no counter of an interface or of a node goes back.
+#[test]
+fn counters_are_those_of_each_worker() {
+    let Some(lab) = Lab::new() else { return };
+    let r = lab.host("r");
+    let sockets = ["api.sock", "stats.sock"].map(|name| lab.dir().join(name));
+    let [api, stats] = &sockets;
+    let section = format!(
+        "socksvr {{ socket-name {} }}\nstatseg {{ socket-name {} update-interval 0.1 }}\n",
+        api.display(),
+        stats.display()
+    );
+    let router = Router::start_with(&r, &section, "");
+    router.ctl("set workers 2");
+    router.script("create packet-generator interface pg7\nset interface state pg7 up\n");
+    papi(&r, api, &format!("workers {}", stats.display()));
+}
+
+/// What clients asked of one router is asked of another, which then has the same configuration.
+#[test]
+fn a_trace_makes_the_same_configuration_in_another_router() {
+    let Some((r, router, [socket, _])) = served("create host-interface name eth0\n") else { return };
+    router.ctl("api trace on");
+    for task in ["configure", "routes"] {
+        if papi(&r, &socket, task).is_none() {
+            return;
+        }
+    }
+    let names = ["save", "save-json"].map(|save| {
+        let name = format!("volley-api-{save}-{}", router.id());
+        router.ctl(&format!("api trace {save} {name}"));
+        name
+    });
+    let wanted = router.ctl("show config");
+    drop((router, r));
+    for (replay, name) in ["replay", "replay-json"].into_iter().zip(names) {
+        let Some((_r, router, _)) = served("create host-interface name eth0\n") else { return };
+        let said = router.ctl(&format!("api trace {replay} /tmp/{name}"));
+        std::fs::remove_file(Path::new("/tmp").join(name)).unwrap();
+        assert_eq!(router.ctl("show config"), wanted, "{said}");
+    }
+}
+
 #[test]
 fn vpps_client_gets_events_of_interfaces() {
     let Some((r, router, [socket, _])) = served("") else { return };
@@ -116,7 +159,7 @@ fn vpps_client_gets_events_of_interfaces() {
     }
     // What was said is in the trace, with its fields.
     let name = format!("volley-api-{}.json", router.id());
-    router.ctl(&format!("api trace save-json {name}"));
+    router.ctl(&format!("api trace all save-json {name}"));
     let path = Path::new("/tmp").join(name);
     let trace: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     std::fs::remove_file(path).unwrap();

@@ -6,6 +6,7 @@ Usage: papi.py SOCKET TASK [ARGUMENT]. Prints "done" at the end; an assertion th
 
 import ipaddress
 import os
+import struct
 import sys
 import threading
 import time
@@ -48,6 +49,53 @@ def statistics(vpp, socket):
         other = VPPStats(socketname=socket)
         other.connect()
         other.disconnect()
+    stats.disconnect()
+
+
+def workers(vpp, socket):
+    """Reads the counters of each thread while workers leave and come back."""
+    api, stats = vpp.api, VPPStats(socketname=socket)
+    stats.connect()
+    port = interfaces(api)["pg7"].sw_if_index
+
+    def command(line):
+        answer = api.cli_inband(cmd=line)
+        assert answer.retval == 0, answer.reply
+
+    def send(worker, count):
+        file = os.path.join(os.path.dirname(socket), "in.pcap")
+        if not os.path.exists(file):
+            frame = bytes.fromhex("02fe00000007" "020000000001" "0800") + bytes(46)
+            with open(file, "wb") as to:
+                to.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+                to.write(struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame)
+        command(f"packet-generator new pcap {file} source pg7 name s limit {count} worker {worker}")
+        command("packet-generator enable-stream s")
+        while "Yes" in api.cli_inband(cmd="show packet-generator").reply:
+            time.sleep(0.01)
+        command("packet-generator delete s")
+
+    def received():
+        """Returns the packets of each thread by the interface, and by the input node."""
+        node = list(stats["/sys/node/names"]).index("pg-input")
+        rows = [row[port]["packets"] for row in stats["/if/rx"]]
+        return rows, [row[node] for row in stats["/sys/node/vectors"]]
+
+    send(0, 5)
+    send(1, 7)
+    # Without workers in startup.conf, the first worker counts as the main thread.
+    assert received() == ([5, 7], [5, 7]), received()
+    assert stats["/sys/num_worker_threads"] == 1
+    command("set workers 1")
+    send(0, 3)
+    assert received() == ([8, 7], [8, 7]), received()
+    assert stats["/sys/num_worker_threads"] == 0
+    drops = stats["/if/drops"][:, port].sum()
+    assert drops == 15, drops
+    command("set workers 3")
+    command("set interface rx-placement pg7 queue 1 worker 1")
+    send(1, 4)
+    assert received() == ([8, 11, 0], [8, 11, 0]), received()
     stats.disconnect()
 
 
@@ -357,6 +405,7 @@ def main():
         "reads": reads,
         "many": lambda vpp: many(vpp, socket),
         "statistics": statistics,
+        "workers": workers,
     }
     tasks[task](vpp, *arguments)
     vpp.disconnect()

@@ -37,8 +37,6 @@ const CLIENT: u64 = 1;
 pub struct Cli {
     /// The commands.
     pub registry: Rc<Registry<Context>>,
-    /// The messages of the binary API.
-    pub messages: Rc<vapi::Table<Context>>,
     /// The router.
     pub context: Context,
 }
@@ -48,8 +46,8 @@ impl Cli {
     pub fn with(features: &[&Feature]) -> Cli {
         let system = system(features, &Sizes { buffers: 64, workers: 1 }, false);
         let (registry, _) = features::declared(features);
-        let messages = Rc::new(features::messages(features));
-        let mut cli = Cli { registry: Rc::new(registry), messages, context: Context::new(system) };
+        let mut cli = Cli { registry: Rc::new(registry), context: Context::new(system) };
+        cli.context.definitions = Rc::new(features::messages(features));
         for n in 0..2 {
             cli.ok(&format!("create packet-generator interface pg{n}"));
             cli.ok(&format!("set interface state pg{n} up"));
@@ -83,7 +81,7 @@ impl Cli {
     /// # Errors
     /// If the request is refused.
     pub fn ask<Q: Request>(&mut self, request: &Q) -> Result<Q::Reply, Code> {
-        let table = self.messages.clone();
+        let table = self.context.definitions.clone();
         let entry = table.id(&Q::info().name).and_then(|id| table.get(id)).expect("a message of this router");
         let Serve::Request { answer, .. } = &entry.serve else { panic!("not a request with one reply") };
         let bytes = encoded(request);
@@ -100,7 +98,7 @@ impl Cli {
 
     /// Sends a request for all objects of the binary API. Returns the objects.
     pub fn dump<Q: Dump>(&self, request: &Q) -> Vec<Q::Details> {
-        let table = &self.messages;
+        let table = &self.context.definitions;
         let entry = table.id(&Q::info().name).and_then(|id| table.get(id)).expect("a message of this router");
         let Serve::Dump { begin, .. } = &entry.serve else { panic!("not a request for all objects") };
         let bytes = encoded(request);

@@ -8,6 +8,7 @@
 mod code;
 pub mod crc;
 mod define;
+pub mod given;
 pub mod json;
 pub mod shape;
 pub mod table;

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::shape::{Head, Info};
 use crate::types::*;
 use crate::wire::{Array, Count, Field, Line, Malformed, Reader, Text, Writer};
-use crate::{DONE, Message, Request, Table, crc, define, json, value};
+use crate::{DONE, Message, Request, Table, crc, define, given, json, value};
 
 define! {
     request create_loopback { mac_address: mac_address } -> create_loopback_reply { sw_if_index: interface_index }
@@ -146,8 +146,8 @@ fn messages_are_shown_by_their_descriptions() {
     };
     let request = ip_route_add_del { is_add: true, is_multipath: false, route };
     let said = shown(ip_route_add_del::info(), bytes(&request)).unwrap();
-    let address = json!({ "af": "ADDRESS_IP4", "un": "0a000000000000000000000000000000" });
-    assert_eq!(said["route"]["prefix"], json!({ "address": address, "len": 8 }));
+    assert_eq!(said["route"]["prefix"], "10.0.0.0/8");
+    assert_eq!(said["route"]["paths"][0]["nh"]["address"], json!({ "ip4": "0.0.0.0", "ip6": "::" }));
     assert_eq!((&said["route"]["n_paths"], said["route"]["paths"].as_array().unwrap().len()), (&json!(1), 1));
     assert_eq!(said["route"]["paths"][0]["type"], "FIB_API_PATH_TYPE_NORMAL");
     let line = cli_inband { cmd: Line("show".into()) };
@@ -158,6 +158,53 @@ fn messages_are_shown_by_their_descriptions() {
     assert_eq!(shown(sockclnt_create_reply::info(), short), Err(Malformed::Short));
 }
 
+/// Encodes a message from JSON.
+fn encoded(info: &Info, message: serde_json::Value) -> Result<Vec<u8>, String> {
+    given::fields(info.fields, message.as_object().unwrap()).map_err(|e| e.to_string())
+}
+
+/// The forms are those of VPP's traces.
+#[test]
+fn messages_are_made_from_json() {
+    #[expect(dead_code, reason = "only the definitions are tested")]
+    mod painter {
+        use crate::define;
+        use crate::wire::{Array, Count};
+        define! {
+            flags colors: u8 { RED = 1, GREEN = 2, YELLOW = 3, BLUE = 4 }
+            request paint { colors: colors, key: Array<u8, 3>, n: Count<u8>, rest: Vec<u8> }
+        }
+    }
+    use painter::paint;
+    let loopback = create_loopback { mac_address: mac_address(Array([2, 0, 0, 0, 0, 0xab])) };
+    let info = create_loopback::info();
+    let said = json!({ "_msgname": "create_loopback", "mac_address": "02:00:00:00:00:ab" });
+    assert_eq!(encoded(&info, said), Ok(bytes(&loopback)));
+    assert_eq!(encoded(&info, json!({})), Err("mac_address: missing".into()));
+    assert_eq!(
+        encoded(&info, json!({ "mac_address": "02:00" })),
+        Err("mac_address: no mac_address: '02:00'".into())
+    );
+    let paint = |all| encoded(&paint::info(), json!({ "colors": all, "key": "0x010203", "rest": "0xff00" }));
+    assert_eq!(paint(json!(["RED", "BLUE", 64])), Ok(vec![69, 1, 2, 3, 2, 255, 0]));
+    assert_eq!(
+        value::of_message(paint::info().fields, &[71, 1, 2, 3, 0]).unwrap()["colors"],
+        json!(["RED", "GREEN", "YELLOW", "BLUE", 64])
+    );
+    assert_eq!(paint(json!(["PINK"])), Err("colors: no value of colors: 'PINK'".into()));
+    let paint = |key, rest| encoded(&paint::info(), json!({ "colors": 0, "key": key, "rest": rest }));
+    assert_eq!(paint(json!("0x01"), json!("0x")), Err("key: expected 3 elements, not 1".into()));
+    assert_eq!(paint(json!([1, 2, 256]), json!([])), Err("key.2: expected a number from 0 to 255".into()));
+    for wrong in ["", "ff", "0xf", "0xgg", "0x\u{e9}"] {
+        let expected = "rest: expected 0x and hexadecimal digits";
+        assert_eq!(paint(json!("0x000000"), json!(wrong)), Err(expected.into()), "{wrong}");
+    }
+    assert_eq!(paint(json!("0x000000"), json!(vec![0; 256])), Err("rest: too many elements".into()));
+    let name = |n| encoded(&sockclnt_create::info(), json!({ "context": 1, "name": "x".repeat(n) }));
+    assert_eq!(name(63).unwrap().len(), 68);
+    assert_eq!(name(64), Err("name: longer than 63 bytes".into()));
+}
+
 #[test]
 fn a_promised_array_takes_no_memory() {
     let mut short = vec![0; 16];
@@ -166,6 +213,27 @@ fn a_promised_array_takes_no_memory() {
 }
 
 proptest! {
+    /// JSON of any message gives its bytes again. Nothing of an address is lost, even if VPP's text has no place for it.
+    #[test]
+    fn json_is_the_inverse_of_the_encoding(
+        family in 0u8..3,
+        length in any::<u8>(),
+        addresses in any::<[[u8; 16]; 2]>(),
+        number in any::<i32>(),
+    ) {
+        let mut route = ip_route { paths: vec![fib_path::default(); 2], ..Default::default() };
+        route.paths[1].nh.address = address_union(addresses[0]);
+        route.paths[1].r#type = fib_path_type(number as u32);
+        let mut sent = bytes(&ip_route_add_del { is_add: true, is_multipath: false, route });
+        // The prefix: family, address, length.
+        sent[10] = family;
+        sent[11..27].copy_from_slice(&addresses[1]);
+        sent[27] = length;
+        let fields = ip_route_add_del::info().fields;
+        let said = value::of_message(fields, &sent).unwrap();
+        prop_assert_eq!(given::fields(fields, &said), Ok(sent));
+    }
+
     /// Decoding ends for any bytes. If it accepts them, encoding gives the same bytes again.
     #[test]
     fn decoding_is_the_inverse_of_encoding(raw in prop::collection::vec(any::<u8>(), 0..600)) {

@@ -1,4 +1,9 @@
-//! Encoded messages as JSON, by their descriptions.
+//! Encoded messages as JSON and back, by their descriptions. The JSON is that of VPP's traces.
+//!
+//! Addresses and prefixes are texts such as `10.0.0.0/8`, bytes are texts such as `0x0a0b`, values of enumerations are their names, and
+//! flags are arrays of names. Numbers without a name stay numbers. A union has all its fields, as each would read the bytes.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde_json::{Map, Value};
 
@@ -41,21 +46,43 @@ fn of(shape: &'static Shape, r: &mut Reader<'_>) -> Result<Value, Malformed> {
             let n = r.announced()?;
             several(element, n, r)?
         }
-        Shape::Defined(Definition { name, kind }) => match kind {
-            Kind::Enum(width, values) => {
-                let number = of(width, r)?;
-                let named = values.iter().find(|v| number.as_i64() == Some(v.number));
-                named.map_or(number, |v| v.name.into())
+        Shape::Defined(definition) => match Text::of(definition) {
+            Some(form) => {
+                let bytes = r.bytes(length(shape))?;
+                // What has no such text, such as an address of an unknown family, is shown by its fields.
+                match form.read(bytes) {
+                    Some(text) => text.into(),
+                    None => defined(definition, &mut Reader::new(bytes))?,
+                }
             }
-            Kind::Flags(width, _) => of(width, r)?,
-            Kind::Alias(Shape::Array(_, n)) if *name == "mac_address" => joined(r.bytes(*n)?, ":").into(),
-            Kind::Alias(target) => of(target, r)?,
-            Kind::Struct(fields) => Value::Object(all(*fields, r)?),
-            Kind::Union(fields) => {
-                let longest = fields.iter().map(|field| length(field.shape)).max().unwrap_or(0);
-                joined(r.bytes(longest)?, "").into()
-            }
+            None => defined(definition, r)?,
         },
+    })
+}
+
+fn defined(definition: &'static Definition, r: &mut Reader<'_>) -> Result<Value, Malformed> {
+    Ok(match definition.kind {
+        Kind::Enum(width, values) => {
+            let number = of(width, r)?;
+            let named = values.iter().find(|v| number.as_i64() == Some(v.number));
+            named.map_or(number, |v| v.name.into())
+        }
+        Kind::Flags(width, values) => {
+            let number = of(width, r)?.as_i64().unwrap_or(0);
+            let is_set = |flag: i64| flag != 0 && number & flag == flag;
+            let set: Vec<_> = values.iter().filter(|v| is_set(v.number)).collect();
+            let rest = set.iter().fold(number, |rest, v| rest & !v.number);
+            let rest = (rest != 0).then(|| Value::from(rest));
+            set.iter().map(|v| Value::from(v.name)).chain(rest).collect()
+        }
+        Kind::Alias(target) => of(target, r)?,
+        Kind::Struct(fields) => Value::Object(all(fields, r)?),
+        Kind::Union(fields) => {
+            let bytes = r.bytes(longest(fields))?;
+            let arm =
+                |field: &FieldInfo| Ok((field.name.to_owned(), of(field.shape, &mut Reader::new(bytes))?));
+            Value::Object(fields.iter().map(arm).collect::<Result<_, _>>()?)
+        }
     })
 }
 
@@ -77,7 +104,7 @@ fn plain(name: &str, r: &mut Reader<'_>) -> Result<Value, Malformed> {
 /// Returns several elements as one value: bytes as a text of hexadecimal digits, other elements as an array.
 fn several(element: &'static Shape, n: usize, r: &mut Reader<'_>) -> Result<Value, Malformed> {
     match element {
-        Shape::Plain("u8") => Ok(joined(r.bytes(n)?, "").into()),
+        Shape::Plain("u8") => Ok(format!("0x{}", joined(r.bytes(n)?, "")).into()),
         element => (0..n).map(|_| of(element, r)).collect(),
     }
 }
@@ -91,8 +118,95 @@ fn joined(bytes: &[u8], between: &str) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(between)
 }
 
+/// The types that are written as texts.
+#[derive(Clone, Copy)]
+pub(crate) enum Text {
+    Mac,
+    V4,
+    V6,
+    /// An address with its family.
+    Address,
+    /// An address with its family and a prefix length.
+    Prefix,
+}
+
+impl Text {
+    /// Returns the text form of a type; `None` if the type has none.
+    pub(crate) fn of(definition: &Definition) -> Option<Text> {
+        Some(match definition.name {
+            "mac_address" => Text::Mac,
+            "ip4_address" => Text::V4,
+            "ip6_address" => Text::V6,
+            "address" => Text::Address,
+            "prefix" | "address_with_prefix" => Text::Prefix,
+            _ => return None,
+        })
+    }
+
+    /// Returns the text for encoded bytes; `None` if they have none.
+    fn read(self, bytes: &[u8]) -> Option<String> {
+        Some(match self {
+            Text::Mac => joined(bytes, ":"),
+            Text::V4 => Ipv4Addr::from(*bytes.first_chunk::<4>()?).to_string(),
+            Text::V6 => Ipv6Addr::from(*bytes.first_chunk::<16>()?).to_string(),
+            Text::Address => ip(bytes)?.to_string(),
+            Text::Prefix => format!("{}/{}", ip(bytes)?, bytes.get(17)?),
+        })
+    }
+
+    /// Returns the encoded bytes for a text; `None` if it is no such text.
+    pub(crate) fn written(self, text: &str) -> Option<Vec<u8>> {
+        let address = |text: &str| {
+            let mut bytes = vec![0; 17];
+            match text.parse().ok()? {
+                IpAddr::V4(v4) => bytes[1..5].copy_from_slice(&v4.octets()),
+                IpAddr::V6(v6) => {
+                    bytes[0] = 1;
+                    bytes[1..].copy_from_slice(&v6.octets());
+                }
+            }
+            Some(bytes)
+        };
+        match self {
+            Text::Mac => {
+                let octet = |part: &str| u8::from_str_radix(part, 16).ok().filter(|_| part.len() <= 2);
+                text.split(':').map(octet).collect::<Option<Vec<u8>>>().filter(|octets| octets.len() == 6)
+            }
+            Text::V4 => Some(text.parse::<Ipv4Addr>().ok()?.octets().to_vec()),
+            Text::V6 => Some(text.parse::<Ipv6Addr>().ok()?.octets().to_vec()),
+            Text::Address => address(text),
+            Text::Prefix => {
+                let (of, length) = text.split_once('/')?;
+                let mut bytes = address(of)?;
+                bytes.push(length.parse().ok()?);
+                Some(bytes)
+            }
+        }
+    }
+}
+
+/// Returns the address in the bytes of an `address`; `None` if no text gives these bytes: the family is unknown, or the rest of an IPv4
+/// address is not 0.
+fn ip(bytes: &[u8]) -> Option<IpAddr> {
+    let (family, address) = bytes.split_first()?;
+    let address: &[u8; 16] = address.first_chunk()?;
+    match family {
+        0 => {
+            let (v4, rest) = address.split_first_chunk::<4>()?;
+            rest.iter().all(|byte| *byte == 0).then(|| Ipv4Addr::from(*v4).into())
+        }
+        1 => Some(Ipv6Addr::from(*address).into()),
+        _ => None,
+    }
+}
+
+/// Returns the encoded length of the longest of these fields in bytes.
+pub(crate) fn longest(fields: &[FieldInfo]) -> usize {
+    fields.iter().map(|field| length(field.shape)).max().unwrap_or(0)
+}
+
 /// Returns the encoded length of a type in bytes; 0 for a type without a fixed length.
-fn length(shape: &Shape) -> usize {
+pub(crate) fn length(shape: &Shape) -> usize {
     match shape {
         Shape::Plain(name) => match *name {
             "u16" | "i16" => 2,
@@ -107,7 +221,7 @@ fn length(shape: &Shape) -> usize {
         Shape::Defined(Definition { kind, .. }) => match kind {
             Kind::Enum(of, _) | Kind::Flags(of, _) | Kind::Alias(of) => length(of),
             Kind::Struct(fields) => fields.iter().map(|field| length(field.shape)).sum(),
-            Kind::Union(fields) => fields.iter().map(|field| length(field.shape)).max().unwrap_or(0),
+            Kind::Union(fields) => longest(fields),
         },
     }
 }

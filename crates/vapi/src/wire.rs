@@ -55,13 +55,21 @@ impl Writer {
         self.bytes
     }
 
-    /// Writes the number of elements into the field that the last [`Count`] reserved.
-    fn fill_count(&mut self, n: usize) {
-        if let Some((at, length)) = self.count.take()
-            && let Some(place) = self.bytes.get_mut(at..at + length)
-        {
-            place.copy_from_slice(&(n as u64).to_be_bytes()[8 - length..]);
-        }
+    /// Reserves this many bytes for the number of elements of the array that follows.
+    pub(crate) fn reserve_count(&mut self, length: usize) {
+        self.count = Some((self.bytes.len(), length));
+        self.bytes.resize(self.bytes.len() + length, 0);
+    }
+
+    /// Writes the number of elements into the field that was reserved last. Returns `None` if the number does not fit; then the field
+    /// has its lower bytes.
+    pub(crate) fn fill_count(&mut self, n: usize) -> Option<()> {
+        let Some((at, length)) = self.count.take() else { return Some(()) };
+        let place = self.bytes.get_mut(at..at + length)?;
+        let number = (n as u64).to_be_bytes();
+        let (upper, lower) = number.split_at(number.len().checked_sub(length)?);
+        place.copy_from_slice(lower);
+        upper.iter().all(|byte| *byte == 0).then_some(())
     }
 }
 
@@ -226,9 +234,7 @@ impl<T: Field + Into<u64>> Field for Count<T> {
     const SHAPE: &'static Shape = &Shape::Count(T::SHAPE);
 
     fn put(&self, w: &mut Writer) {
-        let at = w.bytes.len();
-        T::default().put(w);
-        w.count = Some((at, w.bytes.len() - at));
+        w.reserve_count(crate::value::length(T::SHAPE));
     }
 
     fn take(r: &mut Reader<'_>) -> Result<Self, Malformed> {

@@ -17,6 +17,7 @@ pub(crate) mod neighbor;
 pub(crate) mod numbers;
 pub(crate) mod replace;
 mod socket;
+pub(crate) mod trace;
 mod vlib;
 mod vpe;
 

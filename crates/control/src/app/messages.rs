@@ -4,14 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use serde_json::{Map, Value};
-use vapi::shape::{FieldInfo, Head};
-use vapi::value;
-
 /// Maximum number of bytes of recorded messages. The oldest are dropped first.
 const MOST_BYTES: usize = 16 << 20;
 /// Bytes that a record takes besides its message.
-const OF_RECORD: usize = 128;
+const OF_RECORD: usize = 64;
 
 /// The recorded messages.
 #[derive(Default)]
@@ -22,18 +18,32 @@ pub struct MessageTrace {
     pub sent: bool,
     kept: VecDeque<Arc<Recorded>>,
     bytes: usize,
+    /// True if older messages were dropped.
+    wrapped: bool,
 }
 
 /// A recorded message.
 pub struct Recorded {
-    time: SystemTime,
-    client: u64,
-    name: String,
-    crc: u32,
-    head: Head,
-    fields: &'static [FieldInfo],
-    /// The message after its identifier.
-    bytes: Vec<u8>,
+    /// When it was received or sent.
+    pub time: SystemTime,
+    /// The client's number.
+    pub client: u64,
+    /// True if it was sent to the client.
+    pub sent: bool,
+    /// Its identifier.
+    pub id: u16,
+    /// The message after its identifier. `None` if it may contain a secret.
+    pub bytes: Option<Vec<u8>>,
+}
+
+/// How much is recorded.
+pub struct Usage {
+    /// Number of messages.
+    pub messages: usize,
+    /// Bytes of memory that they take.
+    pub bytes: usize,
+    /// True if older messages were dropped.
+    pub wrapped: bool,
 }
 
 /// True if the text, a command or its output, may contain the keyword `secret`. Keywords may be abbreviated, and typed in upper or lower
@@ -44,32 +54,36 @@ fn may_have_secret(text: &[u8]) -> bool {
 }
 
 impl MessageTrace {
-    /// Records a message of the client with this number. `bytes` is the message after its identifier.
-    pub(crate) fn record<C>(&mut self, client: u64, entry: &vapi::table::Entry<C>, bytes: &[u8]) {
-        let vapi::shape::Info { name, head, fields } = entry.info.clone();
+    /// Records a message of, or `sent` to, the client with this number. `bytes` is the message after its identifier.
+    pub(crate) fn record<C>(
+        &mut self,
+        (client, sent): (u64, bool),
+        (id, entry): (u16, &vapi::table::Entry<C>),
+        bytes: &[u8],
+    ) {
         // A command or its output may contain a secret, which must not get into a file.
-        let has_secret = (name.starts_with("cli_inband") && may_have_secret(bytes))
+        let has_secret = (entry.info.name.starts_with("cli_inband") && may_have_secret(bytes))
             || entry.info.fields.iter().any(|field| field.name == "secret");
-        let bytes = if has_secret { &[] } else { bytes };
-        self.bytes += bytes.len() + OF_RECORD;
-        let (time, bytes) = (SystemTime::now(), bytes.to_vec());
-        self.kept.push_back(Arc::new(Recorded { time, client, name, crc: entry.crc, head, fields, bytes }));
+        let bytes = (!has_secret).then(|| bytes.to_vec());
+        self.bytes += size(bytes.as_ref());
+        self.kept.push_back(Arc::new(Recorded { time: SystemTime::now(), client, sent, id, bytes }));
         while self.bytes > MOST_BYTES
             && let Some(oldest) = self.kept.pop_front()
         {
-            self.bytes -= oldest.bytes.len() + OF_RECORD;
+            self.bytes -= size(oldest.bytes.as_ref());
+            self.wrapped = true;
         }
     }
 
     /// Forgets all recorded messages.
     pub fn free(&mut self) {
         self.kept.clear();
-        self.bytes = 0;
+        (self.bytes, self.wrapped) = (0, false);
     }
 
-    /// Returns the number of recorded messages, and how many bytes of memory they take.
-    pub fn usage(&self) -> (usize, usize) {
-        (self.kept.len(), self.bytes)
+    /// Returns how much is recorded.
+    pub fn usage(&self) -> Usage {
+        Usage { messages: self.kept.len(), bytes: self.bytes, wrapped: self.wrapped }
     }
 
     /// Returns the recorded messages, oldest first.
@@ -78,21 +92,9 @@ impl MessageTrace {
     }
 }
 
-impl Recorded {
-    /// Returns the message as a JSON object. `_msgname` and `_crc` are as in VPP's files.
-    pub fn json(&self) -> Value {
-        let mut all = Map::new();
-        all.insert("_msgname".into(), self.name.clone().into());
-        all.insert("_crc".into(), format!("{:08x}", self.crc).into());
-        let time = self.time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        all.insert("_time".into(), time.as_secs_f64().into());
-        all.insert("_client".into(), self.client.into());
-        match value::of_message(self.head.fields().iter().chain(self.fields), &self.bytes) {
-            Ok(fields) => all.extend(fields),
-            Err(why) => drop(all.insert("_malformed".into(), why.to_string().into())),
-        }
-        all.into()
-    }
+/// Returns the bytes of memory that a recorded message takes.
+fn size(bytes: Option<&Vec<u8>>) -> usize {
+    bytes.map_or(0, Vec::len) + OF_RECORD
 }
 
 #[cfg(test)]

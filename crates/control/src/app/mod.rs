@@ -24,6 +24,7 @@ mod warnings;
 mod work;
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -45,7 +46,7 @@ pub use events::{Events, Queue};
 pub use failure::Failure;
 pub use history::Past;
 pub(crate) use load::Loading;
-pub use messages::MessageTrace;
+pub use messages::{MessageTrace, Recorded};
 pub use rates::{Rate, Rates, Sample, sample};
 pub(crate) use save::header;
 pub use statistics::Statistics;
@@ -117,6 +118,8 @@ pub struct Context {
     pub(crate) replacing: Replacing,
     /// The trace of messages of API clients.
     pub messages: MessageTrace,
+    /// The definitions of all messages of the binary API.
+    pub definitions: Rc<vapi::Table<Context>>,
     /// How fresh the statistics segment is.
     pub statistics: Statistics,
     /// The value of `System::interfaces_changed` when `note_interfaces` last requested fresh values in the statistics segment.
@@ -158,6 +161,7 @@ impl Context {
             halves: Halves::default(),
             replacing: Replacing::default(),
             messages: MessageTrace::default(),
+            definitions: Rc::default(),
             statistics: Statistics::default(),
             known_interfaces: 0,
             log: Log::silent(),

@@ -3,13 +3,19 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::later::later;
-use crate::app::{Context, Output, joined, on_a_thread};
-use crate::cli::{Args, CliError, Registry};
+use crate::api::trace::file::Unknown;
+use crate::api::trace::replay::{Replay, part, reading};
+use crate::api::trace::{Known, Traced, file};
+use crate::app::{Context, Output, Recorded, joined, on_a_thread};
+use crate::cli::{Args, CliError, PAGE, Registry, Rows};
 use crate::files;
 
 /// The directory of saved traces, as in VPP.
@@ -33,15 +39,43 @@ pub fn register(r: &mut Registry<Context>) {
         c.messages.free();
         Ok(Output::none())
     });
-    for word in ["save", "save-json"] {
-        r.add(
-            &format!("api trace {word} <file:word>"),
-            "Write the recorded messages of API clients to a file in /tmp, as JSON.",
-            save,
-        );
+    r.add(
+        "api trace [{tx | all}] save <file:word>",
+        "Write the recorded messages from API clients to a new file in /tmp, in VPP's binary format; with \"tx\", those to them; with \"all\", both. Messages that may contain a secret are left out.",
+        |c, a| save(c, a, |out, known, messages, wrapped| file::write(out, known, messages, wrapped)),
+    );
+    r.add("api trace [{tx | all}] save-json <file:word>", "Like \"save\", as JSON.", |c, a| {
+        save(c, a, |mut out, known, messages, _| {
+            let all: Vec<_> = messages.iter().map(|message| known.json_of(message)).collect();
+            serde_json::to_writer_pretty(&mut out, &all)?;
+            Ok(all.len())
+        })
+    });
+    r.add(
+        "api trace [{tx | all}] {dump | dump-json}",
+        "Show the recorded messages from API clients; with \"tx\", those to them; with \"all\", both. \"dump-json\" shows them as JSON.",
+        |c, a| {
+            let (known, messages) = (Known::of(&c.definitions), chosen(c, a).into());
+            Ok(Output::rows(Dump { known, messages }, a.json() || a.has("dump-json")))
+        },
+    );
+    r.add(
+        "api trace [first <first:u32>] [last <last:u32>] {dump-file | tojson} <file:path>",
+        "Show the messages in a file in VPP's binary format; with \"first\" and \"last\", those from the first to the last number. \"tojson\" shows them as JSON.",
+        show_file,
+    );
+    r.add_own(
+        "api trace [first <first:u32>] [last <last:u32>] {replay | replay-json} <file:path>",
+        "Make the requests in a file again: a file of \"api trace save\", or of \"api trace save-json\". A refused request does not end the replay.",
+        |registry, a| {
+            let path: PathBuf = a.need("file")?;
+            Ok(Output::job(Replay::new(registry, a, path, a.has("replay-json"), range(a))?))
+        },
+    );
+    for syntax in ["api trace status", "show api trace-status"] {
+        r.add(syntax, "Show whether messages of API clients are recorded, and how many are.", status)
+            .for_viewers();
     }
-    r.add("api trace status", "Show whether messages of API clients are recorded, and how many are.", status)
-        .for_viewers();
 }
 
 #[derive(Serialize)]
@@ -50,21 +84,37 @@ struct Status {
     sent: bool,
     messages: usize,
     bytes: usize,
+    /// True if older messages were dropped.
+    wrapped: bool,
 }
 
 fn status(c: &mut Context, _: &Args) -> Result<Output, CliError> {
-    let (messages, bytes) = c.messages.usage();
-    let shown = Status { received: c.messages.received, sent: c.messages.sent, messages, bytes };
+    let usage = c.messages.usage();
+    let (messages, bytes) = (usage.messages, usage.bytes);
+    let (received, sent) = (c.messages.received, c.messages.sent);
+    let shown = Status { received, sent, messages, bytes, wrapped: usage.wrapped };
     let word = |on: bool| if on { "on" } else { "off" };
+    let dropped = if usage.wrapped { "; older ones were dropped" } else { "" };
     let text = format!(
-        "messages from clients: {}\nmessages to clients: {}\nrecorded: {messages} messages, {bytes} bytes\n",
+        "messages from clients: {}\nmessages to clients: {}\nrecorded: {messages} messages, {bytes} bytes{dropped}\n",
         word(shown.received),
         word(shown.sent)
     );
     Ok(Output::show(&shown, text))
 }
 
-fn save(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+/// Returns the recorded messages that a command is about: by default, those from clients.
+fn chosen(c: &Context, a: &Args) -> Vec<Arc<Recorded>> {
+    let (all, tx) = (a.has("all"), a.has("tx"));
+    let mut messages = c.messages.snapshot();
+    messages.retain(|message| all || message.sent == tx);
+    messages
+}
+
+/// Writes recorded messages. Returns how many are in the file.
+type Format = fn(&mut BufWriter<File>, &Known, &[Arc<Recorded>], bool) -> io::Result<usize>;
+
+fn save(c: &mut Context, a: &Args, format: Format) -> Result<Output, CliError> {
     let name: String = a.need("file")?;
     if name.contains('/') || name.starts_with('.') {
         return Err(a.fault(
@@ -73,17 +123,22 @@ fn save(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         ));
     }
     let path = Path::new(DIRECTORY).join(&name);
-    let recorded = c.messages.snapshot();
+    let (known, recorded, wrapped) = (Known::of(&c.definitions), chosen(c, a), c.messages.usage().wrapped);
     // On another thread: writing may take long, and may block.
     let write = move || -> io::Result<String> {
         // A new file: another user may have put something in its place.
         let create = |path: &Path| File::options().write(true).create_new(true).mode(0o600).open(path);
         let file = files::open_by(&path, create)?;
         let mut out = BufWriter::new(file);
-        let messages: Vec<_> = recorded.iter().map(|message| message.json()).collect();
-        serde_json::to_writer_pretty(&mut out, &messages)?;
+        let written = format(&mut out, &known, &recorded, wrapped)?;
         out.flush()?;
-        Ok(format!("{} messages are in {}\n", messages.len(), path.display()))
+        let omitted = recorded.len() - written;
+        let note = if omitted > 0 {
+            format!("; {omitted} that may contain a secret are left out")
+        } else {
+            String::new()
+        };
+        Ok(format!("{written} messages are in {}{note}\n", path.display()))
     };
     let mut writing = Some(on_a_thread(move || {
         write().map_err(|e| CliError::new(format!("the file cannot be written: {e}")))
@@ -95,9 +150,103 @@ fn save(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     Ok(later(a, look, |_, _, told| Ok(Output::text(told))))
 }
 
+/// The recorded messages that are not shown yet.
+struct Dump {
+    known: Known,
+    messages: std::collections::VecDeque<Arc<Recorded>>,
+}
+
+impl Rows<Context> for Dump {
+    type Row = Value;
+
+    fn next(&mut self, _: &Context, page: &mut Vec<Value>) -> bool {
+        let some = self.messages.drain(..self.messages.len().min(PAGE));
+        page.extend(some.map(|message| self.known.json_of(&message)));
+        !self.messages.is_empty()
+    }
+
+    fn text(&mut self, page: &[Value], out: &mut String) {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        for message in page {
+            let ago = now - message["_time"].as_f64().unwrap_or(now);
+            let way = if message["_sent"] == true { "to" } else { "from" };
+            *out += &format!("{ago:.3} s ago, {way} client {}: {}\n", message["_client"], line(message));
+        }
+    }
+}
+
+/// Returns a message as text in one line.
+fn line(message: &Value) -> String {
+    let fields = message.as_object().map(Known::fields).unwrap_or_default();
+    format!("{} {fields}", message["_msgname"].as_str().unwrap_or("unknown"))
+}
+
+/// Returns the numbers of the first and the last message that a command is about.
+fn range(a: &Args) -> (usize, usize) {
+    let number = |name: &str| a.get::<u32>(name).map(|n| n as usize);
+    (number("first").unwrap_or(0), number("last").unwrap_or(usize::MAX))
+}
+
+/// The messages of a file that are not shown yet, with their numbers.
+struct Shown {
+    known: Arc<Known>,
+    messages: std::collections::VecDeque<(usize, Result<Traced, Unknown>)>,
+}
+
+impl Rows<Context> for Shown {
+    type Row = Value;
+
+    fn next(&mut self, _: &Context, page: &mut Vec<Value>) -> bool {
+        for (number, message) in self.messages.drain(..self.messages.len().min(PAGE)) {
+            let mut row = match message {
+                Ok(Traced { id, bytes }) => self.known.json(id, Some(&bytes)),
+                Err(why) => [("_malformed".to_owned(), why.to_string().into())].into_iter().collect(),
+            };
+            row.insert("_number".into(), number.into());
+            page.push(row.into());
+        }
+        !self.messages.is_empty()
+    }
+
+    fn text(&mut self, page: &[Value], out: &mut String) {
+        page.iter().for_each(|message| *out += &format!("{}: {}\n", message["_number"], line(message)));
+    }
+}
+
+fn show_file(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let known = Arc::new(Known::of(&c.definitions));
+    let mut thread = Some(reading(a.need::<PathBuf>("file")?, false, known.clone())?);
+    let look = move |a: &Args| {
+        let read = joined(thread.take_if(|thread| thread.is_finished())?);
+        Some(read.map_err(|e| a.about("file", e)))
+    };
+    Ok(later(a, look, move |_, a, trace| {
+        let messages = part(trace.messages, range(a)).map_err(|why| a.fault("file", why))?;
+        Ok(Output::rows(Shown { known, messages }, a.json() || a.has("tojson")))
+    }))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use crate::testing::Cli;
+
+    /// Returns the path of a new file in /tmp, and its name.
+    fn new_file(about: &str) -> (PathBuf, String) {
+        let name = format!("volley-trace-{about}-{}", std::process::id());
+        let path = std::path::Path::new("/tmp").join(&name);
+        let _ = std::fs::remove_file(&path);
+        (path, name)
+    }
+
+    /// Records a request.
+    fn record(cli: &mut Cli, name: &str, body: &[u8]) {
+        let table = cli.context.definitions.clone();
+        let id = table.id(name).unwrap();
+        let message = [&[0; 8][..], body].concat();
+        cli.context.messages.record((1, false), (id, table.get(id).unwrap()), &message);
+    }
 
     #[test]
     fn traces_are_switched_and_saved_by_name_only() {
@@ -105,7 +254,7 @@ mod tests {
         assert_eq!(cli.json("api trace status")["received"], false);
         cli.ok("api trace on");
         cli.ok("api trace tx on");
-        let status = cli.json("api trace status");
+        let status = cli.json("show api trace-status");
         assert_eq!(
             (&status["received"], &status["sent"], &status["messages"]),
             (&true.into(), &true.into(), &0.into())
@@ -113,13 +262,72 @@ mod tests {
         for name in ["/etc/passwd", "../x", ".hidden"] {
             assert!(cli.refused(&format!("api trace save {name}"), name).contains("without a directory"));
         }
-        let name = format!("volley-trace-{}.json", std::process::id());
+        let (path, name) = new_file("empty");
         assert!(cli.ok(&format!("api trace save-json {name}")).contains("0 messages are in /tmp/"));
-        let path = std::path::Path::new("/tmp").join(name);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "[]");
         std::fs::remove_file(path).unwrap();
         cli.ok("api trace off");
         cli.ok("api trace free");
         assert_eq!(cli.json("api trace status")["received"], false);
+    }
+
+    #[test]
+    fn traces_are_replayed_from_both_kinds_of_files() {
+        let mut cli = Cli::new();
+        record(&mut cli, "create_loopback", &[2, 0, 0, 0, 0, 7]);
+        record(&mut cli, "control_ping", &[]);
+        record(&mut cli, "sw_interface_set_flags", &[0, 0, 0, 99, 0, 0, 0, 1]);
+        record(&mut cli, "cli_inband", b"\0\0\0\x2eset interface mtu 1400 loop0\nset interface odd\n");
+        record(&mut cli, "cli_inband", b"\0\0\0\x11show x secret yyy");
+        for (save, replay) in [("save", "replay"), ("save-json", "replay-json")] {
+            let (path, name) = new_file(save);
+            let said = cli.ok(&format!("api trace {save} {name}"));
+            let path = path.display();
+            let replayed = cli.ok(&format!("api trace {replay} {path}"));
+            assert!(replayed.contains("message 2, sw_interface_set_flags, is refused: -2\n"), "{replayed}");
+            assert!(replayed.contains("message 3, cli_inband, is refused: -1\n"), "{replayed}");
+            assert!(cli.ok("show interface loop0").contains("1400"));
+            let (left_out, skipped) =
+                if save == "save" { ("; 1 that may contain a secret", 1) } else { ("", 2) };
+            assert!(said.contains(left_out), "{said}");
+            let counts =
+                format!("3 requests replayed, 2 of them refused; {skipped} other messages skipped\n");
+            assert!(replayed.ends_with(&counts), "{replayed}");
+            cli.ok("delete loopback interface intfc loop0");
+            if save == "save" {
+                let shown = cli.ok(&format!("api trace first 0 last 1 dump-file {path}"));
+                assert_eq!(
+                    shown,
+                    "0: create_loopback client_index 0, context 0, mac_address \"02:00:00:00:00:07\"\n1: control_ping client_index 0, context 0\n"
+                );
+                assert_eq!(cli.json(&format!("api trace first 2 tojson {path}"))[0]["_number"], 2);
+                assert!(
+                    cli.run(&format!("api trace first 4 replay {path}"))
+                        .unwrap_err()
+                        .render()
+                        .contains("they are 0 to 3")
+                );
+            }
+            std::fs::remove_file(path.to_string()).unwrap();
+        }
+        assert!(cli.ok("api trace dump").contains("s ago, from client 1: create_loopback"));
+        assert_eq!(cli.ok("api trace tx dump"), "");
+        assert_eq!(cli.json("api trace dump")[4]["_omitted"], "it may contain a secret");
+        // The journal knows where a change comes from.
+        assert!(cli.ok("show config history").contains("api trace replay: create_loopback"));
+    }
+
+    /// A replay that replays its own file ends.
+    #[test]
+    fn replays_are_nested_up_to_a_depth() {
+        let mut cli = Cli::new();
+        let (path, name) = new_file("nested");
+        let line = format!("api trace replay {}", path.display());
+        let command = [&(line.len() as u32).to_be_bytes()[..], line.as_bytes()].concat();
+        record(&mut cli, "cli_inband", &command);
+        cli.ok(&format!("api trace save {name}"));
+        let said = cli.ok(&line);
+        assert!(said.contains("more than 8 levels of nested replays"), "{said}");
+        std::fs::remove_file(path).unwrap();
     }
 }

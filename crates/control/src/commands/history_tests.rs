@@ -17,8 +17,7 @@ impl Cli {
     /// Starts a router from a YAML file, with its journal in a directory.
     fn started(state: &Path, yaml: &str) -> Cli {
         let system = system(FEATURES, &Sizes { buffers: 64, workers: 1 }, false);
-        let mut cli =
-            Cli { registry: Rc::new(registry()), messages: Rc::default(), context: Context::new(system) };
+        let mut cli = Cli { registry: Rc::new(registry()), context: Context::new(system) };
         let (keeper, begun) = (Keeper::begin(state, catalog()), Instant::now());
         let found = loop {
             if let Some(found) = keeper.found(begun) {

@@ -43,6 +43,11 @@ pub fn register(r: &mut Registry<Context>) {
             Ok(Output::none())
         },
     );
+    r.add(
+        "test log {emerg | alert | crit | err | error | warn | warning | notice | info | debug} <class:word> <subclass:word> <text:text>",
+        "Write a message into the log, to see where it arrives. The class and the subclass are part of its text.",
+        test_log,
+    );
     r.add("clear logging", "Delete the stored log messages.", |c, _| {
         c.log.clear_lines();
         Ok(Output::none())
@@ -61,6 +66,20 @@ pub fn register(r: &mut Registry<Context>) {
             Ok(Output::none())
         });
     }
+}
+
+/// Writes a message of the operator. VPP's levels above error are errors here, and its notices are information.
+fn test_log(_: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let word = |name| a.need::<String>(name);
+    let text = format!("{}/{}: {}", word("class")?, word("subclass")?, word("text")?);
+    let is = |levels: &[&str]| levels.iter().any(|level| a.has(level));
+    match () {
+        () if is(&["debug"]) => tracing::debug!("{text}"),
+        () if is(&["notice", "info"]) => tracing::info!("{text}"),
+        () if is(&["warn", "warning"]) => tracing::warn!("{text}"),
+        () => tracing::error!("{text}"),
+    }
+    Ok(Output::none())
 }
 
 fn set_class(c: &mut Context, a: &Args) -> Result<Output, CliError> {

@@ -120,6 +120,7 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     let context = Rc::new(RefCell::new(context));
     let registry = Rc::new(registry);
     let messages = Rc::new(features.messages());
+    context.borrow_mut().definitions = messages.clone();
     let turns = tokio::task::spawn_local(turns(context.clone(), bell, links));
     for (file, stirred) in watched {
         tokio::task::spawn_local(watch(context.clone(), Bell::new(file)?, stirred));

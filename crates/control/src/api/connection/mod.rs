@@ -30,7 +30,7 @@ use crate::api::memclnt::{
 };
 use crate::api::socket::Service;
 use crate::api::vlib::{cli_inband, cli_inband_reply};
-use crate::app::{Context, MessageTrace, Queue};
+use crate::app::{Context, Queue};
 use crate::cli::{Client, Entrance, Guest, Hold, Registry, Role, Seat, Share, State, Stream, Turn, Turns};
 
 /// The identifier of `sockclnt_create`, which clients know.
@@ -336,7 +336,7 @@ impl Connection {
             tracing::debug!("API: a message has the unknown identifier {id}");
             return Ok(Next::Message);
         };
-        self.record(entry, message.get(2..).unwrap_or_default(), |trace| trace.received);
+        self.record(id, false, message.get(2..).unwrap_or_default());
         if !self.can_join(id, entry) {
             self.end_batch();
         }
@@ -434,11 +434,13 @@ impl Connection {
         Reply { retval, body }
     }
 
-    /// Records a message if `wanted` returns true for the trace. `wanted` tests if the operator has switched on the trace of
-    /// received or of sent messages.
-    fn record(&self, entry: &Entry<Context>, bytes: &[u8], wanted: fn(&MessageTrace) -> bool) {
-        if wanted(&self.cx.borrow().messages) {
-            self.cx.borrow_mut().messages.record(self.client, entry, bytes);
+    /// Records a message, if the operator has switched on the trace of received, or of `sent`, messages. `bytes` is the message after
+    /// its identifier.
+    fn record(&self, id: u16, sent: bool, bytes: &[u8]) {
+        let mut cx = self.cx.borrow_mut();
+        let is_on = if sent { cx.messages.sent } else { cx.messages.received };
+        if is_on && let Some(entry) = self.api.table.get(id) {
+            cx.messages.record((self.client, sent), (id, entry), bytes);
         }
     }
 
@@ -460,10 +462,8 @@ impl Connection {
             }
             out.extend(body);
         });
-        if let Some(entry) = self.api.table.entries().get(at) {
-            let start = self.out.len() - body.len() - head.fields().len() * 4;
-            self.record(entry, &self.out[start..], |trace| trace.sent);
-        }
+        let start = self.out.len() - body.len() - head.fields().len() * 4;
+        self.record(id_of(at), true, &self.out[start..]);
     }
 
     /// Appends a message without a header.

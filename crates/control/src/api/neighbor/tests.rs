@@ -75,7 +75,7 @@ fn a_replacement_removes_what_is_not_added_again() {
 #[test]
 fn changes_are_collected_only_while_a_client_wants_them() {
     let mut c = Cli::with(FEATURES);
-    let table = c.messages.clone();
+    let table = c.context.definitions.clone();
     let (client, queue) = c.context.events.enter();
     assert_eq!(client, 1, "the client of the test");
     let waiting = |c: &Cli| c.context.system.router.state::<Changes>().unwrap().waiting();
