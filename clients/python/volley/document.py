@@ -195,6 +195,18 @@ InterfaceMemif = TypedDict(
 """Options of `memifSOCKET/ID` (shared memory)."""
 
 
+InterfacePacketGenerator = TypedDict(
+    "InterfacePacketGenerator",
+    {
+        # The first header of the packets on the link. With `ip4` and `ip6`, the link has one other station,
+        # and there is neither ARP nor Neighbor Discovery.
+        "mode": Literal["ethernet", "ip4", "ip6"],
+    },
+    total=False,
+)
+"""Options of `pg0, pg1, …` (a packet generator)."""
+
+
 InterfacePcap = TypedDict(
     "InterfacePcap",
     {
@@ -437,6 +449,8 @@ Interface = TypedDict(
         "mtu": int,
         # Static neighbors.
         "neighbors": dict[str, str],
+        # Options of `pg0, pg1, …` (a packet generator).
+        "packet-generator": InterfacePacketGenerator,
         # Options of `pcap0, pcap1, …` (a capture-file device).
         "pcap": InterfacePcap,
         # Limits the rate of packets, by policers of the section `policers`.
