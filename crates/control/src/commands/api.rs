@@ -42,12 +42,12 @@ pub fn register(r: &mut Registry<Context>) {
     r.add(
         "api trace [{tx | all}] save <file:word>",
         "Write the recorded messages from API clients to a new file in /tmp, in VPP's binary format; with \"tx\", those to them; with \"all\", both. Messages that may contain a secret are left out.",
-        |c, a| save(c, a, |out, known, messages, wrapped| file::write(out, known, messages, wrapped)),
+        |c, a| save(c, a, file::write),
     );
     r.add("api trace [{tx | all}] save-json <file:word>", "Like \"save\", as JSON.", |c, a| {
-        save(c, a, |mut out, known, messages, _| {
+        save(c, a, |out, known, messages, _| {
             let all: Vec<_> = messages.iter().map(|message| known.json_of(message)).collect();
-            serde_json::to_writer_pretty(&mut out, &all)?;
+            serde_json::to_writer_pretty(out, &all)?;
             Ok(all.len())
         })
     });

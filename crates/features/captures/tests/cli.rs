@@ -128,11 +128,7 @@ fn the_main_thread_runs_often_while_a_capture_is_written() {
 #[test]
 fn a_stopping_router_completes_the_file() {
     let system = testing::system(FEATURES, &Sizes { buffers: 2048, workers: 1 }, true);
-    let mut cli = Cli {
-        registry: Rc::new(features::declared(FEATURES).0),
-        messages: Rc::default(),
-        context: Context::new(system),
-    };
+    let mut cli = Cli { registry: Rc::new(features::declared(FEATURES).0), context: Context::new(system) };
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.pcap");
     cli.ok("create packet-generator interface pg0");
