@@ -248,7 +248,7 @@ def _advice(e: OSError) -> str:
         case FileNotFoundError() | ConnectionRefusedError():
             return "is the router running, with `native-api { socket-name http.sock }` in its startup.conf?"
         case PermissionError():
-            return "this user must be in the group `gid` of `native-api` in startup.conf, or of its parent directory"
+            return "this user must be in the group `gid` of `unix` in startup.conf, or of its parent directory"
         case TimeoutError() | BlockingIOError():
             return "the router accepts no connections: too many clients wait"
     return "expected the path of a UNIX socket"

@@ -44,7 +44,7 @@ pub type Found<Q> = (Vec<<Q as Get>::Details>, Result<<Q as Get>::Reply, Code>);
 pub enum Runs {
     /// It changes nothing but the client's own registrations.
     Reading,
-    /// It resets counters or learned entries, and changes no configuration.
+    /// It resets counters, and changes no configuration.
     Operating,
     /// It may change something.
     Alone,
@@ -228,7 +228,7 @@ impl<C: 'static> Module<'_, C> {
         self.served::<Q>(Runs::Alone, answer)
     }
 
-    /// Adds a request that resets counters or learned entries, and changes no configuration.
+    /// Adds a request that resets counters, and changes no configuration.
     pub fn operation<Q: Request>(self, answer: fn(&mut C, &Caller, Q) -> Result<Q::Reply, Code>) -> Self {
         self.served::<Q>(Runs::Operating, answer)
     }

@@ -86,14 +86,23 @@ pub(crate) async fn serve_certified(
     cx: Rc<RefCell<Context>>,
     service: Rc<Service>,
 ) {
-    let mut programs = Programs::new(NAME, service.idle);
+    // Each role has places of its own, as each socket has.
+    let mut all = Role::ALL.map(|_| Programs::new(NAME, service.idle));
     loop {
+        let [viewers, operators, admins] = &mut all;
         let Certified { stream, peer, role } = tokio::select! {
             client = clients.recv() => match client {
                 Some(client) => client,
                 None => return,
             },
-            () = programs.leaves() => continue,
+            () = viewers.leaves() => continue,
+            () = operators.leaves() => continue,
+            () = admins.leaves() => continue,
+        };
+        let programs = match role {
+            Role::Viewer => viewers,
+            Role::Operator => operators,
+            Role::Admin => admins,
         };
         match UnixStream::from_std(stream) {
             Ok(stream) => {

@@ -5,8 +5,9 @@
 //! the encrypted connection.
 
 use std::collections::BTreeMap;
+use std::future;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -29,10 +31,20 @@ use tokio_rustls::server::TlsStream;
 
 use crate::startup::{Tls, for_role};
 
-/// Maximum number of connections.
-const CLIENTS: usize = 128;
-/// Maximum number of connections from one address.
+/// Maximum number of clients with a valid certificate.
+const CLIENTS: usize = 192;
+/// Maximum number of handshakes at a time.
+const HANDSHAKES: usize = 64;
+/// Maximum number of connections from one IPv4 address, or one IPv6 network of 64 bits.
 const OF_ADDRESS: usize = 16;
+/// Time without a sign of life after which the kernel asks whether the client is still there, and time in which data must arrive there, in
+/// milliseconds.
+const QUIET: u32 = 60;
+const ALIVE: u32 = 60_000;
+/// Time in which a client must take the end of a connection that the router ends.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// Maximum number of characters of a client's name.
+const LONGEST_NAME: usize = 64;
 /// Time in which a client must complete the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Interval between two new connections when many come. It bounds the time that a flood of handshakes takes from a core.
@@ -41,6 +53,9 @@ const PACE: Duration = Duration::from_millis(5);
 const RECOVERY: Duration = Duration::from_millis(100);
 /// Size of the send buffers of the socket pair, in bytes.
 const SEND_BUFFER: usize = 32 << 10;
+
+/// An encrypted connection.
+type Encrypted = TlsStream<net::TcpStream>;
 
 /// A client that has shown a valid certificate.
 pub(crate) struct Certified {
@@ -136,7 +151,7 @@ impl Port {
         let Port { listener, acceptor, verifiers } = self;
         let listener = net::TcpListener::from_std(listener)?;
         let (mut clients, mut addresses) = (JoinSet::new(), BTreeMap::<IpAddr, usize>::new());
-        let places = Arc::new(Semaphore::new(CLIENTS));
+        let (places, handshakes) = (Arc::new(Semaphore::new(CLIENTS)), Arc::new(Semaphore::new(HANDSHAKES)));
         let mut pace = interval(PACE);
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -162,11 +177,12 @@ impl Port {
                     continue;
                 }
             };
-            let ip = address.ip().to_canonical();
+            pace.tick().await;
+            let ip = network(address.ip());
             let count = addresses.entry(ip).or_default();
-            let place = places.clone().try_acquire_owned().ok().filter(|_| *count < OF_ADDRESS);
-            let Some(place) = place else {
-                tracing::warn!("rejected a client of the native API at {ip}: too many connections");
+            let handshake = handshakes.clone().try_acquire_owned().ok().filter(|_| *count < OF_ADDRESS);
+            let Some(handshake) = handshake else {
+                tracing::warn!("rejected a client of the native API at {address}: too many connections");
                 if *count == 0 {
                     addresses.remove(&ip);
                 }
@@ -174,14 +190,21 @@ impl Port {
             };
             *count += 1;
             let (acceptor, verifiers, pass) = (acceptor.clone(), verifiers.clone(), pass.clone());
+            let places = places.clone();
             clients.spawn(async move {
-                if let Err(e) = client(stream, address, acceptor, &verifiers, pass).await {
+                let served = async {
+                    let (encrypted, role, name) = greet(stream, acceptor, &verifiers).await?;
+                    // Clients without a certificate must not take the places of others.
+                    drop(handshake);
+                    let full = |_| io::Error::other(format!("{CLIENTS} clients are connected, the maximum"));
+                    let _place = places.try_acquire_owned().map_err(full)?;
+                    serve(encrypted, Peer::Certified(name.into(), address), role, pass).await
+                };
+                if let Err(e) = served.await {
                     tracing::info!("a client of the native API at {address} was disconnected: {e}");
                 }
-                drop(place);
                 ip
             });
-            pace.tick().await;
         }
     }
 }
@@ -196,40 +219,73 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     }
 }
 
-/// Serves one connection to its end.
-async fn client(
+/// Returns the address that connections are counted by: of IPv6, everybody has a whole network.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        address => address,
+    }
+}
+
+/// Does the handshake with a client. Returns its role and its name.
+async fn greet(
     stream: net::TcpStream,
-    address: SocketAddr,
     acceptor: TlsAcceptor,
     verifiers: &[(Role, Arc<dyn ClientCertVerifier>)],
-    pass: mpsc::Sender<Certified>,
-) -> io::Result<()> {
+) -> io::Result<(Encrypted, Role, String)> {
     stream.set_nodelay(true)?;
+    // A client may vanish without a word.
+    setsockopt(&stream, sockopt::KeepAlive, &true)?;
+    setsockopt(&stream, sockopt::TcpKeepIdle, &QUIET)?;
+    setsockopt(&stream, sockopt::TcpUserTimeout, &ALIVE)?;
     let late = |_| io::Error::other(format!("no handshake within {} s", HANDSHAKE.as_secs()));
-    let mut encrypted = timeout(HANDSHAKE, acceptor.accept(stream)).await.map_err(late)??;
+    let encrypted = timeout(HANDSHAKE, acceptor.accept(stream)).await.map_err(late)??;
     let known = identity(&encrypted, verifiers);
     let (role, name) = known.ok_or_else(|| io::Error::other("its certificate has no role"))?;
+    Ok((encrypted, role, name))
+}
+
+/// Serves a client to the end: passes it to the main thread, and relays between both.
+async fn serve(
+    encrypted: Encrypted,
+    peer: Peer,
+    role: Role,
+    pass: mpsc::Sender<Certified>,
+) -> io::Result<()> {
     let (inner, outer) = UnixStream::pair()?;
     for end in [&inner, &outer] {
         end.set_nonblocking(true)?;
         setsockopt(end, sockopt::SndBuf, &SEND_BUFFER)?;
     }
-    let mut outer = net::UnixStream::from_std(outer)?;
-    let peer = Peer::Certified(name.into(), address);
     pass.send(Certified { stream: inner, peer, role }).await.map_err(io::Error::other)?;
-    tokio::io::copy_bidirectional(&mut encrypted, &mut outer).await.map(drop)
+    let (mut from_router, mut to_router) = net::UnixStream::from_std(outer)?.into_split();
+    let (mut from_client, mut to_client) = tokio::io::split(encrypted);
+    let inwards = async {
+        tokio::io::copy(&mut from_client, &mut to_router).await?;
+        // The client has ended its requests, and may still read answers.
+        to_router.shutdown().await?;
+        future::pending::<io::Result<()>>().await
+    };
+    let outwards = async {
+        tokio::io::copy(&mut from_router, &mut to_client).await?;
+        // The router has ended the connection, whatever the client does.
+        timeout(FAREWELL, to_client.shutdown()).await.unwrap_or(Ok(()))
+    };
+    tokio::select! {
+        ended = inwards => ended,
+        ended = outwards => ended,
+    }
 }
 
 /// Returns the role of a client, and the common name in its certificate. The handshake has checked the certificate, but not which of the
 /// authorities has issued it.
-fn identity(
-    client: &TlsStream<net::TcpStream>,
-    verifiers: &[(Role, Arc<dyn ClientCertVerifier>)],
-) -> Option<(Role, String)> {
+fn identity(client: &Encrypted, verifiers: &[(Role, Arc<dyn ClientCertVerifier>)]) -> Option<(Role, String)> {
     let (own, between) = client.get_ref().1.peer_certificates()?.split_first()?;
     let valid = |v: &Arc<dyn ClientCertVerifier>| v.verify_client_cert(own, between, UnixTime::now()).is_ok();
     let (role, _) = verifiers.iter().find(|(_, verifier)| valid(verifier))?;
     let (_, parsed) = x509_parser::parse_x509_certificate(own).ok()?;
     let name = parsed.subject().iter_common_name().find_map(|name| name.as_str().ok());
-    Some((*role, name.unwrap_or("a client without a name").to_owned()))
+    // It is shown on terminals.
+    let name = name.unwrap_or("a client without a name").chars();
+    Some((*role, name.filter(|c| !c.is_control()).take(LONGEST_NAME).collect()))
 }

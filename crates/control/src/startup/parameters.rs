@@ -193,19 +193,19 @@ const UNIX: &[Parameter] = &[
         Ok(())
     })
     .default("the group of the process")
-    .help("The group that may use the CLI's socket."),
+    .help("The group that may use the sockets of the CLI, of the APIs and of the statistics segment."),
     Parameter::sets("gid-read-only", "<number> | <name>", |s, c| {
         s.unix.groups.insert(Role::Viewer, c.group()?);
         Ok(())
     })
     .default("the group of the process")
-    .help("The group that may use the socket of `cli-listen-read-only`."),
+    .help("The group that may use the read-only sockets of the CLI and of the APIs."),
     Parameter::sets("gid-operator", "<number> | <name>", |s, c| {
         s.unix.groups.insert(Role::Operator, c.group()?);
         Ok(())
     })
     .default("the group of the process")
-    .help("The group that may use the socket of `cli-listen-operator`."),
+    .help("The group that may use the operators' sockets of the CLI and of the APIs."),
     Parameter::sets("pidfile", "<file>", |s, c| {
         s.unix.pidfile = Some(c.path()?);
         Ok(())

@@ -54,7 +54,7 @@ pub(super) fn register(table: &mut Table<Context>) {
             DONE
         })
         .request::<ip_neighbor_replace_end>(replace_end)
-        .operation::<ip_neighbor_flush>(flush)
+        .request::<ip_neighbor_flush>(flush)
         .registration::<want_ip_neighbor_events>(|c, caller, q| {
             events::want(c, caller, false, (q.enable, q.pid), (q.ip.ip(), q.sw_if_index))
         })

@@ -4,6 +4,7 @@
 //! messages' names and identifiers, and the messages, each after its length. Numbers are in network byte order, but those of the table are
 //! packed (`packed`). A JSON file has an array of objects, each with `_msgname` and `_crc`.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -19,6 +20,8 @@ use crate::files;
 
 /// Maximum size of a binary file in bytes.
 const LARGEST: u64 = 128 << 20;
+/// Maximum number of messages in a file. Each takes about 100 bytes of memory.
+const MOST: u32 = 1_000_000;
 /// Maximum size of a message in JSON, in bytes.
 const LARGEST_MESSAGE: usize = 1 << 20;
 
@@ -138,7 +141,10 @@ pub(crate) fn from_bytes(bytes: &[u8], known: &Known) -> Result<Trace, String> {
     let [a, b, c, d, e, f, g, h, wrapped] = *header;
     let (count, length) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
     let (table, mut rest) = rest.split_at_checked(length as usize).ok_or_else(no_trace)?;
-    let names = names(table).ok_or_else(no_trace)?;
+    let names: HashMap<u16, &str> = names(table).ok_or_else(no_trace)?.into_iter().collect();
+    if count > MOST {
+        return Err(format!("it has {count} messages, more than {MOST}"));
+    }
     let mut trace = Trace { messages: Vec::new(), wrapped: wrapped != 0 };
     for number in 0..count {
         let cut = || format!("it ends within message {number}");
@@ -147,9 +153,9 @@ pub(crate) fn from_bytes(bytes: &[u8], known: &Known) -> Result<Trace, String> {
         rest = more;
         let (id, body) = message.split_first_chunk::<2>().ok_or_else(cut)?;
         let id = u16::from_be_bytes(*id);
-        trace.messages.push(match names.iter().find(|(of, _)| *of == id) {
+        trace.messages.push(match names.get(&id) {
             None => Err(Unknown(format!("the file does not define identifier {id}"))),
-            Some((_, name)) => match known.id(name) {
+            Some(name) => match known.id(name) {
                 Some(id) => Ok(Traced { id, bytes: body.to_vec() }),
                 None => Err(Unknown(format!("unknown message {name}"))),
             },

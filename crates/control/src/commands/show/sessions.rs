@@ -58,7 +58,11 @@ impl Session {
     fn row(&self) -> Vec<String> {
         let or = |value: Option<String>| value.unwrap_or_else(|| "-".into());
         let uid = self.uid.map(|uid| format!("uid {uid}"));
-        let who = self.user.clone().or(uid).or_else(|| self.address.clone());
+        let who = match (&self.user, &self.address) {
+            // A name in a certificate must not look like a user of this machine.
+            (Some(name), Some(address)) => Some(format!("{name} at {address}")),
+            (user, address) => user.clone().or(uid).or_else(|| address.clone()),
+        };
         // A client may send line feeds and other characters that break the table.
         let command = self.command.as_deref().map(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();

@@ -7,7 +7,7 @@ use hyper::{Request, Response};
 use tonic::Status;
 
 use super::v1::{self, Call};
-use super::{Replies, Requests, load, serve, stats};
+use super::{LONGEST as LONGEST_MESSAGE, LONGEST_SHORT, Replies, Requests, load, serve, stats};
 use crate::native::body::{Body, Cut};
 use crate::native::client::Client;
 use crate::native::commands::{Ran, Shown, run_all};
@@ -19,16 +19,16 @@ use crate::native::watch::{Event, Watcher};
 /// Runs a call, and answers it.
 pub(super) async fn run(client: &Rc<Client>, call: Call, request: Request<Incoming>) -> Response<Body> {
     match call {
-        Call::About => serve(client, request, about).await,
-        Call::Get => serve(client, request, get).await,
-        Call::Apply => serve(client, request, apply).await,
-        Call::Confirm => serve(client, request, confirm).await,
-        Call::Rollback => serve(client, request, roll_back).await,
-        Call::Watch => serve(client, request, watch).await,
-        Call::Show => serve(client, request, show).await,
-        Call::Exec => serve(client, request, exec).await,
-        Call::Stats => serve(client, request, stats::stats).await,
-        Call::Load => serve(client, request, load::load).await,
+        Call::About => serve(client, request, LONGEST_SHORT, about).await,
+        Call::Get => serve(client, request, LONGEST_SHORT, get).await,
+        Call::Apply => serve(client, request, LONGEST_MESSAGE, apply).await,
+        Call::Confirm => serve(client, request, LONGEST_SHORT, confirm).await,
+        Call::Rollback => serve(client, request, LONGEST_SHORT, roll_back).await,
+        Call::Watch => serve(client, request, LONGEST_SHORT, watch).await,
+        Call::Show => serve(client, request, LONGEST_SHORT, show).await,
+        Call::Exec => serve(client, request, LONGEST_SHORT, exec).await,
+        Call::Stats => serve(client, request, LONGEST_SHORT, stats::stats).await,
+        Call::Load => serve(client, request, LONGEST_MESSAGE, load::load).await,
     }
 }
 

@@ -4,8 +4,9 @@ use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Bound;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use infra::mem::Room;
 use net::ip::{Ip, IpPrefix, Prefix};
 use tonic::Status;
 use wire::Mac;
@@ -22,6 +23,11 @@ use crate::native::problem::Problem;
 const BATCH: usize = 256;
 /// Number of refused items that the answer describes.
 const TOLD: usize = 10;
+/// Kept keys between two checks of the free memory, and the memory in bytes that so many may need, with the copy that is sorted.
+const CHECK: usize = 1 << 16;
+const CHECKED: u64 = 128 * CHECK as u64;
+/// Maximum time for which a load waits for items, in all. Changes of the whole configuration wait meanwhile.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Number of keys in a piece of the list of routes that stay. A single list would be copied whenever it grows.
 const PIECE: usize = 4096;
 
@@ -69,6 +75,8 @@ struct Tally {
     swept: u64,
     /// With `replace`: the routes that the client has sent.
     stays: Vec<Vec<Key>>,
+    /// Number of those routes, which may be sent several times.
+    kept: usize,
 }
 
 impl Tally {
@@ -80,11 +88,21 @@ impl Tally {
     }
 
     /// Notes that these routes stay.
-    fn keep(&mut self, keys: &[Key]) {
+    ///
+    /// # Errors
+    /// If there is not enough memory for a list of so many.
+    fn keep(&mut self, keys: &[Key]) -> Result<(), Failure> {
+        let before = self.kept / CHECK;
+        self.kept += keys.len();
+        if before != self.kept / CHECK {
+            let why = |e| format!("not enough memory for a list of so many routes: {e}");
+            Room::now().must_have(CHECKED).map_err(|e| Failure::from(why(e)))?;
+        }
         if self.stays.last().is_none_or(|piece| piece.len() >= PIECE) {
             self.stays.push(Vec::with_capacity(PIECE + BATCH));
         }
         self.stays.last_mut().into_iter().for_each(|piece| piece.extend_from_slice(keys));
+        Ok(())
     }
 }
 
@@ -104,7 +122,18 @@ impl Load {
 
     /// Takes all items, and ends the load.
     async fn run(&mut self, requests: &mut Requests<v1::LoadRequest>) -> Result<v1::LoadResponse, Status> {
-        while let Some(request) = requests.next().await? {
+        let mut waited = Duration::ZERO;
+        loop {
+            let begun = Instant::now();
+            let Some(request) = requests.next().await? else { break };
+            waited += begun.elapsed();
+            if waited > PATIENCE {
+                let why = format!(
+                    "the router has waited {} s for items, and other changes wait for it: send a load when all of it is ready",
+                    PATIENCE.as_secs()
+                );
+                return Err(Status::deadline_exceeded(why));
+            }
             match request.part {
                 Some(load_request::Part::Routes(group)) => self.routes(group).await?,
                 Some(load_request::Part::Neighbors(group)) => self.neighbors(group).await?,
@@ -292,7 +321,7 @@ fn batch<I>(
             }
         }
         if keeps {
-            tally.keep(&keys);
+            tally.keep(&keys)?;
         }
         Ok(match loading.put(c, &keys, value.as_ref())? {
             (done, Some(why)) => (done, Some((keys[done].to_string(), why.to_string()))),

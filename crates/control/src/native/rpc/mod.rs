@@ -34,8 +34,10 @@ mod v1 {
 
 /// The definition of the service.
 pub(super) const DEFINITION: &str = include_str!("../../../proto/volley/v1/volley.proto");
-/// Maximum length of a message from a client, in bytes.
+/// Maximum length of a message from a client, in bytes: for calls that change the configuration by many messages, and for all others, which
+/// viewers may make. A message is kept until its end has arrived.
 const LONGEST: usize = 1 << 20;
+const LONGEST_SHORT: usize = 64 << 10;
 /// Maximum length of the message of an error, in bytes: it is sent in a header.
 const LONGEST_ERROR: usize = 4 << 10;
 
@@ -100,6 +102,7 @@ impl<A> Replies<A> {
 async fn serve<Q, A, F>(
     client: &Rc<Client>,
     request: Request<Incoming>,
+    longest: usize,
     run: impl FnOnce(Rc<Client>, Requests<Q>, Replies<A>) -> F + 'static,
 ) -> Response<Body>
 where
@@ -117,7 +120,7 @@ where
     });
     let bridge = Bridge { give: Some(give), answers: Some(Answers { from, task, is_over: false }) };
     let codec = ProstCodec::<A, Q>::default();
-    let mut protocol = Grpc::new(codec).max_decoding_message_size(LONGEST);
+    let mut protocol = Grpc::new(codec).max_decoding_message_size(longest);
     protocol.streaming(bridge, request).await.map(|body| Body::messages(client, body))
 }
 

@@ -15,6 +15,9 @@ use crate::native::client::Client;
 
 /// The shortest interval between two collections.
 const SHORTEST: Duration = Duration::from_millis(100);
+/// Maximum number of prefixes, and their length in bytes. Each sample is compared with each of them.
+const MOST_PREFIXES: usize = 32;
+const LONGEST_PREFIX: usize = 100;
 /// Maximum number of samples in a message.
 const PIECE: usize = 500;
 
@@ -25,6 +28,10 @@ pub(super) async fn stats(
     replies: Replies<v1::StatsResponse>,
 ) -> Result<(), Status> {
     let v1::StatsRequest { interval_ms, prefixes } = requests.only().await?;
+    if prefixes.len() > MOST_PREFIXES || prefixes.iter().any(|prefix| prefix.len() > LONGEST_PREFIX) {
+        let why = format!("prefixes may be {MOST_PREFIXES}, of {LONGEST_PREFIX} bytes each");
+        return Err(Status::invalid_argument(why));
+    }
     let interval = Duration::from_millis(interval_ms.into());
     if interval_ms > 0 && interval < SHORTEST {
         let why = format!("interval_ms must be 0, or at least {}", SHORTEST.as_millis());
