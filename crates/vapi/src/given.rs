@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use crate::shape::{Definition, FieldInfo, Kind, Shape};
-use crate::value::{Text, length, longest};
+use crate::shape::{Definition, FieldInfo, Kind, Shape, longest};
+use crate::value::Text;
 use crate::wire::{Field, Writer};
 
 /// Why JSON is no message: the path of the faulty field, and what is expected there.
@@ -56,7 +56,7 @@ fn all(
 ) -> Result<(), Unfit> {
     for field in fields {
         if let Shape::Count(of) = field.shape {
-            w.reserve_count(length(of));
+            w.reserve_count(of.length());
             continue;
         }
         let value = given.get(field.name).ok_or_else(|| Unfit::new("missing").within(field.name))?;
@@ -85,7 +85,7 @@ fn put(shape: &'static Shape, value: &Value, w: &mut Writer) -> Result<(), Unfit
         }
         // Its array writes it.
         Shape::Count(of) => {
-            w.reserve_count(length(of));
+            w.reserve_count(of.length());
             Ok(())
         }
         Shape::Array(element, n) => several(element, Some(*n), value, w),

@@ -19,6 +19,34 @@ pub enum Shape {
     Defined(&'static Definition),
 }
 
+impl Shape {
+    /// Returns the encoded length in bytes; 0 for a type without a fixed length.
+    pub(crate) fn length(&self) -> usize {
+        match self {
+            Shape::Plain(name) => match *name {
+                "u16" | "i16" => 2,
+                "u32" | "i32" => 4,
+                "u64" | "i64" | "f64" => 8,
+                _ => 1,
+            },
+            Shape::Text(n) => *n,
+            Shape::Array(element, n) => element.length() * n,
+            Shape::Count(of) => of.length(),
+            Shape::Line | Shape::Tail(_) => 0,
+            Shape::Defined(Definition { kind, .. }) => match kind {
+                Kind::Enum(of, _) | Kind::Flags(of, _) | Kind::Alias(of) => of.length(),
+                Kind::Struct(fields) => fields.iter().map(|field| field.shape.length()).sum(),
+                Kind::Union(fields) => longest(fields),
+            },
+        }
+    }
+}
+
+/// Returns the encoded length of the longest of these fields in bytes.
+pub(crate) fn longest(fields: &[FieldInfo]) -> usize {
+    fields.iter().map(|field| field.shape.length()).max().unwrap_or(0)
+}
+
 /// A field of a message, structure or union.
 #[derive(Debug)]
 pub struct FieldInfo {

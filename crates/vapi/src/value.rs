@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde_json::{Map, Value};
 
-use crate::shape::{Definition, FieldInfo, Kind, Shape};
+use crate::shape::{Definition, FieldInfo, Kind, Shape, longest};
 use crate::wire::{Field, Malformed, Reader};
 
 /// Decodes the fields of a message, without its identifier, to JSON.
@@ -48,7 +48,7 @@ fn of(shape: &'static Shape, r: &mut Reader<'_>) -> Result<Value, Malformed> {
         }
         Shape::Defined(definition) => match Text::of(definition) {
             Some(form) => {
-                let bytes = r.bytes(length(shape))?;
+                let bytes = r.bytes(shape.length())?;
                 // What has no such text, such as an address of an unknown family, is shown by its fields.
                 match form.read(bytes) {
                     Some(text) => text.into(),
@@ -197,31 +197,5 @@ fn ip(bytes: &[u8]) -> Option<IpAddr> {
         }
         1 => Some(Ipv6Addr::from(*address).into()),
         _ => None,
-    }
-}
-
-/// Returns the encoded length of the longest of these fields in bytes.
-pub(crate) fn longest(fields: &[FieldInfo]) -> usize {
-    fields.iter().map(|field| length(field.shape)).max().unwrap_or(0)
-}
-
-/// Returns the encoded length of a type in bytes; 0 for a type without a fixed length.
-pub(crate) fn length(shape: &Shape) -> usize {
-    match shape {
-        Shape::Plain(name) => match *name {
-            "u16" | "i16" => 2,
-            "u32" | "i32" => 4,
-            "u64" | "i64" | "f64" => 8,
-            _ => 1,
-        },
-        Shape::Text(n) => *n,
-        Shape::Array(element, n) => length(element) * n,
-        Shape::Count(of) => length(of),
-        Shape::Line | Shape::Tail(_) => 0,
-        Shape::Defined(Definition { kind, .. }) => match kind {
-            Kind::Enum(of, _) | Kind::Flags(of, _) | Kind::Alias(of) => length(of),
-            Kind::Struct(fields) => fields.iter().map(|field| length(field.shape)).sum(),
-            Kind::Union(fields) => longest(fields),
-        },
     }
 }

@@ -234,7 +234,7 @@ impl<T: Field + Into<u64>> Field for Count<T> {
     const SHAPE: &'static Shape = &Shape::Count(T::SHAPE);
 
     fn put(&self, w: &mut Writer) {
-        w.reserve_count(crate::value::length(T::SHAPE));
+        w.reserve_count(T::SHAPE.length());
     }
 
     fn take(r: &mut Reader<'_>) -> Result<Self, Malformed> {
