@@ -1,4 +1,4 @@
-//! Traces of API messages: their text and JSON, VPP's files of them ([`file`]), and their replay ([`replay`]).
+//! Traces of API messages: their text and JSON, VPP's files of them ([`file`](mod@file)), and their replay ([`replay`]).
 
 pub(crate) mod file;
 pub(crate) mod replay;
