@@ -32,8 +32,8 @@ impl Police {
         let share = &mut self.shares[interface as usize % GROUPS];
         let (due, own) = (self.due.max(now), (*share).max(now));
         // Packets within the share of their interface have a burst of their own, beyond what a flood can use up.
-        let is_within = own - now < Self::BURST_NS;
-        if due - now >= if is_within { 2 * Self::BURST_NS } else { Self::BURST_NS } {
+        let is_within = own - now <= Self::BURST_NS;
+        if due - now > if is_within { 2 * Self::BURST_NS } else { Self::BURST_NS } {
             return false;
         }
         self.due = due + interval;
