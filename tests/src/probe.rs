@@ -10,7 +10,7 @@ use testkit::process::poll;
 pub struct Ping {
     /// Round-trip times of the replies, in milliseconds, in order of arrival.
     pub rtts: Vec<f64>,
-    /// Requests sent, of those that were asked for.
+    /// Requests sent.
     pub sent: usize,
     /// Duplicate replies.
     pub duplicates: usize,
@@ -24,25 +24,19 @@ impl Ping {
     /// # Panics
     /// When it cannot run at all. A ping without a reply is a result.
     pub fn run(host: &Host, arguments: &str) -> Ping {
-        let done = host.attempt(&format!("ping -n {}", patiently(arguments)), LIMIT);
+        let done = host.attempt(&format!("ping -n {arguments}"), LIMIT);
         let text = done.stdout.clone();
         let Some(summary) = text.lines().find(|line| line.contains("packets transmitted")) else {
             panic!("{done}");
         };
         let sent = summary.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0);
-        let wanted = value(arguments, "-c").map_or(sent, |count| sent.min(count as usize));
-        let number =
-            |line: &str| line.split("icmp_seq=").nth(1)?.split_whitespace().next()?.parse::<usize>().ok();
-        let replies = || {
-            let times = text.lines().filter(|line| line.contains(" time="));
-            times.filter(|line| number(line).is_some_and(|number| number <= wanted))
-        };
+        let replies = || text.lines().filter(|line| line.contains(" time="));
         let rtts = replies()
             .filter(|line| !line.contains("DUP!"))
             .filter_map(|line| line.split(" time=").nth(1)?.split_whitespace().next()?.parse().ok());
         Ping {
             rtts: rtts.collect(),
-            sent: wanted,
+            sent,
             duplicates: replies().filter(|line| line.contains("DUP!")).count(),
             text: text.clone(),
         }
@@ -76,23 +70,6 @@ impl Ping {
         sorted.sort_by(f64::total_cmp);
         sorted[sorted.len() / 2] * 1000.0
     }
-}
-
-/// Returns the value of an option in the arguments of `ping`.
-fn value(arguments: &str, option: &str) -> Option<f64> {
-    arguments.split_whitespace().skip_while(|word| *word != option).nth(1)?.parse().ok()
-}
-
-/// Returns the arguments with a deadline for all replies instead of the time that `-W` gives to each. Once a reply has come, `ping` waits for
-/// the others only for two round trips, or an interval, whatever `-W` says, and a reply that a busy machine delays by 50 ms would be lost.
-/// With a deadline, `ping` sends further requests until all replies are there; their replies do not count.
-fn patiently(arguments: &str) -> String {
-    let (count, wait) = (value(arguments, "-c"), value(arguments, "-W"));
-    let (Some(count), Some(wait)) = (count.filter(|count| *count > 1.0), wait) else {
-        return arguments.to_owned();
-    };
-    let interval = value(arguments, "-i").unwrap_or(1.0);
-    format!("{arguments} -w {}", (count * interval + wait).ceil())
 }
 
 /// Returns the hops that `traceroute` prints with these arguments, with one probe for each hop.
