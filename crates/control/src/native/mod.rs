@@ -1,10 +1,10 @@
 //! The native API: the configuration as one document, commands, events, metrics, and loads of routes, as JSON over HTTP and in gRPC.
 //!
 //! Clients connect to a UNIX socket, to its twins for other roles, or to a TCP port with TLS, which all speak both protocols. Each request
-//! of a client is a typed request of the same state that commands and VPP's binary API change: one transaction, journaled with the client's user. The fields of the document
-//! follow from the schemas of the objects, so a feature needs no code here. [`http`] lists all operations, from which the OpenAPI
-//! description follows, and [`rpc`] has the calls of the gRPC service. Both are thin: the requests themselves are in [`document`],
-//! [`commands`] and [`watch`].
+//! of a client is a typed request of the same state that commands and VPP's binary API change: one transaction, journaled with the
+//! client's user. The fields of the document follow from the schemas of the objects, so a feature needs no code here. [`http`] lists all
+//! operations, from which the OpenAPI description follows, and [`rpc`] has the calls of the gRPC service. Both are thin: the requests
+//! themselves are in [`document`], [`commands`] and [`watch`].
 
 mod body;
 mod client;
