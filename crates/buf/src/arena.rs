@@ -116,8 +116,8 @@ pub(crate) unsafe fn at(base: *mut u8, index: u32) -> NonNull<u8> {
     unsafe { NonNull::new_unchecked(base.add(index as usize * LINE)) }
 }
 
-/// Returns the address of a buffer's link. If several packets share a segment, its link is read and counted only through this
-/// pointer, never through a reference.
+/// Returns the address of a buffer's link. Several packets can have the same buffer in their chains. Code reads the link of such a buffer,
+/// and changes its share count, only through this pointer, never through a reference.
 ///
 /// # Safety
 /// `index` came from a pool.

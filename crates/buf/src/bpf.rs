@@ -194,7 +194,7 @@ impl Program {
                 Source::Number(k) => k,
                 Source::X => x,
             };
-            // This step is no jump, so the next step follows.
+            // The number of steps to skip: 0 unless this step is a jump.
             let skip = match *steps.next()? {
                 Step::Load(to, what) => {
                     let value = match what {
@@ -395,7 +395,7 @@ mod tests {
             ("96 0 0 16\n6 0 0 0", "unknown instruction"),
             ("120 0 0 0\n6 0 0 0", "unknown instruction"),
             ("65535 0 0 0", "unknown instruction"),
-            // The program of "inbound".
+            // The program that tcpdump makes of "inbound". It loads packet metadata.
             ("40 0 0 4294963204\n6 0 0 0", "packet metadata"),
             ("6 0 0", "not a BPF instruction"),
             ("6 300 0 0", "not a BPF instruction"),

@@ -65,8 +65,8 @@ impl Depot {
         take(&mut self.others, others, to);
     }
 
-    /// Exchanges at most `n` buffers for a device, which can access only initial buffers. Moves added buffers from the bottom of
-    /// `stack` to the depot, and puts initial buffers on top of `stack`. Returns the number of initial buffers.
+    /// Exchanges at most `n` buffers for a device, which can access only initial buffers. Moves added buffers from the bottom of `stack` to
+    /// the depot, and puts initial buffers on top of `stack`. Returns the number of initial buffers put there.
     pub fn exchange(&mut self, n: usize, stack: &mut Vec<u32>) -> usize {
         let n = n.min(self.home.len());
         self.others.extend(stack.drain(..n.min(stack.len())));

@@ -9,8 +9,8 @@
 //! [`Flags::FEATURES`]; without that flag a field reads as zeros. So a packet without fields costs nothing,
 //! and a feature uses zeros as "not seen yet".
 //!
-//! A packet keeps its fields on every edge, while it is held, and between threads. Copies of a packet have
-//! the same fields, and so have its pieces when it is fragmented or segmented.
+//! A packet keeps its fields on every edge, while it is held, and between threads. Copies of a packet have the same fields. So have the
+//! pieces of a fragmented or segmented packet.
 //!
 //! [`Flags::FEATURES`]: crate::Flags::FEATURES
 //! [`Packet::feature`]: crate::Packet::feature

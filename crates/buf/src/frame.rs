@@ -56,7 +56,7 @@ impl Frame {
     /// Number of packets, at most [`FRAME_SIZE`].
     #[inline(always)]
     pub fn len(&self) -> usize {
-        // The setters guarantee this; the minimum tells the compiler, for one instruction a frame.
+        // The setters keep `n` within this limit. `min` tells it to the compiler, and costs one instruction per frame.
         (self.n as usize).min(FRAME_SIZE)
     }
 
@@ -214,15 +214,15 @@ impl Frame {
     pub fn pop(&mut self) -> Option<Held> {
         let last = self.len().checked_sub(1)?;
         self.set_len(last);
-        // SAFETY: the last record was a valid one, and does not count any more.
+        // SAFETY: the last record was valid, and is not part of the frame any more.
         Some(Held::new(unsafe { self.records[last].assume_init_read() }))
     }
 
     /// Removes and returns the first packet; the others move to the front.
     pub fn take_front(&mut self) -> Option<Held> {
         let left = self.len().checked_sub(1)?;
-        // SAFETY: the first record is valid and read once: the valid ones after it move over it, and the
-        // frame's length is one less, so none is left at the end.
+        // SAFETY: the first record is valid and is read once: the records after it move to the front, and the frame becomes shorter by one.
+        // So no record is in the frame twice.
         let first = unsafe {
             let p = self.records.as_mut_ptr();
             let first = p.read().assume_init();
@@ -241,8 +241,7 @@ impl Frame {
     /// Removes the first `n` packets, in order; the others move to the front.
     pub fn drain_front(&mut self, n: usize, mut each: impl FnMut(Held)) {
         self.give_front(n, |record| {
-            // SAFETY: the record is valid and read once: the frame does not count it any more when it is
-            // taken.
+            // SAFETY: the record is valid and is read once: `give_front` removes it from the frame.
             each(Held::new(unsafe { std::ptr::read(record) }));
             true
         });

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!    0 ..  128   room for a DPDK mbuf
-//!  128 ..  160   link: the chain of segments, and the pool
+//!  128 ..  160   link: the chain of buffers, and the pool
 //!  160 ..  192   cold header: fields of few packets, valid by flag
 //!  192 ..  256   feature fields
 //!  256 ..  512   headroom
@@ -40,8 +40,7 @@ pub const LINE: usize = 64;
 const _: () = assert!(STRIDE.is_multiple_of(LINE) && (STRIDE / LINE) % 2 == 1);
 const _: () = assert!(size_of::<Link>() == COLD - LINK && size_of::<Cold>() == FEATURE - COLD);
 
-/// The kind of segmentation of a packet that is larger than the link's MTU (the values of the virtio-net
-/// header).
+/// The kind of segmentation that a packet larger than the link's MTU needs (the values of the virtio-net header).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum GsoKind {
@@ -70,14 +69,14 @@ pub struct Gso {
 /// crate.
 #[repr(C)]
 pub(crate) struct Link {
-    /// The next segment's buffer; 0 after the last one (`CHAINED`).
+    /// The next buffer of the packet's chain; 0 in the last one. Valid only if the packet is `CHAINED`.
     pub(crate) next: u32,
     /// Offset of the data in this buffer, if the buffer is not the first of its chain.
     pub(crate) seg_off: u16,
     pub(crate) seg_len: u16,
-    /// Bytes of all segments after the first; only valid in the first buffer (`CHAINED`).
+    /// Bytes in all buffers of the chain after the first. Valid only in the first buffer of a `CHAINED` packet.
     pub(crate) tail_len: u32,
-    /// Number of chains that share this buffer as a segment after the first.
+    /// Number of buffers whose `next` is this buffer. If there are several, packets share the chain from this buffer on.
     pub(crate) shares: u32,
     /// The buffer's pool.
     pub(crate) pool: u32,
@@ -86,8 +85,7 @@ pub(crate) struct Link {
     _reserved: [u8; 11],
 }
 
-/// The cold header: fields that few packets need. Each field is valid only while the packet's record has the
-/// flag given for it.
+/// The cold header: fields that few packets need. Each field is valid only while the packet's record has the flag in parentheses.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Cold {

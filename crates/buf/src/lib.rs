@@ -1,11 +1,10 @@
 //! Buffers, packet records and frames: the form of a packet inside Volley.
 //!
-//! A **buffer** ([`layout`]) is 2,624 bytes of the [`arena`]: room for a driver, a cold header, feature
-//! fields, headroom, data. A [`Pool`] allocates buffers through a [`Cache`] for each thread. The data that
-//! every node reads and writes for every packet is not in the buffer but in a 32-byte [`record`]. Up to 256
-//! records make a [`Frame`], the unit of work of nodes. A [`Packet`] is the cursor over one record and its
-//! buffer. A [`Held`] is one packet taken out of a frame. [`queue`] has the two traits that a driver
-//! implements.
+//! A **buffer** ([`layout`]) is 2,624 bytes of the [`arena`]: room for a driver, a cold header, feature fields, headroom, data. A larger
+//! packet is a chain of buffers, which some names in the code call segments. A [`Pool`] allocates buffers through a [`Cache`] for each
+//! thread. The data that every node reads and writes for every packet is not in the buffer but in a 32-byte [`record`]. Up to 256 records
+//! make a [`Frame`], the unit of work of nodes. A [`Packet`] is the cursor over one record and its buffer. A [`Held`] is one packet taken
+//! out of a frame. [`queue`] has the two traits that a driver implements.
 //!
 //! # Why safe code cannot break this
 //!

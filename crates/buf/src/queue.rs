@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use crate::frame::Frame;
 use crate::pool::Cache;
 
-/// The device behind a queue has vanished, for good or until it is opened again.
+/// The device behind a queue has vanished, for good or until it is opened again. The text is the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gone(pub String);
 

@@ -15,7 +15,7 @@ pub struct Flags(pub(crate) u16);
 impl Flags {
     /// No flags.
     pub const NONE: Flags = Flags(0);
-    /// The packet has more than one segment.
+    /// The packet has more than one buffer.
     pub const CHAINED: Flags = Flags(1 << 0);
     /// The packet is being traced.
     pub const TRACED: Flags = Flags(1 << 1);
@@ -116,7 +116,7 @@ pub(crate) struct Record {
     pub(crate) buf: u32,
     /// Offset of the first byte that the next node handles, from the start of the buffer.
     pub(crate) off: u16,
-    /// Bytes of the first segment from `off`.
+    /// Number of bytes in the first buffer, from `off`.
     pub(crate) len: u16,
     pub(crate) flags: Flags,
     /// The forwarding table (VRF) for lookups.
@@ -145,7 +145,7 @@ pub struct Snapshot {
     pub buffer: u32,
     /// Offset of the first byte that the node handles, from the start of the buffer.
     pub offset: u16,
-    /// Bytes of the first segment.
+    /// Number of bytes in the first buffer.
     pub len: u16,
     /// The packet's flags.
     pub flags: Flags,

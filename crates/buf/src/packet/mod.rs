@@ -19,9 +19,8 @@ pub use held::Held;
 
 /// One packet. It borrows its record, and owns the packet's head buffer for that time.
 ///
-/// Lengths: [`len`](Packet::len) counts the first segment from the current offset;
-/// [`total_len`](Packet::total_len) counts all segments. Headers are always whole in the first segment (its
-/// first 128 bytes are contiguous).
+/// Lengths: [`len`](Packet::len) counts the bytes in the first buffer, from the current offset; [`total_len`](Packet::total_len) counts the
+/// bytes in all buffers. Headers are always whole in the first buffer (the packet's first 128 bytes are contiguous).
 pub struct Packet<'a> {
     record: &'a mut Record,
     base: *mut u8,
@@ -87,14 +86,14 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Bytes of the first segment from the current offset.
+    /// Number of bytes in the first buffer, from the current offset.
     #[inline(always)]
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.record.len as usize
     }
 
-    /// Bytes of all segments from the current offset.
+    /// Number of bytes in all buffers, from the current offset.
     #[inline(always)]
     pub fn total_len(&self) -> usize {
         if self.record.flags.any(Flags::CHAINED) {
@@ -104,7 +103,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Returns a header at the current offset, if the first segment is long enough.
+    /// Returns a header at the current offset; `None` if the first buffer has too few bytes of the packet.
     #[inline(always)]
     pub fn head<T: Header>(&mut self) -> Option<&mut T> {
         if size_of::<T>() <= self.len() { Some(self.peek()) } else { None }
@@ -128,21 +127,21 @@ impl<'a> Packet<'a> {
         unsafe { &mut *self.ptr(self.record.off as usize + at).cast::<T>() }
     }
 
-    /// The bytes of the first segment.
+    /// The bytes in the first buffer.
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the setters keep `off + len <= STRIDE`; the bytes are initialized, and ours.
         unsafe { std::slice::from_raw_parts(self.ptr(self.record.off as usize), self.len()) }
     }
 
-    /// The bytes of the first segment, mutable.
+    /// The bytes in the first buffer, mutable.
     #[inline(always)]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`, and self is borrowed uniquely.
         unsafe { std::slice::from_raw_parts_mut(self.ptr(self.record.off as usize), self.len()) }
     }
 
-    /// The buffer's room from the current offset on, independent of the packet's length. For drivers, which fill it.
+    /// The bytes from the current offset to the end of the buffer, whatever the packet's length. Drivers write received packets there.
     #[inline(always)]
     pub fn room_mut(&mut self) -> &mut [u8] {
         let off = self.record.off as usize;
@@ -150,13 +149,13 @@ impl<'a> Packet<'a> {
         unsafe { std::slice::from_raw_parts_mut(self.ptr(off), STRIDE - off) }
     }
 
-    /// Sets the length of the first segment in bytes, limited to the room from the current offset to the end of the buffer.
+    /// Sets the number of bytes in the first buffer, limited to the room from the current offset to the end of the buffer.
     #[inline(always)]
     pub fn set_len(&mut self, len: usize) {
         self.record.len = len.min(STRIDE - self.record.off as usize) as u16;
     }
 
-    /// Fills the first segment with these bytes. Returns false, without a change, if they do not fit.
+    /// Writes these bytes into the first buffer. Returns false, without a change, if they do not fit.
     pub fn fill(&mut self, bytes: &[u8]) -> bool {
         let Some(room) = self.room_mut().get_mut(..bytes.len()) else { return false };
         room.copy_from_slice(bytes);
@@ -164,8 +163,8 @@ impl<'a> Packet<'a> {
         true
     }
 
-    /// Moves the start forward by `n` bytes. Returns false, without a change, if the first segment is
-    /// shorter, or the start would exceed [`MAX_OFFSET`].
+    /// Moves the start forward by `n` bytes. Returns false, without a change, if the first buffer has fewer bytes, or the start would
+    /// exceed [`MAX_OFFSET`].
     #[inline(always)]
     #[must_use]
     pub fn advance(&mut self, n: usize) -> bool {
@@ -341,7 +340,7 @@ impl<'a> Packet<'a> {
         self.record.snapshot()
     }
 
-    /// The bytes of all segments, one slice for each segment.
+    /// The packet's bytes, one slice for each buffer of its chain.
     pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
         let (mut next, mut left) = if self.record.flags.any(Flags::CHAINED) {
             (self.link().next, self.link().tail_len)
@@ -393,8 +392,8 @@ impl<'a> Packet<'a> {
         count
     }
 
-    /// Replaces the packet's contents by these bytes, in as many segments as necessary. Returns false if
-    /// buffers run out; the packet is still consistent then, and must be freed.
+    /// Replaces the packet's contents by these bytes, in as many buffers as necessary. Returns false if buffers run out; the packet is
+    /// still consistent then, and must be freed.
     ///
     /// The caller [notes](crate::Frame::note) `CHAINED` in the frame.
     pub fn fill_chained(&mut self, bytes: &[u8], cache: &mut Cache) -> bool {
@@ -436,11 +435,10 @@ impl<'a> Packet<'a> {
     /// contiguous: if this packet's first buffer has fewer, the missing bytes are copied into it. The record
     /// of `other` is not used any more.
     ///
-    /// This walks the segments of this packet, so join many pieces from the last to the first.
+    /// This walks the buffers of this packet. So a caller that joins many pieces starts with the last two.
     ///
     /// # Errors
-    /// Returns `other`, without a change, if later segments of this packet or of `other` are shared with
-    /// another packet.
+    /// Returns `other`, without a change, if this packet or `other` shares buffers after its first one with another packet.
     pub fn append(&mut self, mut other: Held, cache: &mut Cache) -> Result<(), Held> {
         if !(self.owns_tail() && other.packet().owns_tail()) {
             return Err(other);
@@ -465,19 +463,19 @@ impl<'a> Packet<'a> {
         Ok(())
     }
 
-    /// True if no other packet shares the segments after the first.
+    /// True if no other packet shares the buffers after the first.
     fn owns_tail(&self) -> bool {
         if !self.record.flags.any(Flags::CHAINED) {
             return true;
         }
-        // SAFETY: a chained packet has a next segment, and counts as one of its users. The count is atomic,
-        // see `duplicate`. No other thread can become a user while this packet, the only user, is borrowed.
+        // SAFETY: a chained packet has a next buffer, and counts as one of its users. The count is atomic, see `duplicate`. No other thread
+        // can become a user while this packet, the only user, is borrowed.
         let shares = unsafe { AtomicU32::from_ptr(&raw mut (*arena::link_ptr(self.link().next)).shares) };
         shares.load(Ordering::Acquire) == 1
     }
 
-    /// Limits the segments after the first to `tail_len` bytes in total, and frees the segments beyond that. No other packet may share
-    /// these segments. Returns the buffer of the last remaining segment.
+    /// Limits the buffers after the first to `tail_len` bytes in total, and frees the buffers beyond that. No other packet may share these
+    /// buffers. Returns the last remaining buffer.
     fn trim_tail(&mut self, cache: &mut Cache) -> u32 {
         let mut last = self.record.buf;
         if !self.record.flags.any(Flags::CHAINED) {
@@ -485,7 +483,7 @@ impl<'a> Packet<'a> {
         }
         let mut left = self.link().tail_len;
         loop {
-            // SAFETY: this packet owns the head and its segments, which are not shared; one borrow at a time.
+            // SAFETY: this packet owns all buffers of its chain, and shares none; one borrow at a time.
             let next = unsafe { arena::link(last) }.next;
             if next == 0 {
                 return last;
@@ -504,20 +502,20 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Moves bytes from later segments to the first until it has 128 bytes, and frees segments that become empty. No other packet may share
-    /// the later segments.
+    /// Moves bytes from later buffers to the first until it has 128 bytes, and frees buffers that become empty. No other packet may share
+    /// the later buffers.
     fn gather(&mut self, cache: &mut Cache) {
         while self.len() < PEEK && self.record.flags.any(Flags::CHAINED) {
             let (next, left) = (self.link().next, self.link().tail_len);
             if next == 0 || left == 0 {
                 return self.cut_tail(cache);
             }
-            // SAFETY: this packet owns the next segment, which is not the head's buffer.
+            // SAFETY: this packet owns the next buffer, which is not the head.
             let segment = unsafe { arena::link(next) };
             let n = (PEEK - self.len()).min(segment.seg_len as usize).min(left as usize);
             let to = self.ptr(self.record.off as usize + self.len());
-            // SAFETY: offset ≤ STRIDE - PEEK and len + n ≤ PEEK, so the target is within the head; seg_off +
-            // seg_len are within the segment, and n ≤ seg_len; they are two different buffers.
+            // SAFETY: offset ≤ STRIDE - PEEK and len + n ≤ PEEK, so the target is within the head; seg_off + seg_len are within the next
+            // buffer, and n ≤ seg_len; they are two different buffers.
             unsafe {
                 let from = arena::at(self.base, next).as_ptr().add(segment.seg_off as usize);
                 std::ptr::copy_nonoverlapping(from, to, n);
@@ -538,7 +536,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Frees the segments after the first.
+    /// Frees the buffers after the first.
     #[inline(always)]
     fn cut_tail(&mut self, cache: &mut Cache) {
         if self.record.flags.any(Flags::CHAINED) {
@@ -547,13 +545,13 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Cuts the packet to `len` bytes in total, and frees unneeded segments.
+    /// Cuts the packet to `len` bytes in total, and frees unneeded buffers.
     ///
     /// Used to remove the Ethernet padding after an IP packet, and to limit the quote in an ICMP error.
     pub fn truncate(&mut self, len: usize, cache: &mut Cache) {
         if len > self.len() {
             if self.record.flags.any(Flags::CHAINED) {
-                // Other packets may share the later segments, so these are not changed: the head's `tail_len` limits their valid length.
+                // Other packets may share the later buffers, so these are not changed: the head's `tail_len` limits their valid length.
                 let tail = len - self.len();
                 let link = self.link_mut();
                 link.tail_len = tail.min(link.tail_len as usize) as u32;
@@ -564,8 +562,8 @@ impl<'a> Packet<'a> {
         self.record.len = len as u16;
     }
 
-    /// Returns a second packet with the same bytes and metadata: the first segment (with its link header and feature bytes) is copied, and
-    /// both packets share all later segments. `None` if no buffer is free.
+    /// Returns a second packet with the same bytes and metadata: the first buffer's contents (with the link header and feature bytes) are
+    /// copied, and both packets share all later buffers. `None` if no buffer is free.
     pub fn duplicate(&self, cache: &mut Cache) -> Option<Held> {
         let record = cache.take()?;
         let copy = Record { buf: record.buf, ..*self.record };
@@ -584,8 +582,8 @@ impl<'a> Packet<'a> {
             (link.next, link.tail_len) = (self.link().next, self.link().tail_len);
         }
         if copy.flags.any(Flags::CHAINED) {
-            // SAFETY: the first tail segment stands for the whole tail; it is counted atomically because
-            // other threads may hold or release it.
+            // SAFETY: the share count of the second buffer stands for all buffers after the first. It is changed atomically because other
+            // threads may hold or release these buffers.
             unsafe {
                 let shares = AtomicU32::from_ptr(&raw mut (*arena::link_ptr(self.link().next)).shares);
                 shares.fetch_add(1, Ordering::AcqRel);

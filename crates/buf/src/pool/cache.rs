@@ -88,8 +88,7 @@ impl Cache {
         record
     }
 
-    /// Takes a buffer as a segment of a packet. Returns `None`, and counts a refused allocation, if the pool
-    /// is empty.
+    /// Takes a buffer for a packet's chain, after its first buffer. Returns `None`, and counts a refused allocation, if the pool is empty.
     #[inline]
     pub(crate) fn take_segment(&mut self) -> Option<Record> {
         if self.stack.is_empty() {
@@ -130,7 +129,7 @@ impl Cache {
     #[inline]
     pub(crate) fn take_while(&mut self, n: usize, mut wanted: impl FnMut(u32) -> bool) -> usize {
         let n = self.prepare(n);
-        // If `wanted` panics, all of them are leaked rather than owned twice.
+        // If `wanted` panics, all buffers of the cache are leaked rather than owned twice.
         let mut stack = std::mem::take(&mut self.stack);
         let want = |index: &&u32| {
             let takes = wanted(**index);
@@ -259,7 +258,7 @@ impl Cache {
         }
     }
 
-    /// Frees the heads of `n` packets, whose records are at `records`, but not their later segments.
+    /// Frees the heads of `n` packets, whose records are at `records`, but not the later buffers of their chains.
     ///
     /// # Safety
     /// `records[..n]` are valid, and the caller does not use them again: their buffers belong to the pool

@@ -101,7 +101,7 @@ pub struct Part {
     pub total: usize,
     /// Number of these buffers in the depot.
     pub free: usize,
-    /// The page size of the memory of these buffers; the smallest one if there are several page sizes.
+    /// The page size of the memory of these buffers. If it has several page sizes, the worst of them.
     pub page: PageSize,
 }
 
@@ -178,7 +178,7 @@ impl Pool {
         let replaced = depot.add(added);
         self.0.total.fetch_add(buffers, Ordering::Relaxed);
         drop(depot);
-        // Its memory is freed without a lock.
+        // Frees the memory of the old list while no lock is held.
         drop(replaced);
         Ok(())
     }
@@ -217,7 +217,7 @@ impl Pool {
     /// Returns the numbers of free, cached, lent and used buffers. They are exact only while no packet moves.
     pub fn stats(&self) -> PoolStats {
         let s = &*self.0;
-        // Added buffers are counted before they are visible here.
+        // `grow` adds to the total only while it holds this lock. So the depot and the total are consistent.
         let depot = lock(&s.depot);
         let ((home, others), total) = (depot.lens(), self.total());
         drop(depot);
@@ -280,19 +280,18 @@ pub(crate) fn fresh(index: u32) -> Record {
     }
 }
 
-/// Releases the later segments of the chain that begins at `head`. Calls `each` for every segment that no
-/// other chain shares.
+/// Releases the later buffers of the chain that begins at `head`. Calls `each` for every buffer that no other chain shares.
 fn walk_tail(head: u32, mut each: impl FnMut(u32)) {
     // SAFETY: the caller owns the head; `next` was written by `fill_chained` with indexes of the pool.
     let mut next = unsafe { arena::link(head) }.next;
     while next != 0 {
-        // SAFETY: the chain is a user of the segment. The count is atomic because two chains on two threads
-        // may release it at once; only the last one touches it afterwards.
+        // SAFETY: the chain is a user of the buffer. The count is atomic because two chains on two threads may release the buffer at once;
+        // only the last one touches it afterwards.
         let after = unsafe {
             let link = arena::link_ptr(next);
             let shares = AtomicU32::from_ptr(&raw mut (*link).shares);
             if shares.load(Ordering::Acquire) > 1 && shares.fetch_sub(1, Ordering::AcqRel) > 1 {
-                // A chain that shares this segment shares everything after it.
+                // A chain that shares this buffer shares all buffers after it.
                 return;
             }
             (*link).next
@@ -326,7 +325,7 @@ pub(crate) fn free_far(record: &Record, lost: bool) {
     }
 }
 
-/// Debug builds track whether a buffer is allocated, and panic if it is freed twice.
+/// Records whether a buffer is allocated (`out`) or free. Only debug builds do this. They panic if a buffer is taken or freed twice.
 #[inline(always)]
 fn debug_mark(index: u32, out: bool) {
     if cfg!(debug_assertions) {

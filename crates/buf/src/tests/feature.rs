@@ -118,7 +118,7 @@ fn fields_that_exceed_the_room_are_refused_by_name() {
         fields.add::<u8>("acl").err().as_deref(),
         Some("the feature \"acl\" registers a second field: combine both in one type")
     );
-    // The word is aligned, so only the last 8 bytes are left.
+    // The u64 is aligned to 8 bytes: it takes the last 8 of the 64 bytes, and leaves no room for another field.
     assert!(fields.add::<u64>("policer").is_ok() && fields.add::<u8>("flow").is_err());
     let large = FeatureFields::default().add::<[u64; 9]>("large").err().unwrap_or_default();
     assert!(large.ends_with("no other feature has a field"), "{large}");
@@ -154,12 +154,12 @@ fn only_writing_makes_fields_valid() -> std::io::Result<()> {
     let alloc = |cache: &mut _| Held::alloc(cache).ok_or(std::io::ErrorKind::OutOfMemory);
     let (mut one, mut two) = (alloc(&mut cache)?, alloc(&mut cache)?);
     *one.packet().feature_mut(field) = 7;
-    // A node cannot change by a flag whether fields are valid.
+    // `set_flags` must not change whether the fields are valid.
     one.packet().set_flags(Flags::GSO);
     assert_eq!((one.packet().flags(), one.packet().feature(field)), (Flags::GSO | Flags::FEATURES, 7));
     two.packet().set_flags(Flags::FEATURES);
     assert_eq!((two.packet().flags(), two.packet().feature(field)), (Flags::NONE, 0));
-    // A piece of a packet has its fields, and none if it has none.
+    // A piece of a packet has the fields of the packet. If the packet has no fields, the piece has none either.
     two.packet().copy_features(&one.packet());
     *one.packet().feature_mut(field) = 8;
     assert_eq!(two.packet().feature(field), 7);

@@ -88,7 +88,7 @@ proptest! {
                     queue.extend(said.iter().map(|s| s.0));
                     let left: Vec<_> = (0..frame.len()).map(|i| frame.snapshot(i).unwrap()).collect();
                     prop_assert_eq!(&left[..], &all[fit..], "the others are still in the frame");
-                    // The same with a device that identifies buffers, for the rest.
+                    // Lends the remaining packets to the device that identifies its buffers. It must accept the same kinds of packets.
                     let mut named = Vec::new();
                     let fit = kinds[fit..].iter().take(n).take_while(|k| is_good(k)).count();
                     prop_assert_eq!(by_name.lend_front(&mut frame, n, |place, _, _| named.push(place)), fit);

@@ -214,7 +214,7 @@ proptest! {
             prop_assert!((HEADROOM..=MAX_OFFSET).contains(&m.start) && m.end <= STRIDE);
             prop_assert_eq!(p.bytes(), &m.memory[m.start..m.end]);
             prop_assert_eq!(p.total_len(), m.all().len());
-            // Cut to the first segment, a packet may still have an unused tail.
+            // A packet that was cut to its first buffer may still have an unused tail.
             prop_assert!(p.flags().any(Flags::CHAINED) || m.tail.is_empty());
             prop_assert_eq!(p.room_mut().len(), STRIDE - m.start);
             let all = m.all();
@@ -367,8 +367,7 @@ fn appended_packets_have_their_headers_in_one_buffer() -> std::io::Result<()> {
     let mut whole = whole.ok_or(std::io::ErrorKind::OutOfMemory)?;
     assert_eq!(bytes_of(&mut whole), bytes);
     assert_eq!(whole.packet().bytes()[..PEEK], bytes[..PEEK]);
-    // A filter sees the bytes of all segments, also across segment boundaries, and nothing after the last
-    // one.
+    // A filter sees the bytes of all buffers, also across the borders between buffers, and nothing after the last one.
     for at in 0..bytes.len() + 4 {
         let word = bytes.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
         let lines = [

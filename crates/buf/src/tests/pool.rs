@@ -20,7 +20,7 @@ enum Op {
     Duplicate(usize),
     /// Cuts one of the packets to this many bytes.
     Truncate(usize, usize),
-    /// Frees one of the packets into the cache with this number.
+    /// Frees one of the packets: into the second cache if the flag is true, otherwise into the first.
     Free(usize, bool),
     /// Frees one of the packets without a cache.
     Discard(usize),
@@ -49,7 +49,7 @@ fn op() -> impl Strategy<Value = Op> {
 struct Known {
     held: Held,
     bytes: Vec<u8>,
-    /// Number of segments after the first. Copies of the packet share this value.
+    /// Number of buffers after the first. Copies of the packet share this value.
     tail: Rc<usize>,
 }
 
@@ -391,7 +391,7 @@ fn a_cache_shares_once_for_each_shortage_and_keeps_its_reserve() -> std::io::Res
     assert!(rich.has(64));
     rich.share(0);
     assert_eq!(free(&pool), 0, "no cache was short");
-    // However often it asks in one turn of the others, they share once.
+    // The poor cache is short of buffers twice before the rich cache's next turn. The rich cache shares only once.
     assert!(!poor.has(1) && Held::alloc(&mut poor).is_none());
     rich.share(20);
     rich.share(20);
@@ -402,7 +402,7 @@ fn a_cache_shares_once_for_each_shortage_and_keeps_its_reserve() -> std::io::Res
     rich.share(41);
     rich.share(0);
     assert_eq!(free(&pool), 1);
-    // It also asks when it has some, and shares its buffers when others ask.
+    // The poor cache also asks when it has some buffers, and shares its buffers when others ask.
     assert!(!poor.has(24) && !rich.has(64));
     poor.share(0);
     assert_eq!(free(&pool), 12);
