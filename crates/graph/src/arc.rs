@@ -16,7 +16,7 @@ pub const CONTINUE: &str = "next-feature";
 /// Value in a row: there is no further feature, so the packet goes to the end of the arc.
 pub(crate) const TO_END: u8 = u8::MAX;
 
-/// The interface of a packet, receive or transmit, by which the features of an arc are selected.
+/// Which interface of a packet selects the features that the packet visits on an arc: those that are enabled on this interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArcKey {
     /// The receive interface.

@@ -100,8 +100,8 @@ pub struct ReasonInfo {
     pub name: &'static str,
     /// Severity of the reason.
     pub severity: Severity,
-    /// True if the reason drops a packet. Otherwise the packet is [ignored](Verdict::Ignore), or the node counts another event with
-    /// [`Out::count`](crate::Out::count).
+    /// True if packets are dropped for this reason. If false, packets are [ignored](Verdict::Ignore) for this reason, or the node counts
+    /// other events with [`Out::count`](crate::Out::count).
     pub drops: bool,
     /// A description for the operator.
     pub text: &'static str,

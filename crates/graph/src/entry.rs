@@ -26,7 +26,7 @@ pub struct Entry {
     pub vrf: u32,
     /// Where the packet went.
     pub fate: Fate,
-    /// Length of the packet in bytes, over all segments.
+    /// Length of the packet in bytes, over all its buffers.
     pub total_len: u32,
     pub(crate) bytes_before: [u8; BYTES],
     pub(crate) bytes_after: [u8; BYTES],

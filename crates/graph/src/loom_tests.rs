@@ -88,7 +88,7 @@ fn loom_a_sleeper_is_woken_for_the_second_of_two() {
     });
 }
 
-/// The orders of the main thread to the workers, and the number of packets that they have finished.
+/// The main thread's orders to the workers, and the number of packets that the workers have finished.
 #[derive(Default)]
 struct Work {
     paused: AtomicBool,
@@ -185,7 +185,7 @@ fn loom_the_ring_of_a_left_worker_outlives_its_users() {
         }
         assert!(taken <= given);
         assert!(give(&mut outbox, 1, item.clone()) && take(&mut inbox).is_some());
-        // Only the two current rings are left; all others are freed with their contents.
+        // All earlier rings are freed with their contents: only the test itself still holds the item.
         assert_eq!(Arc::strong_count(&item), 1);
     });
 }

@@ -44,7 +44,7 @@ impl MainReasons {
         self.0.iter().flat_map(|(_, reasons)| *reasons)
     }
 
-    /// Returns the first name that two reasons have.
+    /// Returns the first name that two reasons have; `None` if all names are different.
     pub(crate) fn repeated(&self) -> Option<&'static str> {
         let names = || self.all().map(|reason| reason.name);
         names()

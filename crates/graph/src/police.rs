@@ -1,18 +1,19 @@
-//! Rates of packets that are costly to handle, shared by the interfaces that they come from.
+//! Limits the rate of packets that are costly to handle. All interfaces together have one rate limit, of which each has a share.
 
-/// A policer with a burst of a tenth of a second. It uses the generic cell rate algorithm, which needs only one time stamp. Interfaces have
-/// shares of the rate: a flood on one takes what the others leave, but not the shares of the others.
+/// A policer with a burst of a tenth of a second. It uses the generic cell rate algorithm, which needs only one time stamp. Each group of
+/// interfaces has a share of the rate. A flood on one interface can use what the others leave of the rate, but does not keep the others
+/// from using their shares.
 #[derive(Clone)]
 pub struct Police {
     /// Time in nanoseconds when the next packet would be due at an even rate.
     due: u64,
-    /// The same for each group of interfaces at its share of the rate.
+    /// For each group of interfaces, the time in nanoseconds when its next packet would be due at an even rate within its share.
     shares: [u64; GROUPS],
 }
 
 /// Number of groups of interfaces. The index of an interface selects its group.
 const GROUPS: usize = 64;
-/// An interface's share is the rate divided by this number.
+/// The share of a group of interfaces is the rate divided by this number.
 const SHARE: u64 = 8;
 
 impl Default for Police {
@@ -24,14 +25,14 @@ impl Default for Police {
 impl Police {
     const BURST_NS: u64 = 100_000_000;
 
-    /// Returns whether a packet that came in on this interface passes at the time `now` (nanoseconds of any monotonic clock). `rate` is in
-    /// packets per second.
+    /// True if a packet that arrived on this interface passes at the time `now` (nanoseconds of any monotonic clock). `rate` is the maximum
+    /// number of packets per second.
     #[inline]
     pub fn pass(&mut self, now: u64, rate: u32, interface: u32) -> bool {
         let interval = 1_000_000_000 / u64::from(rate.max(1));
         let share = &mut self.shares[interface as usize % GROUPS];
         let (due, own) = (self.due.max(now), (*share).max(now));
-        // Packets within the share of their interface have a burst of their own, beyond what a flood can use up.
+        // Packets within the share of their group may use a second burst, which is not available to a flood beyond its share.
         let is_within = own - now <= Self::BURST_NS;
         if due - now > if is_within { 2 * Self::BURST_NS } else { Self::BURST_NS } {
             return false;
@@ -50,8 +51,8 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// Sends floods at 20 times the rate on some interfaces for ten seconds, and a packet every 50 ms on another one. Returns how many
-    /// packets of both passed.
+    /// Sends a flood of 20 times the rate on each interface in `flooding` for ten seconds, and a packet every 50 ms on `other`. Returns two
+    /// numbers: the packets of the floods that passed, and the packets on `other` that passed.
     fn passed(flooding: &[u32], other: u32) -> (u64, u64) {
         const RATE: u32 = 5000;
         let mut police = Police::default();
@@ -77,7 +78,7 @@ mod tests {
         let (floods, others) = passed(&[1, 3, 4, 5], 2);
         assert_eq!(others, 200);
         assert!(floods < 51_500, "{floods}");
-        // On the flooded interface itself, packets have no advantage.
+        // Packets on the flooded interface itself have no advantage over the flood.
         assert!(passed(&[1], 1).1 < 100);
     }
 }

@@ -19,8 +19,7 @@ pub(crate) fn order(edges: &[Vec<usize>]) -> Vec<usize> {
             s.visit(v);
         }
     }
-    // Tarjan's algorithm closes a component after all components that it leads to: the last one closed runs
-    // first.
+    // Tarjan's algorithm closes a component after all components that can be reached from it. So the component closed last runs first.
     s.components.reverse();
     s.components.iter_mut().for_each(|c| c.sort_unstable());
     s.components.concat()

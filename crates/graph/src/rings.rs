@@ -19,9 +19,9 @@ pub struct PuntReason(pub u32);
 pub struct PuntInfo {
     /// Name of the punt reason.
     pub name: &'static str,
-    /// The declared rate: the maximum number of packets per second that one worker passes to the main thread.
+    /// The declared maximum number of packets per second that one worker passes to the main thread for this reason.
     pub default_rate: u32,
-    /// The current rate.
+    /// The current maximum, in packets per second for each worker.
     rate: AtomicU32,
 }
 
@@ -30,13 +30,12 @@ impl PuntInfo {
         PuntInfo { name, default_rate: rate, rate: AtomicU32::new(rate) }
     }
 
-    /// Returns the current rate: the maximum number of packets per second that one worker passes to the main
-    /// thread.
+    /// Returns the current maximum number of packets per second that one worker passes to the main thread for this reason.
     pub fn rate(&self) -> u32 {
         self.rate.load(Ordering::Relaxed)
     }
 
-    /// Sets the rate in packets per second for each worker. It applies from the next packet on.
+    /// Sets the maximum number of packets per second that each worker passes to the main thread. It applies from the next packet on.
     pub fn set_rate(&self, rate: u32) {
         self.rate.store(rate, Ordering::Relaxed);
     }

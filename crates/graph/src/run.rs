@@ -129,7 +129,7 @@ impl Runner {
             wait::exactly();
             run(worker, participant, &stopped, &bell)
         })?;
-        // Dropping it stops its thread.
+        // If an error is returned below, dropping the runner stops the thread.
         let mut runner = Runner { stop, wake, id: 0, thread: Some(thread) };
         runner.id = told
             .recv()
@@ -197,7 +197,7 @@ fn run(mut worker: Worker, mut participant: Participant, stop: &AtomicBool, wake
             }
             Rest::Sleep => {}
         }
-        // The poll sees bells that ring after this point; `wait` sees earlier events.
+        // If a bell rings after this line, the poll below ends. `worker.wait` finds everything that happened before.
         wake.about_to_sleep();
         let mut set = WaitSet::default();
         worker.wait(&mut set);

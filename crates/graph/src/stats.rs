@@ -155,8 +155,7 @@ pub struct NodeTotals {
     pub clocks: u64,
 }
 
-/// Packet accounting of a node since the start. The number of packets received or made is the number of
-/// packets sent on, dropped, freed or kept.
+/// Packet accounting of a node since the start. The packets received and made add up to the packets sent on, dropped, freed and kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeBooks {
     /// Name of the node.
@@ -360,8 +359,8 @@ impl Stats {
         })
     }
 
-    /// Returns the number of packets with this punt reason that the main thread has finished since the start.
-    /// Clearing the counters does not reset it.
+    /// Returns the number of packets with this punt reason that the main thread has finished since the start. Clearing the counters does
+    /// not reset this number.
     pub fn handled_total(&self, reason: PuntReason) -> u64 {
         self.handled.total(reason.0)[0]
     }
@@ -403,8 +402,7 @@ impl Stats {
         self.drops.total(interface)[0]
     }
 
-    /// Calls `each` with the number of a [thread](thread_of_lane) and the part of
-    /// [`drops_total`](Self::drops_total) that it counted.
+    /// Calls `each` for each [thread](thread_of_lane), with the thread's number and its part of [`drops_total`](Self::drops_total).
     pub fn each_drops_total(&self, interface: u32, mut each: impl FnMut(usize, u64)) {
         self.drops.each_total(interface, |lane, [drops]| each(thread_of_lane(lane), drops));
     }

@@ -311,8 +311,8 @@ impl Worker {
         }
     }
 
-    /// Counts the packets that a node made, freed and kept. It is not called for input nodes: their packets are counted elsewhere,
-    /// and only the driver knows how it uses its buffers.
+    /// Counts the packets that a node made, freed and kept. Not called for input nodes: their packets are counted elsewhere, and only a
+    /// driver knows how it uses its buffers.
     #[inline(always)]
     fn enter_books(&mut self, node: u32) {
         let now = self.bufs.tally();

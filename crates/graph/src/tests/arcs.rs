@@ -66,7 +66,8 @@ fn each_interface_has_its_own_features() {
             ArcKey::Rx => spec(id, i, 9),
             ArcKey::Tx => spec(id, 9, i),
         };
-        // One mixed frame, and a uniform one for each interface; the arc does not know the last two.
+        // One frame with packets of all interfaces, and one frame for each interface. No feature was ever enabled on the last two
+        // interfaces.
         let interfaces = [0, 1, 2, 1000, u32::MAX];
         rig.source.push((0..200).map(|id| by(interfaces[id as usize % 5], id)).collect());
         for (k, i) in interfaces.into_iter().enumerate() {

@@ -73,7 +73,7 @@ enum Wrong {
     Forget,
     /// The packet goes out of scope and is lost.
     Scope,
-    /// The packet goes to a queue of which the accounting does not know.
+    /// The packet goes to a queue that the accounting does not know.
     Hoard,
     /// A copy of the packet goes to the same queue.
     HoardCopy,

@@ -151,7 +151,7 @@ fn waiting_frames_run_in_order_of_arrival() {
     // Two copies of each of 200 packets fill more than one frame of the next node.
     rig.source.push((0..200).map(|id| spec(id, &[COPY, 0, COPY, 0, DROP])).collect());
     rig.turn();
-    // The first copy makes another one in `b0`, which continues to the end.
+    // The first copy of each packet makes another copy in `b0`, which continues to the end.
     assert_eq!((rig.ran("b0"), rig.ran("end")), ((2, 400), (1, 200)));
     assert!(rig.log.at("b0").is_sorted() && rig.log.at("end").is_sorted());
     rig.ends_clean();

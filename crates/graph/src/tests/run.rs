@@ -205,7 +205,7 @@ impl InputNode for Counting {
 
 #[test]
 fn a_worker_sleeps_as_long_as_its_inputs_allow() {
-    // By default it would be polled once in a tenth of a second, after the first 64 times.
+    // An input node that asks for nothing is polled 64 times, and from then on once in a tenth of a second.
     for (nap, at_least, in_a_tenth) in [(None, 5_000, 128), (Some(2_000_000), 200, 4)] {
         let polls = Arc::new(AtomicU64::new(0));
         let (mut b, counter) = (Builder::new(), polls.clone());

@@ -130,7 +130,7 @@ fn only_matching_packets_are_traced() {
 #[test]
 fn held_packets_and_copies_stay_traced() {
     let mut rig = rig();
-    // Beyond the maximum, the count stays at "all" and does not wrap.
+    // The count of packets to trace stays at its maximum and does not wrap.
     assert!(rig.blueprint.tracer().add(id(&rig, "source"), u32::MAX, None));
     rig.blueprint.tracer().add(id(&rig, "source"), 2, None);
     let hold = Spec { id: 1, bytes: vec![HOLD, 2], ..Spec::default() };
