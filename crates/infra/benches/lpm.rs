@@ -22,7 +22,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// Number of destinations in each case.
 const DESTINATIONS: usize = 1 << 18;
-/// So many destinations that their lookups in a large table read more cache lines than the caches hold.
+/// Number of destinations that is so large that their lookups in a large table read more cache lines than the caches hold.
 const MANY: usize = 1 << 20;
 /// Number of rounds: how often each vector is looked up.
 const ROUNDS: usize = 15;

@@ -53,7 +53,7 @@ fn both() -> (u64, u64) {
 /// Number of nanoseconds by which [`advance`] has moved all [`Clock`]s forward.
 static ADVANCED: AtomicU64 = AtomicU64::new(0);
 
-/// Moves the time of all clocks of the process forward, for tests of timers. It never goes back.
+/// Moves the time of all clocks of the process forward, for tests of timers. The time never moves back.
 pub fn advance(by: Duration) {
     let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
     let _ = ADVANCED.try_update(Ordering::Relaxed, Ordering::Relaxed, |now| Some(now.saturating_add(by)));

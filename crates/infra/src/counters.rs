@@ -201,7 +201,7 @@ impl<const N: usize> Lane<N> {
     pub fn prefetch(&self, idx: u32) {
         let at = (idx as usize).min(self.spill) * N;
         let cells = self.counted.get(at..at + N).unwrap_or_default();
-        // They may span two lines.
+        // The counters may span two cache lines.
         [cells.first(), cells.last()].into_iter().flatten().for_each(|cell| prefetch::write(cell));
     }
 }

@@ -36,9 +36,8 @@ pub fn pin(thread: i32, cores: &[usize]) -> io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns the cores that this process could use at its start, in order: the online ones, or fewer if the
-/// start restricted them (`taskset`, systemd's `CPUAffinity`, a cpuset). The list is determined before the
-/// first thread is bound to a core.
+/// Returns the cores that this process could use at its start, in order: all online cores, or fewer if the process was started with a
+/// restriction (`taskset`, systemd's `CPUAffinity`, a cpuset). The list is determined before the first thread is bound to a core.
 pub fn own_cores() -> &'static [usize] {
     static OWN: OnceLock<Vec<usize>> = OnceLock::new();
     OWN.get_or_init(|| {

@@ -23,8 +23,7 @@ pub(crate) struct Sleep(AtomicBool);
 impl Sleep {
     /// Announces that the owner will sleep. The owner must check its rings after this call.
     pub(crate) fn announce(&self) {
-        // A store would be enough. But loom does not order it after the swap of a waker that found the owner
-        // awake.
+        // A store would be enough. But loom does not order a store after the swap of a waker that found the owner awake.
         self.0.swap(true, Relaxed);
         fence(SeqCst);
     }
@@ -99,7 +98,7 @@ impl Doorbell {
 }
 
 impl From<OwnedFd> for Doorbell {
-    /// Makes a doorbell from a copy of another doorbell's descriptor. It can only ring.
+    /// Makes a doorbell from a copy of another doorbell's descriptor. The new doorbell can only ring.
     fn from(file: OwnedFd) -> Self {
         Self { file: file.into(), sleep: Sleep::default() }
     }

@@ -10,8 +10,8 @@ use crate::{
     sync::{Arc, UnsafeCell, thread},
 };
 
-/// A cell to which loom checks all accesses. It outlives the value that it stands for: if a reader is late,
-/// loom reports a race, and the test does not crash.
+/// A cell to which loom checks all accesses. The cell outlives the value that it stands for. So if a reader uses the value too late, loom
+/// reports a race, and the test does not crash.
 struct Witness(UnsafeCell<()>);
 
 // SAFETY: the cell holds nothing; loom reports the races that the tests look for.

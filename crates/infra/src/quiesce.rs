@@ -212,7 +212,8 @@ impl Section<'_> {
     pub fn quiescent(&mut self) {
         let announced = &self.participant.announced.0;
         let epoch = self.participant.domain.0.epoch.load(Acquire);
-        // Only the owner writes it, so the load is cheap, and an idle domain keeps its line shared.
+        // Only this thread writes the announcement, so the load is cheap. Without a new epoch nothing is written, so the cache line stays
+        // shared.
         if announced.load(Relaxed) != epoch {
             announced.store(epoch, Release);
         }

@@ -1,6 +1,6 @@
 //! Atomics, locks and threads of the standard library, or of loom with the feature `loom`.
 //!
-//! All concurrent code in this workspace uses them, so that loom can explore its interleavings.
+//! All concurrent code in this workspace uses these types, so that loom can explore its interleavings.
 
 #[cfg(feature = "loom")]
 pub use loom::{

@@ -20,8 +20,8 @@ struct Shared<T: Send + Sync + 'static> {
 
 impl<T: Send + Sync + 'static> Shared<T> {
     fn retire(&self, old: *mut T) {
-        // SAFETY: `old` came from Box::into_raw and was taken out of `current`, so this is its only owner;
-        // readers that still see it are in sections of the domain, which keeps it until they have passed.
+        // SAFETY: `old` came from Box::into_raw and was taken out of `current`, so this is its only owner. Readers that still use the value
+        // are in sections of the domain. The domain keeps the value until they have left these sections or passed a quiescent point.
         self.domain.retire(unsafe { Box::from_raw(old) });
     }
 }

@@ -60,8 +60,8 @@ impl<T: Send + Sync + 'static> SlotWriter<T> {
         self.indices.take()
     }
 
-    /// Takes the index `idx` if it is free. Like after [`reserve`](Self::reserve), the index has no value yet.
-    /// Returns true if the index was free.
+    /// Takes the index `idx` if it is free. As after [`reserve`](Self::reserve), the index has no value yet. Returns true if the index was
+    /// free.
     ///
     /// # Errors
     /// Fails if there is no memory for the index.

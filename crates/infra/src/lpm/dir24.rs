@@ -1,13 +1,11 @@
 //! DIR-24-8 (Gupta, Lin, McKeown: Routing Lookups in Hardware at Memory Access Speeds, INFOCOM 1998): one
 //! entry for each /24, and a group of 256 entries for each /24 with longer prefixes.
 //!
-//! An entry is a leaf, or 0 if no prefix longer than /8 covers the entry's addresses, or the index of a group
-//! with the top bit set. Prefixes of up to 8 bits are stored separately, in one leaf for each value of an
-//! address's first byte. That leaf applies where the entries are 0. So a change of the widest routes writes
-//! at most 256 leaves, not millions of entries. Every change replaces one right answer by another in one
-//! store: a group is complete before an entry refers to it, and an entry whose route is removed gets the
-//! covering route's leaf. A group to which no entry refers any more is reused only after a grace period,
-//! because a reader may still read it.
+//! An entry is a leaf, 0, or (with the top bit set) the index of a group. It is 0 if no prefix longer than /8 covers the entry's addresses.
+//! Prefixes of up to 8 bits are stored separately, in one leaf for each value of an address's first byte. That leaf applies where the
+//! entries are 0. So a change of the widest routes writes at most 256 leaves, not millions of entries. Every change replaces one right
+//! answer by another in one store: a group is complete before an entry refers to it, and an entry whose route is removed gets the covering
+//! route's leaf. A group to which no entry refers any more is reused only after a grace period, because a reader may still read it.
 //!
 //! Only the writer needs the lengths of the prefixes that set the entries, so they are in separate arrays.
 //! The writer also has a separate map of the routes.

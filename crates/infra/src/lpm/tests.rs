@@ -7,8 +7,7 @@ use crate::{
 use proptest::prelude::*;
 use std::{collections::BTreeSet, time::Instant};
 
-/// Stops the readers when a test ends, even if it panics. Otherwise the threads that wait for the readers
-/// would hang.
+/// Stops the readers when a test ends, even if it panics. If they continued, the threads that wait for the readers would hang.
 pub(super) struct Stop<'s>(pub &'s AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -113,7 +112,7 @@ fn refused_prefixes_change_nothing() {
     w.insert(ip(10, 0, 0, 1), 32, 1).unwrap();
     assert_eq!(w.insert(ip(10, 0, 1, 1), 32, 2), Err(LpmFull::Groups(1)));
     assert_eq!((r.lookup(ip(10, 0, 1, 1)), w.exact(ip(10, 0, 1, 1), 32), w.len()), (MAX_LEAF, None, 2));
-    // The only group becomes free when the worker has passed.
+    // The only group becomes free when the worker has passed a quiescent point.
     let mut section = worker.enter();
     w.remove(ip(10, 0, 0, 1), 32).unwrap();
     assert_eq!(w.insert(ip(10, 0, 1, 1), 32, 2), Err(LpmFull::Groups(1)));

@@ -31,10 +31,9 @@ impl<const BITS: u8> WideReader<BITS> {
         let first = first as usize & ((1 << BITS) - 1);
         loop {
             let wide = self.words[first].load(Acquire);
-            // A longer route may have been added before the wide one was removed, and may have been removed
-            // since: two answers from different times do not match any state of the table. If the wide route
-            // and its number of changes are still the same, no other one was added and removed in between. So
-            // there was a time without a longer route.
+            // A longer route may have been added before the wide one was removed, and may have been removed since: two answers from
+            // different times do not match any state of the table. If the word still has the same leaf and the same number of changes, the
+            // wide route has not changed meanwhile. So there was a time when it applied and there was no longer route.
             let leaf = narrow();
             if leaf != NO_ROUTE {
                 return leaf;

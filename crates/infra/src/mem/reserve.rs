@@ -417,7 +417,8 @@ mod tests {
                 let (p, len) = map();
                 match distance(p) < r.len() {
                     true => inside += 1,
-                    // SAFETY: it was just mapped. One within the reserve may have been replaced.
+                    // SAFETY: the range was just mapped here. (A mapping within the reserve is not unmapped: a commit may have replaced
+                    // it.)
                     false => drop(unsafe { libc::munmap(p, len) }),
                 }
             }

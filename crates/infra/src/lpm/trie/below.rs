@@ -119,8 +119,7 @@ impl TrieWriter {
             if !change.adds {
                 return Ok(Slot::child(list));
             }
-            // Build anew if the list has no children yet, because a list of another depth may need none, or
-            // fewer later.
+            // If the list has no children yet, build the nodes anew: a list of another depth may need no children, or fewer of them later.
             if !l.intervals().iter().any(|(_, slot)| slot.is_child()) || !l.reaches(&points) {
                 return self.build_anew(list, &l, at, change);
             }

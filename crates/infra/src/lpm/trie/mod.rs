@@ -3,8 +3,8 @@
 //!
 //! The first 32 bits of an address select an entry of the first table, of which only the parts with routes take memory. An entry is a leaf,
 //! or leads to a node (`node.rs`), whose entries again are leaves or lead to nodes. Each node has a default, the leaf of a shorter prefix.
-//! A lookup remembers the last default that it has found; it is the result if there is no longer prefix. Prefixes of up to [`WIDE`] bits
-//! are stored separately from the first table, and those of up to [`WIDEST`] bits separately from both (`wide.rs`).
+//! A lookup remembers the last default that it has found. This default is the result if the lookup finds no longer prefix. Prefixes of up
+//! to [`WIDEST`] bits, and longer ones of up to [`WIDE`] bits, are stored separately from the first table and from each other (`wide.rs`).
 //!
 //! The intervals of a published list never change. To add or remove a route, the writer builds a new list, or a new line of a two-level
 //! list, and publishes it with one store into the entry that leads to it. If only the contents of an interval change, one store into the

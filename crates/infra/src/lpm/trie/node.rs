@@ -13,14 +13,12 @@
 //!
 //! | word | contents |
 //! |---|---|
-//! | 0 | `base`: the 64 bits of the address that end at `depth`, or at bit 72 if that is more; truncated to
-//! `depth` |
-//! | 1, 2 | the ends of the intervals, 16 bits each, from the last interval to the first; 0 for unused ends;
-//! in the top 16 bits of word 2, the numbers from [`cut`] for `base` |
+//! | 0 | `base`: the 64 bits of the address that end at `depth`, or at bit 72 if that is more; truncated to `depth` |
+//! | 1, 2 | the ends of the intervals, 16 bits each, from the last interval to the first; 0 for unused ends |
+//! | 2 | in the top 16 bits, the numbers from [`cut`] for `base` |
 //! | 3 | default; entry of the last interval |
 //! | 4 to 6 | entries of the intervals before it |
-//! | 7 | lengths of the prefixes of the entries, the last first, or [`INNER`]; that of the default in the top
-//! byte |
+//! | 7 | lengths of the prefixes of the entries, the last first, or [`INNER`]; in the top byte, that of the default |
 //!
 //! A list with a single interval ends after word 3, and has the prefix lengths in the upper half of word 1.
 //!

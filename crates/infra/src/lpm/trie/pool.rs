@@ -23,9 +23,9 @@ pub(super) const UNIT_BYTES: usize = UNIT * size_of::<u64>();
 pub(super) const UNIT_BITS: u32 = 26;
 /// No unit.
 const NONE: u32 = u32::MAX;
-/// Maximum number of retired units: 2 MiB. Beyond this, an allocation waits for the end of the grace period.
-/// This takes less than a tenth of a millisecond, unless the kernel has given a worker's core to another
-/// thread. Without the limit, memory would grow with every change during the grace period.
+/// Maximum number of retired units, 2 MiB in total. Beyond this, an allocation waits for the end of the grace period. This takes less than
+/// a tenth of a millisecond, unless the kernel has given a worker's core to another thread. Without the limit, memory would grow with every
+/// change during the grace period.
 const MOST_RETIRED: u32 = 1 << 16;
 /// Maximum time for which a change waits for readers.
 const PATIENCE: Duration = Duration::from_micros(500);
@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_micros(500);
 pub(super) enum Size {
     /// Half a cache line.
     Half,
-    /// One cache line. The block is aligned to it.
+    /// One cache line. The block is aligned to a cache line.
     Line,
     /// A table: 256 entries, and the lengths of their prefixes.
     Table,
@@ -210,7 +210,7 @@ impl Pool {
             return Err(LpmFull::Blocks);
         }
         let byte = |unit: u32| unit as usize * UNIT_BYTES;
-        // The block begins another 2 MiB: check that they are free, because the kernel overcommits memory.
+        // The block begins another 2 MiB. Check that so much memory is free, because the kernel overcommits memory.
         if !self.removes && byte(end).div_ceil(HUGE) > byte(self.next).div_ceil(HUGE) {
             Room::now().must_have(HUGE as u64).map_err(|_| LpmFull::Memory)?;
         }

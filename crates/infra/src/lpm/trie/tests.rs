@@ -324,7 +324,7 @@ fn a_reader_uses_no_outdated_default() {
         }
     }
     for (others, tables) in [(3, 0), (100, 1)] {
-        // More of them turn the list in the middle into a table.
+        // With 100 more routes, the list in the middle becomes a table.
         for n in 0..others {
             w.insert(NET | n << 80 | n << 73 | 1 << 72 | 1 << 62, 72, 7).unwrap();
         }
@@ -368,7 +368,7 @@ fn a_hidden_prefix_is_found_after_the_longer_one_is_removed() {
     w.insert(NET, 39, 1).unwrap();
     w.insert(NET, 41, 2).unwrap();
     w.insert(NET | 1 << 87, 41, 3).unwrap();
-    // Too many for a list of 48 bits.
+    // Too many routes for a list of depth 48.
     for n in 0..60 {
         w.insert(NET | n << 82 | 1 << 72, 56, 4).unwrap();
     }
@@ -382,7 +382,7 @@ fn a_hidden_prefix_is_found_after_the_longer_one_is_removed() {
     assert_eq!([NET, NET | 1 << 87].map(|addr| r.lookup(addr)), [1, 1]);
 }
 
-/// While a worker has no core, changes take a limited amount of memory, no matter how long it has none.
+/// While a worker has no core, changes take only a limited amount of memory, however long that lasts.
 #[test]
 fn a_slow_reader_does_not_let_the_table_grow() {
     let d = Domain::new();
