@@ -7,7 +7,7 @@ use buf::{RxQueue, TxQueue};
 use crate::guardian::Guardian;
 
 /// An opened device. Its parts may move to different threads. Dropping the last part closes the device. If the device uses a kernel
-/// interface, the kernel gets it back.
+/// interface, the interface is then returned to the kernel.
 pub struct Device {
     /// Name of the driver, such as `af-packet`.
     pub kind: &'static str,

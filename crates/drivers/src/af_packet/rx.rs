@@ -29,7 +29,7 @@ pub(super) struct PacketRx {
 }
 
 impl PacketRx {
-    /// Appends the ring's next packet. Returns `false` if no buffer is free.
+    /// Appends the ring's next packet, if there is one. Returns `false` if no buffer is free.
     #[inline]
     fn take(&mut self, frame: &mut Frame, cache: &mut Cache) -> bool {
         if frame.alloc(cache, 1) == 0 {
@@ -92,7 +92,7 @@ impl RxQueue for PacketRx {
     }
 
     fn take_lost(&mut self) -> Lost {
-        // The kernel resets its counter on each read, and so does this function with the counter of the queue.
+        // Reading the counter resets it in the kernel. This function also resets the queue's own counter.
         let option = sys::option::<libc::tpacket_stats>(
             self.socket.as_fd(),
             libc::SOL_PACKET,

@@ -13,7 +13,7 @@ use wire::VirtioNetHeader;
 use crate::kernel::netdev::Netdev;
 use crate::kernel::{offload, sys};
 
-/// Maximum number of `iovec`s per call: a header and a segment per packet, and spare ones for long chains.
+/// Maximum number of `iovec`s per call: a header and a buffer per packet, and spare ones for long chains.
 const PARTS: usize = 4 * FRAME_SIZE;
 
 pub(super) struct PacketTx {
@@ -34,7 +34,7 @@ impl TxQueue for PacketTx {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break Err(Unsent::Full),
                 Err(e) if asks_for_the_link(&e) => break Err(self.why()),
-                // More segments than fit in one call, or the kernel refuses this packet.
+                // The packet has more buffers than fit in one call, or the kernel refuses this packet.
                 Ok(_) | Err(_) => break Err(Unsent::Refused),
             }
         };
@@ -84,8 +84,8 @@ impl Batch {
         }
     }
 
-    /// Sends packets of the frame from index `first` on, as many as fit in one call. Returns the number that the
-    /// kernel took: 0 if the first packet has too many segments.
+    /// Sends packets of the frame from index `first` on, as many as fit in one call. Returns the number that the kernel took: 0 if the
+    /// first packet has too many buffers.
     fn send(&mut self, socket: BorrowedFd<'_>, frame: &mut Frame, first: usize) -> io::Result<usize> {
         let mut count = 0;
         let mut parts = &mut *self.parts;
@@ -115,7 +115,7 @@ impl Batch {
     }
 }
 
-/// Lists the virtio header and the packet's segments. Returns the number of parts, or `None` if `parts` is too short.
+/// Lists the virtio header and the packet's buffers. Returns the number of parts, or `None` if `parts` is too short.
 fn gather(packet: &Packet<'_>, header: &VirtioNetHeader, parts: &mut [libc::iovec]) -> Option<usize> {
     let mut used = 0;
     for bytes in std::iter::once(header.as_bytes().as_slice()).chain(packet.segments()) {

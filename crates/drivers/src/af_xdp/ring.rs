@@ -86,7 +86,7 @@ impl<T: Plain> Ring<T> {
 
     fn word(&self, at: usize) -> &AtomicU32 {
         static NONE: AtomicU32 = AtomicU32::new(0);
-        // `new` has checked that all of them are within the mapping.
+        // `new` has checked that all slots are within the mapping.
         self.memory.word(at).unwrap_or(&NONE)
     }
 

@@ -134,7 +134,7 @@ pub fn prepare() -> io::Result<()> {
 fn nursery<T>(ask: impl FnOnce(&Nursery) -> io::Result<T>) -> io::Result<T> {
     let mut nursery = NURSERY.lock().unwrap_or_else(|e| e.into_inner());
     if nursery.is_none() {
-        // A thread shares the table of its creator. If a thread apart started the discarding thread, it would close
+        // A thread shares the table of its creator. If a thread apart started the discarding thread, the discarding thread would close
         // descriptors of the wrong table.
         discard::begin();
         *nursery = Some(Nursery::new()?);

@@ -4,8 +4,9 @@
 use buf::{Flags, Gso, GsoKind, Packet};
 use wire::{TcpHeader, UdpHeader, VirtioNetHeader, virtio};
 
-/// Maximum number of segments of a packet, the same as when the router cuts it. TCP makes packets with many more segments only if its segments
-/// are tiny. Cutting 65,000 segments out of one packet would keep the kernel, and with it the sending worker, busy for many milliseconds.
+/// Maximum number of segments into which a packet may be cut, the same as when the router itself cuts packets. A packet needs more only if
+/// its segments are tiny. Cutting 65,000 segments out of one packet would keep the kernel, and with it the sending worker, busy for many
+/// milliseconds.
 const MOST_SEGMENTS: usize = 256;
 
 /// Stores in a packet the offloads that `header` describes. The packet must already have its bytes. Returns the packet's flags,

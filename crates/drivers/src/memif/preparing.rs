@@ -50,8 +50,8 @@ impl<T: Send + 'static> Preparing<T> {
         Ok(Preparing { result, until: now + PATIENCE })
     }
 
-    /// Returns the result if the thread has finished. Returns an error if the thread could not be created, or if the deadline has
-    /// passed.
+    /// Returns the result if the thread has finished; `None` while the thread still works. Returns an error if the thread could not be
+    /// created, or if the deadline has passed.
     pub(super) fn poll(&self, now: u64) -> Option<Result<T, String>> {
         match self.result.try_recv() {
             Ok(result) => Some(result),

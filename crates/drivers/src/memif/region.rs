@@ -222,9 +222,9 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Creates zeroed memory for sharing, with a sealed size. Returns a mapping, and a second open file of the memory for the peer.
-    /// The peer must not get the first one, from `memfd_create(2)`: the kernel ignores it when it checks for other open files
-    /// before a lease. If the memory cannot be opened a second time, returns a copy of the first file.
+    /// Creates zeroed memory for sharing, with a sealed size. Returns a mapping, and a second open file of the memory for the peer. The
+    /// peer must not get the first open file, which is from `memfd_create(2)`: the kernel ignores such a file when it checks for other open
+    /// files before a lease. If the memory cannot be opened a second time, returns a copy of the first open file.
     pub(super) fn create(name: &CStr, len: usize) -> io::Result<(Region, OwnedFd)> {
         // SAFETY: the name is a string that ends with a zero.
         let fd = sys::check(unsafe {
@@ -298,7 +298,7 @@ impl Region {
             let holes = Promise::to_stranger(holes, account).map_err(|e| e.to_string())?;
             region.holes = Some(Arc::new(holes));
         } else {
-            // If the peer forbids seals, it is trusted not to shrink the file.
+            // A trusted peer may forbid seals. The router trusts it not to shrink the file.
             let _ = add_seals(file, libc::F_SEAL_SHRINK);
         }
         Ok(region)

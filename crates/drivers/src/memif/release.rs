@@ -13,16 +13,16 @@
 //! - No page is in use. The kernel refuses `F_SEAL_WRITE` while one is.
 //! - Nobody has tried to open memory created by this router since the lease was taken. The kernel would let such an attempt succeed after
 //!   45 s.
-//! - Memory created by this router vanishes when the thread closes it, which the thread's own inotify watch reports. Otherwise another
-//!   process still has a descriptor from `open(2)` with `O_PATH`, and could open the memory after the lease has ended.
+//! - Memory created by this router vanishes when the thread closes it, which the thread's own inotify watch reports. If it does not vanish,
+//!   another process still has a descriptor from `open(2)` with `O_PATH`, and could open the memory after the lease has ended.
 //!
 //! Memory that a client has created is not leased, for two reasons. The lease check ignores the client's file from `memfd_create(2)`. And a
 //! client that is itself a Volley router takes a lease on the same memory: each of the two routers would wait until the other closes its
-//! second open file. A client can undo the lock or open its file a second time. If the memory then still exists after this thread has closed
-//! it, the watch of [`former.rs`](super::former) shows that. But `F_SEAL_WRITE` checks each page only once, at its start, and then waits up
-//! to 0.2 s for pages in use. A client can keep one page in use, take other pages during the wait, and close its file. Then the memory counts
-//! as released, but those pages stay charged to this router. Free memory limits the number of such pages: without enough free memory, a
-//! [`Promise`](infra::mem::Promise) for new memory is refused.
+//! second open file. A client can undo the lock or open its file a second time. If the memory then still exists after this thread has
+//! closed it, the watch of [`former.rs`](super::former) shows that. But `F_SEAL_WRITE` checks each page only once, at its start, and then
+//! waits up to 0.2 s for pages in use. A client can keep one page in use, take other pages during the wait, and close its file. Then the
+//! memory counts as released, but those pages stay charged to this router. Free memory limits the number of such pages: without enough free
+//! memory, a [`Promise`](infra::mem::Promise) for new memory is refused.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -349,7 +349,7 @@ mod tests {
     fn a_peer_that_has_sealed_the_memory_itself_is_found() {
         for created in [false, true] {
             let ours = file();
-            // Another thread unmaps it.
+            // Another thread unmaps the memory, which may take a moment.
             while let Err(e) = region::seal_unused(ours.as_fd()) {
                 assert_eq!(e.raw_os_error(), Some(libc::EBUSY));
             }

@@ -317,7 +317,7 @@ impl Ring {
             (_, Direction::ToClient, Buffers::Lent) => self.given -= n,
             (_, Direction::ToServer, Buffers::Lent) => self.given += n,
             (Role::Client, Direction::ToClient, _) => {
-                // Their buffers are empty again.
+                // The buffers of these slots are empty again.
                 for i in 0..n {
                     self.reset(self.next.wrapping_add(i));
                 }

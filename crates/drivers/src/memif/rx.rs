@@ -25,9 +25,9 @@ const DESCRIPTOR_COST: usize = 256;
 /// Number of unusable descriptors, minus the number of usable ones, above which the peer is disconnected.
 const MOST_RUBBISH: usize = 65_536;
 
-/// Limits how much work one poll may spend on packets that are unusable, or that take several descriptors. Packets that fit into one buffer are limited
-/// by the frame size. But other packets may have 64 KiB, or a chain of descriptors without an end, and a worker must also poll its
-/// other ports.
+/// Limits how much work one poll may spend on packets that are unusable, or that take several descriptors. Packets that fit into one buffer
+/// are limited by the frame size. But other packets may have 64 KiB, or a chain of descriptors without an end, and a worker must also poll
+/// its other ports.
 #[derive(Debug)]
 pub(super) struct Budget {
     /// Remaining budget, in copied bytes.
@@ -316,8 +316,7 @@ impl RxQueue for MemifRx {
     }
 
     fn depth(&self) -> usize {
-        // A server's rings have its client's size. The main thread sets them, and queries this value again
-        // afterwards.
+        // The main thread gives this queue its rings, which have the client's size on a server. Then it queries this value again.
         let rings = self.shared.rx.get(self.queue).map(|port| lock(&port.rings));
         let sizes = rings.iter().flat_map(|rings| rings.iter()).map(|r| r.ring.size());
         sizes.min().unwrap_or(self.shared.config.ring_size).into()

@@ -16,7 +16,7 @@ use super::ring::Fault;
 use super::shared::lock;
 use crate::kernel::sys;
 
-/// Number of results that the kernel must be able to store until they are collected. It has room for a few more.
+/// Number of results that the kernel must be able to store until they are collected. The kernel has room for a few more.
 const PENDING: libc::c_long = 32;
 
 /// An I/O request (`struct iocb`, `linux/aio_abi.h`).

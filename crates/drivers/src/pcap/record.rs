@@ -129,8 +129,8 @@ impl Recorder {
         }
     }
 
-    /// Records the packets of a frame, and leaves the frame as it is. Returns how many packets, from the front of the frame, need no further
-    /// call: they are recorded, or left out because the maximum number is recorded already. The buffer has no room for the others.
+    /// Records the packets of a frame, and leaves the frame as it is. Returns the number of packets at the front of the frame that need no
+    /// further call: they are recorded, or left out because the maximum number is recorded already. The buffer has no room for the others.
     pub(crate) fn take(&self, frame: &mut Frame) -> usize {
         let time = self.clock.now_ns().saturating_add(self.epoch);
         let mut taken = self.taken();

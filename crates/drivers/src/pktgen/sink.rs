@@ -14,7 +14,7 @@ use crate::pcap::{ETHERNET, ETHERNET_HEADER, RAW, Recorder};
 /// A packet kept by the sink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
-    /// Bytes of all segments.
+    /// The packet's bytes, from all its buffers.
     pub bytes: Vec<u8>,
     /// Pending segmentation.
     pub gso: Option<Gso>,

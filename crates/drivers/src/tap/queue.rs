@@ -10,7 +10,7 @@ use buf::{Cache, Frame, Gone, Lost, Packet, RxQueue, TxCaps, TxQueue, Unsent};
 use crate::kernel::scratch::Scratch;
 use crate::kernel::{offload, sys};
 
-/// Maximum number of segments of a packet: twice the number that 64 KiB need in buffers of 2,112 bytes.
+/// Maximum number of buffers of a packet: twice the number that 64 KiB need in buffers of 2,112 bytes.
 const PARTS: usize = 64;
 
 pub(super) struct TapRx {
@@ -85,7 +85,7 @@ impl TxQueue for TapTx {
     }
 }
 
-/// Writes the virtio header and the segments of a packet. Returns the number of bytes written.
+/// Writes the virtio header and a packet's bytes from all its buffers. Returns the number of bytes written.
 fn write(tun: &File, packet: &Packet<'_>) -> io::Result<usize> {
     let header = offload::transmit(packet);
     let mut parts = [sys::iovec(header.as_bytes()); PARTS];
@@ -94,6 +94,6 @@ fn write(tun: &File, packet: &Packet<'_>) -> io::Result<usize> {
         *parts.get_mut(used).ok_or(io::ErrorKind::InvalidInput)? = sys::iovec(segment);
         used += 1;
     }
-    // SAFETY: the header and the segments, borrowed by the packet, live through the call, which only reads them.
+    // SAFETY: the header and the buffers, borrowed by the packet, live through the call, which only reads them.
     sys::check(unsafe { libc::writev(tun.as_raw_fd(), parts.as_ptr(), used as _) })
 }

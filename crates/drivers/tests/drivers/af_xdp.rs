@@ -87,7 +87,7 @@ fn chained_packets_are_joined_and_too_large_ones_refused() {
         let mut peer = af_packet::open(&af_packet::Config::new("vb")).unwrap();
         let parts = [udp(100, 1), udp(1400, 2), udp(60, 3)];
         let mut frame = lab::frame(&[parts[0].clone(), parts[1].clone(), parts[2].clone()], &mut cache);
-        // The second packet gets the third one's bytes as its own segment.
+        // The third packet's buffer becomes the second buffer of the second packet.
         let third = frame.pop().unwrap();
         let mut second = frame.pop().unwrap();
         second.packet().append(third, &mut cache).ok().unwrap();

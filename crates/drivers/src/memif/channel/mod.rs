@@ -70,7 +70,7 @@ pub(super) struct Means {
     pub(super) signals: Arc<Signals>,
 }
 
-/// Bytes of peers' memory whose files the router has closed. The kernel frees this memory at the cost of the router's CPU time.
+/// Counts the bytes of peers' memory whose files the router has closed. The kernel frees this memory at the cost of the router's CPU time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Freed(Arc<AtomicU64>);
 

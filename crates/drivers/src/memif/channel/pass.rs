@@ -38,8 +38,7 @@ impl Drop for Pass {
         // SAFETY: it is taken once, here.
         let end = unsafe { ManuallyDrop::take(&mut self.0) };
         discard::elsewhere(move || {
-            // The thread has other copies of all files in transit, so the copies in transit are closed before it
-            // ends.
+            // The thread has other copies of all files in transit. The copies in transit are closed here, before the thread ends.
             // SAFETY: no memory is involved.
             unsafe { libc::shutdown(end.as_raw_fd(), libc::SHUT_RD) };
             while passing::receive(end.as_fd(), &mut [0], false).is_ok_and(|piece| piece.len > 0) {}

@@ -204,7 +204,7 @@ impl Porter {
                 match self.orders.try_recv() {
                     Ok(next) => {
                         waiting.order = Some(next);
-                        // Its file was passed before it.
+                        // The main thread has passed the message's file before the message.
                         self.take_files(own, waiting);
                     }
                     Err(_) => return,

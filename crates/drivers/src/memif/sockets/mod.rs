@@ -198,7 +198,7 @@ pub struct Sockets {
     sockets: BTreeMap<u32, Socket>,
     interfaces: BTreeMap<(u32, u32), Entry>,
     connections: BTreeMap<u64, ServerConnection>,
-    /// Memory of the connections, as long as peers may use it.
+    /// The memory of open connections, and of ended ones until their peers have released it.
     former: Former,
     /// Buffers that were lent to disconnected peers, and the time when they can be reused. `None` until the next call of
     /// [`turn`](Sockets::turn) sets the time, because a connection may end between two calls.
