@@ -1,9 +1,9 @@
-//! Checksums over packets that may have several segments.
+//! Checksums over packets that may have several buffers.
 
 use buf::{Flags, Packet};
 use wire::Sum;
 
-/// Returns the sum of `len` bytes, beginning `from` bytes after the packet's start, over all segments. If the packet is shorter, the sum
+/// Returns the sum of `len` bytes, beginning `from` bytes after the packet's start, over all its buffers. If the packet is shorter, the sum
 /// ends with the packet.
 pub fn sum(p: &Packet<'_>, from: usize, len: usize) -> Sum {
     let (mut skip, mut left) = (from, len);
@@ -20,10 +20,10 @@ pub fn sum(p: &Packet<'_>, from: usize, len: usize) -> Sum {
     sum
 }
 
-/// Completes the partial checksum of a packet whose network header begins `l3` bytes after its start. Returns `false`,
-/// and changes nothing, if the checksum field is not in the packet's first segment.
+/// Completes the partial checksum of a packet whose network header begins `l3` bytes after its start. Returns `false`, and changes nothing,
+/// if the checksum field is not in the packet's first buffer.
 pub fn complete(p: &mut Packet<'_>, l3: usize) -> bool {
-    // `csum_start` counts from the link header at input, whose length may differ from the present one's.
+    // `csum_start` counts from the link header that the packet had at input. The present link header may have another length.
     let place = l3 + usize::from(p.cold().csum_start);
     let Some(start) = place.checked_sub(usize::from(p.l2_len())) else { return false };
     let at = start + usize::from(p.cold().csum_offset);
@@ -51,7 +51,7 @@ mod tests {
             let mut held = Held::alloc(&mut cache).unwrap();
             let mut p = held.packet();
             prop_assert!(p.fill_chained(&bytes, &mut cache));
-            // Shifts the segment boundaries, so that some segments begin at odd offsets.
+            // Shifts the borders between buffers, so that some buffers begin at odd offsets.
             prop_assert!(p.advance(odd.min(bytes.len())));
             let (bytes, to) = (&bytes[odd.min(bytes.len())..], from.saturating_add(of));
             let part = bytes.get(from..to.min(bytes.len())).unwrap_or(&[]);

@@ -22,7 +22,7 @@ pub enum Fault {
     TooLarge,
     /// Too few free buffers.
     NoBuffer,
-    /// The checksum field is not in the packet's first segment.
+    /// The checksum field is not in the first of the packet's buffers.
     Checksum,
 }
 

@@ -2,7 +2,7 @@
 
 use buf::{Flags, Packet};
 
-/// A reader of a packet's bytes in order, over all its segments.
+/// A reader of a packet's bytes in order, over all its buffers.
 pub struct Payload<'a, I> {
     now: &'a [u8],
     rest: I,

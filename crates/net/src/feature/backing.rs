@@ -123,7 +123,7 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
         Ok(())
     }
 
-    /// Called before the interface called `name` is removed, if it exists.
+    /// Called before the interface called `name` is removed, and if making the interface failed.
     fn leaves(&self, _name: &str, _world: &mut W) {}
 
     /// Returns the command that makes the interface.

@@ -38,7 +38,7 @@ pub struct Section<W> {
     pub write: fn(&mut Text<'_>, &Key, &Value<W>),
     /// Returns the table rows for an object's fields in the reference documentation.
     pub rows: fn() -> Vec<Row>,
-    /// Returns the JSON Schema of an object that has no fields, but is a single value. For others, it follows from the rows.
+    /// Returns the JSON Schema of an object that is a single value without fields. The schema of any other object follows from its `rows`.
     pub json: fn() -> serde_json::Value,
     /// Returns valid objects for tests.
     pub examples: fn() -> Vec<(Key, Value<W>)>,
@@ -198,7 +198,7 @@ pub type Page = fn(&Router, u32, &mut Lines) -> Option<u32>;
 pub trait Decisions {
     /// Returns a number below `n`. `n` must be 1 to 256.
     fn below(&mut self, n: usize) -> usize;
-    /// Returns an IP address: of the router, of another station, or of nobody.
+    /// Returns an IP address: of the router, of another station, or unused.
     fn address(&mut self) -> IpAddr;
     /// Returns the ID of a VRF, which may not exist.
     fn table(&mut self) -> u32;

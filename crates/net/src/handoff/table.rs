@@ -123,7 +123,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever other load the workers have, moving shards relieves an overloaded worker and overloads no other, and it ends.
+        /// Whatever other load the workers have, each move of shards relieves the busiest worker, and the moves come to an end.
         #[test]
         fn shards_move_until_overload_is_relieved(
             besides in prop::collection::vec(0.0..0.8f64, 2..6),

@@ -124,7 +124,7 @@ proptest! {
         check_reply(&send(&mut h, &with.build(), Flags::NONE), &request.build());
     }
 
-    /// A wrong bit anywhere in the message is detected, whichever segment contains it.
+    /// A wrong bit anywhere in the message is detected, whichever buffer contains it.
     #[test]
     fn requests_with_a_wrong_checksum_are_dropped(len in 0usize..6000, at: prop::sample::Index, bit in 0u8..8, extension: bool) {
         let (_bench, mut h) = harness();

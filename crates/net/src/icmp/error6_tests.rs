@@ -268,7 +268,7 @@ fn other_errors_do_not_use_up_the_limit_of_packet_too_big() {
     send(&mut h, Cause::TtlExpired, &of_one, Flags::NONE);
     let mtu = Cause::FragmentationNeeded(1400);
     assert_eq!(send(&mut h, mtu, &[datagram().build()], Flags::NONE).0.len(), 1);
-    // These reports have a limit too: one of the burst is used.
+    // "Packet too big" reports have a limit of their own, and one report of the burst has been sent.
     assert_eq!(send(&mut h, mtu, &of_one, Flags::NONE).0.len(), 9);
 }
 

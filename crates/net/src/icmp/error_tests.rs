@@ -225,14 +225,14 @@ fn other_errors_do_not_use_up_the_limit_of_mtu_errors() {
         let (reports, _) = send(&mut h, interface, mtu, &[datagram().build()], Flags::NONE);
         assert_eq!(reports.len(), 1);
     }
-    // These reports have a limit too: one of the burst is used.
+    // MTU reports have a limit of their own, and two reports of the burst have been sent.
     assert_eq!(send(&mut h, interface, mtu, &of_one, Flags::NONE).0.len(), 8);
 }
 
 #[test]
 fn the_rate_limit_allows_traceroutes() {
     let (_bench, interface, mut h) = router();
-    // Three probes a hop, for a few traceroutes and a few path MTU discoveries of one host each second.
+    // Nine reports in 100 ms, for a whole minute: a few traceroutes and path MTU discoveries of one host need no more.
     for _ in 0..60 {
         let (reports, _) =
             send(&mut h, interface, Cause::TtlExpired, &vec![datagram().build(); 9], Flags::NONE);

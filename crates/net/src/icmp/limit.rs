@@ -29,8 +29,7 @@ impl Rate {
 pub struct Bucket(u64);
 
 impl Bucket {
-    /// Takes a token, if there is one at the time `now` (nanoseconds of any monotonic clock). Returns whether
-    /// there was one.
+    /// Takes a token, if there is one at the time `now` (nanoseconds of any monotonic clock). Returns true if there was one.
     pub fn pass(&mut self, rate: Rate, now: u64) -> bool {
         let then = self.0.max(now) + rate.interval;
         let pass = then - now <= rate.full;

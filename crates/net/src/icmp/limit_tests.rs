@@ -75,7 +75,8 @@ fn many_sources_share_the_total_limit() {
     assert!(results[100..].contains(&Err(Refused::Total)));
 }
 
-/// A host that sends 40,000 too big packets per second, from all 254 sources of its network, takes reports from few others.
+/// A host sends 40,000 packets per second that are too big, from all 254 sources of its network. Nearly all other sources still get their
+/// reports.
 #[test]
 fn a_flood_from_one_network_leaves_vital_reports_to_others() {
     let mut limiter = Limiter::new(VITAL);

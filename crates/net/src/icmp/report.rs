@@ -11,7 +11,7 @@ use super::family::Icmp;
 use super::limit::{Limiter, Limits, Rate, Refused};
 use crate::ip::Limit;
 
-/// Rate of reports to one source. Traceroute and path MTU discovery need a few reports at once, and then only a few each second.
+/// Rate limit for reports to one source. Traceroute and path MTU discovery need a few reports at once, and then only a few each second.
 const PER_SOURCE: Rate = Rate::new(100, 10);
 /// The limits of one worker for most reports.
 pub(super) const COMMON: Limits =

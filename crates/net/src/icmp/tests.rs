@@ -78,7 +78,7 @@ proptest! {
         check_reply(&send(&mut h, request.clone(), Flags::NONE), &request, 20 + options * 4);
     }
 
-    /// A wrong bit anywhere in the message is detected, whichever segment contains it.
+    /// A wrong bit anywhere in the message is detected, whichever buffer contains it.
     #[test]
     fn requests_with_a_wrong_checksum_are_dropped(len in 0usize..6000, at: prop::sample::Index, bit in 0u8..8) {
         let mut h = harness();

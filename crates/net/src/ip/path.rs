@@ -148,8 +148,8 @@ impl PathState {
         self.layout.as_deref().cloned().or_else(one)
     }
 
-    /// True if recursive paths may resolve through the routes with these paths. A list that has recursive paths itself always
-    /// counts, whether it is resolved or not. Otherwise, routes that form a loop would flap forever.
+    /// True if recursive paths may resolve through the routes with these paths. A list that has recursive paths itself always counts,
+    /// whether it is resolved or not. If only resolved lists counted, routes that form a loop would flap forever.
     pub(super) fn counts(&self) -> bool {
         self.trail.is_some() || self.resolved.is_some()
     }

@@ -36,8 +36,7 @@ impl<A: Ip> Prefix<A> {
         Prefix::new(address, A::Bits::BITS)
     }
 
-    /// Parses a prefix without host bits. A prefix with host bits is refused as ambiguous, because either the
-    /// address or the length may be wrong.
+    /// Parses a prefix. Set host bits are refused, because either the address or the length may be wrong.
     ///
     /// # Errors
     /// Returns a message that describes what is wrong in the text.
@@ -137,7 +136,7 @@ impl IpPrefix {
         IpPrefix::new(self.address(), 0)
     }
 
-    /// Parses a prefix without host bits.
+    /// Parses a prefix. Set host bits are refused.
     ///
     /// # Errors
     /// Returns a message that describes what is wrong in the text.

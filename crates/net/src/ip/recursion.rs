@@ -132,7 +132,7 @@ impl<A: Ip, R: Resolver> Walk<'_, A, R> {
         if self.behind.len() >= MAX_HOPS {
             return self.lose(Lost::TooFar);
         }
-        // A list's state is that of its last resolution: when it changes, its dependents are notified. A
+        // The state of a list is that of the list's last resolution. When it changes, the lists that depend on it are resolved again. A
         // neighbor of the other family must be on a connected network.
         let found =
             A::of(next_hop).and_then(|a| self.routes.longest(self.fib, a, A::Bits::BITS, PathState::counts));

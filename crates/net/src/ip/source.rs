@@ -13,8 +13,8 @@ use graph::GraphError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Source {
     distance: u8,
-    /// The position among all sources, from 1. The unused value 0 marks free slots in the table of routes, which would need 16 bytes more
-    /// otherwise.
+    /// The position among all sources, from 1. The table of routes marks free slots with the unused value 0. A separate mark would need up
+    /// to 16 bytes more for each route.
     id: NonZeroU8,
 }
 

@@ -431,8 +431,8 @@ fn an_interface_change_resolves_only_its_own_paths() {
     });
     while lab.routes.ask_next(&mut lab.links).is_some() {}
     assert_eq!(lab.links.asked, 10);
-    // All packets are dropped already. They use the shorter route as their routes are visited: no more of
-    // them than requested.
+    // All packets are dropped now. A route's packets take the shorter route once the route is visited, and a call visits no more routes
+    // than requested.
     let to: Vec<Ipv4Addr> = (0..2000).map(|n| Ipv4Addr::from_bits(0x1400_0001 + (n << 8))).collect();
     assert_eq!(lab.forwarded(&to), vec![BTreeSet::from([Object::Unresolved.to_word()]); 2000]);
     let shorter = Object::Adjacency(1 << 16 | 1).to_word();
@@ -457,7 +457,7 @@ fn paths_of_an_interface_are_resolved_in_slices() {
     while lab.routes.settle(1, &mut lab.links) {}
     for n in 0..HOPS {
         let prefix = Prefix::new(Ipv4Addr::from_bits(0x1400_0000 + (n << 8)), 24);
-        // Every other one names the interface: it is found by that and by its next hop.
+        // Every second path names the interface. Its list is found both by the interface and by the next hop.
         let interface = (n % 2 == 0).then_some(0);
         let path = Path::Via { next_hop: Ipv4Addr::from_bits(0x0a00_0001 + n).into(), interface };
         lab.routes.add(0, prefix, Source::STATIC, path.into(), &mut lab.links).unwrap();

@@ -1,4 +1,4 @@
-//! Several addresses at once, beside one after the other.
+//! Tests that a change of several addresses at once has the same result as a change of one address after the other.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -31,7 +31,7 @@ fn lists() -> impl Strategy<Value = Vec<Address>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Several addresses at once do what they do one after the other, and all or none.
+    /// A change of several addresses at once has the same result as single changes, and makes either all of them or none.
     #[test]
     fn addresses_change_together_as_they_do_alone(list in lists(), keep in 0usize..4) {
         let (mut together, mut alone) = (router(2), router(2));

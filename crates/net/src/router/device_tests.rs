@@ -246,7 +246,7 @@ fn workers_learn_link_changes_and_new_queue_depths() {
 fn totals_of_an_interface_are_neither_cleared_nor_inherited() {
     let mut r = router(1);
     let mut rx = r.tables.counters.rx.lane(0).unwrap();
-    // A worker that leaves later: what it counted remains.
+    // The counts of a worker that leaves later must remain.
     let mut tx = r.tables.counters.tx.lane(2).unwrap();
     tx.add(0, [5, 300]);
     rx.add(0, [3, 180]);

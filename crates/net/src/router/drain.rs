@@ -4,9 +4,9 @@ use infra::quiesce::Mark;
 
 use super::Router;
 
-/// Number of consecutive rounds without packets on any ring, after which the graph is empty. One round is not enough, because the
-/// rings are checked only at its end. A worker may take a packet from its ring just before that, and pass it to another worker,
-/// which may do the same. Each of these steps needs another round.
+/// Number of consecutive rounds without packets on any ring, after which the graph is empty. One round is not enough, because the rings are
+/// checked only at the end of a round. A worker may take a packet from its ring just before that, and pass it to another worker, which may
+/// do the same. Each of these steps needs another round.
 const ROUNDS: usize = 3;
 
 /// A check in progress, by [`Router::is_drained`].

@@ -109,7 +109,7 @@ fn features_follow_each_change_of_an_interface() {
     assert_eq!(seen(&mut lab), vec![Is(0, Change::Changed); 3]);
     lab.router.set_admin(1, false).unwrap();
     assert_eq!(seen(&mut lab), [Leaves(vec![1], Loss::Link), Is(1, Change::Down)]);
-    // Nothing else concerns an interface that is down.
+    // Further changes of an interface that is down are not reported.
     lab.router.set_mtu(1, 1400).unwrap();
     lab.router.remove_address(1, own(1)).unwrap();
     assert_eq!(seen(&mut lab), []);
@@ -192,7 +192,7 @@ fn frames_are_sent_at_once() {
     // More than a vector.
     assert!(lab.router.send_at_once((0..600).map(|n| (n / 300, farewell(0)))));
     assert_eq!((lab.sent(0).len(), lab.sent(1).len()), (300, 300));
-    // Not on an interface without a device, but on the others.
+    // The frame for an interface without a device cannot be sent. The other frame is sent nevertheless.
     assert!(!lab.router.send_at_once([(77, farewell(0)), (1, farewell(1))]));
     assert_eq!(lab.sent(1), [farewell(1)]);
     assert_eq!(lab.router.sent_at_once(), 3 + 600 + 1);
@@ -214,7 +214,7 @@ fn features_hear_neighbor_discovery() {
     let host = Mac([2, 0, 0, 0, 0xa, 2]);
     assert_eq!(ask(&mut lab, 0, host), (vec![Heard(0, Message::RouterSolicitation)], 1));
     assert_eq!(ask(&mut lab, 1, host), (vec![Heard(1, Message::RouterSolicitation)], 1), "it is used");
-    // Not the router's own messages.
+    // Features do not get messages that the router itself has sent.
     assert_eq!(ask(&mut lab, 1, own_mac(0)), (vec![], 1));
 }
 

@@ -382,7 +382,7 @@ fn the_subnet_router_anycast_is_answered_but_never_a_source() {
         let (icmp, body) = Icmpv6Header::split(rest).unwrap();
         assert!(icmp.checksum_ok(&ip, body), "the checksum is right");
     }
-    // So are ICMP errors, here for a port without a listener.
+    // The source of an ICMP error is such an address, too, here for a port without a listener.
     lab.receive(0, 0, datagram(anycast, 64));
     let sent = lab.sent(0);
     assert_eq!(packet(&sent[0]).1.src(), own(0));

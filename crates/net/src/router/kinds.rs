@@ -70,7 +70,7 @@ impl Hooks {
         if self.interface_kinds.contains(&name) {
             return Err(GraphError(format!("there is an interface kind {name} already")));
         }
-        // No more than `MOST_KINDS` of the module `interface`.
+        // There are at most `interface::MOST_KINDS` kinds, because the registry refuses higher numbers. So this does not overflow.
         let number = self.interface_kinds.len() as u8;
         t.interface_kinds.register(b, number.into(), node)?;
         self.interface_kinds.push(name);

@@ -8,7 +8,7 @@ const INTERVAL: u64 = 100_000_000;
 /// The load of the workers between the last two measurements.
 #[derive(Default)]
 pub(super) struct Load {
-    /// See [`Router::loads`].
+    /// Time of the last measurement in nanoseconds, see [`Router::loads`].
     measured: u64,
     /// Each worker's total busy and idle time at the last measurement, in nanoseconds.
     times: Vec<(u64, u64)>,

@@ -405,7 +405,7 @@ fn rfc1027_proxy_arp_answers_for_hosts_behind_other_interfaces() {
     lab.receive_arp(0, Mac::BROADCAST, asks(B));
     let (header, reply) = arp(&lab.sent(0)[0]);
     assert_eq!((header.dst(), reply.sender_mac(), reply.sender_ip()), (A_MAC, own_mac(0), B));
-    // Not for a host on the same link, an address without a route, or the sender's own address.
+    // The proxy does not answer for a host on the same link, for an address without a route, or for the sender's own address.
     lab.receive_arp(0, Mac::BROADCAST, asks(Ipv4Addr::new(10, 0, 1, 77)));
     lab.receive_arp(0, Mac::BROADCAST, asks(Ipv4Addr::new(198, 51, 100, 1)));
     lab.receive_arp(0, Mac::BROADCAST, ArpPacket::request(A_MAC, B, B));
@@ -439,7 +439,7 @@ fn an_unnumbered_interface_uses_the_lent_address_as_source() {
     lab.router.add_route(0, Prefix4::host(B), Path::Attached(1)).unwrap();
     lab.pass(5000);
     lab.sent(1);
-    // Hosts behind it are requested from the borrowed address, and the router answers requests for that address.
+    // Hosts on the unnumbered interface's link are requested from the borrowed address, and the router answers requests for that address.
     lab.receive(0, 0, packet(B, 1));
     assert_eq!(lab.answer(1, B_MAC), ArpPacket::request(own_mac(1), lent, B));
     assert_forwarded(&lab.sent(1)[0], 1, own_mac(1), B_MAC);
@@ -451,7 +451,7 @@ fn an_unnumbered_interface_uses_the_lent_address_as_source() {
     assert!(why(lab.router.add_address(1, address)).contains("right uses the addresses of loop0"));
     assert!(why(lab.router.set_unnumbered(0, Some(loop0))).contains("left has addresses of its own"));
     assert!(why(lab.router.set_unnumbered(loop0, Some(loop0))).contains("unnumbered to itself"));
-    // It ends when the lending interface is removed.
+    // The interface is no longer unnumbered after the lending interface is removed.
     lab.router.remove_interface(loop0).unwrap();
     lab.router.add_address(1, address).unwrap();
     lab.pass(5000);

@@ -65,7 +65,7 @@ fn lab<A: OnLink>() -> Lab {
     let (here, there) = (A::at(0, 1), A::at(1, 1));
     assert_eq!(own(&lab, 0, there), (true, Some(here)));
     assert!(ping(&mut lab, there, A::at(0, 2)).0);
-    // No other station may send from it; a host on the other link may.
+    // No other station may send from the router's address `there`. A host on the other link may send from its own address.
     assert_eq!(ping(&mut lab, here, there), (false, vec!["own-source"]));
     lab
 }

@@ -180,7 +180,8 @@ impl Router {
     }
 
     /// Sends Ethernet frames, each with its interface, at once: the main thread gives them to the devices directly, outside the graph. This
-    /// is for the last frames of interfaces that [leave](super::Leaves): the workers may be busy. Returns false if a frame could not be sent.
+    /// is for the last frames of interfaces that [leave](super::Leaves): the workers may be busy. Returns false if a frame could not be
+    /// sent.
     pub fn send_at_once(&mut self, frames: impl IntoIterator<Item = (u32, Vec<u8>)>) -> bool {
         let (mut frame, mut device, mut all_sent) = (Frame::new(), None, true);
         for (interface, bytes) in frames {

@@ -255,7 +255,7 @@ impl Router {
         let more = busy || side.routes.settle(VISITS_AT_ONCE, near) || near.adjacencies.is_stale();
         let has_off_link = !side.off_link.is_empty();
         if has_off_link {
-            // Later, because the paths of covering routes may not be resolved yet. And many changes need one check.
+            // The check is done later, because the paths of covering routes may not be resolved yet. One check serves many changes.
             side.off_link_check.ask();
         }
         if more || has_off_link {
@@ -263,8 +263,8 @@ impl Router {
         }
     }
 
-    /// Frees the indexes of removed interfaces, once no path leads to these interfaces. If a new interface has already taken such
-    /// an index, it waits in a queue: it becomes usable once no worker can still use a path to the removed interface.
+    /// Frees the indexes of removed interfaces, once no path leads to these interfaces. If a new interface has already taken such an index,
+    /// the new interface waits in a queue. It becomes usable once no worker can still use a path to the removed interface.
     pub(super) fn free_indices(&mut self) {
         if self.ip4.routes.asks() || self.ip6.routes.asks() {
             return;
@@ -332,7 +332,7 @@ impl Router {
             // Some paths are not resolved yet: another check follows.
             side.off_link_check.ask();
         }
-        // At least some each time: paths may never be at rest.
+        // Check at least some neighbors in each call, because there may always be unresolved paths.
         while let Some(after) = A::side(self).off_link_check.next {
             let from = after.map_or(Bound::Unbounded, Bound::Excluded);
             let range = A::side(self).off_link.range((from, Bound::Unbounded));

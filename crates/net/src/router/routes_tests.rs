@@ -306,7 +306,7 @@ fn an_unconnected_next_hop_is_resolved_by_a_route() {
     router.add_route(0, prefix("192.0.2.0/24"), by("203.0.113.1")).unwrap();
     assert_eq!(leads_to(&router, "192.0.2.1"), None);
     assert_eq!(lost(&router, "203.0.113.1"), Some(Lost::NoRoute(far.into())));
-    // It follows the route to its next hop when that is added, changes, is replaced by a better one, or is removed.
+    // The recursive route follows the route to its next hop when the latter is added or changed, or when a better one is added.
     for (route, path, expected) in [
         ("0.0.0.0/0", via(2), hop(2)),
         ("203.0.113.0/24", via(1), hop(1)),
@@ -322,14 +322,14 @@ fn an_unconnected_next_hop_is_resolved_by_a_route() {
         assert_eq!(leads_to(&router, "192.0.2.1"), expected, "{route} by {path:?}");
     }
     assert!(router.egress(0, "192.0.2.1".parse::<Ipv4Addr>().unwrap(), None).is_ok());
-    // When the interface goes down and comes up again.
+    // The recursive route also follows when the interface goes down and comes up again.
     router.set_admin(1, false).unwrap();
     assert_eq!(leads_to(&router, "192.0.2.1"), hop(2), "by the default route");
     router.set_admin(1, true).unwrap();
     assert_eq!(leads_to(&router, "192.0.2.1"), hop(1));
     router.remove_route(0, prefix("203.0.113.1/32")).unwrap();
     assert_eq!(leads_to(&router, "192.0.2.1"), hop(2));
-    // If the route to the next hop drops or rejects packets, so does this one.
+    // If the route to the next hop drops or rejects packets, so does the recursive route.
     for path in [Path::Drop, Path::Unreachable, Path::Prohibit] {
         router.add_route(0, prefix("203.0.113.1/32"), path).unwrap();
         let state = router.routes::<Ipv4Addr>().path(0, by("203.0.113.1")).unwrap();
@@ -486,7 +486,7 @@ fn an_index_is_reused_only_after_its_last_path() {
         let up = |p: &mut infra::quiesce::Participant| at.get(p.enter().guard(), next).is_some_and(|r| r.up);
         let heir = round == 1;
         assert_eq!((next == index, up(&mut participant)), (heir, !heir));
-        // A worker may be on such a path until it has passed.
+        // This reader stands for a worker that may still use such a path until it leaves its section.
         let mut on_its_way = router.participant();
         let section = on_its_way.enter();
         for _ in 0..1000 {
@@ -523,7 +523,7 @@ fn adjacencies_follow_their_interface_in_slices() {
     let before = router.interface(1).unwrap().mac;
     router.set_mtu(1, 1400).unwrap();
     assert!(old(&router, 1400, before) > 3000, "not at once");
-    // Another change meanwhile starts over; an adjacency made meanwhile has the interface's new values.
+    // Another change before the end restarts the update. An adjacency added before the end has the interface's new values.
     router.poll(0);
     router.set_mac(1, Some(mac)).unwrap();
     let fresh = Ipv4Addr::new(10, 1, 200, 200);

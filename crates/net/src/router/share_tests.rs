@@ -125,7 +125,7 @@ fn a_removed_path_moves_only_its_own_flows() {
     lab.route(&[(1, 1), (2, 1), (3, 1)]);
     let [_, shares @ ..] = count(&lab.ways());
     assert!(shares.iter().all(|n| (1260..1470).contains(n)), "{shares:?}");
-    // A change by the interface going down.
+    // The interface of a path goes down.
     let before = lab.ways();
     let own = count(&before)[2];
     lab.router.set_admin(2, false).unwrap();
@@ -137,7 +137,7 @@ fn a_removed_path_moves_only_its_own_flows() {
     lab.router.set_admin(2, true).unwrap();
     let [_, shares @ ..] = count(&lab.ways());
     assert!(shares.iter().all(|n| (1260..1470).contains(n)), "{shares:?}");
-    // Without any path left, the route goes.
+    // Without any path left, the route is withdrawn.
     for n in 1..=3 {
         lab.router.set_admin(n, false).unwrap();
     }

@@ -26,7 +26,7 @@ pub struct Side<A: Family> {
     /// Neighbors whose address is outside their interface's networks. These neighbors have a host route only while an attached route covers
     /// their address.
     pub(super) off_link: BTreeSet<(A, u32)>,
-    /// The check whether attached routes cover those addresses still.
+    /// The check whether attached routes still cover the addresses in `off_link`.
     pub(super) off_link_check: Check<(A, u32)>,
     /// Time at which the main thread tells the workers to drop packets that waited too long.
     pub(super) sweep_at: Option<u64>,

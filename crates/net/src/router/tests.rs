@@ -349,7 +349,8 @@ fn a_vrf_can_be_removed_only_when_unused() {
     assert!(r.add_route(five, prefix("10.7.0.0/16"), Path::Drop).is_err());
     r.poll(0);
     assert!(r.ip4.routes.objects_in_use() < objects, "its special routes are gone");
-    // The same number again is a new, empty table. Packets on their way can only have been its own.
+    // A new table with the same number is empty. It gets the same index, because packets still in transit with this index can only be for
+    // this table.
     assert_eq!(r.add_table(5), Ok(five));
     assert!(there(&r));
     assert_eq!(r.ip4.routes.objects_in_use(), objects);
@@ -371,7 +372,8 @@ fn neighbors_behind_attached_routes_get_a_host_route_in_any_order() {
         order.iter().for_each(|i| changes[*i](&mut r));
         let has = |r: &Router| r.routes::<Ipv4Addr>().exact(0, prefix("20.1.1.5/32")).next().is_some();
         assert!(has(&r), "{order:?}");
-        // The path of the /24 takes over, then changes, then goes down; at last the /16 is no better.
+        // The /24 takes over from the /28, becomes unresolved and resolved, changes its path, and is removed. At last the /16 is removed,
+        // too.
         r.remove_route(0, prefix("20.1.1.0/28")).unwrap();
         assert!(!has(&r), "{order:?}");
         r.set_admin(1, false).unwrap();

@@ -181,7 +181,7 @@ impl Router {
         let Some(mut port) = self.ports.pop() else { return };
         self.cores.pop();
         let number = port.number;
-        // It handles all packets sent to it before it ends.
+        // The worker handles all packets sent to it before it ends.
         let worker = self.runners.pop().map(Runner::stop);
         let waiting = [self.waiting_on::<Ipv4Addr>(number), self.waiting_on::<Ipv6Addr>(number)];
         self.blueprint.exchange().leave(number);

@@ -64,8 +64,7 @@ proptest! {
         prop_assert_eq!(out.bytes, packet);
     }
 
-    /// RFC 1122 section 4.1.3.4: a datagram with an invalid checksum is silently discarded, whichever byte of
-    /// which segment is wrong.
+    /// RFC 1122 section 4.1.3.4: a datagram with an invalid checksum is silently discarded, whichever byte in whichever buffer is wrong.
     #[test]
     fn rfc1122_4_1_3_4_a_wrong_checksum_is_silently_dropped(len in 0usize..6000, at: prop::sample::Index, bit in 0u8..8) {
         let mut h = harness();

@@ -43,8 +43,8 @@ impl InputNode for HandoffInput {
     }
 
     fn eager(&self) -> Eager {
-        // While packets arrive from other workers, a nap must be short enough that the rings from these workers do not fill up. Otherwise
-        // the receive modes that the operator configured for the devices' queues decide.
+        // While packets arrive from other workers, a nap must be short enough that the rings from these workers do not fill up. While none
+        // arrive, the receive modes that the operator configured for the devices' queues decide.
         match self.quiet >= QUIET {
             true => Eager::NONE,
             false => Eager { mode: RxMode::Adaptive, depth: RING },

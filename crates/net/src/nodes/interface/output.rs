@@ -125,8 +125,7 @@ fn find(interfaces: &SlotReader<Interface>, ports: &SlotReader<TxPort>, guard: &
 #[cold]
 #[inline(never)]
 fn finish(p: &mut Packet<'_>) -> Result<(), Verdict<Next, Reason>> {
-    // Each segment needs its own checksum, so a GSO packet must be segmented. A device without checksums never gets
-    // one.
+    // Each segment needs its own checksum, so a GSO packet must be segmented. A device without checksum offload never gets a GSO packet.
     if p.flags().any(Flags::GSO) {
         return Err(Verdict::Hold);
     }

@@ -265,7 +265,8 @@ fn a_full_queue_drops_the_remaining_packets() {
     }
 }
 
-/// Sends one packet for each byte, which begins with this byte. Returns the position and the reason of each dropped packet.
+/// Sends a packet for each of `bytes`, which begins with this byte, to the interfaces in `to` in turn. Returns the position and the reason
+/// of each dropped packet.
 fn send_bytes(h: &mut Harness, to: &[u32], bytes: &[u8]) -> Vec<(usize, &'static str)> {
     let packets: Vec<[u8; 4]> = bytes.iter().map(|&b| [b; 4]).collect();
     let out = h.send("interface-tx", &packets, |i, p| p.set_tx_if(to[i % to.len()]));

@@ -319,7 +319,7 @@ proptest! {
         prop_assert_eq!(out.reason.unwrap_or(&out.node), plain(&p));
     }
 
-    /// After this node, a packet has the length that its header says, whatever padding and segments it had.
+    /// After this node, a packet has the length that its header says, whatever its padding and number of buffers were.
     #[test]
     fn padding_is_trimmed(len in 0usize..6000, padding in 0usize..3000) {
         let p = packet(HOST, FAR).payload(&vec![7; len]).build();

@@ -1,7 +1,7 @@
 //! `ip4-local`: delivers packets for this router to the node of their protocol (RFC 1812 section 5.2.3).
 //!
-//! The next node gets the packet from its IPv4 header on, with exactly the length that the header says. The
-//! first segment holds the whole IPv4 header. The transport header begins at offset `l4_offset`.
+//! The next node gets the packet from its IPv4 header on, with exactly the length that the header says. The packet's first buffer holds the
+//! whole IPv4 header. The transport header begins at offset `l4_offset`.
 
 use std::net::Ipv4Addr;
 

@@ -1,8 +1,7 @@
 //! `ip6-local`: delivers packets for this router to the node of their protocol (RFC 8200 section 4).
 //!
-//! The next node gets the packet from its IPv6 header on, with exactly the length that the header says. The
-//! first segment holds the whole IPv6 header. The upper-layer header begins at offset `l4_offset`; the
-//! extension headers before it have been checked.
+//! The next node gets the packet from its IPv6 header on, with exactly the length that the header says. The packet's first buffer holds the
+//! whole IPv6 header. The upper-layer header begins at offset `l4_offset`; the extension headers before it have been checked.
 //!
 //! Hop-by-hop options are processed before, by `ip6-hop-by-hop`.
 

@@ -1,5 +1,4 @@
-//! `ip4-rewrite` and `ip6-rewrite`: decrement the TTL, check the MTU, write the link header, and count the
-//! adjacency.
+//! `ip4-rewrite` and `ip6-rewrite`: decrement the TTL, check the MTU, write the link header, and count the packet for its adjacency.
 //!
 //! A packet larger than the MTU is fragmented here; its fragments leave before the packets received after it. If fragmentation is not
 //! allowed, the packet is reported to its source (RFC 1812 section 4.2.2.7, RFC 1191). For IPv6, only the router's own packets are
