@@ -181,9 +181,8 @@ pub const fn update_partial32(sum: u16, old: u32, new: u32) -> u16 {
 
 /// Completes a partial checksum: sums up the transport layer of a packet and stores the result.
 ///
-/// The sum begins at `start`, and the field is `offset` bytes after that (as in [`crate::VirtioNetHeader`]).
-/// The packet is `head` and then the `tail` segments. The field must be in `head`; otherwise returns false,
-/// and changes nothing.
+/// The sum begins at `start`, and the field is `offset` bytes after that (as in [`crate::VirtioNetHeader`]). The packet is `head` and then
+/// the slices of `tail`. The field must be in `head`; otherwise returns false, and changes nothing.
 pub fn finish_partial<'a>(
     head: &mut [u8],
     tail: impl IntoIterator<Item = &'a [u8]>,

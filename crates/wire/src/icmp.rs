@@ -14,8 +14,8 @@ macro_rules! icmp_header {
                 let old = crate::field::get16::<0, _>(&self.0);
                 self.0[0] = kind::ECHO_REPLY;
                 let new = crate::field::get16::<0, _>(&self.0);
-                // A reply may be all zeros, for which an incremental update is wrong: the checksum must be
-                // 0xffff then, not 0. For other replies both are right.
+                // A reply may be all zeros, for which an incremental update is wrong: the checksum must be 0xffff then, not 0. In all other
+                // replies, 0xffff is as valid as 0.
                 let updated = crate::checksum::update16(self.checksum(), old, new);
                 self.set_checksum(crate::checksum::nonzero(updated));
             }

@@ -130,7 +130,7 @@ proptest! {
         let before = plain_checksum(&data);
         let old = u16::from_be_bytes([data[at], data[at + 1]]);
         data[at..at + 2].copy_from_slice(&new.to_be_bytes());
-        // The documented exception.
+        // Data of zeros only is the exception in the documentation of `update16`.
         prop_assume!(data.iter().any(|&b| b != 0));
         prop_assert_eq!(update16(before, old, new), plain_checksum(&data));
     }
