@@ -23,8 +23,9 @@ use infra::clock::{self, Clock, tsc};
 use wire::Mac;
 use wire::builder::PacketBuilder;
 
-/// Number of measured repetitions, and number of bursts in each of them.
+/// Number of measured repetitions.
 const REPETITIONS: usize = 15;
+/// Number of bursts in each repetition.
 const BURSTS: usize = 10_000;
 
 /// A UDP frame of `size` bytes, including the frame check sequence, with random ports as in RFC 4814.

@@ -134,7 +134,7 @@ pub fn clock_fault() -> Option<String> {
 
 fn clock_fault_of(cpuinfo: &str) -> Option<String> {
     let flags = cpuinfo.lines().find(|l| l.starts_with("flags"))?;
-    // The rate must not depend on the core's frequency. Counting on in deep sleep is not needed: the tester's threads poll.
+    // The rate must not depend on the core's frequency. The counter may stop in deep sleep: the tester's threads poll, and never sleep.
     let constant = flags.split_whitespace().any(|f| f == "constant_tsc");
     (!constant).then(|| {
         "the rate of the time stamp counter is not constant: no constant_tsc in /proc/cpuinfo".into()

@@ -30,7 +30,7 @@ pub(crate) fn fed(command: &mut Command, input: Vec<u8>, limit: Duration) -> io:
     let mut child = command.spawn()?;
     if let Some(mut pipe) = child.stdin.take() {
         std::thread::spawn(move || {
-            // A program that ends early has closed its end; its status tells why.
+            // A program that ends early has closed the pipe; its exit status tells why it ended.
             let _ = pipe.write_all(&input);
         });
     }

@@ -179,7 +179,7 @@ mod tests {
     fn faults_name_the_file_that_has_them() {
         let router =
             "duts = [\n  'none',\n  { kind = 'linux', host = 'root@router',\n    driver = 'af-xdp' },\n]\n";
-        // The paper's routers run on this machine, so they cannot be behind its ports.
+        // The paper's routers run on the tester's machine, so they cannot be behind its physical ports.
         let paper =
             "paper okelmann-2019-routes, line 10: router 1 (linux): the testbed \"physical\" needs host";
         let cases = [
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_paper_requires_the_hardware_of_its_authors() -> Result<(), String> {
-        // Ten workers, and 40 Gbit/s.
+        // This paper's campaign needs ten workers, and links of 40 Gbit/s.
         let text = Paper::named("slavik-2025-one-way").map_err(|e| e.0)?.text;
         let file = tempfile::NamedTempFile::new().map_err(|e| e.to_string())?;
         let own = |text: &str| {

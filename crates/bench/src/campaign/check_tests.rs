@@ -45,10 +45,10 @@ fn routers_with_a_restart_command_can_be_reset() {
 fn the_template_of_init_is_a_valid_campaign() -> Result<(), Fault> {
     let campaign = Campaign::parse(TEMPLATE)?;
     assert_eq!((campaign.duts.len(), campaign.cells().count()), (2, 2));
-    // Enough for a conclusion, and an end within ten minutes.
+    // There are enough repetitions for a verdict, and the campaign ends within ten minutes.
     assert!(campaign.profile().repetitions >= fewest_runs(0.95) as u32);
     assert!(campaign.most_minutes.is_some_and(|minutes| minutes <= 9.0));
-    // The template's number of runs for comparisons is right.
+    // The template states the right number of runs for comparisons.
     let needed = fewest_runs(0.95);
     assert!(TEMPLATE.contains(&format!("from {needed} on")), "{needed}");
     Ok(())
@@ -80,7 +80,7 @@ fn an_impossible_limit_of_time_is_refused() {
 fn a_mix_has_sizes_of_its_own() -> Result<(), Fault> {
     let campaign = Campaign::parse(&GOOD.replace("'rfc2544'\nsizes = [64]", "'imix'"))?;
     let sizes: Vec<_> = campaign.cells().map(|(_, size)| size).collect();
-    // (28 · 64 + 16 · 570 + 4 · 1518) / 48
+    // The mean frame size of the mix: (28 · 64 + 16 · 570 + 4 · 1518) / 48.
     assert_eq!(sizes, [354]);
     Ok(())
 }

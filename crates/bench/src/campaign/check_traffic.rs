@@ -28,7 +28,7 @@ impl Campaign {
             if is_builtin || self.traffics[..n].iter().any(|other| other.name == traffic.name) {
                 return Err(named("name: already taken by another traffic: choose another name".into()));
             }
-            // Frames without a size take the test's, which is checked with the test.
+            // A frame without a size of its own takes the test's size, which is checked with the test.
             let usual = traffic.sized(USUAL);
             usual.flows(&ends()).map_err(|e| named(e.to_string()))?;
             self.check_links(&usual).map_err(|(place, why)| named(format!("{place}: {why}")))?;
@@ -101,7 +101,7 @@ mod tests {
             let why = format!("line 14: traffic 1 (own): flows 1: frames 1: size: {}", too_long(1600));
             assert_eq!(said("", "size = 1600"), why);
         }
-        // A tagged frame may be longer, and memif has no such limit.
+        // The length limit does not count the VLAN tag, and memif has no such limit.
         assert_eq!(said("veth", "none", "", "size = 1522\nvlan = 7"), "nothing");
         assert!(said("veth", "none", "", "size = 1523\nvlan = 7").contains("at most 1522 bytes"));
         assert_eq!(said("memif", "none", "sizes = [1600]", ""), "nothing");

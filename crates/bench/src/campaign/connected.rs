@@ -20,7 +20,8 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    /// Uses the first `connections` entries of a table. The rate of the first attempt establishes all of them within a second.
+    /// Uses the first `connections` entries of a table. The first attempt uses a rate that establishes all of them within a
+    /// second.
     pub fn new(table: Table, connections: u64, bidirectional: bool) -> Sessions {
         Sessions { table, connections, bidirectional, rate_fps: (connections as f64).max(LEAST) }
     }

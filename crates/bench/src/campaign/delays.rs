@@ -85,7 +85,8 @@ mod tests {
     type Error = Box<dyn std::error::Error>;
     type Ends2 = (Box<dyn TxQueue>, Box<dyn RxQueue>);
 
-    /// Returns the delays of a trial with these ways from the first port to the second, and back.
+    /// Returns the delays of a trial in both directions: `forth` has the queues of the link from the first port to the second, and `back`
+    /// those of the opposite link. `None` if no time-stamped frame arrived.
     fn measured(forth: Ends2, back: Ends2) -> Result<Option<Delays>, Error> {
         let pool = Pool::new(8192)?;
         let (left, right) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));

@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(told("strict", "'throughput', 'latency'", "latency-at = [0.5, 1.0]").len(), 2);
         let reset = told("strict", "'throughput', 'reset'", "");
         assert!(reset.len() == 3 && reset[1].contains("also resets its hardware or power"), "{reset:?}");
-        // The quick profile also deviates in its times, but only those of listed procedures are reported.
+        // Shorter times are a deviation, too, but the report leaves out the times of procedures that the campaign does not list.
         let quick = told("quick", "'throughput', 'reset'", "").join("\n");
         assert!(
             quick.contains("section 24: trials of throughput") && quick.contains("section 23 e"),

@@ -164,7 +164,7 @@ mod tests {
         // In binary floating point, 0.07 · 100 is more than 7.
         assert_eq!(said("7 %"), Some(("7 %".into(), 0.07 * 1e6)));
         assert_eq!(said("1.344Gbit/s"), Some(("1.344 Gbit/s".into(), 2e6)));
-        // 64.160704 Mbit/s would differ in the last bit.
+        // The same value in Mbit/s, 64.160704, would differ in the last bit.
         assert_eq!(said("64160704 bit/s").map(|s| s.0).as_deref(), Some("64160.704 kbit/s"));
         assert_eq!(said("250 kfps"), Some(("250 kfps".into(), 2.5e5)));
         assert_eq!(said("0.5fps"), Some(("0.5 fps".into(), 0.5)));

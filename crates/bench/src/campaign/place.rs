@@ -56,7 +56,7 @@ impl File {
     }
 }
 
-/// Returns the offset of the innermost key that the fault names.
+/// Returns the offset in `text` of the innermost key that the fault names; `None` if the text has none of these keys.
 fn offset(text: &str, fault: &str) -> Option<usize> {
     let document = DeTable::parse(text).ok()?;
     let (mut table, mut found) = (document.get_ref(), None);

@@ -238,7 +238,7 @@ mod tests {
         let mut strain = Strain::default();
         note(&mut strain, 4e5, 10, true);
         assert!(strain.is_bound() && strain.refused);
-        // Now the bound is this lower load, which was fully sent.
+        // A lower load has loss now, and the ports refused no frame at this load.
         note(&mut strain, 2e5, 10, false);
         assert!(!strain.is_bound() && strain.refused);
         note(&mut strain, 1e5, 0, false);

@@ -163,7 +163,7 @@ impl Cell {
         }
     }
 
-    /// Returns the connection establishment rate, in connections per second: the median of the repetitions.
+    /// Returns the connection establishment rate, in connections per second: the median of the repetitions. `None` without a result.
     pub fn session_fps(&self) -> Option<f64> {
         match &self.found(Procedure::SessionRate)?.found {
             Found::SessionRate(all) => median_rate(all),
@@ -438,9 +438,9 @@ pub struct Delays {
 pub struct Usage {
     /// Time covered in seconds: from before the first frame until the last one has arrived.
     pub seconds: f64,
-    /// Mean number of busy processors on the whole machine, including the tester's.
+    /// Mean number of busy processors on the whole machine, including the tester's; `None` if unknown.
     pub busy: Option<f64>,
-    /// Mean number of processors that the router used.
+    /// Mean number of processors that the router used; `None` if unknown.
     pub dut_busy: Option<f64>,
     /// Reading of each meter of the campaign.
     pub meters: Vec<Metered>,

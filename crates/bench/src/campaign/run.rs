@@ -175,7 +175,7 @@ fn turn(
         Err(e) => {
             left.leave_out(steps);
             results.fail(format!("{name}: {e}"), keeper)?;
-            // Also before an interruption: the campaign has results of the router then.
+            // A start before an interruption counts, too: the campaign then has results of the router.
             let started = known.is_some() || keeper.has_started(name)?;
             return Ok(if started { Turned::NotStartedAgain } else { Turned::NeverStarted });
         }

@@ -34,7 +34,7 @@ pub struct Trial {
     /// Delays that the tester caused; `None` in trials of older versions, which did not measure them.
     #[serde(default)]
     pub absence: Option<Absence>,
-    /// Delays of the time-stamped frames of all flows.
+    /// Delays of the time-stamped frames of all flows; `None` if none of these frames arrived.
     pub delays: Option<Delays>,
     /// Processor time and energy.
     pub usage: Usage,

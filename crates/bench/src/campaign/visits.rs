@@ -39,7 +39,7 @@ impl Visit {
         }
     }
 
-    /// Returns the number of all repetitions to run.
+    /// Returns the number of repetitions of all procedures in this visit.
     pub fn steps(self, campaign: &Campaign, repetitions: u32) -> usize {
         self.procedures(campaign)
             .into_iter()
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!((Visit::All.rounds(Latency, 7), Visit::Rest.rounds(Latency, 7)), (1..=1, 1..=1));
         assert_eq!(Visit::Round(3).rounds(NdrPdr, 7), 3..=3);
         let text = "name = 'a'\nduts = ['linux']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n";
-        // Throughput and latency.
+        // The default procedures are throughput and latency.
         let campaign = Campaign::parse(text).unwrap();
         let steps = [Visit::All, Visit::Round(2), Visit::Rest].map(|visit| visit.steps(&campaign, 7));
         assert_eq!(steps, [8, 1, 1]);

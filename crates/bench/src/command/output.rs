@@ -47,7 +47,8 @@ impl<'a> Output<'a> {
     /// Replaces the contents of the file with `text`.
     ///
     /// # Errors
-    /// Returns an error if the file was replaced or cannot be written. After a failed write the old contents may be lost.
+    /// Returns an error if the file was removed or replaced meanwhile, or cannot be written. After a failed write the old contents may be
+    /// lost.
     pub fn write(mut self, text: &str) -> Result<(), Failure> {
         let named = |what: &dyn std::fmt::Display| Failure(format!("{}: {what}", self.path.display()));
         let own = identity(self.file.metadata());

@@ -168,7 +168,7 @@ fn ways(at: &DelaysAt, delays: &[(&str, Delay)]) -> Vec<Figure> {
         let LatencyFigures { frames, lost, .. } = &way.figures;
         (*frames > 0).then(|| lost.frames as f64 * 100.0 / *frames as f64)
     };
-    // The loss of all frames is another figure, which this one does not replace, so the names differ.
+    // This figure does not replace the loss of all frames, so it has another name.
     all.extend(each_way(at, "loss of stamped frames", ("%", low(Effect::Difference, 0.0)), share));
     all
 }

@@ -285,7 +285,7 @@ fn too_few_repetitions_give_no_verdict() {
     assert_eq!(*said(&c, "throughput"), Judgement::TooFew { have: 5, needed: 6 });
     assert!(c.markdown().contains("not enough repetitions: 5 of 6"), "{}", c.markdown());
     assert!(c.markdown().contains("No figure has enough repetitions"), "{}", c.markdown());
-    // Six are enough for one figure, but not for five together.
+    // Six repetitions are enough for one figure, but not for five figures together.
     let c = compared(&results(&Made::steady(1e6, 6)), &results(&Made::steady(1e3, 6)));
     assert_eq!(*said(&c, "throughput"), Judgement::TooFew { have: 6, needed: 8 });
 }

@@ -43,12 +43,12 @@ impl Shell {
     pub fn start(spec: &Spec, bed: &Bed, on: &[usize]) -> Result<Shell, Failure> {
         let place = Place {
             variables: variables(bed, on),
-            // Commands for another machine only need to keep off the tester's core.
+            // Commands for a router on another machine may run on any core except the tester's.
             cores: if on.is_empty() { bed.cores.clone() } else { on.to_vec() },
             namespace: bed.kind() != Kind::Physical,
         };
         let start = spec.start.as_deref().unwrap_or("true");
-        // Background processes are kept, too, until all are ended.
+        // The script does not end after `start`, so that background processes live until the router is ended.
         let script = match &spec.ready {
             Some(_) => start.to_owned(),
             None => format!("(\n{start}\n) || exit\necho {STARTED}\nexec sleep infinity"),
@@ -75,7 +75,7 @@ impl Shell {
             networks: Vec::new(),
             cores: on.to_vec(),
         };
-        // From here on a failed router is stopped, too.
+        // From here on, a router that fails is stopped with its command `stop`, too.
         match begun.and_then(|()| shell.set_up(spec)) {
             Ok(()) => Ok(shell),
             Err(e) => Err(shell.end().err().map_or(e.clone(), |stop| Failure(format!("{e}; {stop}")))),
@@ -227,7 +227,7 @@ impl Dut for Shell {
 impl Drop for Shell {
     fn drop(&mut self) {
         let _ = self.end();
-        // No graceful signal is needed: all processes end with this one.
+        // No graceful signal is needed: all processes end with their parent.
         self.process.kill();
     }
 }

@@ -45,7 +45,7 @@ pub struct Linux {
 impl Drop for Linux {
     fn drop(&mut self) {
         if self.has_networks {
-            // The next router uses the same namespace.
+            // Remove the campaign's routes: the next router uses the same namespace.
             let _ = self.shell.run(FLUSH);
         }
     }
@@ -61,7 +61,7 @@ impl Linux {
         let version = shell.run("uname -r")?.trim().to_owned();
         if shell.is_remote() {
             check_router_ports(&bed.links, &|line| shell.run(line))?;
-            // The provenance describes the tester's machine.
+            // The provenance describes the tester's machine only.
             let online = shell.run("cat /sys/devices/system/cpu/online")?;
             let words = command_line(&shell.run("cat /proc/cmdline")?);
             shell.lines.push(format!("# cores online: {}", online.trim()));
@@ -113,7 +113,7 @@ impl Linux {
             track(&mut shell)?;
         }
         if let (Kind::Physical, Some(workers)) = (bed.kind(), spec.workers) {
-            // After all settings that make drivers recreate their interrupts.
+            // This follows all settings that make drivers recreate their interrupts.
             let ports = bed.links.each_ref().map(|link| link.router.as_str());
             let cores = queues::spread(&mut shell, ports, workers, "")?;
             shell.lines.push(format!("# the ports' interrupts go to cores {}", cores::list(&cores)));
@@ -160,7 +160,7 @@ fn tune(shell: &mut Shell, device: &str) {
 }
 
 /// Returns the current receive and send settings in the output of `ethtool`, as arguments of `ethtool` that restore them. Skips the
-/// maximums, which may precede the current settings.
+/// maximums, which may precede the current settings. `None` if a setting is missing.
 fn both_ways(said: &str) -> Option<String> {
     let now = said.split_once("Current hardware settings:").map_or(said, |(_, now)| now);
     let of = |name: &str| {
@@ -249,7 +249,8 @@ impl Dut for Linux {
         self.has_sessions.then(|| self.shell.run(FORGET).map(drop))
     }
 
-    /// Returns the number of connections that the kernel tracks, in the router's namespace or on the other machine.
+    /// Returns the number of connections that the kernel tracks, in the router's namespace or on the other machine. `None` if no test
+    /// uses connections, or the number is unknown.
     fn sessions(&self) -> Option<u64> {
         let count = || self.shell.run("sysctl -n net.netfilter.nf_conntrack_count").ok()?.trim().parse().ok();
         if self.has_sessions { count() } else { None }

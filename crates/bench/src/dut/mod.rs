@@ -187,7 +187,7 @@ pub fn start(spec: &Spec, bed: &mut Bed) -> Result<Started, Failure> {
         })),
     };
     if spec.kind != Kind::None {
-        // The router may have said why it does not connect, such as a missing plugin.
+        // Add the router's output to the error: it may have the reason, such as a missing plugin.
         bed.wait().map_err(|e| match dut.said() {
             said if said.is_empty() => e,
             said => Failure(format!("{e}; its last output:\n{said}")),

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use crate::trial::Failure;
 
-/// Maximum time for a program to start, and maximum time for a program to end.
+/// Maximum time for a program to start.
 pub const START: Duration = Duration::from_secs(20);
+/// Maximum time for a program to end.
 const END: Duration = Duration::from_secs(5);
 
 /// Method by which the processor time of a program is measured, for reports.
@@ -140,7 +141,8 @@ impl Running {
         all[all.len().saturating_sub(lines)..].join("\n")
     }
 
-    /// Returns the processor time so far, in seconds, including that of processes before a restart.
+    /// Returns the processor time so far, in seconds, including that of processes before a restart. `None` if the
+    /// process is gone.
     pub fn cpu_seconds(&self) -> Option<f64> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
         Some(self.before + crate::host::Task::parse(&stat)?.seconds())

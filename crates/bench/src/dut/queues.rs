@@ -166,7 +166,8 @@ fn queue(name: &str, port: &str) -> Option<usize> {
     name[name.trim_end_matches(|c: char| c.is_ascii_digit()).len()..].parse().ok()
 }
 
-/// Returns the current and the wanted numbers of queues as arguments of `ethtool -L`, from the output of `ethtool -l`.
+/// Returns the current and the wanted numbers of queues as arguments of `ethtool -L`, from the output of `ethtool -l`. `None` if the
+/// output has no current numbers.
 fn channels(said: &str, wanted: usize) -> Option<(String, String)> {
     let (_, now) = said.split_once("Current hardware settings:")?;
     let of = |name: &str| {

@@ -80,7 +80,7 @@ impl Remote {
         if of == Router::Vpp {
             vpp::keep_huge_pages(&mut shell)?;
         }
-        // `exec`: the process that is stopped is the router.
+        // With `exec`, the process whose ID is in the file `pid` is the router itself.
         shell.undo(&format!("cd {directory} && ({END})"))?;
         shell.run(&format!(
             "cd {directory} && {{ setsid sh -c 'echo $$ > pid; exec {line}' > log 2>&1 < /dev/null & }}; {PID}"

@@ -22,7 +22,7 @@ pub fn clocks(runtime: &str) -> Vec<(String, String)> {
 }
 
 /// Parses a line into the name of a node and its clocks. The columns are `Name State Calls Vectors Suspends Clocks Vectors/Call`. `Clocks`
-/// is clocks per vector, and the state has one or two words.
+/// is clocks per vector, and the state has one or two words. `None` for other lines.
 fn node(line: &str) -> Option<(&str, f64)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [name, _, .., calls, vectors, suspends, clocks, a_call] = words[..] else { return None };

@@ -118,7 +118,7 @@ pub(super) fn keep_huge_pages(shell: &mut Shell) -> Result<(), Failure> {
     lines.map(|(file, count)| format!("echo {count} > {file}")).try_for_each(|line| shell.undo(&line))
 }
 
-/// Returns VPP's counters, as the outputs of its commands. `ask` sends a command to VPP.
+/// Returns the output of each command that shows VPP's counters, with the command as its name. `ask` sends a command to VPP.
 pub(super) fn counters(ask: &dyn Fn(&str) -> Result<String, Failure>) -> Vec<(String, String)> {
     let said = |words: &str| ask(words).unwrap_or_else(|e| e.to_string()).trim().to_owned();
     ["show errors", "show interface"].map(|words| (words.to_owned(), said(words))).into()
@@ -163,7 +163,8 @@ pub(super) fn version(version: &str, node: &str, status: &str) -> String {
     format!("{version}; {variant}; {pages}")
 }
 
-/// Returns a node's active variant, from the table of variants (name, priority, active, description) in `show node`.
+/// Returns a node's active variant, from the table of variants (name, priority, active, description) in `show node`. `None` if the table
+/// has no active variant.
 fn variant(node: &str) -> Option<String> {
     let mut lines = node.lines().skip_while(|line| !line.contains("node function variants"));
     lines.find_map(|line| {

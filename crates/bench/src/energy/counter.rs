@@ -122,7 +122,8 @@ impl<C: Counters> Meter for Counting<C> {
     fn begin(&mut self) -> Result<(), Fault> {
         self.running = None;
         let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        // Often enough for all wraparounds, even if the thread must wait; at most once a minute costs little.
+        // A quarter of the shortest time to a wraparound, so that none is missed even if the thread must wait. Never more than a
+        // minute.
         let interval = (longest_gap(counters.units(), counters.most_watts()) / 4.0).clamp(0.1, 60.0);
         drop(counters);
         let counters = self.counters.clone();

@@ -25,7 +25,7 @@ pub struct CpuReading {
     /// Processor time of the router's threads that still ran at the end. The time of threads that ended earlier is only in the total.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub threads: Vec<ThreadTime>,
-    /// Processor time of the control group.
+    /// Processor time of the control group; `None` if the meter measures no group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<GroupTime>,
 }

@@ -17,8 +17,9 @@ const OUTLET_DIGITS: [u64; 13] = [1, 3, 6, 1, 4, 1, 13742, 6, 3, 5, 4, 1, 7];
 const ACTIVE_ENERGY: u64 = 8;
 /// Upper limit for the power of an outlet or a rack, in watts.
 const MOST_WATTS: f64 = 100_000.0;
-/// Timeout of a request, and number of tries for a request, since datagrams get lost.
+/// Timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Number of tries for a request, since datagrams get lost.
 const TRIES: usize = 3;
 
 /// Object to read.
@@ -94,7 +95,7 @@ impl Snmp {
                 Ok(answer) => {
                     return Err(failed(&format!("the agent returned error {}", answer.error_status)));
                 }
-                // The datagram was lost, or this answers an earlier try.
+                // The datagram was lost, or the reply answers an earlier try.
                 Err(Error::Receive | Error::Send | Error::RequestIdMismatch) => {}
                 Err(e) => return Err(failed(&e)),
             }

@@ -44,7 +44,7 @@ fn route(frame: &mut [u8]) {
 
 fn check(template: &Template, frame: &[u8]) -> Result<(), Damage> {
     let expected = Expected::new(std::slice::from_ref(template), &[0], 1).expect("room for the mark");
-    // The place is that of the frame before.
+    // Start from the place in the frame before it was forwarded, as the receiver starts from the place in an earlier frame.
     expected.check(0, frame, Place::find(&sent(template)).expect("a place"))
 }
 

@@ -24,17 +24,17 @@ struct Lane {
     core: usize,
 }
 
-/// What a thread has done.
+/// A thread's lane after the thread has ended, its delays, and whether it failed.
 struct Done {
     lane: Lane,
     late: Late,
     result: Result<(), Failure>,
 }
 
-/// How late a thread was.
+/// How far a sending thread fell behind its schedule.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Late {
-    /// The port by which it sent.
+    /// Number of the thread's port.
     pub port: usize,
     /// Largest number of frames that were overdue at one time.
     pub overdue: u64,

@@ -200,7 +200,7 @@ impl Receiver {
         }
     }
 
-    /// Finds the stream of a frame that was truncated within its stamp. Returns the account of the stream.
+    /// Returns the account of the stream of a frame that was truncated within its stamp. `None` if the frame is not of this trial.
     #[cold]
     fn cut(&mut self, bytes: &[u8]) -> Option<&mut Account> {
         let (signature, stream) = Stamp::cut(bytes)?;
@@ -288,7 +288,7 @@ impl Account {
         }
     }
 
-    /// Returns the highest received number.
+    /// Returns the highest received number; `None` if no frame was received.
     pub fn last_received(&self) -> Option<u64> {
         self.expected.checked_sub(1)
     }

@@ -130,7 +130,8 @@ pub struct Engine {
 struct Sent {
     /// Largest number of overdue frames of each port.
     overdue: Vec<u64>,
-    /// Time in which a send-only thread was ready to run, but had no processor: the maximum over these threads.
+    /// Time in which a send-only thread was ready to run, but had no processor: the maximum over these threads. `None` without such
+    /// threads, or if the kernel does not count the time.
     waited: Option<Duration>,
 }
 
@@ -287,7 +288,7 @@ impl Engine {
             let flows = sending.iter().filter(|s| s.from == port).count();
             faults.extend(self.limits.of_port(overdue, flows));
         }
-        // The last frame of a slow load is due long before the end.
+        // The sending time counts in full: at a slow load, the last frame is due long before the end.
         let took = Duration::from_nanos(self.clock.ticks_to_ns(tsc() - began)).saturating_sub(whole);
         let ran = Ran { receiver, sending, ended, took, faults, absence };
         Ok(self.reports(requests, ran))
@@ -426,7 +427,7 @@ impl Engine {
                     let expected = expected.map_err(|e| named(e.to_string()))?;
                     let counted = |e: crate::stats::Error| named(e.to_string());
                     let penalty = penalty.as_nanos() as u64;
-                    // The parts take turns, so that their frames together are due at the flow's rate.
+                    // The parts of a flow send alternate frames, so that all parts together send at the flow's rate.
                     let (frames, phase) = ((frames + of - 1 - part) / of, part as f64 / fps);
                     let mut account = Account::new(direction.to, expected, frames, flow.mode, hz, penalty)
                         .map_err(counted)?;

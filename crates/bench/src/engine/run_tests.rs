@@ -209,7 +209,8 @@ fn damaged_frames_are_lost_and_counted_by_damage() -> Result<(), Box<dyn std::er
 fn duplicates_of_a_flood_are_no_substitute_for_lost_frames() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(8192)?;
     let (tx, rx) = cable(8192);
-    // Frames of 1518 bytes are repeated after some 2,700. The last frames arrive, so that order is known.
+    // A flood of 1518-byte frames repeats after some 2,700 frames. The last frames arrive, so that the order
+    // of all is known.
     let treat = |n: u64| match n % 3_000 {
         7 | 2_000..2_100 => Fate::Drop,
         31 | 1_000..1_100 => Fate::Twice,
@@ -391,7 +392,7 @@ fn threads_share_a_flood_and_leave_stamped_frames_to_one() -> Result<(), Box<dyn
         let sent: Vec<_> = flows.iter().map(|f| (f.intended, f.sent, f.tally.received)).collect();
         assert_eq!(sent, [(10_000, 10_000, 10_000), (100, 100, 100)], "{outcome:?}");
         assert_eq!((outcome.lost(), report.astray, report.foreign), (0, 0, 0));
-        // The parts take turns within the flow's time.
+        // Frames of the parts alternate, so the last one is due at the end of the flow's time.
         assert!(
             (0.099..0.1).contains(&flows[0].last_received.expect("frames")),
             "{:?}",
@@ -434,7 +435,7 @@ fn a_flood_has_all_values_of_its_fields() -> Result<(), Box<dyn std::error::Erro
         mode: drivers::pktgen::Mode::Increment { min: 0x0a00_0001, max: 0x0a00_4e20, step: 1 },
         ip4_checksum: true,
     };
-    // 4 MiB are too few frames of this size for 20,000 sources.
+    // 4 MiB hold fewer than 20,000 frames of this size, but each source needs one.
     let template = Template { fields: vec![field], ..udp4(1024) };
     let mut sender = Sender::new(&[template], Mode::Flood, 1, 2, 3)?;
     let (mut frame, mut cache) = (Box::new(Frame::new()), pool.cache());
@@ -463,7 +464,8 @@ fn loads_may_be_slow_and_bursts_short() -> Result<(), Box<dyn std::error::Error>
     let burst = Request { load_fps: 20_000.0, duration: Duration::from_micros(60) };
     let (outcome, report) = engine.run(burst)?;
     assert_eq!((outcome.intended, outcome.received, report.directions[0][1].intended), (1, 1, 0));
-    // The last frame of a slow load is due before the end, by more than the wait.
+    // At a slow load, the last frame is due long before the end of the trial: earlier than the end by more
+    // than the wait.
     let (tx, rx) = cable(64);
     let mut engine =
         super::Engine { wait: Duration::ZERO, ..self::engine(ends(tx, rx), forth(one()), &pool) };

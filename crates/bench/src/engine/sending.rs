@@ -59,7 +59,7 @@ impl FlowReport {
         self.unmade += other.unmade;
         self.untaken += other.untaken;
         self.tally.add(&other.tally);
-        // Both count lost frames with the same penalty.
+        // This cannot fail: both histograms count lost frames with the same penalty.
         let _ = self.delays.add(&other.delays);
         let later = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::max);
         self.last_lost = later(self.last_lost, other.last_lost);

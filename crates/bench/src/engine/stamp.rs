@@ -106,7 +106,7 @@ impl Stamp {
         *field = new.to_be_bytes();
     }
 
-    /// Returns signature and stream of a frame that was truncated within its stamp.
+    /// Returns signature and stream of a frame that was truncated within its stamp; `None` for other frames.
     #[cold]
     pub fn cut(frame: &[u8]) -> Option<(u32, u16)> {
         let place = Place::find_with(frame, 6)?;

@@ -32,7 +32,7 @@ impl CoreModel {
         check_positive("the ceiling", limit)?;
         let mut ascending = points.to_vec();
         ascending.sort_by(|a, b| a.0.total_cmp(&b.0));
-        // All points at the ceiling, which the first one just reaches.
+        // Start with all points at the ceiling: the throughput of a worker is such that the first point just reaches it.
         let mut best = Self { per_worker: limit / ascending[0].0, ceiling };
         let all_full = squares(&best, points)?;
         let mut least = all_full;

@@ -109,7 +109,7 @@ pub struct Case {
     pub frame_bytes: u32,
     /// Figures in the table.
     pub figures: BTreeMap<Metric, Figure>,
-    /// Contradiction in the paper, or another remark.
+    /// Contradiction in the paper, or another remark; `None` if there is none.
     pub remark: Option<String>,
 }
 

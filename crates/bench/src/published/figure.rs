@@ -98,7 +98,7 @@ metrics! {
 }
 
 impl Metric {
-    /// Returns the metric of a column.
+    /// Returns the metric of a column; `None` if the column is not a metric.
     pub fn of_column(column: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|metric| metric.column() == column)
     }

@@ -84,7 +84,7 @@ fn standard_deviations_are_possible_for_20_runs() {
         !possible.contains(&value(case, Metric::SdFps))
     });
     let impossible: Vec<_> = impossible.map(|case| (case.table.as_str(), case_name(case))).collect();
-    // Both are about half of the minimum for their range: the columns do not belong together.
+    // Both printed deviations are about half of the smallest possible one: the columns do not belong together.
     assert_eq!(
         impossible,
         [("X", "VPP 84 B, 1 cores, core 4".to_owned()), ("X", "VPP 84 B, 2 cores, cores 4+6".to_owned())]

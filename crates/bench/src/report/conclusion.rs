@@ -91,7 +91,7 @@ fn separate(parts: &[Part]) -> Option<String> {
     Some(text)
 }
 
-/// Returns the campaign of a router in joined results.
+/// Returns the campaign of a router in joined results; `None` if the results are of a single campaign.
 fn part<'a>(results: &'a Results, router: &str) -> Option<&'a Part> {
     results.parts.iter().find(|part| part.routers.iter().any(|name| name == router))
 }
@@ -195,7 +195,7 @@ fn sentence(results: &Results, place: &str, new: &Rated<'_>, base: &Rated<'_>) -
             number(low, digits),
             number(high, digits)
         ),
-        // The faster one may do more. The interval does not describe a bound.
+        // The tester or the link limited the faster router, so the ratio is a lower bound, and has no interval.
         ([Some(what), None], Verdict::Better) | ([None, Some(what)], Verdict::Worse) => {
             format!(
                 "{place}: {fast} is at least {times} times as fast as {slow} ({rates}): {what} limited {fast}."
@@ -206,7 +206,7 @@ fn sentence(results: &Results, place: &str, new: &Rated<'_>, base: &Rated<'_>) -
     }
 }
 
-/// Returns what makes the conclusion doubtful.
+/// Returns the reasons to doubt the conclusion, as sentences; `None` if there are none.
 fn doubts(results: &Results) -> Option<String> {
     let all: Vec<_> = results.cells.iter().flat_map(|cell| &cell.measurements).collect();
     let repeated: u64 = all.iter().map(|m| m.repeated).sum();

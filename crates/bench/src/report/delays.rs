@@ -71,12 +71,13 @@ fn means(at: &DelaysAt) -> impl Iterator<Item = f64> {
     counted(at).filter_map(|run| run.delays.as_ref()?.figures.received_mean_ns())
 }
 
-/// Returns the mean delay of the received frames, in nanoseconds: the median over the runs that count ([`counted`]).
+/// Returns the mean delay of the received frames, in nanoseconds: the median over the runs that count ([`counted`]). `None` if no run
+/// has delays.
 pub fn mean_ns(at: &DelaysAt) -> Option<f64> {
     median(means(at))
 }
 
-/// Returns the median loss at a load, as a share, over the runs that count ([`counted`]).
+/// Returns the median loss at a load, as a share, over the runs that count ([`counted`]). `None` without runs.
 pub fn loss(at: &DelaysAt) -> Option<f64> {
     median(counted(at).map(|run| run.outcome.loss_ratio()))
 }
@@ -158,7 +159,8 @@ fn averages(results: &Results, procedure: Procedure) -> Option<Block> {
     (!table.rows().is_empty()).then_some(Block::Table(table))
 }
 
-/// Returns the median of one direction's figure at a load, in the figure's unit, over the runs that count ([`counted`]).
+/// Returns the median of one direction's figure at a load, in the figure's unit, over the runs that count ([`counted`]). `None` if no
+/// run has this figure.
 fn of_way(at: &DelaysAt, way: usize, figure: impl Fn(&LatencyFigures) -> Option<f64>) -> Option<f64> {
     let of = counted(at).filter_map(|run| run.delays.as_ref()?.directions.get(way));
     median(of.filter_map(|way| figure(&way.figures)))

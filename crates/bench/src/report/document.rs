@@ -101,7 +101,7 @@ pub fn found(results: &Results, procedure: Procedure) -> impl Iterator<Item = (&
     })
 }
 
-/// Returns the campaign's spec of the router with this name.
+/// Returns the campaign's spec of the router with this name; `None` if there is no such router.
 pub fn router<'a>(results: &'a Results, name: &str) -> Option<&'a Spec> {
     results.campaign.duts.iter().find(|spec| spec.name() == name)
 }

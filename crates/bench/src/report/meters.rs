@@ -60,8 +60,9 @@ pub fn metered(results: &Results, kind: Kind) -> impl Iterator<Item = Metering<'
     })
 }
 
-/// Columns before and after a meter's figures.
+/// Columns before a meter's figures.
 const BEFORE: [&str; 4] = ["procedure", "load", "kfps#", "meter"];
+/// Columns after a meter's figures.
 const BEHIND: [&str; 3] = ["runs#", "without a reading#", "why"];
 
 fn table(caption: &str, own: &[&'static str]) -> Table {
@@ -76,7 +77,7 @@ pub fn packets_per_watt_hour(of: &energy::Results) -> Option<f64> {
     }
 }
 
-/// Returns the section about energy meters, with the figures that Slavík 2025 defines in section 2.2.
+/// Returns the section with the energy figures that Slavík 2025 defines in section 2.2; `None` without an energy meter.
 pub fn energy(results: &Results) -> Option<Section> {
     use energy::Results::Energy;
     let own = ["mWh a trial#", "W#", "W without traffic#", "million packets per Wh#", "MB per Wh#"];
@@ -101,7 +102,7 @@ pub fn energy(results: &Results) -> Option<Section> {
     some("Energy".into(), text, table).map(|s| s.with(figures::energy(results)))
 }
 
-/// Returns the section with processor time meters.
+/// Returns the section with processor time meters; `None` without such a meter.
 pub fn times(results: &Results) -> Option<Section> {
     use energy::Results::CpuTime;
     let own = [

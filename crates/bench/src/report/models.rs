@@ -14,8 +14,8 @@ use crate::model::latency::LatencyModel;
 use crate::model::lookup::LookupModel;
 use crate::model::{Point, Quality};
 
-/// Returns the section with the fits of the models: latency as a function of the load, and throughput as a function of the
-/// share of lookups and of the number of workers.
+/// Returns the section with the models that fit the results; empty if no model has enough points. The models are latency as a
+/// function of the load, and throughput as a function of the share of lookups and of the number of workers.
 pub fn sections(results: &Results) -> Vec<Section> {
     let heads =
         ["traffic", "bytes#", "router", "model", "residual of each point", "root mean square#", "R²#"];

@@ -58,7 +58,7 @@ fn is_beside(case: &Case, router: &Spec, key: &Key) -> bool {
         && as_large(case.routes, key.routes.into())
 }
 
-/// Returns the published forwarding rate, in frames per second in each direction.
+/// Returns the published forwarding rate, in frames per second in each direction; `None` if the paper gives none.
 fn fps(case: &Case) -> Option<f64> {
     case.forwarded_pps().map(|all| all / f64::from(case.traffic.directions()))
 }
@@ -88,7 +88,7 @@ pub fn throughputs<'a>(results: &Results, keys: impl IntoIterator<Item = &'a Key
     beside(results, keys).into_iter().filter(|c| c.cores == 1).filter_map(of).collect()
 }
 
-/// Returns the section with a table of all comparable cases.
+/// Returns the section with a table of all comparable cases; empty if there are none.
 pub fn sections(results: &Results) -> Vec<Section> {
     let heads = [
         "paper",

@@ -33,7 +33,7 @@ pub fn text(results: &Results) -> String {
     )
 }
 
-/// True if all traffic is IPv6. Only then is a cache named, because Okelmann 2019 says only of IPv6 tables which cache they fit in.
+/// True if all traffic is IPv6. Only then is a cache named, because Okelmann 2019 names caches for IPv6 tables only.
 fn is_ipv6(results: &Results, key: &Key) -> bool {
     let traffic = results.campaign.traffic(&key.traffic, key.size);
     traffic.is_some_and(|traffic| traffic.families() == [Family::Ipv6])

@@ -35,7 +35,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
         let [median, worst] = [delays.map(|d| d.typical_ns), delays.map(|d| d.worst_case_ns as f64)].map(us);
         ceilings.row(keyed(&cell.key, [kilo(cell.tester_fps), median, worst, kilo(cell.link_fps)]));
     }
-    // The conclusion is above them, and the results are below.
+    // Folded: the conclusion is above these sections, and the results are below.
     let section = |head: &str, blocks| Section { folded: true, ..Section::new(head, blocks) };
     vec![
         section("Conditions", list(&[&results.conditions[..], &results.caveats].concat())),

@@ -100,7 +100,7 @@ fn section(results: &Results, count: Count) -> Option<Section> {
         let ratio =
             fewest.filter(|(_, runs)| runs.median() > 0.0).map(|(_, few)| runs.median() / few.median());
         let limited = is_limited(cell);
-        // Its ratio to itself is 1, whether limited or not.
+        // A cell's ratio to itself is 1, whether the tester limited it or not.
         let other = fewest.map(|(other, _)| *other).filter(|other| other.key != cell.key);
         let bounds = other.map_or([false; 2], |other| [limited, is_limited(other)]);
         let own = [count.of(&cell.key).to_string(), kilo(runs.median()), bounded(ratio, 3, bounds)];

@@ -104,9 +104,10 @@ pub struct Progress<'a> {
     pub trials_left: u32,
     /// Estimated time of the remaining trials, if their waits are as long as those of this trial.
     pub time_left: Duration,
-    /// Lower bound of the result before the trial, in frames per second (in a burst search: in frames).
+    /// Lower bound of the result before the trial, in frames per second (in a burst search: in frames);
+    /// `None` if none is known yet.
     pub lower: Option<f64>,
-    /// Upper bound of the result before the trial, in the unit of `lower`.
+    /// Upper bound of the result before the trial, in the unit of `lower`; `None` if none is known yet.
     pub upper: Option<f64>,
     /// The trial.
     pub outcome: &'a Outcome,

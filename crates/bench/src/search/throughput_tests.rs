@@ -57,7 +57,7 @@ fn the_smallest_load_can_be_the_throughput() {
 
 #[test]
 fn a_failure_keeps_earlier_results() {
-    // Forwards 5 million frames per second, loses frames up to 8 million, and fails above.
+    // The router forwards up to 5 million frames per second and loses some of them up to 8 million; above that, trials fail.
     let asked = Throughput { start: Start::At(4e6), ..search() };
     let result = run(asked, &mut Router::new(5e6).fails_above(8e6));
     assert!(matches!(result.ended, Ended::Failed(ref why) if why.contains("8000000")), "{:?}", result.ended);

@@ -48,7 +48,7 @@ pub fn search(
     Ok(RateResult { connections, search, attempts: attempts.all })
 }
 
-/// Runs each trial of a search as an attempt, with the trial's load as its rate.
+/// Runs each trial of a search as an attempt to establish the connections, at a rate equal to the trial's load.
 struct Attempts<'a> {
     establish: &'a mut dyn Establish,
     connections: u64,

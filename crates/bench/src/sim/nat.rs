@@ -11,7 +11,7 @@ use crate::trial::{Failure, Invalid};
 /// Handling of a new connection when the table is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// Drops its frame.
+    /// Drops the frame of the new connection.
     Refuse,
     /// Replaces the oldest connection.
     Evict,
@@ -106,7 +106,7 @@ impl Nat {
             let gone = self.inside.remove(&oldest)?;
             self.answers.remove(&gone.answer());
         }
-        // Any port except its own; if it is taken, the next free one.
+        // Start with a port that differs from the frame's own. If that port is taken, use the next free one.
         let mut translated = Tuple { source: self.outside, source_port: !of.source_port, ..of };
         while self.answers.contains_key(&translated.answer()) {
             translated.source_port = translated.source_port.wrapping_add(1);

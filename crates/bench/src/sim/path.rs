@@ -21,7 +21,7 @@ pub struct Arrival {
 pub struct Truth {
     /// Frames that entered the router.
     pub sent: u64,
-    /// Lost frames: the queue was full, or by random loss.
+    /// Frames lost at random, or because the queue was full.
     pub lost: u64,
     /// Additional copies that left.
     pub duplicated: u64,

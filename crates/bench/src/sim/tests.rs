@@ -88,7 +88,7 @@ fn frames_held_back_are_reordered() {
     let arrivals = path.pass_all(evenly(10_000));
     let truth = path.truth();
     assert!((400..600).contains(&truth.held_back), "{truth:?}");
-    // Not overtaken: a frame whose three followers were all held back, too, and the last frame.
+    // Not every frame held back is overtaken: the last frame is not, nor a frame whose three followers were all held back, too.
     let late = reordered(&arrivals);
     assert!(late <= truth.held_back && late + 5 > truth.held_back, "{late} of {}", truth.held_back);
     assert_eq!((truth.min_delay_ns, truth.max_delay_ns), (700, 700 + 3 * GAP + 1));

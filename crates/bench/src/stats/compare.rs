@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(verdict([0.0; 6], [7.0; 6], 0.0), Verdict::Better);
         assert_eq!(verdict([0.0; 6], [0.0; 6], 0.0), Verdict::NoDifference);
         assert_eq!(verdict([7.0; 6], [0.0; 6], 10.0), Verdict::NoDifference);
-        // A ratio is undefined for them.
+        // The ratio is undefined if the base is 0.
         let zero =
             compare(&runs(&[7.0; 6]), &runs(&[0.0; 6]), by_ratio(Wanted::Low, 0.0), &Bootstrap::default());
         assert!(zero.is_err());

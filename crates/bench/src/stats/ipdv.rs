@@ -32,7 +32,7 @@ struct Steps {
 }
 
 impl Steps {
-    /// Takes the next frame's delay, `None` if it was lost. Returns its IPDV if it has one.
+    /// Takes the next frame's delay, `None` if the frame was lost. Returns the frame's IPDV; `None` if it has none.
     fn next(&mut self, delay_ns: Option<u64>) -> Result<Option<i64>, Error> {
         delay_ns.map_or(Ok(0), check_delay)?;
         let step = delay_ns.zip(self.last_ns).map(|(this, last)| this as i64 - last as i64);

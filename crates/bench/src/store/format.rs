@@ -31,7 +31,7 @@ pub(super) fn upgrade(store: &Store) -> Result<(), Failure> {
     }
     let begin = Transaction::new_unchecked(&store.connection, TransactionBehavior::Immediate);
     let transaction = store.said(begin)?;
-    // Another tester may have made them in the meantime.
+    // Another tester may have upgraded the tables in the meantime.
     for tables in TABLES.iter().skip(version(store)? as usize) {
         store.said(transaction.execute_batch(tables))?;
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// Returns the identity of this process, for [`is_alive`].
+/// Returns the identity of this process, for [`is_alive`]; `None` if `/proc` cannot be read.
 pub(super) fn this() -> Option<String> {
     identity(&std::process::id().to_string())
 }
@@ -14,7 +14,7 @@ pub(super) fn is_alive(writer: &str) -> bool {
     identity(pid).is_some_and(|now| now == writer)
 }
 
-/// Returns PID, start time and boot ID of a running process.
+/// Returns PID, start time and boot ID of a running process; `None` if there is no such process.
 fn identity(pid: &str) -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

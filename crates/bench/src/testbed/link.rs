@@ -20,12 +20,12 @@ use crate::engine::host::Hosts;
 pub struct Link {
     /// The tester's interface.
     pub tester: String,
-    /// Its Ethernet address.
+    /// Ethernet address of the tester's interface.
     pub tester_mac: Mac,
     /// The name of the router's interface, as the router calls it. For memif: the path of the socket on which the tester listens; the
     /// interface ID is 0.
     pub router: String,
-    /// Its Ethernet address.
+    /// Ethernet address of the router's interface.
     pub router_mac: Mac,
     /// In IPv4: the router's address with the prefix length of the link, and the network behind the tester's host.
     pub ipv4: (IpNet, IpNet),

@@ -63,7 +63,7 @@ pub struct Bed {
     /// Recordings of the ports' frames, if any.
     records: Option<Records>,
     /// True if RPS makes the kernel process frames to the router on the router's cores. `None` if the tester lacks the permission to set
-    /// RPS; it is then left alone.
+    /// RPS, and leaves it as it is.
     rps: Option<bool>,
     /// True if the ports are hardware.
     hardware: bool,

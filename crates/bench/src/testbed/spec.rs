@@ -19,8 +19,8 @@ pub struct Spec {
     /// Core on which the tester polls; by default the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tester_core: Option<usize>,
-    /// For `veth` and `physical`: number of threads of each port that only send. The tester's core then receives, and sends only the
-    /// stamped frames.
+    /// For `veth` and `physical`: number of threads of each port that only send, by default 0. The tester's core then receives, and sends
+    /// only the stamped frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub senders: Option<usize>,
     /// Cores for the threads that only send; each thread gets the next core of the list. By default all cores that neither the
@@ -33,7 +33,7 @@ pub struct Spec {
     /// For `physical`: the tester's two ports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ports: Option<[String; 2]>,
-    /// For `veth` and `physical`: the driver of the tester's ports.
+    /// For `veth` and `physical`: the driver of the tester's ports; by default packet sockets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<Driver>,
     /// For `physical`: the router's names for the ports at the other ends.

@@ -195,7 +195,7 @@ fn devices(route: &Value) -> Vec<String> {
 }
 
 /// Parses `SSH_CONNECTION` (ssh(1)): address and port of the client, address and port of the server. Returns the session and the server's
-/// port.
+/// port; `None` if the text is malformed.
 fn of_environment(text: &str) -> Option<(Session, u16)> {
     let words: Vec<_> = text.split_whitespace().collect();
     let &[client, _, server, port] = words.as_slice() else { return None };

@@ -76,7 +76,7 @@ fn the_port_of_a_login_session_is_refused() {
         ("fe80::9%eth1 50000 fe80::1%eth1 22", &["eth1"]),
         ("fe80::9%2 50000 fe80::1%2 22", &["eth1"]),
         ("fe80::9%eth2 50000 fe80::2%eth2 22", &["eth2"]),
-        // Either interface may be the one.
+        // Without a zone, the address may be on either interface.
         ("fe80::9 50000 fe80::1 22", &["eth0", "eth1"]),
         ("203.0.113.5 50000 192.0.2.8 22", &[]),
         ("nonsense", &[]),
@@ -114,7 +114,7 @@ fn interfaces_above_a_port_count_as_its_use() {
     }
     assert_eq!((known.spare("eth2"), known.spare("eth0")), (Ok(()), Ok(())));
     assert_eq!(known.spare("eth9"), Err("no such interface".into()));
-    // The search ends in a cycle: two ends of a virtual link name each other.
+    // The search ends even if the interfaces form a cycle: here, two ends of a virtual link name each other.
     known.interfaces[2]["link"] = json!("eth0");
     known.interfaces[0]["link"] = json!("eth2");
     assert_eq!(known.spare("eth2"), Ok(()));

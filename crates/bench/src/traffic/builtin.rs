@@ -45,7 +45,7 @@ fn networks(mut kind: Kind, field: Field, bits: u32) -> Kind {
 }
 
 /// The two streams of the TRex profile in Slavík 2025. One runs through the source addresses of a /24, from 10.0.0.1 on, as in the
-/// forwarding tests of that source. The other has 64-byte frames, and measures latency.
+/// thesis' forwarding tests. The other has 64-byte frames, and measures latency.
 fn slavik(size: usize) -> Traffic {
     let ip = |a, b, c, d| Some(std::net::Ipv4Addr::new(a, b, c, d).into());
     let of = |size, port, to| Kind {

@@ -107,7 +107,7 @@ pub enum Mark {
     /// Each frame carries its number and time.
     #[default]
     Stamped,
-    /// Frames are only counted.
+    /// Each frame carries its number, but no time: delays are not measured.
     Flood,
 }
 
@@ -126,7 +126,7 @@ pub struct Kind {
     /// The transport.
     #[serde(default)]
     pub protocol: Protocol,
-    /// VLAN number, 1 to 4094.
+    /// VLAN number, 1 to 4094; `None` for untagged frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<u16>,
     /// Source address; by default that of the direction.

@@ -101,7 +101,7 @@ pub(super) fn repeated(found: &Found) -> u64 {
 }
 
 impl Bench<'_> {
-    /// Returns the number of connections of each attempt.
+    /// Returns the number of connections that each attempt establishes.
     fn connections(&self) -> u64 {
         self.valid.inner().key.sessions.into()
     }

@@ -27,13 +27,13 @@ impl Machine {
         self.fact(name, value);
     }
 
-    /// Returns the contents of a file, trimmed.
+    /// Returns the contents of a file, trimmed; `None` if the file cannot be read.
     pub fn read(&self, file: &str) -> Option<String> {
         Some(fs::read_to_string(self.root.join(file)).ok()?.trim().to_owned())
     }
 
     /// Returns the value of the field `name` in a file whose lines consist of a name, the separator `sign`
-    /// and a value.
+    /// and a value. `None` if there is no such file or field.
     pub fn field(&self, file: &str, sign: char, name: &str) -> Option<String> {
         let text = self.read(file)?;
         let mut lines = text.lines().filter_map(|line| line.split_once(sign));
@@ -49,7 +49,7 @@ impl Machine {
     }
 }
 
-/// Returns the selected word of a text such as `always [madvise] never`.
+/// Returns the selected word of a text such as `always [madvise] never`; `None` if no word is in brackets.
 pub(super) fn chosen(words: &str) -> Option<String> {
     let (_, rest) = words.split_once('[')?;
     Some(rest.split_once(']')?.0.to_owned())

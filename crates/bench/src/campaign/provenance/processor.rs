@@ -38,7 +38,7 @@ pub(super) fn facts(m: &mut Machine) {
     }
 }
 
-/// Returns the numbers of sockets, cores and threads.
+/// Returns the numbers of sockets, cores and threads; `None` if the kernel does not list the cores.
 fn counts(m: &Machine) -> Option<String> {
     let text = m.read(CPUINFO)?;
     let (mut sockets, mut cores, mut threads, mut socket) = (BTreeSet::new(), BTreeSet::new(), 0, "");

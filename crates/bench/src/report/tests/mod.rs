@@ -228,7 +228,7 @@ fn the_lookup_model_is_fitted_with_lookup_times() {
             [("lookup clocks", lookups), ("node clocks", "1000")].map(|(n, v)| (n.into(), v.into())).into();
     }
     let models = || rows(&markdown(&all), "Models").join("\n");
-    // 90 % of a million frames per second, and 50 %.
+    // The two measured throughputs are 90 % and 50 % of a million frames per second.
     let fit = "throughput = 1000.0 (1 − s) kfps, share s of the nodes' time in lookups | 0 routes (10.0 %): 0.00; 255000 routes (50.0 %): \
                0.00 kfps |";
     assert!(models().contains(fit), "{}", models());
@@ -454,7 +454,7 @@ fn repeated_trials_are_counted() {
         table.is_some_and(|t| t.split_whitespace().collect::<Vec<_>>().join(" ").contains(row))
     };
     assert!(said(&all, "| back-to-back | – | 7 | – |"), "{}", markdown(&all));
-    // Also if no trial stayed invalid.
+    // The table also lists a procedure whose invalid trials were all repeated successfully.
     let mut one = all.cells[0].measurements.remove(8);
     let Found::Soak(found) = &mut one.found else { panic!("{one:?}") };
     found.points[0].outcomes.iter_mut().for_each(|o| o.invalid.clear());

@@ -128,8 +128,8 @@ impl Way {
             (Some(lower), Some(upper)) => {
                 let middle = lower.sqrt() * upper.sqrt();
                 let above = lower / ratio(up);
-                // A distant upper bound is an old one, such as the largest load. If a step up from the lower bound is shorter, take that.
-                // Not if steps down found the lower bound, because then the upper bound is new.
+                // A distant upper bound is an old one, such as the largest load. If a step up from the lower bound is shorter, take that
+                // step, unless steps down found the lower bound: the upper bound is new then.
                 if down == 0 && above < middle { (above, Move::Up(up)) } else { (middle, Move::Other) }
             }
         }

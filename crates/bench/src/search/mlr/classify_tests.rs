@@ -96,7 +96,8 @@ fn conditional_throughputs_of_the_example_are_reproduced() {
     let trials: Vec<Seen> =
         ADDED.iter().flat_map(|&(count, seconds, loss)| seen(count, seconds, loss)).collect();
     let found = goals().map(|goal| conditional_fps(&goal, 1e6, &trials).unwrap());
-    // For the first goal the load is an upper bound, so its value means nothing. The same holds for the last goal, but the RFC computes it.
+    // For the first goal the load is an upper bound, so a conditional throughput means nothing. It means nothing for the last goal either,
+    // but the RFC computes it.
     assert_eq!(found[1..], [1e6, 1e6, 999e3]);
 }
 

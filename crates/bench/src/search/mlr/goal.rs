@@ -108,7 +108,8 @@ impl Goal {
             .map(|above| Target {
                 loss_ratio: self.loss_ratio,
                 exceed_ratio: self.exceed_ratio,
-                // Twice the next target's width on a logarithmic scale: the geometric mean of two bounds at this distance halves it.
+                // Twice the next target's width on a logarithmic scale. So the geometric mean of two bounds at this distance is within the
+                // next width of both.
                 width: 1.0 - (1.0 - self.width).powf(2f64.powi(above as i32)),
                 duration: between(self.initial_duration, self.final_duration, above, preceding),
                 duration_sum: between(self.initial_duration, self.duration_sum, above, preceding),

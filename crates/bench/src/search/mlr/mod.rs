@@ -23,13 +23,13 @@ use crate::trial::{Measure, Outcome, Request};
 pub use classify::{Class, Seen, Sums, conditional_fps};
 pub use goal::{Goal, Target};
 
-/// What counts as the effective duration of a trial. Duration sums add up effective durations.
+/// The effective duration of a trial: the time for which the trial counts in a goal's duration sum (RFC 9971).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effective {
-    /// The sending time.
+    /// Only the time of sending counts.
     Sent,
-    /// The elapsed time, as in CSIT. It includes waits, so fewer trials reach a given sum.
+    /// The whole elapsed time counts, including waits, as in CSIT. So fewer trials reach a goal's duration sum.
     Took,
 }
 
@@ -44,7 +44,7 @@ pub struct Mlr {
     pub max_fps: f64,
     /// Number of coarser targets before each goal: 2 in CSIT. With 0, all trials have the final duration.
     pub preceding: u32,
-    /// What counts as the effective duration of a trial.
+    /// The time of a trial that counts in a goal's duration sum.
     pub effective: Effective,
     /// Limits of the search.
     pub limits: Limits,
@@ -57,12 +57,13 @@ pub struct GoalResult {
     pub goal: Goal,
     /// How the search ended. `Found` is a regular result in the RFC's terms; all others are irregular, and reports must mark them.
     pub ended: Ended,
-    /// The relevant lower bound, in frames per second in each direction. If the search ended with `AllForwarded`, this is the
-    /// largest load.
+    /// The relevant lower bound, in frames per second in each direction. If the search ended with `AllForwarded`, this is the largest load.
+    /// `None` if there is no lower bound.
     pub lower_fps: Option<f64>,
-    /// The relevant upper bound, in frames per second in each direction.
+    /// The relevant upper bound, in frames per second in each direction; `None` if there is none.
     pub upper_fps: Option<f64>,
-    /// Conditional throughput at the lower bound, in frames per second in each direction. Comparisons of results use this figure.
+    /// Conditional throughput at the lower bound, in frames per second in each direction. Comparisons of results use this figure. `None`
+    /// without a lower bound or a full-length trial.
     pub conditional_fps: Option<f64>,
     /// True if the upper bound relies on an invalid trial, so that the limit may be the tester's, not the router's.
     pub upper_unproved: bool,
@@ -129,7 +130,8 @@ impl Mlr {
     pub fn trials_without_noise(&self) -> u32 {
         let of_goal = |goal: &Goal| {
             let targets = goal.targets(self.preceding);
-            // The number of widths in the whole range: steps double first, and then as many steps halve.
+            // Number of widths in the whole range. The steps to a load first double, and then as many steps halve the distance of the
+            // bounds.
             let widths = (self.max_fps / self.min_fps).ln() / -(-targets[0].width).ln_1p();
             let steps = 2 * widths.max(1.0).log2().ceil() as u32 + 4;
             steps * targets[0].trials_a_load()
