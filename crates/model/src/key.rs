@@ -136,7 +136,7 @@ impl Key {
     /// Returns the range of this object, and of the objects of its kind whose identities begin with this object's identity.
     pub(crate) fn and_longer(self) -> Range {
         let end = self.id.after().map(|id| Key { kind: self.kind, id });
-        // No key of this kind has a greater identity than this one.
+        // `Tuple::last` is greater than every identity.
         let end = end.unwrap_or_else(|| Key { kind: self.kind, id: Tuple::last() });
         (Bound::Included(self), Bound::Excluded(end))
     }

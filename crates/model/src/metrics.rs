@@ -74,7 +74,7 @@ pub struct Row {
 /// The lines of samples collected so far, by metric.
 #[derive(Debug, Default)]
 pub struct Lines {
-    /// Collects rows instead of lines.
+    /// The rows collected so far; `None` if lines of text are collected.
     rows: Option<Vec<Row>>,
     /// Each metric that has samples, and the lines of these samples as texts of limited length.
     of: Vec<(&'static Metric, Vec<String>)>,

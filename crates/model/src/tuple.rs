@@ -210,9 +210,9 @@ impl Part for () {
     }
 }
 
-/// How a zero byte within a text is encoded (`ZERO`), and how the end of a text is encoded (`END`). With these codes, a text sorts
-/// before longer texts that begin with it.
+/// Encoding of a zero byte within a text. With this code and [`END`], a text sorts before longer texts that begin with it.
 const ZERO: [u8; 2] = [0, 0xff];
+/// Encoding of the end of a text.
 const END: [u8; 2] = [0, 0];
 
 /// Appends a text of any length.

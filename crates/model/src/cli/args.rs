@@ -83,7 +83,7 @@ impl Args {
         rounds.map(|words| Args { taken: words.to_vec(), ..self.clone() }).collect()
     }
 
-    /// Returns the full keyword directly after the keyword `name`.
+    /// Returns the full keyword directly after the keyword `name`; `None` if another word or no word follows.
     pub fn behind(&self, name: &str) -> Option<&str> {
         let mut behind = self.taken.iter().skip_while(|taken| taken.name != name).skip(1);
         behind.next().filter(|taken| taken.value == Value::Keyword).map(|taken| taken.name.as_str())
@@ -156,8 +156,8 @@ impl FromArg for String {
 impl FromArg for PathBuf {
     fn from_arg(value: &Value, call: &Call) -> Option<PathBuf> {
         match value {
-            // Without a client's directory, the path is relative to the router's. It becomes absolute, so that it keeps its meaning in a saved
-            // configuration.
+            // Without a client's directory, the path is relative to the router's working directory. It becomes absolute, so that it keeps
+            // its meaning in a saved configuration.
             Value::Text(text) => {
                 let path = call.directory.join(text);
                 Some(std::path::absolute(&path).unwrap_or(path))

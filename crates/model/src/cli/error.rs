@@ -19,7 +19,7 @@ const LONGEST: usize = 400;
 pub struct CliError {
     message: String,
     reason: Reason,
-    /// The line, and the range of bytes that the message is about.
+    /// The line, and the range of bytes that the message is about; `None` if the message is about no line.
     place: Option<(String, Range<usize>)>,
     notes: Vec<String>,
 }
@@ -175,12 +175,13 @@ impl From<&str> for CliError {
     }
 }
 
-/// Maximum length in bytes of a word for which a similar one is searched, and maximum number of words that it is compared with. A comparison
-/// takes a time proportional to the product of the lengths, and a client may send any word again and again.
+/// Maximum length in bytes of a word for which a similar one is searched. A comparison takes a time proportional to the product of the
+/// lengths, and a client may send any word again and again.
 const LONGEST_WORD: usize = 64;
+/// Maximum number of words with which a word is compared.
 const MOST_CHOICES: usize = 1000;
 
-/// Returns the word among `choices` that `word` probably means: one that differs by few typing errors.
+/// Returns the word among `choices` that `word` probably means: one that differs by few typing errors. `None` if there is no such word.
 pub(super) fn nearest<'a>(word: &str, choices: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > LONGEST_WORD {
         return None;

@@ -57,7 +57,8 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Returns the argument type called `text`. Each kind of objects in `objects` is also an argument type.
+    /// Returns the argument type called `text`; `None` if there is no such type. Each kind of objects in `objects` is also an argument
+    /// type.
     fn parse(text: &str, objects: &[&str]) -> Option<Kind> {
         Some(match text {
             "word" => Kind::Word,

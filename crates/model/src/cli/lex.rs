@@ -119,8 +119,8 @@ pub fn is_comment(line: &str) -> bool {
     first.starts_with("//") || first.eq_ignore_ascii_case(COMMENT)
 }
 
-/// Returns the text after the word `comment` at the start of a line. If the text is a block in braces, it may
-/// continue in the following lines.
+/// Returns the text after the word `comment` at the start of a line; `None` if the line begins with another word. If the text is a block
+/// in braces, it may continue in the following lines.
 pub fn comment(line: &str) -> Option<&str> {
     let line = line.trim_start();
     line.get(..COMMENT.len()).filter(|_| is_comment(line) && !line.starts_with("//"))?;

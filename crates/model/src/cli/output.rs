@@ -13,9 +13,9 @@ pub const CHUNK: usize = 64 << 10;
 pub struct Output<C> {
     /// The answer for people; it ends with a line feed, or is empty.
     pub text: String,
-    /// The same answer for programs.
+    /// The same answer for programs; `None` if it has only text.
     pub json: Option<Value>,
-    /// Continues the command after the text or the JSON was sent.
+    /// Continues the command after the text or the JSON was sent; `None` if the command is complete.
     pub job: Option<Box<dyn Job<C>>>,
 }
 
@@ -102,7 +102,7 @@ impl<C> Output<C> {
 pub struct Answer<C> {
     /// Text or JSON; ends with a line feed, or is empty.
     pub text: String,
-    /// Continues the command after the text was printed.
+    /// Continues the command after the text was printed; `None` if the command is complete.
     pub job: Option<Box<dyn Job<C>>>,
 }
 

@@ -227,7 +227,7 @@ pub(super) fn number(word: &str) -> Option<u64> {
     }
 }
 
-/// Parses two numbers in ascending order, such as `20-22`.
+/// Parses two numbers in ascending order, such as `20-22`; equal ones are allowed.
 fn range(word: &str) -> Option<Value> {
     let (first, last) = word.split_once('-')?;
     let number = |word| number(word).and_then(|n| u32::try_from(n).ok());

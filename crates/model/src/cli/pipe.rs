@@ -22,12 +22,14 @@ const WORDS: [(&str, &str); 3] = [
     ("count", "show the number of lines"),
 ];
 
-/// Limits for filters: number of filters in a line, bytes of an expression, bytes of a compiled expression, and bytes of its cache.
-/// They are needed because the main thread also compiles and runs filters for read-only clients. Compiling an expression takes a
-/// millisecond or two.
+/// Maximum number of filters in a line. Filters have limits because the main thread also compiles and runs them for read-only
+/// clients. Compiling an expression takes a millisecond or two.
 const MOST_FILTERS: usize = 4;
+/// Maximum length of an expression, in bytes.
 const MOST_BYTES: usize = 200;
+/// Maximum size of a compiled expression, in bytes.
 const MOST_COMPILED: usize = 32 << 10;
+/// Maximum size of the cache of a compiled expression, in bytes.
 const MOST_CACHED: usize = 64 << 10;
 /// Time after which filtering pauses, so that the main thread can do other work.
 const SLICE: Duration = Duration::from_micros(500);
@@ -383,8 +385,8 @@ mod tests {
         assert!(split(&long).unwrap_err().render().contains("longer than 200 bytes"));
     }
 
-    /// Clients of any user may use filters, and a filter's memory stays in use while its client does not
-    /// read.
+    /// The memory of a filter is limited, because any user may start filters, and a filter keeps its memory while its client does
+    /// not read.
     #[test]
     fn a_filter_needs_little_memory() {
         let text = |n: usize| {

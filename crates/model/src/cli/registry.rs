@@ -25,12 +25,13 @@ pub trait Values {
         self.values(kind).iter().any(|value| value == name)
     }
 
-    /// Returns the number of the object called `name`. Only for kinds whose objects have numbers, such as `table`.
+    /// Returns the number of the object called `name`; `None` if there is no such object. Only for kinds whose objects have numbers, such
+    /// as `table`.
     fn number(&self, _kind: &str, _name: &str) -> Option<u32> {
         None
     }
 
-    /// Returns a notice, in whole lines, to send with the answer of the last command, and clears it.
+    /// Returns a notice, in whole lines, to send with the answer of the last command, and clears it. `None` if there is no notice.
     fn notice(&mut self) -> Option<String> {
         None
     }
@@ -75,7 +76,7 @@ struct Command<C> {
     syntax: String,
     help: String,
     grammar: Seq,
-    /// The role that it needs.
+    /// The role that a client needs to run the command.
     needs: Role,
     run: Run<C>,
 }
@@ -299,7 +300,7 @@ impl<C: Values + 'static> Registry<C> {
             }
             None => Ok(Output::none()),
         };
-        // Also for a failed command: the notice belongs to its client only.
+        // Take the notice even if the command has failed, so that the next command does not show it.
         let notice = cx.notice();
         let mut answer = output?.render(json);
         if let Some(notice) = notice.filter(|_| !json) {
@@ -391,8 +392,8 @@ impl<C: Values + 'static> Registry<C> {
         self.commands.iter().enumerate().map(|(i, command)| State::start(i, &command.grammar)).collect()
     }
 
-    /// Returns the states in which a line with these words can begin: those of few commands. If no command begins with the first word, those
-    /// of all commands, from which the error follows.
+    /// Returns the states in which a line with these words can begin: those of the commands that can begin with the first word. If there
+    /// are none, returns the states of all commands, so that the parser can report the error.
     fn start_of(&self, found: &Line<'_>) -> Vec<State<'_>> {
         let Some(first) = found.tokens.first() else { return self.start() };
         let commands = self.commands.iter().enumerate();
@@ -410,7 +411,7 @@ impl<C: Values + 'static> Registry<C> {
         let mut list: Vec<&Command<C>> =
             indexes.iter().filter_map(|index| self.commands.get(*index)).collect();
         let (role, mut refused) = (args.call().role, String::new());
-        // A client that requests only commands of other roles gets them.
+        // If the client may run none of the commands, list them anyway, with a remark.
         match list.iter().any(|command| command.needs <= role) {
             true => list.retain(|command| command.needs <= role),
             false => {

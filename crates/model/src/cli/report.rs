@@ -13,7 +13,7 @@ pub(super) struct Report<C> {
     registry: Rc<Registry<C>>,
     commands: vec::IntoIter<String>,
     call: Call,
-    /// The running command.
+    /// The running command; `None` between two commands.
     job: Option<Box<dyn Job<C>>>,
     /// True if a command has already been started.
     begun: bool,
@@ -60,7 +60,7 @@ impl<C: Values + 'static> Report<C> {
             if !self.said {
                 out.push_str("null");
             }
-            // A comma follows, or the end.
+            // Remove the line feeds at the end: a comma or the end of the object follows.
             while out.ends_with('\n') {
                 out.pop();
             }

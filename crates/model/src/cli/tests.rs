@@ -98,7 +98,7 @@ fn the_case_of_keywords_does_not_matter() {
 fn a_line_has_a_limited_number_of_words() {
     let line = |words: usize| format!("ip route add 10.0.0.0/8{}", " drop".repeat(words - 4));
     assert!(run(&line(4096)).is_ok());
-    // More would exceed the stack of a thread.
+    // More words would exceed the stack of a thread.
     for words in [4097, 52_000] {
         assert!(run(&line(words)).unwrap_err().contains("at most 4096 words"));
         assert!(complete(&format!("{} ", line(words))).is_empty());

@@ -74,7 +74,7 @@ pub trait World: Sized + 'static {
     /// What the router supports, for checks of objects on other threads.
     type Abilities: Send + Sync;
 
-    /// Returns its abilities.
+    /// Returns what the router supports.
     fn abilities(&self) -> Arc<Self::Abilities>;
 
     /// Called when a transaction begins.
@@ -144,6 +144,7 @@ pub trait Object<W: World>: Kind + Any + Clone + Debug + PartialEq + Send + Sync
     }
 
     /// Returns the value that the object has during a change to `new`: after other objects are removed, and before new ones are made.
+    /// `None` if the object does not exist during that time.
     fn staying(&self, _new: &Self) -> Option<Self> {
         Some(self.clone())
     }
@@ -157,7 +158,8 @@ pub trait Object<W: World>: Kind + Any + Clone + Debug + PartialEq + Send + Sync
         false
     }
 
-    /// Returns the key of another object whose index entries ([`facts`](Self::facts)) change when this object changes.
+    /// Returns the key of another object whose index entries ([`facts`](Self::facts)) change when this object changes; `None` if there is
+    /// none.
     fn touches(_: &Self::Key) -> Option<Key> {
         None
     }

@@ -11,7 +11,7 @@ use crate::key::Key;
 /// New objects whose index entries are not made yet. Their keys are [alike](super::Object::alike).
 #[derive(Default)]
 struct Run {
-    /// The key of an object that was found to be valid.
+    /// The key of an object that was found to be valid. Objects with keys like this one need no check.
     first: Option<Key>,
     /// Number of new objects.
     new: u32,

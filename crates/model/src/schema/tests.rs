@@ -104,12 +104,12 @@ fn each_example_is_read_back() {
     let examples = ALL.examples();
     assert!(examples.len() > 100, "{}", examples.len());
     for value in &examples {
-        // A size of 0 is the default, and not a valid value.
+        // The examples contain the size 0, which is the default, but is not valid in a file.
         let value = All { size: value.size.max(10), ..value.clone() };
         assert_eq!(read(&written(&value)).as_ref(), Ok(&value), "{}", written(&value));
         assert_eq!(read(&ALL.line(&value)).as_ref(), Ok(&value), "{}", ALL.line(&value));
     }
-    // All valid values are in one of them.
+    // Each example value of each field occurs in one of the records.
     assert!(examples.iter().any(|a| a.color == Color::Off && a.name.as_deref() == Some("x y")));
     assert!(examples.iter().any(|a| a.wide.values().any(|s| s.most == 9) && a.rows == [0, 3]));
     assert!(examples.iter().all(|a| a.span.least <= a.span.most));
@@ -145,7 +145,7 @@ fn each_fault_has_its_place() {
         "{faults:?}"
     );
     assert_eq!(faults[4], "f:5:16: more than the most");
-    // For the record as a whole.
+    // The fault is of the record as a whole, so its place is that of the record.
     assert_eq!(read("{ on: true, size: 13 }").unwrap_err(), ["f:1:1: not 13"]);
 }
 

@@ -48,7 +48,7 @@ fn apply<W: World>(
 pub struct Making<W> {
     steps: Vec<Step<W>>,
     done: usize,
-    /// Why the steps are being rolled back.
+    /// Why the steps are being rolled back; `None` while no step has failed.
     failed: Option<Refusal>,
     /// Failures of the rollback.
     stuck: Vec<String>,

@@ -124,8 +124,8 @@ impl<W: World> Store<W> {
 
     /// Sets objects to the same value, or removes them: each by itself, one after the other, until one is refused. Objects that do not
     /// exist need not be removed. Faster than as many transactions, for very many objects that are [alike](crate::object::Object::alike).
-    /// Calls `each` with the key and the old value of each object that it changes. Returns the number of objects before the refused one, and
-    /// the reason.
+    /// Calls `each` with the key and the old value of each object that it changes. Returns how many of `keys` were handled before an object
+    /// was refused, and the reason; `None` if none was refused.
     pub fn put(
         &mut self,
         world: &mut W,

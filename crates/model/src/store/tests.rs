@@ -14,7 +14,8 @@ use crate::tuple::Tuple;
 static SHELF: Role = Role { name: "shelf", title: |id| format!("shelf {}", id.get::<u8>().unwrap_or(0)) };
 static BOX: Role = Role { name: "box", title: |id| format!("box {}", id.get::<u8>().unwrap_or(0)) };
 
-/// The contents of a room. An object needs what it is on or in, which cannot be removed as long as the object exists.
+/// The contents of a room. An object needs the shelf or the box that it is on or in, which cannot be removed as long
+/// as the object exists.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Room {
     shelves: BTreeSet<u8>,
@@ -359,7 +360,7 @@ proptest! {
         store.arrive(plan.after);
         prop_assert_eq!(&room, &other);
         prop_assert!(store.tree() == wanted.tree() && store.snapshot().is_consistent());
-        // Back by a transaction.
+        // Go back to the earlier tree by a transaction.
         let back = store.diff(before.1.tree());
         store.transact(&mut room, back).map_err(|e| TestCaseError::fail(e.why))?;
         prop_assert_eq!(&room, &before.0);
@@ -404,7 +405,7 @@ proptest! {
             prop_assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), plain.clone());
             prop_assert_eq!(at.without(key).tree().len(), store.tree().len() - plain.len());
             prop_assert!(at.has_many_dependents(key, 0) || plain.len() == 1 || store.tree().is_empty());
-            // It cannot be removed alone, unless no object needs it.
+            // The object cannot be removed alone, unless no other object needs it.
             let (mut again, mut alone) = (room.clone(), Store::of(store.tree().clone()));
             let removed = alone.transact(&mut again, vec![Change::remove(key.clone())]);
             prop_assert_eq!(removed.is_ok(), plain.len() == 1, "{:?}: {:?}", key, removed);
@@ -462,7 +463,7 @@ proptest! {
             }
             prop_assert_eq!(journal.changes().count(), below.len());
         }
-        // If the state differs from that of the earlier run, its changes are refused.
+        // If the state differs from that of the earlier run, a rollback of that run's changes is refused.
         let Some(last) = journal.changes().next() else { return Ok(()) };
         let way = journal.back_to(last.number - 1).map_err(|e| TestCaseError::fail(e.why))?;
         if let Detail::Written(text) = &last.detail {

@@ -1,8 +1,8 @@
 //! The events of a document, in bounded memory.
 //!
-//! The parser reads a map or list in braces or brackets to its end before it gives the first event, if this map or list may be the name in a
-//! map (`{ a: 1 }: value`). The words until then take a few hundred times their length. So a JSON document is parsed as if it stood behind
-//! `---`, where no name can be, and other long maps and lists of this kind are refused.
+//! The parser reads a map or list in braces or brackets to its end before it gives the first event, if this map or list may be the name in
+//! a map (`{ a: 1 }: value`). Until then, the words take a few hundred times their length in memory. So a JSON document is parsed as if it
+//! stood behind `---`, where no name can be, and other long maps and lists of this kind are refused.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use super::At;
 
 /// Maximum number of characters between two events. The parser may need half a gigabyte for so many.
 const LONGEST: usize = 2 << 20;
-/// What precedes a document in braces or brackets.
+/// The text that is put in front of a document in braces or brackets.
 const BEFORE: &str = "--- ";
 /// Why a document is refused.
 const TOO_LONG: &str = "a list or map in brackets or braces that begins on a line of its own is too long: begin it on the line of its name, \
@@ -70,7 +70,8 @@ fn beginning(text: &str) -> usize {
     at
 }
 
-/// `read` is the number of characters since the last event.
+/// Returns the parser's events with their places in the document, which `shift` corrects. Stops with an error if `read`, the number of
+/// characters since the last event, is too large.
 fn with_places<'t, T: Input + 't>(
     parser: Parser<'t, T>,
     shift: impl Fn(At) -> At + 't,

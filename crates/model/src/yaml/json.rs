@@ -10,7 +10,7 @@ use serde_json::Value;
 pub struct Json {
     /// The open maps and lists, the outermost first.
     open: Vec<Level>,
-    /// The name whose value begins in the next line.
+    /// The indentation and the name of a value that begins in the next line; `None` if the last line had its value.
     name: Option<(usize, String)>,
 }
 

@@ -342,7 +342,7 @@ impl Reader {
         }
     }
 
-    /// Returns the node's text, which must not be empty.
+    /// Returns the node's text, which must not be empty. Returns `None` after a fault, which is noted.
     pub fn text<'n>(&mut self, node: &'n Node) -> Option<&'n str> {
         match &node.content {
             Content::Text(text) if !text.is_empty() => Some(text),
@@ -357,7 +357,8 @@ impl Reader {
         }
     }
 
-    /// Parses the node's text. `expected` describes the valid values, and is part of the error message.
+    /// Parses the node's text. Returns `None` after a fault, which is noted. `expected` describes the valid values, and is part of
+    /// the error message.
     pub fn parsed<T: FromStr>(&mut self, node: &Node, expected: &str) -> Option<T> {
         let text = self.text(node)?;
         let value = text.parse().ok();
@@ -367,7 +368,7 @@ impl Reader {
         value
     }
 
-    /// Returns the node's number, which must be in `range`.
+    /// Returns the node's number, which must be in `range`. Returns `None` after a fault, which is noted.
     pub fn number<T>(&mut self, node: &Node, range: RangeInclusive<T>) -> Option<T>
     where
         T: FromStr + PartialOrd + std::fmt::Display,
@@ -391,7 +392,7 @@ impl Reader {
     }
 
     /// Returns the node's boolean value. `true`, `yes` and `on` are true; `false`, `no` and `off` are false. Upper and lower case
-    /// are equal.
+    /// are equal. Returns `None` after a fault, which is noted.
     pub fn truth(&mut self, node: &Node) -> Option<bool> {
         match self.text(node)?.to_ascii_lowercase().as_str() {
             "true" | "yes" | "on" => Some(true),
@@ -403,7 +404,7 @@ impl Reader {
         }
     }
 
-    /// Returns the node's text, which must be one of `words`.
+    /// Returns the node's text, which must be one of `words`. Returns `None` after a fault, which is noted.
     pub fn word<'w>(&mut self, node: &Node, words: &[&'w str]) -> Option<&'w str> {
         let text = self.text(node)?;
         let word = words.iter().find(|w| **w == text);
@@ -459,7 +460,7 @@ impl<'n> Fields<'n> {
     pub fn end(self, r: &mut Reader) {
         for (name, at, _) in self.entries {
             if !self.known.contains(&name.as_str()) {
-                // Some may have been requested twice.
+                // The reader may have taken some fields twice: name each known field once.
                 let known = self.known.iter().enumerate().filter(|(n, one)| !self.known[..*n].contains(one));
                 let hint = hint(name, known.map(|(_, one)| *one));
                 r.fault(*at, format!("unknown field \"{name}\": {hint}"));

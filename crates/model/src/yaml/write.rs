@@ -68,7 +68,7 @@ impl<'o> Text<'o> {
 
     /// Writes a map below `name`, even an empty one.
     pub fn object(&mut self, name: &str, fields: impl FnOnce(&mut Text<'_>)) {
-        // Numbers stay unquoted keys: other programs read those of sub-interfaces as numbers.
+        // Keys that are numbers stay unquoted: other programs read the keys of sub-interfaces as numbers.
         let number = !name.is_empty() && name.bytes().all(|c| c.is_ascii_digit());
         self.entry(&if number { name.to_string() } else { quoted(name) }, fields);
     }

@@ -124,7 +124,7 @@ pub struct Entry<W> {
     pub origin: Origin,
     /// The kind of the entry.
     pub deed: Deed,
-    /// The number of the rollback or start that has undone the change.
+    /// The number of the rollback or start that has undone the change; `None` if the change is not undone.
     pub undone: Option<u64>,
     /// A short title: the first objects of the change, or the changes that a rollback undid.
     pub title: String,

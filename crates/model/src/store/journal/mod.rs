@@ -84,7 +84,7 @@ impl<W: World> Journal<W> {
         self.entries.iter().rev()
     }
 
-    /// Returns the entry with this number.
+    /// Returns the entry with this number; `None` if it is not in the journal.
     pub fn entry(&self, number: u64) -> Option<&Entry<W>> {
         let at = self.entries.binary_search_by_key(&number, |entry| entry.number).ok()?;
         self.entries.get(at)
@@ -103,7 +103,7 @@ impl<W: World> Journal<W> {
 
     /// Returns the current values of the objects that `changes` would change in the store. Call it before the changes are made.
     pub fn before(store: &Store<W>, changes: &[Change<W>]) -> Before<W> {
-        // Each lookup counts when a client adds very many objects one by one.
+        // Look up each object only once: the time matters when a client adds very many objects one by one.
         let old = |change: &Change<W>| {
             let old = store.get(&change.key);
             (old != change.value.as_ref()).then(|| (change.key.clone(), old.cloned()))
@@ -124,7 +124,7 @@ impl<W: World> Journal<W> {
         objects <= MOST_OBJECTS || self.is_held()
     }
 
-    /// Adds a change; an empty one is ignored.
+    /// Adds a change. Returns `None` for an empty change, which is not added.
     pub fn note(&mut self, note: Note<W>) -> Option<Noted<W>> {
         (!note.is_empty()).then(|| self.noted(Deed::Change, note))
     }
