@@ -120,7 +120,7 @@ Settings = TypedDict(
         "ip6-full-reassembly": SettingsIp6FullReassembly,
         # Limits of the neighbor table (`show ip neighbor-config`).
         "ip6-neighbors": SettingsIp6Neighbors,
-        # The rate at which each worker punts packets to the main thread (`show punt`).
+        # The maximum rate of packets of one reason from each worker to the main thread (`show punt`).
         "punt-rates": dict[str, int],
     },
     total=False,

@@ -24,7 +24,7 @@ use control::{
 use drivers::guardian;
 use net::router::{Router, Sizes};
 
-/// A software router and switch around vector packet processing.
+/// A software router that processes packets in vectors.
 #[derive(Parser)]
 #[command(name = "volley", version)]
 struct Arguments {

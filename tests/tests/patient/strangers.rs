@@ -344,7 +344,7 @@ fn a_memif_server_that_removes_pages_is_not_connected() {
     let socket = lab.dir().join("memif.sock");
     let server = stranger(&s, &format!("punch {} 8", socket.display()), "serves");
     let router = client(&r, &socket);
-    let why = "peers may secretly use the memory of 2 former connections";
+    let why = "the router cannot detect whether peers still use the memory of 2 former connections";
     until("the client waits", LIMIT, || router.log().contains(why));
     assert!(router.log().contains("the peer has removed pages of the memory"), "{}", router.log());
     until("the server counts", LIMIT, || server.stdout().lines().count() > 1);

@@ -25,13 +25,13 @@ const DIRECTORY: &str = "/tmp";
 pub fn register(r: &mut Registry<Context>) {
     r.add(
         "api trace {on | off}",
-        "Start or stop recording the messages from API clients; the last 16 MiB are kept.",
+        "Start or stop recording the messages received from API clients; the last 16 MiB are kept.",
         |c, a| {
             c.messages.received = a.has("on");
             Ok(Output::none())
         },
     );
-    r.add("api trace tx {on | off}", "Start or stop recording the messages to API clients.", |c, a| {
+    r.add("api trace tx {on | off}", "Start or stop recording the messages sent to API clients.", |c, a| {
         c.messages.sent = a.has("on");
         Ok(Output::none())
     });
@@ -41,7 +41,7 @@ pub fn register(r: &mut Registry<Context>) {
     });
     r.add(
         "api trace [{tx | all}] save <file:word>",
-        "Write the recorded messages from API clients to a new file in /tmp, in VPP's binary format; with \"tx\", those to them; with \"all\", both. Messages that may contain a secret are left out.",
+        "Write the recorded messages received from API clients to a new file in /tmp, in VPP's binary format; with \"tx\", the sent messages; with \"all\", received and sent ones. Messages that may contain a secret are left out.",
         |c, a| save(c, a, file::write),
     );
     r.add("api trace [{tx | all}] save-json <file:word>", "Like \"save\", as JSON.", |c, a| {
@@ -53,7 +53,7 @@ pub fn register(r: &mut Registry<Context>) {
     });
     r.add(
         "api trace [{tx | all}] {dump | dump-json}",
-        "Show the recorded messages from API clients; with \"tx\", those to them; with \"all\", both. \"dump-json\" shows them as JSON.",
+        "Show the recorded messages received from API clients; with \"tx\", the sent messages; with \"all\", received and sent ones. \"dump-json\" shows them as JSON.",
         |c, a| {
             let (known, messages) = (Known::of(&c.definitions), chosen(c, a).into());
             Ok(Output::rows(Dump { known, messages }, a.json() || a.has("dump-json")))
@@ -61,12 +61,12 @@ pub fn register(r: &mut Registry<Context>) {
     );
     r.add(
         "api trace [first <first:u32>] [last <last:u32>] {dump-file | tojson} <file:path>",
-        "Show the messages in a file in VPP's binary format; with \"first\" and \"last\", those from the first to the last number. \"tojson\" shows them as JSON.",
+        "Show the messages of a file in VPP's binary format; with \"first\" and \"last\", only the messages with these numbers and those between. \"tojson\" shows them as JSON.",
         show_file,
     );
     r.add_own(
         "api trace [first <first:u32>] [last <last:u32>] {replay | replay-json} <file:path>",
-        "Make the requests in a file again: a file of \"api trace save\", or of \"api trace save-json\". A refused request does not end the replay.",
+        "Execute the requests of a file again. The file is from \"api trace save\" (replay) or \"api trace save-json\" (replay-json). A refused request does not end the replay.",
         |registry, a| {
             let path: PathBuf = a.need("file")?;
             Ok(Output::job(Replay::new(registry, a, path, a.has("replay-json"), range(a))?))
@@ -305,7 +305,7 @@ mod tests {
                     cli.run(&format!("api trace first 4 replay {path}"))
                         .unwrap_err()
                         .render()
-                        .contains("they are 0 to 3")
+                        .contains("the file has messages 0 to 3")
                 );
             }
             std::fs::remove_file(path.to_string()).unwrap();

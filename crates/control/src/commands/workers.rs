@@ -34,7 +34,8 @@ pub fn register(r: &mut Registry<Context>) {
     );
     r.add(
         "set interface rx-mode <interface:interface> [queue <queue:u32>] {polling | interrupt | adaptive}",
-        "Set when receive queues are polled: always, after an interrupt of the device, or depending on the load.",
+        "Set when receive queues are polled: always (polling), after an interrupt of the device (interrupt), or depending on \
+         the load (adaptive).",
         rx_mode,
     );
     r.add(
@@ -44,7 +45,7 @@ pub fn register(r: &mut Registry<Context>) {
     );
     r.add(
         "set interface handoff <interface:interface> {auto | on | off}",
-        "Distribute the flows of an interface over all workers: when its worker is overloaded, always, or never.",
+        "Distribute the flows of an interface over all workers: when its worker is overloaded (auto), always (on), or never (off).",
         handoff,
     );
     r.add(

@@ -159,7 +159,8 @@ impl Client {
     pub(super) async fn arrival<T>(&self, piece: impl Future<Output = T>) -> Result<T, Problem> {
         // A client that sends slowly must not keep its place.
         self.rests();
-        let late = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the rest of the request does not arrive");
+        let late =
+            |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the rest of the request did not arrive in time");
         let piece = timeout(SILENCE, piece).await.map_err(late)?;
         self.slice(|_| ()).await;
         self.works();

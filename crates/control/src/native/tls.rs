@@ -90,7 +90,7 @@ impl Port {
             (set(&settings.certificate, "certificate")?, set(&settings.key, "private-key")?);
         if settings.authorities.is_empty() {
             let why = format!(
-                "the port {address} needs an authority for clients: set native-api {{ client-ca FILE }}, or one for operators or viewers"
+                "the port {address} needs an authority for clients: set native-api {{ client-ca FILE }}, client-ca-operator or client-ca-read-only"
             );
             return Err(("listen".to_owned(), why));
         }
@@ -103,7 +103,7 @@ impl Port {
             let at = |why| (for_role("client-ca", *role), why);
             let mut roots = RootCertStore::empty();
             for one in certificates(path).map_err(at)? {
-                let wrong = |e| at(format!("{} has a certificate that is no authority: {e}", path.display()));
+                let wrong = |e| at(format!("{}: a certificate cannot be used as a CA: {e}", path.display()));
                 roots.add(one.clone()).map_err(wrong)?;
                 all.add(one).map_err(wrong)?;
             }
@@ -241,7 +241,11 @@ async fn greet(
     let late = |_| io::Error::other(format!("no handshake within {} s", HANDSHAKE.as_secs()));
     let encrypted = timeout(HANDSHAKE, acceptor.accept(stream)).await.map_err(late)??;
     let known = identity(&encrypted, verifiers);
-    let (role, name) = known.ok_or_else(|| io::Error::other("its certificate has no role"))?;
+    let (role, name) = known.ok_or_else(|| {
+        io::Error::other(
+            "its certificate gives it no role: check client-ca, client-ca-operator and client-ca-read-only",
+        )
+    })?;
     Ok((encrypted, role, name))
 }
 
@@ -286,6 +290,6 @@ fn identity(client: &Encrypted, verifiers: &[(Role, Arc<dyn ClientCertVerifier>)
     let (_, parsed) = x509_parser::parse_x509_certificate(own).ok()?;
     let name = parsed.subject().iter_common_name().find_map(|name| name.as_str().ok());
     // It is shown on terminals.
-    let name = name.unwrap_or("a client without a name").chars();
+    let name = name.unwrap_or("a client without a common name").chars();
     Some((*role, name.filter(|c| !c.is_control()).take(LONGEST_NAME).collect()))
 }

@@ -177,10 +177,11 @@ const UNIX: &[Parameter] = &[
     .help(
         "Idle time after which a client may be disconnected to make room for another. Beside each socket NAME, root has its own, \
          `NAME.root`, so that other users cannot lock root out. The two serve 64 clients together, and 8 more of root. The \
-         sockets for reading and for operators have as many places of their own. When all places are taken, a client that never sent a whole line is \
-         disconnected first, then the one idle longest, if idle for at least this time; otherwise a client of a user who has \
-         more than half of the places. `volley ctl` reconnects by itself. Any \
-         user but root may open a burst of 64 connections, then 400 per second. Further ones wait, at most 256 per user.",
+         sockets for reading and for operators have as many places of their own. When all places are taken, the first of these \
+         clients that exists is disconnected: one that never sent a whole line; the one idle longest, if idle for at least this time; \
+         one of another user who has more than half of the places. Without such a client, the new one is rejected. `volley ctl` \
+         reconnects by itself. Any user but root may open a burst of 64 connections, then 400 per second. Further ones wait, at most \
+         256 per user.",
     ),
     Parameter::sets("cli-prompt", "<text>", |s, c| {
         s.unix.cli_prompt = c.text("the prompt's text")?;
@@ -504,15 +505,15 @@ const NATIVE_API: &[Parameter] = &[
     .key("native-api listen")
     .default("none")
     .help(
-        "A TCP port of the native API, with TLS 1.2 or 1.3. It needs `certificate`, `private-key`, and a file of authorities; each client \
-         must show a certificate of one of them.",
+        "A TCP port of the native API, with TLS 1.2 or 1.3. It needs `certificate`, `private-key`, and at least one of \
+         `client-ca`, `client-ca-operator` and `client-ca-read-only`. Each client must show a certificate issued by one of these CAs.",
     ),
     Parameter::sets("certificate", "<file>", |s, c| {
         s.native.tls.certificate = Some(c.path()?);
         Ok(())
     })
     .default("none")
-    .help("The router's certificate for `listen` (PEM), followed by those of its authorities, as far as clients need them."),
+    .help("The router's certificate for `listen` (PEM), followed by the intermediate CA certificates that clients need."),
     Parameter::sets("private-key", "<file>", |s, c| {
         s.native.tls.key = Some(c.path()?);
         Ok(())
@@ -524,19 +525,19 @@ const NATIVE_API: &[Parameter] = &[
         Ok(())
     })
     .default("none")
-    .help("A file with certificates (PEM) of authorities. Clients whose certificates they have issued may do everything."),
+    .help("A file with CA certificates (PEM). Clients with certificates issued by these CAs may do everything."),
     Parameter::sets("client-ca-operator", "<file>", |s, c| {
         s.native.tls.authorities.insert(Role::Operator, c.path()?);
         Ok(())
     })
     .default("none")
-    .help("A file with certificates (PEM) of authorities. Clients whose certificates they have issued have the rights of operators."),
+    .help("A file with CA certificates (PEM). Clients with certificates issued by these CAs have the rights of operators."),
     Parameter::sets("client-ca-read-only", "<file>", |s, c| {
         s.native.tls.authorities.insert(Role::Viewer, c.path()?);
         Ok(())
     })
     .default("none")
-    .help("A file with certificates (PEM) of authorities. Clients whose certificates they have issued may only read."),
+    .help("A file with CA certificates (PEM). Clients with certificates issued by these CAs may only read."),
 ];
 
 const STATSEG: &[Parameter] = &[

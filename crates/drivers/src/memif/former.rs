@@ -174,7 +174,7 @@ impl Former {
                 "the peer still uses the memory of {all} former connections: waiting until the peer releases this memory"
             )),
             _ => Err(format!(
-                "peers may secretly use the memory of {unknown} former connections: waiting for at most {} minutes, or until the interface is set down and up",
+                "the router cannot detect whether peers still use the memory of {unknown} former connections: waiting for at most {} minutes, or until the interface is set down and up",
                 UNKNOWN / SECOND / 60
             )),
         }
@@ -431,7 +431,7 @@ mod tests {
                 std::thread::yield_now();
             }
             let why = former.check(INTERFACE, 0).unwrap_err();
-            assert!(why.contains("secretly use the memory of 1"), "{why}");
+            assert!(why.contains("cannot detect whether peers still use the memory of 1"), "{why}");
         }
     }
 
@@ -483,10 +483,10 @@ mod tests {
         assert_eq!(former.look(found), [INTERFACE]);
         assert_eq!(former.next_timeout(found), Some(UNKNOWN + found));
         former.look(UNKNOWN + found);
-        assert!(refused(&mut former, "secretly"), "it still exists");
+        assert!(refused(&mut former, "cannot detect"), "it still exists");
         drop(second);
         former.look(UNKNOWN + found - 1);
-        assert!(refused(&mut former, "secretly"));
+        assert!(refused(&mut former, "cannot detect"));
         former.look(UNKNOWN + found);
         next.begin(&mut former, 0).unwrap();
     }

@@ -77,7 +77,7 @@ impl fmt::Display for Fault {
                 "most of the peer's packets are unusable: empty, too long, or outside its regions"
             }
             Fault::SlowBell => {
-                "signals to the peer take milliseconds: too many watchers on its event descriptor"
+                "signals to the peer take milliseconds: too many epoll instances watch the peer's eventfd"
             }
             Fault::Holes => {
                 "the worker waited too long for the peer's memory: it has holes or is swapped out"

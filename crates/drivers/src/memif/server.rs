@@ -176,7 +176,10 @@ impl<F> Server<F> {
             }
             (State::Collecting { plan, max_regions, .. }, Message::AddRegion { index, size }, Some(file)) => {
                 if usize::from(index) != plan.regions.len() {
-                    return Err(format!("region {index} received, {} expected", plan.regions.len()));
+                    return Err(format!(
+                        "ADD_REGION names region {index}; expected region {}",
+                        plan.regions.len()
+                    ));
                 }
                 if plan.regions.len() == *max_regions {
                     return Err(format!("more than {max_regions} regions"));
@@ -195,7 +198,7 @@ impl<F> Server<F> {
             (State::Collecting { plan, name, .. }, Message::Connect(peer_interface), None) => {
                 let name = std::mem::take(name);
                 if plan.to_server.is_empty() && plan.to_client.is_empty() {
-                    return Err("CONNECT without a ring".into());
+                    return Err("CONNECT arrived before any ADD_RING".into());
                 }
                 let plan = Plan {
                     peer_interface,
@@ -208,9 +211,9 @@ impl<F> Server<F> {
                 Ok(vec![Action::Attach(plan), Action::Send(Message::Connected(name))])
             }
             (_, Message::AddRegion { .. } | Message::AddRing(_), None) => {
-                Err(format!("{kind} arrived without its file"))
+                Err(format!("{kind} arrived without its file descriptor"))
             }
-            (_, _, Some(_)) => Err(format!("{kind} arrived with a file, or out of order")),
+            (_, _, Some(_)) => Err(format!("{kind} arrived with a file descriptor, or out of order")),
             _ => Err(format!("{kind} arrived out of order")),
         }
     }
@@ -263,7 +266,7 @@ fn same(a: &[u8; SECRET_LEN], b: &[u8; SECRET_LEN]) -> bool {
 fn check_ring<F>(ring: AddRing, bell: F, due: usize, regions: usize) -> Result<PlannedRing<F>, String> {
     let AddRing { index, region, offset, log2_size, private_header, .. } = ring;
     if usize::from(index) != due {
-        return Err(format!("ring {index} received, {due} expected"));
+        return Err(format!("ADD_RING names ring {index}; expected ring {due}"));
     }
     if due == MAX_RINGS {
         return Err(format!("more than {MAX_RINGS} rings"));

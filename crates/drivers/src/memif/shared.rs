@@ -127,7 +127,7 @@ impl Shared {
         for (at, (port, ring)) in ports().zip(&rx).enumerate() {
             if let Err(e) = port.watch.add(ring.bell()) {
                 ports().zip(&rx).take(at).for_each(|(port, ring)| port.watch.remove(ring.bell()));
-                return Err(format!("cannot watch a receive ring's event descriptor: {e}"));
+                return Err(format!("cannot watch a receive ring's eventfd: {e}"));
             }
         }
         for (port, ring) in ports().zip(rx) {

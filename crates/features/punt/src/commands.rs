@@ -13,18 +13,18 @@ use crate::rate::PuntRate;
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
         "show punt",
-        "Show the packets punted to the main thread, and those dropped because they exceeded the rate.",
+        "Show the packets punted to the main thread, and those dropped because they exceeded the maximum rate of their reason.",
         |c, _| Ok(show(c)),
     );
     r.supports("show punt".into());
     r.command(
         &format!("set punt rate <reason:punt-reason> {}", PuntRate::form().syntax("rate")),
-        "Set the rate of a punt reason: packets a second from each worker to the main thread.",
+        "Set the maximum rate of a punt reason, in packets a second from each worker to the main thread.",
         set,
     );
     r.command(
         "set punt rate <reason:punt-reason> default",
-        "Reset the rate of a punt reason to the default.",
+        "Reset the maximum rate of a punt reason to the default.",
         |c, a| feature::unset(c, PuntRate::key(&a.need::<String>("reason")?)),
     );
 }
@@ -54,7 +54,7 @@ fn show<C: App>(c: &C) -> Output<C> {
             Punted { reason: r.name, rate_per_second, default_rate_per_second, passed, policed }
         })
         .collect();
-    let mut t = Table::new(&["Reason", "Rate/s of a worker", "Passed", "Policed"]);
+    let mut t = Table::new(&["Reason", "Max rate/s per worker", "Passed", "Policed"]);
     for p in &all {
         let numbers = [u64::from(p.rate_per_second), p.passed, p.policed].map(|n| n.to_string());
         t.row([vec![p.reason.to_string()], numbers.to_vec()].concat());

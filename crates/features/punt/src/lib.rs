@@ -19,7 +19,7 @@ impl<C: App> feature::Feature<C> for Feature {
     }
 
     fn about(&self) -> &'static str {
-        "Sets the rates of packets punted to the main thread, by reason."
+        "Limits the rates of packets punted to the main thread, by reason."
     }
 
     fn register(&self, r: &mut Registrar<'_, C>) {

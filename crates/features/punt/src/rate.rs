@@ -22,7 +22,7 @@ impl Kind for PuntRate {
     const PHASE: u16 = 21;
 
     fn title(reason: &String) -> String {
-        format!("the rate of packets to the main thread for {reason}")
+        format!("the maximum rate of packets to the main thread for {reason}")
     }
 }
 
@@ -46,7 +46,7 @@ impl<W: Host> Object<W> for PuntRate {
         }
         if !RATES.contains(&self.0) {
             return refuse(format!(
-                "the rate of a reason must be {}, not {}",
+                "the maximum rate of a punt reason must be {}, not {}",
                 PuntRate::form().values(),
                 self.0
             ));
@@ -102,6 +102,6 @@ pub(crate) fn entry<W: Host>() -> Entry<W> {
     Entry::values::<PuntRate>(
         "punt-rates",
         "reason",
-        "The rate at which each worker punts packets to the main thread (`show punt`).",
+        "The maximum rate of packets of one reason from each worker to the main thread (`show punt`).",
     )
 }

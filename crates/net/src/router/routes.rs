@@ -288,7 +288,9 @@ impl Router {
             let Some(info) = self.near.interfaces.get_mut(index) else { continue };
             info.heir = false;
             if let Err(e) = self.changed(index) {
-                tracing::error!("interface {index} (reused index) cannot be activated: {e}");
+                tracing::error!(
+                    "interface {index}, which has the index of a removed interface, cannot be activated: {e}"
+                );
             }
         }
         !self.heirs.is_empty()

@@ -292,8 +292,9 @@ pub(crate) fn part<T>(
     let count = messages.len();
     let is_all = (first, last) == (0, usize::MAX);
     if !is_all && (first > last || first >= count || (last != usize::MAX && last >= count)) {
-        let highest =
-            count.checked_sub(1).map_or("there is none".into(), |last| format!("they are 0 to {last}"));
+        let highest = count
+            .checked_sub(1)
+            .map_or("the file has none".into(), |last| format!("the file has messages 0 to {last}"));
         return Err(format!("no such messages: {highest}"));
     }
     let length = last.saturating_sub(first).saturating_add(1);

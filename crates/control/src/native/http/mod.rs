@@ -212,7 +212,7 @@ const OPERATIONS: &[Operation] = &[
         parameters: &[],
         sends: Sends::Members(&[("commands", "array of strings", "The commands.")]),
         returns: Returns::Json(
-            "`results`, with `command`, `output` and perhaps `error` for each command that ran; and `complete`.",
+            "`results` with `command` and, if any, `output` and `error` of each command that ran; `complete` is true if all commands succeeded.",
         ),
         needs: Role::Viewer,
     },
@@ -221,8 +221,8 @@ const OPERATIONS: &[Operation] = &[
         path: "/v1/watch",
         id: "watch",
         task: Task::Watch,
-        help: "The generation of the configuration and the state of each interface, and then each change of them. `complete` follows the state \
-               at the beginning.",
+        help: "The generation of the configuration and the state of each interface, then `complete`, then each change of the generation \
+               and of the interfaces.",
         parameters: &[],
         sends: Sends::Nothing,
         returns: Returns::Lines(
@@ -433,7 +433,7 @@ fn changed() -> Value {
         "generation": { "type": "integer", "description": "The generation of the configuration." },
         "changed": { "type": "boolean", "description": "False if nothing was changed." },
         "difference": { "type": "array", "items": { "type": "string" }, "description": "The removed (-) and added (+) commands." },
-        "is_cut": { "type": "boolean", "description": "True if the difference is longer." },
+        "is_cut": { "type": "boolean", "description": "True if the difference is longer than what is listed." },
         "warnings": texts,
         "notes": texts,
         "rolls_back_in": { "type": "integer", "description": "Seconds until the change is rolled back unless it is confirmed." },

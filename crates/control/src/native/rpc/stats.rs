@@ -29,7 +29,8 @@ pub(super) async fn stats(
 ) -> Result<(), Status> {
     let v1::StatsRequest { interval_ms, prefixes } = requests.only().await?;
     if prefixes.len() > MOST_PREFIXES || prefixes.iter().any(|prefix| prefix.len() > LONGEST_PREFIX) {
-        let why = format!("prefixes may be {MOST_PREFIXES}, of {LONGEST_PREFIX} bytes each");
+        let why =
+            format!("at most {MOST_PREFIXES} prefixes are allowed, each of at most {LONGEST_PREFIX} bytes");
         return Err(Status::invalid_argument(why));
     }
     let interval = Duration::from_millis(interval_ms.into());

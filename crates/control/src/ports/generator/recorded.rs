@@ -146,7 +146,7 @@ pub(super) fn record(c: &Context, interface: &str, file: &Path, count: Option<u6
     let (_, sink) = c.system.router.state::<Generators>()?.of(interface)?;
     if sink.records() {
         return Err(CliError::new(format!(
-            "{interface} is recorded already: end that recording first (disable)"
+            "{interface} is recorded already: end that recording first (packet-generator capture {interface} pcap FILE disable)"
         )));
     }
     let file = file.to_owned();

@@ -17,8 +17,8 @@ use crate::intent::Change;
 pub fn register(r: &mut Registrar<'_, Context>) {
     r.command(
         "create memif socket id <id:u32> filename <file:word>",
-        "Make a memif socket: a file, relative to the run-time directory, or @NAME for an abstract socket. Folders in a relative name are \
-         made.",
+        "Make a memif socket: a path, or @NAME for an abstract socket. A relative path is in the run-time directory; its missing \
+         directories are created.",
         create_socket,
     );
     r.command("delete memif socket id <id:u32>", "Remove a memif socket that has no interfaces.", |c, a| {

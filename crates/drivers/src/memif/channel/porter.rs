@@ -85,7 +85,7 @@ struct Own {
 /// Returns the error for a message whose file was lost.
 pub(super) fn lost(kind: &str) -> String {
     format!(
-        "the file of {kind} was lost: this process has no free file descriptor (raise LimitNOFILE of its service)"
+        "the file descriptor of {kind} was lost: this process has no free file descriptor (raise LimitNOFILE of its service)"
     )
 }
 
@@ -259,11 +259,11 @@ impl Porter {
         }
         let Some(file) = files.pop() else { return Told::Message(message, false) };
         if !files.is_empty() {
-            return Told::Garbage(format!("{kind} with {} files", files.len() + 1));
+            return Told::Garbage(format!("{kind} arrived with {} file descriptors", files.len() + 1));
         }
         match &message {
             Ok(Message::AddRegion { .. }) if !region::is_memory(file.as_fd()) => {
-                return Told::Garbage(format!("the file of {kind} is not shared memory"));
+                return Told::Garbage(format!("the file descriptor of {kind} is not shared memory"));
             }
             Ok(Message::AddRing(_)) => {
                 // A spurious signal does no harm: the peer wakes, checks, and sleeps again.
@@ -272,7 +272,7 @@ impl Porter {
                 match signaled {
                     Ok(()) => {}
                     Err(e) if e.kind() == ErrorKind::InvalidInput => {
-                        return Told::Garbage(format!("the file of {kind} is not an event descriptor"));
+                        return Told::Garbage(format!("the file descriptor of {kind} is not an eventfd"));
                     }
                     Err(e) => return Told::Garbage(format!("cannot signal the peer: {e}")),
                 }
@@ -281,10 +281,12 @@ impl Porter {
                 }
             }
             Ok(Message::AddRegion { .. }) => {}
-            _ => return Told::Garbage(format!("{kind} with a file")),
+            _ => return Told::Garbage(format!("{kind} arrived with a file descriptor")),
         }
         if let Err(e) = pass::send(own.pass.as_fd(), Some(file.as_fd())) {
-            return Told::Garbage(format!("cannot pass the file of {kind} to the main thread: {e}"));
+            return Told::Garbage(format!(
+                "cannot pass the file descriptor of {kind} to the main thread: {e}"
+            ));
         }
         Told::Message(message, true)
     }
@@ -389,11 +391,11 @@ mod tests {
             "the server reports the missing file"
         );
         for (message, files, why) in [
-            (region(), vec![socket()], "the file of ADD_REGION is not shared memory"),
-            (region(), vec![bell()], "the file of ADD_REGION is not shared memory"),
-            (ring(), vec![socket()], "the file of ADD_RING is not an event descriptor"),
-            (ring(), vec![bell(), bell()], "ADD_RING with 2 files"),
-            (Message::Ack, vec![bell()], "ACK with a file"),
+            (region(), vec![socket()], "the file descriptor of ADD_REGION is not shared memory"),
+            (region(), vec![bell()], "the file descriptor of ADD_REGION is not shared memory"),
+            (ring(), vec![socket()], "the file descriptor of ADD_RING is not an eventfd"),
+            (ring(), vec![bell(), bell()], "ADD_RING arrived with 2 file descriptors"),
+            (Message::Ack, vec![bell()], "ACK arrived with a file descriptor"),
         ] {
             assert_eq!(garbage(sorted(message, files, false)), why);
         }
@@ -403,7 +405,9 @@ mod tests {
     fn a_file_lost_without_a_free_descriptor_is_reported() {
         let why = garbage(sorted(Message::AddRegion { index: 0, size: 4096 }, vec![], true));
         assert!(
-            why.starts_with("the file of ADD_REGION was lost: this process has no free file descriptor"),
+            why.starts_with(
+                "the file descriptor of ADD_REGION was lost: this process has no free file descriptor"
+            ),
             "{why}"
         );
     }

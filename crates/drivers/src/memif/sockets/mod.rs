@@ -241,7 +241,7 @@ impl Sockets {
     /// If its ID or path is taken, or the name is invalid.
     pub fn add_socket(&mut self, id: u32, path: &Path) -> Result<(), OpenError> {
         if let Err(e) = channel::check_path(path) {
-            return refuse(format!("{} cannot be a socket: {e}", path.display()));
+            return refuse(format!("{} cannot be used as a socket: {e}", path.display()));
         }
         if self.sockets.contains_key(&id) {
             return refuse(format!("memif socket {id} already exists"));

@@ -282,7 +282,7 @@ impl Sockets {
             let ring = |r: server::PlannedRing<File>| {
                 let place = (r.region, r.offset, r.log2_size);
                 let File::Bell(bell) = r.bell else {
-                    return Err("a ring has no event descriptor".into());
+                    return Err("a ring has no eventfd".into());
                 };
                 Ring::of_peer(regions.clone(), place, direction, Arc::new(bell))
             };

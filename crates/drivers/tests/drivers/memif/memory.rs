@@ -84,7 +84,8 @@ fn a_peer_that_hides_its_use_of_memory_gets_no_more_until_the_operator_allows_it
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         File::options().read(true).custom_flags(libc::O_PATH).open(path).unwrap()
     };
-    let (mut a, mut b, mut client) = keep_memory(&place, 256, "peers may secretly use the memory of", again);
+    let (mut a, mut b, mut client) =
+        keep_memory(&place, 256, "the router cannot detect whether peers still use the memory of", again);
     let _server = a.open(&Config { ring_size: 256, ..config(0, Role::Server) });
     let end = Instant::now() + Duration::from_secs(3);
     while Instant::now() < end {

@@ -26,7 +26,7 @@ reasons! {
         TooMany = "too-many-segments", Warn, "the packet needs more segments than fit in one vector (256 packets)";
         TooLarge = "segment-too-large", Warn, "a segment of the packet does not fit in a buffer";
         NoBuffer = "no-buffer", Warn, "too few free buffers for the packet's segments";
-        Checksum = "bad-checksum-place", Error, "the checksum field is not in the packet's first segment";
+        Checksum = "bad-checksum-place", Error, "the checksum field is not in the first buffer of the packet's chain";
     }
 }
 

@@ -35,7 +35,7 @@ reasons! {
         Gso = "bad-segmentation", Error, "the packet must be segmented first, which is not possible: its headers are invalid, or a segment does not fit into a buffer";
         Header = "bad-header", Error, "the header is truncated, or its total length is larger than the packet";
         Offset = "bad-offset", Error, "the packet is itself a fragment, and ends beyond 65,535 bytes";
-        Checksum = "bad-checksum-place", Error, "the partial checksum is not in the packet's first segment";
+        Checksum = "bad-checksum-place", Error, "the field of the partial checksum is not in the first buffer of the packet's chain";
         Mtu = "mtu-too-small", Error, "the MTU is too small for the header and 8 bytes of data; IPv4 needs an MTU of at least 68 bytes";
         TooMany = "too-many-fragments", Warn, "the packet would be cut into more fragments or segments than fit in one vector (256 packets)";
         NoBuffer = "no-buffer", Warn, "not enough free buffers for the fragments";
