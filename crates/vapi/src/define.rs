@@ -62,8 +62,8 @@ impl Message for Done {
 
 /// Defines types and messages of VPP's binary API, with the names of the protocol.
 ///
-/// Types: `enum NAME: WIDTH { VALUE = NUMBER, …; later VALUE = NUMBER, … }`, `flags` likewise, `alias NAME: TYPE`, `struct NAME { FIELD: TYPE, … }`,
-/// `union NAME [BYTES] { FIELD: TYPE, … }`.
+/// Types: `enum NAME: WIDTH { VALUE = NUMBER, …; later VALUE = NUMBER, … }`, `flags` likewise, `alias NAME: TYPE`,
+/// `struct NAME { FIELD: TYPE, … }`, `union NAME [BYTES] { FIELD: TYPE, … }`.
 ///
 /// Messages, whose first fields are implied ([`Head`](crate::shape::Head)):
 ///

@@ -35,7 +35,7 @@ impl fmt::Display for Unfit {
 
 impl std::error::Error for Unfit {}
 
-/// Encodes the fields of a message from JSON. All fields must be given but counts, which follow from their arrays. Other members of the
+/// Encodes the fields of a message from JSON. All fields must be given, except counts: a count follows from its array. Other members of the
 /// object are ignored.
 ///
 /// # Errors
@@ -83,7 +83,7 @@ fn put(shape: &'static Shape, value: &Value, w: &mut Writer) -> Result<(), Unfit
             w.put(text.as_bytes());
             Ok(())
         }
-        // Its array writes it.
+        // The count is filled in when its array is encoded.
         Shape::Count(of) => {
             w.reserve_count(of.length());
             Ok(())
@@ -127,7 +127,7 @@ fn defined(definition: &'static Definition, value: &Value, w: &mut Writer) -> Re
             let given = object(value)?;
             let mut bytes = vec![0; longest(fields)];
             let arms = fields.iter().filter_map(|field| Some((field, given.get(field.name)?)));
-            // A later arm overwrites an earlier one, as in VPP. The longest arms come last.
+            // Several fields of the union may be given. A later one overwrites an earlier one, as in VPP; the longest fields come last.
             for (field, value) in arms {
                 let mut arm = Writer::default();
                 put(field.shape, value, &mut arm).map_err(|e| e.within(field.name))?;

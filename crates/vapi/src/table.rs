@@ -8,7 +8,7 @@ use crate::{Code, crc};
 /// The client of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
-    /// Number of the connection, by which events are registered.
+    /// Number of the client's connection. Registrations for events are stored under this number.
     pub client: u64,
     /// The client's number for the request, which the reply repeats.
     pub context: u32,
@@ -48,7 +48,8 @@ pub enum Runs {
     Operating,
     /// It may change something.
     Alone,
-    /// It changes one object. Its change may be made in one transaction with those of the requests after it, if they are for the same message.
+    /// It changes one object. Its change may be made in one transaction with those of the requests after it, if they are for the same
+    /// message.
     InBatch,
 }
 

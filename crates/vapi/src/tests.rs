@@ -234,7 +234,7 @@ proptest! {
         prop_assert_eq!(given::fields(fields, &said), Ok(sent));
     }
 
-    /// Decoding ends for any bytes. If it accepts them, encoding gives the same bytes again.
+    /// Any bytes are decoded or refused. If they are decoded, encoding gives the same bytes again.
     #[test]
     fn decoding_is_the_inverse_of_encoding(raw in prop::collection::vec(any::<u8>(), 0..600)) {
         let _ = cli_inband::take(&mut Reader::new(&raw));

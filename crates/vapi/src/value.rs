@@ -49,7 +49,7 @@ fn of(shape: &'static Shape, r: &mut Reader<'_>) -> Result<Value, Malformed> {
         Shape::Defined(definition) => match Text::of(definition) {
             Some(form) => {
                 let bytes = r.bytes(shape.length())?;
-                // What has no such text, such as an address of an unknown family, is shown by its fields.
+                // A value without a text, such as an address of an unknown family, is shown by its fields.
                 match form.read(bytes) {
                     Some(text) => text.into(),
                     None => defined(definition, &mut Reader::new(bytes))?,

@@ -61,8 +61,8 @@ impl Writer {
         self.bytes.resize(self.bytes.len() + length, 0);
     }
 
-    /// Writes the number of elements into the field that was reserved last. Returns `None` if the number does not fit; then the field
-    /// has its lower bytes.
+    /// Writes the number of elements into the field that was reserved last. Returns `None` if the number does not fit; the field then gets
+    /// the lower bytes of the number.
     pub(crate) fn fill_count(&mut self, n: usize) -> Option<()> {
         let Some((at, length)) = self.count.take() else { return Some(()) };
         let place = self.bytes.get_mut(at..at + length)?;
