@@ -58,7 +58,7 @@ fn churned(f: &Family) -> Vec<IpPrefix> {
         all.extend((4..=8).step_by(2).map(|up| IpPrefix::new(prefix.address(), len - up)));
         all.extend((1..16).filter_map(|between| prefix.nth(between)));
     }
-    // And longer ones, in the upper halves.
+    // Longer prefixes, in the upper halves.
     for n in 0..STABLE {
         let half = IpPrefix::new(stable(f, n).address(), len + 1).nth(1);
         for longer in 4..=7 {
@@ -79,7 +79,7 @@ const FOUR: Family = Family {
         let dst = Ipv4Addr::from_bits(0x1400_0000);
         let b = PacketBuilder::ipv4(Ipv4Addr::new(198, 18, 0, 2), dst);
         let mut t = Template::fixed(b.ethernet(Mac([2; 6]), to).udp(1, 2).payload(&[0; 18]).build());
-        // 20.x.y.z: x and y a multiple of 16 of 1,000, z below 128.
+        // Destinations 20.x.y.z: the 16 bits of x and y count through the 1,000 unchanged prefixes in steps of 16, and z is below 128.
         let number = Field {
             offset: 31,
             width: 2,
@@ -173,7 +173,8 @@ impl Lab {
         }
     }
 
-    /// Keeps the main thread busy in all measurements alike: its CPU may share a core, caches or memory bandwidth with the CPU of the worker.
+    /// Keeps the main thread busy in all measurements alike: its CPU may share a core, caches or memory bandwidth with the CPU of the
+    /// worker.
     fn spin(&mut self, time: Duration) {
         let until = Instant::now() + time;
         while Instant::now() < until {

@@ -254,7 +254,7 @@ fn router(b: &Bench) -> Result<Parts, Box<dyn std::error::Error>> {
     let inputs = if b.ports == 1 { &ports[..1] } else { &ports[1..] };
     for (port, (_, generator)) in inputs.iter().enumerate() {
         let mut templates = load.templates.clone();
-        // Each port has its own destinations. Otherwise the lookups of one port would bring the entries for the others into the caches.
+        // Each port has its own destinations. If ports shared them, lookups for one port would load the caches for the others.
         for field in templates.iter_mut().flat_map(|t| &mut t.fields) {
             if let Mode::List(all) = &mut field.mode {
                 *all = all.iter().skip(port).step_by(inputs.len()).copied().collect();

@@ -19,8 +19,8 @@ pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 edges! { enum Next { Output = "interface-output", Continue = "next-feature" } }
 
-/// Forwards packets from an interface to the one that was added after it. A frame with packets that are not the
-/// tester's takes the usual path.
+/// Forwards packets from an interface to the one that was added after it. A vector takes the usual path if it has packets that are not the
+/// tester's.
 struct Port;
 
 impl FrameNode for Port {

@@ -23,15 +23,17 @@ use vapi::Table;
 
 /// The time of a test run without `$VOLLEY_FUZZ_SECONDS`.
 const USUAL: Duration = Duration::from_secs(20);
-/// Number of rounds after which the router gets its first configuration again. Otherwise it would grow by what the frames make.
+/// Number of rounds after which the router gets its first configuration again. Without this, the objects that the frames create would make
+/// the router grow.
 const ROUNDS: u64 = 200;
 /// Maximum number of frames of a round.
 const FRAMES: usize = 40;
-/// How much more memory the router may have at the end, in KiB, and how many more descriptors. The journal keeps objects of a thousand
-/// changes, so that the memory goes up and down by 60 MiB within some minutes.
+/// Limits on the growth of the router until the end: its memory in KiB, and its number of descriptors. The journal keeps objects of a
+/// thousand changes, so that the memory goes up and down by 60 MiB within some minutes.
 const MORE_MEMORY: u64 = 128 << 10;
 const MORE_FILES: usize = 8;
-/// The longest time in which another client must be answered. Removing all that the frames made takes some of it, without optimization.
+/// Time limit for an answer to the other client. Removing all objects that the frames created takes a part of this time in a build without
+/// optimization.
 const LONGEST: Duration = Duration::from_secs(5);
 
 const START: &str = "create loopback interface\n\
@@ -47,7 +49,7 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// What frames met.
+/// The results of the frames so far.
 #[derive(Default)]
 struct Seen {
     frames: u64,
@@ -76,7 +78,7 @@ fn round(socket: &Path, table: &Table<Context>, seed: u64, seen: &mut Seen) {
     seen.granted.append(&mut peer.granted);
     match ended {
         Ok(()) => {}
-        // The router ends a connection after a frame that is no frame, and after a leave.
+        // The router ends a connection after invalid data, and when the client takes its leave.
         Err(e) if e.kind() != io::ErrorKind::WouldBlock => seen.ended += 1,
         Err(e) => panic!("a client got no answer: {e}"),
     }

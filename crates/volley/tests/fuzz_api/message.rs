@@ -208,16 +208,16 @@ pub fn message(table: &Table<Context>, dice: &mut Dice) -> Vec<u8> {
             message.truncate(2);
             message.extend(dice.bytes(n).collect::<Vec<_>>());
         }
-        // The fields of another message.
+        // Another identifier: the message then has the fields of another one.
         6 => message[..2].copy_from_slice(&(dice.below(entries.len() + 2) as u16).to_be_bytes()),
         _ => {}
     }
-    // Without slashes, no file outside of the router's folder has a name.
+    // Without slashes, no message can name a file outside of the router's folder.
     message.iter_mut().filter(|b| **b == b'/').for_each(|b| *b = b'_');
     message
 }
 
-/// Returns the least length of a message with this description, and whether it has no other.
+/// Returns the minimum length in bytes of a message with this description, and true if all such messages have this length.
 pub fn length(info: &Info) -> (usize, bool) {
     let least = 2 + info.all().map(|field| width_of(field.shape)).sum::<usize>();
     let varies = info.fields.iter().any(|field| matches!(field.shape, Shape::Line) || has_tail(field.shape));

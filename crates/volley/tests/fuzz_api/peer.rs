@@ -1,4 +1,4 @@
-//! A client that checks what it is told, and does not behave.
+//! A client that checks all answers, and breaks the rules of the protocol.
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, Read, Write};
@@ -12,7 +12,7 @@ use vapi::shape::Head;
 
 use super::message::{self, Dice};
 
-/// The longest time for an answer. A busy machine gets much of it.
+/// Time limit for an answer. On a busy machine, an answer may take most of this time.
 const PATIENCE: Duration = Duration::from_secs(20);
 const HEADER: usize = 16;
 

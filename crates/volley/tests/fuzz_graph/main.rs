@@ -89,7 +89,7 @@ fn explain(seed: u64, mut scripts: Vec<Vec<u8>>) -> ! {
     if fail(std::slice::from_ref(&last)) {
         scripts = Vec::new();
     }
-    // Shortens the list of scripts before, then the script itself.
+    // Shortens the list of earlier scripts, and then the last script itself.
     let before = shorten(scripts, |some| fail(&[some, std::slice::from_ref(&last)].concat()));
     let short = shorten(last, |some| fail(&[&before[..], &[some.to_vec()]].concat()));
     std::panic::set_hook(hook);

@@ -117,8 +117,8 @@ struct Run<'w> {
 }
 
 impl Run<'_> {
-    /// Runs one step. After about half of the steps, the router processes all packets immediately. After the
-    /// others they wait, so that frames also collect packets of several steps.
+    /// Runs one step. After about half of the steps, the router processes all packets immediately. After the other steps the packets wait,
+    /// so that a vector also collects packets of several steps.
     fn step(&mut self, s: &mut Script<'_>) {
         let op = s.u8();
         match op & 0x3f {
@@ -275,7 +275,7 @@ impl Run<'_> {
         if !examples.is_empty() && s.one_in(4) {
             let all = &examples[s.below(examples.len())];
             let (new, none) = (&all[s.below(all.len())], Attached::default());
-            // The default is a change from another value.
+            // A change to the default settings begins with other settings.
             let old = all.last().filter(|_| *new == none).unwrap_or(&none);
             return self.attempt(|router| new.apply(old, router, index));
         }
@@ -344,7 +344,7 @@ impl Run<'_> {
 
     /// Moves shards of flows to a worker, or changes the handoff and a receive queue of an interface.
     fn work(&mut self, s: &mut Script<'_>) {
-        // Packets on their way must have arrived, or the router waits for them.
+        // All packets must have arrived before. If they had not, the router would wait for them.
         self.w.settle();
         let worker = s.below(WORKERS + 1);
         if s.one_in(2) {

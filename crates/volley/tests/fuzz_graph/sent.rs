@@ -35,7 +35,7 @@ impl World {
         }
         assert!(matches!(kind, ethertype::IPV4 | ethertype::IPV6), "nothing else is sent");
         if kind == ethertype::IPV6 && is_of_main_thread(rest) {
-            // As for ARP: its interface may have changed since the main thread sent it.
+            // As for ARP: the packet's interface may have changed since the main thread sent the packet.
             check_ip6(rest, true);
             let (ip, icmp) = Ipv6Header::split(rest).expect("an IPv6 header is whole");
             if let Ok((Message::NeighborSolicitation { target }, options)) = nd::parse(ip, icmp)

@@ -67,8 +67,8 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     Ok(())
 }
 
-/// Begins to track the destinations `TO`, which never ends. Returns a path for routes: packets with this path follow the routes to these
-/// destinations.
+/// Begins to track the destinations `TO`; the tracking never ends. Returns a path for other routes: packets with this path follow the
+/// routes to these destinations.
 pub fn begin(router: &mut Router) -> Path {
     let objects = TO.map(|to| router.track(0, to).expect("there is room").object);
     let tracks = router.state::<Tracks>().expect("it was installed");

@@ -63,7 +63,7 @@ pub struct World {
     /// since that check.
     pub changed: bool,
     settled: usize,
-    /// Number of frames that had been sent at once when the script began.
+    /// Number of frames that had been sent outside the graph (`Router::sent_at_once`) when the script began.
     at_once: u64,
     /// The default limits of the neighbor tables.
     bounds: (net::neighbor::Config, net::neighbor::Config),
@@ -106,7 +106,7 @@ pub const OTHERS: [(&str, Other); 7] = [
         Other::SubInterface(1, Match::Tags(Tags { outer_service: true, outer: 200, inner: Some(300) })),
     ),
     ("loop0", Other::Loopback),
-    // It takes the frames of its device, so only scripts add it.
+    // This sub-interface takes all untagged frames from its device, so only scripts add it.
     ("d2.untagged", Other::SubInterface(2, Match::Untagged)),
     ("d0.default", Other::SubInterface(0, Match::Default)),
     ("d1.inner", Other::SubInterface(1, Match::AnyInner { outer_service: true, outer: 200 })),
@@ -495,7 +495,7 @@ impl World {
         let onward = nodes["ip4-input"] + nodes["ip6-input"] + nodes["arp-input"] + drops("ethernet-input");
         let onward = onward + stats.dropped_for("ethernet-input", "group-ethertype").unwrap_or(0);
         assert_eq!(nodes["ethernet-input"], onward);
-        // The last packets of an interface that goes down pass no node.
+        // The last packets of an interface that goes down are sent outside the graph, and no node counts them.
         let by_nodes = sent - (self.router.sent_at_once() - self.at_once);
         assert_eq!(nodes["interface-tx"], by_nodes + drops("interface-tx"), "packets that went out");
         let of_nodes = |d: &&graph::stats::Dropped| d.reason.drops && d.node != graph::stats::MAIN_THREAD;

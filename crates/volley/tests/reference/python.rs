@@ -134,7 +134,7 @@ fn wrapped(prefix: &str, text: &str) -> String {
     lines + prefix + &line + "\n"
 }
 
-/// Returns the name of one of several.
+/// Returns the singular of a name.
 fn single(name: &str) -> &str {
     name.strip_suffix("es").filter(|name| name.ends_with('x')).or(name.strip_suffix('s')).unwrap_or(name)
 }

@@ -47,7 +47,7 @@ fn commands_of_vpp_guides_have_the_expected_outcome() {
         count += 1;
         assert!(["any", "linux"].contains(&needs), "{line}");
         if needs == "linux" {
-            // The scenario of VPP's guides runs it.
+            // Commands for Linux interfaces run in the scenario of VPP's guides, not here.
             continue;
         }
         let command = INTERFACES.iter().fold(command.to_owned(), |c, (of, here)| c.replace(of, here));
