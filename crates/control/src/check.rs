@@ -1,7 +1,7 @@
 //! Checks of files without a running router (`volley check`).
 //!
-//! The name of a file decides how it is read. YAML (`.yaml`, `.yml`) or JSON (`.json`) is a configuration. `.conf` is a startup.conf, which is checked
-//! together with the configuration that it names. Any other file has commands, like the file that the router runs at its start.
+//! The name of a file decides how it is read. YAML (`.yaml`, `.yml`) or JSON (`.json`) is a configuration. `.conf` is a startup.conf, which
+//! is checked together with the configuration that it names. Any other file has commands, like the file that the router runs at its start.
 
 use std::io::BufReader;
 use std::path::Path;

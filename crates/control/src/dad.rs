@@ -84,7 +84,7 @@ impl Described for Probes {
             Schema::new(Probes::default())
                 .field(
                     "transmits",
-                    // The examples leave out 0, with which the state of an address depends on when it was added.
+                    // The examples leave out 0: with 0 probes, the state of an address depends on when the address was added.
                     parsed("0 to 10", &["2", "10"], read, |n: &u8| n.to_string()),
                     |p| p.transmits,
                     |p, n| p.transmits = n,
@@ -195,7 +195,7 @@ fn news(c: &mut Context) -> Vec<(u64, ip6_dad_event)> {
         return Vec::new();
     }
     let clients = c.events.registered(EVENT);
-    // Those that have ended their connections are not registered any more.
+    // Clients that have disconnected are no longer registered. Without registered clients, the router stops collecting probes.
     c.system.router.watch_probes(!clients.is_empty());
     let dad_transmits = probes(c);
     let event = |step: &Probed, pid| ip6_dad_event {

@@ -21,7 +21,7 @@ use crate::system::Catalog;
 /// The features of every program, besides the drivers.
 const OWN: &[&Feature] = &[&neighbors::Feature, &dad::Feature];
 
-/// Returns the features of every program, then these.
+/// Returns the features of every program, then `features`.
 fn with_own<'f>(features: &[&'f Feature]) -> Vec<&'f Feature> {
     OWN.iter().chain(ports::ALL).chain(features).copied().collect()
 }
@@ -33,7 +33,7 @@ pub struct Selected<'f> {
 }
 
 impl<'f> Selected<'f> {
-    /// Returns these features as a startup.conf enables and disables them.
+    /// Selects from `features`, and from those of every program, the features that `plugins` of a startup.conf enables.
     pub fn by(features: &[&'f Feature], plugins: &Plugins) -> Selected<'f> {
         let wanted = |feature: &&Feature| plugins.want(feature.name(), feature.plugin());
         let (wanted, left_out) = with_own(features).into_iter().partition(wanted);

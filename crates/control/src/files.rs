@@ -153,7 +153,7 @@ pub fn open(path: &Path) -> io::Result<Reader> {
     let (to_us, opened) = sync_channel(1);
     let path = path.to_owned();
     drivers::spawn_apart("volley_files", move || {
-        // Taken until the file is closed.
+        // The file counts as open until this thread closes it.
         let _place = place;
         let (size, mut file) = match find(&path) {
             Ok(found) => found,

@@ -31,7 +31,7 @@ pub fn start() -> Guardian {
 /// Returns the command `volley guardian`, with this process's executable.
 fn command() -> Command {
     let mut command = Command::new("/proc/self/exe");
-    // The service manager would take its notifications for the router's.
+    // Without this, the service manager would take the guardian's notifications for the router's.
     command.arg0("volley").arg(COMMAND).env_remove("NOTIFY_SOCKET");
     command
 }

@@ -166,7 +166,7 @@ mod tests {
             assert!(PidFile::write(&path).is_err(), "{name}");
             assert!(files::to_append(&path, 0o640).is_err(), "{name}");
         }
-        // A reader does not make a pipe ours.
+        // Even if a reader has opened it, a pipe is refused where other users could have created it.
         let pipe = directory.path().join("pipe");
         let _reader = fs::File::options()
             .read(true)
@@ -188,7 +188,7 @@ mod tests {
         std::os::unix::fs::symlink(&safe, directory.path().join("way")).unwrap();
         assert!(files::to_append(&directory.path().join("way/log"), 0o640).is_err());
         assert!(files::to_append(&safe.join("log"), 0o640).is_ok(), "no link");
-        // Nobody else can put a pipe there.
+        // In this directory, other users cannot create a pipe, so a pipe is accepted.
         let pipe = safe.join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let _reader = fs::File::options()

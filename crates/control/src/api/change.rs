@@ -27,7 +27,7 @@ pub(crate) fn make_all(
     then: impl FnOnce(&mut Context) -> Result<(), Failure> + 'static,
 ) -> Result<(), Code> {
     if are_few {
-        // The snapshot ends before the change: otherwise the whole tree would be copied.
+        // The snapshot is dropped before the change. If it still existed, the change would copy the whole tree.
         let changes = changes(&c.store.snapshot());
         make(c, changes)?;
         return then(c).map_err(refused);

@@ -14,7 +14,7 @@ pub(super) fn end_addresses(c: &mut Context) -> Result<Done, Code> {
     let again = c.replacing.addresses.clone().ok_or(Code::INVALID_VALUE)?;
     let few = change::are_few(c.store.tree().range(Key::all::<Addresses>()));
     let wanted = again.clone();
-    // A refused replacement can be ended again.
+    // The replacement ends only after its change was made. If the change is refused, the client can end the replacement again.
     let end = move |c: &mut Context| {
         c.replacing.addresses.take_if(|of| of.is(&again));
         Ok(())

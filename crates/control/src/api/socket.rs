@@ -21,11 +21,11 @@ pub struct Service {
     pub table: Rc<Table<Context>>,
     /// The commands, for `cli_inband`.
     pub commands: Rc<Registry<Context>>,
-    /// What the clients may do.
+    /// The role of the clients.
     pub role: Role,
     /// Idle time after which a client may be disconnected to make room for another.
     pub idle: Duration,
-    /// The limits that all non-root clients of the API and of the CLI share: only one of them runs at a time, and they have one
+    /// The limits that all non-root clients of the API and of the CLI share: only one of these clients runs at a time, and they have one
     /// memory budget.
     pub turns: Turns,
 }

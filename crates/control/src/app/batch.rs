@@ -33,8 +33,8 @@ impl Context {
         answer
     }
 
-    /// Changes one object: with the batch, if the running request is part of one, and otherwise at once. The object must not be in the batch
-    /// yet.
+    /// Changes one object: with the batch, if the running request is part of one, and otherwise at once. The object must not be in the
+    /// batch yet.
     ///
     /// # Errors
     /// If the change is made at once, and refused.

@@ -19,7 +19,7 @@ pub struct Confirmation {
     pub(super) start: bool,
     /// The time of the rollback, or of the next attempt.
     deadline: Instant,
-    /// True while the rollback is pending.
+    /// True from the deadline until the rollback succeeds or fails.
     expired: bool,
     /// The failed attempts to roll back.
     failed: Option<Failed>,
@@ -57,7 +57,7 @@ impl Context {
         self.confirmation.as_ref()
     }
 
-    /// Keeps the configuration that awaits confirmation.
+    /// Confirms the configuration that awaits confirmation, so that it is not rolled back.
     ///
     /// # Errors
     /// If no configuration awaits confirmation, or if its rollback has begun.

@@ -115,8 +115,8 @@ impl Events {
         !self.neighbors.is_empty()
     }
 
-    /// Sends an event for each registration that a neighbor matches. `message` returns it for the kind of registration (`both`) and the
-    /// client's process ID.
+    /// Sends an event for each registration that a neighbor matches. `message` returns the event's bytes for the kind of registration
+    /// (`both`) and the client's process ID.
     pub(crate) fn tell_of_neighbor(&self, news: &News, message: impl Fn(bool, u32) -> Vec<u8>) {
         for (watch, pid) in &self.neighbors {
             let matches = (watch.both || !news.gone)
@@ -137,8 +137,8 @@ impl Events {
         });
     }
 
-    /// Registers a client for a kind of event, or ends its registration. `pid` is repeated in the events. Returns false if nothing changed,
-    /// because the client was registered already, or was not.
+    /// Registers a client for a kind of event, or ends its registration. `pid` is repeated in the events. Returns false if nothing changed:
+    /// the client was already registered, or had no registration to end.
     pub fn want(&mut self, kind: &'static str, client: u64, on: bool, pid: u32) -> bool {
         match (on, self.registered.contains_key(&(kind, client))) {
             (true, false) => drop(self.registered.insert((kind, client), pid)),
@@ -166,7 +166,7 @@ impl Events {
         }
     }
 
-    /// Sends an event to all registered clients. `message` returns it for the client's process ID, with its identifier.
+    /// Sends an event to all registered clients. `message` returns the event's bytes, with the identifier, for a client's process ID.
     pub(crate) fn send(&self, kind: &'static str, message: impl Fn(u32) -> Vec<u8>) {
         for ((_, client), pid) in self.registered.range((kind, 0)..=(kind, u64::MAX)) {
             if let Some(queue) = self.clients.get(client) {

@@ -18,7 +18,7 @@ pub enum Failure {
     Busy {
         /// Name of the other change.
         what: &'static str,
-        /// Its progress.
+        /// Progress of the other change in percent.
         percent: usize,
     },
     /// The configuration has generation `is`, and the request was made for generation `expected`.

@@ -31,7 +31,7 @@ impl Context {
         if let Some(keeper) = &self.keeper {
             keeper.keep(noted.entry.clone());
         }
-        // The changes of single commands are freed quickly.
+        // Few objects, such as those that a single command changes, are freed here.
         if noted
             .forgotten
             .iter()
@@ -126,10 +126,10 @@ pub struct Past {
     pub modified: u64,
     /// Number of removed objects.
     pub removed: u64,
-    /// The first changed objects.
+    /// The first changed objects, as text.
     pub changed: String,
-    /// Generation of the rollback that undid this change. If a restart lost the change because it had not been saved, generation of
-    /// that start.
+    /// Generation of the rollback that undid this change. If a restart lost the change because it had not been saved, generation of that
+    /// start. `None` if the change is in effect.
     pub taken_back_by: Option<u64>,
     #[serde(skip)]
     lost: bool,

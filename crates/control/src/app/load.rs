@@ -68,8 +68,8 @@ impl Loading {
         self.counts.all()
     }
 
-    /// Sets objects to the same value, or removes them, one after the other, until one is refused. Objects that do not exist need not be
-    /// removed. Returns the number of objects before the refused one, and the reason.
+    /// Sets objects to the same value one by one, or removes them, until one is refused. The removal of a missing object is not refused.
+    /// Returns the number of objects before the refused one, and the reason for the refusal, if there is one.
     ///
     /// # Errors
     /// If there is no memory for so many changes.
@@ -117,7 +117,7 @@ impl Loading {
                     self.stage = Stage::Sorting(thread);
                     return Ok(Go::Again);
                 }
-                // Without a thread, the journal cannot have the details either.
+                // Without the sorted changes, the journal gets an entry without details.
                 c.remember(|journal| journal.note(note));
             }
             Stage::Sorting(thread) if !thread.is_finished() => {

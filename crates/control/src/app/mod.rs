@@ -73,7 +73,7 @@ pub struct Context {
     pub startup_config: Option<PathBuf>,
     /// The router and its devices.
     pub system: System,
-    /// The origin of the running command. A job has a copy of the origin of its command.
+    /// The origin of the running command. Long work has its own copy of its command's origin.
     pub origin: Origin,
     /// The operator's configuration.
     pub store: Store,
@@ -180,7 +180,8 @@ impl Context {
         self.startup_config.as_deref().filter(|_| self.start_is_stale)
     }
 
-    /// Prepares the end of the process: lets features send their last packets, gives every device back to the kernel, and waits until the journal is written.
+    /// Prepares the end of the process: lets features send their last packets, gives every device back to the kernel, and waits until the
+    /// journal is written.
     pub fn shut_down(&mut self) {
         self.system.router.prepare_to_stop();
         let all: Vec<u32> =

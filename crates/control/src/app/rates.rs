@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(rate(&rates, &router, indexes[0], 10 * SECOND), None, "no time has passed");
         for second in 11..=14 {
             indexes.iter().for_each(|i| rx.add(*i, [1000, 64_000]));
-            // Even without a sample, and with only one.
+            // The window begins at second 10, with the last round before the interfaces existed, even if there is no sample, or only one.
             let window = (second - 10) as f64;
             for i in &indexes {
                 assert_eq!(
@@ -212,7 +212,7 @@ mod tests {
             }
             all(&mut rates, &router, second * SECOND);
         }
-        // Half a second without packets is half a second more.
+        // Half a second later, the window is half a second longer, with no more packets.
         let later = rate(&rates, &router, indexes[0], 14 * SECOND + SECOND / 2);
         assert_eq!(later, Some((4.5, [889, 455_111, 0, 0, 0])));
         // Ten seconds later, only new packets count.
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(rates.tracks.len(), indexes.len() - 1);
     }
 
-    /// An interface created during a round, at an index that the round has passed.
+    /// An interface that is created during a round has a rate, even if the round has already passed its index.
     #[test]
     fn an_interface_created_during_a_round_has_a_rate() {
         let mut router = Router::build(|_, _, _| Ok(()), &Sizes { buffers: 64, workers: 1 }).unwrap().router;

@@ -47,7 +47,7 @@ impl Context {
     }
 }
 
-/// The state of writing.
+/// The format in which the configuration is written, and the position of the writer.
 enum Form {
     Document(Writer),
     /// The configuration is written as commands. The values are the key of the last object written, and true if the commands

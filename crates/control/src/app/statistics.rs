@@ -45,7 +45,7 @@ impl Statistics {
         self.0.bell.notified().await;
     }
 
-    /// True if somebody may read the segment.
+    /// True if a program has opened the segment.
     pub fn is_read(&self) -> bool {
         self.0.read.load(Ordering::Acquire)
     }

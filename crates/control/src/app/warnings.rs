@@ -62,7 +62,7 @@ pub(super) fn unreachable_next_hops(plan: &Plan) -> Vec<String> {
     let connected = connected(plan);
     hops.retain(|(table, ip), _| !connected.covers(*table, *ip, None));
     if !hops.is_empty() {
-        // Only now, because it goes through all routes.
+        // Only now are all routes searched, because this takes long.
         let routes = routes(plan);
         hops.retain(|(table, ip), prefix| !routes.covers(*table, *ip, Some(*prefix)));
     }
@@ -157,8 +157,8 @@ pub(super) fn queues_in_advance(
     keeps.filter_map(of).flatten().collect()
 }
 
-/// Returns the warnings of [`of_device`] for the devices that a plan opens, as far as they are known before. `opened` are the names
-/// of the interfaces.
+/// Returns the warnings of [`of_device`] for the devices that a plan opens, as far as they are known before the plan is executed. `opened`
+/// are the names of the interfaces.
 pub(super) fn of_devices_in_advance(plan: &Plan, opened: &[String]) -> Vec<String> {
     let of = |name: &String| {
         let interface = plan.after.tree().get(&Interface::key(name))?.get::<Interface>()?;

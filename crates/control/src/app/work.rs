@@ -54,7 +54,7 @@ pub enum Report {
     Difference(String),
     /// A warning, in one line.
     Warning(String),
-    /// Something that happened to traffic, in one line.
+    /// An effect of the change on traffic, in one line.
     Note(String),
     /// The end of a change: the generation of the configuration, and whether the change has changed it.
     Arrived {
@@ -127,7 +127,7 @@ pub(crate) struct Attended<L: Lasting + 'static> {
     abandoned: Abandoned,
 }
 
-/// What a slice for a client was spent on.
+/// The work that a slice was used for.
 pub(crate) enum Slice<R> {
     /// Earlier abandoned work, which comes first.
     Abandoned,

@@ -217,7 +217,7 @@ impl Connection {
     pub fn complete(&mut self, line: &str) -> Result<Completion, Failure> {
         self.send(&Request::Complete { line: line.to_owned() })?;
         match in_time(|is_late| self.receive(is_late))? {
-            // The place of a word in this line, whatever the router says.
+            // The completions begin within the line, unless the router sent a wrong answer.
             Reply::Completion(mut completion) if line.is_char_boundary(completion.from) => {
                 completion.candidates.truncate(MOST_CANDIDATES);
                 completion.candidates.retain(|one| one.text.len().max(one.help.len()) <= LONGEST_CANDIDATE);
@@ -472,7 +472,7 @@ pub fn run_with(
             // The shell has removed the quotes of a comment.
             [first, ..] if first.starts_with('#') || is_comment(first) => Ok(0),
             words => {
-                // A quoted bar begins a filter.
+                // A word that is only a bar begins a filter. Its quotes were for the shell.
                 let word = |word| if word == "|" { Cow::Borrowed(word) } else { quote_typed(word) };
                 let line: Vec<_> = words.iter().map(|text| word(text.as_str())).collect();
                 connection.say(&line.join(" "), options.json, out).map(|()| 0)

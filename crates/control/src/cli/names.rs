@@ -35,11 +35,11 @@ impl Names {
         let found = Arc::clone(&name);
         let look = move || {
             let names = files::read(Path::new(FILE)).unwrap_or_default();
-            // It is set only here.
+            // The name is set only here.
             let _ = found.set(name_in(&names, user).map(str::to_string));
         };
         if std::thread::Builder::new().name("volley_names".into()).spawn(look).is_err() {
-            // Only the number will be shown.
+            // No thread can look the name up: only the user's number will be shown.
             let _ = name.set(None);
         }
         Peer::User(user, name)

@@ -35,7 +35,7 @@ pub(crate) struct Programs {
     api: &'static str,
     /// Idle time after which a client may be disconnected to make room for another.
     idle: Duration,
-    /// A connection drops its reference to its seat when it ends.
+    /// The seat of each client. A connection drops its reference to the seat when it ends.
     seats: Vec<Rc<Seat>>,
     sessions: JoinSet<io::Result<()>>,
     /// True if the last client found no room.
@@ -48,7 +48,7 @@ impl Programs {
         Programs { api, idle, seats: Vec::new(), sessions: JoinSet::new(), full: false }
     }
 
-    /// Waits until a client has left; forever if there is none. Logs why it was disconnected.
+    /// Waits until a client's connection has ended; forever if there is no client. If the connection ended with an error, logs it.
     pub(crate) async fn leaves(&mut self) {
         let Some(ended) = self.sessions.join_next().await else { return future::pending().await };
         match ended {
@@ -58,7 +58,7 @@ impl Programs {
         }
     }
 
-    /// Serves a client by the connection that `begin` returns, with its seat, if there is room.
+    /// Serves a new client if there is room. `begin` then returns the client's seat and its connection.
     pub(crate) fn enter<F>(
         &mut self,
         arrival: Arrival,

@@ -119,7 +119,8 @@ impl Relays {
         pair: impl FnOnce() -> io::Result<(UnixStream, UnixStream)>,
     ) -> io::Result<UnixStream> {
         let entered = Entered::new(&self.counts, |counts| &counts.all);
-        // Shared with the thread: if it cannot be started, its closure is dropped with its contents.
+        // The socket is shared with the thread. If the thread cannot be started, its closure is dropped, but this function still has the
+        // socket.
         let client = Arc::new(Mutex::new(Some(client)));
         let take =
             |client: &Mutex<Option<Unclosed>>| client.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -399,7 +400,7 @@ mod tests {
         let bytes: Vec<u8> = (0..300_000u32).map(|i| (i * 7) as u8).collect();
         let echo = thread::spawn(move || {
             let mut all = Vec::new();
-            // Ends when the client has shut down its direction; the other one is still open.
+            // The read ends when the client has shut down its direction. The other direction is still open.
             inner.read_to_end(&mut all).unwrap();
             inner.write_all(&all).unwrap();
         });
@@ -535,7 +536,7 @@ mod tests {
     fn hanging_close_of_a_passed_file_stops_one_thread_only() {
         let relays = Relays::default();
         let (client, accepted) = UnixStream::pair().unwrap();
-        // Its last close waits up to a minute for the other end to read everything.
+        // The last close of this TCP socket waits up to a minute for the other end to read everything.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (reader, _) = listener.accept().unwrap();

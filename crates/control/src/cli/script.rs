@@ -407,7 +407,7 @@ mod tests {
     }
 
     proptest! {
-        /// Words of a saved file, such as descriptions, end with their line.
+        /// Quoted words of a saved file, such as descriptions, never continue on the next line.
         #[test]
         fn quoted_words_do_not_go_on_in_the_next_line(
             list in prop::collection::vec(r#"[^\r\n]{0,4}[a{}\\"'#/ ]{0,3}"#, 1..4),

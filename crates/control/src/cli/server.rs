@@ -4,9 +4,9 @@
 //! turn between slices, and a client that does not read delays only itself.
 //!
 //! There is room for [`CLIENTS`] clients, and for some additional clients of root. Root has a separate socket, so other users cannot lock
-//! root out. If all places are taken, a new client replaces a client that never sent a whole line. If there is no such client, it replaces
-//! the client that has been idle longest, but only if that one has been idle for at least [`Service::idle`]. Otherwise it replaces a client
-//! of a user who has more than half of the places. If there is none, the new client is rejected.
+//! root out. If all places are taken, a new client replaces the first of these clients that exists: a client that never sent a whole line;
+//! the client that has been idle longest, if for at least [`Service::idle`]; a client of another user who has more than half of the places.
+//! If none of them exists, the new client is rejected.
 
 use super::door::{Door, RECOVERY, Stranger};
 use super::listen::Listener;
@@ -38,11 +38,11 @@ pub struct Service {
     pub prompt: String,
     /// Idle time after which a client can be disconnected, if the limit of clients is reached.
     pub idle: Duration,
-    /// What the clients may do.
+    /// The role of the clients.
     pub role: Role,
     /// Number of additional clients that root can connect when the limit for all clients is reached.
     pub for_root: usize,
-    /// The limits that the non-root clients of all listeners share: only one of them runs at a time, and they have one memory
+    /// The limits that the non-root clients of all listeners share: only one of these clients runs at a time, and they have one memory
     /// budget.
     pub turns: Turns,
     /// The list of connected clients, over all listeners.
@@ -228,7 +228,8 @@ pub(crate) fn make_room(
     }
     let may_go = |spoken: bool, since: &time::Instant, seat: &Seat| match spoken {
         true => since.elapsed() >= idle,
-        // Otherwise, a user who connects all the time would displace the clients of others before their first request.
+        // A client of another user has some time for its first request. If it had none, a user who connects all the time would displace it
+        // before.
         false => seat.user() == user || since.elapsed() >= NEW,
     };
     let longest = seats

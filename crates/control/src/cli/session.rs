@@ -27,8 +27,8 @@ const GREETING: Duration = Duration::from_secs(2);
 /// How long a command without output continues after its client has shut down its side of the connection. The client may wait for the
 /// answer, or be gone.
 const LINGER: Duration = Duration::from_secs(10);
-/// The same for a client of plain text, which may be a script that ends its input and reads on (`echo ... | nc`), and for a client that has
-/// sent more than the router reads ahead.
+/// Like [`LINGER`], for a client of plain text, which may be a script that ends its input and reads on (`echo ... | nc`), and for a client
+/// that has sent more than the router reads ahead.
 const LONG_LINGER: Duration = Duration::from_secs(30);
 /// Time limit for a rejected client to read why it is rejected.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -152,7 +152,7 @@ impl Seat {
     }
 }
 
-/// Which of two formats a client's input has (see `protocol.rs`).
+/// The format of a client's input (see `protocol.rs`).
 #[derive(Clone, Copy, PartialEq)]
 enum Speech {
     Requests,
@@ -496,13 +496,13 @@ impl Requests {
     }
 
     /// Returns when the client seems to be gone: when reading from it fails or, after the end of its input, when the command has
-    /// had no output for `linger`. Stores the input that arrives meanwhile. If the buffer becomes full, the end of the input cannot be seen:
-    /// then the client seems to be gone after [`LONG_LINGER`].
+    /// had no output for `linger`. Stores the input that arrives meanwhile. If the buffer becomes full, the end of the input cannot be
+    /// seen: then the client seems to be gone after [`LONG_LINGER`].
     async fn gone(&mut self, seat: &Seat, linger: Duration) {
         while self.buffer.len() - self.taken < self.longest {
             match self.more().await {
                 Ok(true) => {}
-                // Its side is shut down, but it may still read.
+                // The client has shut down its side, but may still read.
                 Ok(false) => return seat.quiet(linger).await,
                 Err(_) => return,
             }

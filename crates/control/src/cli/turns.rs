@@ -107,7 +107,8 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// Changes the reservation to this many bytes. All clients of a user together get at most half of what the clients of other users leave.
+    /// Changes the reservation to this many bytes. All clients of a user together get at most half of what the clients of other users
+    /// leave.
     ///
     /// # Errors
     /// If the non-root clients hold too much memory. The call then disconnects one of them that does not read its output, so that a
@@ -148,7 +149,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        // Nothing is always granted.
+        // A reservation of 0 bytes is always granted.
         let _ = self.set(0);
     }
 }

@@ -15,7 +15,7 @@ pub fn register(r: &mut Registry<Context>) {
 fn set_buffers(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let total = a.need::<u32>("total")? as usize;
     let adding = c.add_buffers(total).map_err(|e| match e {
-        // Not a fault of the number: no mark.
+        // The error is not about the number, so it marks no word.
         Failure::AddingBuffers => e.into(),
         _ => a.about("total", e),
     })?;
@@ -84,7 +84,7 @@ mod tests {
         );
         let text = cli.ok("show buffers");
         assert!(text.contains("at start") && text.contains("added"), "{text}");
-        // It is not part of the configuration.
+        // The number of buffers is not part of the configuration.
         assert!(!cli.ok("show config").contains("buffers"));
     }
 

@@ -406,7 +406,7 @@ impl Unfinished for Load {
                 self.file,
                 self.added
             );
-            // The rest of the job adds them to the journal.
+            // The routes added so far stay. The rest of the job adds them to the journal.
             self.lines.clear();
             self.ended = true;
             return self.failed.is_none();
@@ -553,7 +553,7 @@ mod tests {
             let said = load(&mut cli, secret, options).unwrap_or_else(|e| e);
             assert!(said.contains("/routes:1: not a route") && !said.contains("secret"), "{said}");
         }
-        // Nor of a line after a route that does not begin with a prefix.
+        // After a valid route, a line that does not begin with a prefix is still not shown.
         let said = load(&mut cli, &format!("20.0.0.0/24 via drop\n{secret}"), "").unwrap();
         assert!(said.contains("/routes:2: not a route") && !said.contains("$6$"), "{said}");
         assert!(said.contains("/routes:3: unexpected \":\""), "{said}");

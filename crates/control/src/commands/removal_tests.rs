@@ -34,7 +34,7 @@ fn an_interface_with_many_routes_is_removed_in_slices_or_not_at_all() {
     assert_eq!(after.matches("ip route add 30.").count(), 3000);
     cli.ok("config rollback");
     assert!(cli.ok("show config") == before && routes(&cli) == all);
-    // Without routes by its name, an interface is removed at once, whatever the number of routes.
+    // If no route names the interface, it is removed at once, whatever the number of routes.
     let answer = cli.registry.run(&mut cli.context, "delete packet-generator interface pg0", Call::default());
     assert!(answer.unwrap().job.is_none());
     assert!(!cli.ok("show config").contains("pg0"));

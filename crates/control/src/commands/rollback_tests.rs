@@ -80,7 +80,7 @@ fn an_unconfirmed_configuration_is_rolled_back() {
     assert_eq!(cli.ok("show config"), before);
     assert!(cli.run("config confirm").is_err());
     cli.refused(&format!("config apply {path} confirm 0"), "0");
-    // After the rollback of a later change it still awaits confirmation.
+    // After a rollback of only a later change, the configuration still awaits confirmation.
     cli.ok(&format!("config apply {path} confirm 1"));
     cli.ok("create loopback interface");
     cli.ok("config rollback 1");
@@ -128,7 +128,7 @@ fn a_missing_device_does_not_stop_a_rollback() {
     let why = format!("no device: cannot replay {}: No such file", replayed.display());
     assert!(cli.ok("show interface pcap0").contains(&format!("down, {why}")));
     assert!(cli.context.degraded()[0].starts_with(&format!("pcap0 has {why}")));
-    // A rollback by an operator warns of it. A new device of the missing file is refused.
+    // A rollback by an operator warns of the missing device. A new interface with the missing file is refused.
     cli.ok(&format!("config apply {path}"));
     assert!(cli.ok("config rollback").ends_with("! pcap0 has no device: the interface waits for it\n"));
     assert!(cli.run(&format!("create pcap interface pcap1 rx {}", replayed.display())).is_err());
@@ -219,7 +219,7 @@ fn confirm_or_another_apply_ends_a_failed_rollback() {
     cli.ok("config rollback");
     assert_eq!(cli.ok("show config"), before);
 
-    // Another configuration replaces it; a refused one does not.
+    // Another applied configuration ends the attempts to roll back. A refused one does not.
     let (mut cli, _folder, before) = stuck();
     let (_other_folder, other) = file("b.yaml", "interfaces:\n  pg0: { mtu: 1300 }\n");
     let (_wrong_folder, wrong) = file("c.yaml", "interfaces:\n  host-nosuchport: {}\n");
@@ -288,7 +288,7 @@ fn an_unconfirmed_start_file_is_reported_until_it_is_saved() {
     cli.look_at_confirmation();
     let degraded = cli.context.degraded();
     assert!(degraded[0].contains("start.yaml still contains the unconfirmed configuration"), "{degraded:?}");
-    // Saving to another file does not help.
+    // Saving to another file does not end the report.
     let (_folder, other) = file("other.yaml", TWO_PORTS);
     cli.ok(&format!("config save {other}"));
     assert_eq!(cli.context.degraded().len(), 1);

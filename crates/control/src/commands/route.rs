@@ -26,7 +26,7 @@ const ROUTE: &str = "[count <of:u32>] [table <table:table>] <prefix:prefix> [tab
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
-    // A VRF has both families.
+    // Both families have these commands for VRFs, although a VRF has both families.
     for family in Family::ALL {
         let noun = family.noun();
         r.add(
@@ -339,7 +339,7 @@ impl Work {
             c.remember(|journal| journal.note(Note::too_much(self.origin.clone(), first.iter(), counts)));
             return;
         }
-        // Each value is created once per run, and shared.
+        // The routes of a run share their old and new values, so each value is created only once.
         let mut edits = Vec::with_capacity(self.done as usize);
         let mut number = 0;
         for (run, was) in &self.before {

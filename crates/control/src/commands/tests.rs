@@ -205,7 +205,7 @@ fn features_and_neighbor_limits_are_configuration() {
     cli.ok(&format!("{feature} disable"));
     cli.ok(&format!("{feature} disable"));
     assert!(!cli.ok("show config").contains("feature"));
-    // It is removed with its interface; a new interface of that name does not have it.
+    // The feature is removed with its interface. A new interface with the same name does not have it.
     cli.ok(feature);
     cli.ok("delete packet-generator interface pg0");
     assert!(!cli.ok("show config").contains("feature"));
@@ -355,7 +355,7 @@ fn memif_sockets_and_interfaces_are_created_and_deleted() {
     cli.refused("create interface memif secret 1234567890123456789012345", "1234567890123456789012345");
     let large = "create interface memif id 3 socket-id 7 slave trusted ring-size 16384 rx-queues 16";
     assert!(cli.refused(large, "7").contains("would hold 278528 of the router's 64 buffers, more than 48"));
-    // All interfaces together.
+    // The limit is for the buffers that all interfaces together would hold.
     for id in [4, 5] {
         cli.ok(&format!("create interface memif id {id} socket-id 7 slave trusted ring-size 8"));
     }

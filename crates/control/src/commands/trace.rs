@@ -21,7 +21,7 @@ const SHOWN_AT_ONCE: u32 = 8;
 /// Entries sorted between two checks of the clock.
 const GATHERED: usize = 2048;
 
-/// The filter of `show trace`.
+/// The filter of `show trace`; `None` to show all packets.
 type Kept = Rc<RefCell<Option<Rc<Filter>>>>;
 
 /// Declares the commands.

@@ -168,10 +168,10 @@ fn set_core(c: &mut Context, a: &Args) -> Done {
     Ok(Output::none())
 }
 
-/// Changes the settings of an interface's receive queues. The output says if they name a queue or worker that does not exist. This is no
-/// error, because the queue or worker may exist later.
+/// Changes the settings of an interface's receive queues. The output reports a named queue or worker that does not exist. This is no error,
+/// because the queue or worker may exist later.
 fn attend(c: &mut Context, a: &Args, f: impl FnOnce(&mut Interface)) -> Done {
-    // Earlier pauses are not this command's.
+    // Forget earlier pauses: this command did not cause them.
     let _ = c.system.router.stood_still();
     change(c, a, "interface", f)?;
     let name = a.need::<String>("interface")?;

@@ -147,7 +147,7 @@ fn feature_interfaces_are_read_applied_and_written() {
         let indices: Vec<u32> = system.router.interfaces().map(|i| i.index).collect();
         assert_eq!(there(&system), indices);
     }
-    // It exists even without an entry in `interfaces`.
+    // The interface exists even without an entry in `interfaces`.
     let wanted = read("pipes: { pipe0: { most: 1000 } }\n", "f", &catalog);
     assert!(wanted.tree.tree().contains_key(&Interface::key("pipe0")));
 }
@@ -224,6 +224,6 @@ fn disabled_feature_is_refused_with_the_way_to_enable_it() {
         let faults = read(text, "f", &catalog).faults(&context.system.abilities);
         assert!(faults.len() == 1 && faults[0].to_string().contains(way), "{faults:?}");
     }
-    // Commands with its interfaces are valid only on a router with the feature.
+    // Commands that name interfaces of the feature are valid only on a router with the feature.
     assert!(!can_be_name("pipe0", &catalog) && can_be_name("pipe0", &declared(FEATURES).1));
 }

@@ -1,7 +1,7 @@
 //! Rules for configuration files that commands may break.
 //!
-//! The rules protect the author of a file from mistakes, as vppcfg does. Commands may break them: for example, an operator sets a device with
-//! sub-interfaces down for maintenance. The router must then still accept its own configuration.
+//! The rules protect the author of a file from mistakes, as vppcfg does. Commands may break them: for example, an operator sets a device
+//! with sub-interfaces down for maintenance. The router must then still accept its own configuration.
 
 use crate::intent::{Interface, Key, Tree};
 
@@ -25,7 +25,7 @@ pub enum Doubt {
 }
 
 impl Doubt {
-    /// True if the configuration `tree` breaks the same rule.
+    /// True if the interfaces break this rule in the configuration `tree`, too.
     pub fn is_in(&self, tree: &Tree) -> bool {
         let (Doubt::Up { sub, over } | Doubt::Mtu { sub, over }) = self;
         let interface = |key| tree.get(key).and_then(|value| value.get::<Interface>());

@@ -52,7 +52,7 @@ pub(super) fn made(reading: &mut Reading<'_>, kind: &Interfaces<System>, node: &
     }
 }
 
-/// Reads `interfaces`, a map by name. It can also have interfaces that other sections define, and then adds fields to them.
+/// Reads `interfaces`, a map by name. An entry for an interface of another section adds fields to that interface.
 pub(super) fn interfaces(reading: &mut Reading<'_>, node: &Node) {
     for (name, at, node) in reading.r.entries(node) {
         let key = Interface::key(name);
@@ -126,7 +126,7 @@ fn begun(
         },
     };
     r.fault(at, elsewhere);
-    // Its options are not reported as unknown fields too.
+    // The options of an interface that is refused must not be reported as unknown fields, too.
     catalog.interfaces().iter().filter_map(|kind| kind.field).for_each(|field| _ = fields.take(field));
     None
 }
@@ -146,7 +146,7 @@ fn device_type(catalog: &Catalog, r: &mut Reader, name: &str, fields: &mut Field
     }
 }
 
-/// Reads `loopbacks`: by the name loopN.
+/// Reads `loopbacks`, a map by name (loopN).
 pub(super) fn loopbacks(reading: &mut Reading<'_>, node: &Node) {
     for (name, at, node) in reading.r.entries(node) {
         let Some(number) = number_of(name, "loop") else {
@@ -187,9 +187,10 @@ fn read_body(reading: &mut Reading<'_>, name: &str, fields: &mut Fields<'_>, int
     }
 }
 
-/// Reads `sub-interfaces` of a device: by number.
+/// Reads `sub-interfaces` of a device, a map by number.
 fn sub_interfaces(reading: &mut Reading<'_>, parent: &str, over: &Interface, node: &Node) {
-    // VLAN and MTU of sub-interfaces with one tag, which carry those with the same outer tag and an inner one.
+    // Sub-interfaces with one tag: true for a service tag, VLAN, key, MTU. They carry the sub-interfaces with the same outer tag and an
+    // inner tag.
     let mut one_tag: Vec<(bool, u16, Key, Option<u16>)> = Vec::new();
     let mut two_tags = Vec::new();
     for (id, at, node) in reading.r.entries(node) {

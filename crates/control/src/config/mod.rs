@@ -122,7 +122,7 @@ impl Reading<'_> {
 
     /// Adds an object of the file.
     fn set(&mut self, at: At, key: Key, value: impl Into<Value>) {
-        // A Linux interface may have the name of another one's sub-interface.
+        // An interface and a sub-interface cannot have the same name: a Linux interface may be named like a sub-interface of another one.
         let same_name = key.get::<Interface>().map(|(sub, name)| match sub {
             false => Interface::sub_key(&name),
             true => Interface::key(&name),
@@ -153,7 +153,7 @@ const SECTIONS: &[Section] = &[
     ("interfaces", interface::interfaces),
     ("loopbacks", interface::loopbacks),
     ("tables", route::tables),
-    // Its members have already been read.
+    // The members of this section have already been read.
     ("routes", route::all),
     ("settings", settings::read),
 ];
@@ -232,7 +232,7 @@ pub fn read(text: &str, file: &str, catalog: &Catalog) -> Wanted {
             unread |= matches!(&node.content, Content::Text(text) if !text.is_empty());
             Some(node)
         };
-        // Before `interfaces`, which completes them.
+        // Sections that define interfaces are read before `interfaces`, which adds fields to these interfaces.
         for kind in catalog.interfaces() {
             if let Some(node) = kind.section.and_then(&mut section) {
                 interface::made(&mut reading, kind, node);

@@ -26,7 +26,7 @@ pub(super) fn tables(reading: &mut Reading<'_>, node: &Node) {
         return;
     }
     for (number, at, node) in reading.r.entries(node) {
-        // Numbers have one form, so that each table has one place.
+        // Only one spelling of a number is valid, so that a table cannot be listed twice.
         let table = number.parse().ok().filter(|n: &u32| TABLES.contains(n) && n.to_string() == number);
         let Some(table) = table else {
             let range = format!("a number from {} to {}", TABLES.start(), TABLES.end());
@@ -34,7 +34,7 @@ pub(super) fn tables(reading: &mut Reading<'_>, node: &Node) {
             reading.lost.tables = true;
             continue;
         };
-        // It exists even if its fields are wrong.
+        // The table exists even if its fields are wrong.
         let fields = Table::schema().read(&mut reading.r, at, node);
         reading.set(at, Table::key(table), fields.unwrap_or_default());
     }
@@ -183,7 +183,7 @@ fn path() -> &'static Schema<Path> {
     &SCHEMA
 }
 
-/// A route in a file. A route with a single path can have the path's fields instead of `paths`; they are read separately.
+/// A route in a file. A route with a single path can have the path's fields instead of `paths`; the path's fields are read separately.
 #[derive(Clone, Debug, PartialEq)]
 struct Said {
     prefix: Option<IpPrefix>,

@@ -50,8 +50,8 @@ fn map_of(values: Value) -> Value {
     json!({ "type": "object", "additionalProperties": values })
 }
 
-/// Returns the schema of a map with these fields. A name after a point is that of a field inside the field before the point; a name in
-/// capitals stands for any name.
+/// Returns the schema of a map with these fields. The row named `a.b` describes the field `b` inside the field `a`. A name in capitals
+/// stands for any name.
 fn object(rows: impl IntoIterator<Item = Row>) -> Value {
     let mut all = json!({ "type": "object", "properties": {} });
     for row in rows {
@@ -70,7 +70,7 @@ fn object(rows: impl IntoIterator<Item = Row>) -> Value {
     all
 }
 
-/// Returns the schema of a field inside a map, which may have none yet.
+/// Returns the schema of the field `name` inside a map. Adds an empty schema if the map has none for the field.
 fn member<'v>(map: &'v mut Value, name: &str) -> &'v mut Value {
     let any = name.chars().all(|c| c.is_ascii_uppercase());
     map["type"] = "object".into();

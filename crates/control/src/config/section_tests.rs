@@ -218,7 +218,7 @@ fn faults_of_feature_sections_have_places() {
 fn features_are_listed_and_their_objects_shown_as_commands() {
     let mut cli = Cli::with(FEATURES);
     let listed = serde_json::json!({ "name": "notes", "enabled": true, "about": "Keeps notes." });
-    // The drivers come before it.
+    // The drivers are listed before the feature.
     assert_eq!(cli.json("show plugins").as_array().and_then(|all| all.last()), Some(&listed));
     let text = cli.ok("show plugins");
     let row: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();

@@ -176,7 +176,7 @@ fn tables_have_a_short_form_and_one_with_names() {
         "tables: { 7: { name: a }, 8: { name: a } }\n",
         &[("1:11", "table 8 has the name a already"), ("1:27", "table 7 has the name a already")],
     );
-    // A table with a wrong name is there.
+    // A table with an invalid name still counts as existing.
     wrong(
         "tables: { 7: { name: 7 } }\ninterfaces: { pg0: { table: 7 } }\n",
         &[("1:22", "cannot be the name of a table")],
@@ -388,7 +388,7 @@ fn faults_of_form_and_meaning_are_reported_together() {
             ("7:1", "did you mean 'routes'?"),
         ],
     );
-    // Without an unknown section, a missing table is reported.
+    // A missing table is reported unless there is an unknown section, which may contain the table.
     wrong(
         "interfaces: { pg0: { mtu: many, table: 7 } }\nroutes:\n  - { prefix: 10.8.0.0/16, table: 8, via: drop }\n",
         &[("1:15", "no table 7"), ("1:27", "a number from"), ("3:5", "no table 8")],

@@ -274,7 +274,7 @@ fn subs_of<'t>(
 ) -> impl Iterator<Item = (&'t Key, u32, &'t Interface)> + use<'t> {
     let from = Bound::Excluded(behind.cloned().unwrap_or_else(|| first_sub(parent)));
     let all = tree.range((from, Bound::Unbounded));
-    // Between them there may be sub-interfaces of a device whose name starts with this one's.
+    // In the tree, sub-interfaces of another device may follow in between: of one whose name starts with `parent` and a point.
     let begins = move |name: &str| name.strip_prefix(parent).is_some_and(|rest| rest.starts_with('.'));
     let near = all.take_while(move |(key, _)| Interface::name_in(key).is_some_and(|name| begins(&name)));
     near.filter_map(move |(key, value)| {

@@ -1,4 +1,4 @@
-//! The router's listeners: those of the CLI, of the binary API, and of the metrics.
+//! The router's listeners: those of the CLI, of the APIs, of the metrics, and of the statistics segment.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,14 +23,14 @@ const VPPS_DIRECTORY: &str = "/run/vpp";
 /// The router's listeners.
 pub(super) struct Doors {
     cli: Listener,
-    /// The listeners of the CLI for roles that may not do everything.
+    /// The listeners of the CLI for roles other than admin.
     limited: Vec<(Role, Listener)>,
     api: Vec<(Role, Listener)>,
     native: Vec<(Role, Listener)>,
     /// The TCP port of the native API.
     tls: Option<native::tls::Port>,
     metrics: Option<TcpListener>,
-    /// The listening socket of the statistics segment. It stays open until the process ends, which also removes its file.
+    /// The listening socket of the statistics segment. It stays open, with its file, until the process ends.
     statistics: Option<Packets>,
 }
 
@@ -68,8 +68,8 @@ impl Doors {
         })
     }
 
-    /// Serves clients. If the CLI listens on TCP, returns its address. Also returns the socket that must stay open until the
-    /// process ends.
+    /// Serves clients. Returns the CLI's address if the CLI listens on TCP, and the socket of the statistics segment, which must stay open
+    /// until the process ends.
     pub(super) fn serve(
         self,
         startup: &Startup,

@@ -136,7 +136,7 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
                 return Ok(());
             }
         };
-        // The error begins a new line, so that its mark is below its word.
+        // The error begins on a new line, so that its mark is exactly below the marked word.
         let refused = |e: CliError| format!("it failed:\n{}", e.render());
         done.map_err(|e| failed(startup.about(&["startup-config | exec"], refused(e))))?;
     }

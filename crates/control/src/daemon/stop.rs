@@ -46,7 +46,7 @@ impl Stop {
         for kind in IGNORED.into_iter().chain(IGNORED_TOO.map(SignalKind::from_raw)) {
             drop(signal(kind)?);
         }
-        // While commands are edited, the key for this signal ends a command instead.
+        // While the operator edits commands, Ctrl-C ends a command and not the router.
         let interrupts = !at_terminal || startup.unix.cli_line_mode;
         Ok(Stop { signals, interrupts, hangs_up: at_terminal && !ignores_hangups, log })
     }

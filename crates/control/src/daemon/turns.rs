@@ -24,7 +24,7 @@ pub(super) struct Bell(pipe::Receiver);
 
 impl Bell {
     pub(super) fn new(file: OwnedFd) -> io::Result<Bell> {
-        // The executor can watch any pollable file; a pipe's receiver takes a file without conversion.
+        // The executor can watch any pollable file. It is wrapped as the receiver of a pipe, because that type accepts any file unchecked.
         pipe::Receiver::from_owned_fd_unchecked(file).map(Bell)
     }
 

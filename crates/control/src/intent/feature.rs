@@ -35,7 +35,7 @@ impl Object<System> for FeatureOn {
         let (interface, arc, feature) = key;
         view.must_have_interface(interface)?;
         abilities.check_feature(arc, feature).map_err(|e| Refused::new(e.to_string()))?;
-        // Another command enables this feature. The two would not know of each other.
+        // Refuses a feature that another command enables: each of the two commands would ignore the other.
         match abilities.catalog.way(feature, interface) {
             Some(way) => refuse(way),
             None => Ok(()),

@@ -199,7 +199,7 @@ impl Object<System> for Interface {
                 Some(old) => {
                     let reopened =
                         if old.spec == self.spec { Ok(()) } else { system.reopen(name, &old.spec) };
-                    // Even if it has no device now: the settings apply once it has one.
+                    // Applies them even if the interface has no device now: they take effect once it has one.
                     old.settings(name, Some(self), system)?;
                     reopened?
                 }

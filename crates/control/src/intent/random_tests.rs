@@ -447,7 +447,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Many routes get the same paths as by a transaction for each, and the same ones are refused.
+    /// Many routes that are set together get the same paths as in one transaction for each, and the same routes are refused.
     #[test]
     fn routes_are_put_as_by_transactions(steps in steps(20), objects in prop::collection::vec(object(), 80)) {
         let routes: Vec<&(Key, Value)> = objects.iter().filter(|(key, _)| key.is::<Route>()).collect();

@@ -252,7 +252,7 @@ impl Object<System> for Route {
     }
 
     fn alike((table, prefix): &Self::Key, (other_table, other): &Self::Key) -> bool {
-        // The prefix counts in two ways: its family, and whether it is link-local.
+        // Two properties of the prefix matter: its family, and whether it may be link-local.
         let is_plain = |prefix: &IpPrefix| prefix.len() < LINK_LOCAL_LEN || !is_link_local(prefix.address());
         let is_v6 = |prefix: &IpPrefix| prefix.address().is_ipv6();
         table == other_table && is_v6(prefix) == is_v6(other) && is_plain(prefix) && is_plain(other)

@@ -127,7 +127,8 @@ impl Kept {
         Ok(())
     }
 
-    /// Checks that the path still leads to the open file. Otherwise the next run would not find the lines written to it.
+    /// Checks that the path still leads to the open file. If it does not, the next run of the router would not find lines written to the
+    /// open file.
     fn is_in_place(&self) -> io::Result<()> {
         let ours = self.file.metadata()?;
         match self.path.symlink_metadata() {
@@ -300,7 +301,8 @@ mod tests {
         assert_eq!(fs::metadata(&other).unwrap().len(), 0);
     }
 
-    /// The directory's owner may move the file, or put anything in its place, while the router runs.
+    /// The directory's owner may move the file, or put anything in its place, while the router runs. The router then reports an error and
+    /// writes to neither file.
     #[test]
     fn moved_or_replaced_file_is_not_written() {
         let folder = tempfile::tempdir().unwrap();
@@ -319,7 +321,7 @@ mod tests {
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(refused().starts_with("it was replaced by another file"));
         assert_eq!(fs::read(&other).unwrap(), before);
-        // After the move back, writing continues. The file is full, so it is replaced.
+        // When the file is back in its place, changes are written again. The file is full by then, so a new one replaces it.
         fs::rename(&other, &path).unwrap();
         kept.append(&lines[1]).unwrap();
         assert_ne!(fs::metadata(&path).unwrap().len(), before.len() as u64);

@@ -1,7 +1,7 @@
 //! Writes the journal to disk on a thread of its own, so that a slow or full disk does not delay the main thread.
 //!
-//! Changes wait in a queue of limited size. If the disk is too slow, the oldest waiting changes are dropped: rollbacks need the newest ones.
-//! The numbers of the changes then have a gap. A later run of the router cannot roll back past it.
+//! Changes wait in a queue of limited size. If the disk is too slow, the oldest waiting changes are dropped: rollbacks need the newest
+//! ones. The numbers of the changes then have a gap. A later run of the router cannot roll back past the gap.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -52,12 +52,12 @@ fn objects(entry: &Entry) -> usize {
     if let Detail::Edits(edits) = &entry.detail { edits.all.len() } else { 0 }
 }
 
-/// What the main thread and the writing thread share.
+/// The state that the main thread and the writing thread share.
 #[derive(Default)]
 struct State {
     /// The changes that the writing thread has not taken yet, oldest first.
     waiting: VecDeque<Waiting>,
-    /// Number of objects of these changes.
+    /// Number of objects of the changes in `waiting`.
     objects: usize,
     /// Number of changes queued so far.
     queued: u64,
@@ -72,7 +72,7 @@ struct State {
     too_late: bool,
     /// True if no more changes follow.
     ending: bool,
-    /// True if no thread writes.
+    /// True if there is no writing thread: it could not be started, or has ended.
     over: bool,
 }
 
@@ -111,7 +111,7 @@ impl State {
     }
 }
 
-/// The state that both threads share, and a condition variable that tells the writing thread of changes to it.
+/// The state that both threads share, and a condition variable that wakes the writing thread when the state has changed.
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
@@ -150,7 +150,7 @@ impl Keeper {
             shared: Arc::clone(&shared),
             catalog,
         };
-        // The thread may hang, so it does not share the process's files. It reports by the state.
+        // The thread may hang on the disk, so it does not share the process's open files. It reports through the shared state.
         let work = move || {
             writer.run(&to_start);
             drop(to_end);
@@ -181,7 +181,7 @@ impl Keeper {
 
     /// Queues a change to be written. Never waits for the disk.
     pub fn keep(&self, mut entry: Entry) {
-        // Its objects would not be written, so they need not wait in memory.
+        // The objects of such a large change would not be written, so they need not wait in memory.
         if objects(&entry) > record::MOST_OBJECTS {
             entry.detail = Detail::Forgotten;
         }
@@ -259,7 +259,7 @@ struct Writer {
     has_earlier: bool,
     /// Lines to be written, each with the position of its change among all queued changes.
     pending: VecDeque<(u64, String)>,
-    /// Bytes of these lines.
+    /// Number of bytes of all lines in `pending`.
     bytes: usize,
     shared: Arc<Shared>,
     catalog: Arc<Catalog>,
@@ -313,9 +313,8 @@ impl Writer {
         }
     }
 
-    /// Returns whether lines can be written to the file. If the file could not be opened before, tries again. If it then turns out
-    /// to have changes of earlier runs, closes it: this run has numbered its changes from 1, so the file would have the same numbers
-    /// twice.
+    /// True if lines can be written to the file. If the file could not be opened before, tries again. If the file opened then has changes
+    /// of earlier runs, closes it: this run has numbered its changes from 1, so the file would have the same numbers twice.
     fn is_open(&mut self) -> bool {
         let was_open = self.kept.is_some();
         let late = self.shared.lock().too_late || !was_open;
@@ -430,7 +429,7 @@ mod tests {
         (all, numbers)
     }
 
-    /// Many quick changes: the newest ones are written, those before them are a gap.
+    /// If changes are queued faster than they can be written, the newest ones are written. The lost ones leave a gap.
     #[test]
     fn the_newest_changes_are_written() {
         let folder = tempfile::tempdir().unwrap();
@@ -450,7 +449,8 @@ mod tests {
         assert_eq!(written(folder.path()).1, numbers);
     }
 
-    /// A directory that cannot be used at the start is tried again. Without changes of earlier runs, its file continues with this run's.
+    /// The router tries again to open a directory that it could not use at the start. It then writes the changes of this run to the file
+    /// there, unless the file has changes of earlier runs.
     #[test]
     fn a_directory_is_tried_again() {
         for earlier in [false, true] {
@@ -463,7 +463,7 @@ mod tests {
             }
             drop(kept);
             let before = written(&away).1;
-            // No directory.
+            // A file in place of the directory.
             std::fs::write(&directory, "").unwrap();
             let mut keeper = begun(&directory);
             assert!(keeper.fails().is_some());

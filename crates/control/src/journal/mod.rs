@@ -25,8 +25,8 @@ pub fn note<'t>(origin: Origin, edits: Vec<Edit>, get: impl Fn(&Key) -> Option<&
     Note::new(origin, edits, hosts)
 }
 
-/// Returns the unchanged interfaces that contain changed objects in a configuration file, and the unchanged parents of these
-/// interfaces.
+/// Returns the unchanged interfaces that a configuration file with the changed objects needs: those that contain changed objects, and the
+/// parents of these interfaces.
 fn hosts<'t>(edits: &[Edit], get: impl Fn(&Key) -> Option<&'t Value>) -> Vec<(Key, Value)> {
     let mut names = Vec::new();
     // Routes are skipped: there may be very many, and no interface contains them.
@@ -135,7 +135,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(256))]
 
-        /// The written form of any change has exactly its changed objects.
+        /// A change that is written and read again has exactly the same changed objects.
         #[test]
         fn written_change_is_read_again(
             before in random::tree_of_any_objects(),

@@ -53,11 +53,11 @@ const LONGEST: usize = 2048;
 /// The settings of a class in the start configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassSettings {
-    /// Overrides the default level.
+    /// Overrides the default level of messages in memory.
     pub level: Option<Level>,
-    /// Overrides the default level.
+    /// Overrides the default level of messages to the output.
     pub syslog_level: Option<Level>,
-    /// Overrides the default limit.
+    /// Overrides the default limit, in messages per second.
     pub rate_limit: Option<u32>,
 }
 
@@ -231,7 +231,7 @@ pub fn init(settings: &Settings, file: Option<&Path>) -> Result<Arc<Log>, LogErr
     let log = Log::new(&settings, Out::to(sink)?);
     let subscriber = tracing_subscriber::registry().with(layer::Listener(log.clone()));
     subscriber.try_init().map_err(|_| LogError::Again)?;
-    // A panic writes the messages before it, which may explain it.
+    // After a panic, the earlier messages are still written: they may explain it.
     let (told, last) = (panic::take_hook(), log.clone());
     panic::set_hook(Box::new(move |fault| {
         told(fault);

@@ -106,7 +106,7 @@ impl Out {
     /// Pins the thread to a core.
     pub(super) fn pin(&self, core: usize) {
         if let Some(writer) = &self.writer {
-            // A full queue means worse problems than a wrong core.
+            // If the queue is full, the thread stays unpinned: there are worse problems then.
             let _ = writer.try_send(Said::Pin(core));
         }
     }

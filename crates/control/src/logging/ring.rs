@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-/// Keeps the newest items, up to a maximum number. A new item then replaces the oldest.
+/// Keeps the newest items, up to a maximum number. If the ring is full, a new item replaces the oldest.
 #[derive(Debug)]
 pub struct Ring<T> {
     items: VecDeque<T>,
     size: usize,
-    /// The number of the first item; the others follow.
+    /// The number of the oldest item. Each further item has the next number.
     first: u64,
     lost: u64,
 }

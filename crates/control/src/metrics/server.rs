@@ -117,13 +117,13 @@ struct Client {
 
 /// The progress of a client.
 struct State {
-    /// Its network.
+    /// The network of the client.
     from: IpAddr,
     /// Time of the client's last progress: its arrival, the start of its answer, or its last read of the answer.
     moved: Cell<Instant>,
     /// True while the client waits for its answer.
     waits: Cell<bool>,
-    /// Time of its answer.
+    /// When the answer was ready to be sent; `None` before.
     answered: Cell<Option<Instant>>,
     /// The samples that the client reads.
     reads: RefCell<Weak<Collected>>,
@@ -195,7 +195,7 @@ impl Clients {
             let times = of_crowd.map(|(n, client)| (time(&client.state), n));
             times.max_by_key(|(time, n)| (*time, Reverse(*n))).filter(|(time, _)| *time >= least)
         };
-        // A client of a network with fewer connections need not wait.
+        // If its network has fewer connections, the new client gets its place at once. Otherwise a client must have stalled first.
         let least = if own + 1 < clients { Duration::ZERO } else { STALLED };
         let goes = longest(State::stands_still, least).or_else(|| longest(State::reads_for, SLOW));
         goes.and_then(|(_, n)| all.remove(n)).inspect(|client| client.task.abort()).is_some()
@@ -266,7 +266,7 @@ async fn accept(listener: TcpListener, health: Health, main: mpsc::Sender<Ask>) 
                     let answerer = Answerer { state: state.clone(), clients: clients.clone(), health: health.clone(), main: main.clone() };
                     let task = tokio::task::spawn_local(connection(stream, answerer));
                     clients.all.borrow_mut().push_back(Client { task, state });
-                    // Let its task run, however fast others connect.
+                    // Let the client's task run before the next client is accepted.
                     yield_now().await;
                 }
                 // The connection is closed; Prometheus tries again.

@@ -342,7 +342,7 @@ fn serves_http() {
 #[test]
 fn silent_clients_do_not_block_others() {
     served(router(true), |address| {
-        // Every other client has begun its request.
+        // Half of the clients have begun their requests.
         let mut silent: Vec<TcpStream> = (0..50).map(|_| TcpStream::connect(address).unwrap()).collect();
         silent.iter_mut().step_by(2).for_each(|s| drop(s.write_all(b"GET /metr")));
         let start = Instant::now();
@@ -440,10 +440,10 @@ fn ever_new_slow_readers_do_not_block_others() {
     });
 }
 
-/// Connects from another address of this host, for a client that reads nothing.
+/// Connects a client that reads nothing, from another address of this host.
 fn connect_from([a, b, c, d]: [u8; 4], to: SocketAddr) -> nix::Result<OwnedFd> {
     let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
-    // The kernel buffers little for it.
+    // The kernel buffers little for this client.
     setsockopt(&socket, sockopt::RcvBuf, &2048)?;
     bind(socket.as_raw_fd(), &SockaddrIn::new(a, b, c, d, 0))?;
     connect(socket.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, to.port()))?;

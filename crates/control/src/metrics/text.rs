@@ -57,7 +57,7 @@ impl Format {
     pub fn write(self, samples: &Samples) -> impl Iterator<Item = Bytes> {
         let all = samples.iter().flat_map(move |(metric, lines)| {
             let (name, kind) = match (self, metric.kind) {
-                // This format has no such kind.
+                // The text format of Prometheus has no kind `info`.
                 (Format::Prometheus, Kind::Info) => (metric.name, Kind::Gauge.name()),
                 (Format::Prometheus, kind) => (metric.name, kind.name()),
                 (Format::OpenMetrics, kind) => {

@@ -90,7 +90,7 @@ impl Body {
             return Poll::Ready(Some(Ok(Frame::data(piece))));
         }
         let ended = ready!(Pin::new(task).poll(cx));
-        // A task that has ended must not be asked again.
+        // The task has ended, and must not be polled again.
         self.rest = Rest::Whole(Bytes::new());
         Poll::Ready(match ended {
             Ok(Ok(())) => None,

@@ -26,8 +26,8 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// Maximum time for which a long document waits until others have arrived. It is longer than [`SILENCE`].
 const UPLOAD: Duration = Duration::from_secs(20);
 
-/// The rights to have a long document in memory. Parsing takes many times the length of a document, so only one is parsed at a time. Clients
-/// may send their documents slowly, so the right to parse is not taken before the end.
+/// The rights to have a long document in memory. Parsing takes many times the length of a document, so only one is parsed at a time.
+/// Clients may send their documents slowly, so the right to parse is not taken before the end.
 #[derive(Clone)]
 pub(super) struct Long {
     parsed: Arc<Semaphore>,
@@ -42,7 +42,7 @@ impl Default for Long {
     }
 }
 
-/// The client's name, and what it may do.
+/// The client's name and role.
 #[derive(Clone)]
 pub(super) struct Identity {
     pub(super) peer: Peer,
@@ -101,7 +101,7 @@ impl Connected {
         Rc::new(client)
     }
 
-    /// Returns the state of the seat, if the client reads its answers.
+    /// Returns the state for the seat of a client that reads its answers.
     pub(super) fn state(&self) -> State {
         if self.at_work.get() > 0 { State::Served } else { State::Asked }
     }
@@ -138,7 +138,7 @@ impl Drop for Client {
 }
 
 impl Client {
-    /// Notes that the request waits for the client. If all its requests do, the client may be disconnected in favor of another one.
+    /// Notes that the request waits for the client. If all requests of the client do so, it may be disconnected in favor of another client.
     pub(super) fn rests(&self) {
         if self.works.replace(false) {
             self.note(false);
@@ -199,7 +199,7 @@ impl Client {
         .await
     }
 
-    /// Runs a change to its end. Gives its reports to `tell`. A change that still waits after [`BUSY`], because of another client's, is
+    /// Runs a change to its end. Gives its reports to `tell`. A change that still waits for the change of another client after [`BUSY`] is
     /// refused. If the future is dropped, because the client has disconnected, the change is rolled back.
     ///
     /// # Errors
@@ -264,7 +264,8 @@ impl Client {
     }
 }
 
-/// The answers that a client is reading. Over HTTP/2, a client can read its connection, but none of an answer: it gives the answer no room.
+/// The answers that a client is reading. Over HTTP/2, a client can read its connection, but none of an answer: the answer's flow-control
+/// window stays closed.
 #[derive(Default)]
 pub(super) struct Answers(RefCell<Vec<Weak<Cell<Option<Instant>>>>>);
 

@@ -1,4 +1,4 @@
-//! Commands: `show` commands one by one, and others in a list. For all protocols.
+//! Commands, for all protocols: `show` commands one by one, and others in a list.
 
 use std::time::{Duration, Instant};
 
@@ -15,14 +15,14 @@ use super::problem::{Problem, bad, no_memory};
 use crate::app::Context;
 use crate::cli::Hold;
 
-/// Maximum length of the output of all commands of a request, in bytes. Longer lists are for [`Shown`].
+/// Maximum length of the output of all commands of a request, in bytes. The output of [`Shown`] is not limited.
 const LONGEST_OUTPUT: usize = 1 << 20;
 /// Maximum number of commands of a request.
 const MOST: usize = 1000;
 /// Maximum time of all commands of a request.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// The rest of a command's output.
+/// The job that produces the rest of a command's output; `None` if the command has ended.
 type Rest = Option<Box<dyn Job<Context>>>;
 
 /// Runs a slice of a command, and waits until its next slice. Reserves memory for the output and for what the command keeps.
@@ -68,7 +68,7 @@ impl Shown {
             Reason::Other => Problem::new(StatusCode::NOT_FOUND, e.render()),
             _ => e.into(),
         };
-        // Of a command that changes nothing, the right to change anything is of no use.
+        // A `show` command changes nothing, so a viewer's rights are enough.
         let call = Call { role: Role::Viewer, ..client.call() };
         let commands = client.commands.clone();
         let Answer { text, job: rest } =

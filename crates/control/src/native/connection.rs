@@ -43,7 +43,7 @@ const STALLED: Duration = Duration::from_secs(10);
 /// Interval at which the connection is checked.
 const CHECK: Duration = Duration::from_secs(1);
 
-/// The tasks of a connection. They end with it.
+/// The tasks of a connection. They end when this value is dropped.
 #[derive(Clone, Default)]
 struct Tasks(Rc<RefCell<JoinSet<()>>>);
 

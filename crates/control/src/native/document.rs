@@ -27,7 +27,7 @@ const LONGEST_WAIT: u64 = 24 * 3600;
 /// How often a patch is tried when other clients change the configuration meanwhile.
 const TRIES: usize = 5;
 
-/// What a change has changed.
+/// The result of a change, for its client.
 #[derive(Default, Serialize)]
 pub(super) struct Changed {
     /// The generation of the configuration after the change.
@@ -83,7 +83,7 @@ fn writer(c: &Context, client: &Client) -> Writer {
 /// Appends pages of the configuration for a slice, or until there are enough for a piece. Returns true if there is more.
 ///
 /// # Errors
-/// If the configuration has another version: the text would mix two.
+/// If the configuration no longer has this version: the text would mix two versions.
 fn page(c: &Context, version: u64, writer: &mut Writer, text: &mut String) -> Result<bool, Cut> {
     if c.store.version() != version {
         return Err(Cut("the configuration changed while the client read it".into()));
@@ -98,7 +98,7 @@ fn page(c: &Context, version: u64, writer: &mut Writer, text: &mut String) -> Re
 
 /// The configuration while a client reads it.
 pub(super) struct Reader {
-    /// Its generation, if it is certain.
+    /// The generation of the configuration; `None` while a load of routes is running, because a load counts as a change only at its end.
     pub(super) generation: Option<u64>,
     version: u64,
     writer: Writer,
@@ -110,7 +110,7 @@ impl Reader {
     pub(super) async fn begin(client: &Client, in_json: bool) -> Reader {
         client
             .slice(|c| {
-                // A load of routes changes the configuration, and the journal only at its end.
+                // A load of routes changes the configuration at once, but adds to the journal only at its end.
                 let generation = (!c.changes.is_loading()).then(|| c.journal.generation());
                 let writer = writer(c, client);
                 let writer = if in_json { writer.in_json() } else { writer };
@@ -133,7 +133,7 @@ impl Reader {
     }
 }
 
-/// Returns how a document is applied. `confirm` is a number of seconds.
+/// Returns the options for applying a document. `confirm` is a number of seconds.
 ///
 /// # Errors
 /// If these terms contradict each other, or if the number is not valid.
@@ -170,7 +170,8 @@ pub(super) async fn patch(
     patch: Document,
     wanted: Terms,
 ) -> Result<Changed, Problem> {
-    // Patches take much more memory than documents: one at a time. A long one has the right already, and must not wait for itself.
+    // A patch needs much more memory than a document, so only one is made at a time. A long patch already has this right, and must not wait
+    // for itself.
     let _permit = if patch.is_long() { None } else { Some(client.long().await?) };
     for _ in 0..TRIES {
         let (generation, now) = whole_text(client).await?;

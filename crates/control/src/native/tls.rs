@@ -37,8 +37,8 @@ const CLIENTS: usize = 192;
 const HANDSHAKES: usize = 64;
 /// Maximum number of connections from one IPv4 address, or one IPv6 network of 64 bits.
 const OF_ADDRESS: usize = 16;
-/// Time without a sign of life after which the kernel asks whether the client is still there, and time in which data must arrive there, in
-/// milliseconds.
+/// Time without a sign of life after which the kernel asks whether the client is still there, in seconds; and time in which the client must
+/// acknowledge data, in milliseconds.
 const QUIET: u32 = 60;
 const ALIVE: u32 = 60_000;
 /// Time in which a client must take the end of a connection that the router ends.
@@ -68,7 +68,7 @@ pub(crate) struct Certified {
 pub struct Port {
     listener: TcpListener,
     acceptor: TlsAcceptor,
-    /// What decides the role of a client, from the highest role to the lowest.
+    /// The verifiers of client certificates, from the highest role to the lowest. The first one that accepts a client decides its role.
     verifiers: Arc<[(Role, Arc<dyn ClientCertVerifier>)]>,
 }
 
@@ -289,7 +289,7 @@ fn identity(client: &Encrypted, verifiers: &[(Role, Arc<dyn ClientCertVerifier>)
     let (role, _) = verifiers.iter().find(|(_, verifier)| valid(verifier))?;
     let (_, parsed) = x509_parser::parse_x509_certificate(own).ok()?;
     let name = parsed.subject().iter_common_name().find_map(|name| name.as_str().ok());
-    // It is shown on terminals.
+    // The name is shown on terminals, so control characters are left out.
     let name = name.unwrap_or("a client without a common name").chars();
     Some((*role, name.filter(|c| !c.is_control()).take(LONGEST_NAME).collect()))
 }

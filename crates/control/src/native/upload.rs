@@ -11,7 +11,7 @@ use super::problem::{Problem, no_memory};
 use crate::app::let_go;
 use crate::cli::Hold;
 
-/// Length of a document from which on clients have one at a time.
+/// Length in bytes above which a document is long. A client needs a right to send a long document, and another one to have it parsed.
 const LARGE: usize = 2 << 20;
 
 /// Rate at which a long document must arrive, in bytes per second, and the time that it may be late.

@@ -32,7 +32,7 @@ impl Port {
         Port { name: i.name.clone(), index: i.index, admin_up: i.admin_up, link_up, mtu: i.mtu }
     }
 
-    /// True if the interface, which has this name, still has this state.
+    /// True if `i`, an interface with the same name, still has this state.
     fn is(&self, i: &InterfaceInfo, link_up: bool) -> bool {
         (self.index, self.admin_up, self.link_up, self.mtu) == (i.index, i.admin_up, link_up, i.mtu)
     }
@@ -85,7 +85,7 @@ impl Known {
             if !is_known {
                 let port = Port::of(i, link_up);
                 events.push(Event::Interface(port.clone()));
-                // An interface with the same name that was removed since gives way without an event.
+                // This replaces an earlier interface with the same name, if there was one. Its removal gets no event of its own.
                 self.ports.insert(port.name.clone(), (i.serial, port));
             }
         }

@@ -217,7 +217,8 @@ impl Backing<System> for Config {
             None => pcap::open(self),
             Some(recording) => pcap::open_loaded(self, Some(*recording)),
         };
-        // The start must not depend on files that others can remove or put there.
+        // Any error counts as a missing device, so that the router starts, and the interface waits: other users may remove or replace the
+        // files.
         device.map(Opened::Device).map_err(|e| Unopened { missing: true, ..Unopened::new(e) })
     }
 

@@ -61,7 +61,7 @@ pub struct Unix {
     pub startup_config: Option<PathBuf>,
     /// The socket of the CLI.
     pub cli_listen: Listen,
-    /// The sockets of the CLI for roles that may not do everything.
+    /// The sockets of the CLI for roles other than admin.
     pub cli_listen_for: BTreeMap<Role, PathBuf>,
     /// True if the CLI may listen on an address that other machines can reach.
     pub cli_allow_remote: bool,
@@ -116,7 +116,7 @@ pub struct Metrics {
 pub struct Api {
     /// The sockets; without the one for admins, there is no API.
     pub sockets: BTreeMap<Role, PathBuf>,
-    /// True if startup.conf configures the API: the router then does not start without it.
+    /// True if startup.conf configures the API. The router then does not start if it cannot open the sockets.
     pub asked: bool,
 }
 
@@ -134,11 +134,11 @@ pub struct Native {
 pub struct Tls {
     /// The address; `None` for no port.
     pub listen: Option<SocketAddr>,
-    /// The file with the router's certificate, and those of its authorities up to one that clients trust (PEM).
+    /// The PEM file with the router's certificate, followed by those of its certificate authorities, up to one that clients trust.
     pub certificate: Option<PathBuf>,
     /// The file with the key of the router's certificate (PEM).
     pub key: Option<PathBuf>,
-    /// For each role, the file with the certificates of the authorities whose clients have it (PEM).
+    /// For each role, the PEM file with certificates of authorities. A client with a certificate from one of them has the role.
     pub authorities: BTreeMap<Role, PathBuf>,
 }
 
@@ -147,7 +147,7 @@ pub struct Tls {
 pub struct Statistics {
     /// The socket that gives the segment to readers; `None` for no segment.
     pub socket: Option<PathBuf>,
-    /// True if startup.conf configures the segment: the router then does not start without its socket.
+    /// True if startup.conf configures the segment. The router then does not start if it cannot open the segment's socket.
     pub asked: bool,
     /// Size of the segment in bytes.
     pub size: u64,
@@ -361,7 +361,8 @@ impl Startup {
         for path in sockets.into_iter().flat_map(BTreeMap::values_mut).chain(others) {
             *path = unix.runtime_dir.join(&*path);
         }
-        // A router that keeps its CLI elsewhere may share the run-time directory with others.
+        // A router with its CLI outside the run-time directory may share this directory with other routers, so it has no default sockets
+        // there.
         let in_runtime_dir =
             matches!(&unix.cli_listen, Listen::Socket(path) if path.starts_with(&unix.runtime_dir));
         if !self.api.asked && in_runtime_dir {

@@ -1,5 +1,5 @@
 //! The sections that Volley uses, with every parameter that VPP's configuration reference has for them, in one table: the values, the
-//! effect, and how to read them. A test checks `docs/reference/startup-conf.md` against it.
+//! effect, and how to read them. A test checks `docs/reference/startup-conf.md` against the table.
 
 use super::{
     Startup, VPPS_SOCKET, VPPS_STATISTICS, Workers, statistics,
@@ -29,7 +29,7 @@ type Read = fn(&mut Startup, &mut Cursor<'_>) -> Result<(), Fault>;
 pub struct Parameter {
     /// Its name; equivalent spellings are separated by ` | `.
     pub name: &'static str,
-    /// Its name, unique among all sections.
+    /// Its key: like the name, but unique among all sections.
     pub key: &'static str,
     /// The values that follow the name.
     pub values: &'static str,
@@ -408,7 +408,7 @@ const LOGGING: &[Parameter] = &[
         }
         match class_name(&name.text) {
             Some(class) => drop(s.logging.classes.insert(class, settings)),
-            // Files of VPP may have VPP's classes.
+            // A file written for VPP may name VPP's log classes, which do not exist here.
             None if is_log_class(&name.text) => {
                 s.warnings.push(format!("{}: VPP's log class '{}' is not used", name.place, name.text));
             }
@@ -445,7 +445,7 @@ const METRICS: &[Parameter] = &[
 const SOCKSVR: &[Parameter] = &[
     Parameter::sets("socket-name", "<path>", |s, c| {
         let path = c.path()?;
-        // VPP has this word for its own default.
+        // The word `default` stands for the path that is the default of VPP.
         let path = if path.as_os_str() == "default" { VPPS_SOCKET.into() } else { path };
         s.api.sockets.insert(Role::Admin, path);
         s.api.asked = true;

@@ -62,7 +62,8 @@ impl<'a> Reader<'a> {
                 continue;
             };
             if let Err(mut fault) = (parameter.read)(&mut self.startup, &mut cursor) {
-                // Skip the wrong value, unless it is the next parameter and the value is missing.
+                // Skip the wrong value. But if it is the name of a parameter, the value is missing, and the next parameter must not be
+                // skipped.
                 if cursor.first().is_some_and(|next| *next.place() == fault.place)
                     && !parameters.iter().any(|p| p.next_name(&cursor).is_some())
                 {

@@ -1,4 +1,4 @@
-//! Generates the reference of all parameters from the table by which they are read.
+//! Generates the reference of all parameters from the table that is also used to read them.
 
 use super::parameters::{Effect, Parameter, SECTIONS};
 use super::unused;

@@ -577,7 +577,7 @@ fn the_api_listens_beside_the_cli_or_where_it_is_asked_to() {
     let api = |text| parse(text).api;
     let socket = |api: Api| api.sockets.get(&Role::Admin).cloned();
     assert_eq!(socket(api("")), Some("/run/volley/api.sock".into()));
-    // Several routers with their CLI elsewhere must not share a socket.
+    // With its CLI outside the run-time directory, a router has no default socket of the API: several such routers would share it.
     assert_eq!(socket(api("unix { cli-listen /tmp/a.sock }")), None);
     assert_eq!(socket(api("unix { runtime-dir /tmp/r }")), Some("/tmp/r/api.sock".into()));
     assert_eq!(socket(api("socksvr { default }")), Some("/run/vpp/api.sock".into()));

@@ -346,7 +346,7 @@ pub fn is_log_class(name: &str) -> bool {
     LOG_CLASSES.split(' ').any(|known| known == class)
 }
 
-/// Returns the faults of words that VPP would refuse in the section `name`; `None` if there is no such section.
+/// Returns the section's name and the faults of words that VPP would refuse in the section `name`; `None` if there is no such section.
 pub fn faults(name: &str, items: &[Item], end: &super::Place) -> Option<(&'static str, Vec<Fault>)> {
     let (name, parameters) = SECTIONS.iter().find(|(known, _)| *known == name)?;
     let mut faults = Vec::new();
@@ -390,7 +390,7 @@ fn read(section: &str, parameters: &[&str], mut cursor: Cursor<'_>, faults: &mut
                 Fault::new(&block.open, format!("expected a parameter of section '{section}', found '{{'"))
             }
         });
-        // The next items are probably its values, up to a word similar to a parameter.
+        // Skip the wrong item, and its probable values: all items up to a word similar to a parameter.
         cursor.take();
         while cursor.first().is_some_and(|item| match item {
             Item::Word(word) => closest(&word.text, firsts()).is_none(),

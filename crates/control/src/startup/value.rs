@@ -55,8 +55,8 @@ impl Group {
     }
 }
 
-/// A position in a body. Each method that reads a value takes it if it is valid. Otherwise the method leaves the value, and returns a fault
-/// that says what was expected.
+/// A position in a body. Each method that reads a value moves past a valid value. If the value is not valid, the method stays before it and
+/// returns a fault with the expected form.
 pub struct Cursor<'a> {
     items: &'a [Item],
     end: &'a Place,

@@ -54,7 +54,8 @@ pub struct Image {
     pub at: u64,
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// The parts of the image that clients may cache during an epoch: names, types and offsets. If they differ, a new epoch begins.
+    /// The parts of the image that clients may cache during an epoch: names, types and offsets. If two images differ in them, a new epoch
+    /// begins.
     structure: Vec<u8>,
 }
 

@@ -50,7 +50,7 @@ pub fn start(listener: &Packets, context: &Rc<RefCell<Context>>, settings: Setti
     let segment = Segment::new(settings.size)?;
     let statistics = context.borrow().statistics.clone();
     serve::start(listener, segment.for_readers()?, statistics.clone())?;
-    // One waits while another is written: the main thread waits for neither.
+    // One snapshot may wait while the segment's thread writes another. The main thread never waits for that thread.
     let (send, numbers) = sync_channel(1);
     thread::Builder::new()
         .name("volley_stats".into())
@@ -85,7 +85,7 @@ async fn collect(context: Rc<RefCell<Context>>, settings: Settings, to: SyncSend
             }
             tokio::task::yield_now().await;
         };
-        // The segment's thread may still be busy with earlier numbers; then the next round has newer ones.
+        // If the segment's thread is still busy with earlier numbers, the new ones are dropped. The next round has newer ones.
         if to.try_send((asked, snapshot)).is_err() {
             time::sleep(Duration::from_millis(1)).await;
             statistics.ask();

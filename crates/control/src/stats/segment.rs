@@ -1,9 +1,9 @@
 //! The memory file of the statistics segment, and how it changes under its readers.
 //!
-//! While only numbers change, they are overwritten in place. If the structure changes, a new image is written to an unused part of the file.
-//! Then the pointer to the directory is changed, and finally the epoch. A reader that begins with the old epoch finds the old or the new
-//! directory, both complete, and notices the new epoch after reading. So the flag that makes readers wait during a change is never set. A
-//! router that is killed at any moment leaves a complete directory. New images overwrite the oldest ones first.
+//! While only numbers change, they are overwritten in place. If the structure changes, a new image is written to an unused part of the
+//! file. Then the pointer to the directory is changed, and finally the epoch. A reader that begins with the old epoch finds the old or the
+//! new directory, both complete, and notices the new epoch after reading. So the flag that makes readers wait during a change is never set.
+//! A router that is killed at any moment leaves a complete directory. New images overwrite the oldest ones first.
 
 use std::collections::VecDeque;
 use std::ffi::CString;
@@ -41,10 +41,10 @@ impl Segment {
     pub fn new(size: u64) -> io::Result<Segment> {
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
         let file = File::from(memfd_create(CString::new("volley_stats")?.as_c_str(), flags)?);
-        // Nobody but the owner can open it for writing again, by way of /proc.
+        // Through /proc, other processes could open the file for writing. Its mode prevents this for all users but the owner.
         file.set_permissions(Permissions::from_mode(0o400))?;
         file.set_len(size)?;
-        // A reader must not lose what it has mapped.
+        // The file can neither shrink nor grow, so that readers never lose mapped memory.
         let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
         fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
         file.write_all_at(&header(), 0)?;
@@ -77,7 +77,7 @@ impl Segment {
                 return Ok(());
             }
         }
-        // Its size does not depend on its place.
+        // The size of an image does not depend on its offset.
         let len = Image::of(entries, 0).bytes.len() as u64;
         let at = self.place(len)?;
         let image = Image::of(entries, at);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     proptest! {
-        /// A plain reader finds what was published, after any sequence of changes, and the epoch changes with the structure.
+        /// After any sequence of changes, a plain reader finds the published entries, and the header has the segment's epoch.
         #[test]
         fn readers_find_what_was_published(steps in prop::collection::vec(entries(), 1..12)) {
             const SIZE: usize = 64 << 10;
@@ -173,7 +173,7 @@ mod tests {
         assert_ne!(contents(&file, 48), before);
     }
 
-    /// The newest image stays whole while the next is written, and an image that is too large leaves it.
+    /// An image that is too large is refused, and the newest image stays. A new image never overwrites the newest one.
     #[test]
     fn what_does_not_fit_changes_nothing() {
         let mut segment = Segment::new(16 << 10).unwrap();

@@ -21,8 +21,9 @@ const LOOK: u8 = 100;
 const OF_USER: usize = 8;
 const OF_ALL: usize = 64;
 
-/// Starts a thread that sends `file` to each client of the listener, in an empty message. The thread reads nothing. Files that a client has
-/// passed are closed with the client's socket. This may block the thread: then new readers get no file, but nothing else waits.
+/// Starts a thread that sends `file` to each client of the listener, in an empty message. The thread reads nothing from clients. When it
+/// closes a client's socket, the kernel also closes files that the client has passed, which may block the thread. New readers then get no
+/// file, but nothing else waits.
 ///
 /// # Errors
 /// If the thread cannot be started.
@@ -97,7 +98,7 @@ mod tests {
         (stream(pair.0), stream(pair.1))
     }
 
-    /// Clients that do not receive the file keep few files on their way, and none after they have left.
+    /// Only few copies of the file wait for clients that do not receive them, and none for clients that have left.
     #[test]
     fn clients_that_receive_nothing_are_few() {
         let (file, mut given) = (tempfile::tempfile().unwrap(), Given::default());

@@ -52,7 +52,7 @@ const OWN_NAMES: [VppReason; 4] = [
 ];
 
 /// The values of all counters at about the same time. Thread 0 is the main thread; the other threads are the workers that have ever
-/// existed. So no counter decreases when workers leave, and a worker that comes again goes on counting.
+/// existed. So no counter decreases when a worker is removed, and a worker that is added again continues its counters.
 #[derive(Default)]
 pub struct Snapshot {
     /// True if the segment shows the counters of the first worker as those of the main thread, as VPP without workers does.
@@ -68,9 +68,9 @@ pub struct Snapshot {
     /// For each worker, the counters of each node.
     of_nodes: Vec<Vec<OfNode>>,
     reasons: Vec<NodeReason>,
-    /// VPP's names of reasons of features.
+    /// The drop reasons of features that have other names in VPP.
     vpp_reasons: Vec<VppReason>,
-    /// For each thread, the number of packets for each reason.
+    /// For each thread, the number of dropped packets for each reason.
     of_reasons: Vec<Vec<u64>>,
     /// For each worker: the number of vectors from input nodes, the number of packets in them, and the number of iterations of the
     /// worker's loop.
@@ -131,7 +131,7 @@ fn counted(router: &Router, i: &InterfaceInfo) -> Option<Counted> {
 }
 
 impl Snapshot {
-    /// Collects what does not belong to interfaces.
+    /// Collects the workers, and the statistics of nodes, drop reasons and buffers.
     fn graph(&mut self, router: &Router) {
         let stats = router.graph().stats();
         self.workers = router.workers();
@@ -162,7 +162,7 @@ impl Snapshot {
         self.column(self.of_nodes.len()) + 1
     }
 
-    /// Arranges the counters of all threads, first of the main thread, by column.
+    /// Arranges counters by column. `threads` returns the counters of each thread; those of the main thread are first.
     fn by_column(&self, threads: impl Iterator<Item = Vec<u64>>) -> Vec<Vec<u64>> {
         let mut columns: Vec<Vec<u64>> = Vec::new();
         for (thread, counters) in threads.enumerate() {
@@ -174,12 +174,13 @@ impl Snapshot {
         columns
     }
 
-    /// Arranges the counters of all workers by column. `of_main` are the main thread's, which counts nothing of this kind.
+    /// Arranges counters of workers by column. `of_main` fills the main thread's column: the main thread has no such counters.
     fn by_worker(&self, of_main: Vec<u64>, workers: impl Iterator<Item = Vec<u64>>) -> Vec<Vec<u64>> {
         self.by_column(std::iter::once(of_main).chain(workers))
     }
 
-    /// Returns a counter of all interfaces by column. `of` returns the counter of an interface on a thread, `add` adds one to another.
+    /// Returns one counter of all interfaces by column. `of` selects the counter from those of an interface on a thread; `add` adds a value
+    /// to a sum.
     fn of_interfaces<T: Clone>(
         &self,
         none: T,
@@ -189,7 +190,7 @@ impl Snapshot {
         let mut columns = vec![vec![none; self.places()]; self.columns()];
         for i in &self.interfaces {
             for (thread, counters) in i.threads.iter().enumerate() {
-                // Every thread has a column: the number of workers was read after the counters of interfaces.
+                // Every thread here has a column: workers are counted after the counters of interfaces are read.
                 let column = columns.get_mut(self.column(thread));
                 if let Some(sum) = column.and_then(|column| column.get_mut(i.number as usize)) {
                     add(sum, of(counters));
@@ -351,7 +352,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns a snapshot with workers that were there once, and counters of interfaces, which a number determines.
+    /// Returns a snapshot of a router that once had this many workers. `counts` has a number for each interface and thread, from which all
+    /// counters of the interface are made.
     fn snapshot(merged: bool, workers: usize, counts: &[Vec<u64>]) -> Snapshot {
         let counted = |(number, threads): (u32, &Vec<u64>)| {
             let of = |n: &u64| OfInterface { simple: [*n; 4], combined: [[*n, 64 * n]; 2] };

@@ -10,12 +10,12 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 /// Maximum number of keys typed ahead.
 const MOST: usize = 256;
 
-/// Keys that were typed while the router had not answered.
+/// Keys typed while the program waited for an answer of the router.
 #[derive(Default)]
 pub struct Keys(RefCell<VecDeque<KeyEvent>>);
 
 impl Keys {
-    /// Waits for the next key for at most this time, and returns it; `None` if there was none.
+    /// Returns the next key. Waits for it at most the time `within`; `None` if there was none.
     ///
     /// # Errors
     /// If the terminal cannot be read.
@@ -26,7 +26,7 @@ impl Keys {
         read(within)
     }
 
-    /// True if the operator has pressed Ctrl-C, or the terminal is gone. Keeps other keys.
+    /// True if the operator has pressed Ctrl-C, or the terminal is gone. Keeps other keys for [`next`](Keys::next).
     pub fn ask_to_end(&self) -> bool {
         loop {
             match read(Duration::ZERO) {

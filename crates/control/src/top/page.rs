@@ -33,7 +33,7 @@ pub enum Cell {
     Share(f64),
 }
 
-/// A row: its cells by column, and the command that shows more of it.
+/// A row: its cells by column, and the command that shows its details.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub cells: Vec<Cell>,
@@ -166,8 +166,7 @@ fn interfaces(now: &Sample) -> Vec<Row> {
     now.interfaces.iter().map(row).collect()
 }
 
-/// Returns the work of a node between two samples: calls, packets, packets in calls that were timed, and the clocks of
-/// these calls.
+/// Returns the work of a node between two samples: calls, packets, packets in calls that were timed, and the clocks of the timed calls.
 fn did(now: Totals, before: Totals) -> [f64; 4] {
     [
         growth(now.calls, before.calls),
@@ -185,7 +184,7 @@ fn workers(now: &Sample, before: Option<&Sample>, seconds: f64) -> Vec<Row> {
         let busy = (spent.busy_seconds - was.busy_seconds).max(0.0);
         let idle = (spent.idle_seconds - was.idle_seconds).max(0.0);
         let turns = growth(spent.turns, was.turns);
-        // Packets that inputs brought in.
+        // Packets received by input nodes.
         let inputs = thread.nodes.iter().filter(|n| n.state == "polling");
         let of = |n: &Node| {
             let old = nodes.get(&(&*thread.thread, &*n.name)).copied();
@@ -209,7 +208,7 @@ fn workers(now: &Sample, before: Option<&Sample>, seconds: f64) -> Vec<Row> {
 
 fn nodes(now: &Sample, before: Option<&Sample>, seconds: f64) -> Vec<Row> {
     let old = before.map(Sample::nodes).unwrap_or_default();
-    // The sums of all workers.
+    // The work of each node, summed over all workers.
     let mut all: BTreeMap<&str, (&str, [f64; 4], f64)> = BTreeMap::new();
     for thread in &now.threads {
         for node in &thread.nodes {
@@ -241,7 +240,7 @@ fn drops(now: &Sample, before: Option<&Sample>, seconds: f64) -> Vec<Row> {
     let old: HashMap<(&str, &str), u64> =
         before.into_iter().flat_map(|b| &b.drops).map(|d| ((&*d.node, &*d.name), d.count)).collect();
     let row = |d: &Drops| {
-        // A reason that was not in the list had count 0.
+        // A reason that is missing in the older sample had a count of 0 then.
         let was =
             if before.is_some() { old.get(&(&*d.node, &*d.name)).copied().unwrap_or(0) } else { d.count };
         let kind = if d.dropped { &*d.severity } else { "event" };

@@ -10,7 +10,7 @@ use crate::cli::client::{Connection, Failure};
 
 /// The state of the router at one moment.
 pub struct Sample {
-    /// Its time.
+    /// The time of this state.
     pub at: Instant,
     pub interfaces: Vec<Interface>,
     pub threads: Vec<Thread>,
@@ -79,7 +79,7 @@ pub struct Totals {
     pub clocks: u64,
 }
 
-/// An entry of `show errors --json`: the packets of a node with one reason.
+/// An entry of `show errors --json`: the number of packets that a node counted for one reason.
 #[derive(Deserialize)]
 pub struct Drops {
     pub count: u64,
@@ -91,7 +91,7 @@ pub struct Drops {
 }
 
 impl Interface {
-    /// Returns the state in a word.
+    /// Returns the state of the interface as a word.
     pub fn state(&self) -> &'static str {
         match self {
             Interface { absent: true, .. } => "absent",
@@ -131,7 +131,8 @@ impl Sample {
     }
 }
 
-/// Maximum size of an answer in bytes: its parsed rows need many times as much memory. An answer with 10,000 interfaces is smaller.
+/// Maximum size of an answer in bytes: the parsed rows of an answer need many times its size in memory. An answer with 10,000 interfaces is
+/// smaller than this maximum.
 const LARGEST_ANSWER: usize = 16 << 20;
 
 fn answer<T: DeserializeOwned>(

@@ -30,7 +30,7 @@ fn full_server_refuses_clients_with_a_reason() {
 #[test]
 fn longest_idle_client_is_disconnected() {
     let server = Server::serving(|| Service { idle: Duration::ZERO, for_root: 0, ..Service::default() });
-    // The busy client replaces the first one. Then the second one runs a command, so the third one is idle longest.
+    // The busy client replaces client 0. Then client 1 runs a command, so client 2 is idle longest.
     let mut clients: Vec<Connection> = (0..64).map(|_| server.connect()).collect();
     let mut busy = UnixStream::connect(server.socket()).unwrap();
     busy.write_all(b"{\"run\":{\"line\":\"numbers forever\"}}\n").unwrap();

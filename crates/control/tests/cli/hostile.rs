@@ -82,11 +82,11 @@ fn a_completion_of_no_place_in_the_line_is_ignored() {
     }
 }
 
-/// Nothing interrupts an editor while it waits for completions.
+/// An editor cannot interrupt its wait for completions, so the wait must end by itself.
 #[test]
 fn a_server_that_does_not_complete_ends_the_wait() {
     let (_directory, socket) = hostile(|mut stream| {
-        // Data without an end keeps no wait alive.
+        // Incomplete data must not prolong the wait.
         while stream.write_all(b" ").is_ok() {
             thread::sleep(Duration::from_millis(200));
         }

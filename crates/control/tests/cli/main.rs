@@ -181,7 +181,7 @@ fn unread_lists_wait_and_end_with_their_client() {
     for _ in 0..100 {
         assert_eq!(run(&mut other, "show count").unwrap(), "0\n");
     }
-    // The system buffers only a few hundred kilobytes of it.
+    // The system buffers only a few hundred kilobytes of the output.
     let made = server.rows.load(SeqCst);
     assert!((1..LEN / 10).contains(&made), "{made} rows were made");
     let (mut lines, mut last) = (BufReader::new(&slow), String::new());
@@ -272,7 +272,7 @@ fn binary_output_needs_a_client_that_accepts_it() {
     assert!(out == expected && told == format!("{} are left", u32::MAX), "{} bytes, {told}", out.len());
     // The connection can still be used.
     assert_eq!(run(&mut connection, "show count").unwrap(), "0\n");
-    // Other requests, typed lines, and files are refused.
+    // Binary output is refused for other requests, typed lines, and files of commands.
     assert!(
         matches!(run(&mut connection, "bytes 5"), Err(Failure::Refused(why)) if why == "these are bytes")
     );

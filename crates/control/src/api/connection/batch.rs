@@ -17,7 +17,7 @@ const MOST: usize = 256;
 pub(super) struct Held {
     /// The identifier and the name of their message.
     message: Option<(u16, String)>,
-    /// For each, the index of the reply's entry, the client, and the answer if the change is made.
+    /// For each request: the index of the reply's entry, the client, and the answer if the change is made.
     answers: Vec<(usize, Caller, Answered)>,
 }
 
@@ -28,7 +28,8 @@ impl Held {
 }
 
 impl Connection {
-    /// True if the message can join the batch: it is the same message, of which changes can be made together.
+    /// True if a message can join the batch: it has the same identifier as the others, and its kind of change can be made together with
+    /// others.
     pub(super) fn can_join(&self, id: u16, entry: &Entry<Context>) -> bool {
         let in_batch = matches!(entry.serve, Serve::Request { runs: Runs::InBatch, .. });
         in_batch && self.held.message.as_ref().is_none_or(|(of, _)| *of == id)

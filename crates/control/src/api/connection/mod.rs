@@ -116,7 +116,7 @@ impl Socket {
     async fn glance(&mut self) -> io::Result<()> {
         let has_room = self.input.bytes.len() < PIECE;
         tokio::select! {
-            // Polled first: otherwise the router would not notice that the client leaves.
+            // Polled first, so that the router notices that the client leaves, even if the other branch is ready, too.
             biased;
             got = self.more(), if has_room => if !got? {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -305,7 +305,7 @@ impl Connection {
         }
         let out = std::mem::take(&mut self.out);
         let sent = socket.send(&out, &self.seat).await;
-        // What is less than before is always granted.
+        // A smaller reservation is always granted.
         let _ = self.hold.set(0);
         sent
     }
@@ -412,7 +412,8 @@ impl Connection {
         request(&mut cx)
     }
 
-    /// Logs the warning about a request's change, if there is one. Otherwise the next command of another client would show it.
+    /// Logs and clears the warning about a request's change, if there is one. If it were not cleared, the next command of another client
+    /// would show it.
     fn log_warning(&self, name: &str) {
         if let Some(warning) = self.cx.borrow_mut().warning.take() {
             tracing::warn!("API request {name} of {}: {warning}", self.peer);

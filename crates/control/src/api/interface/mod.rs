@@ -180,7 +180,7 @@ fn add_del_address(c: &mut Context, _: &Caller, q: sw_interface_add_del_address)
     DONE
 }
 
-/// The first interface lends its addresses to the second.
+/// Lets the interface `unnumbered_sw_if_index` use the addresses of the interface `sw_if_index`, or ends this.
 fn set_unnumbered(c: &mut Context, _: &Caller, q: sw_interface_set_unnumbered) -> Result<Done, Code> {
     let key = Unnumbered::key(&numbers::name(c, q.unnumbered_sw_if_index)?);
     let change = match q.is_add {

@@ -52,7 +52,7 @@ pub(super) fn add_del(c: &mut Context, add: bool, multipath: bool, route: &ip_ro
     // Like VPP, accepts the removal of what is not there.
     let change = (wanted != there).then(|| Change { key, value: wanted.map(Into::into) });
     match change {
-        // Only a route that was added belongs to those that a replacement keeps.
+        // A replacement keeps only routes that were really added, so this change is made at once, not in a batch.
         Some(change) if add && c.replacing.has_table(table, prefix) => {
             c.make_batch();
             change::make(c, vec![change])?;
@@ -132,7 +132,7 @@ fn route_of<A: OfFamily>(c: &Context, fib: u16, at: Prefix<A>, to: &PathState) -
     let is_host = at.len() == Prefix::host(at.address()).len();
     let owner = || c.system.router.owner(fib, at.address().into()).filter(|_| is_host);
     let path = |path: Path, weight: u8| match (path, path_of::<A>(c, path, weight)) {
-        // An own address is on an interface.
+        // A route to an own address names the interface with that address.
         (Path::Local, of) => {
             fib_path { sw_if_index: owner().map_or(u32::MAX, |i| numbers::number(i.index).0), ..of }
         }
@@ -148,8 +148,8 @@ fn route_of<A: OfFamily>(c: &Context, fib: u16, at: Prefix<A>, to: &PathState) -
     }
 }
 
-/// Returns the route that is used for a prefix. If several sources have one, this is the first whose paths are resolved or, if no
-/// paths are resolved, the first of all.
+/// Returns the route that is used for a prefix. If several sources have a route for it, this is the first route with resolved paths or, if
+/// there is none, the first route.
 fn used<A: OfFamily>(c: &Context, fib: u16, at: Prefix<A>) -> Option<ip_route> {
     let routes = c.system.router.routes::<A>();
     let resolved = routes.exact(fib, at).map(|(_, to)| to).find(|to| to.resolved.is_some());

@@ -99,7 +99,7 @@ fn a_flush_of_many_routes_is_one_change() {
     assert!(!left.contains("192.0.") && left.contains("2001:db8::/32 table 7"), "{left}");
     c.ok("config rollback");
     assert_eq!(c.ok("show config"), before);
-    // The VRF goes when its many routes have gone.
+    // The VRF is removed after its many routes.
     change_table(&mut c, table(7, true), false);
     change_table(&mut c, table(7, false), false);
     sweep(&mut c.context);
@@ -118,7 +118,7 @@ fn route_request() -> impl Strategy<Value = (bool, bool, ip_route)> {
         ];
         let no_interface = kind != 5;
         fib_path {
-            // An interface that does not exist.
+            // No interface, or one that does not exist.
             sw_if_index: if no_interface { u32::MAX } else { 99 },
             weight: host,
             r#type: kinds.get(usize::from(kind)).copied().unwrap_or(fib_path_type::FIB_API_PATH_TYPE_NORMAL),

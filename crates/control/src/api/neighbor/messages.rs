@@ -4,7 +4,7 @@ use vapi::define;
 use vapi::types::{address, address_family, interface_index, mac_address};
 
 define! {
-    /// What is special about a neighbor.
+    /// Properties of a neighbor.
     enum ip_neighbor_flags: u8 {
         /// Nothing.
         IP_API_NEIGHBOR_FLAG_NONE = 0,
@@ -17,7 +17,7 @@ define! {
     struct ip_neighbor {
         /// Its interface.
         sw_if_index: interface_index,
-        /// What is special about it.
+        /// Its properties.
         flags: ip_neighbor_flags,
         /// Its Ethernet address.
         mac_address: mac_address,

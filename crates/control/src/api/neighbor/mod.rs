@@ -24,7 +24,7 @@ use messages::*;
 
 pub(super) use events::look;
 
-/// The place of counters that are not there: neighbors have none of their own.
+/// The `stats_index` of all neighbors: neighbors have no counters.
 const NO_COUNTERS: u32 = u32::MAX;
 const SECOND: u64 = 1_000_000_000;
 
@@ -183,10 +183,10 @@ fn config(c: &Context, af: address_family) -> ip_neighbor_config_get_reply {
     }
 }
 
-/// Which neighbors are removed: by interface, address and entry.
+/// Selects the neighbors to remove, by interface, address and entry.
 type Goes = Arc<dyn Fn((u32, IpAddr), &Entry) -> bool>;
 
-/// Returns the static neighbors of a family that go: their keys in the configuration, with interface and address.
+/// Returns the static neighbors of a family that `goes` selects: their keys in the configuration, with interface and address.
 fn fixed<A: Routed>(c: &Context, goes: &Goes) -> Vec<(intent::Key, (u32, IpAddr))> {
     let router = &c.system.router;
     let all = router.neighbor_entries::<A>(None).filter(|(_, e)| matches!(e.state, State::Static(_)));
@@ -195,7 +195,7 @@ fn fixed<A: Routed>(c: &Context, goes: &Goes) -> Vec<(intent::Key, (u32, IpAddr)
     all.map(|(at, _)| (Neighbor::key(&name(at.0), at.1), at)).collect()
 }
 
-/// Removes the neighbors of a family that go and are not static.
+/// Removes the neighbors of a family that `goes` selects and that are not static.
 fn forget<A: Routed>(c: &mut Context, goes: &Goes) -> Result<(), Failure> {
     let all = c.system.router.neighbor_entries::<A>(None);
     let learned = all.filter(|(_, e)| !matches!(e.state, State::Static(_)));
@@ -206,7 +206,8 @@ fn forget<A: Routed>(c: &mut Context, goes: &Goes) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes neighbors of these families: static ones as one change, unless `stays` by then, and then the others.
+/// Removes the neighbors of these families that `goes` selects: first the static ones as one change, except those for which `stays` returns
+/// true when the change is made, and then the others. Calls `end` last.
 fn remove(
     c: &mut Context,
     families: &'static [Family],
@@ -252,7 +253,7 @@ fn flush(c: &mut Context, _: &Caller, q: ip_neighbor_flush) -> Result<Done, Code
     DONE
 }
 
-/// Removes the neighbors that were there at the beginning, and were not added or heard since.
+/// Ends the replacement: removes the neighbors that existed when it began, and that were neither added nor heard since.
 fn replace_end(c: &mut Context, _: &Caller, _: ip_neighbor_replace_end) -> Result<Done, Code> {
     let Some((since, again)) = c.replacing.neighbors.clone() else { return DONE };
     let (marked, wanted) = (again.clone(), again.clone());

@@ -1,8 +1,8 @@
 //! VPP's files of traces.
 //!
 //! A binary file has a header of 9 bytes (number of messages, length of the table, true if older messages are missing), a table of the
-//! messages' names and identifiers, and the messages, each after its length. Numbers are in network byte order, but those of the table are
-//! packed (`packed`). A JSON file has an array of objects, each with `_msgname` and `_crc`.
+//! messages' names and identifiers, and the messages, each after its length. Numbers are in network byte order, except those of the table,
+//! which are packed (`pack`). A JSON file has an array of objects, each with `_msgname` and `_crc`.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -115,7 +115,7 @@ fn unpack(from: &mut &[u8]) -> Option<u64> {
 /// Reads a file of messages. To be called on a thread that may block.
 ///
 /// # Errors
-/// If the file cannot be opened, or is no trace. The error has no part of the file: it may be any file of this host.
+/// If the file cannot be opened, or is no trace. The error quotes no part of the file, because it may be any file of this host.
 pub(crate) fn read(path: &Path, is_json: bool, known: &Known) -> Result<Trace, String> {
     if is_json {
         let text = files::read(path).map_err(|e| e.to_string())?;
@@ -219,7 +219,7 @@ fn message(name: &str, crc: &str, value: &Value, known: &Known) -> Result<Traced
     let (Some((info, _)), Some(given)) = (known.get(id), value.as_object()) else {
         return Err(bad("internal error".into()));
     };
-    // VPP's files leave out the head.
+    // VPP's files leave out the fields of the message's header.
     let is_given = |field: &&vapi::shape::FieldInfo| given.contains_key(field.name);
     let head = match info.head.fields().iter().all(|field| is_given(&field)) {
         true => given::fields(info.head.fields(), given).map_err(|e| bad(e.to_string()))?,
@@ -293,7 +293,7 @@ mod tests {
         );
     }
 
-    /// Another file of this host, which a client may not read, is not quoted.
+    /// An error does not quote a file that is no trace: it may be a file that the client may not read.
     #[test]
     fn errors_do_not_quote_other_files() {
         for text in [

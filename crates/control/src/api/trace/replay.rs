@@ -59,7 +59,7 @@ struct Running {
 
 enum Work {
     Change(Attended<Transition>),
-    /// Lines that are not run yet, and the job of the line before.
+    /// Commands that are not run yet, and the job of the command that runs, if it takes several slices.
     Commands(VecDeque<String>, Option<Box<dyn Job<Context>>>),
 }
 
@@ -92,7 +92,7 @@ impl Replay {
         })
     }
 
-    /// Reads the file. Returns a step as long as that is not done.
+    /// Starts the thread that reads the file, and takes its result. Returns a step while the thread reads, or if it fails.
     fn read(&mut self, c: &Context, out: &mut String) -> Option<Step> {
         if self.known.is_none() {
             let known = self.known.insert(Arc::new(Known::of(&c.definitions)));
@@ -153,7 +153,7 @@ impl Replay {
         let table = c.definitions.clone();
         let entry = table.get(message.id);
         let changes = |entry: &&vapi::table::Entry<Context>| match &entry.serve {
-            // Registrations would be those of a client that is not there.
+            // Registrations for events are skipped: they would belong to a client that does not exist.
             Serve::Request { runs, .. } => *runs != Runs::Reading,
             Serve::Socket => entry.info.name == "cli_inband",
             _ => false,

@@ -124,7 +124,7 @@ impl Context {
         if tree.has_many_dependents(&key, AT_ONCE) {
             return Removal::Long(Transition::new(Stage::Waiting(Goal::Without(key)), self.origin.clone()));
         }
-        // The snapshot ends here: otherwise the change would copy the whole tree.
+        // The snapshot is dropped here. If it still existed during the change, the change would copy the whole tree.
         Removal::AtOnce(tree.with_dependents(&key).into_iter().map(Change::remove).collect())
     }
 
@@ -177,8 +177,8 @@ impl Transition {
         Transition::new(Stage::Waiting(Goal::Back { to, dry_run }), origin)
     }
 
-    /// Marks this change as the automatic rollback of an unconfirmed configuration. If the rollback is no longer due when it could
-    /// begin, it does nothing.
+    /// Marks this change as the automatic rollback of an unconfirmed configuration. The rollback does nothing if it is no longer due when
+    /// its turn comes.
     pub(super) fn unasked(self) -> Transition {
         Transition { unasked: true, ..self }
     }
@@ -245,11 +245,11 @@ impl Work for Transition {
         }
     }
 
-    /// Rolls back a change in progress. A completed change stays.
+    /// If steps are being executed, begins to roll them back. Returns true if the change needs further slices. A completed change stays.
     fn cut_off(&mut self) -> bool {
         self.cut_off = true;
         match &mut self.stage {
-            // The thread has a snapshot: nothing may change until it ends.
+            // The thread has a snapshot of the configuration, so nothing may change until the thread ends.
             Stage::Planning(..) => true,
             Stage::Making(made) => {
                 made.making.turn_back(Refused::new("the client disconnected"));
@@ -261,7 +261,7 @@ impl Work for Transition {
 }
 
 impl Made {
-    /// Executes some steps.
+    /// Executes the next steps of the plan.
     fn go_on(mut self: Box<Made>, c: &mut Context, reports: &mut Vec<Report>) -> Result<Stage, Failure> {
         let (begun, start) = (self.making.progress(), Instant::now());
         let mut more = true;

@@ -9,7 +9,7 @@ use crate::cli::Registry;
 
 /// Maximum number of seconds by which the time can be moved at once.
 const LONGEST: f64 = 86_400.0;
-/// Maximum number of seconds by which the time can be ahead: a year.
+/// Maximum number of seconds by which the router's time can be ahead of the real time: a year.
 const FARTHEST: f64 = 366.0 * 86_400.0;
 
 /// Declares the commands.
@@ -28,7 +28,7 @@ pub fn register(r: &mut Registry<Context>) {
                 return Err(a.fault("seconds", format!("the router's time would be {ahead:.0} s ahead, but the maximum is {FARTHEST:.0} s")));
             }
             infra::clock::advance(Duration::from_secs_f64(seconds));
-            // Whoever sleeps until a time looks at the clock again.
+            // Threads that sleep until a time must look at the clock again.
             c.system.router.doorbell().ring();
             c.system.router.wake_workers();
             Ok(Output::none())

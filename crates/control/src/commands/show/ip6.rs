@@ -88,7 +88,7 @@ impl Rows<Context> for Interfaces {
     }
 
     fn text(&mut self, page: &[Interface], out: &mut String) {
-        // The first page is empty if there are none.
+        // If no interface has IPv6, the first page is empty.
         if page.is_empty() {
             out.push_str("IPv6 is not enabled on any interface\n");
         }

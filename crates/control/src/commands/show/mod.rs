@@ -113,7 +113,7 @@ pub(crate) fn plugins(r: &mut Registry<Context>, features: &[&Feature], left_out
 #[derive(Serialize)]
 struct Plugin {
     name: &'static str,
-    /// False if startup.conf disables it.
+    /// False if startup.conf disables the feature.
     enabled: bool,
     about: &'static str,
 }

@@ -30,7 +30,7 @@ pub(super) fn whole(
 
 /// Returns a value as JSON.
 pub(super) fn json(client: &Rc<Client>, value: &impl Serialize) -> Response<Body> {
-    // The values of this module have names that are strings, so they can be written.
+    // All names in the values of this module are strings, so serializing cannot fail.
     let text = serde_json::to_string_pretty(value).unwrap_or_default();
     whole(client, StatusCode::OK, JSON, text + "\n")
 }
@@ -57,7 +57,7 @@ pub(super) fn tagged(mut response: Response<Body>, generation: u64) -> Response<
     response
 }
 
-/// Why a request has no answer but an error.
+/// Why a request is answered with an error.
 pub(super) enum Refused {
     /// It is refused, or has failed.
     Problem(Problem),

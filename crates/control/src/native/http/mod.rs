@@ -46,7 +46,7 @@ enum Sends {
     Members(&'static [(&'static str, &'static str, &'static str)]),
 }
 
-/// What an answer has.
+/// The content of an answer.
 enum Returns {
     /// The configuration.
     Document,
@@ -233,7 +233,7 @@ const OPERATIONS: &[Operation] = &[
 ];
 
 impl Operation {
-    /// True if the operation heeds `If-Match`.
+    /// True if the operation checks `If-Match`.
     fn is_conditional(&self) -> bool {
         matches!(self.task, Task::PutConfig | Task::PatchConfig)
     }
@@ -293,7 +293,7 @@ async fn run(client: &Rc<Client>, head: Parts, body: RequestBody) -> Result<Resp
             };
             if client.description.get().is_none() {
                 let text = client.slice(make).await;
-                // Another request may have made it meanwhile.
+                // Another request may have set the text meanwhile.
                 let _ = client.description.set(text);
             }
             let text = client.description.get().cloned().unwrap_or_default();

@@ -49,7 +49,7 @@ impl RequestBody {
         next.transpose().map_err(|e| bad(format!("the body cannot be read: {e}")))
     }
 
-    /// Reads the rest of a short body that has arrived already: otherwise the connection would end after the answer.
+    /// Reads the rest of a short body, if it arrives soon. If a part were left unread, the connection would end after the answer.
     pub(super) async fn skip(&self) {
         let mut bytes = 0;
         let rest = async {
@@ -60,7 +60,7 @@ impl RequestBody {
                 bytes += frame.data_ref().map_or(0, Bytes::len);
             }
         };
-        // A client that sends no more is answered at once.
+        // If the client sends no more for this time, it gets its answer.
         let _ = timeout(SOON, rest).await;
     }
 }
@@ -76,14 +76,14 @@ pub(super) struct Asked {
     body: RequestBody,
 }
 
-/// The generations that a request demands of the configuration.
+/// The generation in a header of a request, such as `If-Match`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tags {
-    /// None.
+    /// The header is missing.
     Unsaid,
-    /// Any.
+    /// `*`: any generation.
     Any,
-    /// This one.
+    /// This generation.
     One(u64),
 }
 

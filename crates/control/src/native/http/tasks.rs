@@ -49,7 +49,7 @@ pub(super) async fn get(client: &Rc<Client>, asked: &Asked) -> Answered {
     })
 }
 
-/// Returns how a document is applied.
+/// Returns the options for applying a document.
 fn terms(asked: &Asked) -> Result<Terms, Problem> {
     let expected = match asked.expected()? {
         Tags::One(generation) => Some(generation),
@@ -163,7 +163,7 @@ pub(super) fn watch(client: &Rc<Client>) -> Response<Body> {
         loop {
             let mut text = String::new();
             for event in watch.next(&watcher).await {
-                // The names in these objects are strings, so they can be written.
+                // All names in these objects are strings, so serializing cannot fail.
                 text += &serde_json::to_string(&event).unwrap_or_default();
                 text.push('\n');
             }

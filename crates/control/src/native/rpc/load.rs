@@ -65,7 +65,7 @@ struct Load {
     tally: Tally,
 }
 
-/// What has become of the items.
+/// The results of the items so far.
 #[derive(Default)]
 struct Tally {
     /// Number of items that have arrived.
@@ -207,7 +207,7 @@ impl Load {
         .await
     }
 
-    /// Sets all items, some at a time by `some`.
+    /// Sets all items, in slices. Each call of `some` sets some of the given items.
     async fn put<I>(
         &mut self,
         items: &[I],
@@ -300,8 +300,8 @@ impl Load {
     }
 }
 
-/// Returns a function that sets some routes to one value, or removes them. With `keeps`, it notes that they stay. `key` returns the key of
-/// an item.
+/// Returns a function that sets some routes to `value`, or removes them. With `keeps`, the function also notes that these routes stay.
+/// `key` returns the key of an item.
 fn batch<I>(
     value: Option<Value>,
     keeps: bool,

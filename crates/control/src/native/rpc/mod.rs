@@ -1,5 +1,5 @@
-//! The API in gRPC. Its definition, `proto/volley/v1/volley.proto`, is the reference for clients; messages and [the list of calls](Call::ALL)
-//! are generated from it.
+//! The API in gRPC. Its definition, `proto/volley/v1/volley.proto`, is the reference for clients; messages and
+//! [the list of calls](Call::ALL) are generated from it.
 
 mod calls;
 mod load;
@@ -84,7 +84,7 @@ impl<Q> Requests<Q> {
     }
 }
 
-/// Takes the messages of an answer.
+/// Accepts the messages of an answer.
 struct Replies<A>(mpsc::Sender<A>);
 
 impl<A> Replies<A> {
@@ -97,8 +97,8 @@ impl<A> Replies<A> {
     }
 }
 
-/// Runs a call in a task of its own. All calls have the form of two streams; of some, one has a single message. If the client cancels the
-/// call, or leaves, the task ends where it waits.
+/// Runs a call in a task of its own. Every call has a stream of messages in each direction. In some calls, a stream has a single message.
+/// If the client cancels the call, or leaves, the task ends where it waits.
 async fn serve<Q, A, F>(
     client: &Rc<Client>,
     request: Request<Incoming>,
@@ -137,7 +137,7 @@ impl<Q, A> StreamingService<Q> for Bridge<Q, A> {
 
     fn call(&mut self, request: tonic::Request<Streaming<Q>>) -> Self::Future {
         if let Some(give) = self.give.take() {
-            // The task waits for it.
+            // The task is waiting for this stream.
             let _ = give.send(request.into_inner());
         }
         let answers = self.answers.take().map(tonic::Response::new);
@@ -163,7 +163,7 @@ impl<A> Stream for Answers<A> {
             return Poll::Ready(Some(Ok(message)));
         }
         let ended = ready!(Pin::new(&mut self.task).poll(cx));
-        // A task that has ended must not be asked again.
+        // The task has ended, and must not be polled again.
         self.is_over = true;
         let ended = ended.unwrap_or_else(|e| Err(Status::internal(format!("internal error: {e}"))));
         Poll::Ready(ended.err().map(Err))

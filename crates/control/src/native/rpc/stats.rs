@@ -15,7 +15,7 @@ use crate::native::client::Client;
 
 /// The shortest interval between two collections.
 const SHORTEST: Duration = Duration::from_millis(100);
-/// Maximum number of prefixes, and their length in bytes. Each sample is compared with each of them.
+/// Maximum number of prefixes in a request, and maximum length of each in bytes. The name of each sample is compared with all prefixes.
 const MOST_PREFIXES: usize = 32;
 const LONGEST_PREFIX: usize = 100;
 /// Maximum number of samples in a message.

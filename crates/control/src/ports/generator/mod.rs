@@ -73,7 +73,7 @@ impl Generators {
 /// A packet generator and sink.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Generator {
-    /// How its packets begin.
+    /// The first header of its packets.
     mode: Mode,
 }
 

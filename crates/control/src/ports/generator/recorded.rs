@@ -69,8 +69,8 @@ fn new(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     Ok(Output::job(Reading { args: a.clone(), thread: Some(reading) }))
 }
 
-/// If the packets on a generator's link have no Ethernet header, returns their IP version, and the header that the router expects: to its
-/// own address.
+/// If the packets on a generator's link have no Ethernet header, returns their IP version, and the Ethernet header that each packet of a
+/// file gets: it has the interface's own address as its destination.
 fn header(c: &Context, interface: &str) -> Option<(u8, [u8; 14])> {
     let (_, of) = Interface::find(c.store.tree(), interface)?;
     let (version, ethertype) = of.spec.get::<Generator>()?.mode.ip()?;

@@ -13,8 +13,8 @@ const LONGEST: Duration = Duration::from_millis(200);
 /// The interval between two looks.
 const LOOK: Duration = Duration::from_micros(500);
 
-/// A command that first waits until the packets of finished streams have left the router, and recorded packets are in their files. It does
-/// not wait while a stream is enabled.
+/// A command that first waits until the packets of finished streams have left the router, and recorded packets are in their files. The
+/// command does not wait while a stream is enabled.
 pub(super) struct Settle {
     args: Args,
     until: Option<Instant>,
@@ -49,7 +49,7 @@ impl Job<Context> for Settle {
         let answer = match self.is_over(c) {
             Ok(false) => return Step::After(LOOK),
             Ok(true) => {
-                // Whoever waited for the packets also reads their counters.
+                // A client that waited for the packets also reads their counters, so the statistics segment must have fresh values.
                 c.statistics.ask();
                 (self.then)(c)
             }

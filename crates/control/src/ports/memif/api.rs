@@ -114,7 +114,8 @@ pub(super) fn register(table: &mut Table<Context>) {
         });
 }
 
-/// Describes an interface. A master uses the sizes that its slave chooses, so its own sizes are unknown: like VPP, shows 1 and 0.
+/// Describes an interface. A master uses the sizes that its slave chooses, so its own sizes are unknown: like VPP, shows a ring size of 1
+/// and a buffer size of 0.
 fn details(c: &Context, i: &InterfaceInfo, config: &Config) -> memif_details {
     let is_slave = config.role == Role::Client;
     memif_details {

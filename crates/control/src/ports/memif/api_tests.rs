@@ -116,7 +116,7 @@ fn numbers_of(c: &Cli, name: &str) -> interface_index {
     crate::api::numbers::number(c.context.system.router.interface_named(name).unwrap().index)
 }
 
-/// A trace is written to a file that other users may read.
+/// A trace is written to a file that other users may read, so it must not have secrets.
 #[test]
 fn traces_have_no_secrets() {
     let c = Cli::with(FEATURES);
