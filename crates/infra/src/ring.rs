@@ -37,8 +37,8 @@ impl<T> Ring<T> {
     }
 
     fn len(&self) -> usize {
-        // Load the head first: the tail only moves away from it, so the difference is never negative. Pushes
-        // and pops between the two loads may make it larger than the number of items at any moment.
+        // Load the head first: the tail only moves away from it, so the difference is never negative. Pushes and pops between the two loads
+        // may make the difference larger than the number of items at any moment.
         let head = self.head.0.load(Acquire);
         self.tail.0.load(Acquire).wrapping_sub(head).min(self.cells.len())
     }

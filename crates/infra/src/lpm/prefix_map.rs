@@ -109,8 +109,7 @@ impl<A: Address> PrefixMap<A> {
         Self { networks: shards(), hosts: shards(), seed, count: [0; LENGTHS] }
     }
 
-    /// Returns the number of a key's shard. It is taken from other bits of the hash than the key's slot in
-    /// the shard.
+    /// Returns the number of a key's shard. The shard, and the key's slot in the shard, come from different bits of the hash.
     fn place(&self, key: Key<A>) -> usize {
         PLACES[(self.seed.hash_one(key) >> 40) as usize % PLACES.len()].into()
     }

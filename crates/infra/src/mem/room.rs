@@ -142,7 +142,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Returns how many bytes the control group `group` may still use, and the path of the file with its limit; `None` if it has no
+    /// Returns how many bytes the control group `group` may still use, and the path of the file with its limit; `None` if the group has no
     /// limit.
     fn room(self, root: &Path, group: &Path) -> Option<(u64, String)> {
         let (limit, usage, cached) = match self {

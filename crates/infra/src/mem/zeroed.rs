@@ -107,9 +107,9 @@ impl<T: ZeroValid> Zeroed<T> {
 
 #[cfg(not(any(miri, feature = "loom")))]
 impl<T> Zeroed<T> {
-    /// Moves the 2 MiB at offset `HUGE * place` of a large array into one huge page, if the kernel has one.
-    /// The kernel copies the present contents; meanwhile, for about 0.1 ms, readers of these 2 MiB wait. The
-    /// end of the array keeps its pages if it is less than 2 MiB.
+    /// Moves the 2 MiB at offset `HUGE * place` of a large array into one huge page, if the kernel has one. The kernel copies the present
+    /// contents; meanwhile, for about 0.1 ms, readers of these 2 MiB wait. If the last part of the array is shorter than 2 MiB, it keeps
+    /// its pages.
     pub fn make_huge(&self, place: usize) {
         let bytes = self.len * size_of::<T>();
         let Some(start) =

@@ -270,8 +270,7 @@ fn a_reader_always_finds_a_leaf_of_its_own_address() {
                 let (short_leaf, long_leaf) = (100 + n as u32, 200 + n as u32);
                 w.insert(place(n), long, long_leaf).unwrap();
                 w.remove(place(n), short).unwrap();
-                // Other routes around it are added and removed: beside the longer one, and none that covers
-                // it.
+                // Other routes are added and removed next to the longer route. None of them covers its addresses.
                 for other in 0..if long > 24 { round % 80 } else { 0 } {
                     let beside = place(n) ^ (1 + other) << (128 - long) << (long / 8 % 3);
                     if !place(n).covers(long, beside) {
@@ -360,8 +359,8 @@ fn a_reader_uses_no_outdated_default() {
     }
 }
 
-/// Two /41s cover all addresses of a /40, and so hide the /39 that covers them. While it is hidden, a node is
-/// built for the /40. When one of the /41s is removed, the /39 applies again to the addresses of this /41.
+/// Two /41s cover all addresses of a /40, and so hide the /39 that covers them. While the /39 is hidden, a node is built for the /40. When
+/// one of the /41s is removed, the /39 applies again to the addresses of this /41.
 #[test]
 fn a_hidden_prefix_is_found_after_the_longer_one_is_removed() {
     let (mut w, r) = trie(&Domain::new()).unwrap();
