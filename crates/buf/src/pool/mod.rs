@@ -101,7 +101,7 @@ pub struct Part {
     pub total: usize,
     /// Number of these buffers in the depot.
     pub free: usize,
-    /// The page size of the memory of these buffers. If it has several page sizes, the worst of them.
+    /// The page size of the memory of these buffers. If the memory has several page sizes, the worst of them.
     pub page: PageSize,
 }
 

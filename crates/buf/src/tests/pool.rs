@@ -71,10 +71,10 @@ const SHARED: usize = 1024;
 proptest! {
     #![proptest_config(super::cases(60))]
 
-    /// A cache that keeps asking gets the free buffers of the other caches, except those that these keep.
+    /// A cache that keeps asking gets the free buffers of the other caches, except those that the other caches keep in reserve.
     #[test]
     fn caches_share_when_another_is_short(
-        // For each cache: what it keeps, and its share of the freed packets.
+        // For each cache: the number of buffers that it keeps, and its share of the freed packets.
         others in prop::collection::vec((0..4usize, 1..4usize), 1..4),
         used in 0..=SHARED,
         wanted in 1..=BATCH,
