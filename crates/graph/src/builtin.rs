@@ -78,8 +78,7 @@ impl PacketNode for DropStart {
     }
 }
 
-/// `drop`: frees the buffers of dropped packets. A packet's drop reason was counted when it left the node
-/// that dropped it.
+/// `drop`: frees the buffers of dropped packets. A packet's drop reason was counted when the packet left the node that dropped it.
 struct Drop {
     by_interface: Lane<1>,
 }

@@ -1,4 +1,4 @@
-//! Counters of the packets that the main thread handles, and of those that it discards.
+//! Counters of the packets that the main thread handles or discards.
 //!
 //! Each part of the program that may discard packets on the main thread has its own enum of reasons, as nodes have
 //! ([`Builder::main_reasons`](crate::Builder::main_reasons)). All these reasons are listed under the name [`MAIN_THREAD`].

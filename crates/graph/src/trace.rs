@@ -1,9 +1,8 @@
 //! Packet traces: records of chosen packets before and after each node.
 //!
-//! `trace add NODE N` marks the next N packets of the input node NODE, or the next N that match a filter. The
-//! mark is a flag in the packet's record. The worker therefore records every later node, with the packet
-//! before and after the node. Copies of a traced packet and packets made from it keep its number. The logs
-//! are bounded, and locked only for frames with a traced packet.
+//! `trace add NODE N` marks the next N packets of the input node NODE, or the next N that match a filter. The mark is a flag in the
+//! packet's record. The worker therefore records every later node, with the packet before and after the node. Copies of a traced packet,
+//! and packets made from it, have the same trace number. The logs are bounded, and locked only for frames with a traced packet.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -70,7 +70,7 @@ pub struct Worker {
     last: (u64, bool),
 }
 
-/// A node and where its edges lead.
+/// A node, and the targets of its edges.
 struct Slot {
     node: Box<dyn Erased>,
     targets: Vec<Target>,
@@ -445,7 +445,8 @@ impl Worker {
         self.pending.recycle(held);
     }
 
-    /// Sends the packets of a frame on one by one, in order. If `held` emits packets for a held packet, they leave in its place.
+    /// Sends the packets of a frame on one by one, in order. If `held` emits packets for a held packet, these leave in place of the held
+    /// packet.
     #[cold]
     fn one_by_one(&mut self, guard: &Guard, now: u64, node: u32, mut frame: Box<Frame>) {
         // `held` may set its own verdicts.

@@ -107,8 +107,8 @@ fn an_idle_worker_sleeps_and_wakes_when_it_is_sent_something() {
 fn no_wakeup_is_lost() {
     let echo = Echo::new();
     let (runner, mut port) = echo.start(0);
-    // After each returned packet the main thread sends the next one, and it sleeps when there is none. So it
-    // falls asleep while the worker is about to send again.
+    // The main thread sends the next packet after each returned packet, and sleeps when none has returned. So it falls asleep while the
+    // worker is about to send again.
     const ALL: u32 = 100_000;
     const ON_THEIR_WAY: u32 = 3;
     for id in 0..ALL + ON_THEIR_WAY {

@@ -24,8 +24,7 @@ fn id(rig: &Rig, name: &str) -> NodeId {
     rig.blueprint.node(name).expect("a node")
 }
 
-/// A line of a trace: the node, what it did with the packet or the next node, and the packet's length before
-/// and after the node.
+/// A line of a trace: the node, the packet's fate or next node, and the packet's length before and after the node.
 type Line = (&'static str, String, Option<u16>, Option<u16>);
 
 fn lines(rig: &Rig, trace: u32) -> Vec<Line> {
