@@ -31,9 +31,9 @@ impl Operation {
 /// The reason why a packet is not an ARP packet for IPv4 over Ethernet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArpError {
-    /// The hardware type is not Ethernet, or its addresses are not 6 bytes long.
+    /// The hardware type is not Ethernet, or hardware addresses are not 6 bytes long.
     Hardware,
-    /// The protocol type is not IPv4, or its addresses are not 4 bytes long.
+    /// The protocol type is not IPv4, or protocol addresses are not 4 bytes long.
     Protocol,
     /// Neither request nor reply.
     Operation,
