@@ -74,7 +74,7 @@ fn time(clock: libc::clockid_t) -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// Runs `signal`, which signals a connection's peer for the first time. Returns true if it uses far too much CPU time.
+/// Runs `signal`, which signals a connection's peer for the first time. Returns true if the signal uses far too much CPU time.
 pub(super) fn is_slow(signal: impl FnOnce()) -> bool {
     let begun = worked();
     signal();
@@ -97,8 +97,8 @@ impl Pace {
     /// If slow signals have taken too long in total.
     pub(super) fn take(&self, signal: impl FnOnce()) -> Result<(), Fault> {
         let begun = monotonic();
-        // On a busy machine the thread may only have waited for its turn, so CPU time counts. Reading it costs a
-        // system call, so the first slow signal is free.
+        // On a busy machine the thread may only have waited for its turn, so CPU time counts. Reading the CPU time costs a system call, so
+        // the first slow signal is free.
         let suspected = begun.as_nanos() < self.suspected_until.load(Ordering::Relaxed).into();
         let before = suspected.then(worked);
         signal();

@@ -169,7 +169,7 @@ fn a_replay_reports_the_time_of_its_next_packet() {
             (None, None) => {}
             (due, _) => panic!("{speed:?}: {due:?}"),
         }
-        // After a restart it does not wait for the old due time.
+        // After a restart, the replay does not wait for the old due time.
         device.control.set_admin(true).unwrap();
         assert_eq!(device.rx[0].next_due(), None);
     }
