@@ -66,8 +66,7 @@ impl<A: Ip> Routes<A> {
         if recursive && !asking.recursive {
             return Some(1);
         }
-        // A list without recursive paths depends on interfaces alone, and their last change is already
-        // visible.
+        // A list without recursive paths depends on interfaces alone, and the last change of the interfaces is already visible.
         let asked = if recursive { asking.number } else { self.changes };
         self.rib.paths.states[id].asked = asked;
         self.ask(id, true, by);

@@ -8,7 +8,7 @@ use super::kind::{ForwardingKind, MOST};
 pub enum Object {
     /// Send over the adjacency with this index.
     Adjacency(u32),
-    /// The destination is on the link of this interface (glean). Its Ethernet address must be resolved.
+    /// The destination is on the link of this interface (glean). The destination's Ethernet address must be resolved.
     Glean(u32),
     /// The destination is this router.
     Local,

@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn memory_of_removed_routes_is_available_to_others() {
         let mut budget = Budget { limit: 8 << 20, ..Budget::default() };
-        // Tables that never free memory, and reuse it for as many routes.
+        // The tables in this test never free memory, but reuse it for the same number of routes.
         let (mut held, mut routes) = (0u64, 0u64);
         let mut add = |routes: &mut u64, bytes: u64| {
             let admitted = budget.admit(1, || (held * 512, *routes), plenty);

@@ -39,7 +39,7 @@ fn the_main_thread_gets_its_reserve_back_and_keeps_it() {
     let sweep = Release::Sweep.to_bytes();
     let mut all: Vec<_> = std::iter::from_fn(|| r.last_packet(&sweep)).collect();
     assert_eq!(all.len(), r.pool.stats().total);
-    // The pool is empty now, so the worker gives up its surplus; but it has none.
+    // The pool is empty now, so the worker tries to give up its surplus, but has none.
     turn(&r, &mut worker);
     all.drain(..200).for_each(|message| assert!(r.send(0, Ipv4Addr::NODES.release, message)));
     turn(&r, &mut worker);
@@ -49,7 +49,7 @@ fn the_main_thread_gets_its_reserve_back_and_keeps_it() {
     assert!(r.last_packet(&sweep).is_none());
     turn(&r, &mut worker);
     all.push(r.last_packet(&sweep).expect("buffers from the worker"));
-    // Other threads short of buffers get all of the main thread's, except its reserve.
+    // Other threads that are short of buffers get all buffers of the main thread except its reserve.
     let mut short = r.pool.cache();
     for now in 1..20 {
         assert!(!short.has(buf::FRAME_SIZE));

@@ -62,11 +62,11 @@ pub type Leaves = fn(&mut Router, interfaces: &[u32], Loss);
 /// A valid Neighbor Discovery message of another station.
 #[derive(Clone, Copy)]
 pub struct Heard<'m> {
-    /// The interface that received it.
+    /// The interface that received the message.
     pub interface: u32,
-    /// Its IPv6 source address.
+    /// The message's IPv6 source address.
     pub src: Ipv6Addr,
-    /// The Ethernet address of its sender.
+    /// The Ethernet address of the message's sender.
     pub from: Mac,
     /// The message.
     pub message: Message,

@@ -298,7 +298,7 @@ impl Router {
             )));
         }
         let index = self.new_interface(name, Kind::SubInterface, (mac, mtu), Some((parent, takes)))?;
-        // First the sub-interface: a worker that finds it by its tags needs its record.
+        // Publish the sub-interface first: a worker that finds it by its tags needs its record.
         self.near.publish(index)?;
         self.near.publish(parent)?;
         // Free old versions of the parent's record: each has a full list of sub-interfaces.

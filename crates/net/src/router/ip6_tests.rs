@@ -224,7 +224,7 @@ fn rfc4862_5_4_a_duplicate_address_is_not_used() {
     // The address is not used as a source meanwhile, though it would be the first choice.
     assert_eq!(lab.router.ip6.own.get().first(0), Some(own(0)));
     assert!(lab.router.ip6.own.get().contains(0, new.to_bits()));
-    // Another station has it: the router does not use it, and forwards packets to that station.
+    // Another station has the address: the router does not use it, and forwards packets to that station.
     let what =
         Message::NeighborAdvertisement { target: new, router: false, solicited: false, overrides: true };
     lab.hear(0, (A_MAC, new), Ipv6Addr::from_bits(ipv6::ALL_NODES), what, &[NdOption::TargetMac(A_MAC)]);
@@ -318,7 +318,7 @@ fn rfc4861_7_3_3_one_packet_counts_as_use() {
     let mut lab = lab();
     lab.receive(0, 0, datagram(B, 64));
     lab.advertises(1, (B_MAC, B), own(1));
-    // With this many neighbors before it, the checks take several turns.
+    // With this many neighbors before this one, the checks take several turns.
     for n in 0..2000u16 {
         let other = Ipv6Addr::from_bits(own(0).to_bits() + 0x1_0000 + u128::from(n));
         lab.router.add_neighbor(0, other, A_MAC, true).unwrap();

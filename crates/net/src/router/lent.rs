@@ -23,7 +23,8 @@ impl Neighborhood {
 }
 
 impl Router {
-    /// Makes an interface unnumbered: it uses the addresses of the interface `lender` in its VRF. `None` ends this.
+    /// Makes an interface unnumbered: it uses the addresses of the interface `lender` in its VRF. With `None`, the interface is no longer
+    /// unnumbered.
     ///
     /// # Errors
     /// If one of the interfaces does not exist, both are the same, the interface has addresses or cannot send, or the lender is unnumbered

@@ -138,7 +138,7 @@ impl Router {
     /// Sends a neighbor advertisement for an address that this router answers for. `mac` and `to` are the advertisement's destination.
     fn advertise_address(&mut self, (interface, own): Key<Ipv6Addr>, mac: Mac, to: Ipv6Addr) {
         let solicited = !to.is_multicast();
-        // Set the override flag only for an own unicast address. A proxy leaves it to the owner (RFC 4389 section
+        // Set the override flag only for an own unicast address. A proxy leaves the flag to the owner of the address (RFC 4389 section
         // 4.1.3.3), and an anycast address never overrides (RFC 4861 section 7.2.7).
         let info = self.near.interfaces.get(interface);
         let overrides = info.is_some_and(|i| i.standing(own) == Some(Standing::Unique));

@@ -1,5 +1,5 @@
-//! Neighbors: executes the actions of the neighbor protocols. They update adjacencies and host routes, and release the packets that wait on
-//! workers. The packets on the link are in `arp.rs` and `nd.rs`.
+//! Neighbors: executes the actions of the neighbor protocols. The actions update adjacencies and host routes, and release the packets that
+//! wait on workers. The packets on the link are in `arp.rs` and `nd.rs`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -139,7 +139,7 @@ fn a_route_completes_when_its_next_hop_answers() {
     let sent = lab.sent(1);
     assert_eq!(sent.len(), 1);
     assert_forwarded(&sent[0], 1, own_mac(1), B_MAC);
-    // The neighbor moves and announces it; packets follow.
+    // The neighbor moves and announces its new Ethernet address; packets follow.
     lab.receive_arp(1, Mac::BROADCAST, ArpPacket::gratuitous(C_MAC, B));
     lab.receive(0, 0, packet(far, 2));
     assert_forwarded(&lab.sent(1)[0], 2, own_mac(1), C_MAC);
@@ -361,7 +361,7 @@ fn sub_interfaces_have_their_own_neighbors() {
     lab.receive(1, 0, frame);
     let (kind, ip) = tagged(&lab.sent(1)[0]);
     assert_eq!((kind, Ipv4Header::split(&ip).unwrap().0.dst()), (ethertype::IPV4, c));
-    // The device goes down, and its sub-interface with it.
+    // The device goes down, and so does its sub-interface.
     lab.router.set_admin(1, false).unwrap();
     assert!(lab.states().is_empty());
 }
@@ -384,7 +384,7 @@ fn packets_to_interfaces_without_arp_are_reported_at_once() {
 fn waiting_packets_expire_after_the_last_request() {
     let mut lab = lab();
     lab.receive(0, 0, packet(B, 1));
-    // The main thread drops its entry, as if the request had been lost.
+    // The main thread drops the neighbor's entry, as if the request had been lost.
     lab.router.near.neighbors4 = Default::default();
     lab.pass(5900);
     let expired = |lab: &Lab| lab.router.graph().stats().dropped_for("arp-release", "hold-expired").unwrap();

@@ -549,7 +549,7 @@ fn adjacencies_of_removed_routes_are_freed_in_slices() {
         let next_hop = Ipv4Addr::from_bits(0x0a01_0100 + n).into();
         router.add_route(0, to(n), Path::Via { next_hop, interface: None }).unwrap();
     }
-    // Adjacencies that wait for an update can be freed, too; the next one in their slot waits for its own update.
+    // Adjacencies that wait for an update can be freed, too; the next adjacency in the same slot waits for its own update.
     router.set_admin(1, false).unwrap();
     for n in 0..HOPS {
         router.remove_route(0, to(n)).unwrap();

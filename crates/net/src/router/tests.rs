@@ -302,7 +302,7 @@ fn routes_that_name_an_interface_are_removed_with_it() {
     }
     r.add_neighbor(0, ip("10.2.0.5"), HOST, true).unwrap();
     r.remove_interface(0).unwrap();
-    // Another interface has the index now, and none of those routes.
+    // Another interface has the index now, but has none of those routes.
     r.poll(0);
     let index = r.add_device("other", device(7).0).unwrap();
     assert_eq!(index, 0);

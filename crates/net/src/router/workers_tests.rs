@@ -405,7 +405,7 @@ impl Drop for Closing {
 fn workers_do_not_close_queues_of_a_removed_device() {
     let (mut r, _) = router(2);
     let by = Arc::new(Mutex::new(Vec::new()));
-    // One queue that its worker polls all the time, and one that it sleeps on.
+    // One queue that its worker polls all the time, and one on which its worker sleeps.
     for round in 0..40 {
         let (mut device, ..) = pktgen::open(&pktgen::Config::default());
         device.rx = vec![Box::new(Closing { by: by.clone(), active: round % 2 == 0 })];
