@@ -14,14 +14,15 @@ use crate::advertiser::Interval;
 pub(crate) const INFINITE: &str = "infinite";
 /// The default of the advertised hop limit (CurHopLimit), as assigned by IANA.
 pub(crate) const HOP_LIMIT: u8 = 64;
-/// Default valid and preferred lifetimes, in seconds, of addresses formed from a prefix (AdvValidLifetime, AdvPreferredLifetime).
+/// Default valid lifetime of addresses formed from a prefix, in seconds (AdvValidLifetime).
 const VALID: u32 = 30 * 24 * 3600;
+/// Default preferred lifetime of addresses formed from a prefix, in seconds (AdvPreferredLifetime).
 const PREFERRED: u32 = 7 * 24 * 3600;
 /// Hosts only form addresses from prefixes of this length (RFC 4862 section 5.5.3 with RFC 2464).
 const AUTONOMOUS: u8 = 64;
-/// Prefix length of link-local addresses (RFC 4291 section 2.5.6), and prefix of multicast addresses (section
-/// 2.7).
+/// Prefix length of link-local addresses (RFC 4291 section 2.5.6).
 const LINK_LOCAL: u8 = 10;
+/// Prefix of multicast addresses (RFC 4291 section 2.7).
 const GROUPS: u128 = 0xff << 120;
 /// Bytes for the options of one packet: the minimum MTU without the IPv6 header and the fixed part (RFC 4861
 /// section 4.2).
@@ -183,7 +184,7 @@ impl Advertisement {
         self.prefixes(networks).into_iter().for_each(|p| shares.add(NdOption::Prefix(p), 32));
         let mut left = &servers[..];
         while !left.is_empty() {
-            // As many as fit into the rest of this packet, else into a new one.
+            // As many servers as fit into the rest of this packet. If not even one fits, as many as fit into a new packet.
             let room = if shares.room < 8 + 16 { ROOM } else { shares.room };
             let (some, others) = left.split_at(left.len().min((room - 8) / 16));
             shares.add(NdOption::DnsServers { lifetime, servers: some }, 8 + 16 * some.len());

@@ -10,12 +10,15 @@ use std::fmt;
 use net::jitter::Jitter;
 
 const SECOND: u64 = 1_000_000_000;
-/// Constants of RFC 4861 section 10, in order: MAX_INITIAL_RTR_ADVERTISEMENTS, MAX_INITIAL_RTR_ADVERT_INTERVAL,
-/// MAX_FINAL_RTR_ADVERTISEMENTS, MIN_DELAY_BETWEEN_RAS and MAX_RA_DELAY_TIME.
+/// Number of initial advertisements that are sent at short intervals (RFC 4861 section 10: MAX_INITIAL_RTR_ADVERTISEMENTS).
 const INITIAL: u8 = 3;
+/// Maximum interval between the initial advertisements (MAX_INITIAL_RTR_ADVERT_INTERVAL).
 const INITIAL_INTERVAL: u64 = 16 * SECOND;
+/// Number of final advertisements (MAX_FINAL_RTR_ADVERTISEMENTS).
 const FINAL: u8 = 3;
+/// Minimum time between two advertisements (MIN_DELAY_BETWEEN_RAS).
 const GAP: u64 = 3 * SECOND;
+/// Maximum delay of the answer to a solicitation (MAX_RA_DELAY_TIME).
 const ANSWER: u64 = SECOND / 2;
 
 /// Minimum and maximum time between two unsolicited advertisements.
@@ -195,7 +198,7 @@ impl Advertiser {
         self.senders.get(&interface).is_some_and(|s| s.next.is_some())
     }
 
-    /// Returns the time at which [`timeout`](Self::timeout) must be called next.
+    /// Returns the time at which [`timeout`](Self::timeout) must be called next; `None` if no advertisement is scheduled.
     pub fn poll_timeout(&self) -> Option<u64> {
         self.senders.values().filter_map(|s| s.next).min()
     }

@@ -93,7 +93,7 @@ fn rfc4861_6_2_6_solicitations_share_one_answer_in_half_a_second() {
         let sent = t.pass(60);
         assert_eq!(sent.len(), 1);
         assert!(sent[0].0 - asked <= SECOND / 2);
-        // After that at most one in three seconds, however often hosts ask.
+        // After this answer, at most one advertisement in three seconds is sent, however often hosts ask.
         let mut sent = Vec::new();
         for _ in 0..300 {
             t.event(Event::Solicited(LINK));
@@ -178,7 +178,8 @@ proptest! {
                 Event::Stop(_) => serves[i] = false,
                 Event::Down(_) => {
                     serves[i] = false;
-                    // The interface's state is gone.
+                    // The advertiser has forgotten the interface, so the next advertisement may follow at
+                    // once.
                     prop_assert!(gaps(&sent[i]).iter().all(|g| *g >= GAP));
                     sent[i].clear();
                 }
@@ -198,7 +199,7 @@ proptest! {
 fn nothing_follows_the_final_advertisement_of_a_leaving_link() {
     let mut t = settled(3);
     assert!(t.advertiser.knows(LINK) && t.advertiser.serves(LINK) && t.advertiser.has_more_to_say(LINK));
-    // Another link without advertisements has none to end.
+    // The event for another link, on which nothing is advertised, changes nothing.
     t.event(Event::Ceased(LINK + 1));
     assert!(!t.advertiser.knows(LINK + 1));
     t.event(Event::Ceased(LINK));
@@ -207,7 +208,7 @@ fn nothing_follows_the_final_advertisement_of_a_leaving_link() {
         assert_eq!(t.pass(4000), []);
         assert!(!t.advertiser.serves(LINK) && !t.advertiser.has_more_to_say(LINK));
     }
-    // The link stays after all.
+    // The link was not removed after all, and advertising starts again.
     assert!(t.advertiser.knows(LINK));
     let now = t.now;
     t.event(Event::Start(LINK, Interval::default()));

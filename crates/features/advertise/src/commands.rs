@@ -74,7 +74,7 @@ fn advertise<C: App>(c: &mut C, a: &Args, f: impl FnOnce(&mut Advertisement)) ->
 fn set<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     let on = !a.has("no");
     if a.has("ra-suppress") {
-        // This also works before any other setting: later settings are kept, but nothing is sent.
+        // `ra-suppress` also works before any other setting: later settings are kept, but nothing is sent.
         return feature::set(c, a, |advice: &mut Advice| {
             advice.says.get_or_insert_default();
             advice.suppressed = on;

@@ -134,7 +134,7 @@ fn hear(router: &mut Router, heard: &Heard<'_>) -> bool {
     router.state::<Links>().is_ok_and(|links| links.advertiser.serves(heard.interface))
 }
 
-/// Sends the advertisements that are due. Returns the time of the next one.
+/// Sends the advertisements that are due. Returns the time of the next one; `None` if none is scheduled.
 fn turn(router: &mut Router, now: u64) -> Option<u64> {
     let mut actions = Vec::new();
     let links = router.state_mut::<Links>().ok()?;
@@ -152,7 +152,7 @@ fn turn(router: &mut Router, now: u64) -> Option<u64> {
     next
 }
 
-/// Returns the frames of a router advertisement; if `last`, of a final one. There are none if the interface has no usable link-local address.
+/// Returns the frames of a router advertisement; if `last`, of a final one. Empty if the interface has no usable link-local address.
 fn frames(router: &Router, index: u32, last: bool) -> Vec<Vec<u8>> {
     let Some(info) = link(router, index) else { return Vec::new() };
     let before = || router.state::<Links>().ok()?.last.get(&index).cloned();

@@ -86,7 +86,8 @@ fn seconds(lifetime: u32) -> String {
     }
 }
 
-/// Returns why an interface sends no router advertisements although they are configured.
+/// Returns why an interface sends no router advertisements although they are configured; `None` if it sends them, or none are
+/// configured.
 fn why_silent(wanted: &Advice, router: &Router, i: &InterfaceInfo) -> Option<String> {
     wanted.says.as_ref()?;
     let why = match i.link_local().map(|address| i.standing(address)) {

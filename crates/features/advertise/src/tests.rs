@@ -139,18 +139,18 @@ fn rfc4861_6_2_5_a_stopping_link_sends_a_final_advertisement() {
     lab.pass(4000);
     assert_eq!(advertised(&lab.sent(0)).len(), 1);
     lab.router.prepare_to_stop();
-    // However busy workers are: the main thread does not wait for them.
+    // The final advertisement is already sent: the main thread does not wait for workers, however busy they are.
     let (last, other) = (lab.sent(0), lab.sent(1));
     assert!(matches!(advertised(&last)[..], [(0, _)]), "one, at once, regardless of the last one's time");
     assert_eq!(advertised(&other), []);
     lab.pass(60_000);
     assert_eq!(lab.sent(0).len(), 0);
-    // It advertises again when the link is back.
+    // The router advertises itself again when the link is back.
     lab.router.set_admin(0, false).unwrap();
     lab.router.set_admin(0, true).unwrap();
     lab.pass(10_000);
     assert!(matches!(advertised(&lab.sent(0))[..], [(1800, _), ..]), "as soon as it has a source address");
-    // Or when IPv6 is enabled again.
+    // The router also advertises itself again when IPv6 is enabled again.
     lab.pass(20_000);
     lab.sent(0);
     lab.router.remove_address(0, Address::new(own(0), 64)).unwrap();
@@ -214,7 +214,7 @@ fn a_failed_change_keeps_the_router_advertising() {
     assert!(matches!(told[..], [(0, _), (1800, _), ..]), "{told:?}");
 }
 
-/// A change that does not concern IPv6 neither ends nor repeats anything.
+/// A change that does not concern IPv6 neither ends the advertisements nor repeats one.
 #[test]
 fn the_loss_of_ipv4_ends_no_advertisements() {
     let mut lab = lab();
@@ -229,7 +229,7 @@ fn the_loss_of_ipv4_ends_no_advertisements() {
     assert!(!told.is_empty() && told.iter().all(|(lifetime, _)| *lifetime == 1800), "{told:?}");
 }
 
-/// Interfaces that cannot have hosts on their link send nothing, and final advertisements repeat the settings before.
+/// Interfaces that cannot have hosts on their link send nothing. Final advertisements have the settings from before.
 #[test]
 fn only_links_with_hosts_get_advertisements() {
     let mut lab = lab();
@@ -257,7 +257,8 @@ fn only_links_with_hosts_get_advertisements() {
     );
 }
 
-/// Final advertisements are sent once, whether or not the sub-interface's own loss follows that of its device.
+/// Removing a device also removes its sub-interfaces. Final advertisements on a sub-interface are sent only once, even if
+/// its removal is reported again after that of the device.
 #[test]
 fn removing_a_device_ends_advertisements_of_sub_interfaces_once() {
     let mut lab = lab();

@@ -120,7 +120,7 @@ fn suppressed_advertisements_keep_their_settings() {
     assert!(cli.ok("show config yaml").contains("router-advertisement:\n      suppress: true\n"));
     let shown = cli.ok("show ip6 interface pg0");
     assert!(shown.contains("  advertises nothing: router advertisements are suppressed\n"), "{shown}");
-    // Settings made meanwhile are kept, too.
+    // Settings made while advertisements are suppressed are kept, too.
     cli.ok("ip6 nd pg0 ra-lifetime 90");
     assert_eq!(told(&cli), None);
     cli.ok("ip6 nd pg0 no ra-suppress");

@@ -50,7 +50,8 @@ struct Balance {
     checks: Checks,
 }
 
-/// Handles each measurement of the workers' load once.
+/// Reacts to each measurement of the workers' loads once. Returns `None`: needs no further call at a certain
+/// time.
 fn turn(router: &mut Router, _: u64) -> Option<u64> {
     let (measured, loads) = router.loads();
     if router.state::<Balance>().is_ok_and(|balance| balance.handled < measured) {

@@ -31,7 +31,7 @@ pub struct Situation<'a> {
     /// Number of workers.
     pub workers: usize,
     pub shards: &'a Shards,
-    /// True if the operator assigned shards: then none moves.
+    /// True if the operator assigned shards of flows to workers; the balancer then moves no shard.
     pub fixed: bool,
 }
 
@@ -55,12 +55,12 @@ pub struct Checks {
 }
 
 impl Checks {
-    /// Handles the workers' loads (0 to 1) of one check:
+    /// Returns the change that the workers' loads (0 to 1) of one check require; `None` if they require none:
     ///
     /// - If one worker is overloaded and another has no queue, all queues are spread over the workers at once.
     /// - If one worker is overloaded and another has capacity in several checks in a row, half of the overloaded worker's queues move to
-    ///   the other. If it has only one queue, and the queue's device has fewer queues than there are workers, the queue's flows are spread
-    ///   over the workers. If these flows are already spread, some shards move.
+    ///   the other. If the overloaded worker has only one queue, and this queue's device has fewer queues than there are workers, the
+    ///   queue's flows are spread over the workers. If these flows are already spread, some shards of flows move.
     /// - If the load is little in many checks in a row, flows are no longer spread, and one worker gets all queues. Then a single packet
     ///   wakes one worker instead of two, and packets of two devices form one vector.
     ///

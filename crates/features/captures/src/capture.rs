@@ -20,7 +20,7 @@ const TURN_NS: u64 = 500_000;
 /// The captures of a router: the feature's state.
 pub(crate) struct Captures {
     pub(crate) rings: Rings,
-    /// The running capture.
+    /// The running capture; `None` if no capture runs.
     pub(crate) running: Option<Capture>,
     /// The result of the last capture that ended.
     pub(crate) last: Option<String>,
@@ -182,7 +182,7 @@ fn switch(router: &mut Router, points: &[Point], interfaces: &[u32], on: bool) {
 /// Fails if a capture runs.
 pub(crate) fn must_be_free<C: App>(c: &mut C, a: &Args) -> Result<(), CliError> {
     let now = c.now();
-    // Its client may have disconnected a moment ago.
+    // The client of the running capture may have disconnected a moment ago.
     turn(c.router_mut(), now);
     match &Captures::of(c.router_mut())?.running {
         None => Ok(()),

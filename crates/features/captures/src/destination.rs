@@ -13,8 +13,9 @@ use pcap_file::{DataLink, PcapError, TsResolution};
 
 use crate::rings::Captured;
 
-/// Sizes in bytes of the header of a capture file, and of the header in front of each packet in the file.
+/// Size in bytes of the header of a capture file.
 pub(crate) const FILE_HEADER: u64 = 24;
+/// Size in bytes of the header in front of each packet in a capture file.
 pub(crate) const PACKET_HEADER: u64 = 16;
 
 /// Default for the space to leave free in the file system: this percentage, but at most this number of bytes.
@@ -97,7 +98,7 @@ impl Sink {
         Ok(Sink { path: path.to_owned(), file, disk, leave_free, too_full: None, failed: None })
     }
 
-    /// Returns its name.
+    /// Returns the file's path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -53,7 +53,7 @@ fn frame() -> Vec<u8> {
     frame_from(1)
 }
 
-/// Each change of the number of workers would cost memory otherwise.
+/// If the rings of removed workers were kept, each change of the number of workers would cost memory.
 #[test]
 fn rings_of_removed_workers_are_freed() {
     let (rings, mut h) = bench();

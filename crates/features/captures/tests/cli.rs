@@ -140,12 +140,12 @@ fn a_stopping_router_completes_the_file() {
     );
     cli.ok("packet-generator enable-stream x");
     let end = Instant::now() + Duration::from_secs(10);
-    // They have no receive interface, and are counted behind the copying feature.
+    // The drops are counted behind the copying feature, so all packets are copied when the loop ends.
     while cli.context.system.router.graph().stats().drops_total(1) < 300 {
         assert!(Instant::now() < end, "all packets come");
         sleep(Duration::from_millis(1));
     }
-    // The main thread has had no turn.
+    // The main thread has taken no copy yet.
     assert_eq!(cli.json("pcap trace status")["packets"], 0);
     drop(cli);
     assert_eq!(std::fs::metadata(path).unwrap().len(), 24 + 300 * (16 + 100));

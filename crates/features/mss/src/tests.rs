@@ -105,7 +105,7 @@ fn through(h: &mut Harness, node: &str, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
 fn only_what_is_too_much_is_lowered<A: ByHand>(packets: &[(u8, usize, Option<u16>, u16)], most: u16) {
     let (_bench, mut h) = harness::<A>(most);
     let list = |pad: usize, size: Option<u16>| {
-        // Padding options in front, so that it lies at odd offsets, too.
+        // Padding options come first, so that the MSS option lies at odd offsets, too.
         let mut list = vec![1u8; pad];
         list.extend(size.iter().flat_map(|size| mss(*size)));
         list.extend([3, 3, 7]);
@@ -135,7 +135,7 @@ proptest! {
         only_what_is_too_much_is_lowered::<Ipv6Addr>(&packets, most);
     }
 
-    /// Of the bytes after an IPv6 header, only TCP's option and its checksum are changed.
+    /// Of the bytes after an IPv6 header, only TCP's MSS option and TCP's checksum are changed.
     #[test]
     fn any_bytes_are_handled(next in prop::sample::select(vec![0u8, 6, 6, 43, 44, 51, 60, 135]), rest in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut bytes = vec![0x60, 0, 0, 0, 0, rest.len() as u8, next, 64];

@@ -41,7 +41,7 @@ fn families_are_clamped_separately() {
     }
     let yaml = cli.ok("show config yaml");
     assert!(yaml.contains("    tcp-mss-clamp: { ip4: 1400, direction: tx, ip6: 1380 }\n"), "{yaml}");
-    // The other family is not given.
+    // A command that names only one family leaves the other one unchanged.
     cli.ok("set interface tcp-mss-clamp pg0 ip6 rx ip6-mss 1300");
     cli.ok("set interface tcp-mss-clamp pg0 ip4 disable");
     assert!(cli.ok("show config").contains("set interface tcp-mss-clamp pg0 ip6 rx ip6-mss 1300\n"));

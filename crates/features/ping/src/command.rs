@@ -78,7 +78,8 @@ struct Ping {
     received: u32,
     /// When the next request is due, in nanoseconds of the monotonic clock.
     next: u64,
-    /// Sequence number and round-trip time in milliseconds of each reply, for the JSON object at the end.
+    /// Sequence number and round-trip time in milliseconds of each reply, for the JSON object at the end;
+    /// `None` if the client wants text.
     rtt: Option<Vec<(u16, f64)>>,
 }
 
@@ -139,7 +140,7 @@ impl Ping {
         Pings::of(router)?.stop(self.ping.id);
         *out += &self.summary();
         if self.received == 0 {
-            // As ping(8) does, so that scripts can test reachability.
+            // Fails without a reply, as ping(8) does, so that scripts can test reachability.
             let why = format!("no answer from {}", self.destination);
             return Err(CliError::new(why).because(Reason::Negative));
         }

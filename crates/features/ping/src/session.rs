@@ -117,8 +117,8 @@ impl Pings {
         self.sessions.remove(&id);
     }
 
-    /// Stores an echo reply for the ping that sent the request. Returns `None` if no ping waits for this reply. `l3` is the reply's
-    /// first segment from the IP header on, and `total` the length of the reply in bytes.
+    /// Stores an echo reply for the ping that sent the request. Returns `None` if no ping waits for this reply. `l3` has the bytes of the
+    /// reply's first buffer from the IP header on, and `total` the length of the reply in bytes.
     fn note(&mut self, now: u64, l3: &[u8], total: usize) -> Option<()> {
         let ip = header(l3)?;
         // Echo fields are at the same offsets in ICMP and ICMPv6.

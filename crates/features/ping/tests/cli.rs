@@ -17,7 +17,7 @@ fn pings_of_readers_leave_room_for_others() {
     let mut jobs: Vec<_> = (0..16).map(|_| ping(&mut cli, Role::Viewer).unwrap().job).collect();
     assert!(ping(&mut cli, Role::Viewer).err().unwrap().to_string().contains("16 active pings"));
     jobs.push(ping(&mut cli, Role::Admin).unwrap().job);
-    // One that has ended makes room.
+    // A ping that has ended makes room for another.
     jobs.swap_remove(0);
     assert!(ping(&mut cli, Role::Viewer).is_ok());
 }

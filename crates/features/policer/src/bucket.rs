@@ -140,9 +140,11 @@ pub struct Policer {
     eb: u64,
 }
 
-/// Codes of actions. A code from [`MARK`] on sets a DSCP, which is in the lower 6 bits of the code.
+/// Code of the action that passes a packet unchanged.
 pub(crate) const TRANSMIT: u8 = 0;
+/// Code of the action that drops a packet.
 pub(crate) const DROP: u8 = 1;
+/// Lowest code of an action that sets a DSCP, which is in the lower 6 bits of the code.
 pub(crate) const MARK: u8 = 0x40;
 
 fn code(action: Action) -> u8 {

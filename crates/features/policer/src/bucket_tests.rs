@@ -338,7 +338,7 @@ fn race(params: Params, known: usize, threads: usize) {
     assert!(red > 0, "more was offered than passes");
     let by = |rate: u64| (u128::from(time) * u128::from(rate) * 125 / u128::from(SECOND)) as u64;
     let (c, e) = (by(params.cir) + params.cb, by(params.eir) + params.eb);
-    // A worker with a late clock may refuse a packet that another could pass: by a few rounds, and a packet.
+    // Tolerance: a worker whose clock is behind may refuse packets that another worker could pass.
     let slack = by(params.cir.max(params.eir)) / 50 + 3 * 1500;
     let near = |got: u64, most: u64| got <= most && got + slack >= most;
     match params.kind {

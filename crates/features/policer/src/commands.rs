@@ -23,7 +23,8 @@ fn parameters() -> String {
         (word("rate"), word("round"), schema.syntax("cir", "cir"), schema.syntax("eir", "eir"));
     // VPP's last type is refused with a hint.
     let types = Kind::ALL.map(Kind::word).join(" | ");
-    // In milliseconds, a burst may be larger than in packets.
+    // The number of milliseconds of a burst may exceed the limit for packets, so the grammar allows any
+    // number.
     let burst = |name: &str| format!("[{name} <{name}-size:u64> [{{bytes | packets | ms}}]]");
     let actions = Params::default().actions().map(|(name, _)| {
         let dscp = name.replace("action", "dscp");

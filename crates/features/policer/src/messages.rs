@@ -275,8 +275,9 @@ fn set<C: App>(c: &mut C, name: &str, config: &policer_config) -> Result<Done, C
     message::make(c, vec![Change::set(object::key(name), params)])
 }
 
-/// The algorithms, in the order of their numbers.
+/// The algorithms, in the order of their numbers in the API.
 const KINDS: [Kind; 4] = Kind::ALL;
+/// The ways to round, in the order of their numbers in the API.
 const ROUNDS: [Round; 3] = Round::ALL;
 
 /// Returns the parameters of a policer; `None` if one of them is not possible.
@@ -287,7 +288,7 @@ fn params(q: &policer_config) -> Option<Params> {
         sse2_qos_rate_type::SSE2_QOS_RATE_API_PPS => Unit::Pps,
         _ => return None,
     };
-    // Like VPP, takes a burst of packets as milliseconds at its rate.
+    // Like VPP, takes the burst of a policer with packet rates as milliseconds at its rate.
     let burst = |burst: u64, rate: u32| match unit {
         Unit::Kbps => Some(burst),
         Unit::Pps if burst == 0 => Some(0),
@@ -299,7 +300,7 @@ fn params(q: &policer_config) -> Option<Params> {
         kind,
         unit,
         cir: q.cir.into(),
-        // What a kind does not use is ignored.
+        // A parameter that the kind does not use is ignored.
         eir: if two_rates { q.eir.into() } else { 0 },
         cb: burst(q.cb, q.cir)?,
         eb: if three_colors { burst(q.eb, if two_rates { q.eir } else { q.cir })? } else { 0 },
@@ -331,7 +332,7 @@ fn of_action(action: Action) -> sse2_qos_action {
     }
 }
 
-/// Returns the first policer from an index on.
+/// Returns the first policer whose index is at least `index`; `None` if there is none.
 fn from<C: App>(c: &C, index: u32) -> Option<(u32, policer_details)> {
     let policers = policers(c).ok()?;
     let index = policers.from(index).next()?;

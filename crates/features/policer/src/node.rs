@@ -35,9 +35,9 @@ use crate::vector::{Load, Vector};
 /// The policers of an interface, by index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policing {
-    /// The policer of received IPv4 and IPv6 packets, unicast and multicast.
+    /// The policer of received IPv4 and IPv6 packets, unicast and multicast; `None` without one.
     pub input: Option<u32>,
-    /// The policer of all sent frames.
+    /// The policer of all sent frames; `None` without one.
     pub output: Option<u32>,
 }
 
@@ -210,7 +210,7 @@ impl<const SITE: usize> Police<SITE> {
         if Self::OUTWARD { p.tx_if() } else { p.rx_if() }
     }
 
-    /// Returns the index of the policer for the direction of this node.
+    /// Returns the index of the policer for the direction of this node; `None` without one.
     #[inline(always)]
     fn policer(setting: &Policing) -> Option<u32> {
         if Self::OUTWARD { setting.output } else { setting.input }

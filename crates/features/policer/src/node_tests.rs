@@ -299,7 +299,7 @@ fn icmp6(kind: u8, hops: u8, to: Ipv6Addr) -> Vec<u8> {
 /// itself made it.
 fn dropped_when_empty(site: usize, packets: &[(Vec<u8>, bool)]) -> Vec<bool> {
     let Lab { mut h, mut policers, mut settings, .. } = lab();
-    // In bytes, a packet's worth of tokens is less than a packet.
+    // A policer that counts bytes, with a single token: too few for any packet.
     let params = Params { unit: Unit::Kbps, cir: 8, cb: 1, violate: Action::Drop, ..PPS };
     let index = policers.add(params, 0).unwrap();
     settings.set(0, Policing { input: Some(index), output: Some(index) }).unwrap();

@@ -30,7 +30,7 @@ static POLICER: Role = Role {
 };
 
 impl ObjectKind for Params {
-    /// Its name.
+    /// The policer's name.
     type Key = String;
     const NAME: &'static str = "policer";
     const PHASE: u16 = 40;

@@ -20,7 +20,7 @@ pub(crate) fn behind_tags(p: &Packet<'_>) -> Option<(usize, bool)> {
     }
 }
 
-/// Returns the EtherType of an Ethernet frame after up to two VLAN tags, and the bytes that follow it.
+/// Returns the EtherType of an Ethernet frame after up to two VLAN tags, and the bytes that follow it; `None` if the frame is too short.
 #[inline(always)]
 fn untagged<'p>(p: &'p Packet<'_>) -> Option<(u16, &'p [u8])> {
     let (header, mut rest) = EthernetHeader::split(p.bytes())?;

@@ -130,12 +130,12 @@ pub struct Params {
     pub kind: Kind,
     /// The unit of rates and bursts.
     pub unit: Unit,
-    /// Committed rate, kbit/s or packets/s.
+    /// Committed rate in kbit/s or packets/s.
     pub cir: u64,
     /// Excess rate in kbit/s or packets/s; with RFC 2698, this is the peak rate. 0 for policers with one
     /// rate.
     pub eir: u64,
-    /// Committed burst, bytes or packets.
+    /// Committed burst in bytes or packets.
     pub cb: u64,
     /// Excess burst in bytes or packets; with RFC 2698, this is the peak burst. 0 for 1r2c.
     pub eb: u64,

@@ -106,13 +106,13 @@ struct Row {
     tokens: &'static str,
     cir: u64,
     eir: u64,
-    /// The rates in tokens per second.
+    /// The committed rate in tokens per second; the next field has the excess rate.
     cir_tokens_per_second: u64,
     eir_tokens_per_second: u64,
     round: &'static str,
     cb: u64,
     eb: u64,
-    /// Tokens in the buckets.
+    /// Tokens that the committed bucket holds now; the next field has those of the excess bucket.
     committed_tokens: u64,
     excess_tokens: u64,
     conform: Counted,

@@ -175,12 +175,12 @@ impl Policers {
         Ok(())
     }
 
-    /// Returns the parameters of a policer.
+    /// Returns the parameters of a policer; `None` if there is no policer with this index.
     pub fn get(&self, index: u32) -> Option<&Params> {
         self.entries.get(&index).map(|entry| &entry.params)
     }
 
-    /// Returns the index of the policer with this name.
+    /// Returns the index of the policer with this name; `None` if there is no such policer.
     pub fn find(&self, name: &str) -> Option<u32> {
         self.named.get(name).copied()
     }
@@ -200,7 +200,7 @@ impl Policers {
         self.entries.iter().map(|(index, entry)| (*index, &entry.params))
     }
 
-    /// Returns their number.
+    /// Returns the number of policers.
     pub fn len(&self) -> usize {
         self.entries.len()
     }

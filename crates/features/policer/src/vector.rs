@@ -115,7 +115,8 @@ impl Vector {
             return;
         }
         prefetch::write(policer);
-        // If the policer gets a second group later, that group is behind this one, as its packets are.
+        // If the policer gets a second group later, that group is behind this one, and its packets are behind the packets of
+        // this one.
         *place = Place { key, group: self.groups.len() as u16 };
         self.groups.push(Group { policer: index, first: i as u16, last: i as u16 });
     }
@@ -226,7 +227,7 @@ mod tests {
         ) {
             let domain = Domain::new();
             let mut policers = Policers::new(&domain).unwrap();
-            // Eight places, five policers each; the bursts identify them.
+            // Eight places with five policers each. The policers have different bursts, which identify them.
             let index = |k: u32| k % 8 + k / 8 * PLACES as u32;
             let burst = |k: u32| 100 + 40 * u64::from(k);
             for k in 0..40 {

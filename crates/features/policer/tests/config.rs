@@ -44,7 +44,7 @@ policers:
 #[test]
 fn a_file_defines_and_uses_policers_in_any_order() {
     let mut cli = cli();
-    // Its sections in one order, and in the other.
+    // The sections `interfaces` and `policers` in both orders.
     let (interfaces, policers) = FILE.split_at(FILE.find("policers:").unwrap());
     for text in [FILE.to_string(), format!("{policers}{interfaces}")] {
         cli.apply(&text).unwrap();
@@ -53,7 +53,7 @@ fn a_file_defines_and_uses_policers_in_any_order() {
         assert_eq!(cli.yaml(), "{}\n");
     }
     cli.apply(FILE).unwrap();
-    // Another policer replaces one in use, by the same change.
+    // One change replaces a policer that interfaces use by another.
     let renamed = FILE.replace("gold", "lead");
     cli.apply(&renamed).unwrap();
     let users = cli.json("show policer name lead")[0]["used_by"].as_array().map(Vec::len);

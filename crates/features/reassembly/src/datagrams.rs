@@ -163,7 +163,7 @@ impl<K: Copy + Eq + Hash, T> Datagrams<K, T> {
         self.waiting.expire(now, most, |span, item| each(span.start == 0, item));
     }
 
-    /// Returns when the oldest datagram expires, in nanoseconds.
+    /// Returns when the oldest datagram expires, in nanoseconds; `None` if no datagram waits.
     pub fn due(&self) -> Option<u64> {
         self.waiting.due()
     }

@@ -143,7 +143,7 @@ proptest! {
         let mut order: Vec<usize> = (0..pieces.len()).chain(copies.iter().map(|i| i.index(pieces.len()))).collect();
         order.retain(|i| Some(*i) != lost);
         order.sort_by_key(|i| infra::hash::mix64(seed ^ *i as u64));
-        // Copies of a whole datagram's fragments begin a new one.
+        // Copies of the fragments of a complete datagram begin a new datagram.
         let mut out = Outcome::default();
         for &i in &order {
             add(&mut t, 5, 1, pieces[i], i, &mut out);
@@ -230,7 +230,7 @@ fn the_oldest_datagrams_expire_first() {
     let mut out = Outcome::default();
     add(&mut t, SECOND, 1, fragment(0, 8, true), 0, &mut out);
     add(&mut t, 2 * SECOND, 2, fragment(8, 8, true), 1, &mut out);
-    // Later fragments do not extend its time.
+    // Later fragments do not extend the time of their datagram.
     add(&mut t, 29 * SECOND, 1, fragment(8, 8, true), 2, &mut out);
     assert_eq!(t.due(), Some(31 * SECOND));
     let mut gone = Vec::new();
@@ -255,7 +255,7 @@ fn rfc5722_a_datagram_with_an_overlap_is_never_completed() {
         add(&mut t, 5, 1, f, n, &mut out);
     }
     assert_eq!(out.sorted().refused, [0, 1, 2, 3].map(|n| (Reason::Overlap, n)));
-    // Until it expires, and the identification may be reused.
+    // After the datagram has expired, its identification may be used again.
     t.expire(5 + 30 * SECOND, 1, |_, _| ());
     let mut out = Outcome::default();
     for (n, f) in cut(16, 1).into_iter().enumerate() {

@@ -2,7 +2,7 @@
 //! RFC 1812 section 4.2.2.8; RFC 8200 section 4.5).
 //!
 //! Fragments arrive from `ip4-local` or `ip6-local`. They are as long as their IP header states, and have all
-//! their headers in the first segment. A whole datagram is the chain of its fragments' buffers, with the
+//! their headers in the first buffer. A whole datagram is the chain of its fragments' buffers, with the
 //! headers of the first fragment.
 
 use std::sync::Arc;
@@ -15,8 +15,9 @@ use crate::family::Fragmented;
 use crate::fragment::{Key, MOST_FRAGMENTS, Reason};
 use crate::shards::Shards;
 
-/// ECN code points, one bit each: "not ECN-capable", and "congestion experienced".
+/// The ECN code point "not ECN-capable", as a bit.
 const NOT_ECT: u8 = 1 << 0;
+/// The ECN code point "congestion experienced", as a bit.
 const CE: u8 = 1 << 3;
 
 edges! {

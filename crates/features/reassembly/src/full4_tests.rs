@@ -76,7 +76,7 @@ fn overlapping_fragments_are_dropped_with_their_datagram() {
     let (mut h, _bench) = harness();
     let packet = datagram(100).build();
     let mut fragments = cut(&packet, 4);
-    // The second one begins 8 bytes too early.
+    // The second fragment begins 8 bytes too early.
     let (second, _) = Ipv4Header::split_mut(&mut fragments[1]).unwrap();
     second.set_flags_fragment(second.flags_fragment() - 1);
     assert!(ipv4::write_checksum(&mut fragments[1]));
@@ -122,7 +122,7 @@ fn too_long_datagrams_are_dropped() {
     let (mut h, _bench) = harness();
     let ping_of_death = datagram(100).fragment(8185, false).build();
     assert_eq!(ends(&h.send(FULL, &[ping_of_death], |_, _| ())), [(FULL, Some("too-long"))]);
-    // Fits behind a header of 20 bytes, but not behind the header of its first fragment.
+    // The datagram fits behind a header of 20 bytes, but not behind the header of its first fragment.
     let first = datagram(0).options(&[1; 40]).payload(&[0; 65_392 - 8]).fragment(0, true).build();
     let last =
         PacketBuilder::ipv4(HOST, OWN).id(77).protocol(17).payload(&[0; 120]).fragment(65_392 / 8, false);

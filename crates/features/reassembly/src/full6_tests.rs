@@ -112,7 +112,7 @@ fn rfc8200_4_5_fragments_of_different_datagrams_do_not_mix() {
     let link_local =
         PacketBuilder::ipv6("fe80::9".parse().unwrap(), OWN).udp(1000, 53).payload(&[1; 30]).build();
     let other = PacketBuilder::ipv6(OWN, OWN).udp(1000, 53).payload(&[1; 30]).build();
-    // Source, destination, identification; VRF, and the link of a link-local address.
+    // Datagrams that differ in source, destination, identification, VRF, or the link of a link-local address.
     let sent = [
         (&packet, 77, 0, 0),
         (&packet, 78, 0, 0),
@@ -151,7 +151,7 @@ fn rfc8200_4_5_the_first_fragment_sets_the_next_header() {
 fn rfc5722_overlaps_drop_the_datagram_without_a_report() {
     let (mut h, _bench) = harness();
     let mut fragments = cut(&datagram(100).build(), 4);
-    // The second one begins 8 bytes too early.
+    // The second fragment begins 8 bytes too early.
     fragments[1][43] -= 8;
     let out = h.send(FULL, &fragments, |_, _| ());
     assert_eq!(ends(&out), vec![(FULL, Some("overlap")); fragments.len()]);
@@ -173,12 +173,12 @@ fn rfc8200_4_5_invalid_fragments_are_reported_to_the_source() {
         let out = h.send("ip6-local", &[packet], |_, _| ());
         assert_eq!(causes(&out), Vec::from_iter(cause));
     }
-    // Headers in front of the fragment header count.
+    // The headers in front of the fragment header add to the datagram's length.
     let behind = datagram(7).extension(ROUTING, &[]).fragment(8190, false).build();
     assert_eq!(causes(&h.send("ip6-local", &[behind], |_, _| ())), [Cause::ParameterProblem(50)]);
     let empty = PacketBuilder::ipv6(HOST, OWN).protocol(UDP).fragment(9, false).build();
     assert_eq!(ends(&h.send("ip6-local", &[empty], |_, _| ())), [(FULL, Some("bad-fragment"))]);
-    // The last two wait for more of the datagram.
+    // The last two of the pieces in the list above are valid, and wait for the rest of their datagram.
     let fill = bench.state(|all: &mut Reassembly| all.totals(FULL).unwrap().fill);
     assert_eq!(fill.fragments, 2);
     run_out::<Ipv6Addr>(&mut h, &bench);
@@ -190,7 +190,7 @@ fn the_longest_datagram_passes_and_longer_ones_are_dropped() {
     let longest = datagram(65_535 - 8).build();
     let out = h.send("ip6-local", &cut(&longest, 180), |_, _| ());
     assert_eq!((ends(&out), &out[0].bytes), (vec![("ip6-lookup", None)], &longest));
-    // Fits behind the headers of its last fragment, but not behind those of its first.
+    // The datagram fits behind the headers of its last fragment, but not behind those of its first fragment.
     let first = datagram(65_512 - 8).extension(ROUTING, &[]).fragment(0, true).build();
     let last = datagram(0).protocol(UDP).fragment(65_512 / 8, false).payload(&[0; 20]).build();
     let out = h.send(FULL, &[first, last], |_, _| ());
@@ -266,7 +266,8 @@ fn a_datagram_can_contain_a_fragment_header() {
     assert!(pieces.iter().all(|piece| once.contains(&piece)));
     let out = h.send("ip6-local", &once, |_, _| ());
     assert_eq!((ends(&out), &out[0].bytes), (vec![("ip6-lookup", None)], &whole));
-    // Pieces that are each the whole of another datagram: the header of the first defines the whole, too.
+    // Each piece is the whole content of an atomic fragment. The headers of the first piece, its outer
+    // fragment header included, become those of the whole.
     let wrapped = pieces.iter().zip(2..).flat_map(|(piece, id)| cut_behind(piece, (40, 6), id, 1000));
     let out = h.send("ip6-local", &Vec::from_iter(wrapped), |_, _| ());
     assert_eq!(ends(&out), [("ip6-lookup", None)]);

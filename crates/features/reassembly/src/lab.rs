@@ -15,8 +15,9 @@ use crate::state::Reassembly;
 
 /// The interface that receives the packets.
 pub const IN: u32 = 3;
-/// Source and destination of IPv4 datagrams.
+/// Source of IPv4 datagrams.
 pub const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
+/// Destination of IPv4 datagrams.
 pub const OWN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
 /// Returns `len` bytes without short repetitions.

@@ -104,7 +104,7 @@ impl<K: Copy + Eq + Hash, T> PortsOf<K, T> {
         self.waiting.expire(now, most, |_, item| each(item));
     }
 
-    /// Returns when the oldest datagram expires, in nanoseconds.
+    /// Returns when the oldest datagram expires, in nanoseconds; `None` if there is no datagram.
     pub fn due(&self) -> Option<u64> {
         self.waiting.due()
     }

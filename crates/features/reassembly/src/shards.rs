@@ -76,7 +76,8 @@ pub trait Shard: Send + 'static {
     fn totals(&self) -> Totals;
     /// Returns the datagrams, the oldest first.
     fn views(&self) -> Vec<DatagramView>;
-    /// Returns when the oldest datagram expires, in nanoseconds of the monotonic clock.
+    /// Returns when the oldest datagram expires, in nanoseconds of the monotonic clock; `None` if there is no
+    /// datagram.
     fn due(&self) -> Option<u64>;
     /// Removes all datagrams; frees all fragments.
     fn clear(&mut self);

@@ -15,7 +15,7 @@ pub const NONE: u32 = u32::MAX;
 /// Limits on waiting datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Datagrams.
+    /// Maximum number of datagrams.
     pub datagrams: u32,
     /// Maximum number of fragments of one datagram.
     pub fragments: u32,
@@ -28,7 +28,7 @@ pub struct Limits {
 /// How many datagrams, fragments and buffers wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fill {
-    /// Datagrams.
+    /// Number of datagrams.
     pub datagrams: u32,
     /// Number of fragments of all datagrams.
     pub fragments: u32,
@@ -158,12 +158,12 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         self.contexts.get_mut(at as usize)?.as_mut()
     }
 
-    /// Returns the index of the datagram `key`.
+    /// Returns the index of the datagram `key`; `None` if there is no such datagram.
     pub fn find(&self, key: &K) -> Option<u32> {
         self.index.get(key).copied()
     }
 
-    /// Returns the state of the datagram at `at`.
+    /// Returns the state of the datagram at `at`; `None` if there is no such datagram.
     pub fn state(&mut self, at: u32) -> Option<&mut C> {
         self.context(at).map(|c| &mut c.state)
     }
@@ -255,7 +255,7 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         Ok(())
     }
 
-    /// Returns the slot index and the span of the last fragment in a datagram's list.
+    /// Returns the slot index and the span of the last fragment in a datagram's list; `None` if the list is empty.
     pub fn last(&mut self, at: u32) -> Option<(u32, Span)> {
         let tail = self.context(at)?.tail;
         Some((tail, self.places.get(tail as usize)?.span))
@@ -306,7 +306,7 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         self.fill.datagrams -= 1;
     }
 
-    /// Returns when the oldest datagram expires, in nanoseconds.
+    /// Returns when the oldest datagram expires, in nanoseconds; `None` if there is no datagram.
     pub fn due(&self) -> Option<u64> {
         let oldest = self.contexts.get(self.oldest as usize)?.as_ref()?;
         Some(oldest.since.saturating_add(self.limits.timeout))

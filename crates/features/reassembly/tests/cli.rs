@@ -34,7 +34,7 @@ fn limits_out_of_range_are_refused_with_their_place() {
         ("set ip4-sv-reassembly timeout 0", "0"),
     ] {
         let message = cli.refused(line, place);
-        // The grammar's range, or that of this router.
+        // The message names the limits of the command's grammar, or those of this router.
         assert!(message.contains(": 1 to ") || message.contains("from 1 to "), "{message}");
     }
 }

@@ -28,8 +28,9 @@ use net::ip::{Ip, Limit};
 use net::router::Hooks;
 use net::setting::{Setting, Switch};
 
-/// Names of the feature and of its arc.
+/// Name of the feature.
 pub(crate) const FEATURE: &str = "ip4-redirect";
+/// Name of the feature's arc.
 pub(crate) const ARC: &str = "ip4-output";
 
 /// Whether the router sends redirects to hosts on an interface's link when there is a better first hop on the

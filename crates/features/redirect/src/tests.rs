@@ -18,6 +18,7 @@ const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
 const OWN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// The better first hop, a neighbor on the link.
 const BETTER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
+/// A destination behind the better first hop.
 const FAR: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 
 /// A graph with the node, and two interfaces: `link`, and an `other`.
