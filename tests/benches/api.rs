@@ -22,6 +22,7 @@ const ADDED: u32 = 300_000;
 const DUMPED: u32 = 1_000_000;
 /// Clients that come and go.
 const CLIENTS: usize = 1000;
+/// Length of the header before each message, in bytes.
 const HEADER: usize = 16;
 /// The next hop of all routes.
 const GATEWAY: [u8; 4] = [10, 0, 0, 2];

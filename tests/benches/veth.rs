@@ -21,6 +21,7 @@ use testkit::router::Router;
 
 /// Measurements of each kind.
 const REPETITIONS: usize = 7;
+/// Time of each measurement.
 const TIME: Duration = Duration::from_secs(2);
 /// The first load, in packets a second.
 const EASY: u64 = 200_000;

@@ -31,7 +31,7 @@ impl Iperf {
         Iperf { client, _server: listener }
     }
 
-    /// Runs it to the end and returns the `end` part of its report.
+    /// Runs `iperf3` to its end and returns the `end` part of its report.
     ///
     /// # Panics
     /// When it fails.

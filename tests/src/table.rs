@@ -45,7 +45,7 @@ impl<A: Family> Table<A> {
         self.hops.get(&Reverse(len))?.get(&prefix).copied()
     }
 
-    /// Returns the longest prefix that covers an address, and its next hop.
+    /// Returns the longest prefix that covers an address, and its next hop; `None` if no prefix covers the address.
     pub fn lookup(&self, to: A) -> Option<((A, u8), u16)> {
         let of = |(Reverse(len), hops): (&Reverse<u8>, &HashMap<A, u16>)| {
             let prefix = to & A::mask(*len);

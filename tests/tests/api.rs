@@ -41,7 +41,7 @@ fn vpps_client_configures_interfaces() {
     if papi(&r, &socket, "configure").is_none() {
         return;
     }
-    // The same state, seen by another front end, and undone by it.
+    // The CLI shows the state that the API's client has made, and undoes it.
     assert!(router.ctl("show interface address").contains("10.77.0.1/24"));
     let history = router.json("show config history");
     let last = &history["changes"].as_array().map_or(history.clone(), |all| all[0].clone());
@@ -124,7 +124,7 @@ fn counters_are_those_of_each_worker() {
     papi(&r, api, &format!("workers {}", stats.display()));
 }
 
-/// What clients asked of one router is asked of another, which then has the same configuration.
+/// One router traces the requests of its clients. Another router replays the trace, and then has the same configuration.
 #[test]
 fn a_trace_makes_the_same_configuration_in_another_router() {
     let Some((r, router, [socket, _])) = served("create host-interface name eth0\n") else { return };
@@ -157,7 +157,7 @@ fn vpps_client_gets_events_of_interfaces() {
     if papi(&r, &socket, "events").is_none() {
         return;
     }
-    // What was said is in the trace, with its fields.
+    // The trace has the requests and the events, with their fields.
     let name = format!("volley-api-{}.json", router.id());
     router.ctl(&format!("api trace all save-json {name}"));
     let path = Path::new("/tmp").join(name);
@@ -236,8 +236,8 @@ fn connected(socket: &Path) -> UnixStream {
     stream
 }
 
-/// Clients that hold all places and say nothing make room, and clients that do not read their answers get no more memory than all users
-/// may have.
+/// Silent clients make room for new ones when all connections are in use. Clients that do not read their answers get no more memory than
+/// all users together may have.
 #[test]
 fn clients_that_do_nothing_lock_nobody_out() {
     let Some(lab) = Lab::new() else { return };
@@ -251,7 +251,7 @@ fn clients_that_do_nothing_lock_nobody_out() {
         stream.write_all(&create()).unwrap();
         answer(&mut stream).map(|table| (stream, table))
     };
-    // Root has 72 places.
+    // Root may have 72 connections.
     let silent: Vec<_> = (0..72).map(|_| introduced().unwrap()).collect();
     std::thread::sleep(Duration::from_millis(1500));
     let (mut late, table) = introduced().expect("a place");
@@ -321,7 +321,8 @@ fn command(table: &[u8], lines: &str) -> Vec<u8> {
     frame(&message)
 }
 
-/// Commands in one request get their turns like those of other clients, end with their client, and have limits.
+/// Many commands in one request do not delay other clients. A request has a maximum length, and a waiting command ends when its client
+/// disconnects.
 #[test]
 fn commands_of_a_client_disturb_nobody() {
     let Some((_r, router, [_, readers])) = served("") else { return };
@@ -342,7 +343,7 @@ fn commands_of_a_client_disturb_nobody() {
     let said = answer(&mut many).unwrap();
     assert_eq!((said[5], &said[6..10]), (5, &[0; 4][..]));
     assert_eq!(said.windows(7).filter(|word| word == b"volley ").count(), 9000);
-    // A message that no client needs is too long.
+    // A message that is longer than any client needs ends the connection.
     let (mut greedy, table) = connect();
     // The router may close the connection before everything is sent.
     let _ = greedy.write_all(&command(&table, &"show version\n".repeat(100_000)));
@@ -358,7 +359,7 @@ fn commands_of_a_client_disturb_nobody() {
 /// Returns a frame with the request `ip_route_add_del`, whose identifier is in a table of messages: adds a /24 that drops all packets, or
 /// asks for an unknown type of path.
 fn route(table: &[u8], n: u32, valid: bool) -> Vec<u8> {
-    // Behind the name comes the checksum; the other version of the message has another name there.
+    // The checksum follows the name. In the name of the message's other version, `v2` precedes the checksum.
     let is_this = |name: &[u8]| name.starts_with(b"ip_route_add_del_") && !name.ends_with(b"v2");
     let at = table.windows(19).position(is_this).unwrap();
     let mut message = table[at - 2..at].to_vec();
@@ -410,7 +411,7 @@ fn pipelined_routes_make_few_changes() {
     assert_eq!(there(), 0);
 }
 
-/// A route whose client is disconnected in the same breath does not become part of the next client's change.
+/// If a client is disconnected right after it has sent a route, the route does not become part of the next client's change.
 #[test]
 fn a_batch_ends_with_its_client() {
     let Some((_r, router, [socket, _])) = served("") else { return };

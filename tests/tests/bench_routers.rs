@@ -331,7 +331,7 @@ fn commands_change_the_routes_of_a_router() {
         text.lines().filter(|line| line.starts_with(&format!("route {verb} 20."))).count()
     };
     assert_eq!((lines(&log, "add"), lines(&log, "del")), (305, 302));
-    // A line that failed does not get the same deletions again.
+    // After a failed line, the same deletions are not requested again.
     assert_eq!((lines(&stuck, "add"), lines(&stuck, "del")), (305, 300));
 }
 

@@ -159,7 +159,7 @@ fn changes_on_a_busy_router_lose_and_delay_no_packet() {
             let more = format!("set buffers {buffers}");
             for change in scenarios::rearrangements("memif1/0", "memif1/1").into_iter().chain([more]) {
                 let done = router.attempt(&change);
-                // Otherwise the tester would go on and hide the failure.
+                // Stop the tester if the change failed: a tester that went on would hide the failure.
                 stop.fetch_or(!done.ok(), Ordering::Relaxed);
                 assert!(done.ok(), "{done}");
             }

@@ -12,8 +12,9 @@ use testkit::rib::{Family, Prefixes, Random, extend};
 const SECONDS: u32 = 15;
 /// Number of routes that come and go, for IPv4 and IPv6.
 const CHURNED: [usize; 2] = [210_000, 40_000];
-/// Number of prefixes of each family that stay, and of destinations in each.
+/// Number of prefixes of each family that stay.
 const STABLE: usize = 1000;
+/// Number of destinations in each prefix that stays.
 const ADDRESSES: usize = 4;
 /// Packets a second to each family.
 const RATE: u32 = 25_000;
@@ -24,6 +25,7 @@ const RATE: u32 = 25_000;
 /// the heap returns late. After the teardown only the routes' memory is compared, because the heap sometimes keeps another
 /// 40 MiB until the next round.
 const LEVEL: [u64; 2] = [48 << 10, 1 << 10];
+/// Time limit for each wait.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// The routes of one family.

@@ -63,7 +63,7 @@ fn the_python_package_has_correct_types() {
 fn the_python_package_can_be_installed() {
     let Some(lab) = Lab::new() else { return };
     let Some(python) = of_python("python3") else { return };
-    // What builds the package writes into its folder.
+    // The build writes into the folder of the package, so it gets a copy.
     let (folder, into) = (lab.dir().join("source"), lab.dir().join("installed"));
     let host = lab.host("r");
     host.run(&format!("cp -r {} {}", client("python").display(), folder.display()));

@@ -458,7 +458,7 @@ fn a_killed_router_or_peer_connects_again() {
         Testpmd::start(&r, "server", &file, 0, "icmpecho --auto-start", "")
     };
     let mut second = again();
-    // This DPDK polls rings on one thread and unmaps them on another when its peer goes, which sometimes crashes it.
+    // This DPDK polls rings on one thread and unmaps them on another when the peer goes, which sometimes crashes testpmd.
     let lives = |second: &mut Testpmd| {
         if !second.process.running() {
             *second = again();

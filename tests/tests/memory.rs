@@ -186,7 +186,8 @@ fn a_memory_limit_too_small_for_a_start_is_reported() {
     }
 }
 
-/// The limit is outside of the visible groups, as with a container.
+/// A memory limit applies even if the router cannot see its control group, as in a container. The router then refuses
+/// workers that need too much memory.
 #[test]
 fn a_hidden_memory_limit_refuses_workers() {
     let Some(lab) = Lab::new() else { return };
@@ -207,7 +208,8 @@ fn a_hidden_memory_limit_refuses_workers() {
     router.stop();
 }
 
-/// The kernel charges a page to the process that touches it first, and a client's memory may have no pages yet.
+/// A client is refused if its memory would exceed the router's limit. The memory may have no pages yet, and the kernel
+/// charges a page to the process that touches it first: the router.
 #[test]
 fn a_memif_client_cannot_exhaust_the_routers_memory() {
     let Some(lab) = Lab::new() else { return };

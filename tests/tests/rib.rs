@@ -10,6 +10,7 @@ use testkit::rib::{Family, Prefixes, Random};
 
 /// Number of random destinations of each family that are not chosen from a prefix.
 const ANYWHERE: usize = 20_000;
+/// Time limit for all packets to arrive.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The table of one family, and the destinations of packets.
@@ -77,7 +78,7 @@ fn check(fan: &mut Fan, wanted: &[(IpAddr, Option<Way>)]) {
     fan.play(0, true);
     let all = poll(LIMIT, || (look(fan) >= routed && fan.sent(0) == sent).then_some(()));
     fan.play(0, false);
-    // Time for a packet too many to arrive.
+    // Wait for surplus packets.
     std::thread::sleep(Duration::from_millis(50));
     look(fan);
     let both = wanted.iter().zip(&ways);

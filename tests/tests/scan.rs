@@ -8,8 +8,10 @@ use testkit::netns::{Host, LIMIT};
 use testkit::process::{Process, until};
 use testkit::router::Router;
 
-/// Limit of the neighbor table. A list that is made while neighbors change may contain some that were just evicted.
+/// Limit of the neighbor table.
 const BOUND: usize = 500;
+/// Maximum length of a list of neighbors. A list that is made while neighbors change may contain some that were just
+/// evicted.
 const LISTED: usize = 600;
 /// Time for which an attack is observed.
 const ATTACK: Duration = Duration::from_secs(6);

@@ -168,7 +168,8 @@ fn made_up<A: Family>() -> Prefixes<A> {
     all
 }
 
-/// Returns the file of a real table: from the environment variable, or from the shared data directory.
+/// Returns the file of a real table: from the environment variable, or from the shared data directory. `None` if there is no
+/// such file.
 fn file<A: Family>() -> Option<PathBuf> {
     let beside = || {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/rib");

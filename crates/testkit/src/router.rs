@@ -270,7 +270,7 @@ impl Drop for Router {
     }
 }
 
-/// Returns the object named `name` from a list of objects.
+/// Returns the object named `name` from a list of objects; `None` if the list has none.
 fn named<'v>(list: &'v Value, name: &str) -> Option<&'v Value> {
     list.as_array()?.iter().find(|entry| entry["name"] == name)
 }

@@ -9,7 +9,7 @@ use wire::{EthernetHeader, ethertype, ipv6};
 
 use super::{Corpus, ETHERNET, ROUTER, ROUTER_BEHIND, SENDER, THERE, patch};
 
-/// Extension headers.
+/// Protocol numbers of extension headers.
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
@@ -183,7 +183,7 @@ fn extensions(c: &mut Corpus) {
 
 fn of_router(c: &mut Corpus) {
     for next in 0..=255u8 {
-        // These have their own cases.
+        // The other protocols have their own cases.
         if !matches!(next, HOP_BY_HOP | 6 | 17 | ROUTING | FRAGMENT | 58 | 59 | OPTIONS) {
             let frame = c.ip6(ROUTER.2).protocol(next).build();
             c.add("IPv6 packet to the router, of any other protocol", frame);

@@ -147,8 +147,9 @@ fn answer(frame: &[u8], sent: &[u8]) -> Option<String> {
     }
 }
 
-/// Position of the addresses in a packet that an ICMP error quotes.
+/// Position of the addresses in an IPv4 packet that an ICMP error quotes.
 const QUOTED: Range<usize> = 12..20;
+/// Position of the addresses in an IPv6 packet that an ICMPv6 error quotes.
 const QUOTED6: Range<usize> = 8..40;
 
 /// True if a message is no ICMP error, or quotes the addresses of the frame `sent`. An error about an earlier packet, whose

@@ -104,7 +104,7 @@ fn a_large_apply_disturbs_neither_traffic_nor_clients() {
         assert!(net.router.ctl("show config") == before);
         // The change of a killed client is kept whole or rolled back whole.
         let mut client = net.r.spawn(&apply);
-        // Changes nothing, but is refused while an apply runs.
+        // This command changes nothing, but is refused while an apply runs.
         let free = || net.router.attempt("ip table add 0").ok();
         until("the apply runs", SOON, || !client.running() || !free());
         drop(client);

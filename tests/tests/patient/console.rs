@@ -75,7 +75,7 @@ fn quit_on_the_console_ends_the_router() {
     let socket = lab.dir().join("cli.sock");
     let mut started =
         started(&r, &format!("unix {{ interactive cli-listen {} }}", socket.display()), "quit\n");
-    // Its input is still open.
+    // The router's input is still open.
     started.router.finish(START).expect_ok();
     assert!(!socket.exists());
 }

@@ -7,13 +7,15 @@ use testkit::netns::LIMIT;
 use testkit::process::until;
 use testkit::rib::{Family, Random, below};
 
-/// Number of flows to addresses of the prefix, and packets of each.
+/// Number of flows to addresses of the prefix.
 const FLOWS: usize = 4000;
+/// Number of packets of each flow.
 const ROUNDS: u32 = 3;
 /// Number of paths, each through a port of its own.
 const PATHS: u16 = 4;
 
-/// Sends the packets of all flows and returns the way of each flow. Checks that a flow has only one.
+/// Sends the packets of all flows and returns the way of each flow. Checks that all packets of a flow take the same
+/// way.
 fn ways(fan: &mut Fan) -> Vec<Way> {
     let (mut ways, mut arrived) = (vec![None; FLOWS], 0);
     let all = FLOWS as u64 * u64::from(ROUNDS);

@@ -218,7 +218,7 @@ fn the_guardian_is_small_and_in_its_own_session() {
     for id in ids {
         small_and_apart(&r, &router, id);
     }
-    // A signal that is not ignored would end it before the next command has run.
+    // A signal that a guardian does not ignore would end the guardian before the next command has run.
     router.ctl("show version");
     assert!(!ids.iter().any(|&id| ended(id)));
     router.stop();

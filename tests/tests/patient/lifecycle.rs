@@ -192,7 +192,8 @@ fn a_disabled_driver_makes_no_interfaces() {
     }
 }
 
-/// Any user can take the name of a stopped router's socket in a folder that others may write to.
+/// If another program has taken the name of a memif socket, the router starts without the socket. Any user can take the name in a folder
+/// that others may write to.
 #[test]
 fn a_taken_memif_socket_does_not_stop_a_start() {
     let Some((a, r, _b)) = cabled() else { return };
@@ -213,7 +214,8 @@ fn a_taken_memif_socket_does_not_stop_a_start() {
     until("the interface has its socket", Duration::from_secs(15), || absent() == false);
 }
 
-/// Any user can put something in place of a capture file in a folder that others may write to, and another program can take a tap's name.
+/// A router starts even if a capture file or a tap's name is taken. Any user can put something in place of the file in a folder that
+/// others may write to.
 #[test]
 fn a_taken_capture_file_or_tap_does_not_stop_a_start() {
     let Some((a, r, _b)) = cabled() else { return };
@@ -259,7 +261,8 @@ fn signals_without_a_meaning_do_not_end_the_router() {
     router.ctl("show version");
 }
 
-/// Any host on a link can send router advertisements while the router is stopped. The kernel learns a default route from them.
+/// A default route that the kernel has learned from router advertisements does not stop the start. Any host on a link can send these
+/// while the router is stopped.
 #[test]
 fn a_learned_default_route_does_not_stop_a_start() {
     let Some((a, r, _b)) = cabled() else { return };
@@ -284,7 +287,7 @@ fn a_learned_default_route_does_not_stop_a_start() {
             router.log()
         );
         router.stop();
-        // A route that somebody has set is respected.
+        // A default route that was set by a command is respected: the router does not take the port, and ends.
         r.run("ip -6 route flush default");
         r.run("ip -6 route add default via fe80::1 dev eth0");
         let mut router = Router::spawn(&r, start);

@@ -122,7 +122,7 @@ fn a_stalled_reader_of_the_log_does_not_stop_the_router() {
     let Some((a, r, _b)) = cabled() else { return };
     let fifo = r.lab().dir().join("log.fifo");
     r.run(&format!("mkfifo {}", fifo.display()));
-    // It opens the pipe but never reads.
+    // This reader opens the pipe, but never reads.
     let mut reader = r.spawn_args(["sh", "-c", &format!("exec sleep 1000 < {}", fifo.display())]);
     let sections = format!(
         "unix {{ log {} }}\nlogging {{ default-syslog-log-level debug unthrottle-time 1 }}\n",

@@ -25,10 +25,10 @@ fn a_capture_has_received_sent_and_dropped_packets() {
     assert!(said.contains(" packets written to ") && !said.contains("lost"), "{said}");
     let lines = tcpdump(&a, &path);
     let with = |part: &str| lines.iter().filter(|l| l.contains(part)).count();
-    // Each was received once and sent once.
+    // Each packet was captured twice: when it was received, and when it was sent.
     assert_eq!(with("10.0.0.2 > 10.0.1.2: ICMP echo request"), 6, "{lines:#?}");
     assert_eq!(with("10.0.1.2 > 10.0.0.2: ICMP echo reply"), 6, "{lines:#?}");
-    // Received and dropped, both with the link header.
+    // Each packet was captured when it was received and when it was dropped, both times with its link header.
     let dropped = with("ethertype IPv4 (0x0800), length 98: 10.0.0.2 > 192.0.2.1: ICMP echo request");
     assert_eq!(dropped, 4, "{lines:#?}");
     assert!(router.ctl("pcap trace status").contains("no capture runs; the last one"));

@@ -8,8 +8,9 @@ use testkit::netns::{Host, LIMIT};
 use testkit::process::{Process, until};
 use testkit::router::Router;
 
-/// Bytes of a datagram, and of its frame.
+/// Payload of a datagram in bytes.
 const SIZE: u64 = 1000;
+/// Bytes of the datagram's frame.
 const FRAME: u64 = SIZE + 8 + 20 + 14;
 /// Datagrams a second of each flow: at least four times the policed rate.
 const OFFERED: u64 = 2400;

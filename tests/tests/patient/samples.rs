@@ -91,7 +91,7 @@ fn failures(name: &str, setup: &str) -> Option<String> {
     lab.link((&a, "eth0"), (&r, "eth1"));
     lab.link((&b, "eth0"), (&r, "eth2"));
     a.run("ip addr add 10.0.1.2/24 dev eth0");
-    // Its other sockets are at their usual paths, in the lab's own /run.
+    // The router's other sockets are at their usual paths, in the lab's own /run.
     let router = Router::start_with(
         &r,
         "native-api { socket-name http.sock }\nsocksvr { socket-name api.sock }",

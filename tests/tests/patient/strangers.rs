@@ -103,7 +103,7 @@ fn clients_that_leave_give_their_places_back() {
     script.read_to_string(&mut answer).unwrap();
     assert!(answer.contains("volley v"), "{answer}");
     let sessions = || router.json("show cli-sessions").as_array().map_or(0, Vec::len);
-    // Besides the client that asks.
+    // The only remaining session is that of the client that asks.
     until("the places are free", LIMIT * 2, || sessions() <= 1);
 }
 
@@ -265,7 +265,7 @@ fn a_hanging_file_system_does_not_delay_other_commands() {
         let sessions = router.json("show cli-sessions").to_string();
         sessions.matches(&file).count() == commands.len()
     });
-    // An apply runs its steps on the main thread. It waits a moment for the file system once, and not again.
+    // An apply runs its steps on the main thread. The thread waits for the hanging file system only once, and only for a moment.
     let yaml = lab.dir().join("x.yaml");
     fs::write(&yaml, format!("interfaces:\n  pcap5:\n    pcap: {{ tx: \"{file}\" }}\n")).unwrap();
     let begun = Instant::now();
@@ -315,7 +315,8 @@ fn invalid_handshakes_and_changing_rings_do_no_harm() {
     assert!(Ping::run(&a, "-c 3 -W 2 10.0.1.2").complete());
 }
 
-/// The server keeps pages of the router's memory in sockets, and the kernel charges them to the router for that time.
+/// A server that keeps pages of the router's memory in sockets gets no memory for further connections. The kernel charges the kept pages
+/// to the router.
 #[test]
 fn a_memif_server_that_keeps_pages_in_sockets_gets_no_more() {
     let Some(lab) = Lab::new() else { return };
@@ -335,8 +336,8 @@ fn a_memif_server_that_keeps_pages_in_sockets_gets_no_more() {
     router.stop();
 }
 
-/// Removed pages would be missing from the shared memory, so nothing would show that the server still uses them. The router would get new
-/// pages in their place, which nobody has reserved.
+/// A server that removes pages of the router's memory is not connected. Nothing shows whether the server still uses removed pages, and the
+/// router would need new pages that nobody has reserved.
 #[test]
 fn a_memif_server_that_removes_pages_is_not_connected() {
     let Some(lab) = Lab::new() else { return };

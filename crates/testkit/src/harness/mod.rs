@@ -32,15 +32,16 @@ const DROPPED: &str = "harness-drop";
 pub struct Out {
     /// Where the packet ended: the node to which it was sent, the node that dropped or ignored it, or `punt`.
     pub node: String,
-    /// Short name of the reason why the packet was dropped, ignored or punted.
+    /// Short name of the reason why the packet was dropped, ignored or punted; `None` for other packets.
     pub reason: Option<&'static str>,
-    /// Bytes of all segments, from the packet's start as the last node set it.
+    /// Bytes in all buffers of the packet, from the packet's start as the last node set it.
     pub bytes: Vec<u8>,
     /// The packet's record.
     pub record: Snapshot,
     /// The packet's cold header. The packet's flags show which of its fields are valid.
     pub cold: Cold,
-    /// Index that the packet had in [`send`](Harness::send). For a copy, the index of the packet that was copied.
+    /// Index that the packet had in [`send`](Harness::send). For a copy, the index of the packet that was copied. `None` for a packet that
+    /// a node made.
     pub from: Option<usize>,
 }
 
