@@ -48,7 +48,7 @@ fn busy_between(before: &HashMap<u32, Task>, after: &HashMap<u32, Task>, seconds
         Busy { name: now.name.clone(), id: *id, processors: (now.seconds() - then) / seconds }
     };
     let mut all: Vec<Busy> = after.iter().map(used).collect();
-    // One tick is the resolution.
+    // Times have a resolution of one tick. A program that used less may have used nothing.
     all.retain(|busy| busy.processors > DISTURBS.max(1.5 / TICKS / seconds));
     all.sort_by(|a, b| b.processors.total_cmp(&a.processors).then(a.id.cmp(&b.id)));
     all

@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn both_outputs_are_complete() -> io::Result<()> {
-        // More than a pipe's buffer, on each output.
+        // Each output is larger than a pipe's buffer.
         let said =
             shell("head -c 300000 /dev/zero; head -c 200000 /dev/zero >&2; exit 3", Duration::from_secs(60))?;
         assert_eq!((said.stdout.len(), said.stderr.len(), said.status.code()), (300_000, 200_000, Some(3)));
@@ -92,7 +92,7 @@ mod tests {
         let fed = |line: &str, bytes| {
             fed(Command::new("/bin/sh").args(["-c", line]), vec![b'x'; bytes], Duration::from_secs(60))
         };
-        // More than a pipe's buffer.
+        // The input is larger than a pipe's buffer.
         let said = fed("wc -c", 300_000)?;
         assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), "300000");
         assert_eq!(fed("exit 3", 300_000)?.status.code(), Some(3));

@@ -34,7 +34,7 @@ pub(super) struct Setup<'a> {
     pub keeper: &'a dyn Keeper,
     /// Set when the campaign must stop.
     pub stop: &'a AtomicBool,
-    /// Time from which on no procedure begins; `None` without a limit.
+    /// Time after which no procedure begins; `None` without a limit.
     pub until: Option<Instant>,
     /// Receives progress lines.
     pub say: &'a dyn Fn(&str),
@@ -135,8 +135,8 @@ impl Setup<'_> {
         Ok(())
     }
 
-    /// Gives the router its routes. Returns the runner of the router's trials, with meters. Adds a caveat for each meter and each
-    /// load without results, and for flows that no trial will use.
+    /// Gives the router its routes. Returns the runner of the router's trials, with meters. Adds a caveat for each meter without
+    /// readings, for loads above the links' rate, and for flows that no trial will use.
     fn prepared<'b>(
         &'b self,
         case: &Case,

@@ -44,7 +44,7 @@ impl Recorded<'_> {
     /// Returns an error if connections are lost even at the lowest rate.
     pub fn connect(&mut self) -> Result<(), Failure> {
         let Some(mut sessions) = self.sessions.take() else { return Ok(()) };
-        // These trials do not count for the procedure.
+        // The trials that establish connections do not count for the current procedure.
         let procedure = std::mem::replace(&mut self.procedure, Procedure::WarmUp);
         let done = self.connect_all(&mut sessions);
         (self.procedure, self.sessions) = (procedure, Some(sessions));

@@ -127,7 +127,7 @@ impl Recorded<'_> {
             outcome.took += self.waits.restabilise;
             let refused = report.directions.iter().flatten().any(|flow| flow.refused > 0);
             self.strain.note(&outcome, refused);
-            // The meters' readings cover all steps together.
+            // The meters' readings cover all steps together, so only a single step has figures for each packet.
             let work = (requests.len() == 1).then(|| self.work(&report));
             let meters = self.metered(&measured, work);
             let (flows, delays) = (self.flows(&report), delays(self.engine.directions(), &report)?);

@@ -226,7 +226,7 @@ impl Measurement {
         match (&mut self.found, more.found) {
             (Found::Throughput(searches), Found::Throughput(others)) => searches.extend(others),
             (Found::NdrPdr(searches), Found::NdrPdr(others)) => searches.extend(others),
-            // Only these two are measured in turns.
+            // Only these two kinds of searches are measured in turns.
             _ => {}
         }
         self.limited_by_tester |= more.limited_by_tester;

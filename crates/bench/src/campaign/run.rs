@@ -213,7 +213,7 @@ fn turn(
     }
     if let Err(e) = router.dut.end() {
         let why = "it may still run, and may have forwarded frames during the measurements of later routers";
-        // The caveat is about all results: other routers' results stay in the store when this router's are dropped.
+        // A caveat about all results stays in the store when this router's results are deleted.
         results.warn("", format!("{name}: {e}: {why}"), keeper)?;
     }
     Ok(Turned::Measured)

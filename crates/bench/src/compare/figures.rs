@@ -185,7 +185,7 @@ fn delays(at: &DelaysAt) -> Vec<Figure> {
         lost(at),
     ];
     all.extend(ways(at, &[("median delay", |f| f.typical_ns), ("99.9 % delay", |f| f.worst_case_ns as f64)]));
-    // Flood traffic carries no time stamps.
+    // Leave out figures of delays without values: flood traffic carries no time stamps.
     all.retain(|figure| !figure.runs.is_empty() || at.runs.iter().any(|run| run.delays.is_some()));
     // Prefer the router's own processors: the tester's are always busy.
     let own = at.runs.iter().any(|run| run.usage.dut_busy.is_some());

@@ -21,7 +21,7 @@ pub fn join(all: impl IntoIterator<Item = Results>) -> Result<Results, Failure> 
         if whole.parts.is_empty() {
             whole.parts = first.parts_as(&labels[0]);
         }
-        // Several runs of one campaign have the same name.
+        // Several runs of one campaign have the same name, so each gets a label of its own.
         let label = free(&next.campaign.name, &labels);
         labels.push(label.clone());
         add(&mut whole, &first, next, &label);

@@ -84,7 +84,7 @@ pub enum Judgement {
         /// Repetitions needed.
         needed: usize,
     },
-    /// The tester limited the worse of the two results, so its router may be better than measured.
+    /// The tester limited the worse of the two results, so the router of this result may be better than measured.
     LimitedByTester(stats::Comparison),
     /// The figures cannot be compared; the text is the reason.
     Unfit(String),

@@ -170,9 +170,9 @@ fn directions_are_compared_one_by_one() {
     }
     let stamped = format!("loss of stamped frames {load}, right to left");
     assert_eq!(verdict(&c, &stamped), Some(Verdict::NoDifference));
-    // Only stamped flows have delays, so their loss does not replace that of all frames.
+    // Only stamped flows have delays, so the loss of these flows does not replace the loss of all frames.
     assert_eq!(verdict(&c, &format!("loss {load}")), Some(Verdict::NoDifference));
-    // Both directions together would only widen the intervals of the others.
+    // A figure for both directions together would only widen the intervals of the other figures.
     assert!(c.rows.iter().all(|row| row.figure != format!("median delay {load}")), "{:?}", c.rows);
     // Results stored before directions were recorded separately are compared for both directions together.
     let c = compared(&results(&Made::steady(1e6, 10)), &of(20_000));

@@ -84,7 +84,7 @@ fn each_queue_gets_a_core_and_is_restored() -> Result<(), Box<dyn std::error::Er
         assert_eq!(of, cores);
         let state = fake.state();
         for (port, channels) in [(0, &state[18]), (9, &state[19])] {
-            // The interrupt of the whole port stays.
+            // The interrupt of the whole port stays on all cores.
             assert_eq!(state[port], "0-7\n");
             for queue in 0..8 {
                 assert_eq!(

@@ -49,7 +49,7 @@ impl Rapl {
             let above = parent.map(|p| text(&root.join(p).join("name"))).transpose()?;
             let counted = label.starts_with("package") || label == "dram";
             let name = above.map_or(label.clone(), |above| format!("{above}/{label}"));
-            // The range is the largest value.
+            // `range` is the largest value of the counter.
             let values = u128::from(range) + 1;
             rapl.units.push(Unit { name, joules: 1e-6, step: 1e-6, values, counted });
             rapl.files.push(dir.join("energy_uj"));

@@ -106,7 +106,7 @@ impl<'scope> Lanes<'scope> {
             for (place, flow) in lane.places.into_iter().zip(lane.sending) {
                 sending[place] = Some(flow);
             }
-            // The threads are in the order of their queues.
+            // The threads are in the order of their queues, so a port gets its queues back in the old order.
             queues[lane.port].push(lane.tx);
             all.push(late);
         }

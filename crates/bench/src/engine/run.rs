@@ -355,11 +355,11 @@ impl Engine {
                 intended: sum(|r| r.intended),
                 sent: sum(|r| r.sent),
                 received: sum(|r| r.tally.received),
-                // The wait is shared by all steps.
+                // Each step gets the same share of the wait.
                 took: request.duration + took / requests.len() as u32,
                 invalid,
             };
-            // Count frames without a flow only once.
+            // Frames without a flow count for the first step only.
             let (astray, foreign) = (std::mem::take(&mut astray), std::mem::take(&mut foreign));
             let asked = std::mem::replace(&mut asked, vec![0; self.ports.len()]);
             steps.push((outcome, Report { directions, astray, foreign, asked, absence }));

@@ -143,7 +143,7 @@ impl Mix {
                 made.bytes.extend_from_slice(&room[..len]);
                 made.ends.push(made.bytes.len());
             }
-            // Whole rounds only.
+            // Only whole rounds are added: stop if one more would not fit.
             let round = made.bytes.len() - begun;
             if round == 0 || made.bytes.len() + round > FLOOD {
                 return made;

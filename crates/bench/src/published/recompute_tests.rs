@@ -141,7 +141,7 @@ fn bytes_and_packets_of_the_drafts_are_consistent() {
         let sent = packets * value(case, Metric::EnergyAsPrinted);
         let offered = case.offered_gbps.unwrap() * 2.0 * 1e9 / 8.0 / size * 9000.0;
         assert!((sent / offered - 1.0).abs() < 1e-6, "{}", case_name(case));
-        // Both are printed with two decimals.
+        // Packets and bytes are printed with two decimals.
         (packets * size - value(case, Metric::BytesPerEnergy)).abs() > 0.005 * (size + 1.0) + 1e-6
     });
     let apart: Vec<_> = apart.map(|case| (case.table.as_str(), case_name(case))).collect();

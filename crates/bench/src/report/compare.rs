@@ -74,7 +74,7 @@ fn ratio(table: &mut Table, rate: &str, new: &Rated<'_>, base: &Rated<'_>) {
     let plain = (base.runs.median() > 0.0).then(|| new.runs.median() / base.runs.median());
     let drawn = Bootstrap::default().ratio_of_medians(&new.runs, &base.runs).ok();
     let limited = [new.limited, base.limited];
-    // The interval describes what was measured; it does not describe a bound.
+    // An interval applies to a measured ratio, not to a bound.
     let drawn = drawn.filter(|_| limited == [false, false]);
     let key = &new.cell.key;
     let row = [

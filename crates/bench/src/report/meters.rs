@@ -14,7 +14,7 @@ use crate::energy::{self, Kind, Reading};
 pub struct Metering<'a> {
     /// The cell: router, traffic and frame size.
     pub cell: &'a Cell,
-    /// The procedure that measured it.
+    /// The procedure that measured at the load.
     pub procedure: Procedure,
     /// The load.
     pub at: &'a DelaysAt,

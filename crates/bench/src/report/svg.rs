@@ -132,7 +132,7 @@ where
                 let marks = points.iter().map(|p| style.marker(*p));
                 chart.draw_series(marks).map_err(|e| failed(&e))?;
             }
-            // A curve has very many points.
+            // A curve has too many points to mark each of them.
             let limited = series.points.iter().filter(|d| d.limited && series.kind != Kind::Curve);
             let signs = limited.map(|d| {
                 EmptyElement::at((d.x, d.y)) + Text::new(LIMITED, ASIDE, ("sans-serif", 15).into_font())

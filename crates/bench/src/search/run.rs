@@ -143,7 +143,7 @@ impl<'a> Run<'a> {
     /// Runs a trial between the current bounds.
     ///
     /// # Errors
-    /// How the search ended, if the budget is spent or the trial failed.
+    /// Returns how the search ended, if the budget is spent or the trial failed.
     pub(crate) fn trial(
         &mut self,
         request: Request,

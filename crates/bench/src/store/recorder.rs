@@ -167,7 +167,7 @@ impl Keeper for Recorder<'_> {
     }
 
     fn cell(&self, cell: &Cell) -> Result<(), Failure> {
-        // Measurements are stored one by one.
+        // The measurements of a cell are stored separately, one by one.
         let head = Cell { measurements: Vec::new(), ..cell.clone() };
         let sql = "INSERT INTO cell VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET head = ?3";
         self.write(sql, &[&self.id, &document(&cell.key)?, &document(&head)?])

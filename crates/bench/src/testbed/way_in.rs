@@ -133,7 +133,7 @@ impl Known {
         if let Some(master) = port["master"].as_str() {
             return Err(format!("it belongs to {master}: remove it from {master} first"));
         }
-        // Interfaces on it may have addresses and routes.
+        // Interfaces above the port may have addresses and routes.
         if let Some(above) = above.first() {
             return Err(format!(
                 "it cannot be used because of {above}: remove {above} if the machine does not need it"

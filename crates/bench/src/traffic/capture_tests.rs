@@ -109,7 +109,7 @@ fn addresses_and_ports_are_kept_on_request() {
     let dns = found.traffic.flows[0].frames.iter().find(|kind| kind.weight == 3).unwrap();
     assert_eq!(dns.destination, Some([198, 51, 100, 7].into()));
     assert_eq!((dns.source_port, dns.destination_port, dns.vary.len()), (5000, 53, 0));
-    // One for IPv4, one for IPv6.
+    // The traffic has one network for IPv4, and one for IPv6.
     assert_eq!(found.traffic.own_networks(false).len(), 2);
 }
 

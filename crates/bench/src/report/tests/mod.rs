@@ -140,7 +140,7 @@ fn every_procedure_has_its_section() {
         "What could not be measured",
     ] {
         let found = text.lines().any(|line| line.starts_with(&format!("## {head}")));
-        // The routers here have two kinds, so they are not scaled over workers.
+        // These routers are of two kinds, so the report does not show how they scale over workers.
         assert!(found || head == "Throughput over workers", "{head}");
     }
 }
@@ -159,7 +159,7 @@ fn throughput_over_workers_compares_equal_routers() {
         line.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     assert!(scaled(&all).contains("1800.0 | 0.9000 | 1.8000 |"), "{}", scaled(&all));
-    // If the tester limits one side, the ratio is a bound: two workers may forward more, or one may have.
+    // If the tester limited one of two throughputs, their ratio is only a bound.
     all.cells[2].measurements[0].limited_by_tester = true;
     assert!(scaled(&all).contains("| volley-2 † |"), "{}", scaled(&all));
     assert!(scaled(&all).contains("≥ 0.9000 | ≥ 1.8000 |"), "{}", scaled(&all));
@@ -479,7 +479,7 @@ fn limits_of_the_tester_are_shown_for_each_load() {
     (at[0].limited_by_tester, at[1].limited_by_tester) = (Some(false), None);
     let text = markdown(&all);
     let marked: Vec<bool> = rows(&text, "Latency").iter().map(|l| l.contains("| linux † |")).collect();
-    // Below are the rows of the averages.
+    // The rows that follow are those of the averages.
     assert_eq!(marked[..2], [false, true], "{text}");
     let note = "†: limited by the tester. The router may do more than that, and lose less.";
     assert!(text.split("\n## Latency").nth(1).unwrap().contains(note), "{text}");

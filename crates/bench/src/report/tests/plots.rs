@@ -87,7 +87,8 @@ fn efficiency_is_not_shown_where_other_programs_may_have_used_the_cores() {
         names.collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>()
     };
     assert_eq!(drawn(&all), ["linux", "volley"]);
-    // The kernel is charged for all work of its cores, Volley for its own threads.
+    // If the machine was not idle, the kernel's efficiency is unknown, because all work on its cores is
+    // charged to it. Volley is charged for its own threads only.
     all.conditions.push("The machine was not idle when the campaign began: cc".into());
     assert_eq!(drawn(&all), ["volley"]);
 }

@@ -48,7 +48,7 @@ proptest! {
         let bound = asked.trials_without_noise();
         prop_assert!(result.tally.trials <= bound, "{} above {}", result.tally.trials, bound);
         for found in &result.goals {
-            // Trials have whole frames, and the shortest trials have few.
+            // Tolerance: a trial has a whole number of frames, and the shortest trials have few frames.
             let frames = 2.0 / found.goal.initial_duration.as_secs_f64();
             let exact = capacity / (1.0 - found.goal.loss_ratio);
             prop_assert!(found.lower_fps.unwrap() <= exact + frames);

@@ -55,7 +55,7 @@ impl DelayHistogram {
             let value = other.lost.penalty_ns as f64;
             return Err(Error::Invalid { what: "the penalty", value, must: "the same in both histograms" });
         }
-        // Both have the same bounds, so every count fits.
+        // Both histograms have the same bounds, so every count fits.
         self.counts.add(&other.counts).map_err(|_| Error::Histogram("the counts of another histogram"))?;
         self.lost.frames += other.lost.frames;
         self.minimum_ns = self.minimum_ns.min(other.minimum_ns);

@@ -95,7 +95,7 @@ proptest! {
         let near = |counted: f64, exact: f64| (0.0..=exact / 1000.0).contains(&(counted - exact));
         prop_assert!(near(counted.typical_ns, exact.typical_ns), "{counted:?} {exact:?}");
         prop_assert!(near(counted.worst_case_ns as f64, exact.worst_case_ns as f64), "{counted:?} {exact:?}");
-        // The error of PDV is that of the worst case.
+        // The PDV has the same error as the worst-case latency.
         let pdv_error = counted.pdv_ns as f64 - exact.pdv_ns as f64;
         prop_assert!((0.0..=exact.worst_case_ns as f64 / 1000.0).contains(&pdv_error));
     }

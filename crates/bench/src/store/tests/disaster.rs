@@ -21,7 +21,7 @@ fn write_for_ever(path: &str) {
         match recorder.trial(&trial(key("linux", 64), n)) {
             Ok(()) => {
                 println!("kept {n}");
-                // Lets other processes in, as during a trial.
+                // Gives other processes time to use the store, as during a trial.
                 std::thread::sleep(Duration::from_millis(2));
             }
             Err(e) => {

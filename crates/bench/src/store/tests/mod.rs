@@ -130,7 +130,7 @@ fn a_campaign_is_read_as_it_was_written() {
             let key = key(name, size);
             recorder.cell(&cell(key.clone(), 1e6 / 3.0)).unwrap();
             recorder.trial(&trial(key.clone(), size as u64)).unwrap();
-            // In another order than the campaign's.
+            // The results are stored in another order than the campaign's.
             let both = [Procedure::Throughput, Procedure::Loads].map(measurement);
             both.iter().rev().for_each(|m| recorder.measurement(&key, m).unwrap());
             expected.cells.push(Cell { measurements: both.into(), ..cell(key, 1e6 / 3.0) });
@@ -214,11 +214,11 @@ fn a_changed_router_is_measured_again() {
         let known = |dut| recorder.known(&key(dut, 64), Procedure::Loads).is_some();
         assert_eq!((recorder.dut(&facts("volley")), known("volley")), (Ok(0), true));
         assert_eq!((recorder.dut(&other), known("linux"), known("volley")), (Ok(2), false, true));
-        // No remaining result was measured with another router.
+        // All results of the changed router are gone.
         let results = store.results(id).unwrap();
         assert!(results.duts.contains(&other) && results.cells.iter().all(|c| c.key.dut == "volley"));
         assert_eq!(results.caveats, ["volley", "both"]);
-        // From now on this is the stored router, and its results can be stored again.
+        // The store now has the description of the changed router, and takes its results.
         for size in [64, 512] {
             recorder.cell(&cell(key("linux", size), 1e6)).unwrap();
             recorder.measurement(&key("linux", size), &measurement(Procedure::Loads)).unwrap();
