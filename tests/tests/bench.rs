@@ -294,7 +294,7 @@ fn a_campaign_ends_at_its_limit_of_time() {
                 most-minutes = 0.3\nprocedures = ['throughput']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n";
     let began = Instant::now();
     let results = Campaign::write(&lab, head, "'linux', 'none'", "").run();
-    // The running procedure ends: a search of some 15 trials, with repeats of the invalid ones.
+    // The procedure that runs at the limit still ends: a search of some 15 trials, with repeats of the invalid ones.
     assert!(began.elapsed() < Duration::from_secs(90), "{:?}", began.elapsed());
     let failures = list(&results["failures"], "failures");
     let why = failures.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n");

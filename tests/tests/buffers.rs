@@ -104,7 +104,7 @@ fn adding_buffers_ends_a_buffer_shortage() {
     let said = router.ctl("create interface af_xdp host-if eth2 rx-queue-size 4096");
     assert!(said.starts_with("xdp-eth2"), "{said}");
     router.ctl("set interface state xdp-eth2 up");
-    // Except for buffers that the main thread holds.
+    // The device takes all buffers, except those that the main thread holds.
     until("the device has all buffers", SOON, || {
         let shown = router.json("show buffers");
         shown["available"] == 0 && shown["lent"].as_u64() >= Some(512)

@@ -274,7 +274,7 @@ fn neighbor_discovery(c: &mut Corpus) {
         let packet = nd::build(c.src6(), ROUTER.2, &solicits(ROUTER.2), &[NdOption::SourceMac(mac)]);
         c.add(format!("neighbor solicitation with the Ethernet address {name}"), frame(ROUTER.2, &packet));
     }
-    // The checksum is right in each of these.
+    // Each of these messages has a right checksum.
     let altered = |c: &Corpus, at: usize, value: u8, hops: u8| {
         let packet = nd::build(c.src6(), ROUTER.2, &solicits(ROUTER.2), &mine);
         let mut message = packet[40..].to_vec();

@@ -46,7 +46,7 @@ fn changes_and_their_authors_survive_restarts_and_kills() {
         [json!("root"), json!(0), json!("cli"), json!("set interface mtu 1400 host-eth0"), json!(2)],
     ];
     let fields = ["user", "uid", "front_end", "command", "back"];
-    // A thread looks up the names.
+    // Another thread looks up the names of the users.
     until("the names are known", SOON, || newest(&router, 2, &fields) == both);
     router.ctl("config save");
     router.ctl("ip route add 30.0.0.0/24 via 10.0.1.2");

@@ -16,7 +16,7 @@ fn pings_of_all_sizes_pass_and_are_answered() {
             assert!(ping.complete(), "{size} to {target}: {}\n{}", ping.text, router.ctl("show errors"));
         }
     }
-    // In fragments, which routers forward unchanged.
+    // These pings are sent in fragments, which routers forward unchanged.
     let ping = Ping::run(&b, "-c 2 -i 0.05 -W 2 -s 9000 2001:db8::2");
     assert!(ping.complete(), "{}", ping.text);
     assert!(router.ctl("show ip6 neighbors").contains("2001:db8:1::2"));

@@ -102,7 +102,7 @@ fn available_kib() -> u64 {
 #[test]
 fn too_many_buffers_at_the_start_are_refused_with_the_place() {
     let Some((_a, r, _b)) = cabled() else { return };
-    // 1 << 24 is the most that the file may have.
+    // A file may ask for at most 1 << 24 buffers.
     let buffers = (available_kib() * 1024 / 2624 + 100_000).min(1 << 24);
     if available_kib() * 1024 > buffers * 2624 {
         skipped("needs a machine with less memory than the most buffers that can be asked for");

@@ -228,7 +228,7 @@ fn tcpdump_reads_a_capture_stream_while_it_runs() {
     until("the capture runs", LIMIT, || captures(&router));
     assert!(router.attempt("pcap trace rx").stderr.contains("already running"));
     assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
-    // Before the stream has ended.
+    // tcpdump prints these packets before the stream has ended.
     until("tcpdump has printed them", LIMIT, || stream.stdout().lines().count() == 2);
     assert!(Ping::run(&a, "-c 5 -i 0.05 -W 2 10.0.1.2").complete());
     let ended = stream.finish(LIMIT);
@@ -267,7 +267,7 @@ fn a_capture_stream_ends_with_its_client_or_its_reader() {
         "{ended}"
     );
     until("the router knows", LIMIT, || !captures(&router));
-    // Ended by another client.
+    // This capture is ended by another client.
     let mut stream = capture(&r, &router, "", "> /dev/null");
     until("the capture runs", LIMIT, || captures(&router));
     router.ctl("pcap trace off");
@@ -342,7 +342,7 @@ fn captured_packets_are_replayed_routed_and_recorded() {
     router.ctl("delete pcap interface pcap1");
     let lines = tcpdump(&a, &path("y"));
     assert_eq!(lines.len(), 12, "{lines:#?}");
-    // The router has announced its address before.
+    // The ARP packets are the router's announcements of its own address.
     let (announced, routed): (Vec<_>, Vec<_>) = lines.iter().partition(|l| l.contains("ethertype ARP"));
     assert!(announced.len() < 3 && announced.iter().all(|l| l.contains("192.0.2.1")), "{lines:#?}");
     let way = "02:fd:00:00:00:01 > 02:00:00:00:00:99, ethertype IPv4";

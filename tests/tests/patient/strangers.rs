@@ -113,7 +113,7 @@ fn a_file_whose_close_hangs_does_not_block_any_socket() {
     let r = lab.host("r");
     let (memif, commands) = server(lab.dir(), 1);
     let readers = lab.dir().join("readers.sock");
-    // In addition to the router's own section.
+    // This section adds to the router's own `unix` section.
     let unix = format!("unix {{ cli-listen-read-only {} }}", readers.display());
     let router = Router::start_with(&r, &unix, &commands);
     let cli = router.socket().to_owned();

@@ -134,7 +134,7 @@ impl Form for Times {
         };
         match interval {
             Ok(interval) => Some(interval),
-            // An invalid number already has a fault.
+            // The fault of an invalid number is already reported.
             Err(_) if r.found() > before => None,
             Err(why) => {
                 r.fault(node.at, why);
@@ -250,7 +250,7 @@ fn prefix_words(prefix: Prefix6, advice: &PrefixAdvice) -> String {
     match (advice.valid, advice.preferred) {
         (valid, preferred) if (valid, preferred) == (usual.valid, usual.preferred) => {}
         (PrefixAdvice::INFINITE, PrefixAdvice::INFINITE) => words += " infinite",
-        // Numbers for both, even if one of them means infinite.
+        // Write both as numbers, even if one of them means infinite.
         (valid, preferred) => words += &format!(" {valid} {preferred}"),
     }
     for (said, word) in [

@@ -114,7 +114,8 @@ fn configure<C: App>(c: &mut C, _: &Caller, q: sw_interface_ip6nd_ra_config) -> 
     let name = message::name(c.router(), q.sw_if_index)?;
     let mut advice: Advice = c.configured(&name).map_err(message::refused)?;
     let on = !q.is_no;
-    // Advertisements always have the link-layer address, go to all nodes, and are quick three times at first.
+    // These properties cannot be changed: advertisements have the link-layer address, go to all nodes, and are quick three times
+    // at first.
     if on && (q.send_unicast != 0 || q.cease != 0) || !on && q.ll_option != 0 {
         return Err(Code::UNSUPPORTED);
     }
@@ -126,7 +127,7 @@ fn configure<C: App>(c: &mut C, _: &Caller, q: sw_interface_ip6nd_ra_config) -> 
         says.other = on;
     }
     if q.max_interval != 0 {
-        // VPP's default of the shortest interval.
+        // VPP's default for the shortest interval: three quarters of the longest one.
         let min = if q.min_interval != 0 { q.min_interval } else { (q.max_interval / 4 * 3).max(3) };
         let given = Interval::new(min.into(), q.max_interval.into());
         let interval = if on { given } else { Ok(Interval::default()) };

@@ -65,7 +65,7 @@ fn configured(cli: &Cli) -> Advice {
     cli.context.configured("pg0").unwrap()
 }
 
-/// Returns what the router advertises.
+/// Returns what the router advertises; `None` if it advertises nothing.
 fn sent(cli: &Cli) -> Option<Advertisement> {
     let Advertised(says) = cli.context.system.router.setting(1);
     says.map(|says| Advertisement::clone(&says))

@@ -167,7 +167,7 @@ impl Rings {
                 let _ = ring.empty.push(old);
             }
             if points.contains(&ring.point) && !std::mem::replace(&mut ring.made, true) {
-                // Each ring has room for all of them.
+                // Each ring has room for all copies.
                 (0..WAITING).for_each(|_| drop(ring.empty.push(Captured::new())));
             }
         }

@@ -91,7 +91,7 @@ fn dropped_packets_are_copied_with_their_link_header() {
         })
     };
     send(&mut h);
-    // The packets received on interface 3.
+    // The expected copies: the packets received on interface 3.
     let copied = |n: usize| Copied { len: sent[n].len(), bytes: sent[n][..60].to_vec() };
     assert_eq!(taken(&rings), [1, 4, 7].map(copied));
     h.arcs().enable(arc, feature, 3, false).unwrap();
@@ -139,7 +139,7 @@ fn a_filter_gets_packets_with_their_link_header() {
     send(&mut h);
     let all = taken(&rings);
     assert!(all.len() == 1 && all[0].bytes == arp[..100]);
-    // The rest of an earlier capture does not belong to the next one.
+    // Copies that remain from an earlier capture do not belong to the next one.
     send(&mut h);
     rings.begin(&[Point::Drop], 100, None);
     send(&mut h);

@@ -39,7 +39,7 @@ fn a_capture_includes_interfaces_created_later() {
         cli.ok("create packet-generator interface pg7");
         assert_eq!(on(&mut cli, "pg0.7"), [true, false], "{scope}");
         assert_eq!(on(&mut cli, "pg7"), [everywhere, false], "{scope}");
-        // Removed and added again, perhaps at the same index.
+        // A sub-interface is removed and added again, perhaps with the same index.
         cli.ok("delete sub-interface pg0.7");
         cli.ok("create sub-interfaces pg0 7");
         assert_eq!(on(&mut cli, "pg0.7"), [true, false], "{scope}");

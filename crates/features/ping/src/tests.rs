@@ -204,7 +204,7 @@ fn unreachable_targets_are_refused_with_the_reason() {
         assert!(said.contains(text), "\"{said}\" does not contain \"{text}\"");
     }
     assert!(begin(router, 0, ip("10.0.0.2"), None, 65_507).is_ok());
-    // 256 fragments with 48 bytes of data each.
+    // The maximum is 256 fragments with 48 bytes of data each, less the ICMP header.
     router.set_mtu(0, 68).unwrap();
     let said = begin(router, 0, ip("10.0.0.2"), None, 12_281).unwrap_err().why;
     assert!(said.contains("the MTU of left: the maximum is 12280"), "{said}");

@@ -343,7 +343,7 @@ fn race(params: Params, known: usize, threads: usize) {
     let near = |got: u64, most: u64| got <= most && got + slack >= most;
     match params.kind {
         Kind::OneRateTwoColors => assert!(near(green, c), "{green} of {c}"),
-        // The remaining tokens in either bucket were not used.
+        // The bounds are wide, because tokens may remain in either bucket.
         Kind::OneRateThreeColors => {
             assert!(
                 green <= c && green + yellow <= c + params.eb && green + yellow + slack >= c,
@@ -402,7 +402,7 @@ proptest! {
                 policer.change(me, |state| {
                     policer.fill(state, arrived);
                     color = policer.color(state, arrived, 700, Color::Green);
-                    // Two at a time, so that a worker's states alternate.
+                    // Two other workers publish before each attempt, so that a worker's states alternate.
                     for (other, tokens) in faster.by_ref().take(2) {
                         let mut one = [Item { tokens: *tokens, ..Item::default() }];
                         policer.each(*other, now, &mut one);

@@ -63,7 +63,7 @@ impl<C: net::feature::App> net::feature::Feature<C> for Feature {
     }
 
     fn register(&self, r: &mut net::feature::Registrar<'_, C>) {
-        // Before the commands, whose arguments are names of policers.
+        // This precedes the commands, because their arguments are names of policers.
         object::register(r);
         configured::register(r);
         commands::register(r);

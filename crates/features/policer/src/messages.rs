@@ -158,7 +158,8 @@ define! {
 pub(crate) fn register<C: App>(table: &mut Table<C>) {
     table
         .module("policer", [3, 0, 0])
-        // All workers share a policer, and together keep its rate exactly.
+        // Binding a policer to a worker has no effect: all workers share the policer, and together keep its
+        // rate exactly.
         .request::<policer_bind>(|c, _, q| index_of(c, &q.name.0).and(DONE))
         .request::<policer_bind_v2>(|c, _, q| name_of(c, q.policer_index).and(DONE))
         .request::<policer_input>(|c, _, q| police(c, q.sw_if_index, (q.name.0, q.apply), input))

@@ -88,7 +88,7 @@ fn plain_add(t: &mut BTreeMap<u16, Plain>, id: u16, f: Fragment, n: usize, out: 
 }
 
 fn spoil(d: &mut Plain, reason: Reason, n: usize, out: &mut Outcome) {
-    // A copy with "more fragments" is a copy all the same.
+    // A copy of the last fragment is dropped like any other copy, even if it has the flag "more fragments".
     if reason == Reason::Duplicate {
         return out.refused.push((reason, n));
     }

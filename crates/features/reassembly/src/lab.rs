@@ -94,7 +94,7 @@ pub fn become_whole<A: Packets>(
     let r = out[0].record;
     assert_eq!((r.rx_if, r.fib, r.fwd), (IN, 7, 0));
     assert!(usize::from(r.len) >= packet.len().min(128), "headers are together");
-    // The second time it is not a fragment any more.
+    // Sent once more, the reassembled packet is not a fragment any more.
     let again = h.send(A::NODES.local, &[&out[0].bytes], |_, _| ());
     assert_eq!(ends(&again), [("udp", None)]);
 }

@@ -56,7 +56,7 @@ pub(crate) fn register<C: App>(table: &mut Table<C>) {
         .request::<urpf_update>(|c, _, q| update(c, q.is_input, (q.mode, q.af), q.sw_if_index))
         .request::<urpf_update_v2>(|c, _, q| {
             let i = message::interface(c.router(), q.sw_if_index)?;
-            // The table of the interface counts.
+            // Sources are always looked up in the interface's own table, so no other table is valid.
             let own = c.router().vrfs().table(i.fib);
             match [own, u32::MAX].contains(&q.table_id) {
                 true => update(c, q.is_input, (q.mode, q.af), q.sw_if_index),

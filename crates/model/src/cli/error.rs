@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<serde_json::Value>(&error.json()).unwrap(), expected);
         let placeless = serde_json::json!({ "error": { "message": "m", "notes": [] } });
         assert_eq!(serde_json::from_str::<serde_json::Value>(&CliError::new("m").json()).unwrap(), placeless);
-        // Behind the end of the line, something is missing.
+        // An error behind the end of the line means that a word is missing there.
         let missing: serde_json::Value =
             serde_json::from_str(&CliError::new("m").at("ab", 3..3).json()).unwrap();
         assert_eq!((&missing["error"]["column"], &missing["error"]["length"]), (&4.into(), &1.into()));

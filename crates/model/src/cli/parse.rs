@@ -246,7 +246,7 @@ pub(super) fn walk<'g>(
     values: &dyn Values,
 ) -> Result<Vec<State<'g>>, CliError> {
     let mut rest = tokens;
-    // States whose last argument consumed the rest.
+    // States whose last argument consumed the rest of the line.
     let mut done = Vec::new();
     while let [token, after @ ..] = rest {
         let mut best = Fit::Abbreviation;

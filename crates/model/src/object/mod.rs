@@ -152,8 +152,8 @@ pub trait Object<W: World>: Kind + Any + Clone + Debug + PartialEq + Send + Sync
     /// Reports the object's index entries ([`Fact`]), by which other objects find it. `get` looks up any object by its key.
     fn facts(&self, _: &Self::Key, _get: Get<'_, W>, _: &mut dyn FnMut(Fact)) {}
 
-    /// True if an object with one key is valid exactly if the same object with the other key is, and if both have the same index entries and
-    /// needs. Then very many such objects are checked only once.
+    /// True if objects with these two keys and the same value are equally valid, and have the same index entries and needs. Of very many
+    /// such objects, only one is then checked.
     fn alike(_: &Self::Key, _: &Self::Key) -> bool {
         false
     }

@@ -107,7 +107,7 @@ impl<'s, W: World> View<'s, W> {
         let Changed { was, now } = &self.changed;
         let (first, last) = (fits.clone(), fits);
         let old = self.index.facts.from(index, &from).take_while(move |(place, _)| first(place));
-        // Most transactions remove nothing from most indexes.
+        // Usually `None`: most transactions remove nothing from most indexes.
         let was = was.facts.named(index);
         let left = move |place, n| was.is_none_or(|was| n > was.get(place).copied().unwrap_or(0));
         let old = old.filter(move |(place, n)| left(*place, *n));

@@ -188,7 +188,7 @@ impl<N: Copy + Display + FromStr + PartialOrd + Send + Sync + 'static> Form for 
 
     fn syntax(&self, argument: &str) -> String {
         let range = format!("{}..{}", self.range.start(), self.range.end());
-        // A shorter name for the same range.
+        // Some ranges have a shorter name in the grammar.
         let kind = match &*range {
             "0..65535" => "u16",
             "0..4294967295" => "u32",

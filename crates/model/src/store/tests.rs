@@ -310,7 +310,7 @@ fn walked(steps: &[Step]) -> Result<(Room, Store<Room>), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// Many objects are set to one value, or removed, as by a transaction for each.
+    /// Setting many objects to one value, or removing them, has the same result as one transaction for each object.
     #[test]
     fn many_objects_are_put_as_by_transactions(
         steps in prop::collection::vec(step(), 0..30),

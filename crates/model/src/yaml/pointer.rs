@@ -23,7 +23,7 @@ pub fn pointers(text: &str, places: &BTreeSet<(usize, usize)>) -> BTreeMap<(usiz
     let mut around: Vec<Around> = Vec::new();
     for (event, at) in events(text).map_while(Result::ok) {
         let at = at.place();
-        // The parser, too, keeps something for each level.
+        // Stop at places that are nested too deeply: the parser, too, needs memory for each level.
         if around.len() > DEEPEST || places.last().is_none_or(|last| *last < at) {
             break;
         }
