@@ -455,7 +455,8 @@ pub struct Metered {
     pub kind: energy::Kind,
     /// The reading, or an error if there is none.
     pub reading: Result<energy::Reading, energy::Fault>,
-    /// Energy figures as in published papers, derived from the reading and the traffic delivered in the trial.
+    /// Energy figures as in published papers, derived from the reading and the traffic delivered in the trial. `None` without a reading,
+    /// or for one of several consecutive trials, whose traffic is not known separately.
     pub figures: Option<energy::Results>,
 }
 

@@ -94,9 +94,9 @@ pub struct ThroughputResult {
     pub asked: Throughput,
     /// How it ended.
     pub ended: Ended,
-    /// The largest load forwarded without loss, in frames per second in each direction; `None` if there is none.
+    /// The largest load forwarded without loss, in frames per second in each direction; `None` if no load was.
     pub throughput_fps: Option<f64>,
-    /// The smallest load with loss; `None` if there is none.
+    /// The smallest load with loss; `None` if no load had loss.
     pub upper_fps: Option<f64>,
     /// True if the upper bound is from an invalid trial: the limit may be the tester's, not the router's.
     pub upper_unproved: bool,

@@ -40,7 +40,7 @@ pub struct CapacityResult {
     pub ended: Ended,
     /// The largest number of connections that the router held; `None` if it held none of the numbers tried.
     pub connections: Option<u64>,
-    /// The smallest number of connections that the router did not hold; `None` if there is none.
+    /// The smallest number of connections that the router did not hold; `None` if it held every number tried.
     pub upper: Option<u64>,
     /// True if `upper` is from an invalid attempt.
     pub upper_unproved: bool,

@@ -31,8 +31,9 @@ pub(super) struct Known {
 /// A remote login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Session {
-    /// This machine's address; `zone` is its interface, if given (RFC 4007 section 11).
+    /// This machine's address.
     local: IpAddr,
+    /// The interface that has the address, if given (RFC 4007 section 11).
     zone: Option<String>,
     remote: IpAddr,
 }

@@ -68,8 +68,9 @@ impl Write for Bytes {
 struct Stream {
     /// Lives as long as the client.
     there: Arc<()>,
-    /// Writes into `bytes`.
+    /// Writes the packets into `bytes`.
     stream: PcapWriter<Bytes>,
+    /// Bytes that the client has not got yet.
     bytes: Bytes,
     /// The last status text for the client.
     told: String,

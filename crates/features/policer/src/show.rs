@@ -106,14 +106,16 @@ struct Row {
     tokens: &'static str,
     cir: u64,
     eir: u64,
-    /// The committed rate in tokens per second; the next field has the excess rate.
+    /// The committed rate in tokens per second.
     cir_tokens_per_second: u64,
+    /// The excess rate in tokens per second.
     eir_tokens_per_second: u64,
     round: &'static str,
     cb: u64,
     eb: u64,
-    /// Tokens that the committed bucket holds now; the next field has those of the excess bucket.
+    /// Tokens that the committed bucket holds now.
     committed_tokens: u64,
+    /// Tokens that the excess bucket holds now.
     excess_tokens: u64,
     conform: Counted,
     exceed: Counted,

@@ -232,8 +232,9 @@ struct Piped<C> {
     pipe: Pipe,
     /// The job of the command, if it has one.
     job: Option<Box<dyn Job<C>>>,
-    /// The last text of the command, and how many bytes of it the filters have processed.
+    /// The last text of the command.
     text: String,
+    /// Number of bytes of `text` that the filters have processed.
     at: usize,
     /// What the command's job does after this text.
     step: Step,

@@ -11,8 +11,9 @@ use super::loads::{Bounds, Loads};
 /// The progress of one goal through its targets.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
-    /// Index of the goal's first target in the list of all targets. `last` is the index of the goal itself.
+    /// Index of the goal's first target in the list of all targets.
     first: usize,
+    /// Index of the goal itself, which is the last target.
     last: usize,
     /// The target and load chosen last. The choice stands until the load is classified.
     at: Option<(usize, f64)>,

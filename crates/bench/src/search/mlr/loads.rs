@@ -28,7 +28,7 @@ pub(super) struct Bounds {
     /// Relevant Lower Bound: the largest lower bound below the relevant upper bound. Without an upper bound, the largest of all lower
     /// bounds.
     pub(super) lower: Option<f64>,
-    /// Relevant Upper Bound: the smallest upper bound; `None` if there is none.
+    /// Relevant Upper Bound: the smallest upper bound; `None` if no load is an upper bound.
     pub(super) upper: Option<f64>,
 }
 

@@ -60,7 +60,7 @@ pub struct GoalResult {
     /// The relevant lower bound, in frames per second in each direction. If the search ended with `AllForwarded`, this is the largest load.
     /// `None` if there is no lower bound.
     pub lower_fps: Option<f64>,
-    /// The relevant upper bound, in frames per second in each direction; `None` if there is none.
+    /// The relevant upper bound, in frames per second in each direction; `None` if no load is an upper bound.
     pub upper_fps: Option<f64>,
     /// Conditional throughput at the lower bound, in frames per second in each direction. Comparisons of results use this figure. `None`
     /// without a lower bound or a full-length trial.
