@@ -39,7 +39,7 @@ impl Code {
     pub const INVALID_INTERFACE: Code = Code(-71);
     /// An argument is wrong.
     pub const INVALID_ARGUMENT: Code = Code(-73);
-    /// The object is in a state in which this cannot be done, such as in use.
+    /// The state of the object does not allow the request; for example, the object is in use.
     pub const UNEXPECTED_INTF_STATE: Code = Code(-74);
     /// The interface already exists.
     pub const IF_ALREADY_EXISTS: Code = Code(-79);

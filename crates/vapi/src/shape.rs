@@ -9,11 +9,11 @@ pub enum Shape {
     Text(usize),
     /// A text of any length.
     Line,
-    /// The length of the [`Tail`](Shape::Tail).
+    /// The number of elements of the [`Tail`](Shape::Tail) that follows.
     Count(&'static Shape),
-    /// An array of this length.
+    /// An array with this number of elements.
     Array(&'static Shape, usize),
-    /// An array whose length the last [`Count`](Shape::Count) gives.
+    /// An array whose number of elements the last [`Count`](Shape::Count) gives.
     Tail(&'static Shape),
     /// A type with a definition of its own.
     Defined(&'static Definition),

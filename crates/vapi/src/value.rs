@@ -143,7 +143,7 @@ impl Text {
         })
     }
 
-    /// Returns the text for encoded bytes; `None` if they have none.
+    /// Returns the text for encoded bytes; `None` if no text stands for these bytes.
     fn read(self, bytes: &[u8]) -> Option<String> {
         Some(match self {
             Text::Mac => joined(bytes, ":"),
