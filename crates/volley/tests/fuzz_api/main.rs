@@ -1,6 +1,6 @@
 //! The binary API of a running router under arbitrary frames: it does not panic and does not grow, answers have their full length, and
 //! another client is answered meanwhile. The frames are made from the definitions of all messages. Here, they are sent for some seconds.
-//! With `$VOLLEY_FUZZ_SECONDS`, others are sent for that time (`make fuzz`). A failure shows the seed of its frames, for
+//! With `$VOLLEY_FUZZ_SECONDS`, other frames are sent for that time (`make fuzz`). A failure shows the seed of its frames, for
 //! `$VOLLEY_FUZZ_FROM`.
 
 mod message;

@@ -109,7 +109,7 @@ impl<'t> Peer<'t> {
         }
     }
 
-    /// Sends a ping, and checks all answers until that to the ping. Returns the time that it took.
+    /// Sends a ping, and checks all answers up to the answer to the ping. Returns the time until that answer.
     pub fn ping(&mut self, context: u32) -> io::Result<Duration> {
         let asked = Instant::now();
         self.send(&frame(&message::ping(self.table, context)))?;

@@ -137,7 +137,7 @@ fn run_scripts(first: u64, enough: impl Fn(u64) -> bool + Sync) -> (u64, Seen) {
         threads.into_iter().map(|thread| thread.join().expect("panics of scripts are caught")).collect()
     });
     ran.into_iter().fold((0, Seen::default()), |(n, mut all), ran| {
-        // No thread runs scripts any more: their panics would be silent.
+        // `explain` silences all panics, so it runs only now, when no thread runs scripts any more.
         let (more, seen) = ran.unwrap_or_else(|(seed, scripts)| explain(seed, scripts));
         all.add(seen);
         (n + more, all)

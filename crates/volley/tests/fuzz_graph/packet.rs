@@ -136,7 +136,7 @@ fn ip4(s: &mut Script<'_>, to: Mac) -> Arriving {
     if bytes.len() < 60 && s.one_in(2) {
         bytes.resize(60, 0xee);
     } else if s.one_in(16) {
-        // Longer than padding: a packet in several segments may end within any of them.
+        // These are more bytes than padding has, so that a packet in several buffers may end within any of them.
         bytes.resize(bytes.len() + usize::from(s.u16()) % 5000, 0xee);
     }
     Arriving { bytes, offload, lies: false }

@@ -419,8 +419,8 @@ impl Run<'_> {
     }
 }
 
-/// Returns the program that `tcpdump -ddd 'udp and udp[8] != 0'` prints. It reads beyond the part that is always in
-/// the first segment.
+/// Returns the program that `tcpdump -ddd 'udp and udp[8] != 0'` prints. It reads beyond the part of a packet that is always in the first
+/// buffer.
 fn udp_with_a_first_byte() -> Program {
     let lines = "40 0 0 12\n21 0 8 2048\n48 0 0 23\n21 0 6 17\n40 0 0 20\n69 4 0 8191\n177 0 0 14\n80 0 0 22\n21 1 0 0\n\
                  6 0 0 262144\n6 0 0 0";
