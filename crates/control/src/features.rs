@@ -40,7 +40,7 @@ impl<'f> Selected<'f> {
         Selected { wanted, left_out }
     }
 
-    /// Returns these features without those in `left_out`.
+    /// Selects `features` and the features of every program. `left_out` are further features, which are disabled.
     pub fn without(features: &[&'f Feature], left_out: &[&'f Feature]) -> Selected<'f> {
         Selected { wanted: with_own(features), left_out: left_out.to_vec() }
     }

@@ -155,7 +155,7 @@ const MOST_WAITING: usize = 1 << 17;
 /// The changes of neighbors that wait to be sent to clients as events.
 #[derive(Default)]
 pub(crate) struct Changes {
-    /// True if a client wants them.
+    /// True if a client wants events about changes.
     wanted: bool,
     waiting: VecDeque<News>,
     /// True if changes were lost, because too many waited.
@@ -188,7 +188,7 @@ impl Changes {
     }
 }
 
-/// Notes a change, if a client wants to know. The router's callback.
+/// The router's callback for changes of neighbors. Queues a change if a client wants events.
 fn learn(router: &mut Router, news: &News) {
     let Ok(changes) = router.state_mut::<Changes>() else { return };
     if !changes.wanted {

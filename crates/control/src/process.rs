@@ -45,7 +45,7 @@ pub fn core_dumps(full: bool, size: Option<u64>) -> Result<(), (&'static str, St
 /// `select(2)`. This is too low, because each client of the CLI needs three descriptors.
 pub fn allow_open_files() {
     const MOST: u64 = 65_536;
-    /// Enough for the largest number of clients of all sockets.
+    /// Number of open files that is enough for the largest number of clients of all sockets.
     const ENOUGH: u64 = 1024;
     let Ok((now, most)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
     if now < most.min(MOST)
@@ -107,7 +107,7 @@ impl<'p> PidFile<'p> {
 
 impl Drop for PidFile<'_> {
     fn drop(&mut self) {
-        // Only if it has this process's ID: the file may have been replaced.
+        // Removes the file only if it has this process's ID: the file may have been replaced.
         if fs::read_to_string(self.0).is_ok_and(|text| text.trim() == std::process::id().to_string()) {
             let _ = fs::remove_file(self.0);
         }
@@ -131,7 +131,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // The thread that edits a line may still have it in raw mode.
+        // The thread that edits a line may have left the terminal in raw mode.
         if let Some(found) = &self.0 {
             let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, found);
         }

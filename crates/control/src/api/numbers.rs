@@ -1,4 +1,4 @@
-//! Numbers by which clients know interfaces ([`message`]).
+//! Numbers that stand for interfaces in messages ([`message`]).
 
 use net::feature::message;
 use net::router::InterfaceInfo;

@@ -23,7 +23,7 @@ pub(super) fn end_addresses(c: &mut Context) -> Result<Done, Code> {
     DONE
 }
 
-/// Returns the changes that remove all addresses but these.
+/// Returns the changes that remove all addresses but those in `again`.
 fn not_again(now: &Snapshot, again: &Again<(String, Address)>) -> Vec<Change> {
     let mut changes = Vec::new();
     for (key, value) in now.tree().range(Key::all::<Addresses>()) {

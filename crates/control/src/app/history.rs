@@ -11,7 +11,7 @@ use super::{Context, Failure, Thread, Transition, on_a_thread};
 use crate::intent::{Edit, Entry, HIDDEN, Journal, Note, Noted};
 use crate::journal::{self, Found, Keeper};
 
-/// If the journal drops a change of more objects than this, another thread frees them.
+/// If the journal drops a change of more objects than this, another thread frees the objects.
 const MUCH: usize = 1000;
 
 impl Context {

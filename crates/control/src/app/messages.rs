@@ -40,7 +40,7 @@ pub struct Recorded {
 pub struct Usage {
     /// Number of messages.
     pub messages: usize,
-    /// Bytes of memory that they take.
+    /// Bytes of memory that the messages take.
     pub bytes: usize,
     /// True if older messages were dropped.
     pub wrapped: bool,

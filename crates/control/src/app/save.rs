@@ -63,7 +63,7 @@ enum Saving {
     /// A thread writes the file, which may take long. The thread returns true if the router starts from this file. `queued` is the number
     /// of journal entries before the save.
     Storing { writer: Option<JoinHandle<io::Result<bool>>>, queued: u64 },
-    /// The file is written. The save waits until the journal is on the disk, too, but at most until `until`. After a crash before
+    /// The file is written. The save waits until the journal is on the disk, too, but at most until `until`. If the router crashed before
     /// that, a rollback would undo an older change than the last one in the file.
     Journal { queued: u64, until: Instant },
 }
@@ -212,7 +212,7 @@ fn write_whole(path: &Path, text: &str) -> std::io::Result<Vec<PathBuf>> {
     let permissions = old.map_or(Permissions::from_mode(0o640), |old| old.permissions());
     let gone = remove_left_behind(folder);
     let mut new = tempfile::Builder::new().prefix(BEGUN.0).suffix(BEGUN.1).tempfile_in(folder)?;
-    // The lock protects the file from other saves. If another save has removed it before, renaming it fails.
+    // The lock protects the file from other saves. If another save removed the file before it was locked, renaming it fails.
     new.as_file().lock()?;
     new.as_file().set_permissions(permissions)?;
     new.write_all(text.as_bytes())?;

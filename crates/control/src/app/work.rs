@@ -56,7 +56,7 @@ pub enum Report {
     Warning(String),
     /// An effect of the change on traffic, in one line.
     Note(String),
-    /// The end of a change: the generation of the configuration, and whether the change has changed it.
+    /// The end of a change: the generation of the configuration, and whether the change has changed anything.
     Arrived {
         /// The generation.
         generation: u64,

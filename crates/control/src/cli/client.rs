@@ -344,7 +344,7 @@ fn connect(socket: &Path) -> io::Result<Box<dyn Stream>> {
     }
     let stream = match roots_own(socket).map(UnixStream::connect) {
         Some(Ok(stream)) => stream,
-        // Root's socket is removed just before the other. A killed router leaves both.
+        // If root's socket fails, tries the other one. A router that stops removes root's socket first; a killed router leaves both.
         Some(Err(_)) | None => UnixStream::connect(socket)?,
     };
     stream.set_read_timeout(Some(LOOK))?;
@@ -425,7 +425,7 @@ pub fn capture(socket: &Path, words: &[String]) -> ExitCode {
         eprintln!("{told}");
     }
     match result {
-        // The usual end.
+        // An interrupt is the usual end of a capture.
         Err(Failure::Interrupted) => ExitCode::SUCCESS,
         other => conclude(other),
     }

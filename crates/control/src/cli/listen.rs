@@ -25,7 +25,7 @@ const STEP: Duration = Duration::from_millis(50);
 /// The parameter of startup.conf that sets the command line's socket, for messages.
 const CLI: &str = "unix { cli-listen ... }";
 
-/// What differs between the sockets of the CLI, the binary API, and the statistics segment.
+/// The properties in which the sockets of the CLI, the binary API and the statistics segment differ.
 pub struct Use<'u> {
     /// A greeting to find out whether a router listens on the socket: such a router answers it or, on a `SOCK_SEQPACKET` socket,
     /// disconnects.
@@ -147,7 +147,7 @@ impl Packets {
         let place = Place::claim(path, &Use { hello: &[], kind, setting })?;
         let fault = |error: io::Error| CliError::new(format!("cannot listen on {}: {error}", path.display()));
         let socket = bound(path, 0o660, group, kind).map_err(fault)?;
-        // Where the kernel can refuse files, nobody can pass one.
+        // On a kernel that supports this, clients then cannot pass files. The error of an older kernel is ignored.
         let _ = drivers::refuse_files(socket.as_fd());
         Ok(Packets { socket, _place: place })
     }
@@ -324,7 +324,7 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, symlink};
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// `bind` runs while the directory's owner replaces the new socket by a link again and again.
+    /// This holds even if the directory's owner replaces the new socket by a link again and again while `bind` runs.
     #[test]
     fn bind_never_changes_the_mode_of_another_file() {
         let directory = tempfile::tempdir().unwrap();

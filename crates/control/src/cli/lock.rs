@@ -185,7 +185,7 @@ mod tests {
         let pipe = directory.path().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(Lock::open(pipe).is_err());
-        // So is a hard link: changing its mode would change the mode of another file.
+        // A hard link is refused, too: changing its mode would change the mode of another file.
         let (file, name) = (directory.path().join("file"), directory.path().join("name"));
         fs::write(&file, "").unwrap();
         fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();

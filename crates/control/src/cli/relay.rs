@@ -183,7 +183,7 @@ impl Relays {
             return;
         }
         let entered = Entered::new(&self.counts, |counts| &counts.all);
-        // If no thread can be started, they wait for the next one.
+        // If no thread can be started, the sockets wait for the next thread.
         let _ = spawn(move || {
             // One at a time: if closing one hangs, another thread closes the rest.
             while let Some((client, words)) = entered.counts.next_left() {
@@ -249,7 +249,7 @@ fn relay(client: &UnixStream, router: &UnixStream, counts: &Arc<Counts>, [inward
         let last = if router_is_there { 2 } else { 1 };
         let files = files.get_mut(first..last).unwrap_or_default();
         let time = left.map_or(PollTimeout::NONE, |t| PollTimeout::try_from(t).unwrap_or(PollTimeout::MAX));
-        // If it fails, the loop moves bytes and polls again.
+        // If the poll fails, the loop moves bytes and polls again.
         let _ = poll(files, time);
         let gone = PollFlags::POLLHUP | PollFlags::POLLERR;
         let mut is_there = files.iter().map(|f| !f.revents().is_some_and(|r| r.intersects(gone)));

@@ -516,7 +516,7 @@ impl Requests {
         self.searched -= self.taken;
         self.taken = 0;
         let room = self.longest - self.buffer.len();
-        // A buffer that has to grow becomes twice as large.
+        // Without this reservation, reading into a full buffer would double the buffer.
         self.buffer.reserve_exact(room.min(PIECE));
         Ok((&mut self.input).take(room as u64).read_buf(&mut self.buffer).await? > 0)
     }

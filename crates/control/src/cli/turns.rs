@@ -20,8 +20,8 @@ const SMALL: usize = 64 << 10;
 /// Time after which a client that reads none of its output is disconnected, if another client needs memory.
 const STALLED: Duration = Duration::from_secs(5);
 
-/// The limits that all non-root clients share: only one of them runs on the main thread at a time, and they have one memory budget.
-/// All clones refer to the same limits.
+/// The limits that all non-root clients share: only one of these clients runs on the main thread at a time, and they have one memory
+/// budget. All clones refer to the same limits.
 #[derive(Clone, Debug)]
 pub struct Turns {
     turn: Arc<Semaphore>,
@@ -111,11 +111,11 @@ impl Hold {
     /// leave.
     ///
     /// # Errors
-    /// If the non-root clients hold too much memory. The call then disconnects one of them that does not read its output, so that a
-    /// later attempt may succeed.
+    /// If the non-root clients hold too much memory. The call then disconnects one of these clients that does not read its output, so that
+    /// a later attempt may succeed.
     pub(crate) fn set(&mut self, bytes: usize) -> Result<(), CliError> {
         let Some(turns) = &self.turns else { return Ok(()) };
-        // The longest output fits if it is the only one.
+        // A reservation has at most half of the memory, so that the longest output fits if it is the only one.
         let most = MOST_UNREAD / 2;
         let kib = if bytes <= SMALL { 0 } else { u32::try_from(bytes >> 10).unwrap_or(most).min(most) };
         let user = self.seat.upgrade().and_then(|seat| seat.user());

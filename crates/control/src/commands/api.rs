@@ -126,7 +126,7 @@ fn save(c: &mut Context, a: &Args, format: Format) -> Result<Output, CliError> {
     let (known, recorded, wrapped) = (Known::of(&c.definitions), chosen(c, a), c.messages.usage().wrapped);
     // On another thread: writing may take long, and may block.
     let write = move || -> io::Result<String> {
-        // Done on another thread: writing may take long, and may block.
+        // Creates a new file, and never opens an existing one: another user may have put a file in this place.
         let create = |path: &Path| File::options().write(true).create_new(true).mode(0o600).open(path);
         let file = files::open_by(&path, create)?;
         let mut out = BufWriter::new(file);

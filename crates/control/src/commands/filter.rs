@@ -224,7 +224,7 @@ mod tests {
             let error = compile(expression).unwrap_err();
             assert!(error.contains(why), "{expression}: {error}");
         }
-        // Maximum depth, and maximum number of instructions.
+        // At the maximum depth, and at the maximum number of instructions, compiling must not crash.
         assert!(compile(&"not ".repeat(1000)).is_err());
         for deep in [
             "(".repeat(2000) + "ip" + &")".repeat(2000),

@@ -237,7 +237,7 @@ fn each_change_has_its_own_user() {
     assert_eq!(cli.json("show config history 1")[0]["front_end"], "file");
 }
 
-/// If the client disconnects, the added routes stay and can be rolled back.
+/// If the client disconnects during a load, the added routes stay and can be rolled back.
 #[test]
 fn an_interrupted_load_is_one_change() {
     let mut cli = Cli::new();

@@ -122,7 +122,7 @@ fn set(r: &mut Registry<Context>) {
 
 /// Declares the commands for VRFs and addresses.
 fn of_the_network_layer(r: &mut Registry<Context>) {
-    // A VRF has both families.
+    // The command of either family binds the interface for both families.
     for family in Family::ALL {
         r.add(
             &format!("set interface {} table <interface:interface> <table:table>", family.noun()),

@@ -44,7 +44,7 @@ impl<T> Job<Context> for Later<T> {
         }
         let Some(found) = (self.look)(&self.args) else { return Step::After(LOOK) };
         let Some(then) = self.then.take() else { return Step::Done };
-        // Other commands may have run meanwhile.
+        // Other commands may have set the origin meanwhile.
         c.origin = self.args.origin();
         match found.and_then(|found| then(c, &self.args, found)) {
             Err(error) => Step::Failed(error),

@@ -135,7 +135,7 @@ fn a_missing_device_does_not_stop_a_rollback() {
     let saved = folder.path().join("saved.yaml");
     assert!(cli.ok(&format!("config save {}", saved.display())).contains("! pcap0 has no device"));
     std::fs::write(&replayed, NO_PACKETS).unwrap();
-    // The main thread tries once a second. Another thread reads the file.
+    // The main thread tries once a second to open the device. Another thread reads the file.
     let begun = std::time::Instant::now();
     while absent(&mut cli) == true && begun.elapsed() < std::time::Duration::from_secs(10) {
         cli.context.system.reopen_devices();

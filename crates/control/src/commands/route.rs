@@ -26,7 +26,7 @@ const ROUTE: &str = "[count <of:u32>] [table <table:table>] <prefix:prefix> [tab
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
-    // Both families have these commands for VRFs, although a VRF has both families.
+    // A VRF has both families, so the commands of both families are the same.
     for family in Family::ALL {
         let noun = family.noun();
         r.add(
@@ -286,7 +286,7 @@ impl Work {
         Ok(c.change(vec![Change { key, value: route.map(Value::from) }])?)
     }
 
-    /// Returns what the change makes of the route `before`; `None` if no route remains.
+    /// Returns the route after the change, or `None` if no route remains. `before` is the route before the change.
     ///
     /// # Errors
     /// If the change removes a path that the route does not have.

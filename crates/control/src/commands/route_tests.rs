@@ -161,7 +161,7 @@ fn one_command_sets_several_paths() {
     assert_eq!(routes(&mut cli, "10.1.0.0/16"), ["via 10.0.0.5 via 10.0.0.6"]);
     cli.ok("ip route add 2001:db8:1::/48 via fe80::2 pg0 via fe80::2 pg1 weight 2");
     assert_eq!(routes(&mut cli, "2001:db8:1::/48"), ["via fe80::2 pg0 via fe80::2 pg1 weight 2"]);
-    // The count before the prefix, as in VPP, and at the end.
+    // The count may stand before the prefix, as in VPP, or at the end.
     cli.ok("ip route add count 2 20.0.0.0/24 via 10.0.0.2 via 10.0.0.3");
     cli.ok("ip route add 20.0.2.0/24 via 10.0.0.2 via 10.0.0.3 count 2");
     for n in 0..4 {

@@ -36,7 +36,7 @@ fn save_without_a_name_writes_the_start_file() {
     assert_eq!(cli.ok(&format!("config apply {path} dry-run")), "nothing would change\n");
 }
 
-/// The saved file equals the output of show config yaml, which reports changes made meanwhile.
+/// A saved file equals the output of `show config yaml`. If the configuration changes while it is shown, the output says so.
 #[test]
 fn a_large_configuration_is_written_in_slices() {
     let mut cli = Cli::new();

@@ -258,7 +258,7 @@ pub fn read(text: &str, file: &str, catalog: &Catalog) -> Wanted {
         for (name, why) in catalog.sections_left_out() {
             fields.refuse(&mut reading.r, name, why);
         }
-        // These sections define interfaces, but no VRFs.
+        // The sections that were refused here may define interfaces, but no VRFs.
         reading.lost.interfaces |= reading.r.found() > before;
         let before = reading.r.found();
         fields.end(&mut reading.r);

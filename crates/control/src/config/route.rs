@@ -215,7 +215,7 @@ fn route() -> &'static Schema<Said> {
     &SCHEMA
 }
 
-/// Reads `routes`: a list whose members have already been [read].
+/// Reports a fault if `routes` is not a list. The members of the list have already been [read].
 pub(super) fn all(reading: &mut Reading<'_>, node: &Node) {
     reading.r.list(node);
 }

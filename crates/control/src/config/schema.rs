@@ -62,7 +62,7 @@ fn object(rows: impl IntoIterator<Item = Row>) -> Value {
         let values =
             field["description"].as_str().map(|values| format!(" Values: {values}.")).unwrap_or_default();
         field["description"] = format!("{}{values}", row.help).into();
-        // The defaults of texts may be in the quotes of YAML.
+        // A default that is a text may be quoted as in YAML. If it is no JSON, it is left out.
         if let Ok(usual) = serde_json::from_str::<Value>(&row.usual) {
             field["default"] = usual;
         }

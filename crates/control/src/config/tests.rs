@@ -574,7 +574,7 @@ fn long_names_are_cut_in_messages() {
     }
 }
 
-/// The limit holds for faults found while reading and for those found by validation.
+/// The limit on the number of faults holds for faults found while reading and for those found by validation.
 #[test]
 fn number_of_faults_is_limited() {
     let faulty: String = (0..3000).map(|n| format!("  - {{ prefix: {n}, via: drop }}\n")).collect();

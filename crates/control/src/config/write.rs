@@ -75,7 +75,7 @@ impl Writer {
         Writer { indices: !in_order(tree), catalog: Arc::clone(catalog), ..Writer::default() }
     }
 
-    /// Writes the index of every interface, even if the router would assign the same indices without this.
+    /// Writes the index of every interface, even if the router would assign the same indices without them.
     pub fn with_indices(self) -> Writer {
         Writer { indices: true, ..self }
     }

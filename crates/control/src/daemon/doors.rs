@@ -136,7 +136,7 @@ fn listen(startup: &Startup) -> Result<Listener, DaemonError> {
 }
 
 /// Binds the sockets of the binary API. If startup.conf does not configure the API and the default socket cannot be bound, logs a warning
-/// and leaves it out.
+/// and leaves the default socket out.
 ///
 /// # Errors
 /// If a configured socket cannot be bound.

@@ -107,7 +107,7 @@ impl Interface {
 }
 
 impl Kind for Interface {
-    /// Whether the interface is a sub-interface, and its name.
+    /// True for a sub-interface; and the name of the interface.
     type Key = (bool, String);
     const NAME: &'static str = "interface";
     const PHASE: u16 = 100;

@@ -199,7 +199,7 @@ pub(super) fn object() -> impl Strategy<Value = (Key, Value)> {
         6 => (any_table(), prefix.prop_flat_map(|p| (Just(p), route(Family::of(p.address()))))).prop_map(|(t, (p, route))| {
             (Route::key(t, p), route.into())
         }),
-        // These follow from the declaration of the fields.
+        // These routes follow from the declaration of the fields.
         1 => prop::sample::select(config::routes()),
     ]
 }

@@ -262,8 +262,8 @@ fn plain_faults_of_addresses(interface: &str, list: &[Address], tree: &Tree) -> 
     faults
 }
 
-/// Returns all faults that validation can report for an object if it searches for other objects, found here by visiting all objects; `None`
-/// for types whose validation does not search.
+/// Returns the faults of an object that validation finds by searching for other objects. This function finds them by visiting all objects.
+/// `None` for types whose validation does not search.
 fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
     let host_end = |i: &Interface| {
         let tap = i.spec.get::<tap::Config>().filter(|c| c.host_namespace.is_none())?;

@@ -120,7 +120,7 @@ impl Table {
         tree.get(&Table::key(table))?.get::<Table>()?.name.as_deref()
     }
 
-    /// Returns the names of all VRFs, in order of number.
+    /// Returns the names of all VRFs that have a name, in order of the VRF's number.
     pub fn names(tree: &Tree) -> impl Iterator<Item = String> {
         let all = tree.range(Key::all::<Table>());
         all.filter_map(|(_, value)| value.get::<Table>()?.name.clone())

@@ -164,8 +164,8 @@ impl Keeper {
         Keeper { path, shared, found, ended, told: None }
     }
 
-    /// Returns the changes of earlier runs, or `None` if they have not been read yet. Waits for the file system until
-    /// five seconds after `begun`. Changes read later are ignored.
+    /// Returns the changes of earlier runs; `None` if they have not been read yet. If they have not been read five seconds after `begun`,
+    /// returns no changes, and ignores those that are read later.
     pub fn found(&self, begun: Instant) -> Option<Found> {
         match self.found.try_recv() {
             Ok(found) => Some(found),
@@ -404,7 +404,7 @@ mod tests {
         keeper
     }
 
-    /// Returns changes whose first one delays the writing thread: it waits for the user's name.
+    /// Returns `n` changes. The first one delays the writing thread, which waits for the name of the change's user.
     fn delayed(n: u32) -> Vec<Entry> {
         let mut all = entries(0..n);
         let nameless = Peer::User(12345, Arc::default());
@@ -489,7 +489,7 @@ mod tests {
         assert!(numbers.ends_with(&(2001..=3000).collect::<Vec<_>>()), "{numbers:?}");
     }
 
-    /// While the disk refuses, the newest changes wait.
+    /// While the disk refuses writes, the newest changes wait to be written.
     #[test]
     fn the_newest_changes_wait_for_the_disk() {
         let folder = tempfile::tempdir().unwrap();

@@ -30,8 +30,8 @@ impl Place {
         Place { start: now, count: 0, suppressed: 0 }
     }
 
-    /// True if a message may be logged now, with at most `limit` messages per second. Above the limit, messages are
-    /// suppressed until [`over`](Place::over) ends this.
+    /// True if a message may be logged now, with at most `limit` messages per second. Above the limit, messages are suppressed until
+    /// [`over`](Place::over) lets the statement log again.
     pub fn may_speak(&mut self, now: Instant, limit: u32) -> bool {
         if self.suppressed == 0 && now.duration_since(self.start) >= SECOND {
             (self.start, self.count) = (now, 0);

@@ -295,7 +295,7 @@ impl Log {
         self.unthrottle_time.store(seconds, Relaxed);
     }
 
-    /// Returns the number of messages in memory, its room, and the number of messages that newer ones replaced.
+    /// Returns the number of messages in memory, their maximum number, and the number of messages that newer ones replaced.
     pub fn lines_usage(&self) -> Usage {
         self.said().lines.usage()
     }
@@ -320,7 +320,7 @@ impl Log {
         self.said().lines.clear();
     }
 
-    /// Returns the number of events in memory, its room, and the number of events that newer ones replaced.
+    /// Returns the number of events in memory, their maximum number, and the number of events that newer ones replaced.
     pub fn events_usage(&self) -> Usage {
         self.said().events.usage()
     }

@@ -91,7 +91,7 @@ mod tests {
         assert_eq!((ring.from(0).next(), ring.usage().lost), (Some((4, &4)), 4));
         ring.clear();
         ring.push(5);
-        // A reader continues with the new items.
+        // A reader that had reached number 5 continues with the new item.
         assert_eq!(
             (ring.from(5).next(), ring.usage()),
             (Some((5, &5)), Usage { entries: 1, size: 1, lost: 0 })

@@ -78,7 +78,7 @@ pub enum Ask {
 /// Checks the router's health.
 #[derive(Clone)]
 pub struct Health {
-    /// The graph's statistics, with the turns of the workers.
+    /// The graph's statistics, with the numbers of the workers' loop iterations.
     pub stats: Stats,
     /// The rings between the workers. They show which workers exist.
     pub workers: Exchange,
@@ -425,7 +425,7 @@ impl Health {
         (silent.into_iter().chain(workers).collect(), main.unwrap_or_default())
     }
 
-    /// Returns the workers that finish no turn within [`UNHEARD`].
+    /// Returns the workers that complete no iteration of their loop within [`UNHEARD`].
     async fn stuck(&self) -> Vec<usize> {
         let turns = |worker| self.stats.worker_totals(worker).turns;
         let mut unheard: Vec<(usize, u64)> =

@@ -192,7 +192,7 @@ fn clients_get_the_format_they_prefer() {
         ("text/plain, application/openmetrics-text; version=1.0.0; q=0.5", Format::Prometheus),
         ("application/openmetrics-text;q=0", Format::Prometheus),
         ("application/openmetrics-text;q=nonsense", Format::Prometheus),
-        // Prometheus 3.
+        // The header of Prometheus 3.
         (
             "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
              application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,\

@@ -226,7 +226,7 @@ impl Client {
         }
     }
 
-    /// Waits for the right to parse a long document, of which there is one at a time.
+    /// Waits for the right to parse a long document. There is only one such right.
     ///
     /// # Errors
     /// If other clients have it for too long.
@@ -238,7 +238,7 @@ impl Client {
         }
     }
 
-    /// Waits for the right to send a long document, of which root has one, and all other clients together another one.
+    /// Waits for the right to send a long document. Root has one such right; all other clients together have another one.
     ///
     /// # Errors
     /// If other clients have it for too long.

@@ -42,7 +42,7 @@ async fn step(client: &Client, rest: &mut Rest, out: &mut String, hold: &mut Hol
         }
     };
     hold.set(out.len() + kept)?;
-    // Other tasks have run after the slice.
+    // Other tasks have already run after the slice, so no sleep is needed for them.
     if !time.is_zero() {
         sleep(time).await;
     }
@@ -63,7 +63,7 @@ impl Shown {
     /// # Errors
     /// If the command fails. Commands fail before their first output.
     pub(super) async fn begin(client: &Client, line: &str) -> Result<Shown, Problem> {
-        // The request names what is shown.
+        // The request's path names what is shown, so an error without a specific reason means that it does not exist.
         let refused = |e: CliError| match e.reason() {
             Reason::Other => Problem::new(StatusCode::NOT_FOUND, e.render()),
             _ => e.into(),

@@ -29,7 +29,7 @@ const STREAMS: u32 = 16;
 /// Bytes that a client may send before the router reads them: of one request, and of all (HTTP/2).
 const WINDOW: u32 = 256 << 10;
 const WINDOWS: u32 = 512 << 10;
-/// Bytes of one answer that wait for the client to give them room (HTTP/2).
+/// Maximum number of bytes of one answer that wait until the client opens the answer's flow-control window (HTTP/2).
 const UNSENT: usize = 64 << 10;
 /// Number of reset requests that wait to be noticed, and of requests that the router has reset because they break the protocol. A client
 /// with more of them is disconnected (HTTP/2).

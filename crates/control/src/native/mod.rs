@@ -43,9 +43,9 @@ pub struct Service {
     pub commands: Rc<Registry<Context>>,
     /// Idle time after which a client may be disconnected to make room for another.
     pub idle: Duration,
-    /// The turn that all non-root clients share, also with the other front ends.
+    /// The limits that all non-root clients share, over all front ends.
     pub turns: Turns,
-    /// The rights to have a long document in memory, of which there is one for all clients.
+    /// The rights to have a long document in memory. All clients share these rights.
     long: Long,
     /// The description of the API, made when a client first asks for it.
     description: Rc<OnceCell<Bytes>>,

@@ -219,7 +219,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     }
 }
 
-/// Returns the address that connections are counted by: of IPv6, everybody has a whole network.
+/// Returns the address that connections are counted by; for IPv6, that of the /64, because a client may use all addresses of its /64.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),

@@ -52,7 +52,7 @@ pub(super) enum Event {
     Complete(bool),
 }
 
-/// What a client knows.
+/// The state that a client knows.
 #[derive(Default)]
 struct Known {
     generation: Option<u64>,

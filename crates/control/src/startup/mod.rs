@@ -51,7 +51,7 @@ pub fn for_role(parameter: &str, role: Role) -> String {
 /// The `unix` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unix {
-    /// True to offer the CLI on standard input and output, too. The router ends when the operator leaves it.
+    /// True to offer the CLI on standard input and output, too. The router ends when the operator leaves this CLI.
     pub interactive: bool,
     /// True if the CLI on standard input reads whole lines, without editing.
     pub cli_line_mode: bool,

@@ -510,7 +510,7 @@ fn contents_of_other_files_are_not_shown() {
         out + &errors
     };
     let shadow = "root:$6$secret:19000:0:99999:7:::\ndaemon:*:19000:0:99999:7:::\n";
-    // Its first word is one of commands, but nothing shows that the file has commands.
+    // The first word of this file is also that of a command, but nothing shows that the file has commands.
     let settings = "set imap_pass=secret\nset imap_user=secret\n";
     for (text, place) in [(shadow, "file:1:1: "), (settings, "file:1:5: ")] {
         let said = exec(text);

@@ -47,7 +47,7 @@ impl Connection {
             };
             if let Err(error) = ended {
                 out += &format!("{}\n", error.render());
-                // Like in VPP, such a command has succeeded.
+                // Like in VPP, a negative result of a command is no failure of the request.
                 if error.reason() == Reason::Negative {
                     continue;
                 }

@@ -283,7 +283,7 @@ impl Connection {
         }
     }
 
-    /// Begins a slice. A non-root client first waits for its turn: only one of them runs at a time.
+    /// Begins a slice. A non-root client first waits for its turn: only one non-root client runs at a time.
     async fn begin_slice(&mut self) {
         if self.turn.is_none() {
             self.turn = self.share.take().await;
@@ -568,7 +568,7 @@ impl Connection {
 
     /// Reserves memory for an answer of this many bytes. The reservation ends when the answer is sent.
     fn reserve(&mut self, bytes: usize) -> Result<(), CliError> {
-        // The answers before it, the text, and the message with the text.
+        // Memory is needed for the earlier answers, for the text, and for the message with the text.
         self.hold.set(self.out.len() + 2 * bytes)
     }
 }

@@ -106,7 +106,7 @@ fn a_flush_of_many_routes_is_one_change() {
     assert!(!c.ok("show config").contains("table 7") && !tables(&c).contains(&(7, false)));
 }
 
-/// Requests for few routes in few VRFs: valid ones, and such with faults that are found at different times.
+/// Requests for few routes in few VRFs: valid ones, and ones with faults that are found at different stages.
 fn route_request() -> impl Strategy<Value = (bool, bool, ip_route)> {
     let path = (0u8..6, 1u8..3).prop_map(|(kind, host)| {
         let next_hop: IpAddr = if kind == 4 { Ipv6Addr::LOCALHOST.into() } else { [10, 0, 0, host].into() };

@@ -43,7 +43,7 @@ pub(crate) struct Trace {
     pub(crate) wrapped: bool,
 }
 
-/// Writes a binary file of these messages. Those that may contain a secret are left out. Returns how many are written.
+/// Writes a binary file of these messages. Leaves out messages that may contain a secret. Returns the number of written messages.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -94,7 +94,7 @@ fn pack(number: u64, to: &mut Vec<u8>) {
     }
 }
 
-/// Takes a number in the form of [`pack`]. `None` if the bytes end in it.
+/// Takes a number in the form of [`pack`]. `None` if the bytes end within the number.
 fn unpack(from: &mut &[u8]) -> Option<u64> {
     let first = *from.first()?;
     let mut take = |n: usize| {

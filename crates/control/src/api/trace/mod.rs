@@ -12,7 +12,7 @@ use vapi::{Table, value};
 
 use crate::app::Recorded;
 
-/// What the router knows of its messages, for threads that read or write traces.
+/// The descriptions of the router's messages, for threads that read or write traces.
 pub(crate) struct Known {
     /// By identifier less one: the message, and its checksum.
     messages: Vec<(Info, u32)>,

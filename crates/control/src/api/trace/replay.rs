@@ -17,7 +17,7 @@ use crate::api::change;
 use crate::app::{Attended, Context, Go, LOOK, SLICE, Thread, Transition, joined, on_a_thread};
 use crate::cli::{Answer, Args, Call, CliError, Job, Registry, Step};
 
-/// Maximum depth of replays whose commands replay a file again.
+/// Maximum depth of nested replays: a replayed command may replay a file itself.
 const DEEPEST: u8 = 8;
 /// The client of replayed requests. No connection has this number.
 const NO_CLIENT: u64 = u64::MAX;

@@ -64,7 +64,7 @@ pub struct Transition {
 pub(crate) enum Removal {
     /// By these changes at once.
     AtOnce(Vec<Change>),
-    /// By a long change, because they may be many.
+    /// By a long change, because the dependents may be many.
     Long(Transition),
 }
 

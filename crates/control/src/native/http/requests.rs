@@ -35,7 +35,7 @@ impl RequestBody {
         RequestBody(Rc::new(RefCell::new(body)))
     }
 
-    /// Returns the length in bytes that the client has announced, at least.
+    /// Returns the minimum length in bytes that the client has announced.
     fn announced(&self) -> u64 {
         self.0.borrow().size_hint().lower()
     }
@@ -169,14 +169,14 @@ impl Asked {
         generation.map(Tags::One).ok_or_else(wrong)
     }
 
-    /// True if the client accepts YAML, and did not say JSON before it.
+    /// True if the client accepts YAML, and does not list JSON before YAML.
     pub(super) fn prefers_yaml(&self) -> bool {
         let accepts = self.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
         accepts.to_ascii_lowercase().split([',', ';']).map(str::trim).find(|kind| [YAML, JSON].contains(kind))
             == Some(YAML)
     }
 
-    /// Returns the media type of the body, without parameters; `None` if it is not said.
+    /// Returns the media type of the body, without parameters; `None` if the request does not give it.
     pub(super) fn kind(&self) -> Option<String> {
         let kind = self.headers.get(CONTENT_TYPE)?.to_str().ok()?;
         Some(kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())

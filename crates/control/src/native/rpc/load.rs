@@ -75,7 +75,7 @@ struct Tally {
     swept: u64,
     /// With `replace`: the routes that the client has sent.
     stays: Vec<Vec<Key>>,
-    /// Number of those routes, which may be sent several times.
+    /// Number of keys in `stays`. A route that is sent several times counts several times.
     kept: usize,
 }
 
@@ -245,7 +245,7 @@ impl Load {
         Ok(())
     }
 
-    /// Removes the static routes of the VRF that the client has not sent.
+    /// Removes those static routes of the VRF that the client has not sent.
     async fn sweep(&mut self) -> Result<(), Status> {
         let stays = std::mem::take(&mut self.tally.stays);
         let sorted = on_a_thread(move || {

@@ -93,7 +93,7 @@ pub(super) fn register(table: &mut Table<Context>) {
         })
         .request::<af_packet_delete>(|c, _, q| {
             let there = c.system.router.interface_named(&format!("{PREFIX}{}", q.host_if_name.0));
-            // Like VPP, for a name without an interface.
+            // For a name without an interface, VPP returns this value, too.
             let number = there.map(|i| numbers::number(i.index)).ok_or(Code::INVALID_INTERFACE)?;
             interface::remove_backed::<Config>(c, number)
         })

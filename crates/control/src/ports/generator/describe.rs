@@ -136,7 +136,7 @@ struct Packet {
 }
 
 impl Payload {
-    /// Returns the number of bytes in the description of the payload; 0 for a payload that can have any length.
+    /// Returns the length in bytes of a payload that the description gives as bytes; 0 for a payload that can have any length.
     fn len(&self) -> usize {
         if let Payload::Bytes(bytes) = self { bytes.len() } else { 0 }
     }

@@ -69,7 +69,7 @@ impl Object<System> for MemifSocket {
         vec![format!("create memif socket id {id} filename {}", quote_last(&self.0.display().to_string()))]
     }
 
-    /// The interfaces of the socket must be recreated.
+    /// If the file changes, the interfaces of the socket must be recreated.
     fn effect(&self, _: &Self) -> Effect {
         Effect::Anew
     }
