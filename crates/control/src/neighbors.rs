@@ -163,7 +163,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Begins to collect changes, or ends that.
+    /// Begins to collect changes, or stops and forgets the collected ones.
     pub(crate) fn want(&mut self, wanted: bool) {
         if wanted {
             self.wanted = true;

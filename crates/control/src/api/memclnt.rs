@@ -77,7 +77,7 @@ define! {
     request get_api_json { } -> get_api_json_reply { json: Line }
 }
 
-/// Registers the module, first of all.
+/// Registers the module's messages. Must be called before all other modules: clients know the identifiers of these messages.
 pub(super) fn register(table: &mut Table<Context>) {
     table
         .module("memclnt", [2, 1, 0])

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The settings of a socket.
 pub struct Service {
-    /// The messages.
+    /// The messages that clients may send.
     pub table: Rc<Table<Context>>,
     /// The commands, for `cli_inband`.
     pub commands: Rc<Registry<Context>>,

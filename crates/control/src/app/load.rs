@@ -26,7 +26,7 @@ const NAMED: usize = 3;
 /// The old value of an object.
 type Old = (Key, Option<Value>);
 
-/// A load.
+/// A running load: changes of many objects that become one change in the journal.
 pub(crate) struct Loading {
     origin: Origin,
     /// The changed objects with their old values, in the order of the changes. An object may be changed several times.

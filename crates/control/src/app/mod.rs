@@ -120,7 +120,7 @@ pub struct Context {
     pub messages: MessageTrace,
     /// The definitions of all messages of the binary API.
     pub definitions: Rc<vapi::Table<Context>>,
-    /// How fresh the statistics segment is.
+    /// The state of the statistics segment: how fresh its values are.
     pub statistics: Statistics,
     /// The value of `System::interfaces_changed` when `note_interfaces` last requested fresh values in the statistics segment.
     known_interfaces: u64,

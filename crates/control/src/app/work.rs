@@ -129,7 +129,7 @@ pub(crate) struct Attended<L: Lasting + 'static> {
 
 /// The work that a slice was used for.
 pub(crate) enum Slice<R> {
-    /// Earlier abandoned work, which comes first.
+    /// Abandoned work of clients that have left. It runs before the work of this client.
     Abandoned,
     /// The client's work, with this result.
     Own(R),

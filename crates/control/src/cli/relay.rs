@@ -61,7 +61,7 @@ impl Counts {
 struct Entered {
     counts: Arc<Counts>,
     which: fn(&Counts) -> &AtomicUsize,
-    /// The count before.
+    /// The count before the increase.
     before: usize,
 }
 

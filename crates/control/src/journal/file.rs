@@ -19,7 +19,7 @@ use crate::process;
 const NAME: &str = "journal";
 /// Name prefix of the temporary files that replace the journal.
 const UNFINISHED: &str = ".journal-";
-/// The header.
+/// The first line of a journal file.
 const HEAD: &str = "volley journal 1\n";
 /// Maximum number of entries that are read, and that are kept when the file is replaced.
 const MOST: usize = 1000;

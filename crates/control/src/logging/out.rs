@@ -223,7 +223,7 @@ fn write_all(
     }
 }
 
-/// An output.
+/// An output of the log.
 #[derive(Debug)]
 pub(super) enum Sink {
     /// Standard error.

@@ -64,11 +64,11 @@ impl<T> Ring<T> {
 /// The use of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// Items in it.
+    /// Number of items in the ring.
     pub entries: usize,
-    /// Room for items.
+    /// Maximum number of items.
     pub size: usize,
-    /// Items that newer ones replaced.
+    /// Number of items that newer ones replaced.
     pub lost: u64,
 }
 

@@ -109,7 +109,7 @@ pub fn serve(listener: TcpListener, health: Health, main: mpsc::Sender<Ask>) -> 
     std::thread::Builder::new().name("volley_metrics".into()).spawn(run).map(drop)
 }
 
-/// A connection.
+/// A connected client.
 struct Client {
     task: JoinHandle<()>,
     state: Rc<State>,
@@ -311,7 +311,7 @@ struct Pieces {
     pieces: VecDeque<Bytes>,
     /// The samples in the pieces. They count as being read until the last piece is sent.
     _samples: Option<Samples>,
-    /// The receiver.
+    /// The state of the client that receives the pieces.
     client: Rc<State>,
 }
 

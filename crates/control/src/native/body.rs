@@ -24,7 +24,7 @@ pub(super) struct Body {
     since: Rc<Cell<Option<Instant>>>,
     /// The request that it answers, until the client has taken the answer.
     _client: Rc<Client>,
-    /// The memory of the answer.
+    /// The memory reserved for the answer.
     _hold: Option<Hold>,
 }
 

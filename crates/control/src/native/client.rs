@@ -62,9 +62,9 @@ pub(super) struct Connected {
     long: Long,
     /// The description of the API, made when a client first asks for it.
     pub(super) description: Rc<OnceCell<Bytes>>,
-    /// True if its requests may run at the same time.
+    /// True if requests of this client may run at the same time.
     pub(super) is_multiplexed: Cell<bool>,
-    /// The answers that it is reading.
+    /// The answers that the client is reading.
     pub(super) answers: Answers,
     /// Its entry in the list of clients.
     _guest: Guest,

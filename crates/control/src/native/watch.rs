@@ -48,7 +48,7 @@ pub(super) enum Event {
     Interface(Port),
     /// The interface with this name was removed.
     Removed(String),
-    /// The state at the beginning was given in full.
+    /// The client has got the whole state of the beginning; the events after this one are changes. Always true.
     Complete(bool),
 }
 

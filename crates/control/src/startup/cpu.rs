@@ -20,7 +20,7 @@ pub enum Workers {
 pub struct Cpu {
     /// The main thread's core.
     pub main_core: Option<usize>,
-    /// The workers.
+    /// The number of workers, or their cores.
     pub workers: Workers,
     /// Number of cores to skip, from the lowest one.
     pub skip_cores: usize,

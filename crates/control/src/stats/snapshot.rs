@@ -214,7 +214,7 @@ pub struct Arranger {
     before: Option<(Instant, Vec<[u64; 3]>)>,
 }
 
-/// Entries as they are added.
+/// The entries in the order in which they were added. An entry has its position as number.
 struct Entries(Vec<Entry>);
 
 impl Entries {

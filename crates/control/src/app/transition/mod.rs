@@ -68,7 +68,7 @@ pub(crate) enum Removal {
     Long(Transition),
 }
 
-/// What follows a change.
+/// A function that is called after a change.
 type Then = Box<dyn FnOnce(&mut Context) -> Result<(), Failure>>;
 
 enum Stage {

@@ -22,7 +22,7 @@ pub struct Area {
     pub commands: &'static [Foreign],
 }
 
-/// Declares the refusals of the table.
+/// Registers the refusals of the commands in the table.
 pub fn register(r: &mut Registry<Context>) {
     for foreign in TABLE.iter().flat_map(|area| area.commands) {
         r.refuse(foreign.beginning, foreign.refusal());

@@ -76,7 +76,7 @@ enum Task {
     Watch,
 }
 
-/// An operation.
+/// An operation of the API: a method on a path.
 struct Operation {
     method: &'static str,
     /// The path. `{…}` at its end stands for one or more words.

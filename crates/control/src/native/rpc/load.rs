@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Number of keys in a piece of the list of routes that stay. A single list would be copied whenever it grows.
 const PIECE: usize = 4096;
 
-/// Loads what the client sends.
+/// Loads the routes and neighbors that the client sends.
 pub(super) async fn load(
     client: Rc<Client>,
     mut requests: Requests<v1::LoadRequest>,

@@ -227,7 +227,7 @@ pub(super) fn read(text: &str) -> Result<Description, CliError> {
 }
 
 impl Packet {
-    /// Returns the bytes of all headers.
+    /// Returns the total length of all headers in bytes.
     fn headers(&self) -> usize {
         match &self.head {
             Head::Ip(builder, _) => builder.header_len(),

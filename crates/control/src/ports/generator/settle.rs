@@ -10,7 +10,7 @@ use crate::cli::{Args, CliError, Job, Step};
 
 /// Maximum time to wait: other packets may keep the router busy.
 const LONGEST: Duration = Duration::from_millis(200);
-/// The interval between two looks.
+/// The interval at which the command checks whether it must still wait.
 const LOOK: Duration = Duration::from_micros(500);
 
 /// A command that first waits until the packets of finished streams have left the router, and recorded packets are in their files. The
