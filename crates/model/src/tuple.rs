@@ -108,9 +108,24 @@ impl Tuple {
     }
 }
 
+/// Returns the first 16 bytes of a short tuple as a number that sorts as they do.
+fn head(bytes: &[u8; INLINE]) -> u128 {
+    bytes.first_chunk().map_or(0, |head| u128::from_be_bytes(*head))
+}
+
+/// Returns the last 8 bytes of a short tuple as a number that sorts as they do.
+fn tail(bytes: &[u8; INLINE]) -> u64 {
+    bytes.last_chunk().map_or(0, |tail| u64::from_be_bytes(*tail))
+}
+
 impl PartialEq for Tuple {
     fn eq(&self, other: &Tuple) -> bool {
-        self.bytes() == other.bytes()
+        match (&self.0, &other.0) {
+            (Bytes::Inline(len, bytes), Bytes::Inline(other_len, other)) => {
+                len == other_len && bytes == other
+            }
+            _ => self.bytes() == other.bytes(),
+        }
     }
 }
 impl Eq for Tuple {}
@@ -121,7 +136,15 @@ impl PartialOrd for Tuple {
 }
 impl Ord for Tuple {
     fn cmp(&self, other: &Tuple) -> Ordering {
-        self.bytes().cmp(other.bytes())
+        match (&self.0, &other.0) {
+            // Short tuples, such as the keys of routes, are compared as numbers. The bytes after their ends are 0, so the lengths decide only if
+            // one is the beginning of the other.
+            (Bytes::Inline(len, bytes), Bytes::Inline(other_len, other)) => head(bytes)
+                .cmp(&head(other))
+                .then_with(|| tail(bytes).cmp(&tail(other)))
+                .then_with(|| len.cmp(other_len)),
+            _ => self.bytes().cmp(other.bytes()),
+        }
     }
 }
 impl Hash for Tuple {
@@ -356,6 +379,25 @@ mod tests {
                 prop_assert!(one < after);
                 prop_assert!(other.begins_with(&prefix) || (other < after) == (other < prefix));
             }
+        }
+    }
+
+    proptest! {
+        /// Short tuples are compared as numbers. Many of these bytes are 0, so that one tuple is often the beginning of the other.
+        #[test]
+        fn tuples_sort_as_their_bytes(
+            a in prop::collection::vec(prop_oneof![Just(0u8), any::<u8>()], 0..30),
+            more in prop::collection::vec(prop_oneof![Just(0u8), any::<u8>()], 0..30),
+            same in 0..30usize,
+        ) {
+            let b = [&a[..same.min(a.len())], &more].concat();
+            let of = |bytes: &[u8]| {
+                let mut tuple = Tuple::default();
+                tuple.extend(bytes);
+                tuple
+            };
+            prop_assert_eq!(of(&a).cmp(&of(&b)), a.cmp(&b));
+            prop_assert_eq!(of(&a) == of(&b), a == b);
         }
     }
 
