@@ -154,10 +154,9 @@ impl Router {
             Path::Attached(on) => self.near.interfaces.get(on).map_or(path, InterfaceInfo::attached::<A>),
             other => other,
         });
-        let mut sources = A::side(self).routes.exact(fib, prefix);
-        if !sources.any(|(other, _)| other == source) {
-            self.admit_route(list.ways())?;
-        }
+        self.admit_route(list.ways(), |router| {
+            A::side(router).routes.exact(fib, prefix).any(|(other, _)| other == source)
+        })?;
         let (side, near) = A::side_mut(self);
         if let Err(e) = side.routes.add(fib, prefix, source, list, near) {
             if matches!(e, RouteError::NoMemory(_)) {
