@@ -44,6 +44,13 @@ fn start<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
         return Err(a.fault("burst", format!("the number of requests at once must be 1 to {MOST_AT_ONCE}")));
     }
     let reader = !a.call().role.is_admin();
+    if reader && burst.saturating_mul(session::packets(size)) > session::READERS_AT_ONCE {
+        let why = format!(
+            "read-only clients may send {} packets at once, with all fragments",
+            session::READERS_AT_ONCE
+        );
+        return Err(a.fault("burst", why));
+    }
     Pings::of(c.router_mut())?.admit(reader)?;
     let table = a.get("table").unwrap_or(0);
     c.router().fib(table).map_err(|e| a.about("table", e))?;
@@ -55,6 +62,7 @@ fn start<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     let ping = session::start(c.router_mut(), table, to, reader)?;
     Ok(Output::job(Ping {
         ping,
+        reader,
         destination,
         count: count * burst,
         burst,
@@ -68,6 +76,8 @@ fn start<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
 
 struct Ping {
     ping: Held,
+    /// True if the client is read-only.
+    reader: bool,
     destination: IpAddr,
     /// Number of all requests.
     count: u32,
@@ -124,6 +134,9 @@ impl Ping {
         let router = c.router_mut();
         self.take_replies(Pings::of(router)?, out);
         if self.sent < self.count && now >= self.next {
+            if self.reader && !Pings::of(router)?.may_send(self.ping.id, self.burst, now) {
+                return Ok(Step::After(LOOK));
+            }
             let seq = (self.sent / self.burst + 1) as u16;
             for _ in 0..self.burst {
                 self.sent += 1;

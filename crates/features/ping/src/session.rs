@@ -19,11 +19,24 @@ use crate::route::{self, Target};
 pub(crate) const SESSIONS: usize = 64;
 /// Maximum number of active pings of read-only clients. The router can run more pings than this, so other clients can still ping.
 const READERS: usize = 16;
+/// Time for each packet of read-only clients, in nanoseconds, and the time by which they may be ahead: their pings together send 500 packets
+/// a second, and 64 at once.
+const READERS_PACKET: u64 = 2_000_000;
+const READERS_AHEAD: u64 = READERS_AT_ONCE as u64 * READERS_PACKET;
+/// Maximum number of packets that a read-only client sends at once.
+pub(crate) const READERS_AT_ONCE: u32 = 64;
+/// Data bytes of a request for which a packet is counted. Longer requests leave in fragments.
+const COUNTED: usize = 1400;
 /// Limit for each ping: the maximum number of unanswered requests, and the maximum number of replies that have not been taken.
 pub(crate) const WAITING: usize = 256;
 
 /// TTL or hop limit of requests.
 const HOPS: u8 = 255;
+
+/// Returns about the number of packets of a request with `size` bytes of data, for the limits of read-only clients.
+pub(crate) fn packets(size: usize) -> u32 {
+    1 + u32::try_from(size / COUNTED).unwrap_or(u32::MAX - 1)
+}
 
 /// A reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +68,8 @@ pub(crate) struct Pings {
     pub(crate) last: u16,
     /// Identification of the last IPv4 request. All pings share it, so that fragments of different requests are not mixed up.
     datagram: u16,
+    /// When the packets that read-only clients have sent are paid for, in nanoseconds of the monotonic clock.
+    paid: u64,
 }
 
 /// An active ping.
@@ -105,6 +120,18 @@ impl Pings {
         }
         self.last = id;
         Ok(id)
+    }
+
+    /// True if a read-only client may send this number of requests now. Then counts them. Otherwise the client asks again later.
+    pub(crate) fn may_send(&mut self, id: u16, requests: u32, now: u64) -> bool {
+        let packets: u64 = self.sessions.get(&id).map_or(1, |s| packets(s.to.size)).into();
+        let from = self.paid.max(now);
+        let paid = from + u64::from(requests) * packets * READERS_PACKET;
+        let may = paid <= now + READERS_AHEAD;
+        if may {
+            self.paid = paid;
+        }
+        may
     }
 
     /// Takes the replies received since the last call, the oldest first.

@@ -14,7 +14,7 @@ use wire::builder::PacketBuilder;
 use wire::icmpv4::kind;
 
 use crate::route::Target;
-use crate::session::{Held, Pings, Reply, SESSIONS, WAITING, send, start};
+use crate::session::{Held, Pings, READERS_AT_ONCE, Reply, SESSIONS, WAITING, send, start};
 
 /// The Ethernet address of a host.
 const HOST: Mac = Mac([2, 0, 0, 0, 0xa, 2]);
@@ -275,4 +275,21 @@ fn sessions_and_waiting_replies_are_limited() {
     pings(&mut router).stop(ids[3].id);
     pings(&mut router).last = ids[3].id - 2;
     assert_eq!(begin(&mut router, 0, own, None, 0).unwrap().id, ids[3].id);
+}
+
+/// 16 read-only clients that send as much as they can, in bursts of 32 requests of 2 packets, for 10 seconds.
+#[test]
+fn read_only_clients_share_a_rate() {
+    let (mut router, _worker) = router();
+    let index = loopback(&mut router, "loop0");
+    let to = Target { address: ip("10.0.0.1"), interface: None, source: None, size: 1500 };
+    address(&mut router, index, "10.0.0.1", 24);
+    let held: Vec<Held> = (0..16).map(|_| start(&mut router, 0, to.clone(), true).unwrap()).collect();
+    let mut packets = 0;
+    for now in (0..10_000_000_000).step_by(2_000_000) {
+        for ping in &held {
+            packets += if pings(&mut router).may_send(ping.id, 32, now) { 64 } else { 0 };
+        }
+    }
+    assert!((4900..=5000 + READERS_AT_ONCE).contains(&packets), "{packets}");
 }
