@@ -148,6 +148,7 @@ pub(super) fn queues_in_advance(
     opened: &[String],
     router: &Router,
 ) -> Vec<String> {
+    let opened: BTreeSet<&String> = opened.iter().collect();
     let keeps = interfaces.iter().filter_map(|key| Interface::name_in(key).map(|name| (key, name)));
     let keeps = keeps.filter(|(_, name)| !opened.contains(name));
     let of = |(key, name): (&Key, String)| {
