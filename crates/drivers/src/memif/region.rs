@@ -280,7 +280,9 @@ impl Region {
                 return refused("it uses huge pages, which may run out");
             }
             if seals & libc::F_SEAL_SEAL != 0 {
-                return refused("it forbids further seals (F_SEAL_SEAL), so the peer could remove its pages");
+                return refused(
+                    "it cannot be sealed against the removal of pages, because it forbids further seals (F_SEAL_SEAL)",
+                );
             }
             if seals & libc::F_SEAL_FUTURE_WRITE != 0 {
                 return Err("it is sealed against writing, most likely by an earlier attempt to connect: a client must create new memory".into());

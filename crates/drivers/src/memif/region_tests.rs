@@ -50,7 +50,7 @@ fn memory_that_can_be_truncated_is_refused() {
             .starts_with("it cannot be mapped")
     );
     let closed = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL);
-    assert!(refused(&closed, 8192).starts_with("it forbids further seals"));
+    assert!(refused(&closed, 8192).starts_with("it cannot be sealed against the removal of pages"));
     let again = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK);
     drop(Region::of_peer(again.as_fd(), 8192, Some(&Account::default())).unwrap());
     let why = Region::of_peer(again.as_fd(), 8192, Some(&Account::default())).err().unwrap();

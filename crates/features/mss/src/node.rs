@@ -149,7 +149,7 @@ impl Clamping {
 pub struct Clamps(pub PerFamily<Mss>);
 
 impl Setting for Clamps {
-    /// Lowered segments: over IPv4, over IPv6.
+    /// Number of segments whose MSS was lowered: over IPv4, over IPv6.
     type Counts = CounterSet<2>;
     const COUNTED: &'static str = "/feature/tcp-mss-clamp";
 
@@ -183,7 +183,7 @@ reasons! {
 
 pub(crate) struct TcpMssClamp<A, const OUTWARD: bool> {
     limits: SlotReader<Clamps>,
-    /// Lowered segments, by interface.
+    /// Number of segments whose MSS was lowered, by interface: over IPv4, over IPv6.
     clamped: Lane<2>,
     family: PhantomData<A>,
 }

@@ -28,7 +28,7 @@ pub fn register(r: &mut Registry<Context>) {
 struct Interface {
     name: String,
     admin_up: bool,
-    /// True if IPv6 is enabled even without a configured address.
+    /// True if the operator enabled IPv6 explicitly (`enable ip6 interface`). False if only a configured address enables it.
     enabled: bool,
     link_local: Option<Ipv6Addr>,
     addresses: Vec<Stand>,

@@ -397,8 +397,8 @@ impl Sockets {
         }
     }
 
-    /// Closes listening sockets without server interfaces. A socket is not closed as soon as its last interface is removed: a new interface
-    /// may follow, and the socket's name is free only after a thread has closed the socket.
+    /// Closes listening sockets that no server interface uses. Runs once per turn, not when an interface is removed, so that a new interface
+    /// can take over the socket. Once closing has begun, the name stays taken until a thread has closed the socket.
     fn close_listeners(&mut self) {
         let serves = |(key, e): (&(u32, u32), &Entry)| matches!(e.side, Side::Server(_)).then_some(key.0);
         let serving: BTreeSet<u32> = self.interfaces.iter().filter_map(serves).collect();
