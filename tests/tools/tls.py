@@ -74,6 +74,14 @@ def strangers(directory, port):
     for one in silent:
         one.settimeout(20)
         assert one.recv(1) == b""
+    # Silent clients of other addresses take all places of handshakes, and one address connects again and again.
+    far = [socket.create_connection(("127.0.0.1", port), source_address=(f"127.0.1.{n % 6}", 0)) for n in range(96)]
+    busy = [socket.create_connection(("127.0.0.1", port), source_address=("127.0.1.9", 0)) for _ in range(400)]
+    for _ in range(3):
+        begun = time.monotonic()
+        assert Router(directory, port, "alice").ask("GET", "/v1")[0] == 200
+        assert time.monotonic() - begun < 1.5, "clients of other addresses delay nobody"
+    del far, busy
 
 
 def grpc(directory, port):

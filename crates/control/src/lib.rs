@@ -14,6 +14,7 @@ pub mod commands;
 pub mod config;
 mod dad;
 pub mod daemon;
+mod fair;
 pub mod features;
 mod files;
 pub mod guardian;

@@ -1,5 +1,6 @@
-//! Fair shares of the main thread and of memory. In each round of the main thread's tasks, only one non-root client runs. All
-//! non-root clients together have one memory budget, for their commands and for output that they have not read.
+//! Fair shares of the main thread and of memory. In each round of the main thread's tasks, only one non-root client runs; the users take
+//! turns, however many clients and requests each of them has. All non-root clients together have one memory budget, for their commands and
+//! for output that they have not read.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -7,11 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::cli::CliError;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use model::origin::Peer;
+use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::Instant;
 
 use super::session::Seat;
+use crate::fair::Queue;
 
 /// Maximum memory for output that non-root clients have not read yet, and for their unfinished commands, in KiB.
 const MOST_UNREAD: u32 = 16 << 10;
@@ -22,9 +25,9 @@ const STALLED: Duration = Duration::from_secs(5);
 
 /// The limits that all non-root clients share: only one of these clients runs on the main thread at a time, and they have one memory
 /// budget. All clones refer to the same limits.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Turns {
-    turn: Arc<Semaphore>,
+    turn: Rc<RefCell<Waiting>>,
     /// The clients that have reserved memory.
     holders: Rc<RefCell<Vec<Holder>>>,
 }
@@ -37,9 +40,58 @@ struct Holder {
     kib: u32,
 }
 
-impl Default for Turns {
-    fn default() -> Turns {
-        Turns { turn: Arc::new(Semaphore::new(1)), holders: Rc::default() }
+/// A user with non-root clients.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum User {
+    /// A user of this machine, by user ID.
+    Own(u32),
+    /// The name in a certificate.
+    Certified(Arc<str>),
+    /// All others together.
+    Unknown,
+}
+
+/// The turn, and who waits for it.
+#[derive(Debug, Default)]
+struct Waiting {
+    is_taken: bool,
+    queue: Queue<User, oneshot::Sender<Turn>>,
+}
+
+/// Permission for one non-root client to run on the main thread. The next client gets it when this value is dropped.
+#[derive(Debug)]
+pub(crate) struct Turn(Option<Rc<RefCell<Waiting>>>);
+
+impl Turn {
+    /// Waits for the turn. Each user's clients get it in the order in which they ask.
+    async fn take(waiting: &Rc<RefCell<Waiting>>, user: &User) -> Option<Turn> {
+        let turn = {
+            let mut all = waiting.borrow_mut();
+            if !std::mem::replace(&mut all.is_taken, true) {
+                return Some(Turn(Some(waiting.clone())));
+            }
+            let (give, turn) = oneshot::channel();
+            all.queue.add(user.clone(), give);
+            turn
+        };
+        // Whoever has the turn hands it over.
+        turn.await.ok()
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let Some(waiting) = self.0.take() else { return };
+        loop {
+            let next = waiting.borrow_mut().queue.next();
+            let Some((_, next)) = next else { break };
+            match next.send(Turn(Some(waiting.clone()))) {
+                Ok(()) => return,
+                // This client has left. Its turn must not be handed over a second time.
+                Err(mut turn) => turn.0 = None,
+            }
+        }
+        waiting.borrow_mut().is_taken = false;
     }
 }
 
@@ -57,32 +109,33 @@ impl Turns {
     }
 }
 
-/// Permission for one non-root client to run on the main thread. It ends when this value is dropped.
-pub(crate) type Turn = OwnedSemaphorePermit;
-
 /// A client's share of the main thread and of memory, under the limits of [`Turns`]. `None` for a client of root, which is not
 /// limited.
-pub(crate) struct Share(Option<Turns>);
+pub(crate) struct Share(Option<(Turns, User)>);
 
 impl Share {
     /// Returns a client's share. A client of root neither waits for a turn nor reserves memory.
-    pub(crate) fn of(turns: &Turns, is_root: bool) -> Share {
-        Share((!is_root).then(|| turns.clone()))
+    pub(crate) fn of(turns: &Turns, peer: &Peer) -> Share {
+        let user = match peer {
+            Peer::User(0, _) => return Share(None),
+            Peer::User(id, _) => User::Own(*id),
+            Peer::Certified(name, _) => User::Certified(name.clone()),
+            Peer::Own | Peer::Address(_) => User::Unknown,
+        };
+        Share(Some((turns.clone(), user)))
     }
 
     /// Waits until no other non-root client has the turn, and returns it; at once `None` for a client of root. The caller must drop
     /// the turn after its slice, once all other runnable tasks have run.
     pub(crate) async fn take(&self) -> Option<Turn> {
-        let Turns { turn, .. } = self.0.as_ref()?;
-        // First come, first served. The semaphore is never closed.
-        Arc::clone(turn).acquire_owned().await.ok()
+        let (Turns { turn, .. }, user) = self.0.as_ref()?;
+        Turn::take(turn, user).await
     }
 
     /// Runs `work` in this client's turn.
     pub(crate) async fn turn<R>(&self, work: impl FnOnce() -> R) -> R {
-        let Some(Turns { turn, .. }) = &self.0 else { return work() };
-        // First come, first served. The semaphore is never closed.
-        let turn = turn.acquire().await;
+        let Some((Turns { turn, .. }, user)) = &self.0 else { return work() };
+        let turn = Turn::take(turn, user).await;
         let done = work();
         // Hold the turn until all other runnable tasks have run.
         yield_now().await;
@@ -92,7 +145,7 @@ impl Share {
 
     /// Returns an empty reservation of memory for a command of this client.
     pub(crate) fn hold(&self, seat: &Rc<Seat>) -> Hold {
-        Hold { turns: self.0.clone(), seat: Rc::downgrade(seat), kib: 0 }
+        Hold { turns: self.0.as_ref().map(|(turns, _)| turns.clone()), seat: Rc::downgrade(seat), kib: 0 }
     }
 }
 
@@ -161,12 +214,17 @@ mod tests {
     use std::cell::Cell;
     use tokio::task::{LocalSet, spawn_local};
 
+    /// Returns the share of a client of this user.
+    fn of(turns: &Turns, user: Option<u32>) -> Share {
+        Share::of(turns, &user.map_or(Peer::Own, |id| Peer::user(id, None)))
+    }
+
     #[test]
     fn unread_output_is_limited_except_roots() {
         let turns = Turns::default();
         let seats = [7, 7, 8, 0].map(|user| Seat::new(Some(user)));
         let [mut one, mut same, mut other, mut root] =
-            seats.each_ref().map(|seat| Share::of(&turns, seat.is_root()).hold(seat));
+            seats.each_ref().map(|seat| of(&turns, seat.user()).hold(seat));
         one.set(1 << 20).unwrap();
         one.set(7 << 20).unwrap();
         same.set(SMALL).unwrap();
@@ -183,13 +241,13 @@ mod tests {
         assert_eq!(turns.holders.borrow().len(), 3);
         drop((one, same, other));
         assert_eq!(turns.holders.borrow().len(), 0);
-        Share::of(&turns, false).hold(&seats[0]).set(usize::MAX).unwrap();
+        of(&turns, Some(7)).hold(&seats[0]).set(usize::MAX).unwrap();
     }
 
     #[test]
     fn reservations_of_one_client_add_up() {
         let (turns, seat) = (Turns::default(), Seat::new(Some(7)));
-        let [mut one, mut other] = [(); 2].map(|()| Share::of(&turns, false).hold(&seat));
+        let [mut one, mut other] = [(); 2].map(|()| of(&turns, Some(7)).hold(&seat));
         one.set(5 << 20).unwrap();
         other.set(4 << 20).unwrap_err();
         other.set(3 << 20).unwrap();
@@ -205,7 +263,7 @@ mod tests {
     fn a_client_that_does_not_read_gives_way() {
         let turns = Turns::default();
         let seats = [(); 3].map(|()| Seat::new(Some(7)));
-        let mut holds = seats.each_ref().map(|seat| Share::of(&turns, false).hold(seat));
+        let mut holds = seats.each_ref().map(|seat| of(&turns, Some(7)).hold(seat));
         holds[0].set(4 << 20).unwrap();
         holds[1].set(4 << 20).unwrap();
         seats[1].enter(State::Told);
@@ -223,14 +281,14 @@ mod tests {
             let (turns, rounds) = (Turns::default(), Rc::new(Cell::new(0)));
             let begun = Rc::new(RefCell::new(Vec::new()));
             for client in 0..60 {
-                let (share, begun, rounds) = (Share::of(&turns, false), begun.clone(), rounds.clone());
+                let (share, begun, rounds) = (of(&turns, Some(client + 1)), begun.clone(), rounds.clone());
                 spawn_local(async move {
                     loop {
                         share.turn(|| begun.borrow_mut().push((client, rounds.get()))).await;
                     }
                 });
             }
-            let root = Share::of(&turns, true);
+            let root = of(&turns, Some(0));
             for round in 0..600 {
                 rounds.set(round);
                 root.turn(|| ()).await;
@@ -242,6 +300,42 @@ mod tests {
             assert!(most <= Some(2), "{most:?} turns of others between two of root's");
             let of = |client| begun.iter().filter(|(other, _)| *other == client).count();
             assert!((0..60).all(|client| of(client).abs_diff(of(0)) <= 1));
+        });
+    }
+
+    /// One user has very many clients that run all the time, another one a single client: both have half of the turns. Clients that leave while
+    /// they wait take no turns with them.
+    #[test]
+    fn users_share_the_turns_equally() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        LocalSet::new().block_on(&runtime, async {
+            let turns = Turns::default();
+            let counts = [7, 8].map(|_| Rc::new(Cell::new(0u32)));
+            for client in 0..101 {
+                let user = usize::from(client == 100);
+                let (share, count) = (of(&turns, Some(7 + user as u32)), counts[user].clone());
+                let task = spawn_local(async move {
+                    loop {
+                        share.turn(|| count.set(count.get() + 1)).await;
+                    }
+                });
+                if client % 10 == 0 && client < 100 {
+                    spawn_local(async move {
+                        for _ in 0..50 {
+                            yield_now().await;
+                        }
+                        task.abort();
+                    });
+                }
+            }
+            for _ in 0..2000 {
+                yield_now().await;
+            }
+            let [one, other] = counts.map(|count| count.get());
+            assert!(
+                one + other > 900 && one.abs_diff(other) < 60,
+                "{one} turns of many clients, {other} of one"
+            );
         });
     }
 }

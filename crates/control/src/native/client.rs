@@ -15,11 +15,12 @@ use tokio::time::{sleep, timeout};
 
 use super::Service;
 use super::problem::Problem;
+use super::watch::Board;
 use crate::app::{Attended, Context, Failure, Go, LOOK, Report, Transition};
 use crate::cli::{Arrival, Client as Listed, Entrance, Guest, Hold, Registry, Seat, Share, State};
 
 /// Maximum time for which a request waits until other long changes have ended.
-const BUSY: Duration = Duration::from_secs(10);
+pub(super) const BUSY: Duration = Duration::from_secs(10);
 /// Time in which a client must send something of its request.
 const SILENCE: Duration = Duration::from_secs(10);
 
@@ -64,6 +65,8 @@ pub(super) struct Connected {
     pub(super) description: Rc<OnceCell<Bytes>>,
     /// True if requests of this client may run at the same time.
     pub(super) is_multiplexed: Cell<bool>,
+    /// The states of the interfaces, which all watchers share.
+    pub(super) board: Rc<RefCell<Board>>,
     /// The answers that the client is reading.
     pub(super) answers: Answers,
     /// Its entry in the list of clients.
@@ -82,13 +85,19 @@ impl Connected {
             identity,
             seat: Seat::new(peer.uid()),
             at_work: Cell::new(0),
-            share: Share::of(&service.turns, peer.uid() == Some(0)),
+            share: Share::of(&service.turns, peer),
             long: service.long.clone(),
             description: service.description.clone(),
+            board: service.board.clone(),
             is_multiplexed: Cell::new(false),
             answers: Answers::default(),
             _guest: guest,
         }
+    }
+
+    /// Waits until it is the client's turn, and until all other tasks have run.
+    pub(super) async fn turn(&self) {
+        self.share.turn(|| ()).await;
     }
 
     /// Begins a request.

@@ -33,6 +33,7 @@ use crate::app::Context;
 use crate::cli::{Arrival, Listener, Programs, Registry, Role, Seat, Turns, serve_programs};
 use client::{Connected, Long};
 use tls::Certified;
+use watch::Board;
 
 /// A message that every instance answers.
 pub const HELLO: &[u8] = b"GET /v1 HTTP/1.1\r\nHost: volley\r\n\r\n";
@@ -49,13 +50,15 @@ pub struct Service {
     long: Long,
     /// The description of the API, made when a client first asks for it.
     description: Rc<OnceCell<Bytes>>,
+    /// The states of the interfaces, for all watchers.
+    board: Rc<RefCell<Board>>,
 }
 
 impl Service {
     /// Returns the settings of sockets and ports that run `commands`.
     pub fn new(commands: Rc<Registry<Context>>, idle: Duration, turns: Turns) -> Service {
-        let (long, description) = (Long::default(), Rc::default());
-        Service { commands, idle, turns, long, description }
+        let (long, description, board) = (Long::default(), Rc::default(), Rc::default());
+        Service { commands, idle, turns, long, description, board }
     }
 }
 

@@ -1,19 +1,23 @@
 //! Events: the state of the configuration and of the interfaces, and then each change of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use hyper::StatusCode;
 use net::router::InterfaceInfo;
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use super::client::Client;
+use super::problem::Problem;
 use crate::app::Context;
 
 /// Interval at which the state is compared.
 const LOOK: Duration = Duration::from_millis(50);
-/// Maximum number of interfaces that are compared at once.
+/// Maximum number of interfaces that are compared at once, and of changes that a watcher takes at once.
 const AT_ONCE: usize = 1000;
+/// Maximum number of removals that are kept for watchers that do not know them yet.
+const REMOVED: usize = 100_000;
 /// Time without events after which a watcher gets an empty list, so that it can show that the connection lives.
 const QUIET: Duration = Duration::from_secs(15);
 
@@ -52,25 +56,39 @@ pub(super) enum Event {
     Complete(bool),
 }
 
-/// The state that a client knows.
+/// The states of all interfaces, which all watchers share. Each change has a number. A watcher keeps only the number of the last change that
+/// its client knows, so very many watchers need no memory for very many interfaces.
 #[derive(Default)]
-struct Known {
-    generation: Option<u64>,
-    /// The interfaces, by name, with their serial numbers, which are never used again.
-    ports: BTreeMap<String, (u64, Port)>,
+pub(super) struct Board {
+    /// The interfaces by name: their serial numbers, which are never used again, their states, and the numbers of their last changes.
+    ports: BTreeMap<String, (u64, Port, u64)>,
+    /// The last change of each interface: its name, and true if it was removed.
+    changes: BTreeMap<u64, (String, bool)>,
+    /// Number of the last change.
+    last: u64,
+    /// The numbers of the removals, the oldest first. Only [`REMOVED`] are kept.
+    removed: VecDeque<u64>,
+    /// The number of the last removal that was forgotten.
+    forgotten: u64,
     /// The serial numbers of the interfaces seen in this round.
     seen: BTreeSet<u64>,
     /// The index of the next interface to compare.
     next: u32,
-    is_complete: bool,
+    /// When this round began.
+    began: Option<Instant>,
+    /// When the last complete round began, and when it ended.
+    round: Option<(Instant, Instant)>,
 }
 
-impl Known {
-    /// Compares a part of the state. Appends an event for each difference. Returns true if the round is over.
-    fn look(&mut self, c: &Context, events: &mut Vec<Event>) -> bool {
-        let generation = c.journal.generation();
-        if self.generation.replace(generation) != Some(generation) {
-            events.push(Event::Generation(generation));
+impl Board {
+    /// Compares a part of the interfaces with their states, if a round is due. Any watcher may call this, at any time.
+    fn look(&mut self, c: &Context) {
+        let begins = self.next == 0;
+        if begins && self.round.is_some_and(|(_, ended)| ended.elapsed() < LOOK) {
+            return;
+        }
+        if begins {
+            self.began = Some(Instant::now());
         }
         let mut compared = 0;
         for i in c.system.router.interfaces_from(self.next).take(AT_ONCE) {
@@ -78,64 +96,224 @@ impl Known {
             self.next = i.index.saturating_add(1);
             self.seen.insert(i.serial);
             let link_up = c.system.router.link_up(i.index);
-            let is_known = self
-                .ports
-                .get(&i.name)
-                .is_some_and(|(serial, port)| *serial == i.serial && port.is(i, link_up));
-            if !is_known {
-                let port = Port::of(i, link_up);
-                events.push(Event::Interface(port.clone()));
-                // This replaces an earlier interface with the same name, if there was one. Its removal gets no event of its own.
-                self.ports.insert(port.name.clone(), (i.serial, port));
+            let known = self.ports.get(&i.name);
+            if !known.is_some_and(|(serial, port, _)| *serial == i.serial && port.is(i, link_up)) {
+                self.change(Port::of(i, link_up), i.serial);
             }
         }
-        if compared == AT_ONCE {
-            return false;
+        if compared < AT_ONCE {
+            self.end();
         }
+    }
+
+    /// Notes the state of an interface. An interface with the same name that was removed since gives way without an event.
+    fn change(&mut self, port: Port, serial: u64) {
+        self.last += 1;
+        let name = port.name.clone();
+        self.changes.insert(self.last, (name.clone(), false));
+        if let Some((.., before)) = self.ports.insert(name, (serial, port, self.last)) {
+            self.changes.remove(&before);
+        }
+    }
+
+    /// Ends a round: notes the removal of the interfaces that were not seen.
+    fn end(&mut self) {
         let seen = std::mem::take(&mut self.seen);
-        self.ports.retain(|name, (serial, _)| {
-            let is_there = seen.contains(serial);
-            if !is_there {
-                events.push(Event::Removed(name.clone()));
-            }
-            is_there
-        });
-        self.next = 0;
-        if !std::mem::replace(&mut self.is_complete, true) {
-            events.push(Event::Complete(true));
+        let gone = self.ports.extract_if(.., |_, (serial, ..)| !seen.contains(serial));
+        for (name, (.., change)) in gone {
+            self.changes.remove(&change);
+            self.last += 1;
+            self.changes.insert(self.last, (name, true));
+            self.removed.push_back(self.last);
         }
-        true
+        while self.removed.len() > REMOVED
+            && let Some(oldest) = self.removed.pop_front()
+        {
+            self.changes.remove(&oldest);
+            self.forgotten = oldest;
+        }
+        self.next = 0;
+        self.round = self.began.map(|began| (began, Instant::now()));
     }
 }
 
 /// A client's view of the state, which follows the changes.
 pub(super) struct Watcher {
-    known: Known,
+    generation: Option<u64>,
+    /// When the client began to watch, and the number of the last change then.
+    since: Option<(Instant, u64)>,
+    /// Number of the last change of an interface that the client knows.
+    known: u64,
+    /// True after the state at the beginning was given in full.
+    is_complete: bool,
     /// When the client got the last events.
     last: Instant,
 }
 
 impl Watcher {
     pub(super) fn new() -> Watcher {
-        Watcher { known: Known::default(), last: Instant::now() }
+        Watcher { generation: None, since: None, known: 0, is_complete: false, last: Instant::now() }
+    }
+
+    /// Returns some of the changes that the client does not know. `generation` is that of the configuration.
+    ///
+    /// # Errors
+    /// If removals that the client does not know were forgotten.
+    fn changes(&mut self, generation: u64, board: &Board) -> Result<Vec<Event>, Problem> {
+        let mut events = Vec::new();
+        if self.generation.replace(generation) != Some(generation) {
+            events.push(Event::Generation(generation));
+        }
+        let (since, first) = *self.since.get_or_insert((Instant::now(), board.last));
+        if self.known.max(first) < board.forgotten {
+            let why = "too many interfaces were removed while the client did not read: watch again";
+            return Err(Problem::new(StatusCode::CONFLICT, why));
+        }
+        for (change, (name, is_removed)) in board.changes.range(self.known + 1..).take(AT_ONCE) {
+            self.known = *change;
+            match board.ports.get(name) {
+                // The client knows no interface that was removed before it began to watch.
+                _ if *is_removed => events.extend((*change > first).then(|| Event::Removed(name.clone()))),
+                Some((_, port, _)) => events.push(Event::Interface(port.clone())),
+                None => {}
+            }
+        }
+        let is_fresh = board.round.is_some_and(|(began, _)| began >= since);
+        if !self.is_complete && is_fresh && self.knows_all(board) {
+            self.is_complete = true;
+            events.push(Event::Complete(true));
+        }
+        Ok(events)
+    }
+
+    /// True if the client knows all changes.
+    fn knows_all(&self, board: &Board) -> bool {
+        board.changes.range(self.known + 1..).next().is_none()
     }
 
     /// Waits for the next events: first those that describe the state, and then each change. Returns an empty list after [`QUIET`].
-    pub(super) async fn next(&mut self, client: &Client) -> Vec<Event> {
+    ///
+    /// # Errors
+    /// If the client has missed events.
+    pub(super) async fn next(&mut self, client: &Client) -> Result<Vec<Event>, Problem> {
         loop {
-            let mut events = Vec::new();
-            let over = client.slice(|c| self.known.look(c, &mut events)).await;
-            if over && events.is_empty() {
+            let (events, is_over) = client
+                .slice(|c| {
+                    let mut board = client.board.borrow_mut();
+                    board.look(c);
+                    let events = self.changes(c.journal.generation(), &board);
+                    (events, board.next == 0 && self.knows_all(&board))
+                })
+                .await;
+            let events = events?;
+            if is_over && events.is_empty() {
                 // A client that only waits for events may have to make room for another one.
                 client.rests();
             }
             if !events.is_empty() || self.last.elapsed() >= QUIET {
                 self.last = Instant::now();
-                return events;
+                return Ok(events);
             }
-            if over {
+            if is_over {
                 sleep(LOOK).await;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A step of a history: an interface gets a state, a round ends, or a watcher looks.
+    #[derive(Clone, Debug)]
+    enum Turn {
+        Set(u8, bool),
+        Remove(u8),
+        Round,
+        Watch(usize),
+    }
+
+    fn turn() -> impl Strategy<Value = Turn> {
+        prop_oneof![
+            (0..6u8, any::<bool>()).prop_map(|(n, up)| Turn::Set(n, up)),
+            (0..6u8).prop_map(Turn::Remove),
+            Just(Turn::Round),
+            (0..3usize).prop_map(Turn::Watch),
+        ]
+    }
+
+    fn round(board: &mut Board, there: &BTreeMap<u8, (u64, bool)>) {
+        board.began = Some(Instant::now());
+        for (n, (serial, admin_up)) in there {
+            let port = Port {
+                name: format!("pg{n}"),
+                index: u32::from(*n),
+                admin_up: *admin_up,
+                link_up: true,
+                mtu: 1500,
+            };
+            board.seen.insert(*serial);
+            let same = board.ports.get(&port.name).is_some_and(|(s, p, _)| s == serial && *p == port);
+            if !same {
+                board.change(port, *serial);
+            }
+        }
+        board.end();
+    }
+
+    proptest! {
+        /// A client that follows the events knows what there is, whenever it began to watch.
+        #[test]
+        fn events_lead_to_the_state(history in prop::collection::vec(turn(), 1..120)) {
+            let (mut board, mut there, mut serial) = (Board::default(), BTreeMap::new(), 0);
+            let mut watchers: [Option<(Watcher, BTreeMap<String, bool>)>; 3] = [const { None }; 3];
+            let mut follow = |board: &Board, of: usize| {
+                let (watcher, known) = watchers[of].get_or_insert_with(|| (Watcher::new(), BTreeMap::new()));
+                for event in watcher.changes(0, board).unwrap() {
+                    match event {
+                        Event::Interface(port) => drop(known.insert(port.name, port.admin_up)),
+                        Event::Removed(name) => drop(known.remove(&name)),
+                        Event::Generation(_) | Event::Complete(_) => {}
+                    }
+                }
+                (known.clone(), watcher.is_complete)
+            };
+            for turn in history {
+                match turn {
+                    Turn::Set(n, up) => {
+                        serial += 1;
+                        there.entry(n).or_insert((serial, up)).1 = up;
+                    }
+                    Turn::Remove(n) => drop(there.remove(&n)),
+                    Turn::Round => round(&mut board, &there),
+                    Turn::Watch(of) => drop(follow(&board, of)),
+                }
+            }
+            round(&mut board, &there);
+            let wanted: BTreeMap<String, bool> = there.iter().map(|(n, (_, up))| (format!("pg{n}"), *up)).collect();
+            for of in 0..3 {
+                follow(&board, of);
+                round(&mut board, &there);
+                let (known, is_complete) = follow(&board, of);
+                prop_assert_eq!(&known, &wanted);
+                prop_assert!(is_complete);
+            }
+            // The board keeps one change of each interface.
+            prop_assert_eq!(board.changes.len(), board.ports.len() + board.removed.len());
+        }
+    }
+
+    #[test]
+    fn a_client_that_has_missed_removals_is_told() {
+        let (mut board, mut watcher) = (Board::default(), Watcher::new());
+        round(&mut board, &BTreeMap::from([(0, (1, true))]));
+        watcher.changes(0, &board).unwrap();
+        round(&mut board, &BTreeMap::new());
+        board.forgotten = board.last;
+        assert_eq!(watcher.changes(0, &board).unwrap_err().status, StatusCode::CONFLICT);
+        // One that begins now has missed nothing.
+        assert!(Watcher::new().changes(0, &board).is_ok());
     }
 }

@@ -201,7 +201,7 @@ impl Connection {
         let entry = Client { entrance: Entrance::Api, role, peer: peer.clone(), pid };
         let guest = cx.borrow().sessions.enter(entry);
         let (client, events) = cx.borrow_mut().events.enter();
-        let (share, seat) = (Share::of(&api.turns, peer.uid() == Some(0)), Seat::new(peer.uid()));
+        let (share, seat) = (Share::of(&api.turns, &peer), Seat::new(peer.uid()));
         let hold = share.hold(&seat);
         Connection {
             api,
@@ -294,7 +294,11 @@ impl Connection {
     /// Ends the slice, and sends the answers collected so far. Before sending, waits until the statistics segment shows the changes
     /// that the answers report, but at most for [`STATISTICS`].
     async fn flush(&mut self, socket: &mut Socket) -> io::Result<()> {
-        self.turn = None;
+        if self.turn.is_some() {
+            // Keeps the turn until all other tasks have run: a client that sends all the time would have one slice after the other.
+            tokio::task::yield_now().await;
+            self.turn = None;
+        }
         let statistics = {
             let mut c = self.cx.borrow_mut();
             c.note_interfaces();

@@ -162,7 +162,7 @@ pub(super) fn watch(client: &Rc<Client>) -> Response<Body> {
     let body = Body::pieces(client, async move |to| {
         loop {
             let mut text = String::new();
-            for event in watch.next(&watcher).await {
+            for event in watch.next(&watcher).await.map_err(|problem| Cut(problem.detail))? {
                 // All names in these objects are strings, so serializing cannot fail.
                 text += &serde_json::to_string(&event).unwrap_or_default();
                 text.push('\n');

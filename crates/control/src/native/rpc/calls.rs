@@ -150,7 +150,7 @@ async fn watch(
     requests.only().await?;
     let mut watcher = Watcher::new();
     loop {
-        for event in watcher.next(&client).await {
+        for event in watcher.next(&client).await? {
             let event = match event {
                 Event::Generation(generation) => Of::Generation(generation),
                 Event::Interface(port) => Of::Interface(v1::Interface {

@@ -4,6 +4,8 @@
 //! one. The thread passes a client with a valid certificate to the main thread as one end of a socket pair, and relays between the pair and
 //! the encrypted connection.
 
+mod handshakes;
+
 use std::collections::BTreeMap;
 use std::future;
 use std::io;
@@ -11,7 +13,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::cli::Role;
 use model::origin::Peer;
@@ -29,12 +31,16 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use crate::fair::Queue;
 use crate::startup::{Tls, for_role};
+use handshakes::Handshakes;
 
 /// Maximum number of clients with a valid certificate.
 const CLIENTS: usize = 192;
-/// Maximum number of handshakes at a time.
+/// Maximum number of handshakes at a time. Clients without a certificate do not take the places of others.
 const HANDSHAKES: usize = 64;
+/// Maximum number of connections that wait for their handshakes.
+const WAITING: usize = 256;
 /// Maximum number of connections from one IPv4 address, or one IPv6 network of 64 bits.
 const OF_ADDRESS: usize = 16;
 /// Time without a sign of life after which the kernel asks whether the client is still there, in seconds; and time in which the client must
@@ -47,8 +53,10 @@ const FAREWELL: Duration = Duration::from_secs(1);
 const LONGEST_NAME: usize = 64;
 /// Time in which a client must complete the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-/// Interval between two new connections when many come. It bounds the time that a flood of handshakes takes from a core.
+/// Interval between two handshakes when many clients come. It bounds the time that a flood of handshakes takes from a core.
 const PACE: Duration = Duration::from_millis(5);
+/// Minimum time between two log lines about rejected connections.
+const TOLD: Duration = Duration::from_secs(1);
 /// Pause in accepting clients after the system had no resources for one.
 const RECOVERY: Duration = Duration::from_millis(100);
 /// Size of the send buffers of the socket pair, in bytes.
@@ -150,62 +158,116 @@ impl Port {
     async fn accept(self, pass: mpsc::Sender<Certified>) -> io::Result<()> {
         let Port { listener, acceptor, verifiers } = self;
         let listener = net::TcpListener::from_std(listener)?;
-        let (mut clients, mut addresses) = (JoinSet::new(), BTreeMap::<IpAddr, usize>::new());
-        let (places, handshakes) = (Arc::new(Semaphore::new(CLIENTS)), Arc::new(Semaphore::new(HANDSHAKES)));
+        let mut door = Door {
+            acceptor,
+            verifiers,
+            pass,
+            queue: Queue::default(),
+            handshakes: Handshakes::new(HANDSHAKES),
+            places: Arc::new(Semaphore::new(CLIENTS)),
+            clients: JoinSet::new(),
+            addresses: BTreeMap::new(),
+            told: None,
+        };
         let mut pace = interval(PACE);
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let come = tokio::select! {
-                come = listener.accept() => come,
-                Some(ended) = clients.join_next() => {
-                    // A task that panics is a fault of the program; its address keeps its place.
-                    if let Ok(address) = ended && let Some(count) = addresses.get_mut(&address) {
-                        *count -= 1;
-                        if *count == 0 {
-                            addresses.remove(&address);
-                        }
+            tokio::select! {
+                come = listener.accept() => match come {
+                    Ok((stream, address)) => door.add(stream, address),
+                    Err(e) => {
+                        tracing::warn!("cannot accept a client of the native API over TLS: {e}");
+                        sleep(RECOVERY).await;
                     }
-                    continue;
+                },
+                Some(ended) = door.clients.join_next() => {
+                    // A task that panics is a fault of the program; its address keeps its place.
+                    if let Ok(address) = ended {
+                        door.leave(address);
+                    }
                 }
-                () = pass.closed() => return Ok(()),
-            };
-            let (stream, address) = match come {
-                Ok(come) => come,
-                Err(e) => {
-                    tracing::warn!("cannot accept a client of the native API over TLS: {e}");
-                    sleep(RECOVERY).await;
-                    continue;
-                }
-            };
-            pace.tick().await;
-            let ip = network(address.ip());
-            let count = addresses.entry(ip).or_default();
-            let handshake = handshakes.clone().try_acquire_owned().ok().filter(|_| *count < OF_ADDRESS);
-            let Some(handshake) = handshake else {
-                tracing::warn!("rejected a client of the native API at {address}: too many connections");
-                if *count == 0 {
-                    addresses.remove(&ip);
-                }
-                continue;
-            };
-            *count += 1;
-            let (acceptor, verifiers, pass) = (acceptor.clone(), verifiers.clone(), pass.clone());
-            let places = places.clone();
-            clients.spawn(async move {
-                let served = async {
-                    let (encrypted, role, name) = greet(stream, acceptor, &verifiers).await?;
-                    // Clients without a certificate must not take the places of others.
-                    drop(handshake);
-                    let full = |_| io::Error::other(format!("{CLIENTS} clients are connected, the maximum"));
-                    let _place = places.try_acquire_owned().map_err(full)?;
-                    serve(encrypted, Peer::Certified(name.into(), address), role, pass).await
-                };
-                if let Err(e) = served.await {
-                    tracing::info!("a client of the native API at {address} was disconnected: {e}");
-                }
-                ip
-            });
+                _ = pace.tick(), if !door.queue.is_empty() => door.next(),
+                () = door.pass.closed() => return Ok(()),
+            }
         }
+    }
+}
+
+/// Connections to the port, from their arrival to their end.
+struct Door {
+    acceptor: TlsAcceptor,
+    verifiers: Arc<[(Role, Arc<dyn ClientCertVerifier>)]>,
+    pass: mpsc::Sender<Certified>,
+    /// Connections that wait for their handshakes, by address.
+    queue: Queue<IpAddr, (net::TcpStream, SocketAddr)>,
+    handshakes: Handshakes,
+    /// The places of clients with valid certificates.
+    places: Arc<Semaphore>,
+    /// The connections after the queue. Each task returns the address that the connection is counted by.
+    clients: JoinSet<IpAddr>,
+    /// Number of connections, by address.
+    addresses: BTreeMap<IpAddr, usize>,
+    /// Time of the last log line about a rejected connection.
+    told: Option<Instant>,
+}
+
+impl Door {
+    /// Takes a new connection into the queue.
+    fn add(&mut self, stream: net::TcpStream, address: SocketAddr) {
+        let ip = network(address.ip());
+        let count = self.addresses.entry(ip).or_default();
+        if *count >= OF_ADDRESS {
+            return self.reject(address);
+        }
+        *count += 1;
+        self.queue.add(ip, (stream, address));
+        if self.queue.len() > WAITING
+            && let Some((ip, (_, address))) = self.queue.displace()
+        {
+            self.leave(ip);
+            self.reject(address);
+        }
+    }
+
+    /// Tells the operator that connections are rejected, at most once in a time.
+    fn reject(&mut self, address: SocketAddr) {
+        if self.told.is_none_or(|told| told.elapsed() >= TOLD) {
+            self.told = Some(Instant::now());
+            tracing::warn!("rejected a client of the native API at {address}: too many connections");
+        }
+    }
+
+    /// Notes the end of a connection of this address.
+    fn leave(&mut self, ip: IpAddr) {
+        if let Some(count) = self.addresses.get_mut(&ip) {
+            *count -= 1;
+            if *count == 0 {
+                self.addresses.remove(&ip);
+            }
+        }
+    }
+
+    /// Begins the next handshake.
+    fn next(&mut self) {
+        let Some((ip, (stream, address))) = self.queue.next() else { return };
+        let displaced = self.handshakes.begin(ip);
+        let (acceptor, verifiers) = (self.acceptor.clone(), self.verifiers.clone());
+        let (pass, places) = (self.pass.clone(), self.places.clone());
+        self.clients.spawn(async move {
+            let served = async {
+                let (encrypted, role, name) = tokio::select! {
+                    greeted = greet(stream, acceptor, &verifiers) => greeted?,
+                    _ = displaced => return Err(io::Error::other("too many handshakes at a time")),
+                };
+                let full = |_| io::Error::other(format!("{CLIENTS} clients are connected, the maximum"));
+                let _place = places.try_acquire_owned().map_err(full)?;
+                serve(encrypted, Peer::Certified(name.into(), address), role, pass).await
+            };
+            if let Err(e) = served.await {
+                tracing::info!("a client of the native API at {address} was disconnected: {e}");
+            }
+            ip
+        });
     }
 }
 

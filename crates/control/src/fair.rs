@@ -1,0 +1,107 @@
+//! A queue in which parties take turns: none of them keeps the others waiting, however much it asks for.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// What waits, by party.
+#[derive(Debug)]
+pub(crate) struct Queue<P, T> {
+    waiting: BTreeMap<P, VecDeque<T>>,
+    /// The parties that have something waiting. The first one is next, unless it was the last one, too.
+    order: VecDeque<P>,
+    /// The party that had the last turn.
+    last: Option<P>,
+    len: usize,
+}
+
+impl<P, T> Default for Queue<P, T> {
+    fn default() -> Queue<P, T> {
+        Queue { waiting: BTreeMap::new(), order: VecDeque::new(), last: None, len: 0 }
+    }
+}
+
+impl<P: Clone + Ord, T> Queue<P, T> {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds something for a party.
+    pub(crate) fn add(&mut self, party: P, more: T) {
+        let of_party = self.waiting.entry(party.clone()).or_default();
+        if of_party.is_empty() {
+            self.order.push_back(party);
+        }
+        of_party.push_back(more);
+        self.len += 1;
+    }
+
+    /// Removes what is next: the oldest of the party whose turn it is.
+    pub(crate) fn next(&mut self) -> Option<(P, T)> {
+        // What else a party has waits until all other parties have had their turns, also those that came back meanwhile.
+        if self.last.is_some() && self.order.front() == self.last.as_ref() {
+            self.order.rotate_left(1);
+        }
+        let party = self.order.front()?.clone();
+        let next = self.take(&party)?;
+        self.last = Some(party.clone());
+        Some((party, next))
+    }
+
+    /// Removes the oldest of the party that has the most.
+    pub(crate) fn displace(&mut self) -> Option<(P, T)> {
+        let (most, _) = self.waiting.iter().max_by_key(|(_, all)| all.len())?;
+        let most = most.clone();
+        self.take(&most).map(|taken| (most, taken))
+    }
+
+    /// Removes the oldest of a party.
+    fn take(&mut self, party: &P) -> Option<T> {
+        let of_party = self.waiting.get_mut(party)?;
+        let taken = of_party.pop_front()?;
+        if of_party.is_empty() {
+            self.waiting.remove(party);
+            self.order.retain(|other| other != party);
+        }
+        self.len -= 1;
+        Some(taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parties_take_turns() {
+        let mut queue = Queue::default();
+        assert_eq!(queue.next(), None);
+        (0..20).for_each(|n| queue.add('a', n));
+        queue.add('b', 100);
+        queue.add('c', 200);
+        let mut order = Vec::new();
+        while let Some((party, n)) = queue.next() {
+            order.push(n);
+            // This party has only one at a time.
+            if party == 'b' && n < 103 {
+                queue.add('b', n + 1);
+            }
+        }
+        assert_eq!(order[..8], [0, 100, 200, 1, 101, 2, 102, 3]);
+        assert_eq!(order.len(), 25);
+        assert!(queue.is_empty() && queue.order.is_empty() && queue.waiting.is_empty());
+    }
+
+    #[test]
+    fn the_party_with_the_most_is_displaced() {
+        let mut queue = Queue::default();
+        (0..8).for_each(|n| queue.add('a', n));
+        queue.add('b', 100);
+        assert_eq!((queue.displace(), queue.displace(), queue.len()), (Some(('a', 0)), Some(('a', 1)), 7));
+        let rest: Vec<i32> = std::iter::from_fn(|| queue.next()).map(|(_, n)| n).collect();
+        assert_eq!(rest, [2, 100, 3, 4, 5, 6, 7]);
+        assert_eq!(queue.displace(), None);
+    }
+}
