@@ -90,6 +90,11 @@ impl Context {
         self.abandoned.borrow_mut().push_back(Box::new(back));
     }
 
+    /// True if a rollback is due or running because the configuration was not confirmed.
+    pub(crate) fn is_going_back(&self) -> bool {
+        self.confirmation.as_ref().is_some_and(|waiting| waiting.expired)
+    }
+
     /// True if a rollback to this generation is due because the configuration was not confirmed.
     pub(super) fn goes_back_to(&self, generation: u64) -> bool {
         self.confirmation.as_ref().is_some_and(|w| w.expired && w.generation == generation)

@@ -9,7 +9,7 @@ use model::origin::Origin;
 use model::store::Counts;
 
 use super::thread::{Thread, joined, let_go, on_a_thread};
-use super::work::{Go, LOOK, Lasting, SLICE, Unattended};
+use super::work::{Go, LOOK, Lasting, SLICE, Scope, Unattended};
 use super::{Context, Failure};
 use crate::intent::{Change, Edit, Key, Note, Refused, Value};
 
@@ -34,8 +34,8 @@ pub(crate) struct Loading {
     /// Number of changes, by kind.
     pub(crate) counts: Counts,
     stage: Stage,
-    /// While this exists, changes of the whole configuration wait.
-    beside: Option<Rc<()>>,
+    /// While this exists, changes of the whole configuration wait, and so do loads that would conflict with this one.
+    beside: Option<(Rc<()>, Rc<Scope>)>,
 }
 
 enum Stage {
@@ -51,15 +51,16 @@ impl Loading {
     /// Begins a load, on behalf of the running request.
     ///
     /// # Errors
-    /// If another change has the exclusive right to change the configuration.
-    pub(crate) fn begin(c: &Context) -> Result<Loading, Failure> {
+    /// If another change has the exclusive right to change the configuration, or if another load conflicts with this one.
+    pub(crate) fn begin(c: &Context, scope: Scope) -> Result<Loading, Failure> {
         c.changes.must_be_free()?;
+        let load = c.changes.load(scope)?;
         Ok(Loading {
             origin: c.origin.clone(),
             old: Vec::new(),
             counts: Counts::default(),
             stage: Stage::Filling,
-            beside: Some(c.changes.beside()),
+            beside: Some((c.changes.beside(), load)),
         })
     }
 

@@ -55,6 +55,7 @@ pub(crate) use transition::{AT_ONCE, Removal};
 pub use transition::{Reading, Terms, Transition};
 pub use trouble::Trouble;
 pub(crate) use warnings::unreachable_paths;
+pub(crate) use work::Scope;
 pub use work::{Abandoned, Go, Report, Unattended, Work};
 pub(crate) use work::{Attended, Changes, LOOK, Lasting, SLICE, Slice};
 

@@ -225,6 +225,17 @@ pub(crate) struct Changes {
     /// Each running change that changes one object at a time, such as a load of routes, holds a clone. Other commands can change
     /// the configuration between the slices of such a change.
     beside: Rc<()>,
+    /// The running loads.
+    loads: RefCell<Vec<Weak<Scope>>>,
+}
+
+/// The routes that a load changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scope {
+    /// The number of the VRF.
+    pub(crate) table: u32,
+    /// True if the load also removes all other routes of the VRF.
+    pub(crate) replaces: bool,
 }
 
 impl Changes {
@@ -243,6 +254,22 @@ impl Changes {
     /// returns `None` for every change.
     pub fn beside(&self) -> Rc<()> {
         Rc::clone(&self.beside)
+    }
+
+    /// Notes a load. It is running as long as the result exists.
+    ///
+    /// # Errors
+    /// If another load of the same VRF is running, and one of both replaces all routes: each would remove routes of the other.
+    pub(super) fn load(&self, scope: Scope) -> Result<Rc<Scope>, Failure> {
+        let mut loads = self.loads.borrow_mut();
+        loads.retain(|load| load.strong_count() > 0);
+        let conflicts = |other: &Scope| other.table == scope.table && (other.replaces || scope.replaces);
+        if loads.iter().filter_map(Weak::upgrade).any(|other| conflicts(&other)) {
+            return Err(Failure::Busy { what: "another load of the same VRF", percent: 0 });
+        }
+        let load = Rc::new(scope);
+        loads.push(Rc::downgrade(&load));
+        Ok(load)
     }
 
     /// True while a change that works object by object is running. The configuration then changes without entries in the journal.

@@ -14,9 +14,11 @@ use wire::Mac;
 use super::calls::line;
 use super::v1::{self, load_options, load_request, load_response, path};
 use super::{Replies, Requests};
-use crate::app::{Attended, Context, Failure, Go, LOOK, Loading, SLICE, Slice, joined, let_go, on_a_thread};
+use crate::app::{
+    Attended, Context, Failure, Go, LOOK, Loading, SLICE, Scope, Slice, joined, let_go, on_a_thread,
+};
 use crate::intent::{Branch, Family, Key, Neighbor, Route, Value, Via};
-use crate::native::client::Client;
+use crate::native::client::{BUSY, Client};
 use crate::native::problem::Problem;
 
 /// Number of routes that are set between two checks of the clock. A route takes about a microsecond.
@@ -26,8 +28,10 @@ const TOLD: usize = 10;
 /// Kept keys between two checks of the free memory, and the memory in bytes that so many may need, with the copy that is sorted.
 const CHECK: usize = 1 << 16;
 const CHECKED: u64 = 128 * CHECK as u64;
-/// Maximum time for which a load waits for items, in all. Changes of the whole configuration wait meanwhile.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum time of a load until its last item. Changes of the whole configuration wait meanwhile.
+const LONGEST: Duration = Duration::from_secs(60);
+/// Maximum number of routes in a load with `replace`: the list of the routes that stay needs about 100 bytes for each.
+const MOST_KEPT: usize = 10_000_000;
 /// Number of keys in a piece of the list of routes that stay. A single list would be copied whenever it grows.
 const PIECE: usize = 4096;
 
@@ -44,7 +48,15 @@ pub(super) async fn load(
     if client.look(|c| c.system.router.fib(options.table).is_err()) {
         return Err(Status::not_found(format!("there is no table {}", options.table)));
     }
-    let begun = client.change(&line("Load"), |c| Loading::begin(c).map(|load| Attended::new(load, c))).await;
+    let scope = Scope { table: options.table, replaces: options.replace };
+    let begin = |c: &mut Context| Loading::begin(c, scope).map(|load| Attended::new(load, c));
+    let waiting = Instant::now();
+    let begun = loop {
+        match client.change(&line("Load"), begin).await {
+            Err(Failure::Busy { .. }) if waiting.elapsed() < BUSY => tokio::time::sleep(LOOK).await,
+            begun => break begun,
+        }
+    };
     let mut load = Load { work: begun.map_err(Problem::from)?, client, options, tally: Tally::default() };
     match load.run(&mut requests).await {
         Ok(answer) => replies.send(answer).await,
@@ -90,10 +102,13 @@ impl Tally {
     /// Notes that these routes stay.
     ///
     /// # Errors
-    /// If there is not enough memory for a list of so many.
+    /// If there are too many, or if there is not enough memory for a list of so many.
     fn keep(&mut self, keys: &[Key]) -> Result<(), Failure> {
         let before = self.kept / CHECK;
         self.kept += keys.len();
+        if self.kept > MOST_KEPT {
+            return Err(Failure::from(format!("a load with \"replace\" may have {MOST_KEPT} routes")));
+        }
         if before != self.kept / CHECK {
             let why = |e| format!("not enough memory for a list of so many routes: {e}");
             Room::now().must_have(CHECKED).map_err(|e| Failure::from(why(e)))?;
@@ -122,17 +137,18 @@ impl Load {
 
     /// Takes all items, and ends the load.
     async fn run(&mut self, requests: &mut Requests<v1::LoadRequest>) -> Result<v1::LoadResponse, Status> {
-        let mut waited = Duration::ZERO;
-        loop {
-            let begun = Instant::now();
-            let Some(request) = requests.next().await? else { break };
-            waited += begun.elapsed();
-            if waited > PATIENCE {
+        let begun = Instant::now();
+        while let Some(request) = requests.next().await? {
+            if begun.elapsed() > LONGEST {
                 let why = format!(
-                    "the router has waited {} s for items, and other changes wait for it: send a load when all of it is ready",
-                    PATIENCE.as_secs()
+                    "the load takes more than {} s, and other changes wait for it: send it when all of it is ready, or send several loads",
+                    LONGEST.as_secs()
                 );
                 return Err(Status::deadline_exceeded(why));
+            }
+            if self.client.look(|c| c.is_going_back()) {
+                let why = "the configuration was not confirmed in time, and is being rolled back";
+                return Err(Status::failed_precondition(why));
             }
             match request.part {
                 Some(load_request::Part::Routes(group)) => self.routes(group).await?,
@@ -176,7 +192,7 @@ impl Load {
         }
         let (table, keeps) = (self.options.table, self.options.replace && !withdraw);
         let value = |family| (!withdraw).then(|| route(&paths, family)).transpose();
-        let (ip4, ip6) = (items::<5>(&ip4)?, items::<17>(&ip6)?);
+        let (ip4, ip6) = (items::<5>("ip4", &ip4)?, items::<17>("ip6", &ip6)?);
         if !ip4.is_empty() {
             let key = |&[a, b, c, d, len]: &[u8; 5]| key(table, Ipv4Addr::new(a, b, c, d), len);
             self.put(ip4, batch(value(Family::V4)?, keeps, key)).await?;
@@ -195,12 +211,12 @@ impl Load {
             let (done, refused) = loading.put(c, &[Neighbor::key(&interface, ip)], value.as_ref())?;
             Ok((done, refused.map(|why| (format!("{ip} on {interface}"), why.to_string()))))
         };
-        self.put(items::<10>(&ip4)?, |all, loading, c, _| {
+        self.put(items::<10>("ip4", &ip4)?, |all, loading, c, _| {
             let Some(&[ref ip @ .., a, b, c4, d, e, f]) = all.first() else { return Ok((0, None)) };
             set(IpAddr::from(*ip), [a, b, c4, d, e, f], loading, c)
         })
         .await?;
-        self.put(items::<22>(&ip6)?, |all, loading, c, _| {
+        self.put(items::<22>("ip6", &ip6)?, |all, loading, c, _| {
             let Some(&[ref ip @ .., a, b, c6, d, e, f]) = all.first() else { return Ok((0, None)) };
             set(IpAddr::from(*ip), [a, b, c6, d, e, f], loading, c)
         })
@@ -335,11 +351,14 @@ fn no_memory(failure: Failure) -> Status {
     Status::resource_exhausted(failure.to_string())
 }
 
-/// Splits packed items of this length.
-fn items<const LENGTH: usize>(bytes: &[u8]) -> Result<&[[u8; LENGTH]], Status> {
+/// Splits the packed items of a field, which have this length.
+fn items<'b, const LENGTH: usize>(field: &str, bytes: &'b [u8]) -> Result<&'b [[u8; LENGTH]], Status> {
     match bytes.as_chunks() {
         (items, []) => Ok(items),
-        _ => Err(Status::invalid_argument(format!("{} bytes are not items of {LENGTH} bytes", bytes.len()))),
+        _ => Err(Status::invalid_argument(format!(
+            "the field {field} has {} bytes: expected a multiple of {LENGTH}, the length of an item",
+            bytes.len()
+        ))),
     }
 }
 
