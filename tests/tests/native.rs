@@ -49,9 +49,23 @@ fn commands_and_long_lists_run_in_slices() {
 }
 
 #[test]
+fn packets_are_traced_and_captured() {
+    let Some((r, _router, [socket, readers])) = served("") else { return };
+    client(&r, &socket, "packets");
+    client(&r, &readers, "views");
+    let _ = rpc(&r, &socket, "packets");
+}
+
+#[test]
 fn watchers_see_each_change() {
     let Some((r, _router, [socket, _])) = served("set interface state host-eth0 up\n") else { return };
     client(&r, &socket, "watch");
+}
+
+#[test]
+fn a_flood_of_frames_delays_nobody() {
+    let Some((r, _router, [_, readers])) = served("") else { return };
+    client(&r, &readers, "floods");
 }
 
 #[test]

@@ -112,6 +112,17 @@ def config(path):
     assert answer.changed.rolls_back_in == 60, answer
     assert router.Confirm(v1.ConfirmRequest()).generation == answer.changed.generation
     assert "awaits confirmation" in refused(grpc.StatusCode.FAILED_PRECONDITION, router.Confirm, v1.ConfirmRequest())
+    # Operations change what they name, if their test passes.
+    place = "/interfaces/host-eth0/mtu"
+    test = {"op": "test", "path": place, "value": 1400}
+    answer = apply(router, [test, {"op": "replace", "path": place, "value": 1450}], kind=KIND.JSON_PATCH)
+    assert answer.changed.changed, answer
+    try:
+        apply(router, [test], kind=KIND.JSON_PATCH)
+        raise AssertionError("a change was made although its test failed")
+    except grpc.RpcError as error:
+        assert error.code() == grpc.StatusCode.FAILED_PRECONDITION and "the test failed" in error.details(), error
+    assert router.Rollback(v1.RollbackRequest()).changed
     # Without one, it is rolled back.
     patch = {"interfaces": {"host-eth0": {"mtu": 1300}}}
     assert apply(router, patch, kind=KIND.MERGE_PATCH, confirm_seconds=1).changed.changed
@@ -249,6 +260,27 @@ def many(path):
     assert router.About(v1.AboutRequest(), timeout=10).version
     for watcher in watchers:
         watcher.cancel()
+
+
+def packets(path):
+    """Packets are traced and captured."""
+    _, router = connect(path)
+    stream = "packet-generator new { name y limit 20 interface pg0 node ethernet-input size 64-64 data { IP4: 2.3.4 -> 1.2.3 " \
+             "UDP: 192.0.2.1 -> 192.0.2.2 UDP: 1234 -> 2345 incrementing 8 } }"
+    assert router.Exec(v1.ExecRequest(commands=[stream])).complete
+    capture = router.Capture(v1.CaptureRequest(points=[v1.CaptureRequest.RECEIVED], interface="pg0", packets=4))
+    file = next(capture).pcap
+    assert len(file) == 24, file
+    assert router.Exec(v1.ExecRequest(commands=["trace add pg-input 2", "packet-generator enable-stream y"])).complete
+    file += b"".join(part.pcap for part in capture)
+    assert len(file) == 24 + 4 * (16 + 64), len(file)
+    assert len(show(router, "trace max 2")) == 2
+    # The packets of others, which came before, are left out.
+    traced = b"".join(part.json for part in router.Trace(v1.TraceRequest(node="pg-input", packets=2, wait_ms=100)))
+    assert json.loads(traced) == [], traced
+    assert "no node 'nowhere'" in refused(grpc.StatusCode.INVALID_ARGUMENT, router.Trace, v1.TraceRequest(node="nowhere", packets=2))
+    bad = v1.CaptureRequest(interface="nowhere")
+    assert "nowhere" in refused(grpc.StatusCode.INVALID_ARGUMENT, router.Capture, bad)
 
 
 def watch(path):
@@ -453,6 +485,11 @@ def loads(path):
     assert answer.added == 100000, answer
     print(f"longest answer {longest[0] * 1000:.1f} ms", file=sys.stderr)
     assert router.Rollback(v1.RollbackRequest()).changed
+    # Of two loads that replace all routes of a VRF, the later one waits for the other.
+    calls = [side.Load.future(iter([begin(replace=True), *part])) for side, part in ((router, groups[:4]), (other, groups[2:6]))]
+    assert sorted(call.result().added for call in calls) == [20000, 40000], [call.result() for call in calls]
+    assert len(show(other, "ip fib")) > 40000
+    assert router.Rollback(v1.RollbackRequest(changes=2)).changed
     # A client that cancels in the middle.
     arrived = threading.Event()
 

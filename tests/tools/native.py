@@ -69,6 +69,21 @@ def config(path):
     assert status == 200
     port = router.ask("GET", "/v1/config")[1]["interfaces"]["host-eth0"]
     assert port["mtu"] == 1400 and "description" not in port, port
+    # Operations: if the test fails, none of them is done.
+    kind = "application/json-patch+json"
+    place = "/interfaces/host-eth0/mtu"
+    test = {"op": "test", "path": place, "value": 1400}
+    add = {"op": "add", "path": "/routes/-", "value": {"prefix": "203.0.113.0/24", "via": "drop"}}
+    status, changed, _ = router.ask("PATCH", "/v1/config", [test, add, {"op": "replace", "path": place, "value": 1450}], kind)
+    assert status == 200 and "+ ip route add 203.0.113.0/24 via drop" in changed["difference"], changed
+    status, refused, _ = router.ask("PATCH", "/v1/config", [{"op": "remove", "path": "/routes/1"}, test], kind)
+    assert status == 409 and "operation 2 of the patch, at '/interfaces/host-eth0/mtu': the test failed" in refused["detail"], refused
+    assert len(router.ask("GET", "/v1/config")[1]["routes"]) == 2
+    status, refused, _ = router.ask("PATCH", "/v1/config", [{"op": "add", "path": "/interfaces/host-eth0/mtu", "value": 1}], kind)
+    assert status == 422 and refused["faults"][0]["pointer"] == place, refused
+    assert router.ask("PATCH", "/v1/config", {"routes": []}, kind)[0] == 400
+    assert router.ask("POST", "/v1/config/rollback")[0] == 200
+    kind = "application/merge-patch+json"
     # A patch that is itself a long document.
     long = {"routes": [{"prefix": f"30.{n >> 8}.{n & 255}.0/24", "via": "drop"} for n in range(50000)]}
     assert 2 << 20 < len(json.dumps(long)) < 4 << 20
@@ -158,6 +173,77 @@ def commands(path):
         raise AssertionError("a mixture of two configurations was complete")
     except http.client.IncompleteRead:
         pass
+
+
+PACKETS = 'packet-generator new {{ name {name} limit 20 interface pg0 node ethernet-input size 64-64 data {{ IP4: 2.3.4 -> 1.2.3 ' \
+          'UDP: 192.0.2.1 -> 192.0.2.2 UDP: 1234 -> 2345 incrementing 8 }} }}'
+
+
+# The beginning of capture files, with times in microseconds or nanoseconds.
+MAGIC = (b"\xa1\xb2\xc3\xd4", b"\xa1\xb2\x3c\x4d")
+
+
+def packets(path):
+    """Packets are traced, and captured while a client reads."""
+    router, other = Router(path), Router(path)
+
+    def run(*commands):
+        status, said, _ = router.ask("POST", "/v1/commands", {"commands": commands})
+        assert status == 200 and said["complete"], said
+
+    def later(*commands):
+        """Runs commands half a second later, beside a request."""
+        def work():
+            time.sleep(0.5)
+            run(*commands)
+        thread = threading.Thread(target=work)
+        thread.start()
+        return thread
+
+    run("create packet-generator interface pg0", "set interface state pg0 up", PACKETS.format(name="x"))
+    thread = later("packet-generator enable-stream x")
+    wanted = {"node": "pg-input", "packets": 3, "filter": "udp port 2345"}
+    status, traced, _ = other.ask("POST", "/v1/trace", wanted)
+    thread.join()
+    assert status == 200 and len(traced) == 3, traced
+    assert traced[0]["steps"][0]["node"] == "pg-input" and traced[0]["steps"][0]["rx_interface"] == "pg0", traced
+    # The time is over before the packets come; traces of others are left out.
+    status, traced, _ = other.ask("POST", "/v1/trace", {"node": "pg-input", "packets": 3, "wait_ms": 100})
+    assert status == 200 and traced == [], traced
+    run("clear trace")
+    status, refused, _ = other.ask("POST", "/v1/trace", {"node": "nowhere", "packets": 3})
+    assert status == 422 and "there is no node 'nowhere'" in refused["detail"], refused
+    assert other.ask("POST", "/v1/trace", {"node": "pg-input", "packets": 10001})[0] == 400
+    assert other.ask("POST", "/v1/trace", {"node": "pg-input", "packets": 1, "wait_ms": 60001})[0] == 400
+    assert other.ask("POST", "/v1/trace", {"node": "pg-input", "packets": 0})[0] == 422
+    # A capture ends with its packets.
+    run("packet-generator delete x", PACKETS.format(name="x"))
+    thread = later("packet-generator enable-stream x")
+    status, file, _ = other.ask("GET", "/v1/capture?rx=true&interface=pg0&packets=5&filter=udp%20port%202345")
+    thread.join()
+    assert status == 200 and len(file) == 24 + 5 * (16 + 64) and file[:4] in MAGIC, (status, len(file))
+    # A client that leaves ends its capture.
+    other.request("GET", "/v1/capture?interface=pg0&bytes=64")
+    assert len(other.getresponse().read(24)) == 24
+    status, refused, _ = router.ask("GET", "/v1/capture")
+    assert status in (409, 422) and "capture" in refused["detail"], refused
+    other.close()
+    until = time.monotonic() + 10
+    while router.ask("GET", "/v1/capture?filter=nonsense%20words")[1]["detail"].find("running") >= 0:
+        assert time.monotonic() < until
+    for query in ("interface=nowhere", "filter=nonsense%20words", "packets=0", "packets=x", "rx=perhaps", "filter=%3F", "bytes=1"):
+        status, refused, _ = router.ask("GET", "/v1/capture?" + query)
+        assert status in (400, 404, 422), (query, status, refused)
+
+
+def views(path):
+    """A viewer captures packets, but must not trace them."""
+    router = Router(path)
+    router.request("GET", "/v1/capture?bytes=64")
+    answer = router.getresponse()
+    assert answer.status == 200 and len(answer.read(24)) == 24
+    router.close()
+    assert Router(path).ask("POST", "/v1/trace", {"node": "pg-input", "packets": 3})[0] == 403
 
 
 def words(path):
@@ -324,6 +410,55 @@ def describes(path):
     sub = port["sub-interfaces"]["additionalProperties"]["properties"]
     assert {"addresses", "encapsulation", "mtu", "urpf"} <= set(sub) and "sub-interfaces" not in sub, sub
     assert config["routes"]["items"]["properties"]["via"], config["routes"]
+
+
+def floods(path):
+    """Frames that belong to no request come in their client's turns: they delay nobody, however many there are."""
+    def flood():
+        os.setuid(65534)
+        hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
+        ping = b"\0\0\x08\6\0\0\0\0\0" + b"12345678"
+        room = [b"\0\0\6\4\0\0\0\0\0\0\4" + size.to_bytes(4, "big") for size in (0, 0x7fffffff)]
+        units = [ping, b"".join(room)]
+        sides = []
+        for n in range(32):
+            side = socket.socket(socket.AF_UNIX)
+            side.connect(path)
+            side.sendall(hello)
+            side.setblocking(False)
+            sides.append((side, units[n % 2] * (200000 // len(units[n % 2])), [0]))
+        while sides:
+            for side, text, at in list(sides):
+                try:
+                    side.recv(1 << 16)
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    sides.remove((side, text, at))
+                    continue
+                try:
+                    at[0] = (at[0] + side.send(text[at[0]:])) % len(text)
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    sides.remove((side, text, at))
+        os._exit(0)
+
+    child = os.fork()
+    if child == 0:
+        flood()
+    time.sleep(0.3)
+    waits = []
+    until = time.monotonic() + 3
+    while time.monotonic() < until:
+        begun = time.monotonic()
+        assert Router(path).ask("GET", "/v1")[0] == 200
+        waits.append(time.monotonic() - begun)
+    assert os.waitpid(child, os.WNOHANG) == (0, 0), "the flood has ended"
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    print(f"longest wait {max(waits) * 1000:.1f} ms of {len(waits)}", file=sys.stderr)
+    assert sorted(waits)[len(waits) // 2] < 0.05 and max(waits) < 0.5, sorted(waits)[-5:]
 
 
 def many(path):

@@ -86,6 +86,16 @@ impl Tracer {
         }
     }
 
+    /// Returns the number of packets of `node` that are still to be traced.
+    pub fn left(&self, node: NodeId) -> u32 {
+        self.0.wanted.get(node.0 as usize).map_or(0, |wanted| wanted.load(Ordering::Relaxed))
+    }
+
+    /// Returns the number of the packet that is traced next.
+    pub fn next(&self) -> u32 {
+        self.0.next.load(Ordering::Relaxed)
+    }
+
     /// Removes all traces and stops marking packets.
     pub fn clear(&self) {
         self.0.wanted.iter().for_each(|w| w.store(0, Ordering::Relaxed));

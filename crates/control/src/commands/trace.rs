@@ -34,9 +34,11 @@ pub fn register(r: &mut Registry<Context>) {
         |c, a| with_filter(c, a, add),
     )
     .for_operators();
-    r.add("show trace [max <n:u32>]", "Show traced packets, node by node.", move |c, a| {
-        show(c, a, kept.borrow().clone())
-    });
+    r.add(
+        "show trace [max <n:u32>] [from <first:u32>]",
+        "Show traced packets, node by node; with \"from\", those from this number on.",
+        move |c, a| show(c, a, kept.borrow().clone()),
+    );
     r.add(
         "trace filter {none | include <included:node> <most:u32> | exclude <excluded:node> <most:u32>}",
         "Show only the first N traced packets that passed a node (include) or did not (exclude). \"none\" shows all again.",
@@ -125,6 +127,8 @@ struct Packets {
     /// Maximum number of packets still to show.
     left: u32,
     shown: u32,
+    /// Number of the first packet to show.
+    from: u32,
     filter: Option<Rc<Filter>>,
     /// Index of the trace log that is being read, and the number of entries found in it so far.
     log: usize,
@@ -195,11 +199,12 @@ impl Rows<Context> for Packets {
     fn next(&mut self, c: &Context, page: &mut Vec<Packet>) -> bool {
         let tracer = c.system.router.graph().tracer();
         if self.log < tracer.logs() {
-            let places = tracer.places(self.log, self.gathered, GATHERED);
+            let mut places = tracer.places(self.log, self.gathered, GATHERED);
             self.gathered += places.len();
             if places.len() < GATHERED {
                 (self.log, self.gathered) = (self.log + 1, 0);
             }
+            places.retain(|place| place.trace >= self.from);
             self.places.add(places);
             return true;
         }
@@ -248,6 +253,8 @@ fn show(c: &mut Context, a: &Args, filter: Option<Rc<Filter>>) -> Result<Output,
     let most = filter.as_ref().map_or(u32::MAX, |filter| filter.most);
     let left = a.get::<u32>("n").unwrap_or(SHOWN).min(most);
     let zero = SystemTime::now() - Duration::from_nanos(c.now());
-    let packets = Packets { left, shown: 0, filter, log: 0, gathered: 0, places: Merge::default(), zero };
+    let from = a.get("first").unwrap_or(0);
+    let packets =
+        Packets { left, shown: 0, from, filter, log: 0, gathered: 0, places: Merge::default(), zero };
     Ok(Output::rows(packets, a.json()))
 }

@@ -25,37 +25,66 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// The job that produces the rest of a command's output; `None` if the command has ended.
 type Rest = Option<Box<dyn Job<Context>>>;
 
-/// Runs a slice of a command, and waits until its next slice. Reserves memory for the output and for what the command keeps.
-async fn step(client: &Client, rest: &mut Rest, out: &mut String, hold: &mut Hold) -> Result<(), CliError> {
-    let Some(job) = rest else { return Ok(()) };
-    let (step, kept) = client.slice(|c| (job.step(c, out), job.kept())).await;
-    let time = match step {
-        Step::Again => Duration::ZERO,
-        Step::After(time) => time,
-        Step::Done => {
-            *rest = None;
-            Duration::ZERO
-        }
-        Step::Failed(error) => return Err(error),
-        Step::Data { .. } => {
-            return Err(CliError::new("this command outputs binary data: use volley ctl"));
-        }
-    };
-    hold.set(out.len() + kept)?;
-    // Other tasks have already run after the slice, so no sleep is needed for them.
-    if !time.is_zero() {
-        sleep(time).await;
-    }
-    Ok(())
-}
-
-/// The output of a `show` command while a client reads it.
-pub(super) struct Shown {
+/// A command while its output is read.
+pub(super) struct Running {
     rest: Rest,
+    /// Output that was not taken yet.
     text: String,
     /// The memory of the output and of the command.
     hold: Hold,
 }
+
+impl Running {
+    /// Runs the first slice of a command.
+    ///
+    /// # Errors
+    /// If the command fails.
+    pub(super) async fn begin(client: &Client, line: &str, call: Call) -> Result<Running, CliError> {
+        let commands = client.commands.clone();
+        let Answer { text, job: rest } = client.slice(|c| commands.run(c, line.trim(), call)).await?;
+        Ok(Running { rest, text, hold: client.hold() })
+    }
+
+    /// Runs a slice, and waits until the next one. Reserves memory for the output and for what the command keeps. Returns the binary
+    /// output of the slice.
+    async fn step(&mut self, client: &Client) -> Result<Vec<u8>, CliError> {
+        let Some(job) = &mut self.rest else { return Ok(Vec::new()) };
+        let (step, kept) = client.slice(|c| (job.step(c, &mut self.text), job.kept())).await;
+        let (mut data, mut time) = (Vec::new(), Duration::ZERO);
+        match step {
+            Step::Again => {}
+            Step::After(after) => time = after,
+            Step::Done => self.rest = None,
+            Step::Failed(error) => return Err(error),
+            Step::Data { bytes, .. } => data = bytes,
+        }
+        self.hold.set(self.text.len() + data.len() + kept)?;
+        // Other tasks have already run after the slice, so no sleep is needed for them.
+        if !time.is_zero() {
+            sleep(time).await;
+        }
+        Ok(data)
+    }
+
+    /// Returns the next piece of the binary output; `None` at its end.
+    ///
+    /// # Errors
+    /// If the command fails.
+    pub(super) async fn data(&mut self, client: &Client) -> Result<Option<Vec<u8>>, CliError> {
+        while self.rest.is_some() {
+            let data = self.step(client).await?;
+            if !data.is_empty() {
+                return Ok(Some(data));
+            }
+            // A client that waits for packets may have to make room for another one.
+            client.rests();
+        }
+        Ok(None)
+    }
+}
+
+/// The output of a `show` command while a client reads it.
+pub(super) struct Shown(Running);
 
 impl Shown {
     /// Runs a command until its first output.
@@ -70,18 +99,11 @@ impl Shown {
         };
         // A `show` command changes nothing, so a viewer's rights are enough.
         let call = Call { role: Role::Viewer, ..client.call() };
-        let commands = client.commands.clone();
-        let Answer { text, job: rest } =
-            client.slice(|c| commands.run(c, line, call)).await.map_err(refused)?;
-        let mut shown = Shown { rest, text, hold: client.hold() };
-        while shown.rest.is_some() && shown.text.is_empty() {
-            shown.step(client).await?;
+        let mut running = Running::begin(client, line, call).await.map_err(refused)?;
+        while running.rest.is_some() && running.text.is_empty() {
+            running.step(client).await?;
         }
-        Ok(shown)
-    }
-
-    async fn step(&mut self, client: &Client) -> Result<(), CliError> {
-        step(client, &mut self.rest, &mut self.text, &mut self.hold).await
+        Ok(Shown(running))
     }
 
     /// Returns the next piece of the output, as JSON; `None` at its end.
@@ -89,10 +111,11 @@ impl Shown {
     /// # Errors
     /// If the command fails.
     pub(super) async fn next(&mut self, client: &Client) -> Result<Option<String>, CliError> {
-        while self.rest.is_some() && self.text.len() < PIECE {
-            self.step(client).await?;
+        let Shown(running) = self;
+        while running.rest.is_some() && running.text.len() < PIECE {
+            running.step(client).await?;
         }
-        let text = std::mem::take(&mut self.text);
+        let text = std::mem::take(&mut running.text);
         Ok((!text.is_empty()).then_some(text))
     }
 }
@@ -134,7 +157,7 @@ pub(super) async fn run_all(client: &Client, commands: Vec<String>) -> Result<(V
     Ok((all, hold))
 }
 
-/// Runs one command to its end. Its output may have `most` bytes.
+/// Runs one command to its end. Appends its output to `out`, which may have `most` bytes.
 async fn run(
     client: &Client,
     line: &str,
@@ -157,14 +180,13 @@ async fn run(
         if out.len() <= most { Ok(()) } else { Err(CliError::new(why())) }
     };
     within(out)?;
-    let commands = client.commands.clone();
-    let Answer { text, job: mut rest } =
-        client.slice(|c| commands.run(c, line.trim(), client.call())).await?;
-    *out += &text;
-    let mut hold = client.hold();
-    while rest.is_some() {
+    let mut running = Running::begin(client, line, client.call()).await?;
+    loop {
+        *out += &std::mem::take(&mut running.text);
         within(out)?;
-        step(client, &mut rest, out, &mut hold).await?;
+        if running.rest.is_none() {
+            return Ok(());
+        }
+        running.step(client).await?;
     }
-    within(out)
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::body::{Cut, PIECE};
 use super::client::Client;
-use super::patch::merged;
+use super::patch::{Form, patched};
 use super::problem::{Problem, bad};
 use super::upload::Document;
 use crate::app::{Context, Failure, LOOK, Report, SLICE, Terms, Transition, joined, on_a_thread};
@@ -167,6 +167,7 @@ pub(super) async fn put(
 pub(super) async fn patch(
     client: &Client,
     line: &str,
+    form: Form,
     patch: Document,
     wanted: Terms,
 ) -> Result<Changed, Problem> {
@@ -179,7 +180,7 @@ pub(super) async fn patch(
             return Err(Failure::Changed { is: generation, expected }.into());
         }
         let patch = patch.clone();
-        let document = on_thread(move || merged(&now, patch.as_ref())).await??;
+        let document = on_thread(move || patched(form, &now, patch.as_ref())).await??;
         let terms = Terms { expected: Some(generation), ..wanted };
         match apply(client, line, document, terms).await {
             Err((_, true)) if wanted.expected.is_none() => {}

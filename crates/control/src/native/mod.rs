@@ -12,6 +12,7 @@ mod commands;
 mod connection;
 mod document;
 mod http;
+mod packets;
 mod patch;
 mod problem;
 mod rpc;

@@ -1,9 +1,10 @@
-//! Merge patches of the configuration (RFC 7396).
+//! Patches of the configuration: merge patches (RFC 7396) and lists of operations (RFC 6902).
 
 use std::sync::Arc;
 
 use hyper::StatusCode;
 use infra::mem::Room;
+use json_patch::{Patch, PatchErrorKind, PatchOperation, patch_unsafe};
 use serde_json::Value;
 
 use super::problem::{Problem, bad};
@@ -14,13 +15,27 @@ const PER_BYTE: u64 = 16;
 const PER_MAP: u64 = 700;
 /// Maximum number of maps in a patch.
 const MOST_MAPS: usize = 100_000;
+/// Maximum number of operations in a patch. An operation on a list takes time in proportion to the list.
+const MOST_OPERATIONS: usize = 10_000;
+/// Maximum length of all values that operations copy, in bytes of JSON.
+const LONGEST_COPIES: usize = 4 << 20;
+/// Maximum number of levels in a configuration while operations change it. Deep values use up the stack.
+const DEEPEST: usize = 256;
 
-/// Returns a configuration after a merge patch, both as JSON.
+/// The kind of a patch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// A merge patch (RFC 7396).
+    Merge,
+    /// A list of operations (RFC 6902).
+    Operations,
+}
+
+/// Returns a configuration after a patch, both as JSON.
 ///
 /// # Errors
-/// If the patch is not a JSON object, or too large, or if there is not enough memory.
-pub(super) fn merged(now: &str, patch: &[u8]) -> Result<Arc<[u8]>, Problem> {
-    let no_memory = |e| Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("no memory for a patch: {e}"));
+/// If the patch is not JSON of its form, if an operation fails, if the patch is too large, or if there is not enough memory.
+pub(super) fn patched(form: Form, now: &str, patch: &[u8]) -> Result<Arc<[u8]>, Problem> {
     // Braces in strings are counted, too: there are few.
     let maps = |text: &[u8]| text.iter().filter(|byte| **byte == b'{').count();
     let (of_patch, of_all) = (maps(patch), maps(now.as_bytes()));
@@ -29,23 +44,41 @@ pub(super) fn merged(now: &str, patch: &[u8]) -> Result<Arc<[u8]>, Problem> {
             format!("a patch may have {MOST_MAPS} maps, this one has {of_patch}: send the whole document");
         return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, why));
     }
-    let bytes = PER_BYTE * (now.len() + patch.len()) as u64 + PER_MAP * (of_patch + of_all) as u64;
-    Room::now().must_have(bytes).map_err(no_memory)?;
-    let patch: Value =
-        serde_json::from_slice(patch).map_err(|e| bad(format!("the patch is not JSON: {e}")))?;
-    if !patch.is_object() {
-        return Err(bad("the patch is not a JSON object"));
-    }
+    // Operations keep their values until the end, beside the configuration.
+    let times = if form == Form::Operations { 2 } else { 1 };
+    must_have(now.len() + times * patch.len(), times * of_patch + of_all)?;
     let internal = |e| {
-        Problem::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            format!("internal error: the configuration is not JSON: {e}"),
-        )
+        let why = format!("internal error: the configuration is not JSON: {e}");
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why)
     };
-    let mut all: Value = serde_json::from_str(now).map_err(internal)?;
-    merge(&mut all, patch);
+    let whole = || serde_json::from_str::<Value>(now).map_err(internal);
+    let all = match form {
+        Form::Merge => {
+            let patch: Value =
+                serde_json::from_slice(patch).map_err(|e| bad(format!("the patch is not JSON: {e}")))?;
+            if !patch.is_object() {
+                return Err(bad("the patch is not a JSON object"));
+            }
+            let mut all = whole()?;
+            merge(&mut all, patch);
+            all
+        }
+        Form::Operations => {
+            let wrong = |e| bad(format!("the patch is not a list of operations (RFC 6902): {e}"));
+            let Patch(operations) = serde_json::from_slice(patch).map_err(wrong)?;
+            let mut all = whole()?;
+            operate(&mut all, &operations)?;
+            all
+        }
+    };
     // Not indented: deep lists would become a hundred times as long.
     Ok(all.to_string().into_bytes().into())
+}
+
+/// Reserves no memory, but refuses a patch that needs more than there is.
+fn must_have(bytes: usize, maps: usize) -> Result<(), Problem> {
+    let no_memory = |e| Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("no memory for a patch: {e}"));
+    Room::now().must_have(PER_BYTE * bytes as u64 + PER_MAP * maps as u64).map_err(no_memory)
 }
 
 /// Applies a merge patch (RFC 7396 section 2).
@@ -66,6 +99,78 @@ fn merge(target: &mut Value, patch: Value) {
     }
 }
 
+/// Applies operations (RFC 6902), one after the other.
+fn operate(all: &mut Value, operations: &[PatchOperation]) -> Result<(), Problem> {
+    if operations.len() > MOST_OPERATIONS {
+        let why = format!(
+            "a patch may have {MOST_OPERATIONS} operations, this one has {}: send the whole document",
+            operations.len()
+        );
+        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, why));
+    }
+    let (mut copied, mut deepest) = (0, depth(all));
+    for (n, operation) in operations.iter().enumerate() {
+        let place = || format!("operation {} of the patch, at '{}'", n + 1, operation.path());
+        let refuse = |status, why: &str| Err(Problem::new(status, format!("{}: {why}", place())));
+        deepest = levels(deepest, operation);
+        if deepest > DEEPEST {
+            return refuse(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                &format!("the configuration would have more than {DEEPEST} levels"),
+            );
+        }
+        if let PatchOperation::Copy(copy) = operation
+            && let Some(source) = all.pointer(copy.from.as_str())
+        {
+            let text = source.to_string();
+            copied += text.len();
+            if copied > LONGEST_COPIES {
+                return refuse(StatusCode::PAYLOAD_TOO_LARGE, "the patch copies too much");
+            }
+            must_have(text.len(), text.matches('{').count())?;
+        }
+        if let Err(error) = patch_unsafe(all, std::slice::from_ref(operation)) {
+            return match error.kind {
+                PatchErrorKind::TestFailed => {
+                    refuse(StatusCode::CONFLICT, "the test failed: the configuration has another value")
+                }
+                PatchErrorKind::InvalidPointer => {
+                    refuse(StatusCode::UNPROCESSABLE_ENTITY, "the configuration has no such place")
+                }
+                PatchErrorKind::InvalidFromPointer => refuse(
+                    StatusCode::UNPROCESSABLE_ENTITY,
+                    "the configuration has nothing at the place in \"from\"",
+                ),
+                kind => refuse(StatusCode::UNPROCESSABLE_ENTITY, &kind.to_string()),
+            };
+        }
+    }
+    Ok(())
+}
+
+/// Returns the maximum number of levels after an operation on a configuration of at most `now` levels. The bound takes no walk over the
+/// values that an operation moves.
+fn levels(now: usize, operation: &PatchOperation) -> usize {
+    let value = match operation {
+        PatchOperation::Add(add) => depth(&add.value),
+        PatchOperation::Replace(replace) => depth(&replace.value),
+        PatchOperation::Move(moves) => now.saturating_sub(moves.from.count()),
+        PatchOperation::Copy(copy) => now.saturating_sub(copy.from.count()),
+        PatchOperation::Remove(_) | PatchOperation::Test(_) => return now,
+    };
+    now.max(operation.path().count() + value)
+}
+
+/// Returns the number of levels of a value.
+fn depth(value: &Value) -> usize {
+    let deepest = match value {
+        Value::Array(values) => values.iter().map(depth).max(),
+        Value::Object(members) => members.values().map(depth).max(),
+        _ => return 0,
+    };
+    1 + deepest.unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,9 +179,93 @@ mod tests {
     #[test]
     fn a_merged_patch_is_no_longer_than_its_parts() {
         let deep = format!("{{\"x\":{}{}{}}}", "[".repeat(100), "0,".repeat(10_000) + "0", "]".repeat(100));
-        assert!(merged("{}", deep.as_bytes()).unwrap().len() <= deep.len());
+        assert!(patched(Form::Merge, "{}", deep.as_bytes()).unwrap().len() <= deep.len());
         let many = format!("{{\"x\":[{}0]}}", "{\"\":0},".repeat(MOST_MAPS));
-        assert_eq!(merged("{}", many.as_bytes()).unwrap_err().status, StatusCode::PAYLOAD_TOO_LARGE);
+        assert_eq!(
+            patched(Form::Merge, "{}", many.as_bytes()).unwrap_err().status,
+            StatusCode::PAYLOAD_TOO_LARGE
+        );
+    }
+
+    fn operated(all: Value, operations: &Value) -> Result<Value, Problem> {
+        let done = patched(Form::Operations, &all.to_string(), operations.to_string().as_bytes())?;
+        Ok(serde_json::from_slice(&done).unwrap())
+    }
+
+    /// Some examples of RFC 6902, appendix A, and operations on a configuration.
+    #[test]
+    fn operations_change_what_they_name() {
+        let cases = [
+            (
+                json!({"a": ["b"]}),
+                json!([{"op": "add", "path": "/a/1", "value": "c"}]),
+                json!({"a": ["b", "c"]}),
+            ),
+            (json!({"a": 1, "b": 2}), json!([{"op": "remove", "path": "/a"}]), json!({"b": 2})),
+            (
+                json!({"a": [1, 2]}),
+                json!([{"op": "move", "from": "/a/1", "path": "/a/0"}]),
+                json!({"a": [2, 1]}),
+            ),
+            (json!({"/": 9}), json!([{"op": "test", "path": "/~1", "value": 9}]), json!({"/": 9})),
+            (
+                json!({"routes": [{"prefix": "10.0.0.0/8"}]}),
+                json!([
+                    {"op": "test", "path": "/routes/0/prefix", "value": "10.0.0.0/8"},
+                    {"op": "add", "path": "/routes/-", "value": {"prefix": "::/0"}},
+                    {"op": "copy", "from": "/routes/1", "path": "/routes/0"},
+                    {"op": "replace", "path": "/routes/1/prefix", "value": "11.0.0.0/8"},
+                ]),
+                json!({"routes": [{"prefix": "::/0"}, {"prefix": "11.0.0.0/8"}, {"prefix": "::/0"}]}),
+            ),
+        ];
+        for (all, operations, result) in cases {
+            assert_eq!(operated(all, &operations).unwrap(), result);
+        }
+    }
+
+    #[test]
+    fn a_refused_operation_is_named() {
+        let refused = |operations: Value| {
+            let problem = operated(json!({"a": [1], "b": {"c": 1}}), &operations).unwrap_err();
+            (problem.status.as_u16(), problem.detail)
+        };
+        let test = json!({"op": "test", "path": "/a/0", "value": 1});
+        let (status, why) = refused(json!([test, {"op": "test", "path": "/a/0", "value": 2}]));
+        assert!(
+            status == 409 && why.starts_with("operation 2 of the patch, at '/a/0': the test failed"),
+            "{why}"
+        );
+        let (status, why) = refused(json!([{"op": "remove", "path": "/x"}]));
+        assert!(status == 422 && why.contains("'/x': the configuration has no such place"), "{why}");
+        let (status, why) = refused(json!([{"op": "move", "from": "/x", "path": "/a/0"}]));
+        assert!(status == 422 && why.contains("nothing at the place in \"from\""), "{why}");
+        assert_eq!(refused(json!([{"op": "move", "from": "/b", "path": "/b/c"}])).0, 422);
+        assert_eq!(refused(json!([{"op": "add", "path": "/a/7", "value": 1}])).0, 422);
+        assert_eq!(refused(json!({"a": 1})).0, 400);
+        assert_eq!(refused(json!([{"op": "increment", "path": "/a"}])).0, 400);
+    }
+
+    /// A patch that doubles a value with each operation, and one that puts it deeper and deeper.
+    #[test]
+    fn operations_cannot_multiply_the_configuration() {
+        let deeper = json!({"op": "copy", "from": "", "path": "/x"});
+        let problem = operated(json!({"a": 1}), &vec![deeper; 300].into()).unwrap_err();
+        assert!(problem.detail.contains("more than 256 levels"), "{}", problem.detail);
+        let append = json!([{"op": "copy", "from": "/a", "path": "/a/-"}]);
+        let wide = json!({"op": "copy", "from": "/a", "path": "/b"});
+        assert!(operated(json!({"a": []}), &append).is_ok());
+        let long = json!({"a": vec!["x".repeat(1000); 1000]});
+        assert_eq!(operated(long.clone(), &vec![wide.clone(); 5].into()).unwrap_err().status.as_u16(), 413);
+        assert!(operated(long, &vec![wide; 3].into()).is_ok());
+        let deeper = json!([{"op": "add", "path": "/b", "value": {"b": {}}}, {"op": "move", "from": "/a", "path": "/b/b/a"},
+            {"op": "move", "from": "/b", "path": "/a"}]);
+        let deeper: Vec<Value> =
+            vec![deeper; 400].into_iter().flat_map(|all| all.as_array().cloned().unwrap()).collect();
+        let problem = operated(json!({"a": 1}), &deeper.into()).unwrap_err();
+        assert!(problem.detail.contains("more than 256 levels"), "{}", problem.detail);
+        let many = vec![json!({"op": "remove", "path": "/a"}); MOST_OPERATIONS + 1];
+        assert_eq!(operated(json!({}), &many.into()).unwrap_err().status.as_u16(), 413);
     }
 
     /// The examples of RFC 7396, appendix A.

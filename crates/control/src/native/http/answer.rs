@@ -16,6 +16,8 @@ pub(super) const JSON: &str = "application/json";
 pub(super) const YAML: &str = "application/yaml";
 /// JSON objects, one per line.
 pub(super) const LINES: &str = "application/x-ndjson";
+/// A capture file.
+pub(super) const PCAP: &str = "application/vnd.tcpdump.pcap";
 const PROBLEM: &str = "application/problem+json";
 
 /// Returns an answer of one piece.

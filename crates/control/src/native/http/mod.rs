@@ -20,9 +20,9 @@ use super::rpc::DEFINITION;
 use crate::app::Context;
 use crate::config::schema;
 use crate::system::Catalog;
-use answer::{JSON, LINES, Refused, YAML, json as answer_json, whole};
+use answer::{JSON, LINES, PCAP, Refused, YAML, json as answer_json, whole};
 use requests::{Asked, RequestBody, Tags};
-use tasks::PATCH;
+use tasks::{JSON_PATCH, MERGE_PATCH};
 
 /// The media type of the definition.
 const TEXT: &str = "text/plain";
@@ -40,8 +40,8 @@ enum Sends {
     Nothing,
     /// The configuration, as one of these media types.
     Document(&'static [&'static str]),
-    /// A patch of the configuration, as one of these media types.
-    Patch(&'static [&'static str]),
+    /// A patch of the configuration.
+    Patch,
     /// A JSON object with these members: name, JSON Schema, help.
     Members(&'static [(&'static str, &'static str, &'static str)]),
 }
@@ -58,6 +58,8 @@ enum Returns {
     Lines(&'static str),
     /// Plain text.
     Text(&'static str),
+    /// A capture file.
+    Pcap,
 }
 
 /// What an operation does.
@@ -73,6 +75,8 @@ enum Task {
     RollBack,
     Show,
     RunCommands,
+    Trace,
+    Capture,
     Watch,
 }
 
@@ -162,10 +166,11 @@ const OPERATIONS: &[Operation] = &[
         path: "/v1/config",
         id: "patchConfig",
         task: Task::PatchConfig,
-        help: "Change parts of the configuration by a merge patch (RFC 7396), all or nothing: members replace those of the same name, and null \
-               removes them. Lists, such as routes, are replaced as a whole.",
+        help: "Change parts of the configuration, all or nothing. By a merge patch (RFC 7396; the default): members replace those of the same \
+               name, and null removes them; lists, such as routes, are replaced as a whole. Or by operations (`application/json-patch+json`, \
+               RFC 6902): `add`, `remove`, `replace`, `move`, `copy` and `test`; a failed `test` is answered with 409.",
         parameters: &[DRY_RUN, CONFIRM],
-        sends: Sends::Patch(&[PATCH, JSON]),
+        sends: Sends::Patch,
         returns: Returns::Changed,
         needs: Role::Admin,
     },
@@ -214,6 +219,51 @@ const OPERATIONS: &[Operation] = &[
         returns: Returns::Json(
             "`results` with `command` and, if any, `output` and `error` of each command that ran; `complete` is true if all commands succeeded.",
         ),
+        needs: Role::Viewer,
+    },
+    Operation {
+        method: "POST",
+        path: "/v1/trace",
+        id: "trace",
+        task: Task::Trace,
+        help: "Trace the next packets that an input node receives. When they have passed, or when the time is over, the answer has them, as \
+               `show trace` does.",
+        parameters: &[],
+        sends: Sends::Members(&[
+            ("node", "string", "The input node, such as `af-packet-input`."),
+            ("packets", "integer", "Number of packets, 1 to 10000."),
+            ("filter", "string", "An expression of tcpdump; by default, all packets."),
+            ("wait_ms", "integer", "Maximum time to wait, in milliseconds, at most 60000; 10000 by default."),
+        ]),
+        returns: Returns::Json("The traced packets, node by node."),
+        needs: Role::Operator,
+    },
+    Operation {
+        method: "GET",
+        path: "/v1/capture",
+        id: "capture",
+        task: Task::Capture,
+        help: "Copies of packets as a capture file (pcap), until the client has enough or leaves: by default, of received and sent packets. One \
+               capture runs at a time. If the client reads slowly, packets are left out.",
+        parameters: &[
+            Parameter { name: "rx", kind: "boolean", help: "Received packets." },
+            Parameter { name: "tx", kind: "boolean", help: "Sent packets." },
+            Parameter { name: "drop", kind: "boolean", help: "Dropped packets." },
+            Parameter {
+                name: "interface",
+                kind: "string",
+                help: "A device, with its sub-interfaces; by default, all.",
+            },
+            Parameter {
+                name: "packets",
+                kind: "integer",
+                help: "The capture ends after this number of packets.",
+            },
+            Parameter { name: "bytes", kind: "integer", help: "Maximum number of bytes of each packet." },
+            Parameter { name: "filter", kind: "string", help: "An expression of tcpdump." },
+        ],
+        sends: Sends::Nothing,
+        returns: Returns::Pcap,
         needs: Role::Viewer,
     },
     Operation {
@@ -307,6 +357,8 @@ async fn run(client: &Rc<Client>, head: Parts, body: RequestBody) -> Result<Resp
         Task::RollBack => tasks::roll_back(client, asked).await,
         Task::Show => tasks::show(client, &asked).await,
         Task::RunCommands => tasks::commands(client, asked).await,
+        Task::Trace => tasks::trace(client, asked).await,
+        Task::Capture => tasks::capture(client, &asked).await,
         Task::Watch => Ok(tasks::watch(client)),
         Task::About => {
             let generation = client.look(|c| c.journal.generation());
@@ -360,6 +412,10 @@ fn answers(operation: &Operation) -> Value {
             json!({ "description": what, "content": content(&[TEXT], json!({ "type": "string" })) })
         }
         Returns::Lines(what) => json!({ "description": what, "content": content(&[LINES], json!({})) }),
+        Returns::Pcap => {
+            let file = json!({ "type": "string", "contentEncoding": "binary" });
+            json!({ "description": "Packets.", "content": content(&[PCAP], file) })
+        }
     }
 }
 
@@ -402,11 +458,7 @@ fn describe(operation: &Operation) -> Value {
         Sends::Document(kinds) => {
             all["requestBody"] = json!({ "required": true, "content": content(kinds, config()) });
         }
-        Sends::Patch(kinds) => {
-            let patch =
-                json!({ "type": "object", "description": "Members of the configuration; null removes one." });
-            all["requestBody"] = json!({ "required": true, "content": content(kinds, patch) });
-        }
+        Sends::Patch => all["requestBody"] = json!({ "required": true, "content": patches() }),
         Sends::Members(members) => {
             let of = |kind: &str| match kind.strip_prefix("array of ") {
                 Some(_) => json!({ "type": "array", "items": { "type": "string" } }),
@@ -424,6 +476,25 @@ fn describe(operation: &Operation) -> Value {
             all["requestBody"] = json!({ "content": content(&[JSON], body) });
         }
     }
+    all
+}
+
+/// Returns the description of a body with a patch.
+fn patches() -> Value {
+    let merge = json!({ "type": "object", "description": "Members of the configuration; null removes one." });
+    let place = json!({ "type": "string", "description": "A JSON Pointer (RFC 6901); `-` at its end: after the last item of a list." });
+    let operation = json!({
+        "type": "object",
+        "required": ["op", "path"],
+        "properties": {
+            "op": { "enum": ["add", "remove", "replace", "move", "copy", "test"] },
+            "path": place,
+            "from": place,
+            "value": {},
+        },
+    });
+    let mut all = content(&[MERGE_PATCH, JSON], merge);
+    all[JSON_PATCH] = json!({ "schema": { "type": "array", "items": operation } });
     all
 }
 

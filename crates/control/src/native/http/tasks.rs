@@ -1,24 +1,28 @@
 //! The operations in HTTP.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use hyper::{Response, StatusCode};
 use model::cli::quote;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::answer::{JSON, LINES, Refused, YAML, answer, held, json, tagged, whole};
+use super::answer::{JSON, LINES, PCAP, Refused, YAML, answer, held, json, tagged, whole};
 use super::requests::{Asked, Tags};
 use crate::app::Terms;
 use crate::native::body::{Body, Cut};
 use crate::native::client::Client;
 use crate::native::commands::{Ran, Shown, run_all};
 use crate::native::document::{self, Changed, LONGEST, LONGEST_PATCH, Reader};
+use crate::native::packets::{Captured, Traced, Wanted, traced};
+use crate::native::patch::Form;
 use crate::native::problem::Problem;
 use crate::native::watch::Watcher;
 
-/// The media type of a patch (RFC 7396).
-pub(super) const PATCH: &str = "application/merge-patch+json";
+/// The media types of patches: RFC 7396 and RFC 6902.
+pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
+pub(super) const JSON_PATCH: &str = "application/json-patch+json";
 
 type Answered = Result<Response<Body>, Refused>;
 
@@ -83,10 +87,11 @@ pub(super) async fn put(client: &Rc<Client>, mut asked: Asked) -> Answered {
 
 /// Changes the parts of the configuration that the patch in the body names.
 pub(super) async fn patch(client: &Rc<Client>, mut asked: Asked) -> Answered {
-    must_be(&asked, &[PATCH, JSON])?;
+    must_be(&asked, &[MERGE_PATCH, JSON, JSON_PATCH])?;
+    let form = if asked.kind().as_deref() == Some(JSON_PATCH) { Form::Operations } else { Form::Merge };
     let terms = terms(&asked)?;
     let patch = asked.document(client, LONGEST_PATCH).await?;
-    changed(client, &document::patch(client, &asked.line, patch, terms).await?)
+    changed(client, &document::patch(client, &asked.line, form, patch, terms).await?)
 }
 
 /// Keeps the configuration that awaits confirmation.
@@ -112,7 +117,10 @@ pub(super) async fn roll_back(client: &Rc<Client>, mut asked: Asked) -> Answered
 /// Answers with the output of a `show` command as JSON.
 pub(super) async fn show(client: &Rc<Client>, asked: &Asked) -> Answered {
     let line = asked.rest.iter().fold(String::from("show"), |line, word| line + " " + &quote(word));
-    let mut shown = Shown::begin(client, &line).await?;
+    Ok(show_all(client, Shown::begin(client, &line).await?))
+}
+
+fn show_all(client: &Rc<Client>, mut shown: Shown) -> Response<Body> {
     let reader = client.clone();
     let body = Body::pieces(client, async move |to| {
         while let Some(text) = shown.next(&reader).await.map_err(|error| Cut(error.to_string()))? {
@@ -123,7 +131,57 @@ pub(super) async fn show(client: &Rc<Client>, asked: &Asked) -> Answered {
         }
         Ok(())
     });
-    Ok(answer(StatusCode::OK, JSON, body))
+    answer(StatusCode::OK, JSON, body)
+}
+
+/// The body of a request for a trace.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TraceRequest {
+    node: String,
+    packets: u32,
+    #[serde(default)]
+    filter: String,
+    wait_ms: Option<u32>,
+}
+
+/// Traces packets, and answers with them.
+pub(super) async fn trace(client: &Rc<Client>, mut asked: Asked) -> Answered {
+    let TraceRequest { node, packets, filter, wait_ms } = asked.fields(client).await?;
+    let wait = wait_ms.map(|ms| Duration::from_millis(ms.into()));
+    let shown = traced(client, &Traced { node, packets, filter, wait }).await?;
+    Ok(show_all(client, shown))
+}
+
+/// Answers with copies of packets, until there are enough, or until the client leaves.
+pub(super) async fn capture(client: &Rc<Client>, asked: &Asked) -> Answered {
+    let mut points = Vec::new();
+    for point in ["rx", "tx", "drop"] {
+        if asked.flag(point)? {
+            points.push(point);
+        }
+    }
+    let text = |name| asked.parameter::<String>(name, "a text").map(Option::unwrap_or_default);
+    let number = |name| asked.parameter(name, "a number");
+    let wanted = Wanted {
+        points,
+        interface: text("interface")?,
+        packets: number("packets")?,
+        bytes: number("bytes")?,
+        filter: text("filter")?,
+    };
+    let mut captured = Captured::begin(client, &wanted).await?;
+    let reader = client.clone();
+    let body = Body::pieces(client, async move |to| {
+        while let Some(pcap) = captured.next(&reader).await.map_err(|error| Cut(error.to_string()))? {
+            // Without a receiver, the client is gone, and this task is about to be aborted.
+            if to.send(pcap.into()).await.is_err() {
+                break;
+            }
+        }
+        Ok(())
+    });
+    Ok(answer(StatusCode::OK, PCAP, body))
 }
 
 /// The body of a request for commands.

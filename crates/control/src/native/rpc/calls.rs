@@ -1,6 +1,7 @@
 //! The calls, except those of [`load`] and [`stats`].
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::{Request, Response};
@@ -12,6 +13,8 @@ use crate::native::body::{Body, Cut};
 use crate::native::client::Client;
 use crate::native::commands::{Ran, Shown, run_all};
 use crate::native::document::{self, Changed, LONGEST, LONGEST_PATCH, Reader};
+use crate::native::packets::{Captured, Traced, Wanted, traced};
+use crate::native::patch::Form;
 use crate::native::problem::Problem;
 use crate::native::upload::Gathered;
 use crate::native::watch::{Event, Watcher};
@@ -27,6 +30,8 @@ pub(super) async fn run(client: &Rc<Client>, call: Call, request: Request<Incomi
         Call::Watch => serve(client, request, LONGEST_SHORT, watch).await,
         Call::Show => serve(client, request, LONGEST_SHORT, show).await,
         Call::Exec => serve(client, request, LONGEST_SHORT, exec).await,
+        Call::Trace => serve(client, request, LONGEST_SHORT, trace).await,
+        Call::Capture => serve(client, request, LONGEST_SHORT, capture).await,
         Call::Stats => serve(client, request, LONGEST_SHORT, stats::stats).await,
         Call::Load => serve(client, request, LONGEST_MESSAGE, load::load).await,
     }
@@ -94,7 +99,8 @@ async fn apply(
     let document = gathered.document(&client).await?;
     let applied = match kind {
         Kind::Document => document::put(&client, &line("Apply"), document, terms).await,
-        Kind::MergePatch => document::patch(&client, &line("Apply"), document, terms).await,
+        Kind::MergePatch => document::patch(&client, &line("Apply"), Form::Merge, document, terms).await,
+        Kind::JsonPatch => document::patch(&client, &line("Apply"), Form::Operations, document, terms).await,
     };
     let result = match applied {
         Ok(all) => Outcome::Changed(changed(all)),
@@ -179,9 +185,46 @@ async fn show(
         Some("show") => command.to_owned(),
         _ => format!("show {command}"),
     };
-    let mut shown = Shown::begin(&client, &line).await?;
-    while let Some(text) = shown.next(&client).await.map_err(Problem::from)? {
+    show_all(&client, Shown::begin(&client, &line).await?, replies).await
+}
+
+async fn show_all(client: &Client, mut shown: Shown, replies: Replies<v1::ShowResponse>) -> Answered {
+    while let Some(text) = shown.next(client).await.map_err(Problem::from)? {
         replies.send(v1::ShowResponse { json: text.into() }).await?;
+    }
+    Ok(())
+}
+
+async fn trace(
+    client: Rc<Client>,
+    mut requests: Requests<v1::TraceRequest>,
+    replies: Replies<v1::ShowResponse>,
+) -> Answered {
+    let v1::TraceRequest { node, packets, filter, wait_ms } = requests.only().await?;
+    let wait = wait_ms.map(|ms| Duration::from_millis(ms.into()));
+    let shown = traced(&client, &Traced { node, packets, filter, wait }).await?;
+    show_all(&client, shown, replies).await
+}
+
+async fn capture(
+    client: Rc<Client>,
+    mut requests: Requests<v1::CaptureRequest>,
+    replies: Replies<v1::CaptureResponse>,
+) -> Answered {
+    use v1::capture_request::Point;
+    let asked = requests.only().await?;
+    let point = |point: &i32| match Point::try_from(*point) {
+        Ok(Point::Received) => Ok("rx"),
+        Ok(Point::Sent) => Ok("tx"),
+        Ok(Point::Dropped) => Ok("drop"),
+        Err(_) => Err(Status::invalid_argument(format!("unknown point {point}"))),
+    };
+    let points = asked.points.iter().map(point).collect::<Result<_, _>>()?;
+    let v1::CaptureRequest { interface, packets, bytes_per_packet: bytes, filter, .. } = asked;
+    let mut captured =
+        Captured::begin(&client, &Wanted { points, interface, packets, bytes, filter }).await?;
+    while let Some(pcap) = captured.next(&client).await.map_err(Problem::from)? {
+        replies.send(v1::CaptureResponse { pcap: pcap.into() }).await?;
     }
     Ok(())
 }

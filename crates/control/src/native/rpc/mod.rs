@@ -61,7 +61,10 @@ pub(super) async fn answer(client: &Rc<Client>, request: Request<Incoming>) -> R
 /// Returns the role that a call needs.
 fn needed(call: Call) -> Role {
     match call {
-        Call::About | Call::Get | Call::Watch | Call::Show | Call::Exec | Call::Stats => Role::Viewer,
+        Call::About | Call::Get | Call::Watch | Call::Show | Call::Exec | Call::Capture | Call::Stats => {
+            Role::Viewer
+        }
+        Call::Trace => Role::Operator,
         Call::Apply | Call::Confirm | Call::Rollback | Call::Load => Role::Admin,
     }
 }

@@ -1,0 +1,153 @@
+//! Captures and traces of packets. For all protocols.
+
+use std::time::{Duration, Instant};
+
+use model::cli::{Call, CliError, quote_last};
+use tokio::time::sleep;
+
+use super::client::Client;
+use super::commands::{Running, Shown};
+use super::problem::{Problem, bad};
+
+/// Maximum number of packets of a trace.
+const MOST_TRACED: u32 = 10_000;
+/// Maximum time for which a trace waits for its packets.
+const LONGEST: Duration = Duration::from_secs(60);
+/// The time for which a trace waits by default.
+const USUAL: Duration = Duration::from_secs(10);
+/// Interval at which a trace looks for its packets, which is also the time that the last packet gets for its way through the graph.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The packets that a client wants to capture.
+#[derive(Default)]
+pub(super) struct Wanted {
+    /// `rx`, `tx` and `drop`; received and sent packets if there is none.
+    pub(super) points: Vec<&'static str>,
+    /// A device, with its sub-interfaces; all if it is empty.
+    pub(super) interface: String,
+    /// Number of packets after which the capture ends.
+    pub(super) packets: Option<u32>,
+    /// Maximum number of bytes of each packet.
+    pub(super) bytes: Option<u32>,
+    /// An expression of tcpdump; all packets if it is empty.
+    pub(super) filter: String,
+}
+
+impl Wanted {
+    /// Returns the command for the capture.
+    fn line(&self) -> String {
+        let mut line = String::from("capture");
+        self.points.iter().for_each(|point| line += &format!(" {point}"));
+        let text = |text: &str| (!text.is_empty()).then(|| quote_last(text).into_owned());
+        let number = |number: Option<u32>| number.map(|number| number.to_string());
+        let arguments = [
+            ("interface", text(&self.interface)),
+            ("max", number(self.packets)),
+            ("max-bytes-per-pkt", number(self.bytes)),
+            ("filter", text(&self.filter)),
+        ];
+        for (word, value) in arguments {
+            line.extend(value.map(|value| format!(" {word} {value}")));
+        }
+        line
+    }
+}
+
+/// A capture while a client reads it.
+pub(super) struct Captured {
+    running: Running,
+    /// The beginning of the capture file.
+    first: Option<Vec<u8>>,
+}
+
+impl Captured {
+    /// Begins a capture. It ends when it has its packets, or when it is dropped because its client leaves.
+    ///
+    /// # Errors
+    /// If another capture is running, or if there is no such interface or filter.
+    pub(super) async fn begin(client: &Client, wanted: &Wanted) -> Result<Captured, Problem> {
+        let call = Call { binary: true, json: false, ..client.call() };
+        let mut running = Running::begin(client, &wanted.line(), call).await?;
+        let first = running.data(client).await?;
+        Ok(Captured { running, first })
+    }
+
+    /// Returns the next piece of the capture file (pcap); `None` at its end.
+    ///
+    /// # Errors
+    /// If the capture fails.
+    pub(super) async fn next(&mut self, client: &Client) -> Result<Option<Vec<u8>>, CliError> {
+        match self.first.take() {
+            Some(first) => Ok(Some(first)),
+            None => self.running.data(client).await,
+        }
+    }
+}
+
+/// The packets that a client wants to trace.
+pub(super) struct Traced {
+    /// The input node that receives them.
+    pub(super) node: String,
+    pub(super) packets: u32,
+    /// An expression of tcpdump; all packets if it is empty.
+    pub(super) filter: String,
+    /// Maximum time to wait for them.
+    pub(super) wait: Option<Duration>,
+}
+
+/// Traces the next packets of an input node, and waits until they have passed, or until the time is over. Returns the traced packets, as
+/// `show trace` shows them.
+///
+/// # Errors
+/// If there is no such input node or filter, if the numbers are out of range, or if the client may not trace packets.
+pub(super) async fn traced(client: &Client, wanted: &Traced) -> Result<Shown, Problem> {
+    let Traced { node, packets, filter, wait } = wanted;
+    let wait = wait.unwrap_or(USUAL);
+    if *packets > MOST_TRACED {
+        return Err(bad(format!("at most {MOST_TRACED} packets can be traced, not {packets}")));
+    }
+    if wait > LONGEST {
+        return Err(bad(format!("a trace can wait for at most {} s", LONGEST.as_secs())));
+    }
+    let mut line = format!("trace add {} {packets}", quote_last(node));
+    if !filter.is_empty() {
+        line += &format!(" filter {}", quote_last(filter));
+    }
+    let from = client.look(|c| c.system.router.graph().tracer().next());
+    let mut adding = Running::begin(client, &line, client.call()).await?;
+    while adding.data(client).await?.is_some() {}
+    let until = Instant::now() + wait;
+    let left = || {
+        client.look(|c| {
+            let graph = c.system.router.graph();
+            graph.node(node).map_or(0, |node| graph.tracer().left(node))
+        })
+    };
+    while left() > 0 && Instant::now() < until {
+        // A client that waits for packets may have to make room for another one.
+        client.rests();
+        sleep(LOOK).await;
+    }
+    sleep(LOOK).await;
+    client.works();
+    Shown::begin(client, &format!("show trace max {packets} from {from}")).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_capture_is_a_command() {
+        assert_eq!(Wanted::default().line(), "capture");
+        let wanted = Wanted {
+            points: vec!["rx", "drop"],
+            interface: "host-eth0".into(),
+            packets: Some(5),
+            bytes: Some(64),
+            filter: "icmp or arp".into(),
+        };
+        let line = "capture rx drop interface host-eth0 max 5 max-bytes-per-pkt 64 filter \"icmp or arp\"";
+        assert_eq!(wanted.line(), line);
+    }
+}
