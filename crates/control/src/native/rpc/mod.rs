@@ -8,6 +8,7 @@ mod stats;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context as Waker, Poll, ready};
+use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE;
@@ -16,6 +17,7 @@ use model::cli::Role;
 use prost::Message;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, spawn_local};
+use tokio::time::timeout;
 use tokio_stream::Stream;
 use tonic::server::{Grpc, StreamingService};
 use tonic::{Code, Status, Streaming};
@@ -116,15 +118,57 @@ where
     let (give, given) = oneshot::channel();
     let (to, from) = mpsc::channel(1);
     let of_task = client.clone();
+    let within = match time_limit(&request) {
+        Ok(within) => within,
+        Err(why) => {
+            return why.into_http::<tonic::body::Body>().map(|body| Body::messages(client, body));
+        }
+    };
     let task = spawn_local(async move {
         // Without a stream, the request was refused.
         let Ok(stream) = given.await else { return Ok(()) };
-        run(of_task.clone(), Requests { client: of_task, stream }, Replies(to)).await
+        let running = run(of_task.clone(), Requests { client: of_task, stream }, Replies(to));
+        match within {
+            None => running.await,
+            Some(within) => match timeout(within, running).await {
+                Ok(ended) => ended,
+                Err(_) => {
+                    Err(Status::deadline_exceeded("the call did not end within the client's time limit"))
+                }
+            },
+        }
     });
     let bridge = Bridge { give: Some(give), answers: Some(Answers { from, task, is_over: false }) };
     let codec = ProstCodec::<A, Q>::default();
     let mut protocol = Grpc::new(codec).max_decoding_message_size(longest);
     protocol.streaming(bridge, request).await.map(|body| Body::messages(client, body))
+}
+
+/// Returns the time in which a call must end (`grpc-timeout`); `None` if the client sets no limit.
+fn time_limit(request: &Request<Incoming>) -> Result<Option<Duration>, Status> {
+    let Some(value) = request.headers().get("grpc-timeout") else { return Ok(None) };
+    let parsed = value.to_str().ok().and_then(parse_limit);
+    parsed
+        .map(Some)
+        .ok_or_else(|| Status::invalid_argument("grpc-timeout: expected up to 8 digits and a unit"))
+}
+
+/// Parses a time limit: 1 to 8 digits, and a unit (gRPC over HTTP/2, section "Requests").
+fn parse_limit(text: &str) -> Option<Duration> {
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    if digits.len() > 8 || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let number: u64 = digits.parse().ok()?;
+    Some(match unit {
+        "H" => Duration::from_secs(3600 * number),
+        "M" => Duration::from_secs(60 * number),
+        "S" => Duration::from_secs(number),
+        "m" => Duration::from_millis(number),
+        "u" => Duration::from_micros(number),
+        "n" => Duration::from_nanos(number),
+        _ => return None,
+    })
 }
 
 /// Connects the protocol, whose types can move between threads, with a task, whose types cannot.
@@ -209,4 +253,29 @@ pub fn markdown() -> String {
         .fold("| call | request | answer | meaning |\n|---|---|---|---|\n".into(), |text, about| {
             text + &row(about)
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_limits_have_digits_and_a_unit() {
+        for (text, wanted) in [
+            ("3H", Some(10_800_000)),
+            ("2M", Some(120_000)),
+            ("99999999S", Some(99_999_999_000)),
+            ("250m", Some(250)),
+            ("5000u", Some(5)),
+            ("7000000n", Some(7)),
+            ("100000000S", None),
+            ("S", None),
+            ("", None),
+            ("5", None),
+            ("+5S", None),
+            ("5é", None),
+        ] {
+            assert_eq!(parse_limit(text).map(|limit| limit.as_millis()), wanted, "{text}");
+        }
+    }
 }
