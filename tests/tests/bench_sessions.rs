@@ -1,6 +1,7 @@
 //! The tester with stateful routers: connections through the kernel's NAT (RFC 9693). The tests compare the tester's counts
 //! with the kernel's.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use scenarios::tester::PATIENT;
@@ -63,6 +64,33 @@ fn conserved(attempt: &Value) -> bool {
 
 fn attempts(one: &Value) -> impl Iterator<Item = &Value> {
     one["attempts"].as_array().expect("attempts").iter()
+}
+
+/// The kernel translates the sources of connections to all addresses of the pool, and to no others.
+#[test]
+fn sources_are_translated_to_the_addresses_of_a_pool() {
+    let Some(lab) = Lab::new() else { return };
+    let frames = lab.dir().join("frames");
+    let text = format!(
+        "procedures = ['session-rate']\nmost-sessions = 1000\n\
+         duts = [{{ kind = 'linux', nat = true, nat-pool = '203.0.113.0/30' }}]\n\
+         [testbed]\nrecord = '{}'\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\nsessions = 1000\n",
+        frames.display()
+    );
+    let Some((report, results)) = campaign(&lab, &text) else { return };
+    assert_eq!(results["failures"], Value::Array(Vec::new()), "{report}");
+    let file = frames.join("port1-received.pcap");
+    let out =
+        Command::new("tcpdump").args(["-n", "-r"]).arg(&file).arg("udp").output().expect("tcpdump runs");
+    let text = String::from_utf8_lossy(&out.stdout);
+    let source = |line: &str| {
+        let (_, rest) = line.split_once(" IP ")?;
+        let (address, _port) = rest.split_once(" > ")?.0.rsplit_once('.')?;
+        Some(address.to_owned())
+    };
+    let sources: BTreeSet<String> = text.lines().filter_map(source).collect();
+    let pool: BTreeSet<String> = (0..4).map(|n| format!("203.0.113.{n}")).collect();
+    assert_eq!(sources, pool, "{}", String::from_utf8_lossy(&out.stderr));
 }
 
 /// The kernel's NAT holds all connections that were tried and counts the same number. Trials send through them in both

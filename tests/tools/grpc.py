@@ -490,6 +490,22 @@ def loads(path):
     assert sorted(call.result().added for call in calls) == [20000, 40000], [call.result() for call in calls]
     assert len(show(other, "ip fib")) > 40000
     assert router.Rollback(v1.RollbackRequest(changes=2)).changed
+    # A load that waits for its client does not keep the rollback of an unconfirmed configuration waiting.
+    patch = {"interfaces": {"host-eth0": {"mtu": 1300}}}
+    assert apply(router, patch, kind=KIND.MERGE_PATCH, confirm_seconds=1).changed.changed
+
+    def silent():
+        yield begin()
+        yield groups[0]
+        time.sleep(8)
+
+    begun = time.monotonic()
+    assert "not confirmed" in refused(grpc.StatusCode.FAILED_PRECONDITION, router.Load, silent())
+    assert time.monotonic() - begun < 5
+    until = time.monotonic() + 20
+    while unchanging(other) != before:
+        assert time.monotonic() < until, "the configuration was not rolled back"
+        time.sleep(0.1)
     # A client that cancels in the middle.
     arrived = threading.Event()
 

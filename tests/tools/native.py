@@ -207,13 +207,24 @@ def packets(path):
     thread.join()
     assert status == 200 and len(traced) == 3, traced
     assert traced[0]["steps"][0]["node"] == "pg-input" and traced[0]["steps"][0]["rx_interface"] == "pg0", traced
-    # The time is over before the packets come; traces of others are left out.
+    # The time is over before the packets come; traces of others are left out, and nothing is left to trace.
     status, traced, _ = other.ask("POST", "/v1/trace", {"node": "pg-input", "packets": 3, "wait_ms": 100})
     assert status == 200 and traced == [], traced
-    run("clear trace")
+    run("clear trace", "packet-generator delete x", PACKETS.format(name="x"), "packet-generator enable-stream x")
+    time.sleep(0.5)
+    assert router.ask("GET", "/v1/show/trace")[1] == []
+    # One client at a time traces a node; one that leaves takes its request back.
+    other.request("POST", "/v1/trace", '{"node": "pg-input", "packets": 3}', {"Content-Type": "application/json"})
+    time.sleep(0.3)
+    status, refused, _ = router.ask("POST", "/v1/trace", wanted)
+    assert status == 409 and "another client" in refused["detail"], refused
+    other.close()
+    until = time.monotonic() + 10
+    while router.ask("POST", "/v1/trace", {"node": "pg-input", "packets": 1, "wait_ms": 0})[0] == 409:
+        assert time.monotonic() < until
     status, refused, _ = other.ask("POST", "/v1/trace", {"node": "nowhere", "packets": 3})
     assert status == 422 and "there is no node 'nowhere'" in refused["detail"], refused
-    assert other.ask("POST", "/v1/trace", {"node": "pg-input", "packets": 10001})[0] == 400
+    assert other.ask("POST", "/v1/trace", {"node": "pg-input", "packets": 1001})[0] == 400
     assert other.ask("POST", "/v1/trace", {"node": "pg-input", "packets": 1, "wait_ms": 60001})[0] == 400
     assert other.ask("POST", "/v1/trace", {"node": "pg-input", "packets": 0})[0] == 422
     # A capture ends with its packets.
@@ -427,6 +438,14 @@ def floods(path):
             side.sendall(hello)
             side.setblocking(False)
             sides.append((side, units[n % 2] * (200000 // len(units[n % 2])), [0]))
+        # Bytes that come all at once after a pause, and then without pauses.
+        for n in range(20):
+            time.sleep(0.02)
+            for side, text, at in sides:
+                try:
+                    at[0] = (at[0] + side.send(text[at[0]:at[0] + 16000])) % len(text)
+                except OSError:
+                    pass
         while sides:
             for side, text, at in list(sides):
                 try:

@@ -1,21 +1,25 @@
 //! A queue in which parties take turns: none of them keeps the others waiting, however much it asks for.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 /// What waits, by party.
 #[derive(Debug)]
 pub(crate) struct Queue<P, T> {
-    waiting: BTreeMap<P, VecDeque<T>>,
+    /// Each with its number in the order of arrival.
+    waiting: BTreeMap<P, VecDeque<(u64, T)>>,
     /// The parties that have something waiting. The first one is next, unless it was the last one, too.
     order: VecDeque<P>,
     /// The party that had the last turn.
     last: Option<P>,
     len: usize,
+    /// Number of all arrivals so far.
+    arrivals: u64,
 }
 
 impl<P, T> Default for Queue<P, T> {
     fn default() -> Queue<P, T> {
-        Queue { waiting: BTreeMap::new(), order: VecDeque::new(), last: None, len: 0 }
+        Queue { waiting: BTreeMap::new(), order: VecDeque::new(), last: None, len: 0, arrivals: 0 }
     }
 }
 
@@ -34,7 +38,8 @@ impl<P: Clone + Ord, T> Queue<P, T> {
         if of_party.is_empty() {
             self.order.push_back(party);
         }
-        of_party.push_back(more);
+        of_party.push_back((self.arrivals, more));
+        self.arrivals += 1;
         self.len += 1;
     }
 
@@ -50,9 +55,11 @@ impl<P: Clone + Ord, T> Queue<P, T> {
         Some((party, next))
     }
 
-    /// Removes the oldest of the party that has the most.
+    /// Removes the oldest of the party that has the most. Of parties with equally many, the one that has waited longest loses: a newcomer keeps
+    /// its place.
     pub(crate) fn displace(&mut self) -> Option<(P, T)> {
-        let (most, _) = self.waiting.iter().max_by_key(|(_, all)| all.len())?;
+        let oldest = |all: &VecDeque<(u64, T)>| Reverse(all.front().map(|(arrival, _)| *arrival));
+        let (most, _) = self.waiting.iter().max_by_key(|(_, all)| (all.len(), oldest(all)))?;
         let most = most.clone();
         self.take(&most).map(|taken| (most, taken))
     }
@@ -60,7 +67,7 @@ impl<P: Clone + Ord, T> Queue<P, T> {
     /// Removes the oldest of a party.
     fn take(&mut self, party: &P) -> Option<T> {
         let of_party = self.waiting.get_mut(party)?;
-        let taken = of_party.pop_front()?;
+        let (_, taken) = of_party.pop_front()?;
         if of_party.is_empty() {
             self.waiting.remove(party);
             self.order.retain(|other| other != party);
@@ -103,5 +110,18 @@ mod tests {
         let rest: Vec<i32> = std::iter::from_fn(|| queue.next()).map(|(_, n)| n).collect();
         assert_eq!(rest, [2, 100, 3, 4, 5, 6, 7]);
         assert_eq!(queue.displace(), None);
+    }
+
+    /// All parties have one, and a newcomer comes before or after them in their order.
+    #[test]
+    fn a_newcomer_is_not_displaced() {
+        for newcomer in ['a', 'z'] {
+            let mut queue = Queue::default();
+            ('d'..='h').for_each(|party| queue.add(party, party));
+            queue.add(newcomer, newcomer);
+            assert_eq!(queue.displace(), Some(('d', 'd')));
+            queue.add('y', 'y');
+            assert_eq!(queue.displace(), Some(('e', 'e')));
+        }
     }
 }

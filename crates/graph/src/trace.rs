@@ -91,6 +91,18 @@ impl Tracer {
         self.0.wanted.get(node.0 as usize).map_or(0, |wanted| wanted.load(Ordering::Relaxed))
     }
 
+    /// Takes back at most `n` of the packets of `node` that are still to be traced.
+    pub fn withdraw(&self, node: NodeId, n: u32) {
+        if let Some(wanted) = self.0.wanted.get(node.0 as usize) {
+            let _ = wanted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |w| Some(w.saturating_sub(n)));
+        }
+    }
+
+    /// True if the log of a worker is full: no more packets of that worker are traced until the logs are [cleared](Self::clear).
+    pub fn is_full(&self) -> bool {
+        lock(&self.0.logs).iter().any(|log| lock(&log.0).len() >= ENTRIES)
+    }
+
     /// Returns the number of the packet that is traced next.
     pub fn next(&self) -> u32 {
         self.0.next.load(Ordering::Relaxed)

@@ -90,9 +90,19 @@ impl Context {
         self.abandoned.borrow_mut().push_back(Box::new(back));
     }
 
-    /// True if a rollback is due or running because the configuration was not confirmed.
+    /// True if a rollback is due or running because the configuration was not confirmed. False after a first attempt has failed: changes object
+    /// by object then go on between the attempts.
     pub(crate) fn is_going_back(&self) -> bool {
-        self.confirmation.as_ref().is_some_and(|waiting| waiting.expired)
+        self.confirmation.as_ref().is_some_and(|waiting| waiting.expired && waiting.failed.is_none())
+    }
+
+    /// Refuses a change object by object, for which the rollback of an unconfirmed configuration would have to wait.
+    ///
+    /// # Errors
+    /// If that rollback is due or running.
+    pub(crate) fn must_not_go_back(&self) -> Result<(), Failure> {
+        let what = "the rollback of a configuration that was not confirmed";
+        if self.is_going_back() { Err(Failure::Busy { what, percent: 0 }) } else { Ok(()) }
     }
 
     /// True if a rollback to this generation is due because the configuration was not confirmed.

@@ -54,6 +54,7 @@ impl Loading {
     /// If another change has the exclusive right to change the configuration, or if another load conflicts with this one.
     pub(crate) fn begin(c: &Context, scope: Scope) -> Result<Loading, Failure> {
         c.changes.must_be_free()?;
+        c.must_not_go_back()?;
         let load = c.changes.load(scope)?;
         Ok(Loading {
             origin: c.origin.clone(),

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::failure::in_words;
 use super::{Context, Failure};
+use crate::intent::Family;
 use crate::config::Format;
 
 /// Maximum duration of a slice, and so the longest delay of other work.
@@ -234,8 +235,10 @@ pub(crate) struct Changes {
 pub(crate) struct Scope {
     /// The number of the VRF.
     pub(crate) table: u32,
-    /// True if the load also removes all other routes of the VRF.
+    /// True if the load also removes all other routes of the VRF, of these families.
     pub(crate) replaces: bool,
+    /// The family of its routes; `None`: both, or not known yet.
+    pub(crate) family: Option<Family>,
 }
 
 impl Changes {
@@ -263,7 +266,10 @@ impl Changes {
     pub(super) fn load(&self, scope: Scope) -> Result<Rc<Scope>, Failure> {
         let mut loads = self.loads.borrow_mut();
         loads.retain(|load| load.strong_count() > 0);
-        let conflicts = |other: &Scope| other.table == scope.table && (other.replaces || scope.replaces);
+        let conflicts = |other: &Scope| {
+            let apart = other.family.is_some_and(|family| scope.family.is_some_and(|own| own != family));
+            other.table == scope.table && (other.replaces || scope.replaces) && !apart
+        };
         if loads.iter().filter_map(Weak::upgrade).any(|other| conflicts(&other)) {
             return Err(Failure::Busy { what: "another load of the same VRF", percent: 0 });
         }

@@ -126,7 +126,7 @@ impl<C: Values + 'static> House<C> {
         let (registry, cx, prompt) =
             (Rc::clone(&self.registry), Rc::clone(&self.cx), Rc::clone(&self.prompt));
         let client_user = client.peer.uid();
-        let share = Share::of(&self.service.turns, &client.peer);
+        let share = Share::of(&self.service.turns, &client.peer, client.role);
         let guest = self.service.sessions.enter(client.clone());
         let session = Session::new(stream, registry, cx, prompt, share, client, guest);
         self.seats.retain(|seat| Rc::strong_count(seat) > 1);

@@ -7,7 +7,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::cli::CliError;
+use model::cli::{CliError, Role};
 use model::origin::Peer;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
@@ -45,8 +45,8 @@ struct Holder {
 enum User {
     /// A user of this machine, by user ID.
     Own(u32),
-    /// The name in a certificate.
-    Certified(Arc<str>),
+    /// The name in a certificate, and the role that the certificate gives: authorities of different roles may use the same names.
+    Certified(Role, Arc<str>),
     /// All others together.
     Unknown,
 }
@@ -115,11 +115,11 @@ pub(crate) struct Share(Option<(Turns, User)>);
 
 impl Share {
     /// Returns a client's share. A client of root neither waits for a turn nor reserves memory.
-    pub(crate) fn of(turns: &Turns, peer: &Peer) -> Share {
+    pub(crate) fn of(turns: &Turns, peer: &Peer, role: Role) -> Share {
         let user = match peer {
             Peer::User(0, _) => return Share(None),
             Peer::User(id, _) => User::Own(*id),
-            Peer::Certified(name, _) => User::Certified(name.clone()),
+            Peer::Certified(name, _) => User::Certified(role, name.clone()),
             Peer::Own | Peer::Address(_) => User::Unknown,
         };
         Share(Some((turns.clone(), user)))
@@ -216,7 +216,7 @@ mod tests {
 
     /// Returns the share of a client of this user.
     fn of(turns: &Turns, user: Option<u32>) -> Share {
-        Share::of(turns, &user.map_or(Peer::Own, |id| Peer::user(id, None)))
+        Share::of(turns, &user.map_or(Peer::Own, |id| Peer::user(id, None)), Role::Viewer)
     }
 
     #[test]

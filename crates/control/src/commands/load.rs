@@ -188,6 +188,7 @@ fn load(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let path: PathBuf = a.need("file")?;
     let failed = |e: &dyn Display| a.fault("file", format!("{}: {e}", path.display()));
     c.changes.must_be_free()?;
+    c.must_not_go_back()?;
     let (via, _) = branches(a)?;
     let (send, batches) = sync_channel(BATCHES);
     let from = path.clone();

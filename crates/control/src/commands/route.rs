@@ -214,6 +214,7 @@ fn change(c: &mut Context, a: &Args, deed: Deed) -> Result<Output, CliError> {
         Deed::Remove => about_missing(e, c, a, prefix, (&branches, &rounds)),
         _ => about(e, c, a, prefix, (&branches, &rounds)),
     };
+    c.must_not_go_back()?;
     let mut work = Work::new(c, table(a, "table"), prefix, of, branches.clone(), deed);
     if of > 1 && !c.abandoned.borrow().is_empty() {
         // Abandoned jobs are finished first, in slices.

@@ -35,8 +35,9 @@ pub fn register(r: &mut Registry<Context>) {
     )
     .for_operators();
     r.add(
-        "show trace [max <n:u32>] [from <first:u32>]",
-        "Show traced packets, node by node; with \"from\", those from this number on.",
+        "show trace [max <n:u32>] [from <first:u32>] [node <input:node>]",
+        "Show traced packets, node by node; with \"from\", those from this number on. With \"node\", all packets that this input node received, \
+         whatever \"trace filter\" says.",
         move |c, a| show(c, a, kept.borrow().clone()),
     );
     r.add(
@@ -129,6 +130,8 @@ struct Packets {
     shown: u32,
     /// Number of the first packet to show.
     from: u32,
+    /// Only packets that this input node received are shown.
+    input: Option<String>,
     filter: Option<Rc<Filter>>,
     /// Index of the trace log that is being read, and the number of entries found in it so far.
     log: usize,
@@ -214,6 +217,7 @@ impl Rows<Context> for Packets {
             }
             if let Some(packet) = self.packet(&c.system.router)
                 && self.filter.as_ref().is_none_or(|filter| filter.takes(&packet))
+                && self.input.as_ref().is_none_or(|node| packet.steps.first().is_some_and(|s| s.node == node))
             {
                 page.push(packet);
                 self.left -= 1;
@@ -250,11 +254,12 @@ impl Rows<Context> for Packets {
 }
 
 fn show(c: &mut Context, a: &Args, filter: Option<Rc<Filter>>) -> Result<Output, CliError> {
+    let (from, input) = (a.get("first").unwrap_or(0), a.get::<String>("input"));
+    let filter = filter.filter(|_| input.is_none());
     let most = filter.as_ref().map_or(u32::MAX, |filter| filter.most);
     let left = a.get::<u32>("n").unwrap_or(SHOWN).min(most);
     let zero = SystemTime::now() - Duration::from_nanos(c.now());
-    let from = a.get("first").unwrap_or(0);
     let packets =
-        Packets { left, shown: 0, from, filter, log: 0, gathered: 0, places: Merge::default(), zero };
+        Packets { left, shown: 0, from, input, filter, log: 0, gathered: 0, places: Merge::default(), zero };
     Ok(Output::rows(packets, a.json()))
 }

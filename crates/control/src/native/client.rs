@@ -1,6 +1,7 @@
 //! A connected client, its requests, and how they run.
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -65,6 +66,8 @@ pub(super) struct Connected {
     pub(super) description: Rc<OnceCell<Bytes>>,
     /// True if requests of this client may run at the same time.
     pub(super) is_multiplexed: Cell<bool>,
+    /// The nodes whose packets clients trace.
+    pub(super) traced: Rc<RefCell<BTreeSet<String>>>,
     /// The states of the interfaces, which all watchers share.
     pub(super) board: Rc<RefCell<Board>>,
     /// The answers that the client is reading.
@@ -85,9 +88,10 @@ impl Connected {
             identity,
             seat: Seat::new(peer.uid()),
             at_work: Cell::new(0),
-            share: Share::of(&service.turns, peer),
+            share: Share::of(&service.turns, peer, *role),
             long: service.long.clone(),
             description: service.description.clone(),
+            traced: service.traced.clone(),
             board: service.board.clone(),
             is_multiplexed: Cell::new(false),
             answers: Answers::default(),

@@ -32,6 +32,8 @@ pub(super) struct Running {
     text: String,
     /// The memory of the output and of the command.
     hold: Hold,
+    /// True if the command may output binary data.
+    is_binary: bool,
 }
 
 impl Running {
@@ -40,9 +42,9 @@ impl Running {
     /// # Errors
     /// If the command fails.
     pub(super) async fn begin(client: &Client, line: &str, call: Call) -> Result<Running, CliError> {
-        let commands = client.commands.clone();
+        let (commands, is_binary) = (client.commands.clone(), call.binary);
         let Answer { text, job: rest } = client.slice(|c| commands.run(c, line.trim(), call)).await?;
-        Ok(Running { rest, text, hold: client.hold() })
+        Ok(Running { rest, text, hold: client.hold(), is_binary })
     }
 
     /// Runs a slice, and waits until the next one. Reserves memory for the output and for what the command keeps. Returns the binary
@@ -56,7 +58,10 @@ impl Running {
             Step::After(after) => time = after,
             Step::Done => self.rest = None,
             Step::Failed(error) => return Err(error),
-            Step::Data { bytes, .. } => data = bytes,
+            Step::Data { bytes, .. } if self.is_binary => data = bytes,
+            Step::Data { .. } => {
+                return Err(CliError::new("this command outputs binary data: use volley ctl"));
+            }
         }
         self.hold.set(self.text.len() + data.len() + kept)?;
         // Other tasks have already run after the slice, so no sleep is needed for them.
@@ -74,6 +79,7 @@ impl Running {
         while self.rest.is_some() {
             let data = self.step(client).await?;
             if !data.is_empty() {
+                client.works();
                 return Ok(Some(data));
             }
             // A client that waits for packets may have to make room for another one.
@@ -157,7 +163,7 @@ pub(super) async fn run_all(client: &Client, commands: Vec<String>) -> Result<(V
     Ok((all, hold))
 }
 
-/// Runs one command to its end. Appends its output to `out`, which may have `most` bytes.
+/// Runs one command to its end. Puts its output into `out`; it may have `most` bytes.
 async fn run(
     client: &Client,
     line: &str,
@@ -181,12 +187,18 @@ async fn run(
     };
     within(out)?;
     let mut running = Running::begin(client, line, client.call()).await?;
-    loop {
-        *out += &std::mem::take(&mut running.text);
-        within(out)?;
-        if running.rest.is_none() {
-            return Ok(());
+    // The output stays in `running` until the end: it is in the reservation of memory there.
+    let ended = loop {
+        if let Err(error) = within(&running.text) {
+            break Err(error);
         }
-        running.step(client).await?;
-    }
+        if running.rest.is_none() {
+            break Ok(());
+        }
+        if let Err(error) = running.step(client).await {
+            break Err(error);
+        }
+    };
+    *out = running.text;
+    ended
 }

@@ -22,6 +22,7 @@ mod upload;
 mod watch;
 
 use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeSet;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
@@ -51,6 +52,8 @@ pub struct Service {
     long: Long,
     /// The description of the API, made when a client first asks for it.
     description: Rc<OnceCell<Bytes>>,
+    /// The nodes whose packets clients trace.
+    traced: Rc<RefCell<BTreeSet<String>>>,
     /// The states of the interfaces, for all watchers.
     board: Rc<RefCell<Board>>,
 }
@@ -58,8 +61,9 @@ pub struct Service {
 impl Service {
     /// Returns the settings of sockets and ports that run `commands`.
     pub fn new(commands: Rc<Registry<Context>>, idle: Duration, turns: Turns) -> Service {
-        let (long, description, board) = (Long::default(), Rc::default(), Rc::default());
-        Service { commands, idle, turns, long, description, board }
+        let (long, description) = (Long::default(), Rc::default());
+        let (traced, board) = (Rc::default(), Rc::default());
+        Service { commands, idle, turns, long, description, traced, board }
     }
 }
 

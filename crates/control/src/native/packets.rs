@@ -1,7 +1,13 @@
 //! Captures and traces of packets. For all protocols.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use graph::NodeId;
+use graph::trace::Tracer;
+use hyper::StatusCode;
 use model::cli::{Call, CliError, quote_last};
 use tokio::time::sleep;
 
@@ -9,8 +15,8 @@ use super::client::Client;
 use super::commands::{Running, Shown};
 use super::problem::{Problem, bad};
 
-/// Maximum number of packets of a trace.
-const MOST_TRACED: u32 = 10_000;
+/// Maximum number of packets of a trace. The log of a worker has room for many times as many.
+const MOST_TRACED: u32 = 1000;
 /// Maximum time for which a trace waits for its packets.
 const LONGEST: Duration = Duration::from_secs(60);
 /// The time for which a trace waits by default.
@@ -37,7 +43,9 @@ impl Wanted {
     /// Returns the command for the capture.
     fn line(&self) -> String {
         let mut line = String::from("capture");
-        self.points.iter().for_each(|point| line += &format!(" {point}"));
+        // The command takes each word once, in this order.
+        let points = ["rx", "tx", "drop"].into_iter().filter(|point| self.points.contains(point));
+        points.for_each(|point| line += &format!(" {point}"));
         let text = |text: &str| (!text.is_empty()).then(|| quote_last(text).into_owned());
         let number = |number: Option<u32>| number.map(|number| number.to_string());
         let arguments = [
@@ -99,7 +107,8 @@ pub(super) struct Traced {
 /// `show trace` shows them.
 ///
 /// # Errors
-/// If there is no such input node or filter, if the numbers are out of range, or if the client may not trace packets.
+/// If there is no such input node or filter, if the numbers are out of range, if the client may not trace packets, if another client traces
+/// packets of the node, or if the log of traces is full.
 pub(super) async fn traced(client: &Client, wanted: &Traced) -> Result<Shown, Problem> {
     let Traced { node, packets, filter, wait } = wanted;
     let wait = wait.unwrap_or(USUAL);
@@ -113,24 +122,66 @@ pub(super) async fn traced(client: &Client, wanted: &Traced) -> Result<Shown, Pr
     if !filter.is_empty() {
         line += &format!(" filter {}", quote_last(filter));
     }
+    if client.look(|c| c.system.router.graph().tracer().is_full()) {
+        return Err(Problem::new(StatusCode::CONFLICT, "the log of traces is full: run clear trace"));
+    }
+    let mut armed = Armed::begin(client, node, *packets)?;
     let from = client.look(|c| c.system.router.graph().tracer().next());
     let mut adding = Running::begin(client, &line, client.call()).await?;
     while adding.data(client).await?.is_some() {}
+    armed.id = client.look(|c| c.system.router.graph().node(node));
     let until = Instant::now() + wait;
-    let left = || {
-        client.look(|c| {
-            let graph = c.system.router.graph();
-            graph.node(node).map_or(0, |node| graph.tracer().left(node))
-        })
-    };
-    while left() > 0 && Instant::now() < until {
+    while armed.left() > 0 && Instant::now() < until {
         // A client that waits for packets may have to make room for another one.
         client.rests();
         sleep(LOOK).await;
     }
+    drop(armed);
     sleep(LOOK).await;
     client.works();
-    Shown::begin(client, &format!("show trace max {packets} from {from}")).await
+    Shown::begin(client, &format!("show trace max {packets} from {from} node {}", quote_last(node))).await
+}
+
+/// The packets of a node that are still to be traced. They are taken back when this value is dropped: a trace that nobody waits for would slow
+/// the node.
+struct Armed {
+    tracer: Tracer,
+    /// The node, once packets are to be traced.
+    id: Option<NodeId>,
+    name: String,
+    packets: u32,
+    /// The nodes that clients trace.
+    traced: Rc<RefCell<BTreeSet<String>>>,
+}
+
+impl Armed {
+    /// Begins a trace of a node.
+    ///
+    /// # Errors
+    /// If another client traces packets of this node: there is one filter for a node.
+    fn begin(client: &Client, node: &str, packets: u32) -> Result<Armed, Problem> {
+        let traced = client.traced.clone();
+        if !traced.borrow_mut().insert(node.to_owned()) {
+            let why = format!("another client traces packets of {node}: try again when it has got them");
+            return Err(Problem::new(StatusCode::CONFLICT, why));
+        }
+        let tracer = client.look(|c| c.system.router.graph().tracer().clone());
+        Ok(Armed { tracer, id: None, name: node.to_owned(), packets, traced })
+    }
+
+    /// Returns the number of packets that are still to be traced.
+    fn left(&self) -> u32 {
+        self.id.map_or(0, |id| self.tracer.left(id))
+    }
+}
+
+impl Drop for Armed {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.tracer.withdraw(id, self.packets);
+        }
+        self.traced.borrow_mut().remove(&self.name);
+    }
 }
 
 #[cfg(test)]
@@ -141,7 +192,7 @@ mod tests {
     fn a_capture_is_a_command() {
         assert_eq!(Wanted::default().line(), "capture");
         let wanted = Wanted {
-            points: vec!["rx", "drop"],
+            points: vec!["drop", "rx", "drop"],
             interface: "host-eth0".into(),
             packets: Some(5),
             bytes: Some(64),

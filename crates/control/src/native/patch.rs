@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use infra::mem::Room;
+use json_patch::jsonptr::Pointer;
 use json_patch::{Patch, PatchErrorKind, PatchOperation, patch_unsafe};
 use serde_json::Value;
 
@@ -19,6 +20,8 @@ const MOST_MAPS: usize = 100_000;
 const MOST_OPERATIONS: usize = 10_000;
 /// Maximum length of all values that operations copy, in bytes of JSON.
 const LONGEST_COPIES: usize = 4 << 20;
+/// How often the levels of the whole configuration are counted in a patch.
+const MOST_MEASURED: usize = 100;
 /// Maximum number of levels in a configuration while operations change it. Deep values use up the stack.
 const DEEPEST: usize = 256;
 
@@ -108,11 +111,17 @@ fn operate(all: &mut Value, operations: &[PatchOperation]) -> Result<(), Problem
         );
         return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, why));
     }
-    let (mut copied, mut deepest) = (0, depth(all));
+    let (mut copied, mut deepest, mut measured) = (0, depth(all), 0);
     for (n, operation) in operations.iter().enumerate() {
         let place = || format!("operation {} of the patch, at '{}'", n + 1, operation.path());
         let refuse = |status, why: &str| Err(Problem::new(status, format!("{}: {why}", place())));
-        deepest = levels(deepest, operation);
+        let mut after = levels(deepest, operation, None);
+        if after > DEEPEST && measured < MOST_MEASURED {
+            // The bound grows with each value that is moved to a deeper place, although the configuration may not.
+            measured += 1;
+            after = levels(depth(all), operation, Some(all));
+        }
+        deepest = after;
         if deepest > DEEPEST {
             return refuse(
                 StatusCode::UNPROCESSABLE_ENTITY,
@@ -131,7 +140,7 @@ fn operate(all: &mut Value, operations: &[PatchOperation]) -> Result<(), Problem
         }
         if let Err(error) = patch_unsafe(all, std::slice::from_ref(operation)) {
             return match error.kind {
-                PatchErrorKind::TestFailed => {
+                _ if matches!(operation, PatchOperation::Test(_)) => {
                     refuse(StatusCode::CONFLICT, "the test failed: the configuration has another value")
                 }
                 PatchErrorKind::InvalidPointer => {
@@ -148,14 +157,18 @@ fn operate(all: &mut Value, operations: &[PatchOperation]) -> Result<(), Problem
     Ok(())
 }
 
-/// Returns the maximum number of levels after an operation on a configuration of at most `now` levels. The bound takes no walk over the
-/// values that an operation moves.
-fn levels(now: usize, operation: &PatchOperation) -> usize {
+/// Returns the maximum number of levels after an operation on a configuration of at most `now` levels. Without the configuration, no time is
+/// spent on the values that an operation moves, and the result is a bound.
+fn levels(now: usize, operation: &PatchOperation, all: Option<&Value>) -> usize {
+    let source = |from: &Pointer| match all {
+        None => now.saturating_sub(from.count()),
+        Some(all) => all.pointer(from.as_str()).map_or(0, depth),
+    };
     let value = match operation {
         PatchOperation::Add(add) => depth(&add.value),
         PatchOperation::Replace(replace) => depth(&replace.value),
-        PatchOperation::Move(moves) => now.saturating_sub(moves.from.count()),
-        PatchOperation::Copy(copy) => now.saturating_sub(copy.from.count()),
+        PatchOperation::Move(moves) => source(&moves.from),
+        PatchOperation::Copy(copy) => source(&copy.from),
         PatchOperation::Remove(_) | PatchOperation::Test(_) => return now,
     };
     now.max(operation.path().count() + value)
@@ -236,6 +249,7 @@ mod tests {
             status == 409 && why.starts_with("operation 2 of the patch, at '/a/0': the test failed"),
             "{why}"
         );
+        assert_eq!(refused(json!([{"op": "test", "path": "/nowhere", "value": 2}])).0, 409);
         let (status, why) = refused(json!([{"op": "remove", "path": "/x"}]));
         assert!(status == 422 && why.contains("'/x': the configuration has no such place"), "{why}");
         let (status, why) = refused(json!([{"op": "move", "from": "/x", "path": "/a/0"}]));
@@ -264,6 +278,11 @@ mod tests {
             vec![deeper; 400].into_iter().flat_map(|all| all.as_array().cloned().unwrap()).collect();
         let problem = operated(json!({"a": 1}), &deeper.into()).unwrap_err();
         assert!(problem.detail.contains("more than 256 levels"), "{}", problem.detail);
+        // Values that move to a deeper place again and again, without making the configuration deeper.
+        let back = json!([{"op": "move", "from": "/a", "path": "/b/c/d"}, {"op": "move", "from": "/b/c/d", "path": "/a"}]);
+        let back: Vec<Value> =
+            vec![back; 500].into_iter().flat_map(|all| all.as_array().cloned().unwrap()).collect();
+        assert!(operated(json!({"a": 1, "b": {"c": {}}}), &back.into()).is_ok());
         let many = vec![json!({"op": "remove", "path": "/a"}); MOST_OPERATIONS + 1];
         assert_eq!(operated(json!({}), &many.into()).unwrap_err().status.as_u16(), 413);
     }

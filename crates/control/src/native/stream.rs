@@ -1,4 +1,4 @@
-//! A client's stream: it is read in the client's turns, and shows in the client's seat whether the client reads.
+//! A client's stream: what arrives is handled in the client's turns. The stream shows in the client's seat whether the client reads.
 
 use std::io;
 use std::pin::Pin;
@@ -11,38 +11,63 @@ use tokio::task::{JoinHandle, spawn_local};
 use super::client::Connected;
 use crate::cli::{State, Stream};
 
-/// Bytes that are read in one turn of the client. Frames of HTTP/2 that belong to no request take up to 3 µs for 15 bytes.
+/// Maximum number of bytes that the protocol gets in one turn of the client. Frames of HTTP/2 that belong to no request take up to 3 µs for
+/// 15 bytes.
 const PER_TURN: usize = 16 << 10;
 
 /// A stream whose pending writes are noted as [`State::Told`]: the client has not read what the router has sent.
 pub(super) struct Watched {
     stream: Box<dyn Stream>,
     client: Rc<Connected>,
-    /// Bytes that may be read before the next turn.
-    left: usize,
-    /// Ends when the client has had another turn.
+    /// Bytes that have arrived, and the number of those that the protocol has taken.
+    arrived: Vec<u8>,
+    taken: usize,
+    /// True if the client has had its turn for these bytes.
+    has_turn: bool,
+    /// Ends when the client has had its turn.
     turn: Option<JoinHandle<()>>,
 }
 
 impl Watched {
     pub(super) fn new(stream: Box<dyn Stream>, client: Rc<Connected>) -> Watched {
-        Watched { stream, client, left: 0, turn: None }
+        Watched { stream, client, arrived: Vec::new(), taken: 0, has_turn: false, turn: None }
     }
 
-    /// Waits until bytes may be read. The wait is a task of its own: a connection that cannot send does not go on reading, and must not keep
-    /// the turn of all others meanwhile.
+    /// Waits for bytes. There are none at the end of the stream.
+    fn poll_arrival(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.taken == self.arrived.len() {
+            let mut bytes = [0; PER_TURN];
+            let mut into = ReadBuf::new(&mut bytes);
+            ready!(Pin::new(&mut self.stream).poll_read(cx, &mut into))?;
+            self.arrived.clear();
+            self.arrived.extend_from_slice(into.filled());
+            (self.taken, self.has_turn) = (0, false);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Waits for the client's turn. The wait is a task of its own: a connection that cannot send does not go on reading, and must not keep the
+    /// turn of all others meanwhile.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.left == 0 {
+        if !self.has_turn {
             let Watched { client, turn, .. } = self;
             let waiting = turn.get_or_insert_with(|| {
                 let client = client.clone();
                 spawn_local(async move { client.turn().await })
             });
-            // The task does not panic, and nobody aborts it.
+            // The task does not panic, and only `drop` aborts it.
             let _ = ready!(Pin::new(waiting).poll(cx));
-            (self.turn, self.left) = (None, PER_TURN);
+            (self.turn, self.has_turn) = (None, true);
         }
         Poll::Ready(())
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if let Some(turn) = &self.turn {
+            turn.abort();
+        }
     }
 }
 
@@ -52,10 +77,14 @@ impl AsyncRead for Watched {
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        ready!(self.poll_turn(cx));
-        let before = into.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, into))?;
-        self.left = self.left.saturating_sub(into.filled().len() - before);
+        ready!(self.poll_arrival(cx))?;
+        if self.taken < self.arrived.len() {
+            ready!(self.poll_turn(cx));
+        }
+        let rest = self.arrived.get(self.taken..).unwrap_or_default();
+        let piece = &rest[..rest.len().min(into.remaining())];
+        into.put_slice(piece);
+        self.taken += piece.len();
         Poll::Ready(Ok(()))
     }
 }

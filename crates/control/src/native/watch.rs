@@ -140,8 +140,11 @@ impl Board {
 /// A client's view of the state, which follows the changes.
 pub(super) struct Watcher {
     generation: Option<u64>,
-    /// When the client began to watch, and the number of the last change then.
-    since: Option<(Instant, u64)>,
+    /// When the client began to watch.
+    since: Option<Instant>,
+    /// The number of the last change when the client got the first interface: it knows no interface that was removed before. `None` until a
+    /// round that began after `since` has ended: the states of earlier rounds may be old.
+    first: Option<u64>,
     /// Number of the last change of an interface that the client knows.
     known: u64,
     /// True after the state at the beginning was given in full.
@@ -152,7 +155,14 @@ pub(super) struct Watcher {
 
 impl Watcher {
     pub(super) fn new() -> Watcher {
-        Watcher { generation: None, since: None, known: 0, is_complete: false, last: Instant::now() }
+        Watcher {
+            generation: None,
+            since: None,
+            first: None,
+            known: 0,
+            is_complete: false,
+            last: Instant::now(),
+        }
     }
 
     /// Returns some of the changes that the client does not know. `generation` is that of the configuration.
@@ -164,7 +174,11 @@ impl Watcher {
         if self.generation.replace(generation) != Some(generation) {
             events.push(Event::Generation(generation));
         }
-        let (since, first) = *self.since.get_or_insert((Instant::now(), board.last));
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if self.first.is_none() && board.round.is_some_and(|(began, _)| began >= since) {
+            self.first = Some(board.last);
+        }
+        let Some(first) = self.first else { return Ok(events) };
         if self.known.max(first) < board.forgotten {
             let why = "too many interfaces were removed while the client did not read: watch again";
             return Err(Problem::new(StatusCode::CONFLICT, why));
@@ -172,14 +186,12 @@ impl Watcher {
         for (change, (name, is_removed)) in board.changes.range(self.known + 1..).take(AT_ONCE) {
             self.known = *change;
             match board.ports.get(name) {
-                // The client knows no interface that was removed before it began to watch.
                 _ if *is_removed => events.extend((*change > first).then(|| Event::Removed(name.clone()))),
                 Some((_, port, _)) => events.push(Event::Interface(port.clone())),
                 None => {}
             }
         }
-        let is_fresh = board.round.is_some_and(|(began, _)| began >= since);
-        if !self.is_complete && is_fresh && self.knows_all(board) {
+        if !self.is_complete && self.knows_all(board) {
             self.is_complete = true;
             events.push(Event::Complete(true));
         }
@@ -188,7 +200,12 @@ impl Watcher {
 
     /// True if the client knows all changes.
     fn knows_all(&self, board: &Board) -> bool {
-        board.changes.range(self.known + 1..).next().is_none()
+        self.first.is_some() && board.changes.range(self.known + 1..).next().is_none()
+    }
+
+    /// True if there is nothing to tell before the next round.
+    fn waits_for(&self, board: &Board) -> bool {
+        board.next == 0 && (self.first.is_none() || self.knows_all(board))
     }
 
     /// Waits for the next events: first those that describe the state, and then each change. Returns an empty list after [`QUIET`].
@@ -202,7 +219,7 @@ impl Watcher {
                     let mut board = client.board.borrow_mut();
                     board.look(c);
                     let events = self.changes(c.journal.generation(), &board);
-                    (events, board.next == 0 && self.knows_all(&board))
+                    (events, self.waits_for(&board))
                 })
                 .await;
             let events = events?;
@@ -310,6 +327,8 @@ mod tests {
         let (mut board, mut watcher) = (Board::default(), Watcher::new());
         round(&mut board, &BTreeMap::from([(0, (1, true))]));
         watcher.changes(0, &board).unwrap();
+        round(&mut board, &BTreeMap::from([(0, (1, true))]));
+        assert_eq!(watcher.changes(0, &board).unwrap().len(), 2, "an interface, and the end of the state");
         round(&mut board, &BTreeMap::new());
         board.forgotten = board.last;
         assert_eq!(watcher.changes(0, &board).unwrap_err().status, StatusCode::CONFLICT);

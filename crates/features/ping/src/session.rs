@@ -70,6 +70,8 @@ pub(crate) struct Pings {
     datagram: u16,
     /// When the packets that read-only clients have sent are paid for, in nanoseconds of the monotonic clock.
     paid: u64,
+    /// The pings of read-only clients that wait until they may send, the next one first.
+    waiting: VecDeque<u16>,
 }
 
 /// An active ping.
@@ -122,16 +124,23 @@ impl Pings {
         Ok(id)
     }
 
-    /// True if a read-only client may send this number of requests now. Then counts them. Otherwise the client asks again later.
+    /// True if a read-only client may send this number of requests now. Then counts them. Otherwise the client asks again later; until it may
+    /// send, no other read-only client does that asks after it.
     pub(crate) fn may_send(&mut self, id: u16, requests: u32, now: u64) -> bool {
-        let packets: u64 = self.sessions.get(&id).map_or(1, |s| packets(s.to.size)).into();
-        let from = self.paid.max(now);
-        let paid = from + u64::from(requests) * packets * READERS_PACKET;
-        let may = paid <= now + READERS_AHEAD;
-        if may {
+        let Pings { sessions, waiting, .. } = self;
+        waiting.retain(|id| sessions.get(id).is_some_and(|s| s.token.strong_count() > 0));
+        let packets: u64 = sessions.get(&id).map_or(1, |s| packets(s.to.size)).into();
+        let paid = self.paid.max(now) + u64::from(requests) * packets * READERS_PACKET;
+        let is_next = waiting.front().is_none_or(|next| *next == id);
+        if is_next && paid <= now + READERS_AHEAD {
+            waiting.pop_front();
             self.paid = paid;
+            return true;
         }
-        may
+        if !waiting.contains(&id) {
+            waiting.push_back(id);
+        }
+        false
     }
 
     /// Takes the replies received since the last call, the oldest first.

@@ -132,8 +132,8 @@ fn usage(of: [(u64, u64); 2]) -> (u64, u64) {
 }
 
 impl Router {
-    /// Admits a route with `ways` paths. `exists` returns true if it only replaces the paths of a route. This is asked only when there is no
-    /// room, because it takes as long as adding the route.
+    /// Admits a route with `ways` paths. `exists` returns true if it only replaces the paths of a route. It is called only when no room was left
+    /// at the last count, because it takes as long as adding the route.
     ///
     /// # Errors
     /// If the budget is used up, or free memory is low, and the route is new.
@@ -142,12 +142,14 @@ impl Router {
         ways: usize,
         exists: impl FnOnce(&Router) -> bool,
     ) -> Result<(), RouterError> {
-        let Router { ip4, ip6, budget, .. } = self;
-        let count = || usage([usage_of(ip4), usage_of(ip6)]);
-        if budget.admit(ways, count, Room::now) || exists(self) {
+        if self.budget.left == 0 && exists(self) {
             return Ok(());
         }
-        let budget = &mut self.budget;
+        let Router { ip4, ip6, budget, .. } = self;
+        let count = || usage([usage_of(ip4), usage_of(ip6)]);
+        if budget.admit(ways, count, Room::now) {
+            return Ok(());
+        }
         budget.count_refused();
         if let Some(room) = budget.watch.tight() {
             return Err(RouterError::new(format!("no room for another route: out of memory: {room}")));

@@ -130,10 +130,10 @@ impl Connection {
     /// # Errors
     /// If the client leaves.
     async fn next_slice(&mut self, time: Duration, socket: &mut Socket) -> io::Result<()> {
+        // Keeps the turn until all other tasks have run.
+        socket.glance().await?;
         self.turn = None;
-        if time.is_zero() {
-            socket.glance().await?;
-        } else {
+        if !time.is_zero() {
             socket.wait(time).await?;
         }
         self.begin_slice().await;

@@ -201,7 +201,7 @@ impl Connection {
         let entry = Client { entrance: Entrance::Api, role, peer: peer.clone(), pid };
         let guest = cx.borrow().sessions.enter(entry);
         let (client, events) = cx.borrow_mut().events.enter();
-        let (share, seat) = (Share::of(&api.turns, &peer), Seat::new(peer.uid()));
+        let (share, seat) = (Share::of(&api.turns, &peer, role), Seat::new(peer.uid()));
         let hold = share.hold(&seat);
         Connection {
             api,

@@ -231,7 +231,7 @@ const OPERATIONS: &[Operation] = &[
         parameters: &[],
         sends: Sends::Members(&[
             ("node", "string", "The input node, such as `af-packet-input`."),
-            ("packets", "integer", "Number of packets, 1 to 10000."),
+            ("packets", "integer", "Number of packets, 1 to 1000."),
             ("filter", "string", "An expression of tcpdump; by default, all packets."),
             ("wait_ms", "integer", "Maximum time to wait, in milliseconds, at most 60000; 10000 by default."),
         ]),

@@ -30,6 +30,8 @@ const CHECK: usize = 1 << 16;
 const CHECKED: u64 = 128 * CHECK as u64;
 /// Maximum time of a load until its last item. Changes of the whole configuration wait meanwhile.
 const LONGEST: Duration = Duration::from_secs(60);
+/// Interval at which a load that waits for a message looks for a rollback that is due.
+const WATCH: Duration = Duration::from_millis(100);
 /// Maximum number of routes in a load with `replace`: the list of the routes that stay needs about 100 bytes for each.
 const MOST_KEPT: usize = 10_000_000;
 /// Number of keys in a piece of the list of routes that stay. A single list would be copied whenever it grows.
@@ -48,7 +50,12 @@ pub(super) async fn load(
     if client.look(|c| c.system.router.fib(options.table).is_err()) {
         return Err(Status::not_found(format!("there is no table {}", options.table)));
     }
-    let scope = Scope { table: options.table, replaces: options.replace };
+    let family = match options.family() {
+        load_options::Family::Ip4 if options.replace => Some(Family::V4),
+        load_options::Family::Ip6 if options.replace => Some(Family::V6),
+        _ => None,
+    };
+    let scope = Scope { table: options.table, replaces: options.replace, family };
     let begin = |c: &mut Context| Loading::begin(c, scope).map(|load| Attended::new(load, c));
     let waiting = Instant::now();
     let begun = loop {
@@ -135,20 +142,39 @@ impl Load {
         }
     }
 
+    /// Waits for the next message.
+    ///
+    /// # Errors
+    /// If it does not arrive in time, or if the rollback of an unconfirmed configuration is due.
+    async fn next(
+        &mut self,
+        requests: &mut Requests<v1::LoadRequest>,
+    ) -> Result<Option<v1::LoadRequest>, Status> {
+        let client = self.client.clone();
+        let goes_back = async {
+            while client.look(|c| c.must_not_go_back()).is_ok() {
+                tokio::time::sleep(WATCH).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = goes_back => {
+                Err(Status::failed_precondition("the configuration was not confirmed in time, and is being rolled back"))
+            }
+            next = requests.next() => next,
+        }
+    }
+
     /// Takes all items, and ends the load.
     async fn run(&mut self, requests: &mut Requests<v1::LoadRequest>) -> Result<v1::LoadResponse, Status> {
         let begun = Instant::now();
-        while let Some(request) = requests.next().await? {
+        while let Some(request) = self.next(requests).await? {
             if begun.elapsed() > LONGEST {
                 let why = format!(
                     "the load takes more than {} s, and other changes wait for it: send it when all of it is ready, or send several loads",
                     LONGEST.as_secs()
                 );
                 return Err(Status::deadline_exceeded(why));
-            }
-            if self.client.look(|c| c.is_going_back()) {
-                let why = "the configuration was not confirmed in time, and is being rolled back";
-                return Err(Status::failed_precondition(why));
             }
             match request.part {
                 Some(load_request::Part::Routes(group)) => self.routes(group).await?,

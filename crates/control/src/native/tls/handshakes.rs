@@ -17,7 +17,7 @@ impl Handshakes {
         Handshakes { running: VecDeque::new(), most }
     }
 
-    /// Begins a handshake. If there are too many, the oldest one of the address with the most handshakes ends.
+    /// Begins a handshake. If there are too many, the oldest one of the addresses with the most handshakes ends.
     pub(super) fn begin(&mut self, address: IpAddr) -> oneshot::Receiver<()> {
         self.running.retain(|(_, running)| !running.is_closed());
         let (here, there) = oneshot::channel();
@@ -25,9 +25,8 @@ impl Handshakes {
         if self.running.len() > self.most {
             let mut counts = BTreeMap::<IpAddr, usize>::new();
             self.running.iter().for_each(|(address, _)| *counts.entry(*address).or_default() += 1);
-            let most = counts.into_iter().max_by_key(|(_, count)| *count);
-            let oldest =
-                self.running.iter().position(|(address, _)| Some(*address) == most.map(|(most, _)| most));
+            let most = counts.values().max();
+            let oldest = self.running.iter().position(|(address, _)| counts.get(address) == most);
             oldest.and_then(|at| self.running.remove(at));
         }
         there
@@ -57,5 +56,17 @@ mod tests {
         drop(of_one.pop());
         let mut fourth = all.begin(address(1));
         assert!(!ended(&mut of_one[2]) && !ended(&mut of_other) && !ended(&mut third) && !ended(&mut fourth));
+    }
+
+    /// Each address has one handshake, and the new one is lower or higher than all of them.
+    #[test]
+    fn a_new_handshake_does_not_give_way() {
+        for newcomer in [1, 9] {
+            let mut all = Handshakes::new(4);
+            let mut others: Vec<_> = (3..7).map(|n| all.begin(address(n))).collect();
+            let mut new = all.begin(address(newcomer));
+            assert!(new.try_recv() == Err(oneshot::error::TryRecvError::Empty));
+            assert!(others[0].try_recv() == Err(oneshot::error::TryRecvError::Closed));
+        }
     }
 }
