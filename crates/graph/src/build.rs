@@ -234,7 +234,7 @@ impl Builder {
         self.more_reasons.push((node, list.clone()));
     }
 
-    /// Adds an edge from the existing node `from` to the node or arc `to`.
+    /// Adds an edge from the existing node `from` to the node or arc `to`, unless the node already has this edge.
     ///
     /// # Errors
     /// Fails if the node `from` does not exist, or has no room for another edge.

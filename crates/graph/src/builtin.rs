@@ -49,7 +49,7 @@ pub(crate) fn install(b: &mut Builder) {
 }
 
 impl Builder {
-    /// Returns a builder that already has the nodes of every graph: `drop`, `punt` and `inject`.
+    /// Returns a builder that already has the nodes of every graph: `error-drop`, `drop`, `error-punt`, `punt` and `inject`.
     pub fn new() -> Builder {
         let mut b = Builder::default();
         install(&mut b);
@@ -110,7 +110,7 @@ impl PacketNode for PuntStart {
 /// `punt`: passes packets to the main thread, within the rate of their punt reason.
 struct Punt {
     punt: Producer<Punted>,
-    /// Numbers of passed and policed packets, by punt reason.
+    /// Numbers of packets within and beyond the rate limit, by punt reason.
     punted: Lane<2>,
     wake_main: Arc<Doorbell>,
     reasons: Arc<[PuntInfo]>,

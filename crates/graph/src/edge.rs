@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-/// Lowest code of a drop reason. Codes 0 to 127 are edges, codes 128 to 252 are drop reasons, and the constants below have the remaining
-/// codes.
+/// Lowest code of a reason. Codes 0 to 127 are edges, codes 128 to 252 are reasons for dropped or ignored packets, and the constants below
+/// have the remaining codes.
 pub(crate) const FIRST_REASON: u8 = 128;
 /// The node is done with the packet. The packet's buffers are freed and no reason is counted; another packet may continue in its place.
 pub(crate) const CONSUMED: u8 = 253;
@@ -82,7 +82,7 @@ pub(crate) enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
-/// Severity of a drop.
+/// Severity of a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// Expected in normal operation.
@@ -178,7 +178,8 @@ impl EdgeId {
         self.0
     }
 
-    /// Returns the edge with the number `raw`. If the node does not have this edge, the packet is dropped and counted as lost.
+    /// Returns the edge with the number `raw`; numbers above 127 count as 127. A packet that is sent by an edge that its node does not have
+    /// is freed and counted as lost.
     pub fn from_raw(raw: u8) -> EdgeId {
         EdgeId(raw.min(FIRST_REASON - 1))
     }

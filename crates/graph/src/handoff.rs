@@ -41,8 +41,9 @@ struct Shared<T> {
 struct State<T> {
     bells: BTreeMap<usize, Bell>,
     gauges: BTreeMap<Pair, Gauge<T>>,
-    /// The ends of rings that workers have not taken yet.
+    /// The sending ends of rings that workers have not taken yet.
     producers: BTreeMap<Pair, Producer<T>>,
+    /// The receiving ends of rings that workers have not taken yet.
     consumers: BTreeMap<Pair, Consumer<T>>,
 }
 
@@ -192,7 +193,7 @@ impl<T: Send> Outbox<T> {
     /// Sends a packet to a worker. The worker sees the packet after [`flush`](Self::flush).
     ///
     /// # Errors
-    /// Returns the packet if the ring is full or the worker does not exist.
+    /// Returns the packet if the ring is full, or if `worker` does not exist or is the sender itself.
     #[inline(always)]
     pub fn give(&mut self, worker: usize, packet: T) -> Result<(), T> {
         match self.to.get_mut(worker) {
@@ -225,8 +226,8 @@ pub struct Inbox<T = Held> {
 }
 
 impl Inbox {
-    /// Receives packets from one other worker, and appends them to `frame`. The next call receives from the next worker. Returns
-    /// false after the call for the last worker.
+    /// Receives packets from one other worker, as many as fit, and appends them to `frame`. The next call receives from the next worker.
+    /// Returns false after the call for the last worker, or if there is no other worker.
     #[inline(always)]
     pub fn take(&mut self, frame: &mut Frame) -> bool {
         let Some(ring) = self.ring() else { return false };
@@ -239,7 +240,7 @@ impl Inbox {
 }
 
 impl<T: Send> Inbox<T> {
-    /// Returns the ring from the next sending worker, in rotation.
+    /// Returns the ring from the next sending worker, in rotation; `None` if there is no other worker.
     #[inline(always)]
     pub(crate) fn ring(&mut self) -> Option<&mut Consumer<T>> {
         if self.version != self.exchange.version() {
@@ -264,7 +265,8 @@ impl<T: Send> Inbox<T> {
         }
     }
 
-    /// True if there is nothing to receive. A worker calls this after it has announced its sleep.
+    /// True if there is nothing to receive, and no worker has joined or left since the last [`take`](Inbox::take). A worker calls this
+    /// after it has announced its sleep.
     pub fn is_empty(&self) -> bool {
         self.version == self.exchange.version() && self.from.iter().all(|(_, ring)| ring.is_empty())
     }

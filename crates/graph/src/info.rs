@@ -22,7 +22,7 @@ pub struct NodeInfo {
     pub name: &'static str,
     /// True for an input node.
     pub input: bool,
-    /// Names of the node's edges: nodes, arcs or features.
+    /// Names of the node's edges: nodes, arcs, or [`CONTINUE`](crate::CONTINUE).
     pub edges: Vec<String>,
     /// Drop reasons of the node.
     pub reasons: Arc<[&'static ReasonInfo]>,

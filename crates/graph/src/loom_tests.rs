@@ -41,8 +41,7 @@ fn take<T: Send>(inbox: &mut Inbox<T>) -> Option<T> {
     inbox.ring().and_then(Consumer::pop)
 }
 
-/// A worker falls asleep while another worker joins and sends an item. The sleeper sees the item, or is
-/// woken.
+/// A worker falls asleep while another worker joins and sends an item. The sleeper sees the item, stays awake, or is woken.
 #[test]
 fn loom_a_sleeper_is_woken_by_a_joining_worker() {
     loom::model(|| {
@@ -63,8 +62,8 @@ fn loom_a_sleeper_is_woken_by_a_joining_worker() {
     });
 }
 
-/// A worker falls asleep while another worker, which already has a ring to it, sends two items. The sleeper
-/// sees both items, or is woken.
+/// A worker falls asleep while another worker, which already has a ring to it, sends two items. The sleeper sees both items, stays awake,
+/// or is woken.
 #[test]
 fn loom_a_sleeper_is_woken_for_the_second_of_two() {
     loom::model(|| {

@@ -82,7 +82,8 @@ impl MainThread {
         }
     }
 
-    /// Counts a packet received on `interface` that the main thread discarded, whether it was punted or not. An undeclared reason counts as
+    /// Counts a packet received on `interface` that the main thread discarded, whether it was punted or not. The packet counts as a drop of
+    /// the interface unless the reason is declared `counted`. An undeclared reason panics in debug builds; in release builds it counts as
     /// the first declared one.
     pub fn ended(&mut self, interface: u32, why: impl Into<MainReason>) {
         let found = self.declared.find(why.into());

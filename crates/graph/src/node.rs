@@ -208,7 +208,7 @@ impl Exceptions<'_> {
     }
 }
 
-/// The output of a frame node: the verdicts on the frame's packets, and further packets.
+/// The output of a frame or input node: the verdicts on the frame's packets, and further packets.
 pub struct Out<'o, N, D> {
     pub(crate) codes: &'o mut Codes,
     pub(crate) outcome: Outcome,

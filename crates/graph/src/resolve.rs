@@ -24,8 +24,9 @@ impl Builder {
     /// Resolves all names.
     ///
     /// # Errors
-    /// Fails if a name is undefined or used twice, if the order of an arc's features cannot be satisfied, or
-    /// if an edge leads to an input node.
+    /// Fails if a name is undefined or used twice, if the order of an arc's features cannot be satisfied, if a feature is on two arcs or
+    /// has no edge [`CONTINUE`], if a node without an arc has that edge, if an edge leads to an input node, or if there are too many edges,
+    /// reasons or features.
     pub fn build(self, domain: &Domain) -> Result<(Blueprint, ArcControl), GraphError> {
         let Builder {
             mut defs,
@@ -167,8 +168,8 @@ struct Entries {
 }
 
 impl Entries {
-    /// Adds an arc with its features in the given order. Each node from which packets enter the arc gets
-    /// edges to the features.
+    /// Adds an arc with its features in the given order. Each node from which packets enter the arc gets edges to all features; each
+    /// feature gets edges to the later ones.
     fn add(
         &mut self,
         arc: &ArcDef,

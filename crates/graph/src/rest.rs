@@ -56,9 +56,10 @@ pub(crate) enum Rest {
     Sleep,
 }
 
-/// A turn with this many packets is efficient. The worker then polls again, because more packets will have arrived in the meantime.
+/// A turn with at least this many packets is efficient. The worker then polls again, because more packets will have arrived in the
+/// meantime.
 const VECTOR: usize = 64;
-/// Number of turns without packets after which a worker sleeps.
+/// Number of consecutive turns without packets after which an adaptive worker sleeps instead of polling.
 const IDLE_TURNS: u32 = 64;
 /// Maximum length of a nap in nanoseconds, not including the delay of the kernel's timer. On average, a packet waits for half of a nap.
 const NAP: u64 = 60_000;
@@ -77,8 +78,9 @@ const WINDOW: u64 = 250_000;
 pub(crate) struct Pacer {
     /// Number of consecutive turns without packets.
     idle: u32,
-    /// Start of the rate measurement in nanoseconds, and the number of packets since then.
+    /// Start of the rate measurement, in nanoseconds.
     since: u64,
+    /// Number of packets since then.
     packets: u64,
     /// Packets per second in the previous window.
     rate: u64,

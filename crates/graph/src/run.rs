@@ -36,8 +36,8 @@ pub struct WorkerPort {
 }
 
 impl WorkerPort {
-    /// Returns the next packet that the worker punted. After `None`, the main thread may sleep until the
-    /// worker rings its bell. The main thread must clear the bell before the first call, not after the last.
+    /// Returns the next packet that the worker punted. After `None`, the main thread may sleep until the worker rings the bell `wake_main`
+    /// of [`Blueprint::worker`]. The main thread must clear this bell before the first call, not after the last.
     pub fn punted(&mut self) -> Option<Punted> {
         self.punted.pop().or_else(|| {
             // See the fence in the punt node.
@@ -154,7 +154,8 @@ impl Runner {
         }
     }
 
-    /// Stops the worker after its current turn and returns it; `None` if the worker's thread panicked.
+    /// Stops the worker after the packets that the main thread has already injected, and returns it; `None` if the worker's thread
+    /// panicked.
     pub fn stop(mut self) -> Option<Worker> {
         self.halt()
     }

@@ -14,10 +14,13 @@ use crate::rings::PuntReason;
 
 pub use crate::main_thread::MAIN_THREAD;
 
-/// Positions of a node's counters: calls, packets, packets of timed calls, and TSC clocks of timed calls.
+/// Position of a node's counter of calls.
 pub(crate) const CALLS: usize = 0;
+/// Position of a node's counter of packets.
 pub(crate) const PACKETS: usize = 1;
+/// Position of a node's counter of packets in timed calls.
 pub(crate) const TIMED: usize = 2;
+/// Position of a node's counter of TSC clocks in timed calls.
 pub(crate) const CLOCKS: usize = 3;
 
 /// Maximum number of interfaces with separate drop counters.
@@ -412,8 +415,7 @@ impl Stats {
         self.drops.clear(interface);
     }
 
-    /// Returns the drop reason with this number, and its node. Dropped packets carry the number of their
-    /// reason.
+    /// Returns the reason with this number, and its node; `None` if no node has it. Dropped packets carry the number of their reason.
     pub fn reason(&self, number: u32) -> Option<(&'static str, &'static ReasonInfo)> {
         let n = self.nodes.iter().find(|n| number.wrapping_sub(n.first_reason) < n.reasons.len() as u32)?;
         Some((n.name, n.reasons[(number - n.first_reason) as usize]))
@@ -428,7 +430,7 @@ impl Stats {
             .for_each(|call| call.store(0, Ordering::Relaxed));
     }
 
-    /// Resets the drop counters, and the counters of punted packets.
+    /// Resets the counters of all reasons and of punted packets, but not those of [`drops_of`](Self::drops_of).
     pub fn clear_errors(&self) {
         self.reasons.clear_all();
         self.punted.clear_all();

@@ -99,7 +99,7 @@ impl PacketBuilder {
         self.tag(ethertype::VLAN, vid & 0x0fff)
     }
 
-    /// Adds a tag after the existing tags.
+    /// Adds a VLAN tag with this TPID and tag control information after the existing tags. Tags are used only with an Ethernet header.
     pub fn tag(mut self, tpid: u16, tci: u16) -> Self {
         self.tags.push((tpid, tci));
         self
@@ -145,15 +145,14 @@ impl PacketBuilder {
         self
     }
 
-    /// Makes the packet a fragment: `offset` in units of 8 bytes, and the "more fragments" flag. The
-    /// transport header and its checksum are the same as in an unfragmented packet. The IPv6 fragment header
-    /// follows the other extension headers.
+    /// Makes the packet a fragment: `offset` in units of 8 bytes, and the "more fragments" flag. The transport header and its checksum are
+    /// the same as in an unfragmented packet. The IPv6 fragment header follows the other extension headers. An IPv4 fragment has no DF.
     pub fn fragment(mut self, offset: u16, more: bool) -> Self {
         self.fragment = Some((offset & 0x1fff, more));
         self
     }
 
-    /// Adds options to the IPv4 header, padded with zeros to a multiple of 4 bytes; at most 40 bytes.
+    /// Sets the options of the IPv4 header, padded with zeros to a multiple of 4 bytes; at most 40 bytes.
     pub fn options(mut self, options: &[u8]) -> Self {
         self.options = options.iter().copied().take(40).collect();
         self.options.resize(self.options.len().next_multiple_of(4), 0);
@@ -217,8 +216,8 @@ impl PacketBuilder {
         self
     }
 
-    /// Adds a payload of zeros that makes the frame `len` bytes long (without frame check sequence). A frame
-    /// that is already longer gets no payload.
+    /// Extends the payload with zeros, or truncates it, so that the frame is `len` bytes long (without frame check sequence). A frame whose
+    /// headers alone are longer has no payload. Headers must be added before.
     pub fn frame_len(mut self, len: usize) -> Self {
         self.payload.resize(len.saturating_sub(self.header_len()), 0);
         self

@@ -18,7 +18,7 @@ use std::fmt;
 use crate::ipv4::protocol;
 use crate::ipv6::{self, Ipv6Header};
 
-/// Maximum number of headers to skip: all headers of RFC 8200 section 4.1, in any order.
+/// Maximum number of headers to skip, enough for all headers of RFC 8200 section 4.1.
 pub const MAX_HEADERS: usize = 8;
 /// Maximum length of all extension headers of a packet in bytes: as many bytes as fit into a packet of the minimum MTU.
 pub const MAX_LEN: usize = ipv6::MIN_MTU as usize - Ipv6Header::LEN;
@@ -63,10 +63,9 @@ pub const fn is_extension(protocol: u8) -> bool {
 /// The reason why the upper layer of a packet was not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtensionError {
-    /// The packet ends within a header.
+    /// The packet ends within the IPv6 header or an extension header, except for [`FirstFragment`](Self::FirstFragment).
     Truncated,
-    /// The packet is the first fragment of a datagram and ends within a header, which RFC 7112 section 5
-    /// forbids.
+    /// The packet is the first fragment of a datagram and ends within a header after the fragment header, which RFC 7112 section 5 forbids.
     FirstFragment,
     /// A hop-by-hop options header must directly follow the IPv6 header (RFC 8200 section 4), but this one does not. The value is
     /// the offset of the next-header field that announces it.
@@ -117,8 +116,8 @@ pub struct Extensions<'a> {
 }
 
 impl<'a> Extensions<'a> {
-    /// Returns the extension headers of `packet`, which begins with its IPv6 header. Bytes after the packet's
-    /// length are ignored; missing bytes count as truncated.
+    /// Returns the extension headers of `packet`, which begins with its IPv6 header; none without a whole IPv6 header. Bytes after the
+    /// packet's length are ignored; missing bytes count as truncated.
     #[inline]
     pub fn of(packet: &'a [u8]) -> Extensions<'a> {
         let (protocol, len) = match Ipv6Header::split(packet) {
@@ -152,7 +151,7 @@ impl<'a> Extensions<'a> {
         self.named_at
     }
 
-    /// Returns the header at the current position, which is an extension header.
+    /// Returns the extension header at the current position, and moves to the next header.
     fn header(&mut self) -> Result<Extension<'a>, ExtensionError> {
         let (kind, at) = (self.protocol, self.at);
         if kind == protocol::HOP_BY_HOP && at != Ipv6Header::LEN {
@@ -285,9 +284,9 @@ pub struct Chain {
     /// True if this packet contains the upper-layer header, or at least the part that every header of this protocol has. A first fragment
     /// without this part is malformed (RFC 7112 section 5).
     pub whole: bool,
-    /// The fragment header; if there are several, the one that makes the packet a fragment.
+    /// The fragment header; if there are several, the first one that makes the packet a fragment, otherwise the last one.
     pub fragment: Option<Fragment>,
-    /// The routing header; if there are several, the first one with segments left.
+    /// The routing header; if there are several, the first one with segments left, otherwise the last one.
     pub routing: Option<Routing>,
 }
 
@@ -332,7 +331,7 @@ fn facts(headers: &mut Extensions<'_>) -> Result<(Option<Fragment>, Option<Routi
     Ok((fragment, routing))
 }
 
-/// Length of the shortest header of an upper layer in bytes, if known.
+/// Length of the shortest header of an upper layer in bytes; 0 if unknown.
 const fn shortest(protocol: u8) -> usize {
     match protocol {
         protocol::TCP | protocol::IPIP => 20,
@@ -358,7 +357,7 @@ pub struct HeaderOption<'a> {
 /// A malformed or unknown option of a header. Offsets count from the header's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionFault {
-    /// The option at this offset does not end within the header.
+    /// The option at this offset does not end within the header, or is a router alert whose data is not 2 bytes long.
     Malformed(usize),
     /// There are more than [`MAX_OPTIONS`] options.
     TooMany,
@@ -434,9 +433,9 @@ impl<'a> Iterator for HeaderOptions<'a> {
     }
 }
 
-/// Checks all options of a hop-by-hop or destination options header. Returns the value of the router alert option, if
-/// there is one (RFC 2711; see [`alert`]). For options that are not `known`, the upper two bits of the type determine
-/// the packet's fate (RFC 8200 section 4.2). Router alerts are always known.
+/// Checks all options of a hop-by-hop or destination options header. Returns the value of the last router alert option, or `None` without
+/// one (RFC 2711; see [`alert`]). For options that are not `known`, the upper two bits of the type determine the packet's fate (RFC 8200
+/// section 4.2). Router alerts are always known.
 ///
 /// # Errors
 /// The first option that is malformed, or unknown and must not be skipped.

@@ -1,8 +1,8 @@
 //! Flow identification and flow hashes.
 //!
 //! All fragments of a datagram have the same hash, because a fragment, including the first one, counts as having no ports. All unfragmented
-//! packets of a connection have the same hash, too. The functions of this module are the plain versions. Vectorized versions must return
-//! the same results.
+//! packets that one end of a connection sends have the same hash, too. The functions of this module are the plain versions. Vectorized
+//! versions must return the same results.
 
 use crate::ethernet::ethertype;
 use crate::extension::{self, Chain};
@@ -24,7 +24,8 @@ pub struct FiveTuple {
     pub protocol: u8,
 }
 
-/// Returns the five-tuple of the IPv4 packet at the front of `l3`; `None` without a whole IPv4 header.
+/// Returns the five-tuple of the IPv4 packet at the front of `l3`; `None` if the IPv4 header is truncated, its version is not 4, or its
+/// length is less than 20 bytes.
 ///
 /// A packet with a truncated transport header counts as having no ports.
 #[inline]
@@ -93,8 +94,8 @@ pub struct FiveTuple6 {
     pub protocol: u8,
 }
 
-/// Returns the five-tuple of the IPv6 packet at the front of `l3`, with the ports after its extension
-/// headers; `None` without a whole IPv6 header.
+/// Returns the five-tuple of the IPv6 packet at the front of `l3`, with the ports after its extension headers; `None` if the IPv6 header is
+/// truncated or its version is not 6.
 ///
 /// A packet with a truncated transport header counts as having no ports.
 #[inline]
@@ -181,10 +182,9 @@ const TUNNELS: usize = 2;
 /// Returns a hash of the flow of an Ethernet frame, to distribute work by flow. Both directions of a
 /// connection have the same hash, and so do all fragments of a datagram.
 ///
-/// It skips VLAN tags, and the outer headers of IP in IP (RFC 2003, 4213) and of GRE without routing (RFC
-/// 2784, 2890). These are the same for all flows in a tunnel. VXLAN and similar tunnels use the outer source
-/// port for their flows (RFC 7348 section 5). Frames without IP are distinguished by their addresses and
-/// type.
+/// It skips VLAN tags, and the outer headers of IP in IP (RFC 2003, 4213) and of GRE without routing (RFC 2784, 2890). These are the same
+/// for all flows in a tunnel. VXLAN and similar tunnels use the outer source port for their flows (RFC 7348 section 5). Frames without IP
+/// are distinguished by their addresses and type; a frame without two addresses has the hash 0.
 pub fn frame_hash(frame: &[u8]) -> u32 {
     let Some(stations) = frame.first_chunk::<12>() else { return 0 };
     let (mut at, mut kind) = (12, be16(frame, 12));
@@ -204,7 +204,7 @@ pub fn frame_hash(frame: &[u8]) -> u32 {
     })
 }
 
-/// Returns the hash of an IP packet; `None` for other contents.
+/// Returns the hash of an IP packet; `None` for other or malformed contents. `tunnels`: the maximum number of tunnel headers to skip.
 fn packet_hash(kind: u16, packet: &[u8], tunnels: usize) -> Option<u32> {
     match kind {
         ethertype::IPV4 => {
@@ -224,7 +224,7 @@ fn packet_hash(kind: u16, packet: &[u8], tunnels: usize) -> Option<u32> {
     }
 }
 
-/// Returns the hash of a tunnel's contents; `None` without a tunnel, or if its contents have no flow.
+/// Returns the hash of a tunnel's contents; `None` without a tunnel, if its contents have no flow, or if `tunnels` is 0.
 fn inner_hash(protocol: u8, payload: &[u8], tunnels: usize) -> Option<u32> {
     let tunnels = tunnels.checked_sub(1)?;
     match protocol {

@@ -30,9 +30,9 @@ pub enum Kind {
 pub enum GsoError {
     /// The headers are truncated or inconsistent.
     Header,
-    /// The packet does not match its segmentation type, or is a fragment.
+    /// The packet is neither IPv4 nor IPv6, does not match its segmentation type, is an IPv4 fragment, or has an IPv6 fragment header.
     Kind,
-    /// The segment size is 0, or a segment would exceed the maximum packet length.
+    /// The segment size is 0, or a segment of this size would exceed the maximum packet length.
     Size,
 }
 
@@ -52,8 +52,9 @@ impl std::error::Error for GsoError {}
 #[derive(Clone, Copy, Debug)]
 pub struct Segmentation {
     kind: Kind,
-    /// Offsets from the start of the frame.
+    /// Offset of the IP header from the start of the frame in bytes.
     l3: usize,
+    /// Offset of the transport header from the start of the frame in bytes.
     l4: usize,
     header_len: usize,
     payload_len: usize,

@@ -82,9 +82,8 @@ pub const fn is_error(kind: u8) -> bool {
     )
 }
 
-/// True if an error may be sent about a packet, judging by its bytes (RFC 1812 section 4.3.2.7). False for an
-/// ICMP error, a multicast or limited broadcast, a later fragment, and a packet whose source is not a single
-/// host.
+/// True if an error may be sent about a packet, judging by its bytes (RFC 1812 section 4.3.2.7). False for an ICMP error, a multicast or
+/// limited broadcast, a later fragment, a packet whose source is not a single host, and a packet too short to decide.
 ///
 /// `l3` begins with the IPv4 header. The caller must check for link-layer and directed broadcasts.
 pub fn may_report(l3: &[u8]) -> bool {

@@ -95,10 +95,10 @@ pub const fn is_error(kind: u8) -> bool {
     kind < 128
 }
 
-/// True if an error of this type and code may be sent about a packet, judging by its bytes (RFC 4443 section
-/// 2.4 (e)). False for an ICMPv6 error or a redirect, and for a packet whose source is not a single host.
-/// About a multicast packet, only two errors may be sent: "packet too big", and a parameter problem for an
-/// unknown option whose type requires it.
+/// True if an error of this type and code may be sent about a packet, judging by its bytes (RFC 4443 section 2.4 (e)). False for an ICMPv6
+/// error or a redirect, for a packet that might be one (a later fragment or a truncated packet), and for a packet whose source is not a
+/// single host. About a multicast packet, only two errors may be sent: "packet too big", and a parameter problem for an unknown option
+/// whose type requires it.
 ///
 /// `l3` begins with the IPv6 header. `to_group`: the packet arrived in a link-layer broadcast or multicast,
 /// which the caller must check. Such a packet counts as multicast.

@@ -360,13 +360,13 @@ impl Ipv4Header {
         Sum::of_ipv4_pseudo(self.src_u32(), self.dst_u32(), self.protocol(), length)
     }
 
-    /// Sets version 4 and the header length in 32-bit words (lower 4 bits).
+    /// Sets version 4 and the header length in 32-bit words (lower 4 bits). None of the setters updates the checksum.
     #[inline(always)]
     pub fn set_ihl(&mut self, words: u8) {
         self.0[0] = 0x40 | words & 0x0f;
     }
 
-    /// Sets the type of service. This and the setters below do not update the checksum.
+    /// Sets the type of service.
     #[inline(always)]
     pub fn set_tos(&mut self, tos: u8) {
         self.0[1] = tos;
@@ -437,8 +437,8 @@ impl PseudoHeader for Ipv4Header {
     }
 }
 
-/// Writes the correct checksum of the header at the front of `bytes`, options included. Returns false if the
-/// header is not complete.
+/// Writes the correct checksum of the header at the front of `bytes`, options included. Returns false if the header is truncated; if only
+/// its options are, the checksum field is 0 afterwards.
 pub fn write_checksum(bytes: &mut [u8]) -> bool {
     let Some((header, _)) = Ipv4Header::split_mut(bytes) else { return false };
     header.set_checksum(0);

@@ -82,8 +82,7 @@ pub const fn multicast_scope(addr: u128) -> u8 {
     (addr >> 112) as u8 & 0xf
 }
 
-/// True for an interface-local or reserved multicast address: it must not occur on a link (RFC 4291 section
-/// 2.7).
+/// True for a multicast address of scope 0 (reserved) or 1 (interface-local): it must not occur on a link (RFC 4291 section 2.7).
 #[inline(always)]
 pub const fn is_node_group(addr: u128) -> bool {
     is_multicast(addr) && multicast_scope(addr) <= scope::INTERFACE
@@ -104,8 +103,7 @@ pub const fn is_martian_source(addr: u128) -> bool {
     is_multicast(addr) || (addr >> 64 == 0 && (is_loopback(addr) || is_v4_mapped(addr)))
 }
 
-/// True if no packet on a link may have this destination: `::`, `::1`, an IPv4-mapped address, or an
-/// interface-local multicast address.
+/// True if no packet on a link may have this destination: `::`, `::1`, an IPv4-mapped address, or a multicast address of scope 0 or 1.
 #[inline(always)]
 pub const fn is_martian_destination(addr: u128) -> bool {
     is_node_group(addr) || (addr >> 64 == 0 && (addr <= 1 || is_v4_mapped(addr)))

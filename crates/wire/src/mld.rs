@@ -64,15 +64,15 @@ pub struct Query {
 /// The reason why a packet is not a valid query (RFC 3810 sections 6.2 and 8.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MldError {
-    /// The packet is not a query.
+    /// The packet is not a query, or it is a fragment.
     Kind,
-    /// The packet is too short.
+    /// The packet is too short, its extension headers are invalid, or its length fits neither version.
     Short,
     /// The source is not link-local.
     Source,
     /// The hop limit is not 1.
     HopLimit,
-    /// There is no router alert.
+    /// There is no router alert for MLD in a hop-by-hop options header.
     RouterAlert,
     /// The checksum is wrong.
     Checksum,

@@ -146,14 +146,14 @@ pub enum NdError {
     OptionLength,
     /// An option contains an address that is not a unicast Ethernet address.
     LinkLayerAddress,
-    /// The source is not the link-local address of a router.
+    /// The source of a router advertisement or redirect is not link-local.
     Source,
-    /// The target, or the destination of a redirect, is multicast; or the target is neither a router nor the
-    /// destination.
+    /// The target of a neighbor solicitation or advertisement, or the destination of a redirect, is multicast; or the target of a redirect
+    /// is neither link-local nor the destination.
     Target,
-    /// A solicitation from `::` is not sent to a solicited-node group.
+    /// A neighbor solicitation from `::` is not sent to a solicited-node group.
     Destination,
-    /// A solicitation from `::` has a source link-layer address.
+    /// A router or neighbor solicitation from `::` has a source link-layer address.
     SourceMac,
     /// A multicast advertisement has the solicited flag.
     Solicited,
@@ -180,7 +180,7 @@ impl fmt::Display for NdError {
 
 impl std::error::Error for NdError {}
 
-/// Iterates over the known options of a message.
+/// Iterates over the options of a message, without unknown and malformed ones.
 #[derive(Clone, Debug)]
 pub struct NdOptions<'a> {
     rest: &'a [u8],
@@ -278,7 +278,7 @@ pub fn parse<'a>(ip: &Ipv6Header, icmp: &'a [u8]) -> Result<(Message, NdOptions<
     Ok((message, options))
 }
 
-/// Checks that all options end within the message, and that Ethernet addresses are complete.
+/// Checks that all options end within the message, and that Ethernet addresses are complete and unicast.
 fn check_options(mut rest: &[u8]) -> Result<(), NdError> {
     while !rest.is_empty() {
         let (option, behind) = split_option(rest).ok_or(NdError::OptionLength)?;
@@ -325,9 +325,11 @@ fn read(header: &Icmpv6Header, fixed: &[u8]) -> Option<Message> {
     })
 }
 
-/// The flags of a neighbor advertisement in the second word of the header.
+/// The router flag of a neighbor advertisement, in the second word of the header.
 const ROUTER: u32 = 1 << 31;
+/// The solicited flag of a neighbor advertisement, in the second word of the header.
 const SOLICITED: u32 = 1 << 30;
+/// The override flag of a neighbor advertisement, in the second word of the header.
 const OVERRIDE: u32 = 1 << 29;
 
 /// Checks that the addresses in the packet are valid for `message`.
@@ -361,8 +363,9 @@ fn check(ip: &Ipv6Header, message: &Message, options: &NdOptions<'_>) -> Result<
     }
 }
 
-/// Returns a whole packet from `src` to `dst` with this message and these options. The packet quoted by a
-/// redirect is limited to 1,280 bytes in total; everything else is used as given.
+/// Returns a whole packet from `src` to `dst` with this message and these options. A [`Redirected`](NdOption::Redirected) quote is cut to a
+/// multiple of 8 bytes, and so that the packet up to its end has at most 1,280 bytes. At most 127 DNS servers are included. Everything else
+/// is used as given.
 pub fn build(src: Ipv6Addr, dst: Ipv6Addr, message: &Message, options: &[NdOption<'_>]) -> Vec<u8> {
     let mut body = Vec::new();
     let (kind, rest) = match *message {

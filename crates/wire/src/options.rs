@@ -36,8 +36,8 @@ pub struct Ipv4Option<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Iterates over a list of options, up to its end or to an invalid length. The error is the offset of that
-/// length in the list.
+/// Iterates over a list of options, up to its end or to an invalid length. The error is the offset of that length in the list, or of the
+/// type if the list ends before the length.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     list: &'a [u8],
@@ -73,7 +73,7 @@ impl<'a> Iterator for Options<'a> {
 /// Writes an address into a record route option, if there is room.
 ///
 /// # Errors
-/// The offset of the faulty byte in the option: its length, or a pointer without room for a whole address.
+/// The offset of the faulty byte in the option: its length, or a pointer that is less than 4 or has no room for a whole address.
 pub fn record_route(option: &mut [u8], address: Ipv4Addr) -> Result<(), usize> {
     let [_, _, pointer, ..] = *option else { return Err(1) };
     let Some(place) = place(option, pointer, 3, WORD)? else { return Ok(()) };
@@ -82,12 +82,12 @@ pub fn record_route(option: &mut [u8], address: Ipv4Addr) -> Result<(), usize> {
     Ok(())
 }
 
-/// Writes the time (UTC milliseconds since midnight) into a timestamp option. The option's flag determines
-/// what is written: the time alone, `address` and the time, or the time after the next address in the list if
-/// `is_own` returns true for that address. Without room, increments the overflow counter.
+/// Writes the time (UTC milliseconds since midnight) into a timestamp option. The option's flag determines what is written: the time alone,
+/// `address` and the time, or the time after the next address in the list if `is_own` returns true for that address. Without room,
+/// increments the overflow counter, except for a list of given addresses.
 ///
 /// # Errors
-/// The offset of the faulty byte in the option: its length, a pointer without room for a whole timestamp, an
+/// The offset of the faulty byte in the option: its length, a pointer that is less than 5 or has no room for all that is to be written, an
 /// unknown flag, or a full overflow counter.
 pub fn timestamp(
     option: &mut [u8],
@@ -123,8 +123,8 @@ pub fn timestamp(
     Ok(())
 }
 
-/// Returns the `len` bytes to which an option's pointer points, or `None` if the option is full. The pointer
-/// counts from 1. The bytes must begin at least `first` bytes after the option's start.
+/// Returns the `len` bytes to which an option's pointer points, or `None` if the option is full. The pointer counts from 1. The bytes must
+/// begin at least `first` bytes after the option's start and end within the option; otherwise the error is 2, the pointer's offset.
 fn place(option: &mut [u8], pointer: u8, first: usize, len: usize) -> Result<Option<&mut [u8]>, usize> {
     let Some(at) = usize::from(pointer).checked_sub(1).filter(|&at| at >= first) else { return Err(2) };
     if at >= option.len() {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     proptest! {
-        /// For any bytes, the options are adjacent, and nothing is written outside of an option's data.
+        /// For any bytes, the options are adjacent, and an update changes neither the type nor the length of an option.
         #[test]
         fn any_bytes_are_parsed_within_bounds(mut list in prop::collection::vec(any::<u8>(), 0..41)) {
             let mut at = 0;

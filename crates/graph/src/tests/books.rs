@@ -66,7 +66,7 @@ fn missing_verdicts_are_detected() {
     assert_eq!((s.used, s.lost), (0, 3));
 }
 
-/// What a node does wrong with the last packet of each frame.
+/// What a [`Clumsy`] node does wrong. "The packet" is the last packet of a frame.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Wrong {
     /// The packet's buffer is never freed.

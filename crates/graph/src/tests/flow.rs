@@ -42,8 +42,7 @@ impl PacketNode for Shorten {
     }
 }
 
-/// A node that records the memory address of its frame, and checks what the frame knows about all its
-/// packets.
+/// A node that records the memory address of its frame, and checks that the frame knows the receive interface of all its packets.
 struct Look(Seen);
 impl FrameNode for Look {
     const NAME: &'static str = "look";

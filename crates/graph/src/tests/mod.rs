@@ -86,7 +86,7 @@ impl Rig {
     }
 }
 
-/// Returns the error with which the graph that `install` makes cannot be built.
+/// Builds the graph that `install` makes, which must fail. Returns the text of the error.
 fn refused(install: impl FnOnce(&mut Builder, &Log) -> Result<(), GraphError>) -> String {
     let mut builder = Builder::new();
     Batches::default().install(&mut builder, "source");

@@ -164,7 +164,8 @@ fn two_reasons_of_the_main_thread_cannot_have_one_name() {
     assert!(why.contains("two reasons of the main thread have the name \"broken\""), "{why}");
 }
 
-/// Drops each packet for the further reason with the number of the packet's first byte.
+/// Treats each packet by its first byte: 0 drops it for the node's own reason, 1 ignores it for the first further reason, and any other
+/// byte drops it for the second further reason.
 struct Extends;
 
 impl FrameNode for Extends {

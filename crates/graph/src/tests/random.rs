@@ -40,7 +40,7 @@ fn step() -> impl Strategy<Value = u8> {
 struct Count {
     /// Number of dropped packets, by node and reason.
     dropped: BTreeMap<(&'static str, &'static str), u64>,
-    /// By end.
+    /// Number of packets that reached an end, by end.
     ended: BTreeMap<&'static str, u64>,
     kept: u64,
     consumed: u64,
@@ -86,8 +86,8 @@ impl Count {
     }
 }
 
-/// Makes the bytes of a packet valid: an edge follows each HOLD, COPY and MAKE, and the packet becomes at
-/// most four packets.
+/// Makes the bytes of a packet valid: an edge follows each COPY and MAKE, and each HOLD that is not the last byte, and the packet becomes
+/// at most four packets.
 fn sound(mut bytes: Vec<u8>) -> Vec<u8> {
     let (mut named, mut copies) = (false, 0);
     for b in &mut bytes {

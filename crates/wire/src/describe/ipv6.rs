@@ -16,7 +16,7 @@ struct Upper<'a> {
     fragment: Option<Fragment>,
 }
 
-/// Passes the extension headers of a packet to `each`. Returns the layer after them.
+/// Passes the extension headers of a packet to `each`. Returns the layer after them, or the reason why it was not found.
 fn walk<'a>(
     l3: &'a [u8],
     mut each: impl FnMut(&Extension<'_>) -> fmt::Result,
@@ -108,7 +108,7 @@ fn hex(bytes: &[u8]) -> impl fmt::Display + '_ {
     })
 }
 
-/// The kind of a message, in words.
+/// The kind of a message: a name or, if it has none, type and code.
 pub(super) struct Kind<'a>(pub(super) &'a Icmpv6Header);
 
 impl fmt::Display for Kind<'_> {

@@ -48,8 +48,7 @@ pub fn line_ipv6(l3: &[u8]) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| ipv6::line(f, l3))
 }
 
-/// Describes in several lines a frame that begins with an Ethernet header. Each layer is indented by two
-/// spaces.
+/// Describes in several lines a frame that begins with an Ethernet header. The layers after the Ethernet header are indented by two spaces.
 pub fn detail(frame: &[u8]) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| {
         let Some(rest) = link(f, frame)? else { return Ok(()) };
@@ -138,7 +137,7 @@ fn link<'a>(f: &mut fmt::Formatter<'_>, frame: &'a [u8]) -> Result<Option<Networ
     }))
 }
 
-/// Writes the line's part about a transport header: ports, or the kind of message.
+/// Writes the line's part about a transport header: ports and TCP flags, or the kind and details of an ICMP message.
 fn transport_line(f: &mut fmt::Formatter<'_>, proto: u8, l4: &[u8]) -> fmt::Result {
     match proto {
         protocol::TCP if let Some((tcp, _)) = TcpHeader::split(l4) => {
@@ -277,7 +276,7 @@ fn icmp_kind(f: &mut fmt::Formatter<'_>, icmp: &IcmpHeader) -> fmt::Result {
     f.write_str(name)
 }
 
-/// Writes the name of a code point (RFC 2474, 2597, 3246), or its number.
+/// Writes the name of a code point (RFC 2474, 2597, 3246, 5865), or its number.
 fn dscp(f: &mut fmt::Formatter<'_>, value: u8) -> fmt::Result {
     let (class, low) = (value >> 3, value & 7);
     match (class, low) {

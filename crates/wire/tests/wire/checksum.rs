@@ -13,7 +13,7 @@ fn words() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(word(), 1..40).prop_map(|w| w.iter().flat_map(|w| w.to_be_bytes()).collect())
 }
 
-/// An IPv4 header with the right checksum, for any fields.
+/// An IPv4 header without options, with arbitrary fields and the right checksum.
 fn header() -> impl Strategy<Value = Ipv4Header> {
     prop::array::uniform10(word()).prop_map(|w| {
         let mut h = Ipv4Header::zeroed();

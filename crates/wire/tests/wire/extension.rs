@@ -251,7 +251,7 @@ fn any_header() -> impl Strategy<Value = (u8, Vec<u8>)> {
     })
 }
 
-/// Properties for any bytes.
+/// Checks for any bytes that [`Chain`] equals the oracle, and that the headers are adjacent.
 fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
     let found = Chain::of(bytes);
     prop_assert_eq!(found, oracle(bytes));
@@ -296,7 +296,7 @@ proptest! {
         check(&packet(first, &bytes))?;
     }
 
-    /// Another parser finds the same ports behind the same headers.
+    /// Another parser finds the same UDP datagram behind the same headers.
     #[test]
     fn agrees_with_etherparse(
         headers in prop::collection::vec((prop::sample::select(vec![43u8, 51, 60]), 0usize..3), 0..5),
@@ -313,7 +313,7 @@ proptest! {
         prop_assert_eq!((found.protocol, udp.slice()), (17, &bytes[found.offset..]));
     }
 
-    /// For any bytes, options are adjacent, and a header with only options is returned completely.
+    /// Valid options are returned completely, without padding. In any bytes, options do not overlap, and an error is the last item.
     #[test]
     fn options_are_parsed_in_order(
         options in prop::collection::vec((any::<u8>(), prop::collection::vec(any::<u8>(), 0..6)), 0..MAX_OPTIONS),

@@ -71,7 +71,7 @@ fn the_hash_oracle_gives_published_values() {
     assert_eq!(murmur3(0, b"Hello, world!"), 0xc0363e43);
 }
 
-/// Each input bit changes half of the output bits, even for adjacent inputs, such as addresses and ports.
+/// Each input bit changes each output bit in about half of the cases, even for adjacent inputs, such as addresses and ports.
 #[test]
 fn every_bit_reaches_every_bit() {
     const SAMPLES: u64 = 4000;
@@ -194,7 +194,7 @@ fn ipv6(src: [u8; 16], dst: [u8; 16], next: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 proptest! {
-    /// In any encapsulation, a packet's flow is that of its five-tuple, in both directions.
+    /// Under VLAN tags and in tunnels, the hash of a frame is the symmetric hash of the inner five-tuple, in both directions.
     #[test]
     fn a_flow_keeps_its_hash_under_tags_and_in_tunnels(
         mut tuple in any_tuple(),

@@ -56,7 +56,7 @@ fn fragmentation_needed_carries_the_mtu() {
     assert!(h.checksum_ok(&quote));
 }
 
-/// A ping with identifier 0, sequence number 0, and no data or zeros.
+/// A ping with identifier 0, sequence number 0, and 20 zeros as data.
 #[test]
 fn a_reply_of_zeros_has_a_valid_checksum() {
     let mut h = IcmpHeader::echo_request(0, 0, &[0; 20]);

@@ -25,7 +25,7 @@ fn queries() -> [Vec<u8>; 2] {
     ]
 }
 
-/// The packet after a change, with a correct checksum.
+/// The packet after a change, with a correct length and checksum.
 fn changed(packet: &[u8], change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = packet.to_vec();
     change(&mut out);

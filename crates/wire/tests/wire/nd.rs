@@ -16,7 +16,7 @@ fn a(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
-/// Messages of another implementation, with their source, destination, message and options.
+/// Packets of another implementation, each with its source, destination, message and options.
 #[allow(clippy::type_complexity)]
 #[expect(clippy::too_many_lines, reason = "a list of messages")]
 fn examples() -> Vec<(Vec<u8>, &'static str, &'static str, Message, Vec<NdOption<'static>>)> {
@@ -129,7 +129,7 @@ fn parse(packet: &[u8]) -> Result<(Message, Vec<NdOption<'_>>), NdError> {
     nd::parse(ip, icmp).map(|(message, options)| (message, options.collect()))
 }
 
-/// The packet after a change of its header, its message or its options, with a correct checksum.
+/// The packet after a change of its header, its message or its options, with a correct length and checksum.
 fn changed(packet: &[u8], change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = packet.to_vec();
     change(&mut out);
