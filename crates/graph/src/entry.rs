@@ -26,12 +26,12 @@ pub struct Entry {
     pub vrf: u32,
     /// Where the packet went.
     pub fate: Fate,
-    /// Length of the packet in bytes, over all its buffers.
+    /// Length of the packet in bytes, over all its buffers: after the node, or before it if the node took the packet.
     pub total_len: u32,
     pub(crate) bytes_before: [u8; BYTES],
     pub(crate) bytes_after: [u8; BYTES],
     pub(crate) kept: [u8; 2],
-    /// The packet's feature fields after the node.
+    /// The packet's feature fields after the node, or before it if the node took the packet.
     pub(crate) features: Features,
 }
 

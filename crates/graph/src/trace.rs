@@ -255,7 +255,7 @@ pub(crate) fn before(frame: &mut buf::Frame, input: bool, into: &mut Vec<Before>
     }
 }
 
-/// Adds an entry to the log for each traced packet in `noted`: the packet before and after the node.
+/// Adds an entry to the log, while it has room, for each traced packet in `noted`: the packet before and after the node.
 #[cold]
 pub(crate) fn record(
     log: &Log,

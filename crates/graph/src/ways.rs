@@ -9,7 +9,7 @@ use crate::edge::{CONSUMED, FIRST_REASON, HELD, Outcome, ReasonInfo};
 use crate::info::{NO_ROW, Target};
 use crate::pending::Pending;
 
-/// Returns the arc into which an edge leads, if a node is enabled in the arc.
+/// Returns the row of an edge that enters an arc; `None` if no feature of the row is enabled on any interface, or the edge enters no arc.
 #[inline(always)]
 fn enabled<'r>(targets: &[Target], rows: &'r Rows, edge: u8) -> Option<&'r Row> {
     rows.0.get(usize::from(targets[usize::from(edge)].row)).filter(|row| row.any)

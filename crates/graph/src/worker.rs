@@ -26,9 +26,9 @@ use crate::stats::{self, At, Slowest, Stats};
 use crate::trace::{self, Log, Tracer};
 use crate::ways::{Sink, Ways, enter_arcs};
 
-/// Frames of at least this many packets are always timed. Shorter ones are timed in one of [`SAMPLE`] turns,
-/// because reading the clock takes about 13 TSC ticks.
+/// Frames of at least this many packets are always timed.
 const TIMED_LEN: usize = 32;
+/// Shorter frames are timed in one of this many turns, because reading the clock takes about 13 TSC ticks.
 const SAMPLE: u64 = 16;
 
 /// Returns the clock of all workers. It is calibrated only once, so that the times of all workers are
@@ -54,9 +54,9 @@ pub struct Worker {
     runtime: Lane<4>,
     slowest: Slowest,
     reasons: Lane<1>,
-    /// Numbers of packets made, freed and kept by nodes. `counted` is the state of the buffer cache's counters when these numbers
-    /// were last updated.
+    /// Numbers of packets made, freed and kept by nodes.
     books: Lane<3>,
+    /// The state of the buffer cache's counters when `books` was last updated.
     counted: Tally,
     tracer: Tracer,
     log: Arc<Log>,
@@ -66,7 +66,7 @@ pub struct Worker {
     sizes: Lane<2>,
     /// The node that is running. It shows where a worker hangs.
     at: Arc<At>,
-    /// Start of the last turn in nanoseconds, and whether the turn brought in packets.
+    /// Start of the last turn or rest in nanoseconds, and true if it was a turn that brought in packets.
     last: (u64, bool),
 }
 
@@ -194,7 +194,7 @@ impl Worker {
         self.times.add(0, [turns, busy, idle, naps, sleeps]);
     }
 
-    /// Returns the start of the last turn in nanoseconds of the monotonic clock.
+    /// Returns the start of the last turn or rest in nanoseconds of the monotonic clock.
     pub(crate) fn turned(&self) -> u64 {
         self.last.0
     }

@@ -152,7 +152,7 @@ impl Adjacencies {
         let _ = self.records.set(e.index, Adjacency { rewrite, interface, mtu: via.mtu, next_hop });
     }
 
-    /// True if packets were sent to a neighbor since the last call, or since the adjacency was added.
+    /// True if packets were sent to a neighbor since the last call, or since the adjacency was added. False without an adjacency.
     pub fn was_used(&mut self, interface: u32, next_hop: IpAddr) -> bool {
         let Some(e) = self.by_neighbor.get_mut(&(interface, next_hop)) else { return false };
         let [packets, _] = self.counters.total(e.index);

@@ -50,7 +50,8 @@ impl Match {
         }
     }
 
-    /// True if the router can send frames on a sub-interface with this match. It can only if the match states the exact tags.
+    /// True if the router can send frames on a sub-interface with this match. It can only if the match is for untagged frames or for exact
+    /// tags.
     pub fn sends(self) -> bool {
         matches!(self, Match::Untagged | Match::Tags(_))
     }
@@ -125,7 +126,7 @@ impl Vlans {
         Vlans { tables: (!empty).then(|| Arc::new(tables)), untagged }
     }
 
-    /// Returns the sub-interface for frames with these tags.
+    /// Returns the sub-interface for frames with these tags; `None` if there is none.
     pub fn get(&self, tags: Tags) -> Option<u32> {
         let tables = self.tables.as_ref()?;
         match tables.exact.binary_search_by_key(&tags, |e| e.0) {

@@ -416,7 +416,8 @@ pub fn numbered(prefix: &str) -> String {
     format!("{prefix}0, {prefix}1, …")
 }
 
-/// Returns a check for names that are a prefix and a number; see [`Interfaces::names`]. Numbers that do not fit `N` are invalid.
+/// Returns a check for names that are a prefix and a number; see [`Interfaces::names`]. A name is invalid if its number is missing, has
+/// leading zeros, or does not fit `N`. A name with anything but digits after the prefix belongs to another type.
 pub fn is_numbered<N: std::str::FromStr + fmt::Display>(
     prefix: &'static str,
 ) -> impl Fn(&str) -> Option<Result<(), Refused>> + Send + Sync {

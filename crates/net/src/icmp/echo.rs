@@ -9,8 +9,8 @@ use graph::{Cx, PacketNode, Verdict, edges, reasons};
 use wire::icmpv4::kind;
 use wire::{IcmpHeader, Ipv4Header, checksum, ipv4};
 
-/// Maximum number of replies per second that one worker sends in one address family. Each interface has a share of it. It is enough for a
-/// flood ping by one host, and little compared with a worker's forwarding rate.
+/// Maximum number of replies per second that one worker sends in one address family. Each group of interfaces has a share of it (see
+/// [`Police`]). It is enough for a flood ping by one host, and little compared with a worker's forwarding rate.
 pub(super) const RATE: u32 = 20_000;
 /// TTL of replies.
 const TTL: u8 = 64;

@@ -140,7 +140,7 @@ proptest! {
         prop_assert_eq!((out.node.as_str(), out.reason), ("icmp6-input", Some("bad-checksum")));
     }
 
-    /// Any message gets a valid result.
+    /// Of all messages, only echo requests are answered, and no message with a valid checksum is dropped for its checksum.
     #[test]
     fn any_message(kind: u8, code: u8, rest: u32, body in prop::collection::vec(any::<u8>(), 0..100), hops in prop::sample::select(vec![1u8, 64, 255])) {
         let (_bench, mut h) = harness();

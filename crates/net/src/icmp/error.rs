@@ -73,7 +73,8 @@ impl<A: Icmp> IcmpError<A> {
 }
 
 /// Returns the source address for a report about `p`, or for a reply to `p`: the packet's destination if it is the router's own address,
-/// otherwise an address of the receive interface, otherwise any of the router's addresses in the VRF.
+/// otherwise an address of the receive interface (if the interface is in the packet's VRF), otherwise any of the router's addresses in this
+/// VRF. `None` if there is no such address.
 pub(super) fn source<A: Icmp>(
     own: &OwnAddresses<A>,
     interfaces: &SlotReader<Interface>,
@@ -102,7 +103,7 @@ fn described<A: Icmp>(causes: &[CauseInfo], cause: Cause, l3: &[u8]) -> (Extende
     (Extended::Own(reason), message, limit)
 }
 
-/// Returns the drop reason for a report that was not sent.
+/// Returns the reason under which a report that was not sent is counted.
 fn unreported(why: Unreported) -> Reason {
     match why {
         Unreported::Forbidden => Reason::Forbidden,

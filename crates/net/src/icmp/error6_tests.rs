@@ -46,7 +46,8 @@ fn node(bench: &Bench) -> Harness {
     })
 }
 
-/// Returns a router with an interface (index 0) that has the address NEAR, and with another address, OTHER.
+/// Returns a router with an interface (index 0) whose address is NEAR. The router has a second own address, OTHER, which is not an address
+/// of this interface.
 fn router() -> (Bench, Harness) {
     let mut bench = Bench::new();
     assert_eq!(bench.interface_with(0, vec![Address::new(ip(NEAR), 64)]), 0);
@@ -63,8 +64,8 @@ fn datagram() -> PacketBuilder {
     from(HOST, FAR)
 }
 
-/// Sends packets that the interface received to the node. Returns the reports about them, and the results for
-/// the packets themselves.
+/// Passes packets to the node as packets that interface 0 received. Returns the reports about them, and the results for the packets
+/// themselves.
 fn send(h: &mut Harness, cause: Cause, packets: &[Vec<u8>], flags: Flags) -> (Vec<Out>, Vec<Out>) {
     let out = h.send("ip6-icmp-error", packets, |_, p| {
         p.set_rx_if(0);

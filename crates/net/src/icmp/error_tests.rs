@@ -20,8 +20,8 @@ const FAR: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 const NEAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 
-/// Returns a router with an interface that has the address NEAR, and with another address, OTHER. Also
-/// returns the index of the interface.
+/// Returns a router with an interface whose address is NEAR, and the index of the interface. The router has a second own address, OTHER,
+/// which is not an address of this interface.
 fn router() -> (Bench, u32, Harness) {
     let mut bench = Bench::new();
     let interface = bench.interface(0, Some(NEAR));
@@ -37,8 +37,8 @@ fn datagram() -> PacketBuilder {
     PacketBuilder::ipv4(HOST, FAR).udp(1000, 2000).payload(b"some data")
 }
 
-/// Sends packets that `interface` received to the node. Returns the reports about them, and the results for
-/// the packets themselves.
+/// Passes packets to the node as packets that `interface` received. Returns the reports about them, and the results for the packets
+/// themselves.
 fn send(
     h: &mut Harness,
     interface: u32,

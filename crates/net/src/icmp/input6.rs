@@ -1,9 +1,10 @@
 //! `icmp6-input` checks ICMPv6 messages for this router (RFC 4443), and dispatches them by type. A feature may register for a type:
 //! messages of this type are then punted to the feature.
 //!
-//! Neighbor Discovery messages (RFC 4861) are punted to the main thread, which checks them further. Only messages that come from
-//! the link and may be useful are punted: solicitations for an address of this router, advertisements of possible neighbors, router
-//! solicitations and advertisements, and messages in which another station uses an address of this router.
+//! Neighbor Discovery messages (RFC 4861) are punted to the main thread, which checks them further. Only messages that come from the link
+//! and may be useful are punted: solicitations for an address of this router (for any address if the interface answers for other hosts),
+//! advertisements of possible neighbors, router solicitations and advertisements, and messages in which another station uses an address of
+//! this router.
 
 use std::net::Ipv6Addr;
 
@@ -43,7 +44,7 @@ reasons! {
 /// messages of other kinds.
 #[derive(Clone, Copy)]
 pub struct Punts {
-    /// Solicitations for an address of this router.
+    /// Solicitations for an address of this router, or for any address on a proxy interface.
     pub solicitation: PuntReason,
     /// Advertisements of neighbors.
     pub advertisement: PuntReason,

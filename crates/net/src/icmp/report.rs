@@ -13,12 +13,12 @@ use crate::ip::Limit;
 
 /// Rate limit for reports to one source. Traceroute and path MTU discovery need a few reports at once, and then only a few each second.
 const PER_SOURCE: Rate = Rate::new(100, 10);
-/// The limits of one worker for most reports.
+/// The limits of one [`Reporter`] for reports that are not [vital](Limit::Vital).
 pub(super) const COMMON: Limits =
     Limits { per_source: PER_SOURCE, in_total: Rate::new(1000, 100), buckets: 1024 };
-/// The limits of one worker for [vital](Limit::Vital) reports. The limit for all sources together only bounds the worker's time: a host
-/// that sends very many packets that are too big, from all sources that it can have, must not end path MTU discovery for others. For the
-/// same reason Linux does not count these reports in its limit for all sources.
+/// The limits of one [`Reporter`] for [vital](Limit::Vital) reports. The limit for all sources together only bounds the worker's time: a
+/// host that sends very many packets that are too big, from all sources that it can have, must not end path MTU discovery for others. For
+/// the same reason Linux does not count these reports in its limit for all sources.
 pub(super) const VITAL: Limits =
     Limits { per_source: PER_SOURCE, in_total: Rate::new(100_000, 10_000), buckets: 8192 };
 /// Maximum length of a report of either family in bytes.

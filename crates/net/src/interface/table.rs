@@ -17,7 +17,7 @@ use crate::ip::{Address, Ip};
 pub enum Kind {
     /// A device with queues.
     Device,
-    /// A device with queues, whose link has one other station, and no Ethernet headers.
+    /// A device with queues, whose link has at most one other station, and no Ethernet headers.
     PointToPoint,
     /// A sub-interface of a device, which receives the frames with certain VLAN tags.
     SubInterface,
@@ -73,9 +73,10 @@ pub struct Interface {
     pub mtu: u16,
     /// The sub-interfaces of a device.
     pub vlans: Vlans,
-    /// The interface's addresses. An unnumbered interface has the addresses of the interface from which it borrows them. The first
-    /// address of a family is the primary one. It is the source of ICMP errors about packets that this interface received. The
-    /// exception is an error sent to a link-local address: its source is the link-local address.
+    /// The interface's addresses. An unnumbered interface has the addresses of the interface from which it borrows them. The first address
+    /// of a family that is not link-local is the primary one. ICMP errors about packets that this interface received have this source, with
+    /// two exceptions: an error about a packet to an own address of the router has that address, and an error to a link-local address has
+    /// the link-local address.
     pub addresses: Vec<Address>,
     /// True if the router answers on the interface's link for hosts behind other interfaces (proxy ARP and
     /// Neighbor Discovery).

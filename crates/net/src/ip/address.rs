@@ -58,7 +58,8 @@ impl Address {
         matches!(self.address, IpAddr::V6(a) if ipv6::is_link_local(a.to_bits()))
     }
 
-    /// True if `other` is the first or last address of the connected network, which hosts do not use.
+    /// True if `other` is an address of the connected network that hosts do not use: the first one or, with IPv4, the last one. False in a
+    /// network of one or two addresses, and for an address of the other family.
     pub fn is_end(self, other: IpAddr) -> bool {
         match (self.address, other) {
             (IpAddr::V4(address), IpAddr::V4(other)) => Address { address, len: self.len }.is_end(other),
@@ -111,16 +112,15 @@ impl<A: Ip> Address<A> {
         Prefix::new(self.address, self.len)
     }
 
-    /// Returns the anycast address of all routers of the connected network (RFC 4291 section 2.6.1), which is
-    /// the first address of an IPv6 network. Networks of two addresses (RFC 6164) or one address have none.
+    /// Returns the anycast address of all routers of the connected network (RFC 4291 section 2.6.1), which is the first address of an IPv6
+    /// network. IPv4 networks, and networks of two addresses (RFC 6164) or one, have none.
     pub fn anycast(self) -> Option<A> {
         (!A::HAS_BROADCAST && self.len < A::Bits::BITS - 1).then(|| self.prefix().address())
     }
 
-    /// True if `other` is the first or last address of the connected network, which hosts do not use. The
-    /// first address is the network itself or, with IPv6, the subnet-router anycast address (RFC 4291 section
-    /// 2.6.1). The last address is excluded only with IPv4: it is the directed broadcast (RFC 1812 section
-    /// 4.2.2.11). In networks of two addresses or one, hosts use all addresses (RFC 3021, RFC 6164).
+    /// True if `other` is the first address of the connected network or, with IPv4, the last one: hosts do not use these. The first address
+    /// is the network itself or, with IPv6, the subnet-router anycast address (RFC 4291 section 2.6.1). The last address is the directed
+    /// broadcast of IPv4 (RFC 1812 section 4.2.2.11). In networks of two addresses or one, hosts use all addresses (RFC 3021, RFC 6164).
     pub fn is_end(self, other: A) -> bool {
         let network = self.prefix();
         self.len < A::Bits::BITS - 1
