@@ -18,7 +18,7 @@ pub const MAX_WAYS: usize = 64;
 pub struct Buckets {
     /// For each bucket, the word of its path's forwarding object.
     words: [u64; BUCKETS],
-    /// The same words without repetitions.
+    /// The word of each path's forwarding object, in the order of the layout.
     ways: Box<[u64]>,
 }
 
@@ -30,7 +30,7 @@ impl Buckets {
         self.words[(hash >> 24) as usize]
     }
 
-    /// Returns the different words that occur in the buckets.
+    /// Returns the words that occur in the buckets, one for each path.
     pub fn ways(&self) -> &[u64] {
         &self.ways
     }
@@ -43,7 +43,7 @@ pub type Way = (Path, u64);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     ways: Vec<Way>,
-    /// Indices of `ways`.
+    /// For each bucket, the index of its path in `ways`.
     of: [u8; BUCKETS],
 }
 

@@ -2,9 +2,9 @@
 
 use buf::{Flags, Packet};
 
-/// Removes `len` bytes from a packet, beginning `at` bytes after the start of its IPv6 header. All bytes
-/// before them, the link header included, are moved to close the gap. Returns `false` if the bytes cannot be
-/// removed. The caller adjusts lengths and next-header fields.
+/// Removes `len` bytes from a packet, beginning `at` bytes after the start of its IPv6 header. All bytes before them, the link header
+/// included, are moved to close the gap. Returns `false` if the bytes cannot be removed; then the packet begins with its link header. The
+/// caller adjusts lengths and next-header fields.
 #[cold]
 pub fn take_out(p: &mut Packet<'_>, at: usize, len: usize) -> bool {
     let whole = p.len();

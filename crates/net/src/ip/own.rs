@@ -13,7 +13,7 @@ use super::packet::Packets;
 #[derive(Clone)]
 pub struct OwnAddresses<A: Ip> {
     exact: HashSet<(u16, A::Bits)>,
-    /// The lowest address of each VRF.
+    /// The lowest address of each VRF that is neither link-local nor tentative.
     first: HashMap<u16, A>,
     /// Subnet-router anycast addresses of connected networks, by VRF. Other routers may send from them; this
     /// router does not.
@@ -89,8 +89,8 @@ impl<A: Packets> OwnAddresses<A> {
         self.anycast.contains(&(fib, address))
     }
 
-    /// Returns the router's lowest address in VRF `fib` that is not link-local. It is the source address when
-    /// there is no better one.
+    /// Returns the router's lowest address in VRF `fib` that is neither link-local nor tentative. It is the source address when there is no
+    /// better one.
     pub fn first(&self, fib: u16) -> Option<A> {
         self.first.get(&fib).copied()
     }

@@ -132,7 +132,8 @@ impl PathState {
         }
     }
 
-    /// Returns each path with its number of buckets, out of 256, and its current forwarding object.
+    /// Returns each path with its number of buckets, out of 256, and its current forwarding object. Returns nothing unless flows are shared
+    /// between several paths.
     pub fn shares(&self) -> impl Iterator<Item = (Path, usize, Object)> {
         let shares = self.layout.iter().flat_map(|layout| layout.shares());
         shares.zip(&self.ways).map(|((path, parts), means)| (path, parts, *means))
@@ -193,18 +194,19 @@ pub(super) struct Paths {
     /// The keys of path lists, sorted by next hop. So the next hops in one network are adjacent.
     by_next_hop: BTreeSet<Hop>,
     by_interface: BTreeSet<(u32, u32)>,
-    /// The keys of lists with recursive paths. `by_hop` has an entry for each next hop that is visited to resolve a list (its
-    /// trail). `by_end` has an entry for each interface to which the trail leads.
+    /// Keys of lists with recursive paths: one for each next hop that is visited to resolve a list (its trail).
     by_hop: BTreeSet<Hop>,
+    /// Interfaces and indices of lists with recursive paths: a pair for each interface to which a list's trail leads.
     by_end: BTreeSet<(u32, u32)>,
     /// Number of paths in all lists.
     ways: usize,
 }
 
-/// Memory of a path list in bytes: `LIST` for the list, and `WAY` for each of its paths. Includes the list's entries in the sets
-/// (`by_next_hop` and others) and its buckets for workers, but not its state. Measured as the growth of the process with 50,000 lists of
-/// eight paths and 60,000 lists of one path.
+/// Memory of a path list in bytes, without its paths ([`WAY`]) and its state. Both constants include the list's entries in the sets
+/// (`by_next_hop` and others) and its buckets for workers. They were measured as the growth of the process with 50,000 lists of eight paths
+/// and 60,000 lists of one path.
 const LIST: usize = 256;
+/// Memory of each path of a path list in bytes; see [`LIST`].
 const WAY: usize = 460;
 
 /// A key by which a set sorts path lists by next hop: VRF, next hop, and index of the list's state.
@@ -286,7 +288,7 @@ impl Paths {
         state.trail = trail.map(Box::new);
     }
 
-    /// Of the keys in `by_hop` whose next hop is in this network, returns the first one after `after`.
+    /// Returns the first key in `by_hop` whose next hop is in this network and that is greater than `after`. With `None`, every key is.
     pub fn next_through(&self, network: Network, after: Option<Hop>) -> Option<Hop> {
         next_in(&self.by_hop, network, after)
     }

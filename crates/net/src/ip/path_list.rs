@@ -110,7 +110,7 @@ impl PathList {
         self.weighted().map(|w| w.path)
     }
 
-    /// Returns the list with `f` applied to each path.
+    /// Returns the list with `f` applied to each path, or the unchanged list if the new paths are no valid list.
     pub(crate) fn map(self, f: impl Fn(Path) -> Path) -> PathList {
         match self {
             PathList::One(path) => PathList::One(f(path)),

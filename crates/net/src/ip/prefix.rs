@@ -192,7 +192,7 @@ impl IpPrefix {
         }
     }
 
-    /// Returns the `n`th prefix of the same length after this one; `None` after the last one.
+    /// Returns the `n`th prefix of the same length after this one (0: this one); `None` after the last one.
     pub fn nth(self, n: u32) -> Option<IpPrefix> {
         let bits = match self {
             IpPrefix::V4(p) => u128::from(p.bits()) << 96,

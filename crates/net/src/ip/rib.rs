@@ -20,9 +20,9 @@ pub(super) struct Route<A: Ip> {
     pub path: u32,
     /// The next source's route for the same prefix. The list is circular.
     pub next: u32,
-    /// Among the routes with the same paths: the route added before this one (`older`), and the route added
-    /// after this one (`newer`).
+    /// The route added before this one, among the routes with the same paths; [`NONE`] if there is none.
     pub older: u32,
+    /// The route added after this one, among the routes with the same paths; [`NONE`] if there is none.
     newer: u32,
 }
 

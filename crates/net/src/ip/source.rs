@@ -7,9 +7,8 @@ use graph::GraphError;
 /// The source of a route. Of several routes for a prefix, the one with the lowest distance is used. With
 /// equal distances, the source that was registered first wins.
 ///
-/// Connected networks have distance 0 and static routes distance 1, as in Linux, FRR and BIRD. Features
-/// register sources with distances in between and up to 253
-/// ([`Hooks::source`](crate::router::Hooks::source)).
+/// Connected networks have distance 0 and static routes distance 1, as in Linux, FRR and BIRD. Features register sources with distances 1
+/// to 253 ([`Hooks::source`](crate::router::Hooks::source)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Source {
     distance: u8,

@@ -104,9 +104,9 @@ pub struct Routes<A: Ip> {
     pub(super) rib: Rib<A>,
     /// Lists whose routes have to be visited.
     pub(super) waiting: VecDeque<u32>,
-    /// Changes of interfaces or networks after which paths are still to be resolved again. `changes` counts all such changes so
-    /// far.
+    /// Changes of interfaces or networks after which paths are still to be resolved again.
     pub(super) asking: VecDeque<Asking>,
+    /// Number of changes of interfaces or networks so far.
     pub(super) changes: u64,
     /// Changed prefixes whose dependent recursive paths are still to be resolved again.
     pub(super) following: VecDeque<Following<A>>,
@@ -265,11 +265,10 @@ impl<A: Ip> Routes<A> {
     }
 
     /// Adds a route, or changes the paths of this source's route for the prefix. Flows on paths that the route keeps are not moved.
+    /// [`settle`](Self::settle) resolves recursive paths with a next hop in the prefix again.
     ///
     /// # Errors
     /// If the VRF does not exist, a table is full, or memory is exhausted. Nothing has changed then.
-    ///
-    /// Recursive paths with a next hop in the prefix are resolved again by [`settle`](Self::settle).
     pub fn add(
         &mut self,
         fib: u16,
@@ -319,7 +318,7 @@ impl<A: Ip> Routes<A> {
         Ok(())
     }
 
-    /// Removes the route of `source` for a prefix.
+    /// Removes the route of `source` for a prefix, and returns its paths.
     ///
     /// # Errors
     /// If there is no such route.

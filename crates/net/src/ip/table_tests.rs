@@ -444,8 +444,8 @@ fn an_interface_change_resolves_only_its_own_paths() {
     assert_eq!(follow(&mut lab), 2000);
 }
 
-/// When an interface with many next hops changes, their paths are resolved some at a time. Lists that wait keep their old resolution. A
-/// list that was resolved after an earlier change is not resolved again for that change.
+/// When an interface with many next hops changes, their paths are resolved some at a time. Lists that wait keep their old resolution. After
+/// several changes, each list is resolved only once.
 #[test]
 fn paths_of_an_interface_are_resolved_in_slices() {
     const HOPS: u32 = 1000;

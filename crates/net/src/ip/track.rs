@@ -56,8 +56,8 @@ impl<A: Ip> Routes<A> {
         self.leave_list(track.list, by);
     }
 
-    /// True if the path to a tracked destination is resolved. Routes that drop packets or report them as
-    /// unreachable count as resolved. Paths that lead to a feature's own entry do not.
+    /// True if the path to a tracked destination is resolved. Routes that drop packets or report them as unreachable count as resolved.
+    /// False if all of its resolved paths lead to entries of features' tables.
     pub(crate) fn leads(&self, track: &Track) -> bool {
         let state = &self.rib.paths.states[track.list];
         state.resolved.is_some() && !state.ways.iter().all(|way| matches!(way, Object::Feature(..)))

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-/// Nanoseconds per millisecond (`MS`), and milliseconds per day (`DAY`).
+/// Nanoseconds per millisecond.
 const MS: u64 = 1_000_000;
+/// Milliseconds per day.
 const DAY: u64 = 24 * 3600 * 1000;
 
 /// Difference between UTC and the monotonic clock, in nanoseconds, so that nodes need not read UTC. The main

@@ -3,10 +3,11 @@
 /// Limits of the neighbor table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Maximum number of entries. A new entry beyond this number replaces the oldest learned entry.
+    /// Maximum number of entries. A new entry beyond this number replaces a failed entry if there is one, otherwise an incomplete one, a
+    /// stale one, or another learned one: the oldest of its kind.
     pub max_entries: usize,
-    /// Maximum number of entries of neighbors that have not answered. A new entry beyond this number replaces
-    /// the oldest of these entries.
+    /// Maximum number of entries of neighbors that have not answered. A new one beyond this number replaces the oldest failed entry or, if
+    /// there is none, the oldest incomplete one.
     pub max_unresolved: usize,
     /// Nanoseconds until a learned entry must be confirmed. ARP then sends a request again (RFC 1122 section
     /// 2.3.2.1: on the order of a minute). Neighbor Discovery probes only when the entry is used, and takes a

@@ -87,9 +87,10 @@ pub struct Entry {
     pub state: State,
     /// True if the neighbor's own messages say that it is a router (IPv6 only).
     pub router: bool,
-    /// Time of the last confirmation, or of the first request, in nanoseconds.
+    /// Time in nanoseconds: when the Ethernet address was last learned or confirmed, when the first request was sent (incomplete), when the
+    /// last request failed (failed), or when the operator set the entry (static).
     pub since: u64,
-    /// Time at which the entry's timer expires, in nanoseconds.
+    /// Time at which the entry's timer expires, in nanoseconds; `None` for a static entry.
     pub due: Option<u64>,
 }
 

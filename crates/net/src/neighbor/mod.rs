@@ -1,6 +1,6 @@
 //! Neighbors: resolves next hops to Ethernet addresses (ARP, RFC 826; RFC 1812 section 3.3.2; RFC 5227).
 //!
-//! Workers check received messages, hold packets that wait for a next hop, and send requests. The protocol
+//! Workers check received messages, hold packets that wait for a next hop, and ask the main thread to resolve the next hop. The protocol
 //! itself runs on the main thread.
 //!
 //! The neighbor table ([`Neighbors`]) and the queues of waiting packets (`waiting`) use the same code for

@@ -36,7 +36,7 @@ impl Clocked {
         out
     }
 
-    /// Lets `seconds` pass. Returns the actions, each with its time.
+    /// Lets `seconds` pass. Returns the actions, each with its time in seconds from the start.
     fn pass(&mut self, seconds: u64) -> Vec<(u64, Action<Ipv6Addr>)> {
         let (start, end) = (self.now, self.now + seconds * SECOND);
         let mut all = Vec::new();

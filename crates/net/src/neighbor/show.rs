@@ -9,7 +9,8 @@ use super::entries::{Entry, Key, State};
 /// A line of `show ip neighbors`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NeighborView {
-    /// Seconds since the neighbor was last heard from, or since the first request if the neighbor never answered.
+    /// Seconds since the neighbor's Ethernet address was last learned, confirmed or set; for a neighbor that has not answered, since the
+    /// first request or since the failure.
     pub age: f64,
     /// The neighbor's IP address.
     pub ip: String,

@@ -178,7 +178,7 @@ pub struct Counters {
     pub failed: u64,
     /// Neighbors that changed their Ethernet address.
     pub changed: u64,
-    /// Entries replaced because the table was full.
+    /// Entries replaced because a limit of the table was reached.
     pub recycled: u64,
     /// New entries refused because the table was full of static entries.
     pub refused: u64,
@@ -532,7 +532,7 @@ impl<A: Family> Neighbors<A> {
         keys.into_iter().for_each(|key| self.forget(key, out));
     }
 
-    /// Cancels the pending announcements and answers of an interface.
+    /// Cancels the pending announcements and answers of an interface, and forgets when its addresses were defended.
     fn silence(&mut self, interface: u32) {
         self.announcements.retain(|k, _| k.0 != interface);
         self.answers.retain(|(_, k, _)| k.0 != interface);

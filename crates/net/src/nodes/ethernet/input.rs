@@ -102,7 +102,7 @@ impl EthernetInput {
         self.taken(guard, p, sub, inner_type, header)
     }
 
-    /// Handles a frame without VLAN tags that is an exception to [`usual`](Self::usual).
+    /// Handles a frame without VLAN tags, or with only a priority tag, that is an exception to [`usual`](Self::usual).
     #[cold]
     fn untagged(
         &mut self,

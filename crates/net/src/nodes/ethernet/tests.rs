@@ -293,7 +293,7 @@ fn plain(interface: u32, dst: Mac, tags_of: &[(u16, u16)]) -> Result<u32, &'stat
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
-    /// Frames of all kinds in one vector are handled as if each were alone.
+    /// Each frame of a mixed vector gets the interface or the drop reason that [`plain`] returns.
     #[test]
     fn mixed_vectors(
         frames in prop::collection::vec((
