@@ -25,8 +25,8 @@ impl Router {
     /// addresses, because an update takes time in proportion to the number of addresses.
     ///
     /// # Errors
-    /// If an address is not a host address, its network overlaps another interface's network in the same VRF, the address is in use, or
-    /// the interface cannot send or is unnumbered.
+    /// If an address is not a host address, its network overlaps another interface's network in the same VRF, the address is in use, the
+    /// interface cannot send or is unnumbered, or a route cannot be added.
     pub fn add_addresses(&mut self, index: u32, added: &[Address]) -> Result<(), RouterError> {
         if added.is_empty() {
             return Ok(());

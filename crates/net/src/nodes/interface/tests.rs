@@ -21,7 +21,7 @@ struct Far {
     arriving: VecDeque<Vec<u8>>,
     sent: Vec<Vec<u8>>,
     room: usize,
-    /// The error that the queue returns when it has no room.
+    /// The error that the queue returns when it has no room; `None` for [`Unsent::Full`].
     full: Option<Unsent>,
     /// The queue refuses packets that begin with this byte.
     refused: Option<u8>,
@@ -265,8 +265,8 @@ fn a_full_queue_drops_the_remaining_packets() {
     }
 }
 
-/// Sends a packet for each of `bytes`, which begins with this byte, to the interfaces in `to` in turn. Returns the position and the reason
-/// of each dropped packet.
+/// For each byte of `bytes`, sends a packet that begins with this byte. The packets go to the interfaces in `to` in turn. Returns the
+/// position and the reason of each dropped packet.
 fn send_bytes(h: &mut Harness, to: &[u32], bytes: &[u8]) -> Vec<(usize, &'static str)> {
     let packets: Vec<[u8; 4]> = bytes.iter().map(|&b| [b; 4]).collect();
     let out = h.send("interface-tx", &packets, |i, p| p.set_tx_if(to[i % to.len()]));

@@ -109,7 +109,7 @@ proptest! {
         prop_assert!(others.iter().all(|f| (1273..=1280).contains(&f.len()) && (f.len() - front).is_multiple_of(8)));
     }
 
-    /// For any bytes, the node returns fragments or a drop reason.
+    /// For any bytes, each output packet is sent, reported to its source, or has a drop reason.
     #[test]
     fn any_bytes_are_handled(next in prop::sample::select(vec![0u8, 17, 43, 44, 51, 60]), rest in prop::collection::vec(any::<u8>(), 0..400), mtu in 0u16..300) {
         let packet = udp(0).protocol(next).payload(&rest).build();

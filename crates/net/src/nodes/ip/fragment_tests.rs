@@ -102,10 +102,12 @@ fn reassemble(fragments: &[Vec<u8>]) -> Vec<u8> {
     whole
 }
 
-/// IPv4 options (`all`), and those of them that later fragments must have (`copied`).
+/// The IPv4 options of a packet.
 #[derive(Clone, Debug)]
 struct Options {
+    /// The list of options as it is in the packet.
     all: Vec<u8>,
+    /// The options that later fragments must have, padded to whole words.
     copied: Vec<u8>,
 }
 
@@ -188,7 +190,7 @@ proptest! {
         prop_assert_eq!(reassemble(&fragments(out)), b.build());
     }
 
-    /// For any bytes, the node returns fragments or a drop reason.
+    /// For any bytes, each output packet is sent, reported to its source, or has a drop reason.
     #[test]
     fn any_bytes_are_handled(
         bytes in prop::collection::vec(any::<u8>(), 0..200), plain: bool, partial: bool, words: (u16, u16), mtu in 0u16..300,

@@ -131,9 +131,9 @@ fn check(
     if ipv4::is_multicast(dst) { Verdict::Next(Next::Multicast) } else { Verdict::Next(Next::Lookup) }
 }
 
-/// True if a packet to `dst` certainly stays on this router or its link. A host without an address (RFC 1812
-/// section 5.3.7) or with a link-local one (RFC 3927 section 7) may send only to these destinations.
-/// Multicast packets are included because they are never forwarded.
+/// True if a packet to `dst` certainly stays on this router or its link. A host without an address (RFC 1812 section 5.3.7) or with a
+/// link-local one (RFC 3927 section 7) may send only to these destinations, unless a route leads to the link-local address. Multicast
+/// packets are included because they are never forwarded.
 #[cold]
 fn stays_here(own: &OwnAddresses<Ipv4Addr>, fib: u16, dst: u32) -> bool {
     ipv4::is_broadcast(dst) || ipv4::is_multicast(dst) || own.contains(fib, dst)

@@ -220,7 +220,7 @@ fn hop_by_hop_options_are_handled_first() {
     assert_eq!(once(&p), "own-source");
 }
 
-/// A simple implementation of the checks, one by one, on addresses as text.
+/// A simple implementation of the checks, one by one, with the methods of [`Ipv6Addr`].
 fn plain(p: &[u8]) -> &'static str {
     if p.len() < 40 {
         return "too-short";

@@ -334,7 +334,7 @@ proptest! {
         prop_assert_eq!(found, plain(&headers));
     }
 
-    /// For any bytes after the header, in any number of buffers, the node returns a valid result.
+    /// For any bytes after the header, in any number of buffers, the packet is delivered, reported, passed on as a fragment, or dropped.
     #[test]
     fn any_bytes_are_handled(next in prop::sample::select(vec![0u8, 17, 43, 44, 51, 58, 59, 60, 135]), rest in prop::collection::vec(any::<u8>(), 0..3000), chained: bool) {
         let mut bytes = packet(OWN).protocol(next).payload(&rest).build();

@@ -17,8 +17,8 @@ use crate::Tables;
 use crate::adjacency::GLEAN;
 use crate::ip::{Buckets, Fibs, Forwarding, Ip, Leaves, Object, Packets};
 
-/// Maximum number of VRFs in which one packet is looked up. A route may lead to another VRF, where the destination is looked up
-/// again.
+/// Maximum number of VRFs in which [`through_tables`] looks up one address. The lookup node calls it after the lookup in the packet's own
+/// VRF, if the route there leads to another VRF.
 const MAX_HOPS: usize = 8;
 
 edges! {

@@ -1,5 +1,5 @@
-//! `ip6-multicast`: handles multicast packets. Packets to groups with link scope that this router has joined
-//! are for this router. All other packets are dropped, because there are no multicast routes.
+//! `ip6-multicast`: handles multicast packets. Packets to groups with link scope that this router has joined are for this router. Packets
+//! to other groups with link scope are ignored. All other packets are dropped, because there are no multicast routes.
 //!
 //! Packets to any solicited-node group are accepted, because the message says which address is solicited.
 

@@ -123,9 +123,9 @@ impl Ip4Options {
         Ok(())
     }
 
-    /// Returns the address that this router writes into a packet's options: the packet's destination if this is an address of this
-    /// router; for other packets the transmit interface's address, or without such an address any address of this router in the
-    /// VRF. `None` if the packet is not forwarded.
+    /// Returns the address that this router writes into a packet's options: the packet's destination if this is an address of this router;
+    /// for other packets the transmit interface's address, or without such an address any address of this router in the VRF. `None` if the
+    /// packet is neither forwarded nor delivered to this router.
     fn address(&self, guard: &Guard, p: &mut Packet<'_>) -> Option<Ipv4Addr> {
         let (own, fib, dst) = (self.tables.own.get(guard), p.fib(), p.peek::<Ipv4Header>().dst_u32());
         if own.contains(fib, dst) {

@@ -156,7 +156,8 @@ fn truncated_headers_are_dropped() {
 }
 
 proptest! {
-    /// For any options, the node returns a valid result.
+    /// For any options, the packet goes to an arc or to the registered node, is reported with an offset behind the IPv6 header, or is
+    /// dropped.
     #[test]
     fn any_options(options in prop::collection::vec(any::<u8>(), 0..400), next: u8, units: Option<u8>, group: bool) {
         let dst = if group { GROUP } else { FAR };

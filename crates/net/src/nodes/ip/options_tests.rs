@@ -20,10 +20,11 @@ const SRC: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
 const NEAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// The router's address on the transmit interface.
 const OUT: Ipv4Addr = Ipv4Addr::new(10, 0, 9, 1);
-/// Three destinations: reached over an adjacency (`FAR`), on a connected network (`LINK`), and without a
-/// route.
+/// A destination that is reached over an adjacency.
 const FAR: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
+/// A destination on a connected network.
 const LINK: Ipv4Addr = Ipv4Addr::new(10, 0, 9, 77);
+/// A destination without a route.
 const NOWHERE: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 1);
 /// A protocol for whose router alerts a node of this test registers.
 const TAKEN: u8 = 46;
@@ -177,8 +178,8 @@ fn rfc2113_router_alerts_go_to_the_registered_node() {
 }
 
 proptest! {
-    /// For any options, a packet is forwarded with its length unchanged, or reported. Only record route and
-    /// timestamp options change.
+    /// For any options, a packet is forwarded with its length unchanged, or reported. A packet changes only if its options contain the type
+    /// byte of a record route or timestamp option.
     #[test]
     fn any_options_are_handled(options in prop::collection::vec(any::<u8>(), 4..41), kind in 0usize..5) {
         let mut options = options;

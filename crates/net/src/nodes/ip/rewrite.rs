@@ -55,8 +55,9 @@ impl From<Fault> for Reason {
 pub struct Rewrite<A: Packets> {
     adjacencies: SlotReader<Adjacency>,
     counters: Lane<2>,
-    /// The segments and fragments of the current packet; both are empty between packets.
+    /// The segments of the current packet; empty between packets.
     segments: Box<Frame>,
+    /// The fragments of the current packet or segment; empty between packets.
     fragments: Box<Frame>,
     ids: Ids,
     family: PhantomData<A>,

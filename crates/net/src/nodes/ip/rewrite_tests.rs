@@ -16,12 +16,15 @@ use crate::testing::{Bench, checksum};
 
 const NEXT_HOP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const MTU: u16 = 1500;
-/// Adjacencies: complete without tags, with one tag, with two tags, and incomplete. The interface of an
-/// adjacency is its number + 20.
+/// A complete adjacency without tags. The interface of each adjacency is its number + 20.
 const PLAIN: u32 = 0;
+/// A complete adjacency with one tag.
 const TAG: u32 = 1;
+/// A complete adjacency with two tags.
 const TWO_TAGS: u32 = 2;
+/// An adjacency without a link header.
 const INCOMPLETE: u32 = 3;
+/// A number without an adjacency.
 const NONE: u32 = 4;
 
 fn headers() -> [Vec<u8>; 3] {

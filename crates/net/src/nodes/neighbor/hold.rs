@@ -59,7 +59,7 @@ impl<A: Packets> Hold<A> {
         Hold { queue, adjacencies: t.adjacencies.clone(), resolve }
     }
 
-    /// Returns a packet's next hop.
+    /// Returns a packet's next hop; `None` if its adjacency was removed.
     fn next_hop(
         adjacencies: &SlotReader<Adjacency>,
         guard: &Guard,

@@ -35,9 +35,9 @@ reasons! {
 /// Punt reasons of ARP packets. There are several so that a flood of packets of one kind does not block packets of other kinds.
 #[derive(Clone, Copy)]
 pub struct Punts {
-    /// Requests for an address of this router.
+    /// Requests for an address of this router, or for any host on a proxy interface.
     pub request: PuntReason,
-    /// Replies and announcements.
+    /// Replies, announcements, and requests from a known neighbor with a new Ethernet address.
     pub reply: PuntReason,
     /// Another station claims an address of this router.
     pub conflict: PuntReason,
