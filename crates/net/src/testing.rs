@@ -31,7 +31,7 @@ pub fn checksum(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// Returns the TCP or UDP checksum of an IPv4 packet by a simple implementation.
+/// Returns the TCP or UDP checksum of an IPv4 packet by a simple implementation. It is 0 for a packet with a valid checksum.
 pub fn transport_checksum(l3: &[u8]) -> u16 {
     let header = usize::from(l3[0] & 15) * 4;
     let l4 = &l3[header..];

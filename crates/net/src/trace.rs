@@ -9,12 +9,12 @@ pub fn ethernet(e: &Entry, text: &mut String) {
     let _ = write!(text, "{}", wire::describe::line(e.bytes_before()));
 }
 
-/// Describes a packet that begins with its IPv4 header.
+/// Describes a packet that begins with its IPv4 header, as it was before the node.
 pub fn ip4(e: &Entry, text: &mut String) {
     let _ = write!(text, "{}", wire::describe::detail_ipv4(e.bytes_before()));
 }
 
-/// Describes a packet that begins with its IPv6 header.
+/// Describes a packet that begins with its IPv6 header, as it was before the node.
 pub fn ip6(e: &Entry, text: &mut String) {
     let _ = write!(text, "{}", wire::describe::detail_ipv6(e.bytes_before()));
 }

@@ -50,7 +50,7 @@ impl Shards {
     }
 
     /// Returns a copy of the assignment in which some shards of the worker `busiest` are given to `calmest`. Returns `None` if `busiest`
-    /// has fewer than [`PART`] shards, because then something else causes its load.
+    /// has fewer than `PART` shards, because then something else causes its load.
     ///
     /// The load of a single shard is unknown. So only a few shards move at once, and the next check shows the effect.
     pub fn relieved(&self, busiest: usize, calmest: usize) -> Option<Shards> {

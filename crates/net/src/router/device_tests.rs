@@ -114,8 +114,7 @@ impl DeviceControl for Plug {
     }
 }
 
-/// A device whose packets arrive as soon as it is set up. It records whether the interface was already up for
-/// workers then.
+/// A device whose packets arrive as soon as it goes up. It records whether workers already saw the interface as up at that time.
 struct Eager {
     tables: Tables,
     participant: Participant,

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::{Routed, Router, RouterError};
 use crate::ip::{Address, Path};
 
-/// Maximum number of VRFs in which a destination is looked up because routes lead to other VRFs.
+/// Maximum number of VRFs in which a destination is looked up: the first one, and those to which routes lead.
 const MAX_HOPS: usize = 8;
 
 /// The output interface and the next hop of packets to a destination.
@@ -20,7 +20,7 @@ pub struct Egress<A> {
 /// The reason why the router cannot send from an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoSource {
-    /// The router is still testing this address of the interface for duplicates (RFC 4862 section 5.4).
+    /// The router is still testing this address of the interface with this name for duplicates (RFC 4862 section 5.4).
     Tentative(IpAddr, String),
     /// The given address is not an address of the router in this VRF.
     NotOwn,
@@ -82,9 +82,9 @@ impl Router {
         Err(refused("the routes to it form a loop between tables"))
     }
 
-    /// Returns the source address for packets that leave by `egress`: `wanted`, if it is given. Otherwise, returns the first of
-    /// these that exists: an address in the network of the next hop, the first address of the interface, the first address in the
-    /// VRF. Addresses that were just added or removed are taken into account.
+    /// Returns the source address for packets that leave by `egress`: `wanted`, if it is given. Otherwise, returns the first of these that
+    /// exists: the destination if it is the router's own, an address of the interface in the network of the next hop, the first address of
+    /// the interface, the lowest address in the VRF. Addresses that were just added or removed are taken into account.
     ///
     /// # Errors
     /// If the router cannot send from the address, or has none.

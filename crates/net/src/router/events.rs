@@ -91,7 +91,7 @@ pub struct News {
     pub address: IpAddr,
     /// The neighbor's Ethernet address; if `gone`, the last known address.
     pub mac: Mac,
-    /// True if the neighbor is static.
+    /// True if the neighbor has a static entry now; false if `gone`.
     pub fixed: bool,
     /// True if the neighbor's Ethernet address is no longer known.
     pub gone: bool,

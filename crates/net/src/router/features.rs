@@ -23,8 +23,8 @@ impl Router {
     /// setting.
     ///
     /// # Errors
-    /// If the interface does not exist, no feature declared the setting, or an arc lacks a feature of the
-    /// setting.
+    /// If the interface does not exist, no feature declared the setting, an arc lacks a feature of the setting, or there is no memory for
+    /// the value.
     pub fn set<T: Setting>(&mut self, index: u32, value: T) -> Result<(), RouterError> {
         self.interface(index)?;
         let before = self.setting::<T>(index);

@@ -16,7 +16,7 @@ use crate::setting::Totals;
 pub struct InterfaceInfo {
     /// The index. It may be reused after the interface is removed.
     pub index: u32,
-    /// The serial number: how many interfaces this router had added when it added this one. It is never reused.
+    /// The serial number: the number of interfaces that this router had added so far, this one included. It is never reused.
     pub serial: u64,
     /// The name.
     pub name: String,
@@ -33,7 +33,7 @@ pub struct InterfaceInfo {
     pub mtu: u16,
     /// The index of the interface's VRF.
     pub fib: u16,
-    /// The addresses. In each family, the primary address is before the others.
+    /// The addresses. In each family, the first address that is not link-local is the primary one.
     pub addresses: Vec<Address>,
     /// True if the operator enabled IPv6 on the interface, whatever addresses it has.
     pub ip6: bool,
@@ -69,7 +69,7 @@ pub struct InterfaceInfo {
 }
 
 impl InterfaceInfo {
-    /// Returns the interface's addresses of one family, the primary address first.
+    /// Returns the interface's addresses of one family, in the configured order.
     pub fn addresses_of<A: Ip>(&self) -> impl Iterator<Item = Address<A>> {
         self.addresses.iter().filter_map(|a| a.of())
     }
@@ -155,7 +155,8 @@ impl InterfaceTable {
         self.get(*self.names.get(name)?)
     }
 
-    /// Adds an interface without addresses, and sets its serial number. Its name and match must be unique.
+    /// Adds an interface without addresses, and sets its serial number. Its name must be unique, and its match among the parent's
+    /// sub-interfaces.
     pub fn insert(&mut self, mut info: InterfaceInfo) {
         self.made += 1;
         info.serial = self.made;
@@ -228,7 +229,8 @@ impl InterfaceTable {
         (network.contains(address) || networks().any(|n| n.contains(address))).then_some(info)
     }
 
-    /// Returns the interfaces of a VRF that have a connected network that overlaps `network`, whether they are up or down.
+    /// Returns the interfaces of a VRF that have a connected network that overlaps `network`, whether they are up or down. An interface may
+    /// occur more than once.
     pub fn overlapping(&self, fib: u16, network: IpPrefix) -> impl Iterator<Item = &InterfaceInfo> {
         let inside = self.networks.range((fib, network)..=(fib, IpPrefix::host(network.last())));
         let around = self.with_network_of(fib, network.address());

@@ -21,7 +21,9 @@ const ADJACENCIES: usize = 256;
 pub(super) const GRACE: Duration = Duration::from_millis(200);
 
 impl Neighborhood {
-    /// True if packets can be sent on this interface: the interface and its parent are up, and the device has a carrier.
+    /// True if packets can be sent on this interface: the interface and its parent are set to up, the device is present and has a carrier,
+    /// and no packets for a removed interface with the same index can be left in the graph. Loopbacks and features' interfaces need no
+    /// device.
     pub(crate) fn usable(&self, index: u32) -> bool {
         let Some(i) = self.interfaces.get(index) else { return false };
         i.admin_up && !i.heir && self.link_up(index) && (i.parent == index || self.usable(i.parent))
@@ -151,7 +153,9 @@ impl Router {
         self.near.link_up(index)
     }
 
-    /// True if packets can be sent on this interface: the interface and its parent are up, and the device has a carrier.
+    /// True if packets can be sent on this interface: the interface and its parent are set to up, the device is present and has a carrier,
+    /// and no packets for a removed interface with the same index can be left in the graph. Loopbacks and features' interfaces need no
+    /// device.
     pub fn usable(&self, index: u32) -> bool {
         self.near.usable(index)
     }

@@ -143,7 +143,7 @@ impl Lab {
         }
     }
 
-    /// Runs the workers and the main thread until all work is done.
+    /// Runs the workers and the main thread six times in turn, which suffices for the work of these tests.
     pub fn run(&mut self) {
         for _ in 0..6 {
             self.turn_workers();
@@ -151,7 +151,7 @@ impl Lab {
         }
     }
 
-    /// Lets time pass, and runs the router every 100 milliseconds.
+    /// Lets `ms` milliseconds pass, rounded down to hundreds, and runs the router every 100 milliseconds.
     pub fn pass(&mut self, ms: u64) {
         for _ in 0..ms / 100 {
             self.now += 100 * MS;

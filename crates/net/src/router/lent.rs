@@ -76,7 +76,7 @@ impl Router {
             || info.proxy && self.is_behind_another(info, address)
     }
 
-    /// True if packets to an address are sent on another interface than `info`.
+    /// True if packets to an address are sent on another interface than `info`, or are shared between several paths.
     fn is_behind_another<A: Routed>(&self, info: &InterfaceInfo, address: A) -> bool {
         let found = A::side(self).routes.lookup(info.fib, address);
         match found.and_then(|(_, _, path)| path.resolved) {

@@ -160,8 +160,8 @@ impl Router {
         self.send(worker, node, packet)
     }
 
-    /// Adds or removes a neighbor's host route. The route exists while the neighbor's Ethernet address is known and its IP address is in a
-    /// connected network or covered by an attached route.
+    /// Adds or removes a neighbor's host route. The route exists while the neighbor's Ethernet address is known and its IP address is
+    /// link-local, in a connected network of the interface, or covered by a route that is attached to the interface.
     pub(super) fn sync_host_route<A: Routed>(&mut self, (interface, address): Key<A>) {
         A::side_mut(self).0.off_link.remove(&(address, interface));
         let Some(fib) = self.near.interfaces.get(interface).map(|i| i.fib) else { return };

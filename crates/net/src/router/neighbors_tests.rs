@@ -10,8 +10,9 @@ use crate::ethernet::Tags;
 use crate::ip::Prefix4;
 use crate::router::lab::{Lab, MS, own_mac};
 
-/// A host on the first link (`A`), and a host on the second (`B`).
+/// A host on the first link.
 const A: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 2);
+/// A host on the second link.
 const B: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 const A_MAC: Mac = Mac([2, 0, 0, 0, 0xa, 2]);
 const B_MAC: Mac = Mac([2, 0, 0, 0, 0xb, 2]);

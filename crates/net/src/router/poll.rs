@@ -223,7 +223,8 @@ impl Router {
         self.sent_at_once
     }
 
-    /// Returns a packet of the router's own with these bytes, in as many buffers as they need. `None` if too few buffers are free.
+    /// Returns a packet of the router's own with these bytes, in as many buffers as they need. `None` if too few buffers are free beyond
+    /// the reserve of one for each worker.
     pub fn packet(&mut self, bytes: &[u8]) -> Option<Held> {
         let reserve = self.workers();
         let needed = bytes.len().div_ceil(DATA_ROOM).max(1);

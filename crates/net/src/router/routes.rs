@@ -82,8 +82,8 @@ impl Router {
     /// Adds a static route, or replaces its paths.
     ///
     /// # Errors
-    /// If the VRF does not exist, a next hop is not of the prefix's family, the tables are full, or the
-    /// [memory for routes](Self::route_memory) is used up.
+    /// If the VRF does not exist, a next hop is not of the prefix's family, a path leads to a feature's entry that does not forward this
+    /// family, the tables are full, or the [memory for routes](Self::route_memory) is used up.
     pub fn add_route(
         &mut self,
         fib: u16,
@@ -230,8 +230,8 @@ impl Router {
         }
     }
 
-    /// True if the path to a tracked destination is resolved. Routes that drop packets or report them as unreachable count as
-    /// resolved. Paths that lead to a feature's own entry do not.
+    /// True if the path to a tracked destination is resolved. Routes that drop packets or report them as unreachable count as resolved.
+    /// False if all of its resolved paths lead to entries of features' tables.
     pub fn leads(&self, track: &Track) -> bool {
         match track.is_of::<Ipv4Addr>() {
             true => self.ip4.routes.leads(track),

@@ -114,7 +114,7 @@ fn routes_of_a_feature_have_a_name_and_the_memory_limit() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// In any order of additions, the source with the lowest distance among those with a resolved path wins.
+    /// In any order of additions and removals, the source with the lowest distance among those with a resolved path wins.
     #[test]
     fn the_resolved_source_with_the_lowest_distance_wins(
         changes in prop::collection::vec((0..3usize, 0..2u8, prop::option::of(0..3u8)), 1..60),

@@ -357,8 +357,8 @@ fn a_vrf_can_be_removed_only_when_unused() {
     assert!(r.ip4.routes.lookup(five, ip("10.7.0.1")).is_none());
 }
 
-/// For any order of events, a neighbor outside its interface's networks has a host route while the best route to it is attached to this
-/// interface.
+/// In each of several orders of events, a neighbor outside its interface's networks has a host route while the best route to it is attached
+/// to this interface.
 #[test]
 fn neighbors_behind_attached_routes_get_a_host_route_in_any_order() {
     let changes: [fn(&mut Router); 4] = [
@@ -411,7 +411,7 @@ fn ethernet_addresses_of_sub_interfaces() {
     assert_eq!(macs(&r), [Mac([2, 0, 0, 0, 0, 9]); 3]);
 }
 
-/// Returns the whole visible state of the router as text, for comparisons.
+/// Returns the router's interfaces, IPv4 routes, IPv4 neighbors and adjacencies as text, for comparisons.
 fn state(r: &Router) -> String {
     let mut text = String::new();
     for i in r.interfaces() {

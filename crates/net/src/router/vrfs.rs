@@ -38,7 +38,8 @@ impl Vrfs {
         self.by_id.get(&table).copied()
     }
 
-    /// Returns the ID of the VRF with this index. If the VRF was removed, returns the ID that it had.
+    /// Returns the ID of the VRF with this index. If the VRF was removed, returns the ID that it had. For an index that was never used,
+    /// returns the index.
     pub fn table(&self, fib: u16) -> u32 {
         self.ids.get(usize::from(fib)).copied().unwrap_or(u32::from(fib))
     }

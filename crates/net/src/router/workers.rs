@@ -81,8 +81,8 @@ impl Router {
         self.shards.get()
     }
 
-    /// True if the operator assigned shards (groups of flows) to workers, and no worker was added or removed since. While it is
-    /// true, features do not move shards.
+    /// True if the operator assigned shards (groups of flows) to workers, and [`set_workers`](Self::set_workers) has not succeeded since.
+    /// While it is true, features do not move shards.
     pub fn shards_chosen(&self) -> bool {
         self.shards_chosen
     }

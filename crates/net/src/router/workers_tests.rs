@@ -206,7 +206,7 @@ fn workers_do_not_nap_for_interrupt_queues() {
     }
 }
 
-/// Workers added later are scheduled like those from the start.
+/// A worker that is added later has the scheduling that was set before.
 #[test]
 fn every_worker_has_the_configured_scheduling() {
     let (mut r, _counting) = router(1);

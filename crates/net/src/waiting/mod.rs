@@ -19,8 +19,8 @@ const ASK_INTERVAL: u64 = SECOND;
 /// Time for which packets to a next hop that did not answer are refused without a new request, in
 /// nanoseconds.
 const FAILED_FOR: u64 = SECOND;
-/// Maximum time that a packet waits, in nanoseconds. It is longer than the time after which the main thread
-/// gives up a next hop.
+/// Maximum time that packets wait for a next hop, in nanoseconds, counted from the first of them. It is longer than the time after which
+/// the main thread gives up a next hop.
 pub const LIFE: u64 = 5 * SECOND;
 /// Time between two searches for packets that waited too long, in nanoseconds.
 const SWEEP: u64 = SECOND / 10;
@@ -226,8 +226,8 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
         }
     }
 
-    /// Passes packets that have waited too long to `each`. Frees the slots of next hops without packets,
-    /// unless the next hop was recently requested or has recently failed.
+    /// Passes all packets for a next hop to `each` if the first of them has waited for [`LIFE`]. Does this at most once in 100
+    /// milliseconds. Frees the slots of next hops without packets, unless the next hop was recently requested or has recently failed.
     pub fn sweep(&mut self, now: u64, mut each: impl FnMut(Held)) {
         if now < self.next_sweep {
             return;

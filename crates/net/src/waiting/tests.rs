@@ -13,8 +13,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use super::{HoldQueue, LIFE, Limits, NextHop, Refused, Share};
 
 const SECOND: u64 = 1_000_000_000;
-/// Number of buffers in the pool (`POOL`), and how many of them waiting packets may use.
+/// Number of buffers in the pool.
 const POOL: usize = 40;
+/// Number of the pool's buffers that waiting packets may use.
 const SHARE: usize = POOL / 4;
 
 #[derive(Clone, Debug)]
