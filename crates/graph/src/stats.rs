@@ -246,7 +246,7 @@ impl Stats {
 
     /// Returns the node that a worker is running at this moment; `None` between two turns or during sleep.
     pub fn running(&self, worker: usize) -> Option<&'static str> {
-        let at = self.of_worker(worker).1.0.load(Ordering::Relaxed);
+        let at = self.workers().get(&worker)?.1.0.load(Ordering::Relaxed);
         Some(self.nodes.get(at.checked_sub(1)? as usize)?.name)
     }
 

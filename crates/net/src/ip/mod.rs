@@ -50,3 +50,6 @@ pub use source::{Source, SourceNames};
 pub use table::{Resolver, RouteError, Routes};
 pub use track::Track;
 pub use utc::UtcClock;
+
+/// Maximum number of VRFs in which one address is looked up: the first one, and those to which routes lead.
+pub(crate) const MAX_TABLES: usize = 9;

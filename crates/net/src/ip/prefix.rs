@@ -206,14 +206,15 @@ impl IpPrefix {
         })
     }
 
-    /// Returns the number of prefixes of the same length from this one to the last one, both included.
+    /// Returns the number of prefixes of the same length from this one to the last one, both included; at most [`u128::MAX`].
     pub fn from_here_on(self) -> u128 {
         let (bits, most) = match self {
             IpPrefix::V4(p) => (u128::from(p.bits()) << 96, 1u128.checked_shl(p.len().into())),
             IpPrefix::V6(p) => (p.bits(), 1u128.checked_shl(p.len().into())),
         };
         let before = bits.checked_shr(128 - u32::from(self.len())).unwrap_or(0);
-        most.map_or(u128::MAX - before, |most| most - before)
+        // There are 2¹²⁸ prefixes of 128 bits.
+        most.map_or((u128::MAX - before).saturating_add(1), |most| most - before)
     }
 }
 
@@ -277,6 +278,7 @@ mod tests {
             (left("255.255.255.254/32"), left("0.0.0.0/0"), left("ffff::/16"), left("::/0")),
             (2, 1, 1, 1)
         );
+        assert_eq!((left("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128"), left("::/128")), (1, u128::MAX));
         assert!("10.0.0.0/33".parse::<Prefix4>().is_err() && "10.0.0/8".parse::<Prefix4>().is_err());
     }
 }

@@ -3,10 +3,7 @@
 use std::net::IpAddr;
 
 use super::{Routed, Router, RouterError};
-use crate::ip::{Address, Path};
-
-/// Maximum number of VRFs in which a destination is looked up: the first one, and those to which routes lead.
-const MAX_HOPS: usize = 8;
+use crate::ip::{Address, MAX_TABLES, Path};
 
 /// The output interface and the next hop of packets to a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +43,7 @@ impl Router {
         }
         let refused = |why: &str| RouterError::new(why);
         let mut table = fib;
-        for _ in 0..MAX_HOPS {
+        for _ in 0..MAX_TABLES {
             let Some((prefix, _, to)) = A::side(self).routes.lookup(table, destination) else {
                 let table = self.vrfs.table(table);
                 return Err(refused(&format!("no route in table {table} covers it")));

@@ -78,3 +78,21 @@ fn packets_have_a_source_of_the_outgoing_path() {
     assert_eq!(source(&mut router, "10.0.0.9", Some("9.9.9.9")), Ok(addr("9.9.9.9")));
     assert_eq!(source(&mut router, "10.0.0.9", Some("9.9.9.8")), Err(NoSource::NotOwn));
 }
+
+/// The router finds the egress of its own packets through as many VRFs as its workers forward packets.
+#[test]
+fn routes_are_followed_through_as_many_tables_as_by_workers() {
+    let end = |hops: u32| {
+        let (mut router, _worker) = router();
+        let pg0 = device(&mut router, "pg0");
+        let prefix: IpPrefix = "100.64.0.0/16".parse().unwrap();
+        for table in 0..hops {
+            let next = router.add_table(table + 1).unwrap();
+            router.add_route(router.fib(table).unwrap(), prefix, Path::Table(next)).unwrap();
+        }
+        router.add_route(router.fib(hops).unwrap(), prefix, Path::Attached(pg0)).unwrap();
+        router.egress(0, addr("100.64.0.1"), None).map(|egress| egress.interface == Some(pg0))
+    };
+    assert!(end(8).unwrap());
+    assert!(end(9).unwrap_err().to_string().contains("loop between tables"));
+}

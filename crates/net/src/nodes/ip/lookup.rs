@@ -15,11 +15,7 @@ use infra::quiesce::Guard;
 
 use crate::Tables;
 use crate::adjacency::GLEAN;
-use crate::ip::{Buckets, Fibs, Forwarding, Ip, Leaves, Object, Packets};
-
-/// Maximum number of VRFs in which [`through_tables`] looks up one address. The lookup node calls it after the lookup in the packet's own
-/// VRF, if the route there leads to another VRF.
-const MAX_HOPS: usize = 8;
+use crate::ip::{Buckets, Fibs, Forwarding, Ip, Leaves, MAX_TABLES, Object, Packets};
 
 edges! {
     /// The edges, named after the IPv4 nodes. The IPv6 nodes are in [`FrameNode::EDGES`].
@@ -92,7 +88,8 @@ impl<A: Packets> Ways<'_, A> {
         let mut object = Object::from_word(word);
         let mut fib = p.fib();
         if let Object::Table(next) = object {
-            object = match through_tables(fibs, objects, address, &mut fib, next) {
+            // The packet's own VRF was the first one.
+            object = match follow(fibs, objects, address, &mut fib, next, MAX_TABLES - 1) {
                 Ok(object) => object,
                 Err(reason) => return Verdict::Drop(reason),
             };
@@ -159,16 +156,28 @@ pub(super) fn share<A: Packets>(
 /// VRF.
 ///
 /// # Errors
-/// If a VRF does not exist, or routes lead through more than `MAX_HOPS` VRFs, for example in a loop.
-#[cold]
+/// If a VRF does not exist, or routes lead through more than [`MAX_TABLES`] VRFs, for example in a loop.
 pub fn through_tables<A: Ip>(
     fibs: &Fibs<A>,
     objects: &WordReader,
     address: A::Bits,
     fib: &mut u16,
-    mut next: u16,
+    next: u16,
 ) -> Result<Object, Reason> {
-    for _ in 0..MAX_HOPS {
+    follow(fibs, objects, address, fib, next, MAX_TABLES)
+}
+
+/// As [`through_tables`], for at most this number of VRFs.
+#[cold]
+fn follow<A: Ip>(
+    fibs: &Fibs<A>,
+    objects: &WordReader,
+    address: A::Bits,
+    fib: &mut u16,
+    mut next: u16,
+    most: usize,
+) -> Result<Object, Reason> {
+    for _ in 0..most {
         *fib = next;
         let table = fibs.get(next).ok_or(Reason::NoTable)?;
         match Object::from_word(objects.get(table.lookup(address))) {
