@@ -3,8 +3,9 @@
 use std::fmt::Write;
 use std::path::Path;
 
-/// The definition, and the folder that names in it are relative to.
+/// The definition, relative to the package.
 const DEFINITION: &str = "proto/volley/v1/volley.proto";
+/// The folder to which file names in the definition are relative.
 const FOLDER: &str = "proto";
 
 fn main() {

@@ -30,7 +30,7 @@ use vapi::{Message, Table};
 
 use crate::app::Context;
 
-/// Interval between checks for events. If an interface changes several times between two checks, clients get one event.
+/// Interval between checks for events. If an interface changes several times between two checks, clients get at most one event.
 const LOOK: Duration = Duration::from_millis(20);
 
 pub use socket::{Service, hello, serve};

@@ -40,7 +40,8 @@ fn not_again(now: &Snapshot, again: &Again<(String, Address)>) -> Vec<Change> {
     changes
 }
 
-/// Removes the routes that were not added again.
+/// Ends a replacement of routes: removes the static routes of a VRF and an address family (true for IPv6) that the client has not added
+/// again since the replacement began.
 pub(super) fn end_table(c: &mut Context, table: u32, is_ip6: bool) -> Result<Done, Code> {
     let half = (table, is_ip6);
     let again = c.replacing.tables.get(&half).ok_or(Code::INVALID_VALUE)?.clone();

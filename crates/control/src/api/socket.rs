@@ -25,8 +25,8 @@ pub struct Service {
     pub role: Role,
     /// Idle time after which a client may be disconnected to make room for another.
     pub idle: Duration,
-    /// The limits that all non-root clients of the API and of the CLI share: only one of these clients runs at a time, and they have one
-    /// memory budget.
+    /// The limits that all non-root clients share, over all front ends: only one of these clients runs at a time, and they have one memory
+    /// budget.
     pub turns: Turns,
 }
 

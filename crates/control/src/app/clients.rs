@@ -93,7 +93,7 @@ impl Replacing {
         self.addresses = Some(Again::begin());
     }
 
-    /// Begins to replace the routes of a VRF.
+    /// Begins to replace the routes of a VRF in one address family.
     pub(crate) fn begin_table(&mut self, table: u32, is_ip6: bool) {
         self.tables.insert((table, is_ip6), Again::begin());
     }

@@ -21,11 +21,11 @@ pub struct Queue {
     bell: Notify,
 }
 
-/// The client did not read its events.
+/// The client did not read its events in time, or events for it were lost.
 pub(crate) struct TooSlow;
 
 impl Queue {
-    /// Adds a message, complete with its identifier.
+    /// Adds a message, complete with its identifier. If too many bytes wait, drops the message, and marks the client as too slow.
     fn push(&self, message: Vec<u8>) {
         let bytes = self.bytes.get() + message.len();
         if bytes > MOST_WAITING {
@@ -66,9 +66,9 @@ pub(crate) struct NeighborWatch {
     pub(crate) client: u64,
     /// True for new and lost neighbors, false for new ones only.
     pub(crate) both: bool,
-    /// Only the neighbor with this address.
+    /// Only the neighbor with this address; `None` for all addresses.
     pub(crate) ip: Option<IpAddr>,
-    /// Only neighbors on the interface with this index.
+    /// Only neighbors on the interface with this index; `None` for all interfaces.
     pub(crate) interface: Option<u32>,
 }
 

@@ -15,8 +15,9 @@ use crate::intent::{Change, Edit, Key, Note, Refused, Value};
 
 /// Number of changes in a piece of the list of changes. A single list would be copied whenever it grows.
 const PIECE: usize = 4096;
-/// Changes between two checks of the free memory, and the memory in bytes that so many changes may need. Measured with routes.
+/// Number of changes between two checks of the free memory.
 const CHECK: usize = 16 * PIECE;
+/// Memory in bytes that [`CHECK`] changes may need. Measured with routes.
 const CHECKED: u64 = 512 * CHECK as u64;
 /// Changes rolled back, or written into the journal, between two checks of the clock.
 const BATCH: usize = 32;
@@ -70,8 +71,8 @@ impl Loading {
         self.counts.all()
     }
 
-    /// Sets objects to the same value one by one, or removes them, until one is refused. The removal of a missing object is not refused.
-    /// Returns the number of objects before the refused one, and the reason for the refusal, if there is one.
+    /// Sets objects to the same value one by one, or removes them (`None`), until one is refused. The removal of a missing object is not
+    /// refused. Returns the number of objects before the refused one, and the reason for the refusal, if there is one.
     ///
     /// # Errors
     /// If there is no memory for so many changes.
@@ -185,7 +186,8 @@ fn sorted(pieces: Vec<Vec<Old>>) -> Vec<Old> {
 }
 
 impl Lasting for Loading {
-    /// Rolls the load back, unless it is complete.
+    /// True if the load has made changes that are not in the journal yet. They are rolled back or, if all items have arrived, added to the
+    /// journal.
     fn cut_off(&mut self) -> bool {
         !matches!(self.stage, Stage::Over) && self.changes() > 0
     }

@@ -1,5 +1,5 @@
-//! The state of the application, below its front ends. The CLI, the configuration files, the metrics and the service manager make typed
-//! requests of it, and present the answers in their own ways.
+//! The state of the application, below its front ends. The CLI, the APIs, the configuration files, the metrics and the service manager make
+//! typed requests of it, and present the answers in their own ways.
 //!
 //! A request that changes the configuration is a method of [`Context`]. It is validated, journaled with its [`Origin`], and can be rolled
 //! back, whichever front end made it. A request that takes long returns [`Work`], which runs in slices.
@@ -84,7 +84,7 @@ pub struct Context {
     pub(crate) keeper: Option<Keeper>,
     /// True while the router starts and applies its start configuration. The journal gets one entry for all these changes.
     starting: bool,
-    /// The state of long changes. Only one of them runs at a time.
+    /// The state of long changes. At most one change of the whole configuration runs at a time, and none while loads run.
     pub(crate) changes: Changes,
     /// A change of many objects that the running API request has begun. The request's connection completes the change before it
     /// answers.
@@ -109,9 +109,9 @@ pub struct Context {
     pub startup: String,
     /// When this instance started.
     pub started: Instant,
-    /// The clients of the CLI.
+    /// The clients of the CLI and of the APIs.
     pub sessions: Sessions,
-    /// The clients of the APIs, and the events that they want.
+    /// The clients of the binary API, and the events that they want.
     pub events: Events,
     /// The VRFs that API clients see in one family only.
     pub(crate) halves: Halves,

@@ -11,8 +11,8 @@ use crate::intent::{Addresses, Branch, Interface, Key, Plan, Route, Via, View, i
 /// Maximum number of next hops listed; the others are counted.
 const MOST: usize = 10;
 
-/// Returns a warning for each unreachable next hop in `paths`, the paths of a new route to `prefix`. A next hop is unreachable if
-/// no connected network and no other route covers it.
+/// Returns a warning for each unreachable next hop in `paths`, the paths of a new route to `prefix`. A next hop is unreachable if no
+/// connected network and no other route covers it. Next hops with an interface are not checked.
 pub(crate) fn unreachable_paths(
     view: &View<'_>,
     table: u32,
@@ -228,7 +228,7 @@ mod tests {
         );
     }
 
-    /// A command warns of the same next hops as an apply of the same routes.
+    /// Commands that add routes warn of next hops that are unreachable in the VRF of the route.
     #[test]
     fn commands_warn_of_unreachable_next_hops() {
         let mut cli = Cli::new();

@@ -1,4 +1,5 @@
-//! Long work. It runs in slices, and other work runs between them. No two long changes run at the same time.
+//! Long work. It runs in slices, and other work runs between them. At most one change of the whole configuration runs at a time, and none
+//! while loads run.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -235,7 +236,7 @@ pub(crate) struct Changes {
 pub(crate) struct Scope {
     /// The number of the VRF.
     pub(crate) table: u32,
-    /// True if the load also removes all other routes of the VRF, of these families.
+    /// True if the load also removes the other static routes of the VRF, of its family.
     pub(crate) replaces: bool,
     /// The family of its routes; `None`: both, or not known yet.
     pub(crate) family: Option<Family>,
@@ -262,7 +263,7 @@ impl Changes {
     /// Notes a load. It is running as long as the result exists.
     ///
     /// # Errors
-    /// If another load of the same VRF is running, and one of both replaces all routes: each would remove routes of the other.
+    /// If another load of the same VRF is running, and one of both removes other routes: it would remove routes of the other.
     pub(super) fn load(&self, scope: Scope) -> Result<Rc<Scope>, Failure> {
         let mut loads = self.loads.borrow_mut();
         loads.retain(|load| load.strong_count() > 0);

@@ -21,7 +21,7 @@ const IGNORED: [SignalKind; 5] = [
 /// Other signals to ignore, by number, because [`SignalKind`] has no names for them: SIGSTKFLT, SIGXFSZ, SIGVTALRM, SIGPROF and SIGPWR.
 const IGNORED_TOO: [i32; 5] = [16, 25, 26, 27, 30];
 
-/// The signals that the router handles.
+/// The signals that can end the router, SIGTERM, SIGINT and SIGHUP, and what they do.
 pub(super) struct Stop {
     signals: [(Signal, &'static str); 3],
     /// True if SIGINT ends the router.

@@ -16,7 +16,8 @@ use super::record;
 use crate::intent::Entry;
 use crate::system::Catalog;
 
-/// Maximum number of changes that wait for the disk. It exceeds the number of changes that the journal keeps in memory.
+/// Maximum number of changes in the queue to the writing thread, and of lines that this thread keeps until the disk takes them. It exceeds
+/// the number of changes that the journal keeps in memory.
 const WAITING: usize = 1024;
 /// Maximum number of objects that all waiting changes together may have in memory. Beyond this, the oldest waiting changes are written
 /// without their objects.
@@ -63,7 +64,7 @@ struct State {
     queued: u64,
     /// The position of the oldest change that the writing thread has taken and not written.
     taken: Option<u64>,
-    /// Why changes are not written.
+    /// Why changes are not written; `None` while they are.
     trouble: Option<String>,
     /// Number of changes that were lost: they will not be written.
     lost: u64,
@@ -77,7 +78,7 @@ struct State {
 }
 
 impl State {
-    /// Adds a change. Drops the oldest changes if there are too many.
+    /// Adds a change. If there are too many, drops the oldest one. If they have too many objects, drops the objects of the oldest ones.
     fn push(&mut self, entry: Entry) {
         if self.over {
             self.lost += 1;

@@ -61,8 +61,8 @@ fn interfaces(key: &Key, value: &Value, names: &mut Vec<String>) {
     });
 }
 
-/// Returns the difference of a changed object for operators: the removed and the added commands. If `numbered`, a new interface is shown
-/// with its index, because the operator set it.
+/// Returns the difference of a changed object for operators: the removed and the added commands or, if these are the same, a line about
+/// their order. If `numbered`, a new interface is shown with its index, because the operator set it.
 pub fn difference(key: &Key, old: Option<&Value>, new: Option<&Value>, numbered: bool) -> String {
     let index = |value: Option<&Value>| value?.get::<Interface>()?.index;
     let (was, is) = (index(old), index(new));

@@ -34,7 +34,7 @@ struct Record {
     counts: Counts,
     #[serde(default)]
     secret: bool,
-    /// The changed objects; `None` if there are too many.
+    /// The changed objects; `None` if they are too many or too long, or were dropped before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     objects: Option<Written>,
 }

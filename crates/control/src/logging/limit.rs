@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-/// The duration of the interval for which messages are counted.
+/// Minimum duration of an interval in which messages are counted.
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The state of a logging statement.
@@ -20,7 +20,7 @@ pub struct Place {
 pub struct Suppressed {
     /// Number of suppressed messages.
     pub messages: u64,
-    /// The time in which messages were suppressed.
+    /// The time from the start of the interval to this report.
     pub time: Duration,
 }
 
@@ -42,8 +42,8 @@ impl Place {
         may
     }
 
-    /// If messages were suppressed, and `silence` has passed since the interval began, returns the suppressed messages, and lets
-    /// the statement log again. Otherwise returns `None`.
+    /// If messages were suppressed, and `silence`, or at least a second, has passed since the interval began, returns the suppressed
+    /// messages, and lets the statement log again. Otherwise returns `None`.
     pub fn over(&mut self, now: Instant, silence: Duration) -> Option<Suppressed> {
         let time = now.duration_since(self.start);
         if self.suppressed == 0 || time < silence.max(SECOND) {

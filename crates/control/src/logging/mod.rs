@@ -47,7 +47,7 @@ pub const MOST_MESSAGES: usize = 65_536;
 
 /// Number of events kept in memory.
 const EVENTS: usize = 4096;
-/// Maximum length of a text that is kept or written, in bytes.
+/// Length in bytes to which a text is cut, before its control characters are escaped.
 const LONGEST: usize = 2048;
 
 /// The settings of a class in the start configuration.
@@ -218,10 +218,10 @@ struct Speaker {
 }
 
 /// Starts the log of the process. It appends to `file`, or writes to standard error. Colors appear on a terminal only. The systemd journal
-/// gets priorities instead of times, because it adds times itself. [`VARIABLE`] overrides `settings`.
+/// gets priorities instead of times, because it adds times itself. [`VARIABLE`] overrides the levels in `settings`.
 ///
 /// # Errors
-/// If the variable is invalid, the file cannot be opened, or the log is already set up.
+/// If the variable is invalid, the output cannot be opened, the writing thread cannot be started, or the log is already set up.
 pub fn init(settings: &Settings, file: Option<&Path>) -> Result<Arc<Log>, LogError> {
     let mut settings = settings.clone();
     if let Ok(text) = env::var(VARIABLE) {
@@ -340,7 +340,7 @@ impl Log {
         self.said().events.clear();
     }
 
-    /// Returns the number of messages that were not written, because the output did not take earlier messages in time.
+    /// Returns the number of messages that were not written, because the queue to the output was full or a write failed.
     pub fn unwritten(&self) -> u64 {
         self.out.unwritten()
     }

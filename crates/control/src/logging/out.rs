@@ -86,7 +86,7 @@ impl Out {
         self.unwritten.load(Relaxed)
     }
 
-    /// Queues a message.
+    /// Queues a message. If the queue is full, drops the message, and counts it as unwritten.
     pub(super) fn write(&self, line: Line) {
         let Some(writer) = &self.writer else { return };
         if writer.try_send(Said::Line(line)).is_err() {
@@ -355,7 +355,7 @@ mod tests {
         assert!(message.contains("/proc/none/log") && message.contains("unix { log"), "{message}");
     }
 
-    /// After a rotation, messages go to a new file. Until then, and if the new file cannot be opened, they go to the old one.
+    /// After a rotation, messages go to the new file, and nothing keeps the old one open. Until then, they go to the old one.
     #[test]
     fn a_renamed_file_is_opened_again() {
         let dir = tempfile::tempdir().unwrap();

@@ -7,7 +7,8 @@
 //!
 //! The metrics of a large router have many megabytes. Clients that ask while samples are collected share the samples of the next
 //! collection. Samples of at most [`GENERATIONS`] collections are in memory. While clients read that many, or memory is short, new clients
-//! get the newest samples. When the newest samples are older than [`SLOW`], the clients that read the oldest samples are disconnected.
+//! get the newest samples. If that many are read, and even the newest are older than [`SLOW`], the clients that read the oldest samples are
+//! disconnected.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -42,8 +43,8 @@ use super::text::{Collected, Format, Samples};
 pub(super) const PLACES: usize = 128;
 /// Maximum number of collections whose samples clients read at the same time.
 const GENERATIONS: usize = 4;
-/// Maximum time for which the same samples are handed out. Also the time for which a client may read without being
-/// disconnected.
+/// Maximum age of the newest samples at which new clients get them because samples of [`GENERATIONS`] collections are being read. Also the
+/// time for which a client may read its answer before it may be disconnected to make room.
 const SLOW: Duration = Duration::from_secs(1);
 /// Time without progress after which a client may be disconnected, to make room for another client of its network.
 const STALLED: Duration = Duration::from_millis(20);
@@ -51,7 +52,7 @@ const STALLED: Duration = Duration::from_millis(20);
 const WAIT: Duration = Duration::from_millis(400);
 /// Size in bytes of the kernel's send buffer for each client, which holds a part of the answer. The kernel's default is megabytes.
 const UNREAD: usize = 256 << 10;
-/// Size in bytes from which metrics are served only if there is memory for them.
+/// Size in bytes of the last metrics above which new samples are collected only if there is memory for them.
 const LARGE: u64 = 1 << 20;
 /// Time limit for a client to send its request.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -145,7 +146,7 @@ impl State {
         if self.waits.get() { Duration::ZERO } else { self.moved.get().elapsed() }
     }
 
-    /// Returns the time for which the client has been reading its answer.
+    /// Returns the time for which the client has been reading its answer; zero before the answer is ready.
     fn reads_for(&self) -> Duration {
         self.answered.get().map_or(Duration::ZERO, |answered| answered.elapsed())
     }

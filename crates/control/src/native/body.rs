@@ -14,7 +14,7 @@ use tokio::task::{JoinHandle, spawn_local};
 use super::client::Client;
 use crate::cli::Hold;
 
-/// Maximum length of a piece of an answer, in bytes.
+/// Length of a piece of an answer, in bytes: the maximum for a body that is made as a whole, about the length for others.
 pub(super) const PIECE: usize = 64 << 10;
 
 /// The body of an answer.

@@ -15,7 +15,7 @@ use super::problem::{Problem, bad, no_memory};
 use crate::app::Context;
 use crate::cli::Hold;
 
-/// Maximum length of the output of all commands of a request, in bytes. The output of [`Shown`] is not limited.
+/// Maximum length of the commands of a request with their output and error messages, in bytes. The output of [`Shown`] is not limited.
 const LONGEST_OUTPUT: usize = 1 << 20;
 /// Maximum number of commands of a request.
 const MOST: usize = 1000;
@@ -96,7 +96,7 @@ impl Shown {
     /// Runs a command until its first output.
     ///
     /// # Errors
-    /// If the command fails. Commands fail before their first output.
+    /// If the command fails before its first output.
     pub(super) async fn begin(client: &Client, line: &str) -> Result<Shown, Problem> {
         // The request's path names what is shown, so an error without a specific reason means that it does not exist.
         let refused = |e: CliError| match e.reason() {
@@ -131,7 +131,7 @@ pub(super) struct Ran {
     pub(super) command: String,
     /// Its output as JSON; empty if there is none.
     pub(super) output: String,
-    /// Why it failed.
+    /// Why it failed; `None` if it succeeded.
     pub(super) error: Option<String>,
 }
 
@@ -163,7 +163,7 @@ pub(super) async fn run_all(client: &Client, commands: Vec<String>) -> Result<(V
     Ok((all, hold))
 }
 
-/// Runs one command to its end. Puts its output into `out`; it may have `most` bytes.
+/// Runs one command to its end, but not beyond `until`. Puts its output into `out`; it may have at most `most` bytes.
 async fn run(
     client: &Client,
     line: &str,

@@ -21,22 +21,25 @@ use super::stream::Watched;
 use super::{http, rpc};
 use crate::cli::Stream;
 
-/// Maximum size of the head of a request, in bytes. HTTP/2 has a limit of its own, for the decoded headers.
+/// Maximum size of the head of a request, in bytes (HTTP/1.1).
 const HEAD: usize = 64 << 10;
+/// Maximum size of the decoded headers of a request, in bytes (HTTP/2).
 const HEADERS: u32 = 16 << 10;
 /// Maximum number of requests at a time (HTTP/2).
 const STREAMS: u32 = 16;
-/// Bytes that a client may send before the router reads them: of one request, and of all (HTTP/2).
+/// Bytes of one request that a client may send before the router reads them (HTTP/2).
 const WINDOW: u32 = 256 << 10;
+/// Bytes of all requests together that a client may send before the router reads them (HTTP/2).
 const WINDOWS: u32 = 512 << 10;
 /// Maximum number of bytes of one answer that wait until the client opens the answer's flow-control window (HTTP/2).
 const UNSENT: usize = 64 << 10;
-/// Number of reset requests that wait to be noticed, and of requests that the router has reset because they break the protocol. A client
-/// with more of them is disconnected (HTTP/2).
+/// Maximum number of requests that a client has reset before the router accepts them. A client with more is disconnected (HTTP/2).
 const RESETS: usize = 20;
+/// Maximum number of requests that the router has reset because they break the protocol. A client with more is disconnected (HTTP/2).
 const BROKEN: usize = 100;
-/// Time without any frame after which the client is asked for one, and time in which it must answer (HTTP/2).
+/// Time without any frame after which the router sends the client a ping (HTTP/2).
 const QUIET: Duration = Duration::from_secs(30);
+/// Time in which the client must answer the ping (HTTP/2).
 const ALIVE: Duration = Duration::from_secs(10);
 /// Time in which a client must read something of its answers.
 const STALLED: Duration = Duration::from_secs(10);
@@ -65,7 +68,7 @@ impl Tasks {
     }
 }
 
-/// Serves a client until it leaves, or until it is disconnected in favor of another client.
+/// Serves a client until it leaves, until it is disconnected in favor of another client, or until it reads no answer for [`STALLED`].
 pub(super) async fn serve(client: Connected, stream: Box<dyn Stream>) -> io::Result<()> {
     let client = Rc::new(client);
     let (seat, tasks) = (client.seat.clone(), Tasks::default());

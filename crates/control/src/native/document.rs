@@ -17,8 +17,9 @@ use crate::config::Writer;
 
 /// Maximum length of a document, in bytes. A million routes have about 60 MB.
 pub(super) const LONGEST: usize = 256 << 20;
-/// Maximum length of a patch, and of the configuration that is patched, in bytes: both are parsed as a whole.
+/// Maximum length of a patch, in bytes. It is parsed as a whole.
 pub(super) const LONGEST_PATCH: usize = 4 << 20;
+/// Maximum length of a configuration that is patched, in bytes. It is parsed as a whole, too.
 const LONGEST_PATCHED: usize = 16 << 20;
 /// Maximum length of the difference in an answer, in bytes.
 const LONGEST_DIFFERENCE: usize = 1 << 20;
@@ -32,7 +33,7 @@ const TRIES: usize = 5;
 pub(super) struct Changed {
     /// The generation of the configuration after the change.
     pub(super) generation: u64,
-    /// False if the configuration already was as wanted, or after a dry run.
+    /// False if the configuration already was as wanted, and after a dry run or a confirmation.
     pub(super) changed: bool,
     /// The commands that the change removes (`- `) and adds (`+ `).
     pub(super) difference: Vec<String>,
@@ -74,7 +75,7 @@ impl Changed {
     }
 }
 
-/// Returns a writer of the configuration for a client.
+/// Returns a writer of the configuration for a client. It hides secrets unless the client is an admin.
 fn writer(c: &Context, client: &Client) -> Writer {
     let writer = Writer::new(c.store.tree(), &c.system.abilities.catalog);
     if client.identity.role.is_admin() { writer } else { writer.hiding_secrets() }
@@ -106,7 +107,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Begins to write the configuration for a client, as JSON or YAML.
+    /// Begins to write the configuration for a client, as JSON if `in_json`, otherwise as YAML.
     pub(super) async fn begin(client: &Client, in_json: bool) -> Reader {
         client
             .slice(|c| {
@@ -285,7 +286,8 @@ pub(super) async fn confirm(client: &Client, line: &str) -> Result<Changed, Prob
     Ok(Changed { generation, ..Changed::default() })
 }
 
-/// Rolls back the last change, or this number of changes. `line` names the request in the journal.
+/// Rolls back this number of changes. If `changes` is `None`, rolls back the configuration that awaits confirmation or, if none does, the
+/// last change. `line` names the request in the journal.
 ///
 /// # Errors
 /// If so many changes cannot be rolled back.

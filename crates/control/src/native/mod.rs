@@ -40,7 +40,7 @@ use watch::Board;
 /// A message that every instance answers.
 pub const HELLO: &[u8] = b"GET /v1 HTTP/1.1\r\nHost: volley\r\n\r\n";
 
-/// The settings of a socket.
+/// What all sockets and the TCP port of the native API share: settings, limits, and values that are made once.
 pub struct Service {
     /// The commands.
     pub commands: Rc<Registry<Context>>,

@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The packets that a client wants to capture.
 #[derive(Default)]
 pub(super) struct Wanted {
-    /// `rx`, `tx` and `drop`; received and sent packets if there is none.
+    /// Any of `rx`, `tx` and `drop`. If empty, received and sent packets are captured.
     pub(super) points: Vec<&'static str>,
     /// A device, with its sub-interfaces; all if it is empty.
     pub(super) interface: String,
@@ -72,7 +72,7 @@ impl Captured {
     /// Begins a capture. It ends when it has its packets, or when it is dropped because its client leaves.
     ///
     /// # Errors
-    /// If another capture is running, or if there is no such interface or filter.
+    /// If another capture is running, if there is no such interface, or if the filter or a number is not valid.
     pub(super) async fn begin(client: &Client, wanted: &Wanted) -> Result<Captured, Problem> {
         let call = Call { binary: true, json: false, ..client.call() };
         let mut running = Running::begin(client, &wanted.line(), call).await?;
@@ -99,7 +99,7 @@ pub(super) struct Traced {
     pub(super) packets: u32,
     /// An expression of tcpdump; all packets if it is empty.
     pub(super) filter: String,
-    /// Maximum time to wait for them.
+    /// Maximum time to wait for them; [`USUAL`] if `None`.
     pub(super) wait: Option<Duration>,
 }
 

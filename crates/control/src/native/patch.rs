@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::problem::{Problem, bad};
 
-/// Bytes of memory for each byte of a configuration that is patched: a value of a list has 2 bytes or more.
+/// Estimated bytes of memory for each byte of the configuration and of its patch: a value of a list has 2 bytes or more.
 const PER_BYTE: u64 = 16;
 /// Bytes of memory for each map, however few members it has.
 const PER_MAP: u64 = 700;
@@ -174,7 +174,7 @@ fn levels(now: usize, operation: &PatchOperation, all: Option<&Value>) -> usize 
     now.max(operation.path().count() + value)
 }
 
-/// Returns the number of levels of a value.
+/// Returns the number of levels of a value; 0 if it is neither a list nor a map.
 fn depth(value: &Value) -> usize {
     let deepest = match value {
         Value::Array(values) => values.iter().map(depth).max(),
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(refused(json!([{"op": "increment", "path": "/a"}])).0, 400);
     }
 
-    /// A patch that doubles a value with each operation, and one that puts it deeper and deeper.
+    /// Refused are patches that nest values ever deeper, that copy too much, or that have too many operations.
     #[test]
     fn operations_cannot_multiply_the_configuration() {
         let deeper = json!({"op": "copy", "from": "", "path": "/x"});
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(operated(json!({}), &many.into()).unwrap_err().status.as_u16(), 413);
     }
 
-    /// The examples of RFC 7396, appendix A.
+    /// The examples of RFC 7396, appendix A, whose target and patch are both objects.
     #[test]
     fn patches_are_merged_as_the_rfc_says() {
         let cases = [

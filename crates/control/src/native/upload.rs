@@ -14,8 +14,9 @@ use crate::cli::Hold;
 /// Length in bytes above which a document is long. A client needs a right to send a long document, and another one to have it parsed.
 const LARGE: usize = 2 << 20;
 
-/// Rate at which a long document must arrive, in bytes per second, and the time that it may be late.
+/// Rate at which a long document must arrive, in bytes per second.
 const RATE: usize = 1 << 20;
+/// Time by which a long document may be late.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A document while it arrives.
@@ -37,7 +38,7 @@ impl Gathered {
     /// Adds a piece. Before a document becomes long, waits for the right to send one.
     ///
     /// # Errors
-    /// If the document is too long, if a long one arrives too slowly, or if there is no memory for it.
+    /// If the document is too long, if a long one arrives too slowly or waits too long for the right, or if there is no memory for it.
     pub(super) async fn add(&mut self, client: &Client, piece: &[u8]) -> Result<(), Problem> {
         self.bytes.extend_from_slice(piece);
         if self.bytes.len() > self.longest {
@@ -73,12 +74,12 @@ pub(super) struct Document(Arc<Sent>);
 
 struct Sent {
     bytes: Vec<u8>,
-    /// The right to have a long document in memory, until the last thread that reads it has ended.
+    /// The right to parse a long document, until the last thread that reads it has ended; `None` for a short document.
     permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Document {
-    /// True if the document is long: its client has the right to have one in memory already.
+    /// True if the document is long: its client already has the right to have a long document parsed.
     pub(super) fn is_long(&self) -> bool {
         self.0.permit.is_some()
     }

@@ -285,7 +285,7 @@ impl Cell {
     }
 }
 
-/// Formats a number in at most six characters: three or four digits, with a suffix for thousands.
+/// Formats a number with about three digits; from 10,000 on, in thousands (`k`), millions (`M`), and so on (`G`, `T`).
 pub fn short(n: f64) -> String {
     let scale = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")];
     match scale.into_iter().find(|(least, _)| n >= *least) {

@@ -12,12 +12,14 @@ use super::{Connection, LONGEST_COMMAND, Socket};
 use crate::api::change;
 use crate::app::{Attended, Context, Go, LOOK, Transition};
 
-/// Maximum time for which a request waits until other long changes have ended. Clients wait 5 to 10 s for a reply.
+/// Maximum time for which a request waits until other long changes have ended. It is no longer because clients give up after 5 to 10 s
+/// without a reply.
 pub(super) const BUSY: Duration = Duration::from_secs(10);
 
 impl Connection {
-    /// Runs the commands in `lines`, one after the other, each to its end. Returns their output. If a command fails, its error
-    /// message ends the output, and the rest is not run.
+    /// Runs the commands in `lines`, one after the other, each to its end. Returns their output, with the return value if a command fails.
+    /// Then its error message ends the output, and the rest is not run. After a negative result ([`Reason::Negative`]), which is no
+    /// failure, the next command runs.
     ///
     /// # Errors
     /// If the client leaves.

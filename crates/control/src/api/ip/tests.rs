@@ -141,7 +141,8 @@ fn route_request() -> impl Strategy<Value = (bool, bool, ip_route)> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
-    /// Requests in batches have the same answers and the same effect as one by one, and a batch makes one change.
+    /// Requests in batches have the same answers and the same effect as one by one. A batch of valid requests for different prefixes makes
+    /// at most one change.
     #[test]
     fn batches_do_what_single_requests_do(
         batches in prop::collection::vec(prop::collection::vec(route_request(), 1..8), 1..5),

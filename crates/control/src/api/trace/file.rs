@@ -20,7 +20,7 @@ use crate::files;
 
 /// Maximum size of a binary file in bytes.
 const LARGEST: u64 = 128 << 20;
-/// Maximum number of messages in a file. Each takes about 100 bytes of memory.
+/// Maximum number of messages in a binary file. Each takes about 100 bytes of memory.
 const MOST: u32 = 1_000_000;
 /// Maximum size of a message in JSON, in bytes.
 const LARGEST_MESSAGE: usize = 1 << 20;
@@ -115,7 +115,7 @@ fn unpack(from: &mut &[u8]) -> Option<u64> {
 /// Reads a file of messages. To be called on a thread that may block.
 ///
 /// # Errors
-/// If the file cannot be opened, or is no trace. The error quotes no part of the file, because it may be any file of this host.
+/// If the file cannot be read, is too large, or is no trace. The error quotes no part of the file, because it may be any file of this host.
 pub(crate) fn read(path: &Path, is_json: bool, known: &Known) -> Result<Trace, String> {
     if is_json {
         let text = files::read(path).map_err(|e| e.to_string())?;
@@ -134,7 +134,7 @@ pub(crate) fn read(path: &Path, is_json: bool, known: &Known) -> Result<Trace, S
 /// Returns the messages of a binary file.
 ///
 /// # Errors
-/// If it is no trace, or ends within a message.
+/// If it is no trace, has too many messages, or ends within a message.
 pub(crate) fn from_bytes(bytes: &[u8], known: &Known) -> Result<Trace, String> {
     let no_trace = || "it is no binary trace of API messages".to_owned();
     let (header, rest) = bytes.split_first_chunk::<9>().ok_or_else(no_trace)?;
@@ -185,7 +185,7 @@ fn names(table: &[u8]) -> Option<Vec<(u16, &str)>> {
 /// Returns the messages of a JSON file: an array of objects, or one object.
 ///
 /// # Errors
-/// If it is no array of messages.
+/// If it is neither an array of messages nor one message, or if a message is too large.
 pub(crate) fn from_json(text: &str, known: &Known) -> Result<Trace, String> {
     let parsed = if text.trim_start().starts_with('{') {
         serde_json::from_str(text).map(|one| vec![one])

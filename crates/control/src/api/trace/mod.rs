@@ -74,7 +74,7 @@ impl Known {
         all.into()
     }
 
-    /// Returns the fields of a message as text in one line, without the members that begin with `_`.
+    /// Returns the fields of a message as text in one line, without the members that begin with `_`, except `_malformed` and `_omitted`.
     pub(crate) fn fields(message: &Map<String, Value>) -> String {
         let own = |name: &str| name.starts_with('_') && !["_malformed", "_omitted"].contains(&name);
         let fields = message.iter().filter(|(name, _)| !own(name));

@@ -1,4 +1,5 @@
-//! Replays traces: the requests of a file are made again, in their order. Each is a change like one of a client.
+//! Replays traces: those requests of a file that can change something, and its commands, are made again, in their order. Each is a change
+//! like one of a client. Other messages are skipped.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -46,11 +47,11 @@ pub(crate) struct Replay {
     known: Option<Arc<Known>>,
     messages: VecDeque<(usize, Result<Traced, Unknown>)>,
     running: Option<Running>,
-    /// Numbers of replayed, of refused, and of skipped messages.
+    /// Numbers of replayed messages, of refused ones among these, and of skipped messages.
     counts: [usize; 3],
 }
 
-/// A request that takes longer than a slice, with its number and name.
+/// A request that may take several slices, with its number and name.
 struct Running {
     number: usize,
     name: String,

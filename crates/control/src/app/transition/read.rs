@@ -99,7 +99,7 @@ fn load(path: &Path, catalog: &Catalog) -> Result<Wanted, Failure> {
     Ok(wanted)
 }
 
-/// A file that was read.
+/// A document that was read and checked.
 pub(super) struct Read {
     wanted: Wanted,
     terms: Terms,

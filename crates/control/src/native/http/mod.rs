@@ -42,7 +42,7 @@ enum Sends {
     Document(&'static [&'static str]),
     /// A patch of the configuration.
     Patch,
-    /// A JSON object with these members: name, JSON Schema, help.
+    /// A JSON object with these members, each with its name, type and help.
     Members(&'static [(&'static str, &'static str, &'static str)]),
 }
 
@@ -288,7 +288,8 @@ impl Operation {
         matches!(self.task, Task::PutConfig | Task::PatchConfig)
     }
 
-    /// Returns the end of `path` that stands for `{…}`, if the operation has this path.
+    /// Returns the end of `path` that stands for `{…}` in the operation's path; empty if that has no `{…}`, `None` if the paths do not
+    /// match.
     fn rest<'p>(&self, path: &'p str) -> Option<&'p str> {
         match self.path.split_once("/{") {
             Some((begin, _)) => path.strip_prefix(begin)?.strip_prefix('/').filter(|rest| !rest.is_empty()),

@@ -21,7 +21,7 @@ use crate::native::client::Client;
 use crate::native::problem::{Problem, bad};
 use crate::native::upload::{Document, Gathered, too_long};
 
-/// Maximum length of a body that is no document, in bytes.
+/// Maximum length of a body that is neither a document nor a patch, in bytes.
 const LONGEST_SHORT: usize = 1 << 20;
 /// Maximum time to wait for the rest of a body that is not used.
 const SOON: Duration = Duration::from_millis(100);
@@ -35,7 +35,7 @@ impl RequestBody {
         RequestBody(Rc::new(RefCell::new(body)))
     }
 
-    /// Returns the minimum length in bytes that the client has announced.
+    /// Returns the length that the client has announced for the body, in bytes; 0 if it has announced none.
     fn announced(&self) -> u64 {
         self.0.borrow().size_hint().lower()
     }
@@ -43,7 +43,7 @@ impl RequestBody {
     /// Waits for the next piece, for a limited time. `None` at the end.
     ///
     /// # Errors
-    /// If no piece arrives in time, or if the client leaves.
+    /// If no piece arrives in time, or if the body cannot be read, for example because the client has left.
     async fn next(&self, client: &Client) -> Result<Option<Frame<Bytes>>, Problem> {
         let next = client.arrival(poll_fn(|cx| Pin::new(&mut *self.0.borrow_mut()).poll_frame(cx))).await?;
         next.transpose().map_err(|e| bad(format!("the body cannot be read: {e}")))
@@ -91,7 +91,7 @@ impl Asked {
     /// Returns a request for an operation with these parameters. `rest` is the end of its path.
     ///
     /// # Errors
-    /// If the request has another parameter, or one twice.
+    /// If the request has another parameter, or one twice, or if the path is not UTF-8.
     pub(super) fn new(
         head: Parts,
         body: RequestBody,
@@ -121,7 +121,7 @@ impl Asked {
         Ok(Asked { line, rest, headers: head.headers, query, body })
     }
 
-    /// Returns the value of a parameter.
+    /// Returns the value of a parameter; `None` if it is not given.
     ///
     /// # Errors
     /// If it is not valid. `valid` describes the valid values.
@@ -182,10 +182,11 @@ impl Asked {
         Some(kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
     }
 
-    /// Reads the body of a request with a document, of at most `longest` bytes. Long documents are read one at a time.
+    /// Reads the body of a request with a document, of at most `longest` bytes. A long document waits for the rights to be sent and to be
+    /// parsed.
     ///
     /// # Errors
-    /// If it is too long, stops arriving, or if there is no memory for it.
+    /// If it is too long or arrives too slowly, if it waits too long for a right, or if there is no memory for it.
     pub(super) async fn document(&mut self, client: &Client, longest: usize) -> Result<Document, Problem> {
         if self.body.announced() > longest as u64 {
             return Err(too_long(longest));

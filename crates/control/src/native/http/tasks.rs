@@ -20,13 +20,14 @@ use crate::native::patch::Form;
 use crate::native::problem::Problem;
 use crate::native::watch::Watcher;
 
-/// The media types of patches: RFC 7396 and RFC 6902.
+/// The media type of a merge patch (RFC 7396).
 pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
+/// The media type of a list of operations (RFC 6902).
 pub(super) const JSON_PATCH: &str = "application/json-patch+json";
 
 type Answered = Result<Response<Body>, Refused>;
 
-/// Answers with the configuration, as JSON or YAML.
+/// Answers with the configuration, as JSON or YAML; without a body if the client already knows its generation (304).
 pub(super) async fn get(client: &Rc<Client>, asked: &Asked) -> Answered {
     let in_yaml = asked.prefers_yaml();
     let mut config = Reader::begin(client, !in_yaml).await;
@@ -62,7 +63,7 @@ fn terms(asked: &Asked) -> Result<Terms, Problem> {
     document::terms(asked.flag("dry-run")?, asked.parameter("confirm", "a number of seconds")?, expected)
 }
 
-/// Refuses a body of another media type than these. A body without a type is accepted.
+/// Refuses a body with a media type other than `kinds`. A body without a type is accepted.
 fn must_be(asked: &Asked, kinds: &[&str]) -> Result<(), Problem> {
     match asked.kind() {
         Some(kind) if !kinds.contains(&kind.as_str()) => {

@@ -21,12 +21,13 @@ use crate::intent::{Branch, Family, Key, Neighbor, Route, Value, Via};
 use crate::native::client::{BUSY, Client};
 use crate::native::problem::Problem;
 
-/// Number of routes that are set between two checks of the clock. A route takes about a microsecond.
+/// Maximum number of routes that are set between two checks of the clock. A route takes about a microsecond.
 const BATCH: usize = 256;
 /// Number of refused items that the answer describes.
 const TOLD: usize = 10;
-/// Kept keys between two checks of the free memory, and the memory in bytes that so many may need, with the copy that is sorted.
+/// Number of keys added to the list of routes that stay between two checks of the free memory.
 const CHECK: usize = 1 << 16;
+/// Memory in bytes that [`CHECK`] keys may need, including the copy that is sorted.
 const CHECKED: u64 = 128 * CHECK as u64;
 /// Maximum time of a load until its last item. Changes of the whole configuration wait meanwhile.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -87,7 +88,7 @@ struct Load {
 /// The results of the items so far.
 #[derive(Default)]
 struct Tally {
-    /// Number of items that have arrived.
+    /// Number of items in the groups that were processed completely.
     items: u64,
     refused: u64,
     refusals: Vec<load_response::Refusal>,
@@ -287,7 +288,7 @@ impl Load {
         Ok(())
     }
 
-    /// Removes those static routes of the VRF that the client has not sent.
+    /// Removes those static routes of the VRF, in the address families of the options, that the client has not sent.
     async fn sweep(&mut self) -> Result<(), Status> {
         let stays = std::mem::take(&mut self.tally.stays);
         let sorted = on_a_thread(move || {
@@ -342,8 +343,8 @@ impl Load {
     }
 }
 
-/// Returns a function that sets some routes to `value`, or removes them. With `keeps`, the function also notes that these routes stay.
-/// `key` returns the key of an item.
+/// Returns a function that sets some routes to `value`, or removes them if it is `None`. With `keeps`, the function also notes that these
+/// routes stay. `key` returns the key of an item.
 fn batch<I>(
     value: Option<Value>,
     keeps: bool,
@@ -377,7 +378,7 @@ fn no_memory(failure: Failure) -> Status {
     Status::resource_exhausted(failure.to_string())
 }
 
-/// Splits the packed items of a field, which have this length.
+/// Splits the packed items of a field. Each item has `LENGTH` bytes.
 fn items<'b, const LENGTH: usize>(field: &str, bytes: &'b [u8]) -> Result<&'b [[u8; LENGTH]], Status> {
     match bytes.as_chunks() {
         (items, []) => Ok(items),

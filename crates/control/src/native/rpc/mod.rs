@@ -36,14 +36,15 @@ mod v1 {
 
 /// The definition of the service.
 pub(super) const DEFINITION: &str = include_str!("../../../proto/volley/v1/volley.proto");
-/// Maximum length of a message from a client, in bytes: for calls that change the configuration by many messages, and for all others, which
-/// viewers may make. A message is kept until its end has arrived.
+/// Maximum length of a client's message in the calls `Apply` and `Load`, in bytes. They send a document or a load in many messages. Each
+/// message stays in memory until its end has arrived.
 const LONGEST: usize = 1 << 20;
+/// Maximum length of a client's message in all other calls, in bytes.
 const LONGEST_SHORT: usize = 64 << 10;
 /// Maximum length of the message of an error, in bytes: it is sent in a header.
 const LONGEST_ERROR: usize = 4 << 10;
 
-/// True if the request is a call.
+/// True if the request is a gRPC call: HTTP/2, and a content type of gRPC.
 pub(super) fn is_call(request: &Request<Incoming>) -> bool {
     let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     request.version() == Version::HTTP_2 && kind.is_some_and(|kind| kind.starts_with("application/grpc"))
@@ -93,7 +94,7 @@ impl<Q> Requests<Q> {
 struct Replies<A>(mpsc::Sender<A>);
 
 impl<A> Replies<A> {
-    /// Sends a message, when the client has taken the one before.
+    /// Queues a message. Before, waits until the connection has taken the previous one.
     ///
     /// # Errors
     /// If the client is gone.
@@ -102,8 +103,9 @@ impl<A> Replies<A> {
     }
 }
 
-/// Runs a call in a task of its own. Every call has a stream of messages in each direction. In some calls, a stream has a single message.
-/// If the client cancels the call, or leaves, the task ends where it waits.
+/// Runs a call in a task of its own. Every call has a stream of messages in each direction. In some calls, a stream has a single message. A
+/// message from the client may have `longest` bytes. If the client cancels the call, leaves, or has set a time limit that expires, the task
+/// ends where it waits.
 async fn serve<Q, A, F>(
     client: &Rc<Client>,
     request: Request<Incoming>,

@@ -15,13 +15,14 @@ use crate::native::client::Client;
 
 /// The shortest interval between two collections.
 const SHORTEST: Duration = Duration::from_millis(100);
-/// Maximum number of prefixes in a request, and maximum length of each in bytes. The name of each sample is compared with all prefixes.
+/// Maximum number of prefixes in a request. The name of each sample is compared with all prefixes.
 const MOST_PREFIXES: usize = 32;
+/// Maximum length of a prefix, in bytes.
 const LONGEST_PREFIX: usize = 100;
 /// Maximum number of samples in a message.
 const PIECE: usize = 500;
 
-/// Sends all metrics, once or at an interval.
+/// Sends the metrics whose names begin with one of the prefixes (all without prefixes): once if the interval is 0, otherwise repeatedly.
 pub(super) async fn stats(
     client: Rc<Client>,
     mut requests: Requests<v1::StatsRequest>,
@@ -56,7 +57,7 @@ pub(super) async fn stats(
     }
 }
 
-/// Collects all samples, and sends them piece by piece.
+/// Collects all samples, and sends those of the wanted metrics piece by piece.
 async fn collect(
     client: &Client,
     replies: &Replies<v1::StatsResponse>,

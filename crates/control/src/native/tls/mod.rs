@@ -43,9 +43,9 @@ const HANDSHAKES: usize = 64;
 const WAITING: usize = 256;
 /// Maximum number of connections from one IPv4 address, or one IPv6 network of 64 bits.
 const OF_ADDRESS: usize = 16;
-/// Time without a sign of life after which the kernel asks whether the client is still there, in seconds; and time in which the client must
-/// acknowledge data, in milliseconds.
+/// Time without a sign of life after which the kernel asks whether the client is still there, in seconds.
 const QUIET: u32 = 60;
+/// Time in which the client must acknowledge data, in milliseconds.
 const ALIVE: u32 = 60_000;
 /// Time in which a client must take the end of a connection that the router ends.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -87,7 +87,7 @@ impl Port {
     /// Binds the port, and reads the files of certificates.
     ///
     /// # Errors
-    /// If a file or the address is missing or cannot be used.
+    /// If no certificate, private key or authority is set, or if a file or the address cannot be used.
     pub fn open(address: SocketAddr, settings: &Tls) -> Result<Port, Wrong> {
         let set = |path: &Option<PathBuf>, name| {
             let missing =
@@ -203,7 +203,7 @@ struct Door {
     handshakes: Handshakes,
     /// The places of clients with valid certificates.
     places: Arc<Semaphore>,
-    /// The connections after the queue. Each task returns the address that the connection is counted by.
+    /// The connections that have left the queue. Each task returns the address by which its connection is counted.
     clients: JoinSet<IpAddr>,
     /// Number of connections, by address.
     addresses: BTreeMap<IpAddr, usize>,
@@ -229,7 +229,7 @@ impl Door {
         }
     }
 
-    /// Tells the operator that connections are rejected, at most once in a time.
+    /// Logs that a connection is rejected, at most once in [`TOLD`].
     fn reject(&mut self, address: SocketAddr) {
         if self.told.is_none_or(|told| told.elapsed() >= TOLD) {
             self.told = Some(Instant::now());
@@ -289,7 +289,7 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Does the handshake with a client. Returns its role and its name.
+/// Does the handshake with a client. Returns the encrypted connection, and the client's role and name.
 async fn greet(
     stream: net::TcpStream,
     acceptor: TlsAcceptor,
@@ -344,7 +344,7 @@ async fn serve(
 }
 
 /// Returns the role of a client, and the common name in its certificate. The handshake has checked the certificate, but not which of the
-/// authorities has issued it.
+/// authorities has issued it. `None` if no authority gives the client a role.
 fn identity(client: &Encrypted, verifiers: &[(Role, Arc<dyn ClientCertVerifier>)]) -> Option<(Role, String)> {
     let (own, between) = client.get_ref().1.peer_certificates()?.split_first()?;
     let valid = |v: &Arc<dyn ClientCertVerifier>| v.verify_client_cert(own, between, UnixTime::now()).is_ok();
