@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub(crate) struct Queue<P, T> {
     /// Each with its number in the order of arrival.
     waiting: BTreeMap<P, VecDeque<(u64, T)>>,
-    /// The parties that have something waiting. The first one is next, unless it was the last one, too.
+    /// The parties that have something waiting. The first one is next, unless it also had the last turn and others wait.
     order: VecDeque<P>,
     /// The party that had the last turn.
     last: Option<P>,

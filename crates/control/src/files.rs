@@ -286,7 +286,7 @@ pub fn must_have_memory_for(length: u64) -> io::Result<()> {
 /// Reads a text file, opened as by [`open`].
 ///
 /// # Errors
-/// As [`open`]; or if it is not text in UTF-8.
+/// As [`open`]; or if there is not enough free memory, or the file is not text in UTF-8.
 pub fn read(path: &Path) -> io::Result<String> {
     let (mut file, mut text) = (open(path)?, String::new());
     must_have_memory_for(file.size)?;
@@ -294,7 +294,8 @@ pub fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// True if `one` and `other` are names of the same file. A separate thread asks the file system, as in [`open`].
+/// True if `one` and `other` are names of the same file. If one of them cannot be resolved, true if the names are equal. A separate thread
+/// asks the file system, as in [`open`].
 pub fn same(one: &Path, other: &Path) -> bool {
     let names = [one.to_owned(), other.to_owned()];
     let asked = apart(move || match names.each_ref().map(|name| name.canonicalize()) {

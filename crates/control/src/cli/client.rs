@@ -36,8 +36,9 @@ const LONGEST_REPLY: usize = 64 << 20;
 const MOST_KEPT: usize = 64 << 20;
 /// Maximum time until a router answers a greeting, or a request for completions: nothing interrupts these waits.
 const ANSWERED: Duration = Duration::from_secs(5);
-/// Maximum number of completions, and maximum length of each in bytes. A router sends fewer and shorter ones.
+/// Maximum number of completions. A router sends fewer.
 const MOST_CANDIDATES: usize = 1000;
+/// Maximum length in bytes of the text of a completion, and of its help. A router sends shorter ones.
 const LONGEST_CANDIDATE: usize = 1024;
 
 /// The options of `volley ctl`.

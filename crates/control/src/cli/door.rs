@@ -148,8 +148,9 @@ pub(crate) struct Door {
     pace: Pace<Stranger>,
     /// Clients that wait until fewer threads hang.
     parked: VecDeque<Stranger>,
-    /// The sockets of clients rejected by the rate limit, and the arrival time of the first of these clients.
+    /// The sockets of clients rejected by the rate limit.
     turned: Vec<Unclosed>,
+    /// The arrival time of the first client in `turned`.
     turned_at: Instant,
     /// The message to clients that are rejected by the rate limit.
     too_fast: Arc<[u8]>,
@@ -323,7 +324,7 @@ mod tests {
         assert_eq!(said, "too many");
     }
 
-    /// Root can connect while threads hang, even if the kernel cannot refuse files passed by clients.
+    /// If the router runs as root, root can connect while threads hang, even if the kernel cannot refuse files passed by clients.
     #[test]
     fn root_can_connect_while_threads_hang() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

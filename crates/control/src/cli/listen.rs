@@ -18,8 +18,9 @@ use std::time::{Duration, Instant};
 
 /// Maximum length of a socket's path in bytes (`sun_path` of unix(7), less the terminating zero).
 const LONGEST: usize = 107;
-/// How long to wait for the lock of an instance that does not answer, and the interval between attempts to take the lock.
+/// How long to wait for the lock of an instance that does not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Interval between attempts to take the lock.
 const STEP: Duration = Duration::from_millis(50);
 
 /// The parameter of startup.conf that sets the command line's socket, for messages.
@@ -73,7 +74,8 @@ impl Listener {
     /// the use of the socket.
     ///
     /// # Errors
-    /// If the directory does not exist, another instance listens on the socket, the path exists and is not a socket, or the system refuses.
+    /// If the directory does not exist, the path is too long, another instance listens on the socket, the path exists and is not a socket,
+    /// or the system refuses.
     pub fn unix_for(path: &Path, group: Option<u32>, by: &Use<'_>) -> Result<Listener, CliError> {
         let fault = |error: io::Error| CliError::new(format!("cannot listen on {}: {error}", path.display()));
         check(path)?;

@@ -40,7 +40,7 @@ impl fmt::Display for Holder {
 }
 
 impl Holder {
-    /// True if the process is not a router: routers run as root, or as the user of the calling process.
+    /// True if the process has ended, or is not a router: routers run as root, or as the user of the calling process.
     fn is_stranger(&self) -> bool {
         self.process.as_ref().is_none_or(|(_, user)| !user.is_root() && *user != Uid::current())
     }

@@ -37,7 +37,7 @@ pub(super) enum Come<C> {
     In(C),
     /// The client waits until [`Pace::next`] returns it.
     Waits,
-    /// The client is rejected: the queue is full.
+    /// The client is rejected: the queue is full, or too many users are remembered.
     Away(C),
 }
 
@@ -48,7 +48,7 @@ impl<C> Default for Pace<C> {
 }
 
 impl<C> User<C> {
-    /// Returns when the user may connect next; `None` if at once.
+    /// Returns when the user may connect next. A past time or `None` means: at once.
     fn due(&self) -> Option<Instant> {
         self.full.checked_sub(EVERY * (BURST - 1))
     }

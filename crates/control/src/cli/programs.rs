@@ -16,8 +16,9 @@ use super::listen::Listener;
 use super::server::{Room, make_room};
 use super::session::{Seat, Stream};
 
-/// Maximum number of clients of a socket. Root's clients may exceed it by [`FOR_ROOT`].
+/// Maximum number of clients of a socket.
 const CLIENTS: usize = 64;
+/// Number of clients by which root's clients may exceed [`CLIENTS`].
 const FOR_ROOT: usize = 8;
 
 /// A client that has just connected.

@@ -22,7 +22,7 @@ const ERASE: &str = "\x1b[H\x1b[J";
 pub(super) struct Paged(Option<Child>);
 
 impl Paged {
-    /// Starts the pager of the environment variable `PAGER`, or `less`. If it cannot be started, text goes straight to
+    /// Starts the pager of the environment variable `PAGER`, or `less`. If it cannot be started, or is `cat`, text goes straight to
     /// standard output.
     pub(super) fn start() -> Paged {
         let pager = std::env::var("PAGER").unwrap_or_else(|_| PAGER.into());
@@ -62,7 +62,7 @@ impl Write for Paged {
     }
 }
 
-/// True if a command's output is a list for the pager.
+/// True for `show` commands: their output goes to the pager.
 pub(super) fn is_list(line: &str) -> bool {
     line.split_whitespace().next().is_some_and(|first| first.len() >= 2 && "show".starts_with(first))
 }
@@ -83,8 +83,8 @@ pub(super) fn page(
     }
 }
 
-/// Returns the command and its interval if the line is a `show` command that ends with `| watch` or `| watch SECONDS`.
-/// Other commands are not repeated: they may change something.
+/// Returns the command and its interval if the line is a `show` command that ends with `| watch` or `| watch SECONDS` (0.1 to 3600). Other
+/// commands are not repeated: they may change something.
 pub(super) fn watched(line: &str) -> Option<(&str, Duration)> {
     let (command, watch) = line.rsplit_once('|')?;
     let mut words = watch.split_whitespace();

@@ -19,8 +19,9 @@ pub(super) const LONGEST: usize = 64 << 10;
 const DEEPEST: u8 = 8;
 /// How long a job (a long command) runs at a time. In between, the main thread does its other work.
 const SLICE: Duration = Duration::from_micros(500);
-/// Commands in one batch of a file, and maximum number of batches that wait for the main thread.
+/// Maximum number of commands in one batch of a file.
 const BATCH: usize = 64;
+/// Maximum number of batches that wait for the main thread.
 const BATCHES: usize = 16;
 /// How often the main thread checks for more commands.
 const LOOK: Duration = Duration::from_millis(1);

@@ -4,9 +4,9 @@
 //! turn between slices, and a client that does not read delays only itself.
 //!
 //! There is room for [`CLIENTS`] clients, and for some additional clients of root. Root has a separate socket, so other users cannot lock
-//! root out. If all places are taken, a new client replaces the first of these clients that exists: a client that never sent a whole line;
-//! the client that has been idle longest, if for at least [`Service::idle`]; a client of another user who has more than half of the places.
-//! If none of them exists, the new client is rejected.
+//! root out. If all places are taken, a new client replaces the first of these clients that exists: a client that never sent a whole line,
+//! unless it is of another user and newer than [`NEW`]; the client that has been idle longest, if for at least [`Service::idle`]; a client
+//! of another user who has more than half of the places. If none of them exists, the new client is rejected.
 
 use super::door::{Door, RECOVERY, Stranger};
 use super::listen::Listener;
@@ -28,7 +28,7 @@ use tokio::time;
 const CLIENTS: usize = 64;
 /// Maximum number of rejected clients that are sent the reason at the same time.
 const FAREWELLS: usize = 64;
-/// Maximum number of additional clients of root, besides [`CLIENTS`].
+/// The default of [`Service::for_root`].
 const FOR_ROOT: usize = 8;
 
 /// The settings of a CLI server.

@@ -196,7 +196,7 @@ impl<C: Values + 'static> Session<C> {
         Rc::clone(&self.replies.seat)
     }
 
-    /// Serves the client until it leaves or is disconnected. A disconnected client is sent the reason.
+    /// Serves the client until it leaves or is disconnected. A disconnected client is sent the reason, unless a reply is half sent.
     pub(super) async fn serve(mut self, why: LetGo) -> io::Result<()> {
         let seat = self.seat();
         tokio::select! {

@@ -23,7 +23,7 @@ pub enum Entrance {
     Tcp,
     /// A socket of the binary API.
     Api,
-    /// A socket of the native API.
+    /// A socket or the TCP port of the native API.
     Native,
 }
 

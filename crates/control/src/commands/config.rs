@@ -56,7 +56,7 @@ struct Document {
 }
 
 impl Document {
-    /// Returns the configuration for this client.
+    /// Returns the configuration for this client, without secrets unless the client is an admin.
     fn of(c: &Context, a: &Args) -> Document {
         let writer = Writer::new(c.store.tree(), &c.system.abilities.catalog);
         let writer = if !a.call().role.is_admin() { writer.hiding_secrets() } else { writer };

@@ -439,7 +439,7 @@ fn routes_of_ports() -> usize {
     routes_there(&Cli::new())
 }
 
-/// Each error of `config apply` names the place in the file, even if the error occurs only when a step is executed.
+/// An error of `config apply` that occurs only when a step is executed, here for a missing device, names the place in the file.
 #[test]
 fn errors_of_an_apply_have_their_place() {
     let mut cli = Cli::new();

@@ -18,7 +18,7 @@ use crate::cli::{Args, CliError};
 
 /// Maximum length of an expression in bytes. libpcap's recursion can be as deep as the expression is long.
 const LONGEST: usize = 4096;
-/// Maximum length of a read-only client's expression in bytes.
+/// Maximum length in bytes of the expression of a client that is not an admin.
 const LONGEST_OF_READER: usize = 1024;
 /// Time limit of a compilation.
 const PATIENCE: Duration = Duration::from_secs(10);

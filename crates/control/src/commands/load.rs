@@ -26,8 +26,9 @@ use crate::cli::{Args, CliError, Job, Registry, Step};
 use crate::files;
 use crate::intent::{Branch, Change, Edit, Family, Key, Note, Route, Value, Via};
 
-/// Lines in one batch, and maximum number of batches that wait for the main thread.
+/// Maximum number of lines in one batch.
 const BATCH: usize = 256;
+/// Maximum number of batches that wait for the main thread.
 const BATCHES: usize = 64;
 /// Maximum length of a line in bytes.
 const LONGEST: u64 = 8192;
@@ -59,7 +60,7 @@ struct Line {
 /// What is wrong with a line.
 struct Fault {
     why: String,
-    /// True if the line looks like it begins with a prefix.
+    /// True if the line begins with a word that looks like a prefix, or is not text.
     prefix: bool,
 }
 
@@ -233,7 +234,7 @@ struct Load {
     familiar: bool,
     added: u64,
     faults: u64,
-    /// The changes made so far; `None` once there are too many changes for the journal.
+    /// The changes made so far; `None` once a load that is not strict has made too many changes for the journal.
     before: Option<BTreeMap<Key, Edit>>,
     /// The user and the command.
     origin: Origin,

@@ -244,7 +244,7 @@ impl Rows<Context> for Events {
     }
 }
 
-/// Formats an age: in tenths of seconds below a minute, otherwise in days, hours, minutes and seconds.
+/// Formats an age: in tenths of seconds below a minute, otherwise in days, hours, minutes and, below an hour, seconds.
 fn age(seconds: f64) -> String {
     if seconds < 60.0 {
         return format!("{seconds:.1}s");

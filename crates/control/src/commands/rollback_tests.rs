@@ -146,7 +146,7 @@ fn a_missing_device_does_not_stop_a_rollback() {
     assert!(cli.context.degraded().is_empty());
 }
 
-/// The warning is also shown if a job makes the change, after the command itself.
+/// The warning is also shown if a job makes the change after its command has returned.
 #[test]
 fn a_change_by_a_job_gets_the_confirmation_warning_too() {
     let mut cli = Cli::new();
@@ -237,7 +237,7 @@ fn confirm_or_another_apply_ends_a_failed_rollback() {
     assert!(cli.context.confirmation().is_none());
 }
 
-/// A configuration that was undone by hand awaits no confirmation: nothing is left to roll back.
+/// If the operator has undone the unconfirmed configuration by hand, its rollback changes nothing, and ends the wait for confirmation.
 #[test]
 fn a_manually_undone_configuration_needs_no_rollback() {
     let mut cli = Cli::new();

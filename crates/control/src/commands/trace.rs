@@ -108,8 +108,9 @@ struct Step {
     time_ns: u64,
     /// The time in UTC, as in the log.
     time: String,
-    /// The packet's interfaces after the node, if they are set.
+    /// The packet's receive interface after the node, or before it if the node kept or ended the packet; `None` if it is not set.
     rx_interface: Option<String>,
+    /// The packet's transmit interface, likewise.
     tx_interface: Option<String>,
     next: Option<&'static str>,
     dropped: Option<&'static str>,
@@ -133,8 +134,9 @@ struct Packets {
     /// Only packets that this input node received are shown.
     input: Option<String>,
     filter: Option<Rc<Filter>>,
-    /// Index of the trace log that is being read, and the number of entries found in it so far.
+    /// Index of the trace log that is being read.
     log: usize,
+    /// Number of entries found so far in this log.
     gathered: usize,
     places: Merge<Place>,
     /// The system time at which the monotonic clock was 0.

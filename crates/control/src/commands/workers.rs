@@ -143,8 +143,8 @@ fn usable(a: &Args, name: &str, core: usize) -> Result<(), CliError> {
     there.contains(&core).then_some(()).ok_or_else(|| a.fault(name, not_there(core, there)))
 }
 
-/// Returns a hint how to set these workers in startup.conf. The hint is empty if startup.conf cannot express them, because a worker shares
-/// the main thread's core.
+/// Returns a hint how to set these workers in startup.conf. The hint is empty if startup.conf cannot express them: a worker shares the main
+/// thread's core, or there are too few cores to give each thread its own.
 fn for_longer(cores: &[Option<usize>], main: Option<usize>) -> String {
     if main.is_some() && cores.contains(&main) {
         return String::new();

@@ -83,7 +83,7 @@ pub(super) fn beside() -> impl Iterator<Item = Row> {
     iter::once(&LENDER).chain(BEHIND_SETTINGS).map(Beside::row)
 }
 
-/// Returns the rows of the reference documentation for the fields that only devices have: sub-interfaces, and options of its type.
+/// Returns the rows of the reference documentation for the fields that only devices have: sub-interfaces, and the options of their types.
 pub(super) fn of_devices(catalog: &Catalog) -> Vec<Row> {
     let mut rows = vec![Row::new(
         SUBS,

@@ -289,7 +289,7 @@ pub fn read_part(text: &str, catalog: &Catalog) -> Result<Tree, Fault> {
 
 impl Wanted {
     /// Returns the faults found while reading the file, and those found by validating the part that could be read. Each has a line and a
-    /// column. They are in the order of the file.
+    /// column. They are in the order of the file. If there are too many, the first fault says so, and has no line.
     pub fn faults(&self, abilities: &Abilities) -> Vec<Fault> {
         let nowhere = Place::Argument(0);
         let tree = self.tree.tree();

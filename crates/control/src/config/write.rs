@@ -166,7 +166,8 @@ impl Writer {
         self.section != Section::End
     }
 
-    /// Returns the next objects to write: those after the last written object, or from `first` on if none was written in the section.
+    /// Returns the next objects to write, at most [`PAGE`]: those after the last written object, or from `first` on if none was written in
+    /// the section.
     fn rest<'t>(&self, tree: &'t Tree, first: Key) -> impl Iterator<Item = (&'t Key, &'t Value)> + use<'t> {
         let from = self.last.clone().map_or(Bound::Included(first), Bound::Excluded);
         tree.range((from, Bound::Unbounded)).take(PAGE)

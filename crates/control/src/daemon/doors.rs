@@ -220,7 +220,7 @@ fn make_runtime_dir(startup: &Startup) -> Result<(), DaemonError> {
     })
 }
 
-/// Returns the ID of the group that may use the sockets for a role.
+/// Returns the ID of the group that may use the sockets for a role; `None` if none is set, or if it does not exist on this machine.
 fn group(startup: &Startup, role: Role) -> Result<Option<u32>, DaemonError> {
     let Some(group) = startup.unix.groups.get(&role) else { return Ok(None) };
     let parameter = for_role("gid", role);

@@ -68,8 +68,8 @@ fn failed(what: impl fmt::Display) -> DaemonError {
     DaemonError(visible(&what.to_string()).into_owned())
 }
 
-/// Runs the router with these features until it is stopped; `log` is the log of the process. If the configuration has a fault, the
-/// function fails before the router forwards a packet.
+/// Runs the router with these features until it is stopped; `log` is the log of the process. If the start configuration has a fault, the
+/// function fails before it serves clients.
 ///
 /// # Errors
 /// Returns the fault as a text for the operator.
@@ -212,7 +212,8 @@ fn announce(startup: &Startup, context: &Rc<RefCell<Context>>) {
     tracing::info!(event = "router", "forwarding; the CLI listens on {}", where_listening(startup));
 }
 
-/// Waits until the keeper has read the entries of earlier runs, and returns them. `asked` is when the keeper was started.
+/// Waits until the keeper has read the entries of earlier runs, and returns them; none if this takes too long. `asked` is when the keeper
+/// was started.
 async fn found(keeper: &Keeper, asked: std::time::Instant) -> Found {
     loop {
         match keeper.found(asked) {
@@ -343,7 +344,7 @@ async fn left_by(console: Option<oneshot::Receiver<()>>) {
     }
 }
 
-/// Runs the operator's file of commands, or applies the configuration in a YAML file. A fault in the file stops the start of the
+/// Runs the operator's file of commands, or applies the configuration in a YAML or JSON file. A fault in the file stops the start of the
 /// router.
 async fn configure(
     registry: &Rc<Registry<Context>>,

@@ -32,7 +32,8 @@ pub(super) struct Stop {
 }
 
 impl Stop {
-    /// Starts the handling of signals. What SIGINT and SIGHUP do depends on whether the router has a terminal.
+    /// Starts the handling of signals. What SIGINT and SIGHUP do depends on whether the router has a terminal, on `startup`, and on whether
+    /// the router was started to ignore SIGHUP.
     pub(super) fn new(startup: &Startup, terminal: Option<&Terminal>, log: Arc<Log>) -> io::Result<Stop> {
         let ignores_hangups = process::ignores_hangups();
         let at_terminal = terminal.is_some_and(Terminal::is_there);

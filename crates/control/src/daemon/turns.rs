@@ -1,6 +1,6 @@
-//! The main thread's work for the router, in turns. In each turn, the main thread does all work that is due. A turn begins when a
-//! worker wakes the main thread, when a timer expires, when the kernel reports a changed link, and once a second to check the
-//! devices.
+//! The main thread's work for the router, in turns. In each turn, the main thread does all work that is due. A turn begins when a worker
+//! wakes the main thread, when a timer expires, when the kernel reports a changed link, at the latest [`LONGEST_TURN`] after the previous
+//! turn, and once a second to check the devices.
 
 use std::cell::RefCell;
 use std::io;

@@ -66,7 +66,7 @@ struct RouteSource {
     /// The paths as fields.
     paths: Vec<PathFields>,
     resolved: bool,
-    /// The next hops of a recursive lookup, in order.
+    /// The further next hops of a recursive lookup, in order, without the route's own next hop.
     through: Vec<IpAddr>,
     /// Why recursive lookups of some paths fail.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -21,12 +21,12 @@ pub fn register(r: &mut Registry<Context>) {
 
 #[derive(Serialize)]
 struct Memory {
-    /// The process's memory; absent if the kernel does not report it.
+    /// Memory of the process in RAM; absent if the kernel does not report it.
     resident_bytes: Option<u64>,
     most_resident_bytes: Option<u64>,
     swapped_bytes: Option<u64>,
     virtual_bytes: Option<u64>,
-    /// Parts of the process's memory.
+    /// Memory of all packet buffers.
     buffers_bytes: u64,
     routes_bytes: u64,
     routes_limit_bytes: u64,

@@ -64,7 +64,7 @@ struct Config {
     version: u64,
     /// True if indices are shown.
     indices: bool,
-    /// True if secrets are shown. Read-only clients get a placeholder.
+    /// True if secrets are shown. Clients that are not admins get a placeholder.
     secrets: bool,
 }
 
@@ -149,8 +149,9 @@ struct Buffers {
     used: usize,
     refused: u64,
     lost: u64,
-    /// The buffers allocated at the start, and those added later, if any.
+    /// The buffers allocated at the start.
     at_start: BufferMemory,
+    /// The buffers added later, if any.
     added: Option<BufferMemory>,
 }
 

@@ -24,7 +24,7 @@ pub fn register<A: OfFamily>(r: &mut Registry<Context>) {
 
 /// Neighbors, sorted by interface and address.
 struct Neighbors<A> {
-    /// Only neighbors on this interface.
+    /// Only neighbors on this interface; `None` for all interfaces.
     interface: Option<u32>,
     last: Option<Key<A>>,
     /// Maximum number of further neighbors.

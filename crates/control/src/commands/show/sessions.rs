@@ -1,4 +1,4 @@
-//! The connected clients of the command line.
+//! The connected clients of the command line and of the APIs.
 
 use model::visible::visible;
 use serde::Serialize;
