@@ -80,7 +80,7 @@ impl NeighborBounds {
         Key::of::<NeighborBounds>(&family)
     }
 
-    /// Checks that the limits have room for the static neighbors.
+    /// Checks that the limits have room for the static neighbors, and that the age is not 0.
     fn are_enough(self, family: Family, view: &View<'_>) -> Result<(), Refused> {
         let config = self.config(family);
         if config.max_age == 0 {

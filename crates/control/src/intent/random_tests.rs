@@ -22,7 +22,7 @@ use crate::cli::Call;
 use crate::system::Spec;
 use crate::testing::registry;
 
-/// Returns the whole visible state of a router. Interfaces, adjacencies and VRFs appear by name or number, not by index.
+/// Returns the whole visible state of a router. References to interfaces, adjacencies and VRFs are by name or number, not by index.
 pub(crate) fn state(s: &mut System) -> Vec<String> {
     while s.router.settle_routes() || s.router.waits_for_workers() {}
     let r = &s.router;

@@ -115,7 +115,7 @@ impl Kept {
     /// Appends whole lines, and syncs them to disk.
     ///
     /// # Errors
-    /// If the system refuses. Then nothing was written.
+    /// If the file was moved or replaced, or the system refuses. Then nothing was written.
     pub fn append(&mut self, lines: &str) -> io::Result<()> {
         self.is_in_place()?;
         if self.bytes > self.sizes.full || self.lines >= 2 * MOST {

@@ -208,7 +208,8 @@ impl Watcher {
         board.next == 0 && (self.first.is_none() || self.knows_all(board))
     }
 
-    /// Waits for the next events: first those that describe the state, and then each change. Returns an empty list after [`QUIET`].
+    /// Waits for the next events: first those that describe the state, and then each change. Returns an empty list after [`QUIET`] without
+    /// events.
     ///
     /// # Errors
     /// If the client has missed events.

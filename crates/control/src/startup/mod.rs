@@ -57,7 +57,7 @@ pub struct Unix {
     pub cli_line_mode: bool,
     /// The log file; `None` for standard error.
     pub log: Option<PathBuf>,
-    /// The file with the configuration for the start: CLI commands, or YAML.
+    /// The file with the configuration for the start: CLI commands, YAML, or JSON.
     pub startup_config: Option<PathBuf>,
     /// The socket of the CLI.
     pub cli_listen: Listen,
@@ -88,11 +88,13 @@ const RUNTIME_DIR: &str = "/run/volley";
 /// Default directory of the journal, for a router with its sockets in [`RUNTIME_DIR`].
 const STATE_DIR: &str = "/var/lib/volley";
 
-/// Default socket of the API in the run-time directory, and the socket that VPP's clients try first.
+/// Default socket of the API in the run-time directory.
 const API_SOCKET: &str = "api.sock";
+/// The socket of the API that VPP's clients try first.
 const VPPS_SOCKET: &str = "/run/vpp/api.sock";
-/// Default socket of the statistics segment in the run-time directory, and the socket that programs for VPP's segment try first.
+/// Default socket of the statistics segment in the run-time directory.
 const STATISTICS_SOCKET: &str = "stats.sock";
+/// The socket that programs for VPP's statistics segment try first.
 const VPPS_STATISTICS: &str = "/run/vpp/stats.sock";
 
 /// The `buffers` section.
@@ -116,11 +118,12 @@ pub struct Metrics {
 pub struct Api {
     /// The sockets; without the one for admins, there is no API.
     pub sockets: BTreeMap<Role, PathBuf>,
-    /// True if startup.conf configures the API. The router then does not start if it cannot open the sockets.
+    /// True if startup.conf configures the socket for admins, or turns it off. The router does not start if it cannot open a socket that
+    /// startup.conf configures.
     pub asked: bool,
 }
 
-/// The `native-api` section: the sockets of the native API.
+/// The `native-api` section: the sockets and the TCP port of the native API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Native {
     /// The sockets.
@@ -138,7 +141,8 @@ pub struct Tls {
     pub certificate: Option<PathBuf>,
     /// The file with the key of the router's certificate (PEM).
     pub key: Option<PathBuf>,
-    /// For each role, the PEM file with certificates of authorities. A client with a certificate from one of them has the role.
+    /// For each role, the PEM file with certificates of authorities. A client with a certificate from one of them has the role; if several
+    /// roles have this authority, the highest of them.
     pub authorities: BTreeMap<Role, PathBuf>,
 }
 
@@ -169,11 +173,15 @@ impl Default for Statistics {
     }
 }
 
-/// Limits of the statistics segment: its size in bytes, and the seconds between updates.
+/// Limits of the statistics segment.
 mod statistics {
+    /// The least size in bytes.
     pub const LEAST: u64 = 1 << 20;
+    /// The largest size in bytes.
     pub const MOST: u64 = 1 << 30;
+    /// The shortest time between updates in seconds.
     pub const SHORTEST: f64 = 0.01;
+    /// The longest time between updates in seconds.
     pub const LONGEST: f64 = 3600.0;
 }
 

@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Checks that the sockets of the CLI have different names.
+    /// Checks that the sockets of the CLI have different names, which are also not those of root's own sockets.
     fn check_sockets(&mut self) {
         let unix = &self.startup.unix;
         let at = |path: &PathBuf| unix.runtime_dir.join(path);

@@ -55,8 +55,8 @@ impl Group {
     }
 }
 
-/// A position in a body. Each method that reads a value moves past a valid value. If the value is not valid, the method stays before it and
-/// returns a fault with the expected form.
+/// A position in a body. Each method that reads a value moves past a valid value. If the value is not valid, the method returns a fault
+/// with the expected form; except for a list of cores, it then stays before the value.
 pub struct Cursor<'a> {
     items: &'a [Item],
     end: &'a Place,

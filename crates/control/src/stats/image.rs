@@ -12,14 +12,15 @@ pub const HEADER: u64 = 4096;
 pub const BASE: u64 = 1 << 32;
 /// Alignment of vectors and images in bytes.
 pub const ALIGN: u64 = 64;
-/// Offsets in the header: of the epoch, and of the pointer to the directory. The field at offset 24, which VPP sets during changes, is
-/// always 0 here.
+/// Offset of the epoch in the header. The field after it, at offset 24, which VPP sets during changes, is always 0 here.
 pub const EPOCH: u64 = 16;
+/// Offset of the pointer to the directory in the header.
 pub const DIRECTORY: u64 = 32;
 /// Version of the format.
 const VERSION: u64 = 2;
-/// Bytes of a directory entry, and of the name in it.
+/// Bytes of a directory entry.
 const ENTRY: usize = 144;
+/// Bytes of the name in a directory entry, with the zero at its end.
 const NAME: usize = 128;
 /// Offset of an entry's value or pointer.
 const VALUE: usize = 8;

@@ -17,8 +17,9 @@ use crate::cli::{Packets, RECOVERY};
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Interval in milliseconds at which the thread checks which readers have received the file.
 const LOOK: u8 = 100;
-/// Maximum numbers of readers that have not received the file yet: of one user, and of all users. Root has no limit.
+/// Maximum number of readers of one user that have not received the file yet. Root has no limit.
 const OF_USER: usize = 8;
+/// Maximum number of readers of all users that have not received the file yet. Root has no limit.
 const OF_ALL: usize = 64;
 
 /// Starts a thread that sends `file` to each client of the listener, in an empty message. The thread reads nothing from clients. When it

@@ -30,10 +30,13 @@ struct OfInterface {
     combined: [[u64; 2]; 2],
 }
 
-/// Names of the counters of interfaces. Those in `…_ZEROS` are always 0: readers expect all names.
+/// Names of the counters of interfaces that have one number.
 const SIMPLE: [&str; 4] = ["drops", "rx-miss", "rx-error", "tx-error"];
+/// Names of such counters that are always 0: readers expect all names.
 const SIMPLE_ZEROS: [&str; 5] = ["punt", "ip4", "ip6", "rx-no-buf", "mpls"];
+/// Names of the counters of interfaces that have a number of packets and a number of bytes.
 const COMBINED: [&str; 2] = ["rx", "tx"];
+/// Names of such counters that are always 0: readers expect all names.
 const COMBINED_ZEROS: [&str; 6] =
     ["rx-unicast", "rx-multicast", "rx-broadcast", "tx-unicast", "tx-multicast", "tx-broadcast"];
 
@@ -60,8 +63,9 @@ pub struct Snapshot {
     /// The present number of workers.
     workers: usize,
     per_node: bool,
-    /// Seconds since the router's start. `started` is the time of the start in seconds since 1970 (UTC).
+    /// Seconds since the router's start.
     uptime: u64,
+    /// The time of the router's start in seconds since 1970 (UTC).
     started: u64,
     interfaces: Vec<Counted>,
     nodes: Vec<&'static str>,

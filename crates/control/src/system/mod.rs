@@ -62,7 +62,7 @@ struct Deleted {
     spec: Spec,
     /// The device's own Ethernet address and MTU.
     own: (Mac, u16),
-    /// The time when the interface was deleted; `None` if the interface was not usable until then.
+    /// The time when the interface was deleted; `None` if the interface was not usable until then, or if its device was only reopened.
     since: Option<Instant>,
 }
 
@@ -88,9 +88,9 @@ pub struct System {
     specs: BTreeMap<String, Spec>,
     /// The interfaces that wait for their devices.
     waiting: BTreeMap<String, Wait>,
-    /// The interfaces that this transaction deleted, as they were before.
+    /// The interfaces that the current or the last transaction deleted or reopened, as they were before.
     deleted: BTreeMap<String, Deleted>,
-    /// The interruptions caused by this transaction.
+    /// The interruptions caused by the current or the last transaction.
     gaps: Vec<Gap>,
     /// The configured MTUs by interface; a sub-interface's may be larger than its device's.
     mtus: BTreeMap<String, u16>,
@@ -149,9 +149,9 @@ impl System {
         self.look_at_gaps();
     }
 
-    /// Creates an interface with this index, down and without settings. If its device cannot be opened, the interface waits for the device,
-    /// as far as [`absence`](System::absence) allows. An interface that this transaction [deleted](System::delete) can always be created
-    /// again as it was.
+    /// Creates an interface, down and without settings. It gets this index if the index is free. If its device cannot be opened, the
+    /// interface waits for the device, as far as [`absence`](System::absence) allows. An interface that this transaction
+    /// [deleted](System::delete) can always be created again as it was.
     pub(crate) fn create(&mut self, name: &str, spec: &Spec, index: Option<u32>) -> Result<(), Refused> {
         self.router.prefer_index(index);
         match spec {
@@ -233,7 +233,8 @@ impl System {
     /// [`create`](System::create).
     ///
     /// # Errors
-    /// If the new device cannot be opened. The interface then has the old device again, if that can be opened.
+    /// If the new device cannot be opened. The interface then has the old device again if that can be opened; otherwise it waits for the
+    /// old device.
     pub(crate) fn reopen(&mut self, name: &str, spec: &Spec) -> Result<(), Refused> {
         let index = self.index(name)?;
         let own = self.router.interface(index)?.initial;
@@ -408,7 +409,7 @@ impl System {
             let Some(prepared) = self.attempt(&name, &backed) else { continue };
             let device = match self.open_device(&name, &backed, prepared) {
                 Ok(device) => device,
-                // Usually the device is still absent. Attempts repeat every second, so failures are not logged.
+                // Usually the device is still absent. Attempts are frequent, so failures are not logged.
                 Err(unopened) => {
                     self.waits(&name, &backed, unopened.why.to_string());
                     continue;

@@ -7,7 +7,7 @@ use net::feature::{Prepared, Unready};
 
 use super::{Backed, System};
 
-/// The pause before the first attempt to open a device that takes time to open. Each further pause is twice as long.
+/// The pause after the first failed attempt to open a device that takes time to open. Each further pause is twice as long.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause between attempts.
 const LONGEST: Duration = Duration::from_secs(60);

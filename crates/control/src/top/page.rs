@@ -27,7 +27,7 @@ pub struct Column {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     Text(String),
-    /// A number, shown with a suffix for thousands.
+    /// A number, shown by [`short`].
     Number(f64),
     /// A share of 1, shown in percent.
     Share(f64),

@@ -46,7 +46,7 @@ pub struct Screen {
     page: usize,
     sorts: [Sort; PAGES.len()],
     selected: TableState,
-    /// Only rows with this text are shown.
+    /// Only rows with this text, in upper or lower case, are shown.
     filter: String,
     /// True while the filter is being typed.
     typing: bool,

@@ -41,14 +41,17 @@ use crate::cli::CliError;
 /// Offsets in bytes of the fields of an IP packet without VLAN tags, options and extension headers.
 #[derive(Clone, Copy, PartialEq)]
 struct Layout {
-    /// Offset of the length field of the IP header; `less` is the number of bytes of the packet that this field does not count.
+    /// Offset of the length field of the IP header.
     len: usize,
+    /// Number of bytes of the packet that the length field does not count.
     less: usize,
-    /// Offsets of the part of each address that may vary; `address` is the width of this part in bytes.
+    /// Offset of the part of the source address that may vary.
     src: usize,
+    /// Offset of the part of the destination address that may vary.
     dst: usize,
+    /// Width of this part of an address, in bytes.
     address: usize,
-    /// The transport header.
+    /// Offset of the transport header.
     l4: usize,
     /// True if the IP header has a checksum.
     checksum: bool,
@@ -56,8 +59,9 @@ struct Layout {
 
 const V4: Layout = Layout { len: 16, less: 14, src: 26, dst: 30, address: 4, l4: 34, checksum: true };
 const V6: Layout = Layout { len: 18, less: 54, src: 30, dst: 46, address: 8, l4: 54, checksum: false };
-/// Offsets in bytes of the destination port and the length in a UDP header.
+/// Offset in bytes of the destination port in a UDP or TCP header.
 const DST_PORT: usize = 2;
+/// Offset in bytes of the length in a UDP header.
 const UDP_LEN: usize = 4;
 /// Bytes before the IP header.
 const L3: usize = 14;
@@ -129,8 +133,9 @@ struct Packet {
     /// The first header, if headers are described.
     begin: Option<Begin>,
     fields: Vec<Field>,
-    /// True if the transport header has a length field (UDP); `checksum` is true if it has a checksum.
+    /// True if the transport header has a length field (UDP).
     udp: bool,
+    /// True if the transport header has a checksum.
     checksum: bool,
     payload: Payload,
 }

@@ -141,7 +141,7 @@ fn queue_of(c: &Context, interface: &str, worker: usize) -> Option<usize> {
 /// Begins a recording.
 ///
 /// # Errors
-/// If the interface is no packet generator, or is recorded already.
+/// If the interface is no packet generator, or is recorded already, or no thread can be started.
 pub(super) fn record(c: &Context, interface: &str, file: &Path, count: Option<u64>) -> Result<(), CliError> {
     let (_, sink) = c.system.router.state::<Generators>()?.of(interface)?;
     if sink.records() {

@@ -31,7 +31,7 @@ use state::DEFAULT_SOCKET;
 
 pub use socket::MemifSocket;
 
-/// A secret. It is hidden from users with read-only access.
+/// A secret. It is hidden from users who are not admins.
 struct Hidden;
 
 impl Form for Hidden {

@@ -7,8 +7,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Returns a sample in which an interface received `packets`, a node was given half of them, and another node dropped
-/// a quarter.
+/// Returns a sample in which each interface received `packets`, a node was given half of them, and another node dropped a quarter.
 fn sample(at: Instant, packets: u64) -> Sample {
     let node = |name: &str, state: &str, packets: u64| {
         let did = json!({ "calls": packets / 10, "packets": packets, "timed_packets": packets, "clocks": 30 * packets });
