@@ -2,7 +2,7 @@
 //! built with another definition of the message does not find the message.
 //!
 //! The checksum covers the names and types of all fields and, depth first, the definitions of their types. It does not cover the width of
-//! an enumeration, the target of an alias, and default values.
+//! an enumeration, values that VPP added to it later, the target of an alias, or default values.
 
 use crc32fast::Hasher;
 

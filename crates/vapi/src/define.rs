@@ -62,15 +62,15 @@ impl Message for Done {
 
 /// Defines types and messages of VPP's binary API, with the names of the protocol.
 ///
-/// Types: `enum NAME: WIDTH { VALUE = NUMBER, …; later VALUE = NUMBER, … }`, `flags` likewise, `alias NAME: TYPE`,
+/// Types: `enum NAME: WIDTH { VALUE = NUMBER, …; later VALUE = NUMBER, … }`, `flags` likewise, `alias NAME: TYPE;`,
 /// `struct NAME { FIELD: TYPE, … }`, `union NAME [BYTES] { FIELD: TYPE, … }`.
 ///
 /// Messages, whose first fields are implied ([`Head`](crate::shape::Head)):
 ///
 /// - `request NAME { … } -> REPLY { … }`, or `-> REPLY as HEAD { … }` if the reply has an unusual head (the same for the answers below);
 /// - `request NAME { … }` with a reply without fields; `events EVENT, …;` at the end names the events that it turns on;
-/// - `dump NAME { … } -> DETAILS { … }`; `dump NAME { … } -> DETAILS` if another dump has the same details;
-/// - `get NAME { … } -> DETAILS { … } -> REPLY`;
+/// - `dump NAME { … } -> DETAILS { … }`; `dump NAME { … } -> DETAILS;` if another dump has the same details;
+/// - `get NAME { … } -> DETAILS { … } -> REPLY;`;
 /// - `event NAME { … }`;
 /// - `bare NAME { … }`: no field is implied.
 ///

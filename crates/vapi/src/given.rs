@@ -35,8 +35,8 @@ impl fmt::Display for Unfit {
 
 impl std::error::Error for Unfit {}
 
-/// Encodes the fields of a message from JSON. All fields must be given, except counts: a count follows from its array. Other members of the
-/// object are ignored.
+/// Encodes the fields of a message from JSON. All fields must be given, except counts, which follow from their arrays, and fields of
+/// unions. Other members of the object are ignored.
 ///
 /// # Errors
 /// If a field is missing, or does not have the form of its description.
@@ -164,8 +164,8 @@ fn plain(name: &str, value: &Value, w: &mut Writer) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// Encodes several elements: bytes from a text of hexadecimal digits, other elements from an array. `n` is their number if it is fixed;
-/// otherwise the reserved count gets their number.
+/// Encodes several elements: bytes from a text of hexadecimal digits or from an array, other elements from an array. `n` is their number if
+/// it is fixed; otherwise the reserved count gets their number.
 fn several(element: &'static Shape, n: Option<usize>, value: &Value, w: &mut Writer) -> Result<(), Unfit> {
     let expect = |found: usize| match n {
         Some(n) if n != found => Err(Unfit::new(format!("expected {n} elements, not {found}"))),

@@ -1,7 +1,7 @@
 //! VPP's binary API as its clients see it: definitions of messages, their encoding, their checksums, and the table of a program's messages.
 //!
-//! This crate does no input or output. A module of messages is defined once, by [`define!`], in the folder of the feature that serves it.
-//! The encoding, the checksums in the messages' names and the JSON definitions for clients follow from the definition.
+//! This crate does no input or output. A module of messages is defined once, by [`define!`], beside the code that serves it. The encoding,
+//! the checksums in the messages' names and the JSON definitions for clients follow from the definition.
 
 #![forbid(unsafe_code)]
 

@@ -20,7 +20,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// Returns the encoded length in bytes; 0 for a type without a fixed length.
+    /// Returns the encoded length in bytes. Texts and arrays without a fixed length count as 0.
     pub(crate) fn length(&self) -> usize {
         match self {
             Shape::Plain(name) => match *name {
@@ -82,7 +82,7 @@ pub enum Kind {
     Union(&'static [FieldInfo]),
 }
 
-/// A value of an enumeration.
+/// A value of an enumeration, or a flag.
 #[derive(Debug)]
 pub struct Value {
     /// Its name.

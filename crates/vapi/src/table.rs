@@ -55,7 +55,7 @@ pub enum Runs {
 
 /// How a message is served.
 pub enum Serve<C> {
-    /// The program never receives this message: it is a reply, a details message or an event.
+    /// The program does not serve this message: it is a reply, a details message or an event.
     No,
     /// The program's socket serves it.
     Socket,
@@ -196,7 +196,7 @@ impl<C: 'static> Table<C> {
     }
 }
 
-/// Returns the identifier on the wire of the entry at an index.
+/// Returns the identifier on the wire of the entry at an index; 0, which no entry has, if the index is too large.
 pub fn id_of(at: usize) -> u16 {
     u16::try_from(at + 1).unwrap_or(0)
 }

@@ -234,7 +234,8 @@ proptest! {
         prop_assert_eq!(given::fields(fields, &said), Ok(sent));
     }
 
-    /// Any bytes are decoded or refused. If they are decoded, encoding gives the same bytes again.
+    /// Any bytes are decoded or refused. If they are decoded as a route, encoding gives the same bytes again, except that a boolean becomes
+    /// 0 or 1.
     #[test]
     fn decoding_is_the_inverse_of_encoding(raw in prop::collection::vec(any::<u8>(), 0..600)) {
         let _ = cli_inband::take(&mut Reader::new(&raw));

@@ -1,4 +1,4 @@
-//! Encoded messages as JSON and back, by their descriptions. The JSON is that of VPP's traces.
+//! Encoded messages as JSON, by their descriptions; [`given`](crate::given) is the reverse. The JSON is that of VPP's traces.
 //!
 //! Addresses and prefixes are texts such as `10.0.0.0/8`, bytes are texts such as `0x0a0b`, values of enumerations are their names, and
 //! flags are arrays of names. Numbers without a name stay numbers. A union has all its fields, as each would read the bytes.
