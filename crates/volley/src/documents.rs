@@ -45,7 +45,7 @@ const SERVICE: [(&str, &str); 4] = [
 /// Writes all documents into `directory`: pages such as `volley.1`, and completions as `volley.bash` and `_volley`.
 ///
 /// # Errors
-/// If a file cannot be written.
+/// If a file cannot be written, or the generated completion for zsh has an unexpected form.
 pub fn write(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let put = |name: &str, bytes: &[u8]| fs::write(directory.join(name), bytes);

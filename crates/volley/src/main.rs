@@ -300,7 +300,7 @@ mod tests {
         );
     }
 
-    /// The documents name every command, argument and parameter.
+    /// The documents name every command and parameter, and some of the arguments.
     #[test]
     fn documents_are_complete() {
         let directory = std::env::temp_dir().join(format!("volley-documents-{}", std::process::id()));

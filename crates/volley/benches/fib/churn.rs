@@ -7,8 +7,8 @@
 //! memory use in the second quarter. Both are measured while the table contains none of the changing routes.
 //!
 //! The unchanged prefixes are /24s (/48s for IPv6), and packets go to their lower halves. The changing routes are the upper halves of these
-//! prefixes, shorter prefixes that cover several of them, and prefixes between them. They change the nodes of the lookup table that the
-//! traffic reads, but must not change where the traffic goes.
+//! prefixes, longer prefixes in these halves, shorter prefixes that cover several of them, and prefixes between them. They change the nodes
+//! of the lookup table that the traffic reads, but must not change where the traffic goes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use wire::builder::PacketBuilder;
 
 use crate::{Figure, Result, resident};
 
-/// Number of unchanged prefixes; about 255 times as many routes are added and removed.
+/// Number of unchanged prefixes; about 257 times as many routes are added and removed.
 const STABLE: u32 = 1000;
 /// Default time in seconds for which routes change; `VOLLEY_CHURN_SECONDS` overrides it.
 const SECONDS: u64 = 60;

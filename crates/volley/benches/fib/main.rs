@@ -1,11 +1,10 @@
 //! The routing table benchmark: rates of adding and removing routes and sub-interfaces, the longest time for which
 //! the main thread is busy without a pause, and the memory of routes.
 //!
-//! `cargo bench -p volley --bench fib [-- NAME…]` prints a table and writes `target/bench/fib.json`, one object per
-//! line. Everything but `churn` runs on one pinned thread, without workers; each repetition begins with a new router.
-//! Times are CPU times of the thread, so other programs on the machine do not count. The routing table of a real
-//! router is read from the file that `VOLLEY_RIB` names: lines with a prefix, a tab, and a number that stands for the
-//! next hop.
+//! `cargo bench -p volley --bench fib [-- NAME…]` prints a table and writes `target/bench/fib.json`, one object per line. Everything but
+//! `churn` runs on one pinned thread, without workers; most repetitions begin with a new router. Times are CPU times of the thread, so
+//! other programs on the machine do not count. The routing table of a real router is read from the file that `VOLLEY_RIB` names: lines with
+//! a prefix, a tab, and a number that stands for the next hop.
 
 mod churn;
 mod stalls;
@@ -30,7 +29,7 @@ use volley::features::declared;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Repetitions of each measurement.
+/// Repetitions of each measurement, except those of memory and of `churn`.
 const REPETITIONS: usize = 5;
 /// Number of next hops of made-up routes.
 const NEXT_HOPS: u32 = 1000;
@@ -114,7 +113,7 @@ fn via(n: u32) -> Path {
     Path::Via { next_hop: Ipv4Addr::from_bits(0x0a00_0002 + n).into(), interface: None }
 }
 
-/// Returns `n` different random /24s outside the router's own network and the special-purpose networks.
+/// Returns routes to `n` different random /24s outside 0.0.0.0/8, 10.0.0.0/8, 127.0.0.0/8 and 224.0.0.0/3.
 fn random(n: usize, next_hops: u32) -> Vec<(Prefix4, Path)> {
     let mut seen = HashSet::new();
     let all = (0u64..).map(|i| mix64(i) as u32 & 0xffff_ff00);
@@ -125,7 +124,7 @@ fn random(n: usize, next_hops: u32) -> Vec<(Prefix4, Path)> {
         .collect()
 }
 
-/// Returns the routing table of a real router, if there is a file with one.
+/// Returns the routing table of a real router, if `VOLLEY_RIB` names a file with one.
 fn real() -> Result<Option<Vec<(Prefix4, Path)>>> {
     let Some(file) = std::env::var_os("VOLLEY_RIB") else { return Ok(None) };
     let mut routes = Vec::new();
@@ -239,8 +238,8 @@ fn flip() -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Changes a route that resolves the next hops of many other routes. Measures the longest time for which the main
-/// thread is busy, and the time until the last dependent route is updated.
+/// Changes, removes and adds a route that resolves the next hops of many other routes. Measures the longest time for which the main thread
+/// is busy, and the time until the last dependent route is updated.
 fn recursive() -> Result<Vec<Figure>> {
     const HOPS: u32 = 50_000;
     let mut figures = Vec::new();
@@ -275,7 +274,7 @@ fn recursive() -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Adds and removes the routes with the shortest prefixes in a full table.
+/// Adds and removes routes with short prefixes in a full table. Measures the longest time for which the main thread is busy.
 fn wide() -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     let mut r = router()?;
@@ -377,7 +376,7 @@ fn sub_interfaces() -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Adds a million routes by one command, then shows them.
+/// Adds a million routes by one command, then shows them and removes them.
 fn cli() -> Result<Vec<Figure>> {
     const ROUTES: u32 = 1_000_000;
     let route = format!("20.0.0.0/24 count {ROUTES} via 10.0.0.2");
@@ -416,9 +415,9 @@ fn cli() -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Applies a file to an empty router, writes the configuration, and removes it again: 1,000 VLANs with addresses, and
-/// 100,000 routes, each with its own next hop. Measures the CPU time of the main thread, the longest time for which
-/// it is busy without a pause, and the check of the file on another thread.
+/// Applies a file to an empty router, writes the configuration, removes it, and rolls the removal back: 1,000 VLANs with addresses, and
+/// 100,000 routes, each with its own next hop. Measures the CPU time of the main thread, the longest time for which it is busy without a
+/// pause, and the check of the file, which a running router does on another thread.
 fn apply() -> Result<Vec<Figure>> {
     let mut text = String::from("interfaces:\n  pg0:\n    addresses: [ 10.0.0.1/8 ]\n    sub-interfaces:\n");
     for vlan in 1..=1000 {

@@ -22,8 +22,9 @@ use wire::Mac;
 
 use table::{Load, Table};
 
-/// Number of counted repetitions, and of packets in each.
+/// Number of counted repetitions.
 const REPETITIONS: usize = 15;
+/// Number of packets in each repetition.
 const PACKETS: usize = 400_000;
 
 /// Name of the benchmark that the benchmarks of features are compared with.

@@ -1,4 +1,4 @@
-//! Thousands of policers, without the graph around them. An interface has at most one, and tens of thousands of
+//! Thousands of policers, without the graph around them. An interface has at most one in each direction, and tens of thousands of
 //! interfaces would dominate the result.
 
 use infra::clock::tsc;
@@ -8,7 +8,7 @@ use policer::{Color, Kind, Load, MAX_POLICERS, Params, Policers, Vector};
 
 use super::{Figures, PACKETS, REPETITIONS};
 
-/// Returns a policer that passes all packets.
+/// Returns the parameters of a policer that passes all packets.
 pub fn wide(kind: Kind) -> Params {
     let two = matches!(kind, Kind::TwoRates2698 | Kind::TwoRates4115);
     let eir = if two { 400_000_000 } else { 0 };

@@ -15,8 +15,9 @@ const FCS: usize = 4;
 const FIRST4: u32 = 0x1400_0000;
 /// First destination of the IPv6 networks, 2001:db8::/32.
 const FIRST6: u128 = 0x2001_0db8 << 96;
-/// Offset of the destination address in a frame, in bytes.
+/// Offset of the IPv4 destination address in a frame, in bytes.
 const DST4: usize = 14 + 16;
+/// Offset of the IPv6 destination address in a frame, in bytes.
 const DST6: usize = 14 + 24;
 
 /// The routes of a benchmark.

@@ -16,14 +16,15 @@ use wire::builder::PacketBuilder;
 use super::setup::{LEN, Result, Setup, set_up};
 use super::{Row, Target};
 
-/// Number of counted repetitions, and the duration of each.
+/// Number of counted repetitions.
 const REPETITIONS: usize = 15;
+/// Duration of a repetition.
 const TIME: Duration = Duration::from_millis(200);
 
 /// A benchmark: a router setup, and its targets.
 pub struct Bench {
     pub name: &'static str,
-    /// True if the router looks up routes; otherwise packets received on one interface leave by the other.
+    /// True if the router looks up routes; otherwise packets received on the first interface leave by the second.
     routes: bool,
     /// True if packets are in the router's own buffers. The router is the memif client then.
     lends: bool,
@@ -73,7 +74,8 @@ fn test([mut into, mut from]: [Tester; 2], seen: &Seen) -> Vec<f64> {
     clocks
 }
 
-/// The measured figures, with one value for each repetition.
+/// The measured figures, with one value for each repetition. `tester` has a value for each full round, and `nodes` is of the last
+/// repetition.
 #[derive(Default)]
 struct Figures {
     clocks: Vec<f64>,

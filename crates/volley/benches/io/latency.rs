@@ -23,14 +23,15 @@ use super::{Row, Target};
 
 /// Assumed capacity of a worker in packets per second: the target of `memif-ip4-1`.
 const CAPACITY: f64 = 35e6;
-/// Number of repetitions, and the duration of each.
+/// Number of counted repetitions.
 const REPETITIONS: usize = 9;
+/// Duration of a repetition.
 const TIME: Duration = Duration::from_millis(500);
-/// Number of repetitions before those that count. Caches get warm in them, and the router distributes the work over
-/// several workers, which takes three seconds.
+/// Number of repetitions before those that count, with one worker and one queue: caches get warm in them.
 const WARM_UP: usize = 1;
+/// This number with several workers or queues: the router also distributes the work over the workers, which takes three seconds.
 const WARM_UP_OF_SEVERAL: usize = 10;
-/// Maximum time between two turns of the main thread.
+/// Time between two turns of the main thread.
 const TURN: Duration = Duration::from_millis(100);
 /// Maximum number of packets that the tester sends at once when it is behind.
 const BURST: usize = 64;
@@ -98,7 +99,7 @@ struct Seen {
     late: Vec<u64>,
 }
 
-/// Sends at a rate and checks the returned packets, until stopped. Reports one [`Seen`] for each `TIME`.
+/// Sends at a rate and measures the latency of the returned packets, until stopped. Reports one [`Seen`] for each `TIME`.
 fn test([mut into, mut from]: [Tester; 2], clock: &Clock, load: &Load, stop: &AtomicBool) -> Vec<Seen> {
     let rate = CAPACITY * load.share;
     let packet = PacketBuilder::ipv4([198, 18, 0, 2].into(), [20, 0, 0, 1].into())

@@ -1,5 +1,4 @@
-//! Overload: the rate that the router still forwards when twice its capacity arrives, and three in ten packets cause
-//! ICMP errors.
+//! Overload: the rate that the router still forwards when much more than its capacity arrives, and three in ten packets cause ICMP errors.
 //!
 //! The same mix is offered at several rates, up to the tester's maximum. The best result is the highest rate of
 //! returned packets. The result at the highest offered rate should be nearly as good: it is worse for a router that
@@ -26,10 +25,11 @@ const REPETITIONS: usize = 5;
 const TIME: Duration = Duration::from_millis(200);
 /// Offered packets per second; the last rate is the tester's maximum.
 const RATES: [f64; 8] = [5e6, 10e6, 15e6, 20e6, 25e6, 30e6, 35e6, f64::INFINITY];
-/// Packets sent at once, each of another flow.
+/// Maximum number of packets sent at once, each of another flow.
 const BURST: usize = 250;
-/// Packets in a round of the mix, and how many of them have used up their time to live.
+/// Packets in a round of the mix.
 const ROUND: usize = 10;
+/// Packets in a round that have used up their time to live.
 const EXPIRED: usize = 3;
 
 /// One measurement.

@@ -45,7 +45,7 @@ fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> std::result::Resul
     Ok(())
 }
 
-/// The router with two interfaces, the second of which has the default route, and a tester at each.
+/// The router with two interfaces, with the route to the tester's destination by the second, and a tester at each.
 pub struct Setup {
     pub parts: Parts,
     pub testers: [Tester; 2],
@@ -53,9 +53,9 @@ pub struct Setup {
     pub _sockets: [Sockets; 2],
 }
 
-/// Sets up a router and its testers. `routes`: the router looks up routes; otherwise packets received on one
-/// interface leave by the other. `lends`: packets are in the router's own buffers, and the router is the memif
-/// client. `workers`: number of workers. `queues`: number of receive queues.
+/// Sets up a router and its testers. `routes`: the router looks up routes; otherwise packets received on the first interface leave by the
+/// second. `lends`: packets are in the router's own buffers, and the router is the memif client. `workers`: number of workers. `queues`:
+/// number of receive queues.
 pub fn set_up(routes: bool, lends: bool, workers: usize, queues: usize) -> Result<Setup> {
     let directory = std::env::temp_dir().join(format!("volley-bench-io-{}", std::process::id()));
     std::fs::create_dir_all(&directory)?;

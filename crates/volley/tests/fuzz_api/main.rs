@@ -28,9 +28,10 @@ const USUAL: Duration = Duration::from_secs(20);
 const ROUNDS: u64 = 200;
 /// Maximum number of frames of a round.
 const FRAMES: usize = 40;
-/// Limits on the growth of the router until the end: its memory in KiB, and its number of descriptors. The journal keeps objects of a
-/// thousand changes, so that the memory goes up and down by 60 MiB within some minutes.
+/// Limit on the growth of the router's memory until the end, in KiB. The journal keeps objects of a thousand changes, so that the memory
+/// goes up and down by 60 MiB within some minutes.
 const MORE_MEMORY: u64 = 128 << 10;
+/// Limit on the growth of the router's number of descriptors until the end.
 const MORE_FILES: usize = 8;
 /// Time limit for an answer to the other client. Removing all objects that the frames created takes a part of this time in a build without
 /// optimization.
@@ -98,7 +99,7 @@ fn violate(peer: &mut Peer<'_>, table: &Table<Context>, dice: &mut Dice) -> io::
     Err(io::ErrorKind::BrokenPipe.into())
 }
 
-/// Saves the configuration that the frames made, and applies the file: the router must accept it, and nothing changes.
+/// Saves the configuration that the frames made, and applies the file: the router must accept it.
 fn reads_back(control: &mut Peer<'_>, file: &Path) {
     for command in ["save", "apply"] {
         let done = control.command(&format!("config {command} {}", file.display())).expect("an answer");
@@ -132,7 +133,7 @@ fn usage(router: &Router) -> (u64, usize) {
     (memory, std::fs::read_dir(format!("{process}/fd")).expect("the router runs").count())
 }
 
-/// Says which seed failed.
+/// Says from about which seed on the frames fail.
 struct Failing<'s>(&'s Cell<u64>);
 
 impl Drop for Failing<'_> {

@@ -163,7 +163,7 @@ pub fn width_of(shape: &Shape) -> usize {
     }
 }
 
-/// Returns a whole message with this identifier, which has the form of its definition.
+/// Returns a whole message with this identifier, which has the form of its definition, except that a count may be too large.
 fn whole(info: &Info, id: u16, dice: &mut Dice) -> Vec<u8> {
     let mut maker = Maker { dice, out: id.to_be_bytes().to_vec(), count: 0 };
     info.all().for_each(|field| maker.value(field.shape));

@@ -33,7 +33,7 @@ pub fn frame(message: &[u8]) -> Vec<u8> {
     framed(message, message.len() as u32)
 }
 
-/// Returns a frame that announces another length than that of its message.
+/// Returns a frame with this message that announces this length.
 pub fn framed(message: &[u8], announced: u32) -> Vec<u8> {
     let mut frame = vec![0; HEADER];
     frame[8..12].copy_from_slice(&announced.to_be_bytes());
@@ -49,7 +49,7 @@ impl<'t> Peer<'t> {
         Ok(Peer { table, stream, received: Vec::new(), answers: 0, granted: BTreeSet::new() })
     }
 
-    /// Introduces the client, and checks the table that it gets.
+    /// Introduces the client, and checks the length of the table that it gets.
     pub fn introduce(&mut self) -> io::Result<()> {
         let id = self.table.id("sockclnt_create").expect("every router has it");
         let mut create = id.to_be_bytes().to_vec();
@@ -65,7 +65,7 @@ impl<'t> Peer<'t> {
         self.stream.write_all(bytes)
     }
 
-    /// Sends frames in one of several ways: at once, one by one, byte by byte, or in pieces.
+    /// Sends frames in one of several ways: at once, one by one, byte by byte, each header before its message, or in pieces.
     pub fn send_somehow(&mut self, frames: &[Vec<u8>], dice: &mut Dice) -> io::Result<()> {
         let all = frames.concat();
         match dice.below(8) {
@@ -134,7 +134,7 @@ impl<'t> Peer<'t> {
         }
     }
 
-    /// Takes an answer. Returns its identifier and its context.
+    /// Takes an answer, and checks its length. Returns its identifier and its context.
     fn answer(&mut self) -> io::Result<(u16, Option<u32>)> {
         let message = self.next()?;
         let id = u16::from_be_bytes([message[0], message[1]]);

@@ -23,8 +23,9 @@ pub struct Line {
     /// Frames to the router, by queue.
     pub arriving: [VecDeque<Arriving>; crate::world::WORKERS],
     pub sent: Vec<Sent>,
-    /// Total packets that the router received, and sent.
+    /// Number of packets that the router received.
     pub taken: u64,
+    /// Number of packets that the router sent.
     pub sent_count: u64,
     /// Packets that a transmit queue accepts at once.
     pub room: usize,

@@ -20,8 +20,9 @@ use std::time::{Duration, Instant, SystemTime};
 use infra::hash::mix64;
 use run::{LIFE, Seen, Worlds};
 
-/// Number of scripts in a test run without `$VOLLEY_FUZZ_SCRIPTS`, and maximum length of a script in bytes.
+/// Number of scripts in a test run without `$VOLLEY_FUZZ_SCRIPTS`.
 const SCRIPTS: u64 = 1000;
+/// Length in bytes that every script is shorter than.
 const LONGEST: u64 = 6000;
 /// Maximum number of threads; each has its own worlds, which take 300 MB.
 const MOST_THREADS: usize = 8;

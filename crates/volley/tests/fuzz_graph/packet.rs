@@ -50,7 +50,7 @@ fn destination(s: &mut Script<'_>, to: Mac) -> Mac {
     if s.one_in(8) { s.mac() } else { to }
 }
 
-/// Returns VLAN tags: mostly those of a sub-interface.
+/// Returns VLAN tags: mostly none, or those of a sub-interface.
 fn tags(s: &mut Script<'_>) -> Vec<(u16, u16)> {
     match s.below(12) {
         0 | 1 => vec![(ethertype::VLAN, 100)],

@@ -17,7 +17,7 @@ use crate::world::{LINKS, MS, OTHERS, WORKERS, World, device_name};
 
 /// One in this many changes is checked: if the router refuses it, the router's state must be the same as before.
 const LOOK: usize = 8;
-/// Number of packets to trace: from the start of some scripts, or from where a script says so.
+/// Number of packets to trace from the start of some scripts. Where a script says so, fewer are traced.
 const TRACED: u32 = 20;
 /// Maximum size of a burst in bytes, except for one burst in eight.
 const BURST: u32 = 50_000;

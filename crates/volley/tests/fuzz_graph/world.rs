@@ -59,9 +59,9 @@ pub struct World {
     pub asked: Vec<Asked>,
     /// Number of IPv6 packets sent to stations that the router had resolved.
     pub reached6: u64,
-    /// `changed`: true if the router was changed since its tables were last checked. `settled`: number of times that the world has settled
-    /// since that check.
+    /// True if the router was changed since its tables were last checked.
     pub changed: bool,
+    /// Number of times that the world has settled since its tables were last checked.
     settled: usize,
     /// Number of frames that had been sent outside the graph (`Router::sent_at_once`) when the script began.
     at_once: u64,
@@ -263,7 +263,7 @@ impl World {
         }
     }
 
-    /// Adds the device of a link again.
+    /// Adds the interface of a link with its device, unless the interface exists.
     pub fn add_device(&mut self, n: usize) {
         let far = self.links[n].clone();
         let device = far.device(device_mac(n), 1500, CAPS[n]);
@@ -375,7 +375,7 @@ impl World {
         self.asked.push(asked);
     }
 
-    /// Checks that the workers' tables agree with the main thread's.
+    /// Checks that the workers' IPv4 tables agree with the main thread's.
     fn check_tables(&mut self) {
         (self.changed, self.settled) = (false, 0);
         let section = self.participant.enter();
@@ -441,7 +441,7 @@ impl World {
         }
     }
 
-    /// Removes the routes of a family that scripts added, and checks that no others are left.
+    /// Removes the static routes of a family, and checks that only special ones are left.
     fn remove_routes<A: Routed>(&mut self) {
         for fib in [0, 1] {
             let routes = self.router.routes::<A>().iter(fib);

@@ -1,5 +1,5 @@
-//! Reference pages end with lists made from declarations: commands, metrics, parameters of startup.conf.
-//! `VOLLEY_BLESS=1` writes them again, and the types of the configuration for Python.
+//! Reference pages end with lists made from declarations: commands, messages, metrics, parameters of startup.conf. `VOLLEY_BLESS=1` writes
+//! them again, and the types of the configuration for Python.
 
 mod python;
 
