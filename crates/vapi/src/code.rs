@@ -7,7 +7,7 @@ pub struct Code(pub i32);
 impl Code {
     /// Refused for a reason without a code of its own. The log contains the reason.
     pub const UNSPECIFIED: Code = Code(-1);
-    /// The socket is read-only, and the request may change something.
+    /// The request may change something, and the role of the client's socket does not allow that.
     pub const READ_ONLY: Code = Code(-9);
     /// There is no interface with this number.
     pub const INVALID_SW_IF_INDEX: Code = Code(-2);
