@@ -143,8 +143,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::OpenOptionsExt;
 
-    /// Creates a directory that all users can write to. It has a file of root, and links to this file under the names
-    /// of the process's files.
+    /// Creates a directory that all users can write to. It has a file of the test's user, two links to this file, and a pipe.
     fn trap() -> (tempfile::TempDir, std::path::PathBuf) {
         use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().unwrap();

@@ -85,8 +85,8 @@ impl fmt::Display for Failure {
 }
 
 impl Failure {
-    /// Returns the exit code: 2 if the router was not reached, 1 for other failures. If the reader of the output stopped early, the code is
-    /// 0.
+    /// Returns the exit code: 2 if the router was not reached or closed the connection, 1 for other failures. If the reader of the output
+    /// stopped early, or the operator left the pager, the code is 0.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Failure::Unreachable(_) | Failure::Closed(_) => 2,

@@ -386,7 +386,7 @@ fn an_apply_is_rolled_back_if_its_client_disconnects() {
     while cli.context.tidy().is_some() {}
     assert_eq!(cli.ok("show config"), before);
     assert_eq!(crate::intent::random_tests::state(&mut cli.context.system), state);
-    // An apply interrupted before its first step changes nothing.
+    // An apply that is interrupted before or soon after its first step changes nothing.
     for stage in 0..3 {
         let answer = cli.registry.run(&mut cli.context, &format!("config apply {path}"), Call::default());
         let mut job = answer.unwrap().job.unwrap();

@@ -163,7 +163,8 @@ fn failed_transaction_is_rolled_back() {
     assert!(refused.contains("no-such-device") && !refused.contains("taken back"), "{refused}");
     assert_eq!(state(&mut s), before);
     assert!(store.get(&Interface::key("pg1")).is_none());
-    // An interface that changes its type is created again, with everything on it.
+    // A change of an interface's type, which would create it again, is refused together with the removal of an interface that a route
+    // needs.
     let kind = Change::set(Interface::key("pg0"), Interface::new(Spec::Loopback(9)));
     let changes = vec![Change::remove(Interface::sub_key("pg0.5")), kind, absent()];
     assert!(store.transact(&mut s, changes).is_err(), "a route needs the removed interface");
