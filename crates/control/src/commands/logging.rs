@@ -136,7 +136,7 @@ fn configuration(c: &Context) -> Output {
     };
     let mut text = format!(
         "Buffer Size:           {} entries, {} in use, {} older ones lost\n\
-         Unwritten:             {} messages, because the log file or its reader was too slow\n\
+         Unwritten:             {} messages, because the log file or its reader was too slow, or writing failed\n\
          Unthrottle Time:       {} s\n\
          Defaults:\n  Log Level:           {}\n  Syslog Log Level:    {}\n  Rate Limit:          {} msgs/sec\n\n",
         v.size,

@@ -120,7 +120,7 @@ const UNIX: &[Parameter] = &[
         Ok(())
     })
     .default("none")
-    .help("Run the CLI commands in this file at the start."),
+    .help("Apply this file at the start: a configuration in YAML or JSON, or CLI commands."),
     Parameter::sets("interactive", "", |s, _| {
         s.unix.interactive = true;
         Ok(())
