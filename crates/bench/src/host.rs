@@ -7,7 +7,8 @@ use std::time::Duration;
 /// Ticks per second in `/proc`. The same on all machines, whatever the kernel's own tick rate (proc(5), USER_HZ).
 pub const TICKS: f64 = 100.0;
 
-/// Time of one processor, or of all together, since the machine started, split by use. The unit is ticks of `/proc/stat` (proc(5)).
+/// Times of one processor, or of all together, split by use: since the machine started, or between two readings. The unit is ticks of
+/// `/proc/stat` (proc(5)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// User programs, including those of low priority (nice).
@@ -25,7 +26,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Returns the times of all processors together until now; `None` if `/proc/stat` cannot be read or parsed.
+    /// Returns the times of all processors together since the machine started; `None` if `/proc/stat` cannot be read or parsed.
     pub fn now() -> Option<Times> {
         Times::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
@@ -63,7 +64,7 @@ impl Times {
         }
     }
 
-    /// Returns the ticks in which any program or the kernel worked.
+    /// Returns the ticks in which programs, the kernel or interrupts were at work.
     pub fn busy(self) -> u64 {
         self.user.saturating_add(self.system).saturating_add(self.irq).saturating_add(self.softirq)
     }
@@ -124,7 +125,7 @@ impl Task {
     }
 }
 
-/// Returns why the processor's time stamp counter is unfit for measuring time; `None` if it is fit.
+/// Returns why the processor's time stamp counter is unfit for measuring time; `None` if it is fit, or the kernel lists no flags.
 pub fn clock_fault() -> Option<String> {
     match fs::read_to_string("/proc/cpuinfo") {
         Ok(text) => clock_fault_of(&text),

@@ -74,7 +74,7 @@ impl Asked {
         &self.campaign
     }
 
-    /// Returns the same campaign with the quick profile.
+    /// Returns the same campaign with the times and repetitions of the quick profile, as [`Campaign::miniature`].
     #[must_use]
     pub fn miniature(self) -> Asked {
         Asked { campaign: self.campaign.miniature(), ..self }
@@ -95,8 +95,8 @@ impl Asked {
         all.map_err(|fault| self.named(&fault))
     }
 
-    /// Adds the file and line to a fault. The file is the machine file if it sets the first key that the fault names, else the campaign's
-    /// file.
+    /// Adds the file and line to a fault. The first key in the fault names a part: the testbed, the meters or the routers. The file is the
+    /// machine file if it has this part, else the campaign's file.
     fn named(&self, fault: &Fault) -> Fault {
         let key = fault.0.split([':', ' ']).next();
         let of_machine = |machine: &&Machine| match key {

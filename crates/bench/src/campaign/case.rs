@@ -75,7 +75,9 @@ impl Setup<'_> {
         self.stop.load(Ordering::Relaxed) || self.until.is_some_and(|until| Instant::now() >= until)
     }
 
-    /// Runs the procedures of a [`Visit`] to a router. A procedure without a result is recorded as a failure, and the next one runs.
+    /// Runs the procedures of a [`Visit`] to a router, and adds the results to those of earlier visits. If the router cannot be prepared,
+    /// records this as a failure and runs no procedure. If a procedure fails, records this and runs the next one. Ends early if the
+    /// campaign must end.
     ///
     /// # Errors
     /// Returns an error if results cannot be stored.
@@ -135,8 +137,8 @@ impl Setup<'_> {
         Ok(())
     }
 
-    /// Gives the router its routes. Returns the runner of the router's trials, with meters. Adds a caveat for each meter without
-    /// readings, for loads above the links' rate, and for flows that no trial will use.
+    /// Gives the router its routes. Returns the runner of the router's trials, with meters. Adds a caveat for each meter without readings,
+    /// for loads above the links' rate, and if a trial has fewer frames than the case has flows.
     fn prepared<'b>(
         &'b self,
         case: &Case,

@@ -57,8 +57,8 @@ impl Campaign {
         Ok(())
     }
 
-    /// Checks that the routers accept the frames of a test. Routers that the tester configures have no VLAN interfaces and accept no tagged
-    /// frames.
+    /// Checks that the routers accept the VLAN tags of a test's frames. Routers that the tester configures have no VLAN interfaces and
+    /// accept no tagged frames.
     ///
     /// # Errors
     /// Returns the first router that does not accept the frames, and the remedy.

@@ -15,7 +15,8 @@ pub(super) struct Sessions {
     pub connections: u64,
     /// True if both sides send in trials.
     pub bidirectional: bool,
-    /// Rate at which connections are established before a trial, in connections per second: the highest that has worked.
+    /// Rate at which connections are established before a trial, in connections per second: the first rate, halved after each attempt that
+    /// lost connections.
     pub rate_fps: f64,
 }
 
@@ -41,7 +42,7 @@ impl Recorded<'_> {
     /// connections were lost (RFC 9693 section 4.2).
     ///
     /// # Errors
-    /// Returns an error if connections are lost even at the lowest rate.
+    /// Returns an error if a trial has no outcome, the connections cannot be deleted, or connections are lost even at the lowest rate.
     pub fn connect(&mut self) -> Result<(), Failure> {
         let Some(mut sessions) = self.sessions.take() else { return Ok(()) };
         // The trials that establish connections do not count for the current procedure.

@@ -11,7 +11,7 @@ use crate::trial::Failure;
 /// After a failed write, such as on a full disk, an implementation must write nothing more, even if there is room again. The next call
 /// then fails, too, and the campaign ends with the results stored so far.
 pub trait Keeper {
-    /// Returns the stored result of a procedure, which is then not run again; `None` if there is none.
+    /// Returns the stored result of a procedure; `None` if there is none. The repetitions that it contains are not run again.
     fn known(&self, key: &Key, procedure: Procedure) -> Option<Measurement>;
 
     /// True if a router's description of itself is stored in this campaign, also from before an interruption.

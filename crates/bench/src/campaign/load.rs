@@ -12,7 +12,7 @@ use crate::trial::link::Link;
 /// kfps"`, or a number of frames per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Load {
-    /// Percentage of the link's rate, above 0 to 100.
+    /// Percentage of the link's rate: above 0 and at most 100.
     Percent(f64),
     /// Bits per second on the wire.
     Bits(f64),
@@ -42,7 +42,7 @@ impl Load {
         }
     }
 
-    /// Parses a load. `None` if the text is no load, or the load is not above 0.
+    /// Parses a load with a unit. `None` if the text is no such load, or the load is not above 0, or is above 100 %.
     pub(super) fn parse(text: &str) -> Option<Load> {
         let positive = |number: &str| number.trim().parse::<f64>().ok().filter(|n| *n > 0.0 && n.is_finite());
         if let Some(percent) = text.strip_suffix('%') {

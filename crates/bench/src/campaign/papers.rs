@@ -46,7 +46,7 @@ impl Paper {
 }
 
 impl Campaign {
-    /// Returns this campaign with the quick profile, instead of its own profile, times and repetitions.
+    /// Returns this campaign with the quick profile, in place of its own profile, trial time, repetitions, resolution and waits.
     pub fn miniature(self) -> Campaign {
         Campaign {
             profile: Times::Quick,

@@ -49,7 +49,7 @@ pub(super) struct Recorded<'a> {
     pub last: Option<Trial>,
     /// Load of the tester in the current procedure.
     pub strain: Strain,
-    /// Duplicated, reordered and misdirected frames of the current procedure.
+    /// Duplicated, reordered, damaged and misdirected frames of the current procedure.
     pub disorder: Disorder,
     /// Longest delays that the tester caused in the valid trials of the current procedure.
     pub absence: Absence,

@@ -136,8 +136,8 @@ pub struct Cell {
     pub key: Key,
     /// Throughput of the tester alone with this traffic, over a cable, in frames per second per direction.
     pub tester_fps: f64,
-    /// Delays of the tester alone, at half this throughput. `None` for flood traffic, whose frames have no time stamps, and in results
-    /// stored before these delays were measured.
+    /// Delays of the tester alone, at half this throughput. `None` as in [`Ceiling::delays`], and in results stored before these delays
+    /// were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tester_delays: Option<LatencyFigures>,
     /// Maximum rate of the link, in frames per second per direction.
@@ -145,7 +145,7 @@ pub struct Cell {
     /// Reading of each meter without traffic.
     #[serde(default)]
     pub idle: Vec<energy::Measured>,
-    /// One result for each procedure, in the order of the campaign.
+    /// One result for each procedure that has one.
     pub measurements: Vec<Measurement>,
 }
 
@@ -369,7 +369,7 @@ impl Found {
     }
 }
 
-/// Trials at a load, with the delay of each frame.
+/// Trials at a load, with their delays.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DelaysAt {
     /// Description of the load, such as "50 % of the throughput".
@@ -436,7 +436,7 @@ pub struct Delays {
 /// Processor time and energy of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Time covered in seconds: from before the first frame until the last one has arrived.
+    /// Time covered in seconds: from before the first frame until no frame has arrived for 50 ms, or the wait for late frames is over.
     pub seconds: f64,
     /// Mean number of busy processors on the whole machine, including the tester's; `None` if unknown.
     pub busy: Option<f64>,
@@ -446,7 +446,7 @@ pub struct Usage {
     pub meters: Vec<Metered>,
 }
 
-/// Reading of a meter for a trial, or for a time without traffic.
+/// Reading of a meter for a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metered {
     /// The meter's name.

@@ -124,10 +124,11 @@ enum Turned {
     Changed,
 }
 
-/// Runs the self-test with all traffics and frame sizes. Returns the combinations that the tester can send.
+/// Runs the self-test of each test and frame size. Returns the cases that passed, each with the tester's own rate and delays; if the
+/// campaign must stop, those so far. Adds a condition about cases in which the tester cannot fill the link.
 ///
 /// # Errors
-/// Returns an error if it can send none, or results cannot be stored.
+/// Returns an error if every self-test failed, or results cannot be stored.
 fn tested(setup: &Setup<'_>, bed: &Bed, results: &mut Results) -> Result<Vec<Case>, Failure> {
     let Setup { campaign, keeper, stop, say, .. } = *setup;
     let place = |case: &Case| format!("{}, {} bytes", case.key.label(), case.key.size);
@@ -258,7 +259,7 @@ pub fn head(campaign: &Campaign) -> Results {
 }
 
 impl Results {
-    /// Adds a failure to the results, and stores it with `keeper`.
+    /// Adds a failure to the results, and stores it with `keeper`, unless it is there already.
     pub(super) fn fail(&mut self, why: String, keeper: &dyn Keeper) -> Result<(), Failure> {
         // A router that is measured in turns can fail in the same way again.
         if !self.failures.contains(&why) {

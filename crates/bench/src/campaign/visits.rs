@@ -12,9 +12,9 @@ const IN_TURNS: [Procedure; 2] = [Procedure::Throughput, Procedure::NdrPdr];
 pub(super) enum Visit {
     /// All procedures.
     All,
-    /// One repetition of each search for a rate. The value is the number of the repetition, from 1 on.
+    /// One repetition of each procedure in [`IN_TURNS`]. The value is the number of the repetition, from 1 on.
     Round(u32),
-    /// All other procedures.
+    /// All procedures that are not in [`IN_TURNS`].
     Rest,
 }
 
@@ -39,7 +39,7 @@ impl Visit {
         }
     }
 
-    /// Returns the number of repetitions of all procedures in this visit.
+    /// Returns the number of steps in this visit: each repetition of a search is a step, and each other procedure.
     pub fn steps(self, campaign: &Campaign, repetitions: u32) -> usize {
         self.procedures(campaign)
             .into_iter()

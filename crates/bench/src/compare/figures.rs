@@ -202,8 +202,8 @@ fn delays(at: &DelaysAt) -> Vec<Figure> {
     all
 }
 
-/// Returns the packets per watt-hour of each energy meter. The figure's resolution is the largest relative error that the meter's
-/// resolution can cause in a run.
+/// Returns the millions of packets per watt-hour of each energy meter. The figure's resolution is the largest relative error that the
+/// meter's resolution can cause in a run.
 fn energy(at: &DelaysAt) -> Vec<Figure> {
     let meters = at.runs.first().map_or(&[][..], |run| &run.usage.meters).iter().enumerate();
     let metered = meters.filter(|(_, meter)| meter.kind == energy::Kind::Energy);

@@ -84,7 +84,7 @@ pub enum Judgement {
         /// Repetitions needed.
         needed: usize,
     },
-    /// The tester limited the worse of the two results, so the router of this result may be better than measured.
+    /// The tester may have limited the worse of the two results, so the router of this result may be better than measured.
     LimitedByTester(stats::Comparison),
     /// The figures cannot be compared; the text is the reason.
     Unfit(String),
@@ -141,7 +141,7 @@ struct Pair<'a> {
     new: Figure,
 }
 
-/// Returns the figures that both campaigns have, in the base's order.
+/// Returns the figures that both campaigns have, in the base's order. Leaves out figures that both campaigns also have for each direction.
 fn pairs<'a>(base: &'a Results, new: &Results) -> Vec<Pair<'a>> {
     let mut pairs = Vec::new();
     for (cell, old) in measurements(base) {

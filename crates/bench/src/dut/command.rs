@@ -179,7 +179,7 @@ impl Dut for Shell {
     }
 
     /// Passes the routes to the shell command `routes`: first those to remove, then those to add. Without this command, the router must
-    /// have its own routes for the traffic.
+    /// have its own routes for the traffic, and a test with `routes` is an error.
     fn set_networks(&mut self, wanted: &[Networks], bed: &Bed) -> Result<(), Failure> {
         let Some(line) = &self.routes else {
             return match wanted.iter().all(Networks::is_own) {

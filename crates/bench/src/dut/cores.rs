@@ -5,7 +5,7 @@ use crate::host::{TICKS, Times};
 use crate::testbed;
 use crate::trial::Failure;
 
-/// Checks that the testbed has enough cores for each router's workers.
+/// Checks that the testbed has enough cores for each router's workers, and for VPP's main thread.
 ///
 /// # Errors
 /// Returns the first router that needs more cores, and the remedy.

@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(both_ways(""), None);
     }
 
-    /// Ports without rings or pause frames are not changed; other ports get their old values back.
+    /// Settings that a port lacks, here pause frames, are not changed. The ring sizes get their old values back.
     #[test]
     fn a_tuned_port_is_restored_after_the_router() -> Result<(), Failure> {
         let dir = tempfile::tempdir().map_err(|e| Failure(e.to_string()))?;

@@ -50,8 +50,8 @@ pub fn spread(
     Ok(cores)
 }
 
-/// Returns the `needed` cores nearest to a port, then up to `more` further ones. `root` precedes the paths of the machine's files,
-/// such as `/sys`.
+/// Returns the `needed` cores nearest to a port, then `more` further ones, or none of those if the machine has too few. `root` precedes the
+/// paths of the machine's files, such as `/sys`.
 ///
 /// # Errors
 /// Returns an error if the machine has too few cores.

@@ -16,7 +16,7 @@ use crate::trial::Failure;
 const END: &str = "p=$(cat pid) && kill $p; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do \
                    kill -0 $p || exit 0; sleep 0.2; done; kill -9 $p";
 
-/// Waits until the process ID is in its file.
+/// Waits until the process ID is in its file, for at most 1 s.
 const PID: &str = "for i in 1 2 3 4 5 6 7 8 9 10; do [ -s pid ] && break; sleep 0.1; done";
 
 /// A program that routes on another machine.

@@ -33,7 +33,7 @@ fn node(line: &str) -> Option<(&str, f64)> {
 }
 
 /// Returns the share of lookup nodes in the clocks of all nodes, from 0 to below 1, given a router's counters. `None` if the counters are
-/// missing.
+/// missing or inconsistent.
 pub fn lookup_share(counters: &[(String, String)]) -> Option<f64> {
     let value = |wanted: &str| counters.iter().find(|(name, _)| name == wanted)?.1.parse::<u64>().ok();
     let (lookups, all) = (value(LOOKUPS)? as f64, value(NODES)? as f64);

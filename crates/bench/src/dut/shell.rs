@@ -17,7 +17,8 @@ const SBIN: &str = r#"PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"; export PATH;
 /// Maximum time for undoing all settings.
 const UNDO: Duration = Duration::from_secs(10);
 
-/// A shell in a router's namespace, on this machine or on another one. All settings are undone when the tester ends, even if it is killed.
+/// A shell in a router's namespace, on this machine or on another one. All settings are undone when the shell is dropped, or the tester
+/// ends, even if it is killed.
 pub struct Shell {
     /// Command and arguments that precede a line of shell.
     words: Vec<String>,
@@ -111,7 +112,7 @@ impl Shell {
         Ok(())
     }
 
-    /// Registers a line to run when the tester ends. Later lines run first.
+    /// Registers a line to run when the shell is dropped or the tester ends. Later lines run first.
     ///
     /// # Errors
     /// Returns an error if the cleanup process has ended.

@@ -26,7 +26,7 @@ pub struct Table {
     /// Name in reports; the kind's name by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Number of the testbed's cores that the router uses; one by default.
+    /// Number of cores that the router uses. One by default, but unknown for `linux` and `command` on another machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
     /// Setup of the router.
@@ -121,7 +121,7 @@ pub enum Mode {
     Macswap,
 }
 
-/// Driver of Volley for the links.
+/// Driver of Volley or VPP for the links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Driver {
@@ -288,8 +288,8 @@ impl Spec {
         self.workers.unwrap_or(1)
     }
 
-    /// Returns the number of cores that the router uses on this kind of testbed. `None` for a router on another machine, whose cores the
-    /// tester does not set.
+    /// Returns the number of cores that the router uses on this kind of testbed. `None` if the campaign names none, and the router is on
+    /// another machine where the tester does not set its cores.
     pub fn workers_on(&self, bed: testbed::Kind) -> Option<usize> {
         let is_set = bed != testbed::Kind::Physical || matches!(self.kind, Kind::Volley | Kind::Vpp);
         self.workers.or(is_set.then_some(1))

@@ -53,7 +53,7 @@ impl Shell {
     }
 }
 
-/// Parses the printed figure, which must be at least 0.
+/// Parses the printed figure, which must be from 0 to 10¹².
 fn figure(line: &str, text: &str) -> Result<f64, Fault> {
     let value = text.trim().parse().ok().filter(|v: &f64| (0.0..=1e12).contains(v));
     let shown: String = text.trim().chars().take(60).collect();

@@ -17,7 +17,8 @@ pub struct Work {
     pub bytes: u64,
 }
 
-/// Figures derived from a reading. A figure is missing if no frame was delivered, or the meter's resolution is too coarse.
+/// Figures derived from a reading. A figure is missing if it cannot be computed, for example because no frame was delivered, or there is no
+/// reading without traffic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum Results {

@@ -46,7 +46,7 @@ pub enum Spec {
         /// True if the command prints watts, not joules.
         #[serde(default)]
         watts: bool,
-        /// Seconds between two samples of the power.
+        /// Seconds between two samples of the power; 1 by default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         interval_seconds: Option<f64>,
     },

@@ -1,7 +1,7 @@
 //! Checks that frames arrive as a router should leave them (RFC 2544 section 10: the length is checked, too).
 //!
-//! A router may change the Ethernet header, VLAN tags, addresses and ports (NAT) and the traffic class. It must lower the time to live, keep
-//! length and payload, and leave valid checksums.
+//! A router may change the Ethernet header, VLAN tags, addresses and ports (NAT), the traffic class and the flow label. It must lower the
+//! time to live, keep length and payload, and leave valid checksums.
 
 use std::ops::RangeInclusive;
 
@@ -18,9 +18,10 @@ const PADDED: usize = 68;
 /// Damage of a frame that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// The frame is shorter or longer than it was sent, or its headers disagree about its length.
+    /// The IP packet has a length that its template cannot have, or the frame is not as long as its headers state. Padding up to 68 bytes
+    /// is no damage.
     Length,
-    /// The checksum of the IPv4 header, or of UDP, TCP or ICMP, is wrong.
+    /// The checksum of the IPv4 header, or of UDP, TCP or ICMP, is wrong, or the IP version is.
     Checksum,
     /// The time to live, or hop limit, was not lowered by one for each router on the way.
     Ttl,
@@ -38,13 +39,13 @@ pub struct Expected {
 /// The frames of a template as they should arrive.
 struct Kind {
     is_ipv4: bool,
-    /// Bytes of the IP packet.
+    /// Minimum and maximum length of the IP packet, in bytes.
     lengths: RangeInclusive<usize>,
-    /// Time to live or hop limit; `None` if it varies.
+    /// Time to live or hop limit on arrival; `None` if it varies.
     ttl: Option<u8>,
     /// The bytes that follow the tester's mark in the longest frame; `None` if some of them vary.
     payload: Option<Box<[u8]>>,
-    /// Sum of this payload.
+    /// Sum of this payload for checksums; 0 if `payload` is `None`.
     sum: Sum,
 }
 

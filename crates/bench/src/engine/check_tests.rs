@@ -49,7 +49,8 @@ fn check(template: &Template, frame: &[u8]) -> Result<(), Damage> {
 }
 
 proptest! {
-    /// A forwarded frame is intact, and one with a changed byte is not. Only the traffic class and flow label of IPv6 may change.
+    /// A forwarded frame is intact, and one with a changed byte is not. The first four bytes of an IPv6 header, with traffic class and flow
+    /// label, may change.
     #[test]
     fn each_changed_byte_is_found(behind in 0usize..1400, at in 0usize..1500, change in 1u8..=255) {
         for template in templates(behind) {
@@ -64,7 +65,7 @@ proptest! {
         }
     }
 
-    /// Every other length is found, except padding to the minimum of Ethernet.
+    /// Every other length is found, except padding up to [`PADDED`] bytes.
     #[test]
     fn each_other_length_is_found(behind in 0usize..300, len in 0usize..500) {
         for template in templates(behind) {

@@ -94,7 +94,7 @@ impl<'scope> Lanes<'scope> {
     /// Waits for the end of all threads, and puts their flows and queues back.
     ///
     /// # Errors
-    /// Returns an error if a thread died, or its port vanished.
+    /// Returns an error if a thread died or could not be pinned to its core, or if its port vanished.
     pub fn end(self, sending: &mut [Option<Sending>], queues: &mut Queues) -> Result<Vec<Late>, Failure> {
         let mut all = Vec::new();
         let mut failed = None;

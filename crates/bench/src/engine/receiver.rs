@@ -161,8 +161,8 @@ impl Receiver {
         *last = now;
     }
 
-    /// Counts the frames received on `port` at `now` (in ticks). Calls `came` with each frame of the trial and its stamp, and `other` with
-    /// each frame that has no stamp of the trial.
+    /// Counts the frames received on `port` at `now` (in ticks). Calls `came` with each intact frame of the trial that arrived on the right
+    /// port, duplicates included, and its stamp. Calls `other` with each frame that has no stamp of the trial.
     #[inline]
     pub fn take(
         &mut self,

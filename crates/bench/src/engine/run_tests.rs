@@ -182,7 +182,7 @@ fn impairments_of_a_link_are_measured_for_each_frame() -> Result<(), Box<dyn std
     Ok(())
 }
 
-/// A frame that arrives damaged is not received, in any mode.
+/// A frame that arrives damaged does not count as received, in any mode.
 #[test]
 fn damaged_frames_are_lost_and_counted_by_damage() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(4096)?;
@@ -296,7 +296,7 @@ fn flows_of_one_direction_are_counted_separately() -> Result<(), Box<dyn std::er
     Ok(())
 }
 
-/// Frames of an earlier trial and of other origin are counted separately.
+/// Frames without a stamp of this trial count as foreign.
 #[test]
 fn foreign_frames_are_counted_separately() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(1024)?;
@@ -474,7 +474,7 @@ fn loads_may_be_slow_and_bursts_short() -> Result<(), Box<dyn std::error::Error>
     Ok(())
 }
 
-/// In real time, the tester's figures equal what a simulated router did with each frame.
+/// In real time, the tester's counts equal those of a simulated router, and the measured delays are at least as long as the true ones.
 #[test]
 fn measured_figures_equal_those_of_a_simulated_router() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(8192)?;

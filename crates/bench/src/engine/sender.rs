@@ -8,7 +8,8 @@ use infra::hash::mix64;
 use super::check::Expected;
 use super::stamp::{LEN, Place, Stamp};
 
-/// Total size in bytes of the frames that a flood repeats: some 65,000 frames of the minimum size.
+/// Maximum total size in bytes of the frames that a flood repeats, unless their fields need more ([`MOST`]): some 70,000 frames of the
+/// minimum size.
 const FLOOD: usize = 4 << 20;
 
 /// Maximum total size in bytes of a flood whose fields take many values one after the other, such as the sources of a /16.

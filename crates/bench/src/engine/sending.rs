@@ -34,9 +34,9 @@ pub struct FlowReport {
     pub jitter: Jitter,
     /// Delay differences of successive frames, if they were recorded.
     pub ipdv: Option<IpdvHistogram>,
-    /// Scheduled sending time of the last lost frame, in seconds from the start.
+    /// Scheduled sending time of the last lost frame, in seconds from the start; `None` if no frame was lost.
     pub last_lost: Option<f64>,
-    /// Scheduled sending time of the last received frame, in seconds from the start.
+    /// Scheduled sending time of the last received frame, in seconds from the start; `None` if no frame was received.
     pub last_received: Option<f64>,
     /// Largest number of frames that were overdue at one time.
     pub lag: u64,

@@ -106,7 +106,7 @@ impl Stamp {
         *field = new.to_be_bytes();
     }
 
-    /// Returns signature and stream of a frame that was truncated within its stamp; `None` for other frames.
+    /// Returns signature and stream, the first 6 bytes of a stamp that may be truncated. `None` if the frame has no place for them.
     #[cold]
     pub fn cut(frame: &[u8]) -> Option<(u32, u16)> {
         let place = Place::find_with(frame, 6)?;

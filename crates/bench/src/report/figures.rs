@@ -158,7 +158,7 @@ pub fn soak(results: &Results) -> Vec<Block> {
     all.plots("Loss over time", Axis::linear("from, s"), Axis::linear("lost, %"))
 }
 
-/// Plots of a procedure that measures delays: three percentiles over the load, PDV over the load, and the distribution of delays.
+/// Plots the delays that a procedure measured: three percentiles over the load, PDV over the load, and the distribution of delays.
 pub fn of_delays(results: &Results, procedure: Procedure) -> Vec<Block> {
     let percentiles: [(&str, Figure); 3] = [
         ("median", |d| d.figures.typical_ns),
@@ -207,7 +207,8 @@ pub fn of_delays(results: &Results, procedure: Procedure) -> Vec<Block> {
 /// Approximate number of points drawn for a distribution. More would not be visible.
 const STEPS: u128 = 300;
 
-/// Returns the distribution of the delays at a load: the share of frames (y, in percent) whose delay is at most x, in microseconds.
+/// Returns the distribution of the delays at a load: the share of received frames (y, in percent) whose delay is at most x, in
+/// microseconds.
 fn distribution(at: &DelaysAt) -> Vec<Dot> {
     let of = counted(at).filter_map(|run| run.delays.as_ref());
     let mut bins: Vec<(u64, u64)> = of.flat_map(|d| d.bins.iter().copied()).collect();

@@ -69,7 +69,7 @@ fn table(caption: &str, own: &[&'static str]) -> Table {
     Table::new(caption, heads(&[&BEFORE, own, &BEHIND].concat()))
 }
 
-/// Returns packets per watt-hour; `None` for processor time.
+/// Returns packets per watt-hour; `None` if unknown, and for processor time.
 pub fn packets_per_watt_hour(of: &energy::Results) -> Option<f64> {
     match of {
         energy::Results::Energy { packets_per_watt_hour, .. } => *packets_per_watt_hour,

@@ -48,7 +48,8 @@ fn as_large(published: Option<u64>, measured: u64) -> bool {
     most < FEW || least > most / 2
 }
 
-/// True if a paper's case is comparable to a measured one: the same kind of router, frame size and path, and a table of similar size.
+/// True if a paper's case is comparable to a measured one: the same kind of router, frame size and path, and a table of similar size. Tests
+/// with sessions or a number of flows are never comparable.
 fn is_beside(case: &Case, router: &Spec, key: &Key) -> bool {
     system(router).is_some_and(|name| case.system.starts_with(name))
         && path(router, key) == Some(case.path)
@@ -72,7 +73,7 @@ fn beside<'a>(results: &Results, keys: impl IntoIterator<Item = &'a Key>) -> Vec
     all.filter(|case| measured.iter().any(|(router, key)| is_beside(case, router, key))).collect()
 }
 
-/// Returns published throughputs to draw with the measured ones.
+/// Returns the published throughputs of one core to draw with the measured ones.
 pub fn throughputs<'a>(results: &Results, keys: impl IntoIterator<Item = &'a Key>) -> Vec<Throughput> {
     let of = |case: Case| {
         let clock = case.clock_mhz.map_or_else(String::new, |mhz| format!(" at {mhz} MHz"));

@@ -16,14 +16,14 @@ pub struct Rated<'a> {
     pub runs: Runs,
     /// True if the tester may have set the limit.
     pub limited: bool,
-    /// True if most repetitions forwarded the largest load.
+    /// True if the largest load was forwarded in at least half of the repetitions.
     pub all_forwarded: bool,
     /// Resolution of the search: the maximum distance between its lower and upper bound when it ends.
     pub resolution: Resolution,
 }
 
 impl Rated<'_> {
-    /// Returns "the tester" or "the link" if one of them limited the rate, so that the router may forward more. `None` if the
+    /// Returns "the tester" or "the link's maximum rate" if this limited the rate, so that the router may forward more. `None` if the
     /// router was the limit.
     pub fn limit(&self) -> Option<&'static str> {
         match (self.limited, self.all_forwarded) {

@@ -39,7 +39,7 @@ fn is_ipv6(results: &Results, key: &Key) -> bool {
     traffic.is_some_and(|traffic| traffic.families() == [Family::Ipv6])
 }
 
-/// Returns the caches of the routers' machine, from the provenance; `None` if the routers were on another machine.
+/// Returns the caches of the routers' machine, from the provenance; `None` if they are unknown, or the routers were on another machine.
 fn caches(results: &Results) -> Option<Caches> {
     let size = |name: &str| {
         let (_, value) = results.provenance.facts.iter().find(|(fact, _)| fact == name)?;

@@ -74,8 +74,8 @@ const ABSENCES: &str = "Delays that the tester itself caused. Frame late: the lo
     long by this time, and by slightly more if over 256 frames waited. After a late frame, the frames that became due meanwhile \
     follow in one burst.";
 
-/// Returns the sections with duplicated, reordered and misdirected frames, router configurations and counters, invalid trials, and failed
-/// measurements.
+/// Returns the sections with duplicated, reordered, damaged and misdirected frames, delays of the tester, router configurations and
+/// counters, invalid trials, and failed measurements.
 pub fn notes(results: &Results) -> Vec<Section> {
     let mut counters =
         Table::new("Counters of the routers", KEY.into_iter().chain(["procedure", "counters"]));

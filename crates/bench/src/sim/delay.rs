@@ -2,17 +2,18 @@
 
 use super::Random;
 
-/// The delay of a frame, in nanoseconds, without the wait for earlier frames.
+/// The delay of a frame, in nanoseconds, in addition to its service and wait in the queue of [`Path::capacity`](super::Path::capacity).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Delay {
     /// A constant.
     Fixed(u64),
     /// Uniformly distributed between both values. Frames stay in order: a frame that would overtake waits.
     Jittered(u64, u64),
-    /// A fixed part plus the waiting time of an M/D/1 queue (Poisson arrivals, one server, `service_ns` per frame) at the current load. The
-    /// waiting time grows without bound as the load approaches the capacity. Frames stay in order.
+    /// `fixed_ns`, plus service and waiting time in an M/D/1 queue (Poisson arrivals, one server, `service_ns` per frame). The arrivals
+    /// have the same mean gap as the frames. The waiting time grows without bound as the load approaches the capacity. Frames stay in
+    /// order.
     Queue {
-        /// Delay of a frame without service and waiting time.
+        /// Delay of a frame without service and waiting time, in nanoseconds.
         fixed_ns: u64,
         /// Service time of a frame, in nanoseconds: 1/capacity.
         service_ns: f64,

@@ -61,7 +61,7 @@ struct State {
     waiting: BinaryHeap<Reverse<Waiting>>,
     /// Frames sent.
     frames: u64,
-    /// Number of frames that were put into the heap.
+    /// Frames and copies put into the heap so far. Of those due at the same time, the first one put leaves first.
     order: u64,
     arrivals: Vec<Arrival>,
 }

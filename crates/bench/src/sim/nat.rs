@@ -79,7 +79,7 @@ impl Nat {
         self.inside.len()
     }
 
-    /// Empties the table.
+    /// Empties the table, and frees the server.
     pub fn forget(&mut self) {
         self.inside.clear();
         self.answers.clear();

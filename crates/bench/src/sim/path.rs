@@ -96,7 +96,7 @@ impl Path {
         self
     }
 
-    /// Sets the delay of frames in addition to their wait in the queue.
+    /// Sets the delay of frames in addition to their service and wait in the queue ([`capacity`](Self::capacity)).
     pub fn delay(mut self, delay: Delay) -> Self {
         self.delays = Delays::new(delay);
         self
@@ -163,8 +163,8 @@ impl Path {
     }
 }
 
-/// Returns the number of reordered arrivals (RFC 4737 section 3.3): those with a smaller sequence number than an earlier arrival. A
-/// copy right after its frame does not count.
+/// Returns the number of reordered arrivals (RFC 4737 section 3.3): those with a smaller sequence number than an earlier arrival. Copies
+/// count like frames, so a copy right after its frame only counts if the frame does.
 pub fn reordered(arrivals: &[Arrival]) -> u64 {
     let mut next = 0;
     let mut late = 0;
@@ -176,8 +176,8 @@ pub fn reordered(arrivals: &[Arrival]) -> u64 {
     late
 }
 
-/// Runs each trial frame by frame, sent at even intervals. This is slower than [`Router`](super::Router), which only computes the
-/// outcome. Tests compare the two.
+/// Simulates each trial frame by frame. Frames are sent at even intervals. This is slower than [`Router`](super::Router), which only
+/// computes the outcome. Tests compare the two.
 impl Measure for Path {
     fn measure(&mut self, request: Request) -> Result<Outcome, Failure> {
         // Each trial starts with empty queues at time 0.

@@ -25,7 +25,7 @@ impl Random {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Returns a uniformly distributed number from −1 to 1.
+    /// Returns a uniformly distributed number from −1 to below 1.
     pub fn around_zero(&mut self) -> f64 {
         self.unit() * 2.0 - 1.0
     }

@@ -110,8 +110,8 @@ impl Router {
         self.trials
     }
 
-    /// Makes a realistic noisy virtual machine. The capacity has 0.5 % jitter. 5 % of trials lose up to 0.01 % of their frames for reasons
-    /// outside the router. 2 % of trials are invalid.
+    /// Makes a router as on a noisy virtual machine, with a buffer of 256 frames. The capacity varies by up to 0.5 % in both directions. 5
+    /// % of trials lose up to about 0.01 % of their frames for reasons outside the router. 2 % of trials are invalid.
     pub fn noisy(capacity_fps: f64, seed: u64) -> Self {
         Router::new(capacity_fps).jitter(0.005).spikes(0.05, 1e-4).invalid(0.02).queue(256).seed(seed)
     }

@@ -124,8 +124,9 @@ fn queue_delays_equal_the_formula() {
 }
 
 proptest! {
-    /// Two independent computations agree: the arithmetic over the whole trial, and the simulation frame by frame. Without a queue, the
-    /// simulation loses more, because the server idles between frames that arrive at its own rate.
+    /// Two independent computations of the lost frames agree, except for 2 frames and 0.1 %: the arithmetic over the whole trial, and the
+    /// simulation frame by frame. Without a queue, the simulation would lose more, because the server idles between frames that arrive at
+    /// its own rate.
     #[test]
     fn computed_and_simulated_frames_agree(
         capacity in 1e4f64..1e6, load in 0.5f64..3.0, queue in 1u64..500, frames in 100u64..5000,

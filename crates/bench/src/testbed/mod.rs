@@ -62,10 +62,10 @@ pub struct Bed {
     near: Box<dyn Near>,
     /// Recordings of the ports' frames, if any.
     records: Option<Records>,
-    /// True if RPS makes the kernel process frames to the router on the router's cores. `None` if the tester lacks the permission to set
-    /// RPS, and leaves it as it is.
+    /// True if RPS makes the kernel process frames to the router on the router's cores. `None` if the links do not support RPS (memif,
+    /// physical), or the tester could not set RPS and leaves it as it is.
     rps: Option<bool>,
-    /// True if the ports are hardware.
+    /// True if both ports are hardware.
     hardware: bool,
     pool: Pool,
     /// Directory for files of the testbed and of routers.
@@ -206,8 +206,8 @@ impl Bed {
         self.directory.path()
     }
 
-    /// Returns a command that runs at the router, and is killed when the tester ends. It runs in the router's namespace, or in no namespace
-    /// if the router is on another machine.
+    /// Returns a command for the router, which is killed when the tester ends. It runs in the router's namespace, or, if the router is on
+    /// another machine, outside of all namespaces on this one.
     pub fn command(&self) -> Command {
         match self.spec.kind {
             Kind::Veth | Kind::Tap | Kind::Memif => lab::inside(veth::NAMESPACE),
@@ -242,7 +242,7 @@ impl Bed {
         Ok(())
     }
 
-    /// Resolves the router's Ethernet addresses if they are not known.
+    /// Resolves the router's Ethernet addresses if they are needed and not known.
     ///
     /// # Errors
     /// If the router does not answer.
@@ -285,10 +285,11 @@ impl Bed {
     }
 }
 
-/// Checks that this machine has the testbed's cores and ports, and does not need the ports for anything else. Changes nothing.
+/// Checks that this machine has the testbed's cores and ports, that the ports reach the campaign's rate, and that the machine does not need
+/// them for anything else. Changes nothing.
 ///
 /// # Errors
-/// If a core or port is missing, or the machine needs a port.
+/// If a core or port is missing, a port is slower than the campaign states, or the machine needs a port.
 pub fn check_machine(spec: &Spec) -> Result<(), Failure> {
     cores_of(spec)?;
     let Some(ports) = &spec.ports else { return Ok(()) };

@@ -16,7 +16,7 @@ pub(super) const RING: usize = 4096;
 
 /// The tester's ends of the links, for any kind of testbed.
 pub(super) trait Near {
-    /// Closes the ends of the previous trial, and opens the tester's ends of the links.
+    /// Returns ports at the tester's ends of the links, for one trial. The ports of the previous trial must be closed.
     ///
     /// # Errors
     /// If an end cannot be opened.

@@ -33,7 +33,7 @@ impl Records {
         Ok(Records([[begin(0, "sent")?, begin(0, "received")?], [begin(1, "sent")?, begin(1, "received")?]]))
     }
 
-    /// Wraps the ports so that all their frames are recorded.
+    /// Wraps the ports so that their frames are recorded: the first [`PACKETS`] of each port and direction.
     pub fn over(&self, ports: Vec<Port>) -> Vec<Port> {
         let recorded = |(Port { tx, more, rx, hosts }, [sent, received]): (Port, &[Record; 2])| Port {
             tx: sending(tx, sent),
@@ -49,7 +49,7 @@ fn sending(tx: Box<dyn TxQueue>, record: &Record) -> Box<dyn TxQueue> {
     Box::new(Sending { tx, record: record.clone() })
 }
 
-/// A file for the frames that one port sends or receives. The ports of all trials write to it.
+/// The pcap file for one port and one direction; all trials share it.
 #[derive(Clone)]
 struct Record(Arc<Mutex<Begun>>);
 

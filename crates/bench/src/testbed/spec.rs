@@ -16,15 +16,15 @@ pub struct Spec {
     /// Cores that routers may use; by default all except the tester's core.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<Vec<usize>>,
-    /// Core on which the tester polls; by default the last one.
+    /// Core on which the tester polls; by default the last one that is not in `cores`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tester_core: Option<usize>,
     /// For `veth` and `physical`: number of threads of each port that only send, by default 0. The tester's core then receives, and sends
     /// only the stamped frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub senders: Option<usize>,
-    /// Cores for the threads that only send; each thread gets the next core of the list. By default all cores that neither the
-    /// tester nor routers use.
+    /// Cores for the threads that only send; each thread gets the next core of the list. By default all cores that neither the tester nor
+    /// routers on this machine use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender_cores: Option<Vec<usize>>,
     /// For `veth` and `tap`: whether the kernel processes frames to the router on the router's cores (RPS); by default it does.
@@ -80,7 +80,8 @@ pub enum Driver {
 }
 
 impl Kind {
-    /// Returns the longest frame on the links, in bytes with frame check sequence and without VLAN tag; `None` if it depends on the port.
+    /// Returns the length of the longest frame on the links, in bytes with frame check sequence and without VLAN tag; `None` if the kind
+    /// sets no limit.
     pub fn most_bytes(self) -> Option<usize> {
         match self {
             Kind::Veth | Kind::Tap => Some(1518),

@@ -120,7 +120,7 @@ impl Known {
         all
     }
 
-    /// Returns the Ethernet address of the port `name`, or the reason why the machine needs the port. `above` has the names of the
+    /// Returns the Ethernet address of the port `name`, or the reason why the tester cannot use the port. `above` has the names of the
     /// interfaces above the port.
     pub fn judge(&self, name: &str, above: &[String]) -> Result<Mac, String> {
         let port = self.interfaces.iter().find(|i| i["ifname"] == name).ok_or("no such interface")?;

@@ -4,7 +4,7 @@ use testkit::skip::skipped;
 
 use super::*;
 
-/// A machine with a management port, a free port, and a PPP interface.
+/// A machine with a management port (`eth0`), two free ports, and a PPP interface.
 fn machine() -> Known {
     let port = |n: u64, name: &str, kind: &str, addresses: Value| {
         let mac = format!("02:00:00:00:00:0{n}");

@@ -39,7 +39,7 @@ pub(super) struct Bench<'a> {
     pub campaign: &'a Campaign,
     /// Times and repetitions.
     pub profile: &'a Profile,
-    /// Number of the first repetition, from 1 on.
+    /// Number of the first repetition to run, from 1 on.
     pub round: u32,
     /// Maximum rate of the tester, in frames per second per direction.
     pub tester_fps: f64,

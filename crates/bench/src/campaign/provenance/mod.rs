@@ -49,7 +49,8 @@ impl Provenance {
         all
     }
 
-    /// Returns the facts that differ from another provenance, such as "kernel: 6.1, and 6.12". Empty if there are none.
+    /// Returns the facts that differ from another provenance, such as "kernel: 6.1, and 6.12", without those that vary from run to run.
+    /// Empty if there are none.
     pub fn differences(&self, other: &Provenance) -> Vec<String> {
         let value = |of: &Provenance, name: &str| {
             let found = of.facts.iter().find(|(n, _)| n == name);

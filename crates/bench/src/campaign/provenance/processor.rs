@@ -81,8 +81,8 @@ fn limits(m: &Machine, frequency: &str) -> Option<String> {
     Some(format!("{} to {} MHz", megahertz("scaling_min_freq")?, megahertz("scaling_max_freq")?))
 }
 
-/// Returns whether the processor's turbo is "on" or "off". Intel's driver has a file that is 1 if turbo is off. Other drivers have
-/// a file that is 1 if turbo is on.
+/// Returns whether the processor's turbo is "on" or "off". Intel's driver has a file that is 1 if turbo is off. Other drivers have a file
+/// that is 1 if turbo is on. `None` without either file.
 fn turbo(m: &Machine) -> Option<&'static str> {
     let on = match m.read(&format!("{CPU}/intel_pstate/no_turbo")) {
         Some(off) => off == "0",
