@@ -56,7 +56,7 @@ impl Attempt {
 
 /// Establishes connections; implemented by a testbed and by a simulated router.
 pub trait Establish {
-    /// Tries to establish connections at a rate, through a router whose table is empty.
+    /// Empties the router's table, then tries to establish connections at a rate.
     ///
     /// # Errors
     /// If the attempt has no result.

@@ -240,7 +240,7 @@ fn an_attempt_counts_the_routers_connections() -> Result<(), Box<dyn std::error:
     Ok(())
 }
 
-/// A router that maps two connections to one four-tuple, or mixes up their answers, has lost a connection even if all frames arrive.
+/// Connections do not count if their frames do not arrive, if they have the same translated four-tuple, or if their answers are swapped.
 #[test]
 fn swapped_connections_do_not_count() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(8192)?;

@@ -13,8 +13,8 @@ const TABLES: [&str; 3] =
     [include_str!("schema.sql"), include_str!("schema-2.sql"), include_str!("schema-3.sql")];
 const VERSION: i32 = TABLES.len() as i32;
 
-/// Makes the tables in an empty file, and rejects other programs' files. An older store is not upgraded here: it may be on a full disk, or
-/// in use by an older tester.
+/// Makes the tables in an empty file, and rejects files of other programs and of later versions. An older store is not upgraded here: it
+/// may be on a full disk, or in use by an older tester.
 pub(super) fn prepare(store: &Store) -> Result<(), Failure> {
     // A commit is on disk when it returns, including the removal of its journal. This is fast enough for one trial per second.
     store.said(store.connection.execute_batch("PRAGMA synchronous = EXTRA; PRAGMA foreign_keys = ON;"))?;

@@ -21,7 +21,7 @@ const PERMUTED: u64 = 1 << 24;
 pub struct Ends {
     /// Ethernet address of the tester's sending port.
     pub source_mac: Mac,
-    /// Ethernet address of the router's port on that link.
+    /// Destination Ethernet address: that of the router's port on the link or, behind a bridge, that of the tester's other port.
     pub destination_mac: Mac,
     /// Source and destination in IPv4.
     pub ipv4: (Ipv4Addr, Ipv4Addr),
@@ -221,7 +221,7 @@ impl Kind {
     }
 }
 
-/// Returns all values in pseudorandom order.
+/// Returns the values from `min` to `max` in steps of `step`, in pseudorandom order. Returns an error if there are more than [`PERMUTED`].
 fn permuted(min: u64, max: u64, step: u64, seed: u64) -> Result<Vec<u64>, String> {
     let count = (max - min) / step + 1;
     if count > PERMUTED {

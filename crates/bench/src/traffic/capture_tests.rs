@@ -160,7 +160,7 @@ proptest! {
         }
     }
 
-    /// Any file is either read or rejected.
+    /// Any frames in a file either are rejected, or give valid traffic.
     #[test]
     fn any_bytes_are_read_or_refused(frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..120), 0..20), most in 0usize..120) {
         let file = file(&frames, most);

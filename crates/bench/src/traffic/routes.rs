@@ -22,7 +22,7 @@ fn first(family: Family, reverse: bool) -> IpAddr {
     }
 }
 
-/// Returns the first `count` networks of `family` behind the link at which a direction ends; [`MOST`] networks if `count` is larger.
+/// Returns the first `count` networks of `family` at the end of a direction, at most [`MOST`]. `reverse` is true for the return direction.
 pub fn networks(family: Family, reverse: bool, count: u32) -> impl Iterator<Item = IpNet> {
     let first = first(family, reverse);
     (0..count.min(MOST)).map(move |n| match first {

@@ -74,7 +74,8 @@ impl Outcome {
 pub enum Invalid {
     /// Sending took too long: actual time divided by intended time.
     Late(f64),
-    /// The largest number of frames of a port that were overdue at one time.
+    /// The largest number of frames of a port that were overdue at one time, or the number of frames of a flow that were still due when the
+    /// trial's time ended.
     Lagged(u64),
     /// A frame left too late, by this time in seconds.
     Behind(f64),
