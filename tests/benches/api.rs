@@ -110,7 +110,7 @@ fn frame(message: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The fields of `ip_route_add_del` for the `n`th route, a /32 from 16.0.0.0 on.
+/// Returns the fields of `ip_route_add_del` for the `n`th route, a /32 from 16.0.0.0 on.
 fn route(n: u32) -> Vec<u8> {
     let mut fields = vec![1, 0];
     fields.extend([0; 8]);
@@ -128,7 +128,8 @@ fn route(n: u32) -> Vec<u8> {
     fields
 }
 
-/// Returns a router that serves the API.
+/// Starts a router that serves the API, with these sections in its startup.conf. Returns its host, the router and its socket; `None` if
+/// namespaces are not available.
 fn served(sections: &str) -> Option<(Host, Router, std::path::PathBuf)> {
     let lab = Lab::new()?;
     let r = lab.host("r");

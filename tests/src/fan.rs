@@ -46,7 +46,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// Returns the way to a next hop.
+    /// Returns the way to the next hop with this number.
     pub fn to<A: Family>(hop: u16) -> Way {
         let [high, low] = hop.to_be_bytes();
         Way { port: hop % PORTS, mac: Mac([2, A::BITS, 0, 0, high, low]) }
@@ -80,11 +80,11 @@ impl Arrival {
 /// Packets that arrive at a port of their own.
 #[derive(Debug)]
 pub struct Input {
-    /// Frames in their order.
+    /// The frames, in the order in which they arrive.
     pub frames: Vec<Vec<u8>>,
     /// Packets a second. They arrive in bursts, and the worker sleeps between them.
     pub rate: u32,
-    /// Number of times that the frames are repeated.
+    /// How many times the frames arrive.
     pub rounds: u32,
 }
 

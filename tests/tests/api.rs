@@ -211,7 +211,7 @@ fn frame(message: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A frame by which a client introduces itself.
+/// Returns the frame by which a client introduces itself.
 fn create() -> Vec<u8> {
     let mut message = vec![0, 15, 0, 0, 0, 124];
     message.extend([0; 64]);
@@ -278,7 +278,8 @@ fn clients_that_do_nothing_lock_nobody_out() {
     assert!(grown < (48 << 10), "{grown} KiB more");
 }
 
-/// A message one byte after the other, several at once, too short ones, unknown ones, and one that is too long.
+/// A client sends a message byte by byte, several messages at once, unknown ones and one that is too short. Another client announces one
+/// that is too long, and only its connection ends.
 #[test]
 fn no_frame_disturbs_other_clients() {
     let Some((_r, _router, [socket, _])) = served("") else { return };

@@ -261,7 +261,8 @@ fn a_closed_standard_error_does_not_change_the_exit_code() {
     assert_eq!(status.code(), Some(1), "the exit code without a reader of its messages");
 }
 
-/// Routers are measured in turns, one repetition each, so that a change of the machine's speed affects all of them alike.
+/// Throughput is searched in turns, one repetition for each router, so that a change of the machine's speed affects all routers alike.
+/// Other procedures run all repetitions with a router in one turn.
 #[test]
 fn routers_are_measured_in_turns() {
     let Some(lab) = Lab::new() else { return };
@@ -286,7 +287,7 @@ fn routers_are_measured_in_turns() {
     }
 }
 
-/// After the limit, no procedure begins. The conclusion gives the reason for what is missing.
+/// After the limit, no procedure begins. A failure says how many are missing.
 #[test]
 fn a_campaign_ends_at_its_limit_of_time() {
     let Some(lab) = Lab::new() else { return };

@@ -243,7 +243,7 @@ fn tester_measures_programs_on_another_machine() {
     assert!(failures.contains("program /none/volley not found on the router"), "{failures}");
 }
 
-/// Floods by several threads: every frame arrives once, over a cable and through the kernel.
+/// Several threads send floods. At least 80 % of the frames arrive, and no more than were sent, over a cable and through the kernel.
 #[test]
 fn several_threads_send_a_flood() {
     let Some(lab) = Lab::new() else { return };

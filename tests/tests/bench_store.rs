@@ -149,7 +149,7 @@ fn a_resumed_search_continues_after_its_last_repetition() {
     assert_eq!(searches.as_array().map(Vec::len), Some(3), "{searches}");
 }
 
-/// Locks the store just long enough that the tester cannot save a trial.
+/// A Python program that locks the store for longer than the tester waits to save a trial.
 const HOLDER: &str = "import sqlite3, time; c = sqlite3.connect('volley-bench.db', isolation_level=None); \
                       c.execute('BEGIN IMMEDIATE'); time.sleep(15)";
 

@@ -19,7 +19,7 @@ use wire::builder::PacketBuilder;
 const RATE: u64 = 100_000;
 /// How long packets are sent.
 const TIME: Duration = Duration::from_secs(8);
-/// Number of flows, which send in turn, and most packets sent at once.
+/// Number of flows, which send in turn. Also the maximum number of packets sent at once.
 const FLOWS: usize = 64;
 /// Packets in a ring, to hold those that arrive while the machine runs other processes.
 const RING: u16 = 16_384;

@@ -57,8 +57,8 @@ impl<A: Family> Part<A> {
         part
     }
 
-    /// Returns addresses of a prefix that may be among the prefixes that stay, or `None`. A shorter prefix that comes and goes must cover
-    /// that prefix, and no longer prefix may cover the addresses.
+    /// Returns addresses of a prefix with their ways, or `None` if the prefix cannot be one that stays. The prefix must be covered by a
+    /// shorter prefix of the table, and no longer prefix may cover the addresses.
     fn addresses(&self, (prefix, len): (A, u8), r: &mut Random) -> Option<Vec<(A, Way)>> {
         let shorter = (0..len).any(|len| self.table.hop((prefix & A::mask(len), len)).is_some());
         let mut address = || {

@@ -56,7 +56,7 @@ fn udp_below_capacity_loses_nothing() {
     }
 }
 
-/// Host a is behind a Linux interface, and the router's own namespace is behind a tap.
+/// Checks TCP between host a, behind a port, and the router's own namespace, behind a tap with these options.
 fn over_a_tap(options: &str) {
     let Some((a, r, _b)) = cabled() else { return };
     if !r.can_tap() {

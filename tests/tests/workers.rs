@@ -21,7 +21,7 @@ fn workers(router: &Router) -> Vec<Value> {
         .collect()
 }
 
-/// Returns the router's CPU time as a share of one core, on average over some seconds.
+/// Returns the router's CPU time as a share of one core, on average over this many seconds.
 fn busy(router: &Router, seconds: u64) -> f64 {
     let spent = || testkit::process::cpu_time(router.id());
     let before = spent();

@@ -30,7 +30,7 @@ pub fn poll<T>(limit: Duration, mut check: impl FnMut() -> Option<T>) -> Option<
     }
 }
 
-/// Returns the CPU time of all threads of a process.
+/// Returns the CPU time of all current threads of a process.
 ///
 /// # Panics
 /// If no such process exists.

@@ -185,7 +185,7 @@ impl Router {
         self.attempt(command).expect_ok()
     }
 
-    /// Runs CLI commands, one per line, in one `volley ctl -`; all must succeed.
+    /// Runs CLI commands, one per line, in one `volley ctl -`; all must succeed. Returns their output.
     ///
     /// # Panics
     /// If one fails; prints its message.

@@ -238,7 +238,8 @@ fn an_unconfirmed_apply_is_rolled_back() {
     assert!(!router.ctl("show config history").contains("unless confirmed"));
 }
 
-/// The unconfirmed change removes the address of the operator's own connection, and a network card fails at the same time.
+/// A change removes the address of the operator's own connection, so it is not confirmed. It is rolled back although a network card has
+/// failed meanwhile.
 #[test]
 fn a_missing_device_does_not_stop_a_rollback() {
     let Some(Routed { a, b, r, router }) = Routed::new() else { return };

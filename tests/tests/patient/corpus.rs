@@ -129,7 +129,7 @@ fn rows() -> Vec<Row<'static>> {
     rows.skip(1).collect()
 }
 
-/// Returns the outcomes of a packet on both routers, if they differ.
+/// Returns a packet's class and its outcomes on Linux and on Volley; `None` if the outcomes are the same.
 fn difference(odd: &Odd, [linux, volley]: [&Outcome; 2]) -> Option<[String; 3]> {
     // The routers write different time stamps.
     let same = linux.forwarded == volley.forwarded || odd.class.contains("timestamp");

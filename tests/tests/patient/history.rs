@@ -13,7 +13,7 @@ use testkit::skip::skipped;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// Returns some fields of the newest `n` entries.
+/// Returns these fields of the newest `n` entries of the journal.
 fn newest(router: &Router, n: usize, fields: &[&str]) -> Vec<Vec<Value>> {
     let history = router.json(&format!("show config history {n}"));
     let of = |entry: &Value| fields.iter().map(|field| entry[field].clone()).collect();

@@ -10,7 +10,7 @@ use testkit::process::until;
 use testkit::router::Router;
 use testkit::skip::skipped;
 
-/// Returns the kernel's view of a port, and settings that could prevent the kernel from using it.
+/// Returns the kernel's view of eth0, and settings that could prevent the kernel from using it.
 fn port_state(host: &Host) -> [String; 4] {
     // Without counters and ages, which change by themselves.
     [

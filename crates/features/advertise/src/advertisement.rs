@@ -59,9 +59,9 @@ impl Default for PrefixAdvice {
 pub enum BadAdvice {
     /// The prefix has length 0.
     NoPrefix,
-    /// The prefix is link-local: the link-local prefix is on every link, with or without a router.
+    /// The prefix overlaps the link-local prefix, which is on every link, with or without a router.
     LinkLocal,
-    /// The prefix is multicast.
+    /// The prefix overlaps the multicast prefix.
     Multicast,
     /// The preferred lifetime is longer than the valid lifetime.
     Lifetimes,

@@ -152,8 +152,8 @@ fn movable(a: &Attention) -> bool {
     !a.chosen && a.mode != RxMode::Polling
 }
 
-/// Returns the placement with all movable queues spread over the workers. `None` unless the busiest worker has several movable queues and
-/// another worker has no queue.
+/// Returns the placement with all movable queues spread over the workers. `None` unless the busiest worker has several movable queues,
+/// another worker has no queue, and some queue would move.
 fn scattered(now: &[Attention], workers: usize, busiest: usize) -> Option<Vec<Attention>> {
     let idle = (0..workers).any(|worker| now.iter().all(|a| a.worker != worker));
     let several = now.iter().filter(|a| a.worker == busiest && movable(a)).count() > 1;

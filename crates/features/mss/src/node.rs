@@ -29,11 +29,11 @@ pub trait Clamped: Packets {
     const OUT: &'static str;
     /// The word for the family in commands.
     const WORD: &'static str;
-    /// The increment of the counters for a lowered segment.
+    /// What one lowered segment adds to the two counters: over IPv4, over IPv6.
     const LOWERED: [u64; 2];
 
-    /// Returns the offset of the TCP header in a packet that begins with its IP header. Only whole datagrams
-    /// and first fragments have one.
+    /// Returns the offset of the TCP header in a packet that begins with its IP header. `None` for other protocols, and for fragments
+    /// except the first one.
     fn segment(l3: &[u8]) -> Option<usize>;
 }
 

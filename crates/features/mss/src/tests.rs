@@ -101,7 +101,8 @@ fn through(h: &mut Harness, node: &str, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
     out.into_iter().map(|o| o.bytes).collect()
 }
 
-/// An MSS above the limit becomes the limit, with the right checksum; all other packets stay unchanged.
+/// In SYN segments that are whole or a first fragment, an MSS above `most` becomes `most`, with the right checksum. All other packets stay
+/// unchanged.
 fn only_what_is_too_much_is_lowered<A: ByHand>(packets: &[(u8, usize, Option<u16>, u16)], most: u16) {
     let (_bench, mut h) = harness::<A>(most);
     let list = |pad: usize, size: Option<u16>| {
@@ -135,7 +136,7 @@ proptest! {
         only_what_is_too_much_is_lowered::<Ipv6Addr>(&packets, most);
     }
 
-    /// Of the bytes after an IPv6 header, only TCP's MSS option and TCP's checksum are changed.
+    /// Whatever follows an IPv6 header, the length stays, and at most four bytes change: two of an MSS and two of a checksum.
     #[test]
     fn any_bytes_are_handled(next in prop::sample::select(vec![0u8, 6, 6, 43, 44, 51, 60, 135]), rest in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut bytes = vec![0x60, 0, 0, 0, 0, rest.len() as u8, next, 64];

@@ -19,13 +19,13 @@ use crate::route::{self, Target};
 pub(crate) const SESSIONS: usize = 64;
 /// Maximum number of active pings of read-only clients. The router can run more pings than this, so other clients can still ping.
 const READERS: usize = 16;
-/// Time for each packet of read-only clients, in nanoseconds, and the time by which they may be ahead: their pings together send 500 packets
-/// a second, and 64 at once.
+/// Time that each packet of read-only clients takes up, in nanoseconds: their pings together send 500 packets a second.
 const READERS_PACKET: u64 = 2_000_000;
+/// Time by which read-only clients may be ahead of that rate, in nanoseconds: their pings together send 64 packets at once.
 const READERS_AHEAD: u64 = READERS_AT_ONCE as u64 * READERS_PACKET;
 /// Maximum number of packets that a read-only client sends at once.
 pub(crate) const READERS_AT_ONCE: u32 = 64;
-/// Data bytes of a request for which a packet is counted. Longer requests leave in fragments.
+/// Number of data bytes of a request for which one more packet is counted. Longer requests leave in fragments.
 const COUNTED: usize = 1400;
 /// Limit for each ping: the maximum number of unanswered requests, and the maximum number of replies that have not been taken.
 pub(crate) const WAITING: usize = 256;
@@ -68,7 +68,7 @@ pub(crate) struct Pings {
     pub(crate) last: u16,
     /// Identification of the last IPv4 request. All pings share it, so that fragments of different requests are not mixed up.
     datagram: u16,
-    /// When the packets that read-only clients have sent are paid for, in nanoseconds of the monotonic clock.
+    /// When read-only clients would have sent all their packets at the permitted rate, in nanoseconds of the monotonic clock.
     paid: u64,
     /// The pings of read-only clients that wait until they may send, the next one first.
     waiting: VecDeque<u16>,
@@ -179,7 +179,8 @@ impl Pings {
     }
 }
 
-/// Starts a ping in a VRF. `reader` is true for a read-only client. The ping is active until [`Pings::stop`].
+/// Starts a ping in a VRF. `reader` is true for a read-only client. The ping is active until [`Pings::stop`], or as long as [`Held`]
+/// describes.
 ///
 /// # Errors
 /// If there is no such VRF, no route covers the destination, the source is not the router's, the router has no address, a request would be

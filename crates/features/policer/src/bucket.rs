@@ -329,8 +329,8 @@ impl Policer {
         state.c = c;
     }
 
-    /// Returns the color of a packet that arrived with the color `came`, and takes its `tokens`. The caller has already filled the
-    /// buckets of `state` with the tokens in `arrived`.
+    /// Returns the color of a packet that arrived with the color `came`, and takes its `tokens` unless the color is red. The caller has
+    /// already filled the buckets of `state` with the tokens in `arrived`.
     #[inline(always)]
     fn color(&self, state: &mut State, arrived: State, tokens: u64, came: Color) -> Color {
         let conforms = came == Color::Green && has(state.c, arrived.c, tokens);

@@ -179,7 +179,7 @@ pub struct Police<const SITE: usize> {
     settings: SlotReader<Policing>,
     policers: SlotReader<Policer>,
     counts: Lane<6>,
-    /// Dropped packets, by interface.
+    /// Numbers of dropped packets by interface: received, sent.
     dropped: Lane<2>,
     seen: FeatureField<[u32; 2]>,
     vector: Box<Vector>,

@@ -295,8 +295,8 @@ fn icmp6(kind: u8, hops: u8, to: Ipv6Addr) -> Vec<u8> {
     bytes
 }
 
-/// Returns for each packet whether a policer without tokens drops it. A packet's flag is true if the router
-/// itself made it.
+/// Returns for each packet whether a policer with too few tokens drops it, and checks that the policer counts all packets as red. `packets`
+/// has the bytes of each packet, and true if the router itself made it.
 fn dropped_when_empty(site: usize, packets: &[(Vec<u8>, bool)]) -> Vec<bool> {
     let Lab { mut h, mut policers, mut settings, .. } = lab();
     // A policer that counts bytes, with a single token: too few for any packet.

@@ -36,8 +36,7 @@ impl Load {
 
 #[derive(Clone, Copy, Default)]
 struct Place {
-    /// The policer's index in the lower half, and the number of the vector that wrote the entry in the upper
-    /// half.
+    /// Upper 32 bits: the number of the vector that wrote this entry. Lower 32 bits: the policer's index.
     key: u64,
     group: u16,
 }
@@ -53,7 +52,7 @@ struct Group {
 /// The packets of a vector, grouped by policer. It is reused for each vector, so that memory is allocated
 /// once.
 pub struct Vector {
-    /// The number of the current vector, in the upper half of the bits.
+    /// The number of the current vector, in the upper 32 bits; the lower ones are 0.
     number: u64,
     places: [Place; PLACES],
     groups: Vec<Group>,

@@ -51,7 +51,8 @@ impl Ip4SvReassembly {
     }
 }
 
-/// Returns the ports of a packet that is unfragmented or a first fragment.
+/// Returns the ports of a packet that is unfragmented or a first fragment; for an ICMP echo, its identifier as both ports. Both are 0 if
+/// there are none.
 fn ports(p: &mut Packet<'_>) -> Ports {
     let h = p.peek::<Ipv4Header>();
     let (l4, protocol) = (h.header_len(), h.protocol());

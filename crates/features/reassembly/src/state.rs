@@ -121,8 +121,8 @@ impl Reassembly {
         check(limits, self.buffers)
     }
 
-    /// Sets the limits of a table. Each of the four shards gets its share of them. When the next fragment arrives in a shard, the fragments
-    /// above the new limits are dropped.
+    /// Sets the limits of a table. Each of the four shards gets its share of them. Drops nothing yet: a shard evicts what exceeds the new
+    /// limits when it stores the next datagrams and fragments.
     ///
     /// # Errors
     /// Fails if there is no such table, or a limit is out of range.

@@ -120,8 +120,8 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         waiting
     }
 
-    /// Sets the limits, and reserves the memory for them. When the next fragment arrives, the fragments above
-    /// the new limits are dropped.
+    /// Sets the limits, and reserves the memory for them. Drops nothing yet: [`open`](Self::open) and [`keep`](Self::keep) evict what
+    /// exceeds the new limits.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
         // Twice as large as needed, so that removals never make it grow.
@@ -168,7 +168,7 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         self.context(at).map(|c| &mut c.state)
     }
 
-    /// Returns the number of fragments of the datagram at `at`.
+    /// Returns the number of fragments of the datagram at `at`; 0 if there is no such datagram.
     pub fn fragments(&self, at: u32) -> u32 {
         self.contexts.get(at as usize).and_then(Option::as_ref).map_or(0, |c| c.fill.fragments)
     }

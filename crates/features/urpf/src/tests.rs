@@ -24,8 +24,8 @@ const MODES: [Mode; 2] = [Mode::Strict, Mode::Loose];
 /// instead of an adjacency.
 type Route = (u16, Prefix4, Object);
 
-/// Returns a graph with the strict and the loose node and VRFs 0 and 2 with these routes. Two adjacencies
-/// lead to each interface.
+/// Returns a graph with the strict and the loose node. `routes` are the routes of VRFs 0 and 2. Two adjacencies lead to each interface; the
+/// routes use the first and the second in turn.
 fn harness(routes: &[Route]) -> (Bench, Harness) {
     let mut bench = Bench::new();
     bench.writers.ip4.objects.set(0, 0).unwrap();
