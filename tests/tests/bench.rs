@@ -209,7 +209,7 @@ fn tester_fills_tables_and_restarts_routers() {
     assert!((0.01..5.0).contains(&seconds), "{seconds} s");
 }
 
-/// Traffic that the tester cannot send and a missing meter cost only the results that need them.
+/// Traffic that the tester cannot send and a meter whose command fails cost only the results that need them.
 #[test]
 fn unsendable_traffic_and_a_missing_meter_end_no_campaign() {
     let Some(lab) = Lab::new() else { return };

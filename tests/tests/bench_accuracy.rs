@@ -229,7 +229,8 @@ impl Routed {
     }
 }
 
-/// The tester and iperf3 send the same load of frames of the same size through the same router.
+/// The tester and iperf3 send the same load of frames of the same size through the same router. The kernel's counts agree with those of
+/// both.
 #[test]
 fn iperf3_and_the_tester_measure_the_same_router_alike() {
     let Some(lab) = Lab::new() else { return };

@@ -335,8 +335,8 @@ fn commands_change_the_routes_of_a_router() {
     assert_eq!((lines(&stuck, "add"), lines(&stuck, "del")), (305, 300));
 }
 
-/// Workers without cores and loads above the link's rate are refused. A load that is too high only for some frame sizes is
-/// skipped for those.
+/// Refused are workers = 0, more workers than there are cores for, and a load above the link's rate. A load that is too high only for some
+/// frame sizes is skipped for those.
 #[test]
 fn impossible_loads_and_workers_are_refused() {
     let Some(lab) = Lab::new() else { return };

@@ -93,8 +93,8 @@ fn sources_are_translated_to_the_addresses_of_a_pool() {
     assert_eq!(sources, pool, "{}", String::from_utf8_lossy(&out.stderr));
 }
 
-/// The kernel's NAT holds all connections that were tried and counts the same number. Trials send through them in both
-/// directions.
+/// When all connections of an attempt are established, the kernel's NAT counts the same number. It counts none after a teardown. Trials
+/// send through the connections in both directions.
 #[test]
 fn the_kernel_counts_the_connections_of_the_tester() {
     let Some(lab) = Lab::new() else { return };

@@ -53,7 +53,8 @@ fn buffers(router: &Router) -> u64 {
     router.json("show buffers")["total"].as_u64().unwrap()
 }
 
-/// Sends both ways through devices that know only the buffers that existed at the start. Every packet is counted.
+/// Sends first one way and then the other, through devices that know only the buffers that existed at the start. No packet may be lost or
+/// reordered.
 #[test]
 fn adding_buffers_under_traffic_loses_and_reorders_nothing() {
     let Some((a, r, s, b)) = two_routers() else { return };
@@ -89,7 +90,8 @@ fn adding_buffers_under_traffic_loses_and_reorders_nothing() {
     }
 }
 
-/// A device that wants more buffers than exist leaves none to the others. It cannot take buffers that are added later.
+/// A device that wants more buffers than exist leaves none to the others. It cannot take buffers that are added later, so packets pass
+/// again.
 #[test]
 fn adding_buffers_ends_a_buffer_shortage() {
     let Some((a, r, _b)) = cabled() else { return };

@@ -34,9 +34,11 @@ const STAMP: std::ops::Range<usize> = 42..58;
 /// Counts and delays of the packets.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Packets that the router's ring accepted, and packets that came back.
+    /// Packets that the router's ring accepted.
     accepted: u64,
+    /// Packets that came back.
     came: u64,
+    /// Packets that came back after a later packet of their flow, or twice.
     overtaken: u64,
     /// The largest delay of each round.
     latest: Vec<Duration>,
@@ -70,8 +72,8 @@ fn connect(path: &Path) -> (Sockets, [Tester; 2]) {
     (sockets, testers)
 }
 
-/// Sends until `stop` is set. Then receives until all packets have arrived, or none for a second. `round` is the number of
-/// the current round of changes.
+/// Sends and receives until `stop` is set. Then only receives, until all packets have arrived, or none for a second. `round` is the number
+/// of the current round of changes.
 fn test([mut into, mut from]: [Tester; 2], round: &AtomicUsize, stop: &AtomicBool) -> Seen {
     let packet = |flow: usize| {
         PacketBuilder::ipv4([198, 18, 0, 2].into(), [20, 0, 0, 1].into())

@@ -137,7 +137,8 @@ fn between(host: &Host, dir: &Path, first_is_master: bool, slave: &str) -> Route
     )
 }
 
-/// Checks that all packets of one testpmd arrive at the other, or are counted as errors.
+/// Checks that the router receives all packets of one testpmd, and that the other testpmd receives all packets that the router sends and
+/// does not count as errors.
 fn all_packets_are_accounted_for(first_is_master: bool, slave: &str) {
     let Some((r, dir)) = lab() else { return };
     let file = |n: u32| dir.join(format!("memif{n}.sock"));

@@ -94,7 +94,7 @@ fn an_idle_router_sleeps_unless_it_polls() {
     assert!(workers(&router).iter().all(|w| w["sleeps"].as_u64().is_some_and(|n| n > 0)));
 }
 
-/// Below full load a worker naps: it wakes up less often than packets arrive.
+/// Below full load a worker naps. A few thousand packets a second take less than 60 % of a core.
 #[test]
 fn a_worker_naps_below_full_load() {
     let Some(net) = Routed::new() else { return };
@@ -125,8 +125,8 @@ fn a_worker_naps_below_full_load() {
     flow.finish();
 }
 
-/// The router answers commands while its worker is overloaded. The generator is as fast as the worker: half of its packets
-/// expire and are counted, and the others leave by the port.
+/// The router answers each command within two seconds while its worker is overloaded. The generator is as fast as the worker: half of its
+/// packets expire and are counted, and the others leave by the port.
 #[test]
 fn an_overloaded_router_answers_commands() {
     let Some(net) = Routed::new() else { return };

@@ -9,10 +9,13 @@ use wire::{EthernetHeader, ethertype, ipv6};
 
 use super::{Corpus, ETHERNET, ROUTER, ROUTER_BEHIND, SENDER, THERE, patch};
 
-/// Protocol numbers of extension headers.
+/// Protocol number of the header with hop-by-hop options.
 const HOP_BY_HOP: u8 = 0;
+/// Protocol number of the routing header.
 const ROUTING: u8 = 43;
+/// Protocol number of the fragment header.
 const FRAGMENT: u8 = 44;
+/// Protocol number of the header with destination options.
 const OPTIONS: u8 = 60;
 
 pub(super) fn add(c: &mut Corpus) {

@@ -77,7 +77,8 @@ fn very_much() -> String {
     text
 }
 
-/// No frame is lost and other clients are served while a large configuration is applied, rolled back, and interrupted.
+/// No packet is lost while a large configuration is applied, rolled back, and interrupted. While it is applied, other clients wait less
+/// than a second.
 #[test]
 fn a_large_apply_disturbs_neither_traffic_nor_clients() {
     let Some(net) = Routed::new() else { return };
@@ -187,7 +188,7 @@ fn a_full_disk_leaves_the_saved_file_intact() {
     ctl("config save /run/saved.yaml").expect_ok();
 }
 
-/// Clients that do not read and clients that flood do not delay other clients.
+/// While some clients do not read and others flood, another client is served and no packet is lost.
 #[test]
 fn hanging_and_flooding_clients_do_not_delay_others() {
     let Some(net) = Routed::new() else { return };
@@ -257,7 +258,7 @@ fn a_missing_device_does_not_stop_a_rollback() {
     Ping::until_answered(&a, "10.0.1.2", SOON);
 }
 
-/// After a failed network card and a crash, the router must start with the remaining ports. The missing one joins later.
+/// A router whose port vanished while it was stopped starts with the other port. The missing one joins when its device is back.
 #[test]
 fn a_router_starts_without_a_missing_port() {
     for name in ["saved.yaml", "saved.cli"] {

@@ -214,8 +214,8 @@ fn a_taken_memif_socket_does_not_stop_a_start() {
     until("the interface has its socket", Duration::from_secs(15), || absent() == false);
 }
 
-/// A router starts even if a capture file or a tap's name is taken. Any user can put something in place of the file in a folder that
-/// others may write to.
+/// A router starts even if a capture file or a tap's name is taken, or a capture's folder is missing. Any user can put something in place
+/// of the file in a folder that others may write to.
 #[test]
 fn a_taken_capture_file_or_tap_does_not_stop_a_start() {
     let Some((a, r, _b)) = cabled() else { return };
@@ -261,8 +261,8 @@ fn signals_without_a_meaning_do_not_end_the_router() {
     router.ctl("show version");
 }
 
-/// A default route that the kernel has learned from router advertisements does not stop the start. Any host on a link can send these
-/// while the router is stopped.
+/// A default route that the kernel has learned from router advertisements does not stop the start: any host on a link can send
+/// advertisements while the router is stopped. A default route that was set by a command does stop it.
 #[test]
 fn a_learned_default_route_does_not_stop_a_start() {
     let Some((a, r, _b)) = cabled() else { return };

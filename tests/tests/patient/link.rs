@@ -19,8 +19,8 @@ fn an_interface_set_down_forwards_nothing_until_set_up() {
     Ping::until_answered(&a, "10.0.1.2", SOON);
 }
 
-/// Takes the link of the router's eth1 down and up. Only the routes of that link are withdrawn, and they
-/// return when the link is up again.
+/// Takes the link of the router's eth1 down and up. While it is down, its routes are withdrawn and the other port still works. When it is
+/// up again, host b answers again.
 fn a_link_goes_and_comes_back(down: fn(&Routed), up: fn(&Routed)) {
     let Some(routed) = Routed::new() else { return };
     let Routed { a, router, .. } = &routed;

@@ -350,7 +350,8 @@ fn captured_packets_are_replayed_routed_and_recorded() {
     assert!(routed.into_iter().all(whole), "{lines:#?}");
 }
 
-/// Packets of generators without Ethernet headers are routed in both directions, and recorded without such headers.
+/// Packets that generators send without Ethernet headers are routed to other generators' interfaces, and recorded there without such
+/// headers.
 #[test]
 fn packets_without_ethernet_headers_are_routed() {
     let Some(Routed { a, router, .. }) = Routed::new() else { return };

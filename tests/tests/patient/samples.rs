@@ -82,7 +82,8 @@ fn path() -> String {
     format!("{}:{}:$PATH", python.display(), router.display())
 }
 
-/// Runs the samples of a page in a router that has run `setup`. Returns a line for each failure.
+/// Runs the samples of a page in a router that has run `setup`. Returns the failures as text, each with its line in the page. `None` if
+/// namespaces are not available.
 fn failures(name: &str, setup: &str) -> Option<String> {
     let page = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(name);
     let page = fs::read_to_string(page).unwrap();

@@ -9,8 +9,9 @@ struct Family {
     router: &'static str,
     /// The address of b and of d.
     peer: &'static str,
-    /// A network behind b and one behind d, each with an address in it.
+    /// A network behind b, and an address of b in it.
     behind_b: [&'static str; 2],
+    /// A network behind d, and an address of d in it.
     behind_d: [&'static str; 2],
     /// A network behind a, with an address of a in it.
     behind_a: [&'static str; 2],
