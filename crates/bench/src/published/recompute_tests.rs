@@ -130,8 +130,8 @@ fn published_throughput_shares_are_reproduced() {
     );
 }
 
-/// The drafts' bytes are their packets times the frame size. Their packets match 1 Gbit/s of frames for 30 times five minutes: the offered
-/// load excludes preamble and gap.
+/// Except in three rows, the drafts' bytes are their packets times the frame size. In all rows, their packets match the offered load in
+/// both directions for 30 times five minutes, without preamble and gap.
 #[test]
 fn bytes_and_packets_of_the_drafts_are_consistent() {
     let cases = of(Paper::Slavik2025Draft);

@@ -214,7 +214,7 @@ fn a_failed_change_keeps_the_router_advertising() {
     assert!(matches!(told[..], [(0, _), (1800, _), ..]), "{told:?}");
 }
 
-/// A change that does not concern IPv6 neither ends the advertisements nor repeats one.
+/// A change that does not concern IPv6 does not end the advertisements.
 #[test]
 fn the_loss_of_ipv4_ends_no_advertisements() {
     let mut lab = lab();

@@ -89,7 +89,8 @@ impl Checks {
     }
 }
 
-/// Returns the change that relieves the busiest worker. `scattered` is the placement with queues on all workers, if there is one.
+/// Returns the change that relieves the busiest worker; `None` if there is none. `scattered` is the placement with queues on all workers,
+/// if there is one.
 fn spread(
     loads: &[f64],
     (busiest, calmest): (usize, usize),

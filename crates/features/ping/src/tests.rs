@@ -277,7 +277,8 @@ fn sessions_and_waiting_replies_are_limited() {
     assert_eq!(begin(&mut router, 0, own, None, 0).unwrap().id, ids[3].id);
 }
 
-/// 16 read-only clients that send as much as they can, in bursts of 32 requests of 2 packets, for 10 seconds.
+/// 16 read-only clients send as much as they can for 10 seconds, in bursts of 32 requests of 2 packets. Together they send at most 500
+/// packets a second and one burst of `READERS_AT_ONCE`, and hardly less.
 #[test]
 fn read_only_clients_share_a_rate() {
     let (mut router, _worker) = router();

@@ -291,7 +291,7 @@ fn pps_policers_count_packets() {
     );
 }
 
-/// From 8 kbit/s to 400 Gbit/s, the number of tokens that pass differs by at most 0.1 % from what the rate allows.
+/// From 8 kbit/s to 400 Gbit/s, the tokens that pass are at most those that the rate and the burst allow, and at most 0.1 % fewer.
 #[test]
 fn rates_are_within_a_thousandth() {
     for (kbps, gap) in [(8, 10 * MS), (64, MS), (10_000, 100_000), (1_000_000, 2000), (400_000_000, 10)] {

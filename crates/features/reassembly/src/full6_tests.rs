@@ -90,7 +90,7 @@ proptest! {
         become_whole::<Ipv6Addr>(&mut harness().0, &fragments, &packet, (seed, lead, padding));
     }
 
-    /// Whatever bytes follow the fragment header, each packet is dropped, reported, delivered or looked up.
+    /// Whatever bytes follow the fragment header, each packet waits, or is dropped, reported, delivered or looked up.
     #[test]
     fn any_bytes_are_handled(packets in prop::collection::vec((any::<[u8; 4]>(), prop::collection::vec(any::<u8>(), 0..100)), 1..20)) {
         let (mut h, bench) = harness();

@@ -65,8 +65,8 @@ pub fn ends(out: &[Out]) -> Vec<(&str, Option<&'static str>)> {
     out.iter().map(|o| (o.node.as_str(), o.reason)).collect()
 }
 
-/// Checks that fragments in any order are reassembled to `packet`, a UDP packet. Each arrives with a link
-/// header of `lead` bytes in front and `padding` bytes behind.
+/// Checks that fragments, in an order that depends on `seed`, are reassembled to `packet`, a UDP packet. Each arrives with a link header of
+/// `lead` bytes in front and `padding` bytes behind.
 pub fn become_whole<A: Packets>(
     h: &mut Harness,
     fragments: &[Vec<u8>],
