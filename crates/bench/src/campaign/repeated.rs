@@ -40,8 +40,8 @@ impl<'a> Repeated<'a> {
         self.cell
     }
 
-    /// Runs the repetitions of a procedure that have no result yet. A failure is recorded, and ends the procedure. Returns false if the
-    /// campaign must end.
+    /// Runs the repetitions of a procedure that have no result yet; none if the router failed its warm-up. A failure is recorded, and ends
+    /// the procedure. Returns false if the campaign must end.
     ///
     /// # Errors
     /// Returns an error if results cannot be stored.

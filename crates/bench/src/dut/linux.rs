@@ -52,7 +52,8 @@ impl Drop for Linux {
 }
 
 impl Linux {
-    /// Sets addresses on the links, adds routes to the networks behind them, and enables forwarding.
+    /// Sets addresses on the links, adds routes to the networks behind them, enables forwarding, and applies the router's keys, such as its
+    /// mode and NAT.
     ///
     /// # Errors
     /// Returns an error if a command fails.

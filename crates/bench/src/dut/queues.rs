@@ -8,11 +8,11 @@ use super::shell::Shell;
 use crate::trial::Failure;
 
 /// Restricts the work for these ports to `workers` cores of the shell's machine and returns these cores. Each port gets `workers` queues,
-/// and the interrupts of each queue get a core of their own. The shell undoes these settings at its end. The machine's files are below
-/// `root`.
+/// and the interrupts of each of its queues go to another of the cores. The shell undoes these settings at its end. The machine's files are
+/// below `root`.
 ///
 /// # Errors
-/// Returns an error if the machine has too few cores, if a port has too few queues, or if the kernel refuses a setting.
+/// Returns an error if irqbalance runs, if the machine has too few cores, if a port has too few queues, or if the kernel refuses a setting.
 pub fn spread(
     shell: &mut Shell,
     ports: [&str; 2],

@@ -162,7 +162,8 @@ impl Receiver {
     }
 
     /// Counts the frames received on `port` at `now` (in ticks). Calls `came` with each intact frame of the trial that arrived on the right
-    /// port, duplicates included, and its stamp. Calls `other` with each frame that has no stamp of the trial.
+    /// port, duplicates included, and its stamp. Calls `other` with each frame that neither has a stamp of the trial nor is a truncated
+    /// frame of it.
     #[inline]
     pub fn take(
         &mut self,

@@ -86,7 +86,8 @@ pub trait Phases {
     fn counted(&self) -> Option<u64>;
 }
 
-/// Tries to establish the first `connections` connections of a table, and verifies that they exist (RFC 9693 sections 4.5 and 4.6).
+/// Tries to establish the first `connections` connections of a table. If all their frames arrive, verifies that the connections exist (RFC
+/// 9693 sections 4.5 and 4.6).
 ///
 /// # Errors
 /// If a phase has no outcome, or the router's table cannot be emptied.

@@ -113,7 +113,7 @@ impl Capacity {
         }
     }
 
-    /// Tries whether the router holds `connections`.
+    /// Tries whether the router holds `connections`. Halves the rate after each failed attempt.
     fn holds(
         &self,
         connections: u64,
