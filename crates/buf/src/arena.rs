@@ -12,9 +12,9 @@ use infra::mem::{Reserve, Segment};
 
 use crate::layout::{LINE, LINK, Link, STRIDE};
 
-/// Reserved address space (not memory): 64 GiB, room for 26 million buffers.
+/// Reserved address space (not memory): 64 GiB, room for 26 million buffers. Under miri, 64 MiB.
 const RESERVED: usize = if cfg!(miri) { 64 << 20 } else { 64 << 30 };
-/// Pools begin at multiples of the huge page size.
+/// Regions begin at multiples of the huge page size, 2 MiB.
 const ALIGN: usize = 2 << 20;
 
 static BASE: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
@@ -70,7 +70,7 @@ fn arena() -> io::Result<&'static Arena> {
     }))
 }
 
-/// Maps room for at least `buffers` buffers.
+/// Returns a region of `buffers` buffers: a spare one with exactly as many, otherwise newly mapped memory.
 pub(crate) fn map(buffers: usize) -> io::Result<Region> {
     let arena = arena()?;
     let mut state = arena.state.lock().unwrap_or_else(|e| e.into_inner());

@@ -1,8 +1,8 @@
 //! The packet filter machine: classic BPF, as `tcpdump -d` prints it.
 //!
 //! Another module compiles an expression once; the resulting program runs here for every packet. A program is checked and decoded when it
-//! is made. All jumps lead forward and stay inside the program, so it ends, and none of its instructions can fail. A packet that is too
-//! short for the program does not match, as in the kernel.
+//! is made. All jumps lead forward and stay inside the program, so it ends. A packet does not match if the program loads bytes beyond its
+//! end, or divides by zero, as in the kernel.
 
 use std::fmt;
 use std::str::FromStr;
@@ -58,7 +58,7 @@ impl fmt::Display for BpfError {
 
 impl std::error::Error for BpfError {}
 
-/// A register, by number.
+/// A register of the machine.
 #[derive(Clone, Copy, Debug)]
 enum Register {
     A,
@@ -137,8 +137,8 @@ impl Program {
     /// Checks and decodes a program.
     ///
     /// # Errors
-    /// If the program is empty or longer than 4,096 instructions, does not end, jumps outside of the program,
-    /// has an unknown instruction, or uses data outside of the packet.
+    /// If the program is empty or longer than 4,096 instructions, does not end, jumps outside of the program, has an unknown instruction,
+    /// or loads packet metadata of the Linux kernel from a fixed offset.
     pub fn new(instructions: &[Instruction]) -> Result<Program, BpfError> {
         if !(1..=LONGEST).contains(&instructions.len()) {
             return Err(BpfError(format!(
@@ -175,7 +175,8 @@ impl Program {
         self.run(first, len, beyond).unwrap_or(false)
     }
 
-    /// Runs the program. Returns `None` if it stops early: at a load beyond the packet's end, or a division by zero.
+    /// Runs the program. Returns true if the packet matches, and `None` if the program stops early: at a load beyond the packet's end, or
+    /// a division by zero.
     fn run(&self, first: &[u8], len: u32, beyond: impl Fn(usize) -> Option<u8>) -> Option<bool> {
         let load = |at: u32, n: u8| {
             let at = at as usize;
@@ -432,7 +433,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any accepted program ends, and reads nothing outside of the packet.
+        /// Any accepted program ends without a panic, and has the same result for a packet in one buffer and in two.
         #[test]
         fn any_valid_program_ends_without_a_panic(
             code in prop::collection::vec((0u16..256, 0u8..4, 0u8..4, prop_oneof![0u32..64, any::<u32>()]), 1..40),

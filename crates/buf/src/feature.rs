@@ -78,7 +78,7 @@ impl FeatureFields {
     /// Allocates a field for a feature.
     ///
     /// # Errors
-    /// If the feature already has a field, or there is no room; the text lists the features with fields.
+    /// If the feature already has a field. If the field does not fit: then the text lists all fields with their bytes.
     pub fn add<T: Field>(&mut self, feature: &'static str) -> Result<FeatureField<T>, String> {
         if self.given.iter().any(|g| g.feature == feature) {
             return Err(format!(

@@ -31,7 +31,7 @@ pub struct Frame {
 #[derive(Clone, Copy)]
 pub struct Facts {
     any: Flags,
-    /// The receive interface of all packets, or `NO_INTERFACE`.
+    /// The receive interface of all packets; `NO_INTERFACE` if they may have different ones.
     rx_if: u32,
 }
 
@@ -139,7 +139,7 @@ impl Frame {
         self.note(Flags::TRACED);
     }
 
-    /// Returns the packet at `i`.
+    /// Returns the packet at `i`; `None` if the frame has fewer packets.
     #[inline(always)]
     pub fn get(&mut self, i: usize) -> Option<Packet<'_>> {
         let base = arena::base();
@@ -153,7 +153,7 @@ impl Frame {
         self.records_mut().iter_mut().map(move |r| Packet::new(r, base))
     }
 
-    /// Returns a copy of the metadata of the packet at `i`, without borrowing the packet.
+    /// Returns a copy of the metadata of the packet at `i`, without borrowing the packet. `None` if the frame has fewer packets.
     pub fn snapshot(&self, i: usize) -> Option<Snapshot> {
         self.records().get(i).map(Record::snapshot)
     }
@@ -210,7 +210,7 @@ impl Frame {
         self.n += 1;
     }
 
-    /// Removes and returns the last packet.
+    /// Removes and returns the last packet; `None` if the frame is empty.
     pub fn pop(&mut self) -> Option<Held> {
         let last = self.len().checked_sub(1)?;
         self.set_len(last);
@@ -218,7 +218,7 @@ impl Frame {
         Some(Held::new(unsafe { self.records[last].assume_init_read() }))
     }
 
-    /// Removes and returns the first packet; the others move to the front.
+    /// Removes and returns the first packet; the others move to the front. `None` if the frame is empty.
     pub fn take_front(&mut self) -> Option<Held> {
         let left = self.len().checked_sub(1)?;
         // SAFETY: the first record is valid and is read once: the records after it move to the front, and the frame becomes shorter by one.

@@ -42,8 +42,8 @@ impl Window {
         })
     }
 
-    /// Takes the next free buffer of the window. Returns the buffer and its offset in the window; `None` if
-    /// no buffer of the window is free.
+    /// Takes the next free buffer of the window. Returns the buffer and its offset in the window; `None` if neither the cache nor the
+    /// depot has one.
     #[inline]
     pub(crate) fn next(&self, cache: &mut Cache) -> Option<(u32, usize)> {
         // Only the buffer's index is used, so the compiler leaves out the other fields of the record.

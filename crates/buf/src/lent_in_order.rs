@@ -58,16 +58,16 @@ impl LentInOrder {
         self.ring.len() - self.len()
     }
 
-    /// Returns the `n` buffers that were lent first, as offsets in the window.
+    /// Returns the `n` buffers that were lent first (all, if fewer are lent), as offsets in the window.
     #[inline]
     pub fn oldest(&self, n: usize) -> impl Iterator<Item = usize> {
         let buffers = (self.first..self.first + n.min(self.len())).map(|i| self.ring[self.slot(i)]);
         buffers.filter_map(|buffer| self.window.place(buffer))
     }
 
-    /// Lends the buffers of packets from the front of a frame: at most `n`, up to the first packet that cannot be lent or is empty. For
-    /// each buffer, passes to `each` its offset in the window, and the packet's offset and length in the buffer. Returns the number of
-    /// buffers.
+    /// Lends the buffers of packets from the front of a frame: at most `n`, at most as many as the ring has room for, and up to the first
+    /// packet that cannot be lent or is empty. For each buffer, passes to `each` its offset in the window, and the packet's offset and
+    /// length in the buffer. Returns the number of buffers.
     #[inline]
     pub fn lend_front(
         &mut self,
@@ -86,8 +86,8 @@ impl LentInOrder {
         given
     }
 
-    /// Lends the buffers of `n` new, empty packets, or of fewer if not enough buffers are free. Passes the offset of each buffer in the
-    /// window to `each`. Returns the number of buffers.
+    /// Lends the buffers of `n` new, empty packets, or of fewer if the ring has less room or not enough buffers are free. Passes the
+    /// offset of each buffer in the window to `each`. Returns the number of buffers.
     #[inline]
     pub fn lend_new(&mut self, cache: &mut Cache, n: usize, mut each: impl FnMut(usize)) -> usize {
         let n = n.min(self.room());
@@ -120,8 +120,8 @@ impl LentInOrder {
     }
 
     /// Takes back the oldest buffers and appends them to a frame as packets. Stops after `n` packets, when the frame is full, or at the
-    /// first buffer for which `len` returns `None`. A packet has the length that `len` returns, at most the buffer's room. Returns the
-    /// number of packets.
+    /// first buffer for which `len` returns `None`. `len` gets the number of packets received before, and returns the length of the next
+    /// one, which is limited to the buffer's room. Returns the number of packets.
     #[inline]
     pub fn receive(
         &mut self,

@@ -1,10 +1,11 @@
 //! Benchmark of the lookup tables: clocks per address for vectors of 256 addresses, changes per second, and memory.
 //!
 //! `cargo bench -p infra --bench lpm [-- NAME…]` prints a table and writes `target/bench/lpm.json`, one object per line. Tables of real
-//! routers are read from the files in `VOLLEY_RIB` (IPv4) and `VOLLEY_RIB6` (IPv6): each line starts with a prefix and a tab. The benchmark
-//! extends them to today's table size with prefixes of the same lengths, which share their first bits with real ones. Without the files, it
-//! generates prefixes of typical lengths. Everything runs on one pinned thread. For lookups, the fastest of several rounds counts for each
-//! vector, which excludes other load on the machine. Changes are measured in CPU time of the thread.
+//! routers are read from the files in `VOLLEY_RIB` (IPv4) and `VOLLEY_RIB6` (IPv6): each line starts with a prefix and a tab. The
+//! benchmark extends them to larger tables with prefixes of the same lengths, which share their first bits with real ones. Without the
+//! files, it generates prefixes of typical lengths. Everything runs on one pinned thread. For lookups, the fastest of several rounds
+//! counts for each vector, which excludes other load on the machine. Rates of changes are measured in CPU time of the thread, the longest
+//! changes in elapsed time.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -20,7 +21,7 @@ use testkit::rib::{Family, Prefixes, Random, extend, real};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Number of destinations in each case.
+/// Number of destinations in each measurement, except those with [`MANY`].
 const DESTINATIONS: usize = 1 << 18;
 /// Number of destinations that is so large that their lookups in a large table read more cache lines than the caches hold.
 const MANY: usize = 1 << 20;

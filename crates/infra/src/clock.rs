@@ -102,8 +102,8 @@ impl Clock {
         self.at_ns(tsc()).saturating_add(ADVANCED.load(Ordering::Relaxed))
     }
 
-    /// Returns the time of `CLOCK_MONOTONIC` in nanoseconds at which the time-stamp counter had the value
-    /// `tsc`.
+    /// Returns the time of `CLOCK_MONOTONIC` in nanoseconds at which the time-stamp counter had the value `tsc`. For a value before the
+    /// calibration, returns the start of the calibration.
     #[inline]
     pub fn at_ns(&self, tsc: u64) -> u64 {
         self.ns0 + self.ticks_to_ns(tsc.saturating_sub(self.tsc0))
@@ -127,9 +127,9 @@ impl Default for Clock {
     }
 }
 
-/// Returns how many core cycles a tick of the time-stamp counter takes on this core now. It measures a chain
-/// of additions, each of which takes one cycle. Returns 1.0 on processors where this is not possible. Takes
-/// less than a millisecond on a quiet core.
+/// Returns how many core cycles a tick of the time-stamp counter takes on this core now. It measures a chain of additions, each of which
+/// takes one cycle. Returns 1.0 on processors where this is not possible, or if the result is not between 0.05 and 20. Takes less than a
+/// millisecond on a quiet core.
 pub fn core_per_tsc() -> f64 {
     const PLAUSIBLE: RangeInclusive<f64> = 0.05..=20.0;
     // The fastest of many short runs: an interruption only makes a run longer.

@@ -72,8 +72,7 @@ impl<const N: usize> CounterSet<N> {
         &self.0.name
     }
 
-    /// Returns the number of indices with their own counters. Higher indices are counted together, in a spill
-    /// entry.
+    /// Returns the number of indices with their own counters. Indices from this number on are counted together, in a spill entry.
     pub fn capacity(&self) -> u32 {
         self.0.capacity
     }
@@ -98,8 +97,8 @@ impl<const N: usize> CounterSet<N> {
         Ok(Lane { counted: memory.counted.clone(), spill: self.0.capacity as usize, memory })
     }
 
-    /// Returns the counts of all workers at `idx` since the last clear. For an index beyond the capacity,
-    /// returns the counts of the spill entry.
+    /// Returns the counts of all workers at `idx` since the last clear. For an index that is not below the capacity, returns the counts of
+    /// the spill entry.
     pub fn read(&self, idx: u32) -> [u64; N] {
         self.sum(idx, |_| true, since_cleared)
     }
@@ -119,8 +118,8 @@ impl<const N: usize> CounterSet<N> {
         self.sum(idx, |lane| lane.worker == worker, ever)
     }
 
-    /// Calls `each` with the number of a worker and its counts at `idx` since the start, once for each lane that
-    /// has ever existed. A worker may have several lanes.
+    /// Calls `each` with the number of a worker and its counts at `idx` since the start, several times if the worker has had several lanes
+    /// at the same time. A lane that was made after another one was dropped continues its counts.
     pub fn each_total(&self, idx: u32, mut each: impl FnMut(usize, [u64; N])) {
         let at = idx.min(self.0.capacity) as usize * N;
         for lane in lock(&self.0.lanes).iter() {
@@ -182,7 +181,7 @@ pub struct Lane<const N: usize> {
 }
 
 impl<const N: usize> Lane<N> {
-    /// Adds `amounts` to the counters at `idx`, or to the spill entry if `idx` is beyond the capacity.
+    /// Adds `amounts` to the counters at `idx`, or to the spill entry if `idx` is not below the capacity.
     #[inline(always)]
     pub fn add(&mut self, idx: u32, amounts: [u64; N]) {
         let at = (idx as usize).min(self.spill) * N;

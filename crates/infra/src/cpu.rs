@@ -20,7 +20,8 @@ pub fn thread_id() -> i32 {
 /// Binds the thread with the [ID](thread_id) `thread` to some cores.
 ///
 /// # Errors
-/// Returns the kernel's error if none of the cores is online and allowed for this process.
+/// Returns the kernel's error if none of the cores is online and allowed for this process. Returns `InvalidInput` if a core's number is
+/// 1,024 or greater.
 pub fn pin(thread: i32, cores: &[usize]) -> io::Result<()> {
     own_cores();
     // SAFETY: all zero bytes are a valid, empty set.
@@ -62,9 +63,9 @@ pub enum Policy {
     Batch,
     /// Time sharing: the thread runs only if no other thread wants the core.
     Idle,
-    /// Real time: the thread runs before all others, until it sleeps.
+    /// Real time: the thread runs before all threads with time sharing or a lower priority, until it sleeps.
     Fifo,
-    /// Real time: the thread runs before all others, but takes turns with threads of the same priority.
+    /// Like [`Fifo`](Self::Fifo), but the thread takes turns with threads of the same priority.
     RoundRobin,
 }
 
@@ -114,7 +115,7 @@ impl Schedule {
     }
 }
 
-/// Returns the online cores, in order.
+/// Returns the online cores, in order; only core 0 if the kernel does not list them.
 pub fn online_cores() -> Vec<usize> {
     let list = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let cores = parse_list(&list);
@@ -146,9 +147,9 @@ fn numa_node_in(directory: &Path) -> Option<u32> {
 pub enum Level {
     /// The baseline: SSE4.2 and POPCNT.
     V2,
-    /// AVX2, BMI, FMA.
+    /// AVX2, BMI1, BMI2, F16C, FMA, LZCNT and MOVBE, in addition to V2.
     V3,
-    /// AVX-512 F, BW, CD, DQ, VL.
+    /// AVX-512 F, BW, CD, DQ and VL, in addition to V3.
     V4,
 }
 

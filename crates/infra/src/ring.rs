@@ -74,7 +74,7 @@ pub struct Producer<T> {
 }
 
 impl<T> Producer<T> {
-    /// Appends `item`, or returns it if the ring is full.
+    /// Appends `item`, and publishes it with all staged items. Returns `item` if the ring is full.
     #[inline]
     pub fn push(&mut self, item: T) -> Result<(), T> {
         self.stage(item)?;
@@ -105,7 +105,7 @@ impl<T> Producer<T> {
         self.ring.tail.0.store(self.tail, Release);
     }
 
-    /// Returns the approximate number of items: the consumer may remove some meanwhile.
+    /// Returns the approximate number of published items: the consumer may remove some meanwhile.
     pub fn len(&self) -> usize {
         self.ring.len()
     }

@@ -116,7 +116,7 @@ impl<'a> Packet<'a> {
         self.peek_at(0)
     }
 
-    /// Returns a header at `at` bytes after the current offset, without a length check.
+    /// Returns a header at `at` bytes after the current offset, without a length check. `at` is limited to 64.
     #[inline(always)]
     pub fn peek_at<T: Header>(&mut self, at: usize) -> &mut T {
         const { assert!(size_of::<T>() <= PEEK / 2, "headers are at most 64 bytes") };
@@ -297,7 +297,7 @@ impl<'a> Packet<'a> {
         unsafe { self.ptr(field.offset()).cast::<T>().read() }
     }
 
-    /// Returns a feature's field of this packet, mutable.
+    /// Returns a feature's field of this packet, mutable. The first call for a packet clears the fields of all features.
     #[inline(always)]
     pub fn feature_mut<T: Field>(&mut self, field: FeatureField<T>) -> &mut T {
         if !self.record.flags.any(Flags::FEATURES) {
@@ -545,7 +545,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Cuts the packet to `len` bytes in total, and frees unneeded buffers.
+    /// Cuts the packet to at most `len` bytes in total. Frees the later buffers only if the first one has all remaining bytes.
     ///
     /// Used to remove the Ethernet padding after an IP packet, and to limit the quote in an ICMP error.
     pub fn truncate(&mut self, len: usize, cache: &mut Cache) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::{BATCH, CACHE, Pool, debug_mark, fresh, lock, walk_tail};
 use crate::record::{Flags, Record};
 
-/// Number of window buffers for which [`Cache::surface`] searches the cache.
+/// Maximum number of window buffers that one call of [`Cache::surface`] moves within the cache.
 const SOME: usize = 32;
 
 /// One thread's stack of free buffers.
@@ -79,8 +79,7 @@ impl Cache {
         self.tally.freed += 1;
     }
 
-    /// Takes a buffer as the head of a new packet. Returns `None`, and counts a refused allocation, if the
-    /// pool is empty.
+    /// Takes a buffer as the head of a new packet. Returns `None`, and counts a refused allocation, if cache and depot are empty.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Record> {
         let record = self.take_segment();
@@ -88,7 +87,8 @@ impl Cache {
         record
     }
 
-    /// Takes a buffer for a packet's chain, after its first buffer. Returns `None`, and counts a refused allocation, if the pool is empty.
+    /// Takes a buffer for a packet's chain, after its first buffer. Returns `None`, and counts a refused allocation, if cache and depot
+    /// are empty.
     #[inline]
     pub(crate) fn take_segment(&mut self) -> Option<Record> {
         if self.stack.is_empty() {
@@ -102,8 +102,8 @@ impl Cache {
         Some(fresh(index))
     }
 
-    /// Ensures that `n` ≤ [`BATCH`] buffers are in the cache, if the pool has them. Returns `n`, or the
-    /// number of buffers in the cache if that is smaller.
+    /// Ensures that `n` ≤ [`BATCH`] buffers are in the cache, if the depot has them. Returns `n`, or the number of buffers in the cache if
+    /// that is smaller; counts each missing buffer as a refused allocation.
     #[inline]
     pub(crate) fn prepare(&mut self, n: usize) -> usize {
         if self.stack.len() < n {

@@ -31,7 +31,7 @@ pub use cache::{Cache, Tally};
 
 /// Number of buffers moved between a cache and the depot at once.
 pub const BATCH: usize = 256;
-/// Maximum number of buffers in a cache.
+/// A cache with this many buffers returns all but [`BATCH`] of them to the depot.
 const CACHE: usize = 2 * BATCH;
 
 /// Number of times that a cache was short of buffers. Each thread reads the number in every iteration of its loop, but it is
@@ -55,8 +55,9 @@ pub fn lost() -> u64 {
 
 struct Shared {
     number: u32,
-    /// The memory and the number of the initial buffers.
+    /// The memory of the initial buffers.
     window: Window,
+    /// Number of initial buffers.
     buffers: usize,
     depot: Mutex<Depot>,
     regions: Mutex<Vec<Region>>,
@@ -202,7 +203,7 @@ impl Pool {
     /// begins with the window's first byte.
     ///
     /// # Errors
-    /// If the process has no descriptor left.
+    /// If the process has no descriptor left. Under miri, always: the buffers have no file.
     pub fn file(&self) -> io::Result<OwnedFd> {
         let regions = lock(&self.0.regions);
         let file = regions.first().and_then(|r| r.segment.fd.as_ref());
@@ -301,7 +302,8 @@ fn walk_tail(head: u32, mut each: impl FnMut(u32)) {
     }
 }
 
-/// Frees a packet's buffers without using a cache. Each buffer goes to the pool whose number it has.
+/// Frees a packet's buffers without using a cache. Each buffer goes to the pool whose number it has. `lost` is true for a packet that was
+/// dropped, which is counted as lost.
 #[cold]
 pub(crate) fn free_far(record: &Record, lost: bool) {
     if lost {

@@ -124,8 +124,7 @@ fn inside(packets: &[Held], lent: &Lent, pool: &Pool) -> usize {
 proptest! {
     #![proptest_config(super::cases(60))]
 
-    /// Whatever buffers are added to the pool, a device gets buffers of the window as long as any of these
-    /// are free.
+    /// Whatever buffers are added to the pool, a device gets buffers of the window as long as the depot or its own thread's cache has any.
     #[test]
     fn a_device_never_starves_while_buffers_of_the_window_are_free(ops in prop::collection::vec(many(), 1..super::steps(80))) {
         const FIRST: usize = 3 * BATCH;

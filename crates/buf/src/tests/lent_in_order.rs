@@ -8,12 +8,16 @@ use super::packet_of;
 use crate::layout::{DATA, DATA_ROOM, STRIDE};
 use crate::{Frame, Lent, LentInOrder, Pool};
 
-/// A packet of a frame: one that can be lent, with this many bytes; an empty one; one of two buffers; one of another pool.
+/// A packet of a frame.
 #[derive(Clone, Debug)]
 enum Kind {
+    /// A packet of this many bytes that can be lent.
     Good(usize),
+    /// A packet without bytes.
     Empty,
+    /// A packet of two buffers.
     Long,
+    /// A packet in a buffer of another pool.
     Foreign,
 }
 

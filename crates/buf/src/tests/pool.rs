@@ -64,8 +64,8 @@ fn segments(len: usize) -> usize {
     len.saturating_sub(1) / DATA_ROOM
 }
 
-/// Number of buffers of a pool that two caches can nearly exhaust. Other tests use the same number, because
-/// pools of each size take address space of their own, which is scarce under miri.
+/// Number of buffers of a pool that two caches can nearly exhaust. It is the same in all cases, because pools of each size take address
+/// space of their own, which is scarce under miri.
 const SHARED: usize = 1024;
 
 proptest! {

@@ -3,7 +3,8 @@
 use crate::quiesce::{Domain, Mark};
 use std::{collections::VecDeque, fmt};
 
-/// A table has no room: all of its indices are in use, or the requested index is not below the capacity.
+/// A table has no room. All indices are in use or may still be used by readers, the requested index is not below the capacity, or there is
+/// no memory for more indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full {
     /// Maximum number of entries of the table.
@@ -25,8 +26,7 @@ pub(crate) struct Indices {
     next: u32,
     used: Vec<bool>,
     len: u32,
-    /// Free indices, the one released first at the front. `None` stands for an index that was skipped and
-    /// never used.
+    /// Free indices, the one released first at the front. The mark is `None` for an index that was skipped and never used.
     released: VecDeque<(Option<Mark>, u32)>,
 }
 

@@ -76,7 +76,7 @@ impl<T: Send + Sync + 'static> SlotWriter<T> {
     /// Puts `value` at `idx`, whether or not this index is in use. A previous value is retired.
     ///
     /// # Errors
-    /// Fails if `idx` is not below the capacity.
+    /// Fails if `idx` is not below the capacity, or if there is no memory for the index.
     pub fn set(&mut self, idx: u32, value: T) -> Result<(), Full> {
         self.indices.claim(idx)?;
         self.put(idx, Some(value));

@@ -41,7 +41,7 @@ impl WordWriter {
     /// Puts `word` at `idx`, whether or not this index is in use.
     ///
     /// # Errors
-    /// Fails if `idx` is not below the capacity.
+    /// Fails if `idx` is not below the capacity, or if there is no memory for the index.
     pub fn set(&mut self, idx: u32, word: u64) -> Result<(), Full> {
         self.indices.claim(idx)?;
         self.put(idx, word);

@@ -36,10 +36,10 @@ const WIDE: u8 = 8;
 /// Number of groups in a small page of the second table.
 const GROUPS_PER_SMALL: usize = SMALL / (256 * size_of::<u32>());
 
-/// Makes an empty table with room for `groups` groups (at most 2^24). A group is for a /24 that has longer
-/// prefixes. The table takes 80 MiB of address space and 1,282 bytes per group, but memory only where routes
-/// are written. With small pages, this is 4 KiB for each block of 1,024 adjacent /24s with routes, as long as
-/// there are few such blocks.
+/// Makes an empty table with room for `groups` groups (at most 2^24). A group is for a /24 that has longer prefixes. The table takes 80
+/// MiB of address space and 1,282 bytes per group, but memory only where routes are written. With small pages, the entries take 4 KiB for
+/// each block of 1,024 adjacent /24s with routes, and their prefix lengths 4 KiB for each block of 4,096, as long as there are few such
+/// blocks.
 ///
 /// # Errors
 /// Fails if the kernel refuses the address space.

@@ -138,10 +138,10 @@ fn the_widest_prefixes() {
     assert_eq!([u32::MAX >> 1, 1 << 31, 3 << 30, u32::MAX].map(|a| r.lookup(a)), [1, 4, 0, 0]);
 }
 
-/// Routes of all lengths are added, changed and removed, in groups that are created, dropped and reused.
-/// Meanwhile, a reader always finds the leaf from before or from after a change: never none, and never that
-/// of another address. The test runs until the reader has found leaves of all kinds. This may take some time,
-/// because prefixes longer than /24 are not added while all groups wait for a reader that has no processor.
+/// Routes of 8 to 32 bits are added, changed and removed; groups are created, dropped and reused. Meanwhile, a reader always finds the
+/// leaf from before or from after a change: never none, and never that of another address. The test runs for at least a second, until the
+/// reader has found a leaf of a /24 and one of a longer prefix. This may take up to a minute, because prefixes longer than /24 are not
+/// added while all groups wait for a reader that has no processor.
 #[test]
 fn a_reader_always_finds_a_leaf_of_its_own_address() {
     let d = Domain::new();
@@ -260,8 +260,7 @@ fn a_reader_finds_the_wide_or_the_narrow_route() {
     });
 }
 
-/// The widest routes write the leaves of first bytes, not entries of the table: they need no memory and
-/// hardly any time.
+/// Routes of up to 8 bits write the leaves of first bytes, not entries of the table: they take little memory.
 #[test]
 fn a_wide_route_writes_no_entry() {
     let (mut w, r) = dir24(&Domain::new(), 4, Pages::Small).unwrap();
@@ -275,7 +274,7 @@ fn a_wide_route_writes_no_entry() {
     assert!(w.memory_bytes() >= routes + (160 << 10), "this one does: 4 bytes and 1 for each of 32,768 /24s");
 }
 
-/// When the default route changes, readers find the old or the new leaf, even for an empty entry of a group.
+/// A lookup finds the current default route where no other route covers the address, even for an empty entry of a group.
 #[test]
 fn the_default_route_covers_all_other_addresses() {
     let (mut w, r) = dir24(&Domain::new(), 4, Pages::Small).unwrap();

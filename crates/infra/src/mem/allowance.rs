@@ -18,8 +18,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Returns the number of free bytes that `room` reports. If they are fewer than `least`, further calls in the next 10 ms return
-    /// 0 without a new check.
+    /// Returns the number of free bytes that `room` reports; `u64::MAX` if there is no limit. If they are fewer than `least`, further
+    /// calls in the next 10 ms return 0 without a new check.
     pub fn free(&mut self, least: u64, room: impl FnOnce() -> Room) -> u64 {
         if self.tight.as_ref().is_some_and(|(since, _)| since.elapsed() < REMEMBERED) {
             return 0;
@@ -64,7 +64,7 @@ impl Allowance {
         Allowance { left: 0, watch: Watch::default(), room }
     }
 
-    /// Takes `bytes` bytes, fewer than 4 MiB. Returns false if too little memory is free.
+    /// Takes `bytes` bytes. Returns false if too little memory is free, or for more than 4 MiB.
     pub fn take(&mut self, bytes: u64) -> bool {
         if self.left < bytes {
             self.left = self.watch.free(bytes + LEFT, self.room).saturating_sub(LEFT).min(STEP);

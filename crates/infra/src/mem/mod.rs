@@ -22,8 +22,7 @@ pub const HUGE: usize = 2 << 20;
 /// Size of a page that is not huge, in bytes.
 pub const SMALL: usize = 4096;
 
-/// Returns an error text for the operator, who has to free some memory: the kernel has refused `bytes` bytes
-/// of `what`.
+/// Returns an error whose text says that the kernel has refused `bytes` bytes of `what`.
 fn refused(what: &str, bytes: usize, error: &std::io::Error) -> std::io::Error {
     std::io::Error::new(
         error.kind(),

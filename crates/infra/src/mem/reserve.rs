@@ -164,9 +164,9 @@ mod backend {
         unsafe { libc::munmap(base.as_ptr().cast(), len) };
     }
 
-    /// Fills a piece with memory: with hugetlb pages if possible, otherwise with ordinary ones. If the limit of some control group
-    /// is not visible, a child process first tries to fill `len` bytes of ordinary memory. For the `first` piece, the child also
-    /// tries the memory that the router needs besides its buffers.
+    /// Fills a piece with memory: with hugetlb pages if possible, otherwise with ordinary ones. Before ordinary memory is used, a child
+    /// process tries to fill `len` bytes, if the limit of some control group is not visible. For the `first` piece, the child also tries
+    /// the memory that the router needs besides its buffers.
     ///
     /// # Safety
     /// `to..to + len` is a piece of a reserve, aligned to 2 MiB, without memory in use.
@@ -380,7 +380,7 @@ mod tests {
         r.commit(2 * HUGE, HUGE, None).unwrap();
     }
 
-    /// Without the check of the free memory, the kernel would kill a process.
+    /// A piece that is larger than the free memory is refused. Without this check, the kernel would kill a process.
     #[test]
     #[cfg(not(miri))]
     fn too_large_pieces_are_refused_and_the_range_stays_usable() {

@@ -28,7 +28,7 @@ pub struct Room {
     pub promised: u64,
     /// Name of the tightest limit: a field of `/proc/meminfo`, or a file of a control group.
     pub bound: String,
-    /// Free huge pages of the hugetlb pool; `None` if the pool has no pages at all.
+    /// Huge pages of the hugetlb pool that are free and not reserved; `None` if the pool has no pages at all.
     pub huge: Option<u64>,
 }
 
@@ -143,7 +143,7 @@ enum Kind {
 
 impl Kind {
     /// Returns how many bytes the control group `group` may still use, and the path of the file with its limit; `None` if the group has no
-    /// limit.
+    /// limit, or if it cannot be read.
     fn room(self, root: &Path, group: &Path) -> Option<(u64, String)> {
         let (limit, usage, cached) = match self {
             Kind::Unified => ("memory.max", "memory.current", ["inactive_file", "active_file"]),

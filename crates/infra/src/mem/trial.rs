@@ -27,11 +27,12 @@ const STOOD_IN: usize = 2 << 20;
 /// Time for which stand-ins outlive a killed trial.
 const FREED: Duration = Duration::from_millis(100);
 
-/// Exit codes of the child: it has filled the memory, or the kernel has refused to give it the memory.
+/// Exit code of the child if it has filled the memory.
 const FILLED: c_int = 0;
+/// Exit code of the child if the kernel has refused to give it the memory.
 const REFUSED: c_int = 1;
 
-/// Fills `bytes` plus `beside` bytes of memory in a child process, which then ends.
+/// Fills `bytes` plus `beside` bytes of memory in a child process, which then ends. Does nothing for less than 16 MiB.
 ///
 /// # Errors
 /// `OutOfMemory` if the kernel killed the child or refused to give it the memory. If no child can be started, there is no trial, and the
@@ -168,7 +169,7 @@ mod tests {
         assert!(error.to_string().contains("refused"), "{error}");
     }
 
-    /// The kernel must kill a stand-in rather than this process. All stand-ins must end when their trial ends.
+    /// A stand-in is the OOM killer's first choice, and ends when it is dropped.
     #[test]
     fn a_stand_in_gives_way_and_ends_with_its_trial() {
         let child = fork(stand_in).unwrap();

@@ -1,4 +1,4 @@
-//! Zeroed arrays. Their pages take memory only after the first access.
+//! Zeroed arrays. Their pages take memory only after the first write.
 
 use crate::sync::{Arc, atomic};
 use std::{io, ops::Deref, ptr::NonNull};

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::lpm::{Address, LpmFull};
 
-/// Removing a route turns a table into a list if the table then has at most this many intervals.
+/// Removing a route turns a table into a list if the table then has at most this many places where neighboring entries differ.
 const FEW: usize = 6;
 /// Minimum number of intervals of an inner list (the second level of a list) after the removal of a route. An inner list with fewer
 /// intervals is merged into the rest of the list.

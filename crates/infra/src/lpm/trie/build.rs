@@ -201,7 +201,7 @@ impl Item {
     }
 }
 
-/// Merges equal neighbors.
+/// Merges neighbors that have the same leaf and no addresses between them.
 pub(super) fn merge(items: &mut Vec<Item>) {
     items.dedup_by(|next, item| {
         let alike =

@@ -11,7 +11,7 @@ pub(super) struct Piece {
 }
 
 pub(super) enum What {
-    /// The complete contents.
+    /// The item covers all points of the piece completely.
     Whole(Item),
     /// The piece needs a node of its own. The node has those items of this range whose prefixes are longer than the depth, and this
     /// slot for all other addresses.
@@ -88,8 +88,8 @@ pub(super) fn cut_up(items: &[Item], depth: u8) -> Vec<Piece> {
     pieces
 }
 
-/// Makes the default of a child the default of the whole point that contains the child, if the default's prefix has at most `depth`
-/// bits.
+/// Sets `under`, the default of a point, to `of_child`, the default of a child in this point, if a prefix of at most `depth` bits set
+/// `of_child`. Such a prefix covers the whole point. If no prefix set `of_child`, its length is 0.
 fn take_over(under: &mut Slot, of_child: Slot, depth: u8) {
     if of_child.len > 0 && of_child.len <= depth {
         *under = of_child;

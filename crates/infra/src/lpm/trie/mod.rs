@@ -16,8 +16,8 @@
 //! the writer does not change entries of nodes in place: all nodes above a new node are new as well, up to the first table. A reader that
 //! starts there sees consistent nodes.
 //!
-//! No change rewrites everything below a prefix. It affects at most the 256 entries of a table, the intervals of a list, or 2,048 entries
-//! of the first table, and the defaults of the nodes to which these lead.
+//! No change rewrites everything below a prefix. It affects at most the 256 entries of a table, the intervals of a list, 2,048 entries of
+//! the first table, or 4,096 leaves of the widest prefixes, and the defaults of the nodes to which these lead.
 
 mod below;
 mod build;

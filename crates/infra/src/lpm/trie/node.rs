@@ -72,7 +72,7 @@ pub(super) fn child(entry: u32) -> u32 {
     (entry as i32 >> 31) as u32
 }
 
-/// Returns the number of the unit at which a child is.
+/// Returns the number of the unit at which a child begins.
 #[inline(always)]
 pub(super) fn unit(entry: u32) -> u32 {
     entry & ((1 << UNIT_BITS) - 1)
@@ -157,7 +157,7 @@ impl Nodes {
     /// Returns the readers' view of a pool's memory. `words` must be from [`words`](super::pool::words).
     ///
     /// # Errors
-    /// Fails if there are fewer words.
+    /// Fails if there are fewer words than `words` in `pool.rs` returns.
     pub fn new(words: SharedZeroed<AtomicU64>) -> io::Result<Nodes> {
         // `word` relies on this.
         if words.len() < ((1 << UNIT_BITS) + Size::Table.units() as usize) * UNIT {

@@ -381,7 +381,7 @@ fn a_hidden_prefix_is_found_after_the_longer_one_is_removed() {
     assert_eq!([NET, NET | 1 << 87].map(|addr| r.lookup(addr)), [1, 1]);
 }
 
-/// While a worker has no core, changes take only a limited amount of memory, however long that lasts.
+/// While a reader passes a quiescent point only every 600 ms, changes take less than 5 MiB of additional memory.
 #[test]
 fn a_slow_reader_does_not_let_the_table_grow() {
     let d = Domain::new();
