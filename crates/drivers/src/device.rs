@@ -74,7 +74,7 @@ pub trait DeviceControl: Send {
         None
     }
 
-    /// Returns the Ethernet address of the other end of a link that the device itself made, if it has one.
+    /// Returns the Ethernet address of the other end of the link, if the device itself made the link and that end has an address.
     fn peer_mac(&self) -> Option<[u8; 6]> {
         None
     }

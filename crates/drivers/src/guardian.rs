@@ -201,7 +201,7 @@ impl Drop for Loan {
 }
 
 /// Runs a guardian. It reads standard input until the router has ended. Then it restores the interfaces that the router did not return,
-/// unless another guardian has done so. Standard output is the lock file.
+/// except those that another router has claimed, unless another guardian has done so. Standard output is the lock file.
 pub fn watch() {
     // Sets the process name that `ps` shows; otherwise it would be the name of the executable.
     let _ = std::fs::write("/proc/self/comm", "volley-guardian");

@@ -139,7 +139,7 @@ impl Port {
         if self.dev.exists() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ENODEV)) }
     }
 
-    /// Logs if the interface has another name than before: the next start looks for the configured name.
+    /// Logs a warning if the interface was renamed since the last call: the next start looks for the configured name.
     fn note_name(&mut self) {
         if let Some(name) = self.dev.name().ok().filter(|name| *name != self.name) {
             let old = std::mem::replace(&mut self.name, name);
@@ -152,7 +152,7 @@ impl Port {
         }
     }
 
-    /// Returns the current link state.
+    /// Returns the current link state. Logs a warning if the interface was renamed since the last call.
     pub(crate) fn link(&mut self) -> Link {
         self.note_name();
         match self.dev.running() {
@@ -166,7 +166,7 @@ impl Port {
         self.loan.guard(guardian);
     }
 
-    /// Returns the interface's current name for display; `name` is the configured one.
+    /// Returns a property for display: the interface's current name, or the configured `name` with a note if the interface is gone.
     pub(crate) fn describe(&self, name: &str) -> (&'static str, String) {
         ("host interface", self.dev.name().unwrap_or_else(|_| format!("{name} (gone)")))
     }

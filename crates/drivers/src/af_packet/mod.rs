@@ -4,10 +4,10 @@
 //! has a virtio header, so GSO packets stay unsegmented and partial checksums stay partial. The host at the other end of a veth pair can
 //! therefore send packets of up to 64 KiB.
 //!
-//! While the device is open, the kernel's stack receives nothing from the interface, unless [`shared`](Config::shared) is set. The kernel
-//! undoes most settings when the sockets are closed, even if the process is killed. The [guardian](crate::guardian) restores the two other
-//! settings: the up state of an interface that was down, and a raised MTU. The interface's Ethernet address never changes; the interface is
-//! in promiscuous mode instead.
+//! While the device is open, the kernel's stack receives nothing from the interface, unless [`shared`](Config::shared) is set or nftables
+//! cannot be used. The kernel undoes most settings when the sockets are closed, even if the process is killed. The
+//! [guardian](crate::guardian) restores the two other settings: the up state of an interface that was down, and a raised MTU. The
+//! interface's Ethernet address never changes; the interface is in promiscuous mode instead.
 
 mod open;
 mod ring;

@@ -19,19 +19,20 @@ use crate::port::{self, Port};
 
 /// Name of the input node that polls these devices.
 pub const INPUT_NODE: &str = "af-packet-input";
-/// Socket buffer sizes in bytes: for received packets too large for the ring, and for packets being sent. Without
-/// privileges, the system's limits apply.
+/// Bytes of the socket buffer for received packets that are too large for the ring. Without privileges, the system's limit applies.
 const RECEIVE_BUFFER: c_int = 16 << 20;
+/// Bytes of the socket buffer for packets being sent. Without privileges, the system's limit applies.
 const SEND_BUFFER: c_int = 8 << 20;
-/// Upper limits of the configuration.
+/// Maximum number of queues in each direction.
 const MAX_QUEUES: usize = 64;
+/// Maximum capacity of a receive ring in packets.
 const MAX_RING: usize = 1 << 20;
 
 /// Opens an interface of the calling thread's network namespace. An interface that is down stays down until it is
 /// [set up](crate::DeviceControl::set_admin).
 ///
 /// # Errors
-/// If the interface does not exist, is in use, or the kernel refuses; see [`OpenError`].
+/// If the configuration is invalid, the interface does not exist or is in use, or the kernel refuses; see [`OpenError`].
 pub fn open(config: &Config) -> Result<Device, OpenError> {
     let name = &config.name;
     if !(1..=MAX_QUEUES).contains(&config.queues) || !(1..=MAX_RING).contains(&config.rx_ring) {

@@ -53,11 +53,15 @@ pub(super) struct Slot<'a> {
 
 /// Packet metadata common to both ring versions.
 struct Said {
-    /// Offset of the packet's header in the ring (`at`), and offset of the end of its frame or block (`end`).
+    /// Offset of the packet's metadata in the ring.
     at: usize,
+    /// Offset of the end of the packet's frame or block in the ring.
     end: usize,
+    /// Offset of the Ethernet header from `at`.
     mac: usize,
+    /// Number of the packet's bytes in the ring.
     captured: usize,
+    /// Length of the packet in bytes.
     len: usize,
     status: u32,
     tag: Option<[u8; 4]>,
@@ -89,13 +93,15 @@ unsafe fn slot(ring: &Mapping, said: Said) -> Slot<'_> {
 /// A ring of frames.
 pub(super) struct FrameRing {
     memory: Mapping,
-    /// Frame and block size in bytes.
+    /// Frame size in bytes.
     frame: usize,
+    /// Block size in bytes.
     block_len: usize,
     frames_a_block: usize,
     blocks: usize,
-    /// The next frame: its block, and its index in the block.
+    /// Index of the next frame's block.
     block: usize,
+    /// Index of the next frame in its block.
     number: usize,
 }
 
@@ -163,9 +169,11 @@ impl FrameRing {
 pub(super) struct BlockRing {
     memory: Mapping,
     blocks: usize,
-    /// The block being read, the number of its unread packets, and the offset of the next packet.
+    /// Index of the block being read.
     block: usize,
+    /// Number of unread packets in the block; 0 before its first packet.
     left: usize,
+    /// Offset of the next packet in the block.
     next: usize,
 }
 

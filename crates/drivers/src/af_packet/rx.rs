@@ -29,7 +29,7 @@ pub(super) struct PacketRx {
 }
 
 impl PacketRx {
-    /// Appends the ring's next packet, if there is one. Returns `false` if no buffer is free.
+    /// Appends the ring's next packet, if there is one; an unusable packet is counted and skipped. Returns `false` if no buffer is free.
     #[inline]
     fn take(&mut self, frame: &mut Frame, cache: &mut Cache) -> bool {
         if frame.alloc(cache, 1) == 0 {

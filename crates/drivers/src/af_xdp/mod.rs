@@ -1,9 +1,8 @@
 //! `af_xdp`: a kernel network interface over AF_XDP sockets (the kernel's `Documentation/networking/af_xdp.rst`).
 //!
-//! An XDP program at the interface redirects each packet to the socket of its receive queue. The kernel writes
-//! received packets into buffers of the router's pool and reads packets to send from them. The kernel's stack
-//! receives nothing from the interface. The kernel undoes all settings when the sockets are closed, as for
-//! [`af_packet`](crate::af_packet).
+//! An XDP program at the interface redirects each packet to the socket of its receive queue. The kernel writes received packets into
+//! buffers of the router's pool and reads packets to send from them. The kernel's stack receives nothing from the interface. After the
+//! sockets are closed, the kernel and the guardian undo all settings, as for [`af_packet`](crate::af_packet).
 //!
 //! There is no virtio header. If the sender leaves the checksum to its network interface, the packet arrives with a wrong checksum. A Linux
 //! host at the other end of a veth pair does so, unless `ethtool -K IF tx off` is set there. The driver warns about such interfaces.
@@ -60,9 +59,9 @@ pub struct Config {
     /// Number of queues to use; `None` uses all queues of the interface. A number other than that of the interface's queues is an
     /// error, because packets to the remaining queues would be lost.
     pub queues: Option<u32>,
-    /// Capacity of a receive ring in packets, a power of two.
+    /// Capacity of a receive ring in packets, a power of two from 64 to 32,768.
     pub rx_ring: u32,
-    /// Capacity of a transmit ring in packets, a power of two.
+    /// Capacity of a transmit ring in packets, a power of two from 64 to 32,768.
     pub tx_ring: u32,
     /// Attachment point of the program; `None` selects the best that the driver supports.
     pub attach: Option<Attach>,

@@ -36,7 +36,7 @@ const RINGS: std::ops::RangeInclusive<u32> = 64..=32_768;
 /// interface that is down stays down until it is [set up](crate::DeviceControl::set_admin).
 ///
 /// # Errors
-/// If the interface does not exist, is in use, or the kernel refuses; see [`OpenError`].
+/// If the configuration is invalid, the interface does not exist or is in use, or the kernel refuses; see [`OpenError`].
 pub fn open(config: &Config, pool: &Pool) -> Result<Device, OpenError> {
     let name = &config.name;
     for ring in [config.rx_ring, config.tx_ring] {

@@ -36,7 +36,8 @@ impl Drop for XdpRx {
 }
 
 impl XdpRx {
-    /// Takes back the buffer of the packet that the kernel's descriptor describes.
+    /// Takes back the buffer of the packet that the kernel's descriptor describes; `None` if the buffer is not lent. An invalid packet is
+    /// counted, and returned without bytes.
     #[inline]
     fn packet(&mut self, said: xdp_desc) -> Option<Held> {
         let chunk = (said.addr & PLACE) as usize;

@@ -54,8 +54,8 @@ fn copied(packet: &Packet<'_>, lent: &Lent, cache: &mut Cache) -> Result<Held, U
 }
 
 /// Copies packets from the front of the frame, and puts the copies into the ring, at most `room`. Stops at the first packet that can be
-/// lent without a copy. A packet needs a copy if it has several buffers, or a buffer that was added to the pool after the kernel mapped the
-/// pool. Returns the number of copies.
+/// lent without a copy. A packet needs a copy if it has several buffers, an empty first buffer, or a buffer that was added to the pool
+/// after the kernel mapped the pool. Returns the number of copies.
 ///
 /// # Errors
 /// If the next packet could not be copied.

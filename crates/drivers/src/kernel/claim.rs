@@ -12,7 +12,7 @@ use libc::{c_int, nlmsghdr};
 
 use super::sys;
 
-/// Attributes of `linux/netfilter/nf_tables.h`.
+/// Name of a table. This attribute and the following ones are those of `linux/netfilter/nf_tables.h`.
 const NFTA_TABLE_NAME: u16 = 1;
 const NFTA_TABLE_FLAGS: u16 = 2;
 const NFTA_CHAIN_TABLE: u16 = 1;

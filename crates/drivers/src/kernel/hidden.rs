@@ -21,7 +21,7 @@ impl Hidden {
     /// Creates a hidden directory next to `path`.
     ///
     /// # Errors
-    /// If the directory cannot be created, or another user has replaced it.
+    /// If the directory cannot be created, another user has replaced it, or killed routers have left too many of these directories.
     pub fn beside(path: &Path) -> io::Result<Hidden> {
         // A killed router may have left its directory behind.
         for n in 0..NAMES {

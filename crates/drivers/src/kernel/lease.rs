@@ -7,8 +7,9 @@ use infra::cpu;
 
 use super::sys;
 
-/// `F_SETOWN_EX` and `F_OWNER_TID` of `fcntl(2)`.
+/// `F_SETOWN_EX` of `fcntl(2)`.
 const SET_OWNER: i32 = 15;
+/// `F_OWNER_TID` of `fcntl(2)`.
 const OWNER_IS_THREAD: i32 = 0;
 
 /// `struct f_owner_ex` of `fcntl(2)`.

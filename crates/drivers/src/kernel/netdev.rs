@@ -226,13 +226,14 @@ pub(crate) fn names() -> Vec<String> {
 /// A default route through an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum DefaultRoute {
-    /// A router advertisement announced the route, and the route expires. Any host on the link can send router advertisements.
+    /// The kernel has learned the route from a router advertisement, or the route expires, like those that programs learn. Any host on the
+    /// link can send router advertisements.
     Learned,
     /// The administrator of the machine, or a program, has set the route.
     Set,
 }
 
-/// Returns the default route of the calling thread's namespace through this interface, if there is one.
+/// Returns the default route of the calling thread's namespace through this interface, if there is one; `Set` if there are both kinds.
 pub(crate) fn default_route(name: &str) -> Option<DefaultRoute> {
     let table = |file| fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
     let ip4 = default_in_ip4(&table("route"), name).then_some(DefaultRoute::Set);

@@ -9,9 +9,9 @@ use wire::{TcpHeader, UdpHeader, VirtioNetHeader, virtio};
 /// milliseconds.
 const MOST_SEGMENTS: usize = 256;
 
-/// Stores in a packet the offloads that `header` describes. The packet must already have its bytes. Returns the packet's flags,
-/// including those of the offloads, for [`Frame::note`](buf::Frame::note). `None` means that the header contradicts the packet: the
-/// caller must drop the packet.
+/// Stores in a packet the offloads that `header` describes. The packet must already have its bytes. Returns the packet's flags, including
+/// those of the offloads, for [`Frame::note`](buf::Frame::note). `None` means that the header contradicts the packet, or demands an
+/// unknown segmentation or more than 256 segments: the caller must drop the packet.
 #[must_use]
 pub(crate) fn receive(header: &VirtioNetHeader, packet: &mut Packet<'_>) -> Option<Flags> {
     let mut flags = packet.flags();

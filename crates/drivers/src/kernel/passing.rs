@@ -69,7 +69,7 @@ pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], files: &[BorrowedFd<'_>
 /// Receives the next message; `len` is 0 at the end of the stream. If `wait`, blocks until a message arrives.
 ///
 /// # Errors
-/// `WouldBlock` if no message is there.
+/// `WouldBlock` if no message is there and `wait` is false.
 pub(crate) fn receive(socket: BorrowedFd<'_>, bytes: &mut [u8], wait: bool) -> io::Result<Piece> {
     let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     // SAFETY: zeros are a valid record.

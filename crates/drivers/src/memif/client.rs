@@ -76,7 +76,7 @@ enum State {
         layout: Layout,
         /// Messages still to be sent, in reverse order.
         left: Vec<Message>,
-        /// Deadline for the acknowledgement of the last message; `None` when all are sent.
+        /// Deadline for the acknowledgement of the last message; `None` while the memory is being created, and when all are sent.
         acknowledged_by: Option<u64>,
         /// Number of messages that the server may still acknowledge.
         unacknowledged: usize,
@@ -98,7 +98,7 @@ impl Client {
         Client { wish, state: State::Down, due: 0 }
     }
 
-    /// Returns when [`timeout`](Client::timeout) is due.
+    /// Returns when [`timeout`](Client::timeout) is due; `None` if no time limit is running.
     pub(super) fn poll_timeout(&self) -> Option<u64> {
         match &self.state {
             State::Down | State::Up => None,

@@ -63,7 +63,7 @@ struct Aftermath {
 }
 
 impl Connection {
-    /// Returns the reservations to keep after the proof of release.
+    /// Returns the reservations to keep after the proof of release; `None` if there are none.
     fn aftermath(self, now: u64) -> Option<Aftermath> {
         let doubtful = self.doubtful && self.unknown_until.is_none();
         let blind: Vec<_> = self.promises.into_iter().filter(|p| doubtful && p.is_blind()).collect();
@@ -227,8 +227,8 @@ impl Former {
         }
     }
 
-    /// Returns the time, in nanoseconds, at which [`look`](Former::look) must be called even if no thread reports a release. `None`
-    /// if there is no such time.
+    /// Returns the time, in nanoseconds, at which [`look`](Former::look) must be called even if no thread reports a release. This is at
+    /// least a second from `now`. `None` if there is no such time.
     pub(super) fn next_timeout(&self, now: u64) -> Option<u64> {
         let due = |c: &Connection| c.unknown_until.or(c.released_at.map(|since| since + GRACE));
         let unknown = self.connections.values().filter_map(due);

@@ -108,7 +108,7 @@ impl Lending {
         whole
     }
 
-    /// Gives the peer an empty buffer for each slot without one.
+    /// Gives the peer an empty buffer for each slot without one, as far as buffers are free.
     fn replenish(&mut self, ring: &mut Ring, cache: &mut Cache) {
         let first = ring.given();
         let mut given = 0;

@@ -114,8 +114,9 @@ enum Op {
     /// The peer writes into a buffer.
     Data(usize, usize, u8),
     Poll,
-    /// The router sends the packets that it received first (`Forward`), or packets of these lengths (`Send`).
+    /// The router sends the packets that it received first.
     Forward,
+    /// The router sends packets of these lengths.
     Send(Vec<usize>),
     /// The router frees the packets that it received first.
     Free,
@@ -259,7 +260,7 @@ fn a_peer_that_writes_concurrently_cannot_duplicate_a_buffer() {
     nothing_is_lost(Link { rx, tx, peer }, Vec::new(), cache, &pool);
 }
 
-/// This limit bounds the time that the parts of one packet take in a poll.
+/// A packet of more than [`LONGEST`] parts is unusable. This limit bounds the time that one packet takes in a poll.
 #[test]
 #[cfg(not(miri))]
 fn the_number_of_parts_of_a_packet_is_limited() {

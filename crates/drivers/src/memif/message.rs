@@ -32,9 +32,11 @@ pub(super) struct Hello {
     pub(super) name: String,
     pub(super) min_version: u16,
     pub(super) max_version: u16,
-    /// The highest index of a region, and of a ring in each direction.
+    /// The highest index of a region.
     pub(super) max_region: u16,
+    /// The highest index of a ring to the client.
     pub(super) max_to_client: u16,
+    /// The highest index of a ring to the server.
     pub(super) max_to_server: u16,
     /// Binary logarithm of the largest ring size in descriptors.
     pub(super) max_log2_ring_size: u8,

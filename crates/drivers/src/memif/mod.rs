@@ -128,7 +128,7 @@ pub struct Config {
     pub ring_size: u16,
     /// Buffer size in bytes; larger packets take several buffers. A server uses its client's size.
     pub buffer_size: u32,
-    /// The secret that a client must know.
+    /// The secret that the client sends and the server compares; `None` if none is needed.
     pub secret: Option<Secret>,
     /// True if the peer is trusted. A trusted client may provide memory that it can remove again, which would kill this process. A trusted
     /// server can write to all buffers of the router, and packets are not copied.
@@ -240,7 +240,7 @@ impl Layout {
         self.rings_len() + (self.place(direction, number) << self.log2_ring) * self.stride()
     }
 
-    /// Returns the size of all rings in bytes.
+    /// Returns the size of all rings in bytes, rounded up to 4,096.
     fn rings_len(&self) -> usize {
         let rings = usize::from(self.to_server) + usize::from(self.to_client);
         (rings * ring::ring_len(self.log2_ring).next_multiple_of(64)).next_multiple_of(4096)

@@ -195,7 +195,8 @@ fn kinds(actions: &[client::Action]) -> Vec<&'static str> {
     actions.iter().map(kind).collect()
 }
 
-/// VPP 26.06 needs this: it reads only one message each time a message arrives.
+/// The client sends each message only after the acknowledgement of the one before. VPP 26.06 needs this: it reads only one message each
+/// time a message arrives.
 #[test]
 fn a_client_waits_for_each_acknowledgement() {
     let (mut c, mut sent) = offering();

@@ -333,7 +333,7 @@ impl Region {
         }
     }
 
-    /// Returns the reservation for the file's missing pages.
+    /// Returns the reservation for missing pages; `None` unless the memory is that of an untrusted peer.
     pub(super) fn promise(&self) -> Option<Arc<Promise>> {
         self.holes.clone()
     }

@@ -34,8 +34,9 @@ use super::region;
 use crate::kernel::inotify::{Event, Watches};
 use crate::kernel::{lease, sys};
 
-/// Shortest and longest pause between two checks.
+/// Pause after the first check. Each further pause is twice as long.
 const SHORTEST: Duration = Duration::from_millis(1);
+/// Longest pause between two checks.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// State of the proof for the memory of a connection.
@@ -292,7 +293,8 @@ mod tests {
         becomes(&release, State::Released);
     }
 
-    /// Under the lease, no process can start to use a page that the kernel has already checked.
+    /// While a peer has the memory open a second time, the thread gets no lease and waits. Under the lease, no process can start to use a
+    /// page that the kernel has already checked.
     #[test]
     fn created_memory_is_held_as_long_as_a_peer_has_it_open_a_second_time() {
         let ours = file();

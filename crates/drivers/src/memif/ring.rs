@@ -177,7 +177,7 @@ impl Memory {
         }
     }
 
-    /// Returns the descriptors in shared memory, for display.
+    /// Returns the descriptors in shared memory as flags, region, length and offset, for display.
     pub(super) fn descriptors(&self) -> Vec<(u16, u16, u32, u32)> {
         (0..self.size)
             .map(|slot| self.descriptor(slot))
@@ -201,7 +201,8 @@ pub(super) struct Ring {
 
 impl Ring {
     /// Creates a client's own ring `number` in the first region, whose layout is `layout`. Writes the ring's header and descriptors. The
-    /// peer gets the empty buffers when the ring is [published](Ring::publish).
+    /// peer gets the empty buffers when the ring is [published](Ring::publish). Returns `None` if the ring or its buffers do not fit into
+    /// the region.
     pub(super) fn own(
         regions: Arc<[Region]>,
         layout: &Layout,

@@ -172,7 +172,8 @@ proptest! {
         prop_assert_eq!(pool.stats().used, 0);
     }
 
-    /// A peer that writes arbitrary data, between and during calls.
+    /// The peer writes arbitrary data between the router's calls. The router finds no buffer outside of the shared memory, and loses none
+    /// of its own.
     #[test]
     fn a_peer_that_writes_anything_cannot_leave_its_memory(
         words in proptest::collection::vec((0usize..200, any::<u16>(), 0usize..6), 0..steps(400)),
@@ -246,7 +247,8 @@ proptest! {
     }
 }
 
-/// Not under Miri, which reports this as a race: by design, the router reads whatever the peer has written.
+/// As above, with a peer that writes during the router's calls. Not under Miri, which reports this as a race: by design, the router reads
+/// whatever the peer has written.
 #[test]
 #[cfg(not(miri))]
 fn a_peer_that_writes_concurrently_cannot_leave_its_memory() {

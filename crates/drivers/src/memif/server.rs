@@ -61,8 +61,9 @@ pub(super) enum Action<F> {
 /// The regions and rings of a client.
 #[derive(Debug, PartialEq)]
 pub(super) struct Plan<F> {
-    /// The names that the client has sent: of its program, and of its interface.
+    /// Name of the client's program, as the client has sent it.
     pub(super) peer: String,
+    /// Name of the client's interface, as the client has sent it.
     pub(super) peer_interface: String,
     /// Size in bytes and file of each region.
     pub(super) regions: Vec<(u64, F)>,
@@ -115,7 +116,7 @@ impl<F> Server<F> {
         self.asked
     }
 
-    /// Returns when [`timeout`](Server::timeout) is due.
+    /// Returns when [`timeout`](Server::timeout) is due; `None` if no time limit is running.
     pub(super) fn poll_timeout(&self) -> Option<u64> {
         matches!(self.state, State::Greeting | State::Collecting { .. }).then_some(self.deadline)
     }

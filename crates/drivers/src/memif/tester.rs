@@ -38,7 +38,8 @@ impl Tester {
     /// Packets that were not sent stay in the iterator, except for one that does not fit into a buffer.
     ///
     /// # Errors
-    /// If the router is not connected, or if the next packet is empty or does not fit into one buffer.
+    /// If the router is not connected, its rings are invalid, or there is room but the first packet is missing, empty, or too large for
+    /// one buffer.
     pub fn send<'a>(
         &mut self,
         queue: usize,
@@ -51,8 +52,8 @@ impl Tester {
         ring.send_ready(most, packets).map_err(|stop| self.why(stop))
     }
 
-    /// Calls `seen` for each packet received on the first queue, or for each part of a packet in several buffers.
-    /// Returns the number of complete packets.
+    /// Calls `seen` for each packet in the first ring of the first queue, or for each part of a packet in several buffers; at most 256
+    /// times. Returns the number of complete packets.
     ///
     /// # Errors
     /// If the router's rings are invalid.

@@ -24,8 +24,9 @@ use crate::kernel::apart;
 pub use self::read::{Recording, Seen, each};
 pub(crate) use self::record::Recorder;
 
-/// Link types of files: Ethernet, and packets that begin with an IP header (LINKTYPE_RAW).
+/// Link type of files with Ethernet packets (LINKTYPE_ETHERNET).
 pub(crate) const ETHERNET: u32 = 1;
+/// Link type of files whose packets begin with an IP header (LINKTYPE_RAW).
 pub(crate) const RAW: u32 = 101;
 /// Length of an Ethernet header in bytes.
 pub(crate) const ETHERNET_HEADER: usize = 14;
@@ -46,7 +47,7 @@ pub struct Config {
     pub mac: [u8; 6],
     /// The file to replay; `None` receives nothing.
     pub replay: Option<Replay>,
-    /// The file to record; `None` only counts sent packets.
+    /// The file to record; `None` records no packets.
     pub record: Option<Record>,
 }
 
@@ -85,7 +86,7 @@ pub enum Speed {
 pub struct Record {
     /// Path of the file. An existing capture or empty file is replaced.
     pub file: PathBuf,
-    /// Maximum number of packets; further packets are only counted.
+    /// Maximum number of packets in the file; further packets are not recorded.
     pub most: u64,
 }
 
@@ -104,7 +105,8 @@ impl std::error::Error for OpenError {}
 /// Reads a replay file into memory. The time that this takes is proportional to the file's size.
 ///
 /// # Errors
-/// If the file cannot be read, is larger than [`LARGEST_FILE`], is not an Ethernet capture, or is truncated.
+/// If the file cannot be read, is larger than [`LARGEST_FILE`] or than the free memory permits, is not an Ethernet capture, or is
+/// truncated.
 pub fn load(file: &Path) -> Result<Recording, OpenError> {
     read::read(file).map_err(|why| OpenError(format!("cannot replay {}: {why}", file.display())))
 }
@@ -112,7 +114,7 @@ pub fn load(file: &Path) -> Result<Recording, OpenError> {
 /// Like [`load`], but of packets that begin with an IP header of this version, 4 or 6. Each gets this Ethernet header.
 ///
 /// # Errors
-/// As [`load`]; or if a packet is of another version.
+/// As [`load`], but an Ethernet capture is refused, and so is a file with a packet of another version.
 pub fn load_ip(file: &Path, version: u8, header: [u8; ETHERNET_HEADER]) -> Result<Recording, OpenError> {
     let read = read::read_ip(file, version, header);
     read.map_err(|why| OpenError(format!("cannot replay {}: {why}", file.display())))

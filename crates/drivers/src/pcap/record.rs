@@ -33,8 +33,9 @@ pub(crate) struct Recorder {
 #[derive(Default)]
 struct Shared {
     waiting: Mutex<Vec<u8>>,
-    /// Number of bytes appended to `waiting`, and number of them that are in the file.
+    /// Number of bytes appended to `waiting` so far.
     appended: AtomicU64,
+    /// Number of these bytes that are in the file.
     written: AtomicU64,
     taken: AtomicU64,
     over: AtomicBool,
@@ -112,7 +113,7 @@ impl Recorder {
         done
     }
 
-    /// Ends the recording without waiting. Returns the thread, which writes the last packets and ends; `None` if it has ended.
+    /// Ends the recording without waiting. Returns the thread, which writes the last packets and ends.
     pub(crate) fn finish(mut self) -> Option<JoinHandle<()>> {
         self.end();
         self.thread.take()

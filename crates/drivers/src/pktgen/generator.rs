@@ -28,7 +28,7 @@ pub struct StreamState {
     pub name: String,
     /// True if the stream is enabled.
     pub enabled: bool,
-    /// Packets built so far.
+    /// Number of packets built since the stream was added, or since it was enabled again after its limit.
     pub sent: u64,
     /// Number of packets after which the stream ends.
     pub limit: Option<u64>,

@@ -89,7 +89,7 @@ impl Sink {
         if self.0.bare { RAW } else { ETHERNET }
     }
 
-    /// Ends the recording, if there is one. Returns the thread that writes the last packets.
+    /// Ends the recording. Returns the thread that writes the last packets; `None` if there is no recording.
     pub fn stop_recording(&self) -> Option<JoinHandle<()>> {
         self.0.records.store(false, Ordering::Release);
         let recorder = self.recorder().take();
@@ -190,7 +190,7 @@ mod tests {
 
     use super::*;
 
-    /// A sink whose recording waits for a file system ends without waiting, and so does the recording itself.
+    /// Dropping a sink does not wait for its recording, which waits for a file system.
     #[test]
     fn nothing_waits_for_the_file_system_of_a_recording() {
         let ((answer, system), (ended, end)) = (channel::<()>(), channel());

@@ -48,7 +48,7 @@ impl Default for Stream {
 pub struct Template {
     /// Bytes from the Ethernet header on, truncated or zero-padded to the packet's size.
     pub bytes: Vec<u8>,
-    /// Packet sizes in bytes, without frame check sequence; at most 2,112.
+    /// Packet sizes in bytes, without frame check sequence; 14 to 2,112.
     pub size: RangeInclusive<usize>,
     /// Order of the sizes.
     pub sizes: Sizes,

@@ -10,7 +10,7 @@ use buf::{Cache, Frame, Gone, Lost, Packet, RxQueue, TxCaps, TxQueue, Unsent};
 use crate::kernel::scratch::Scratch;
 use crate::kernel::{offload, sys};
 
-/// Maximum number of buffers of a packet: twice the number that 64 KiB need in buffers of 2,112 bytes.
+/// Maximum number of parts of a packet: its virtio header and its buffers. 64 KiB need half as many buffers of 2,112 bytes.
 const PARTS: usize = 64;
 
 pub(super) struct TapRx {

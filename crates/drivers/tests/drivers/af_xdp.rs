@@ -137,7 +137,7 @@ fn a_grown_pool_still_feeds_the_kernel() {
     });
 }
 
-/// Many flows over two queues, with more packets than the rings hold; every packet is counted.
+/// Many flows over two queues, with more packets than the rings hold: every packet arrives exactly once.
 #[test]
 fn every_packet_of_every_queue_arrives_once() {
     lab::inside("af_xdp::every_packet_of_every_queue_arrives_once", || {
@@ -199,7 +199,7 @@ fn a_closed_interface_is_restored() {
     });
 }
 
-/// The kernel releases the queue a moment after its socket is closed.
+/// A closed interface can be opened at once, although the kernel releases the queue only a moment after its socket is closed.
 #[test]
 fn a_closed_interface_can_be_reopened_at_once() {
     lab::inside("af_xdp::a_closed_interface_can_be_reopened_at_once", || {

@@ -13,11 +13,11 @@ use testkit::skip::{self, skipped};
 
 /// Environment variable with the test's name, set in the process within the namespaces.
 const INSIDE: &str = "VOLLEY_DRIVERS_TEST";
-/// Mounts a private `/run`, in which `ip netns` keeps names. IPv6 is disabled, so links are silent until a test
-/// sends.
+/// Shell commands that mount a private `/run`, in which `ip netns` keeps names, and then run the test.
 const PREPARE: &str = "mount -t tmpfs lab /run && ip link set lo up && exec \"$0\" \"$@\"";
 
-/// Runs `body` within its own namespaces. Called by the test `name`, with its module path.
+/// Runs `body` within its own namespaces, without IPv6, so that links are silent until the test sends. Called by the test `name`, with its
+/// module path.
 pub fn inside(name: &str, body: fn()) {
     if std::env::var(INSIDE).is_ok_and(|n| n == name) {
         sh("sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1");

@@ -339,9 +339,8 @@ mod tests {
         (porter, own, ours)
     }
 
-    /// Calls `sort` with a received message and its files. `lost` means that the process had no free descriptor for one of the
-    /// files. Returns `sort`'s report, which is meant for the main
-    /// thread, and true if `sort` has passed a file along with it.
+    /// Calls `sort` with a received message and its files. `lost` means that the process had no free descriptor for one of the files.
+    /// Returns `sort`'s report for the main thread, and true if `sort` has passed a file along with it.
     fn sorted(message: Message, files: Vec<OwnedFd>, lost: bool) -> (Told, bool) {
         let (porter, own, ours) = porter();
         let files = files.into_iter().map(ManuallyDrop::new).collect();

@@ -40,8 +40,9 @@ pub use shown::{InterfaceState, RingShown, SocketState};
 
 /// Maximum number of messages taken from a connection, or of clients accepted on a socket, before the main thread does other work.
 const AT_ONCE: usize = 32;
-/// Maximum time that the link stays down until the peer offers room for packets, and time between two checks for room, both in nanoseconds.
+/// Maximum time in nanoseconds for which the link of a new connection stays down because the peer offers no room for packets.
 const MOST_SETTLING: u64 = SECOND;
+/// Nanoseconds between two checks whether the peer offers room for packets.
 const SETTLING: u64 = SECOND / 500;
 /// Nanoseconds before buffers lent to a disconnected peer are reused, so that the peer can notice the disconnect.
 const REST: u64 = SECOND;
@@ -52,7 +53,7 @@ const LINGER: u64 = 5 * SECOND;
 const BARRED: u64 = SECOND;
 /// Maximum number of repetitions that double the time [`BARRED`].
 const MOST_STRIKES: u32 = 6;
-/// If a fault follows this many nanoseconds without one, the count of repetitions restarts at 0.
+/// If a fault follows more than this many nanoseconds after the end of the last block, the count of repetitions restarts at 0.
 const FORGIVEN: u64 = 600 * SECOND;
 /// Time for sending the last messages to all peers when the router stops.
 const GOODBYE: Duration = Duration::from_millis(200);
@@ -155,7 +156,7 @@ struct Entry {
     settles_by: Option<u64>,
     /// Time until which clients are refused after a fault of the last one.
     barred_until: u64,
-    /// Number of recent faults of clients.
+    /// Number of recent repetitions of a fault, see [`BARRED`].
     strikes: u32,
 }
 
@@ -283,7 +284,8 @@ impl Sockets {
     /// that [lends](Config::lends) uses the buffers of `pool`.
     ///
     /// # Errors
-    /// If the socket does not exist, the interface exists already, or the kernel refuses.
+    /// If the configuration is invalid, the socket does not exist or its name is taken, the interface exists already, or the kernel
+    /// refuses.
     pub fn open(&mut self, config: &Config, pool: &Pool) -> Result<Device, OpenError> {
         let (shared, mac) = self.add(config, Some(pool))?;
         Ok(Device {
@@ -450,7 +452,7 @@ impl Sockets {
         before != self.links()
     }
 
-    /// Returns when [`turn`](Sockets::turn) is due if nothing else happens.
+    /// Returns when [`turn`](Sockets::turn) is due if nothing else happens; `None` if it is not due.
     pub fn next_timeout(&self) -> Option<u64> {
         if self.more {
             return Some(self.now);

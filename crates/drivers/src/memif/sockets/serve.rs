@@ -20,11 +20,11 @@ const MOST_STRANGERS: usize = 16;
 const TIME_TO_SPEAK: u64 = SECOND / 10;
 /// Number of hanging threads of disconnected peers at which a socket accepts no more clients.
 const MOST_LINGERING: usize = 64;
-/// Nanoseconds for which no client is accepted after the process ran out of descriptors.
+/// Nanoseconds for which no client is accepted after an attempt to accept one has failed.
 const PAUSE: u64 = SECOND;
 
-/// Returns the nanoseconds for which no new client is accepted after clients have left `bytes` of memory. When the
-/// router closes the last file, the kernel frees that memory, which costs this router 0.1 s per GiB.
+/// Returns the nanoseconds for which no new client is accepted after clients have left `bytes` of memory: 1 s per GiB, at most 4 s. When
+/// the router closes the last file, the kernel frees that memory, which costs this router 0.1 s per GiB.
 fn to_free(bytes: u64) -> u64 {
     (bytes.min(4 << 30) * (SECOND >> 10)) >> 20
 }
@@ -48,8 +48,8 @@ impl Sockets {
         self.more = true;
     }
 
-    /// Returns the next client of a socket, if one has connected. Also starts a thread that waits for the following client, unless too many
-    /// threads hang.
+    /// Returns the next client of a socket, if one has connected. Also starts a thread that waits for the following client, unless too
+    /// many threads hang or the socket pauses.
     fn next_client(&mut self, id: u32) -> io::Result<Option<Channel>> {
         let (means, lingering) = (self.means(), self.lingering(id));
         let Some((socket, means)) = self.sockets.get_mut(&id).zip(means) else { return Ok(None) };

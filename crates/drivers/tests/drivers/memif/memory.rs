@@ -51,7 +51,8 @@ fn keep_memory<K>(
     (a, b, client)
 }
 
-/// The kernel charges this memory to the router as long as the peer has the file.
+/// A peer that keeps the files of ended connections cannot connect until it closes them. The kernel charges this memory to the router as
+/// long as the peer has the file.
 #[test]
 fn a_peer_that_keeps_the_memory_of_former_connections_gets_no_more() {
     let place = Place::new("keeps");
@@ -60,7 +61,8 @@ fn a_peer_that_keeps_the_memory_of_former_connections_gets_no_more() {
     until(&mut [&mut a, &mut b], "the connection after the release", connected);
 }
 
-/// The kernel charges pages in a socket to the router, too.
+/// A peer that keeps pages of ended connections in sockets cannot connect until it closes the sockets. The kernel charges these pages to
+/// the router.
 #[test]
 fn a_peer_that_keeps_pages_of_former_connections_gets_no_more() {
     let place = Place::new("pages");
@@ -76,7 +78,8 @@ fn a_peer_that_keeps_pages_of_former_connections_gets_no_more() {
     until(&mut [&mut a, &mut b], "the connection after the release", connected);
 }
 
-/// A peer that has opened the memory with `O_PATH` can open it again after the proof of release, and use its pages.
+/// A peer that has opened the memory with `O_PATH` can open it again after the proof of release, and use its pages. So it cannot connect
+/// until the operator sets the interface down and up.
 #[test]
 fn a_peer_that_hides_its_use_of_memory_gets_no_more_until_the_operator_allows_it() {
     let place = Place::new("hides");
