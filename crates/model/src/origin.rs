@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
-/// Maximum length of a stored command, in bytes.
+/// Maximum length of a stored command in bytes. The "…" at the end of a truncated one comes on top.
 const LONGEST_LINE: usize = 256;
 
 /// A way to change the configuration. New front ends are added here.

@@ -41,7 +41,7 @@ pub struct Fault {
     pub message: String,
 }
 
-/// Maximum length of a message, in bytes. A message may repeat parts of a file.
+/// Number of bytes after which a message is truncated. A message may repeat parts of a file.
 const LONGEST_MESSAGE: usize = 2048;
 
 impl Fault {

@@ -46,7 +46,7 @@ impl Tuple {
         self
     }
 
-    /// Returns a tuple that is greater than every tuple made of the value types of this crate: no such tuple begins with as many 1 bits.
+    /// Returns a tuple that is greater than the identity of every object: no identity begins with so many 1 bits.
     pub(crate) fn last() -> Tuple {
         Tuple(Bytes::Inline(INLINE as u8, [u8::MAX; INLINE]))
     }

@@ -9,7 +9,7 @@ use std::ops::Range;
 /// Characters shown of a long line on either side of the error's place.
 const CONTEXT: usize = 60;
 
-/// Maximum length of a message's line, in characters: a message may repeat typed text.
+/// A longer line of a message, in characters, loses its middle: a message may repeat typed text.
 const LONGEST: usize = 400;
 
 /// An error message for the operator, with the part of the line that it is about, if known.

@@ -195,7 +195,7 @@ pub(super) enum Item {
 /// The mark after a choice that may be repeated.
 const AGAIN: &str = "...";
 
-/// True if a sequence can match nothing.
+/// True if a sequence can match without consuming a word.
 fn may_be_empty(seq: &[Item]) -> bool {
     seq.iter().all(|item| match item {
         Item::Leaf(_) => false,

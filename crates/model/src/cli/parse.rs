@@ -165,7 +165,7 @@ enum Fit {
     Abbreviation,
 }
 
-/// Returns the value of `leaf` for the first of `tokens`, if this token fits.
+/// Returns how well the first of `tokens` fits `leaf`, and the value; `None` if the token does not fit.
 fn fit(leaf: &Leaf, tokens: &[Token], line: &str, values: &dyn Values) -> Option<(Fit, Value)> {
     let token = tokens.first()?;
     let word: &str = &token.text;

@@ -109,7 +109,8 @@ fn is_bar(token: &Token<'_>) -> bool {
 /// Splits a line into the command and its filters. A bar that no filter follows belongs to the command.
 ///
 /// # Errors
-/// Fails if a filter lacks its expression, or the expression is invalid.
+/// Fails if the line has an unclosed quote or too many words, if there are too many filters, or if a filter is unknown or has a missing,
+/// invalid or further argument.
 pub(super) fn split(line: &str) -> Result<(&str, Option<Pipe>), CliError> {
     let found = Line::whole(line)?;
     let Some(at) = begins(&found.tokens) else { return Ok((line, None)) };
@@ -335,7 +336,7 @@ mod tests {
         }
     }
 
-    /// A slow expression on a long text does not block the main thread.
+    /// A text is not filtered at once, but in slices of a job, so that a slow expression on a long text does not block the main thread.
     #[test]
     fn a_text_without_a_job_is_filtered_in_slices_too() {
         let (_, pipe) = split("show int | match up").unwrap();
@@ -386,8 +387,8 @@ mod tests {
         assert!(split(&long).unwrap_err().render().contains("longer than 200 bytes"));
     }
 
-    /// The memory of a filter is limited, because any user may start filters, and a filter keeps its memory while its client does
-    /// not read.
+    /// A filter takes less than 256 KiB of memory. This matters because any user may start filters, and a filter keeps its memory while
+    /// its client does not read.
     #[test]
     fn a_filter_needs_little_memory() {
         let text = |n: usize| {

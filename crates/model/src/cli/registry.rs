@@ -155,7 +155,8 @@ impl<C: Values + 'static> Registry<C> {
         registry
     }
 
-    /// Refuses lines that begin like one of `commands`, with the reason `why`. Help and completion do not list these commands.
+    /// Refuses lines that begin like one of `commands`, with the reason `why`, unless a command of this registry matches as many or more
+    /// words of the line. Help and completion do not list these commands.
     pub fn leave_out(&mut self, commands: Registry<C>, why: String) {
         let commands = commands.commands.into_iter().filter(|command| !matches!(command.run, Run::Help));
         self.left_out.extend(commands.map(|command| LeftOut {
@@ -199,7 +200,7 @@ impl<C: Values + 'static> Registry<C> {
         Declared { needs: self.insert(syntax, help, needs, Run::Handler(Box::new(handler))) }
     }
 
-    /// Declares a command whose function needs the registry. It may change the configuration.
+    /// Declares a command whose function needs the registry. Only admins may run it.
     ///
     /// # Panics
     /// As [`add`](Self::add).
@@ -213,7 +214,8 @@ impl<C: Values + 'static> Registry<C> {
         self.supports.push(command);
     }
 
-    /// Declares a command that runs several others, one after the other, and shows the output of each under a heading.
+    /// Declares a command for viewers that runs `commands`, and then those of [`supports`](Self::supports), one after the other. The
+    /// output of each is under a heading.
     ///
     /// # Panics
     /// As [`add`](Self::add).

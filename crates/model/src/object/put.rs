@@ -13,9 +13,9 @@ use crate::key::Key;
 struct Run {
     /// The key of an object that was found to be valid. Objects with keys like this one need no check.
     first: Option<Key>,
-    /// Number of new objects.
+    /// Number of objects that were set: new ones, and those whose value was replaced.
     new: u32,
-    /// Index entries of objects that were replaced or removed.
+    /// Index entries of the old values that were replaced.
     changed: Changed,
 }
 

@@ -270,8 +270,9 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         (r.found() == before).then_some(value)
     }
 
-    /// Reads the fields of a record from a map that has other fields, too. A field with a fault, which is reported to `r`, stays unchanged.
-    /// Returns the names of the fields with faults.
+    /// Reads the fields of a record from a map that has other fields, too. A field with a fault, which is reported to `r`, stays
+    /// unchanged. The record is checked as a whole only if the map has at least one of its fields. Returns the names of the fields with
+    /// faults.
     pub fn read_into(&self, r: &mut Reader, fields: &mut Fields<'_>, to: &mut T) -> Vec<&'static str> {
         let before = r.found();
         let (said, faulty) = self.take(r, fields.at, fields, to);
@@ -326,23 +327,24 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         *value == self.usual
     }
 
-    /// Writes the fields that differ from their default.
+    /// Writes the fields that differ from their default, and those that are [always](Self::always) written.
     pub fn write(&self, t: &mut Text<'_>, value: &T) {
         self.write_over(t, value, &self.usual);
     }
 
-    /// Writes the fields in which `value` differs from `usual`, which is used as the default.
+    /// Writes the fields in which `value` differs from `usual`, which is used as the default, and those that are [always](Self::always)
+    /// written.
     pub fn write_over(&self, t: &mut Text<'_>, value: &T, usual: &T) {
         self.said(value, usual).for_each(|field| field.member.write(t, field.name, value));
     }
 
-    /// Returns the fields that differ from their default in one line, as a map.
+    /// Returns in one line, as a map, the fields that differ from their default, and those that are [always](Self::always) written.
     pub fn line(&self, value: &T) -> String {
         let fields = self.fields(value);
         if fields.is_empty() { "{}".into() } else { format!("{{ {fields} }}") }
     }
 
-    /// Returns the fields that differ from their default in one line, without the braces of a map.
+    /// As [`line`](Self::line), but without the braces of the map.
     pub fn fields(&self, value: &T) -> String {
         let mut text = String::new();
         for field in self.said(value, &self.usual) {

@@ -149,7 +149,7 @@ fn each_fault_has_its_place() {
     assert_eq!(read("{ on: true, size: 13 }").unwrap_err(), ["f:1:1: not 13"]);
 }
 
-/// Other schemas may have fields in the same map. They are not checked here, and an empty map is no fault.
+/// Other schemas may have fields in the same map. Those fields are not checked here, and a map with only such fields is no fault.
 #[test]
 fn fields_are_read_from_a_shared_map() {
     for (text, most, faults) in [

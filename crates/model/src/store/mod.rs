@@ -1,8 +1,8 @@
 //! The tree of all objects, and transactions on it.
 //!
-//! Only a [`transaction`](Store::transact) changes the tree. It validates all changes against the tree after
-//! the transaction, and applies them in the order of their dependencies. When one fails, it rolls back the
-//! earlier ones.
+//! A [`transaction`](Store::transact) validates all changes against the tree after it, and applies them in the order of their
+//! dependencies. When one fails, it rolls back the earlier ones. [`put`](Store::put) sets very many objects. [`arrive`](Store::arrive)
+//! takes over a tree whose changes were made step by step.
 
 mod journal;
 mod making;
@@ -69,7 +69,7 @@ impl<W: World> Store<W> {
         self.now.tree().range::<Key, _>((first, Bound::Unbounded))
     }
 
-    /// Returns how many transactions have changed something.
+    /// Returns a number that increases with every change of the tree.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -122,10 +122,10 @@ impl<W: World> Store<W> {
         Ok(())
     }
 
-    /// Sets objects to the same value, or removes them: each by itself, one after the other, until one is refused. Objects that do not
-    /// exist need not be removed. Faster than as many transactions, for very many objects that are [alike](crate::object::Object::alike).
-    /// Calls `each` with the key and the old value of each object that it changes. Returns how many of `keys` were handled before an object
-    /// was refused, and the reason; `None` if none was refused.
+    /// Sets objects to `value`, or removes them if it is `None`: each by itself, one after the other, until one is refused. Skips objects
+    /// that have this value already, and objects to remove that do not exist. Setting very many [alike](crate::object::Object::alike)
+    /// objects is faster than as many transactions. Calls `each` with the key and the old value of each object that it changes. Returns
+    /// how many of `keys` were handled (changed or skipped) before an object was refused, and the reason; `None` if none was refused.
     pub fn put(
         &mut self,
         world: &mut W,

@@ -35,7 +35,7 @@ impl World for Room {
     fn begin(&mut self) {}
     fn end(&mut self) {}
 
-    /// Gives a label without a text the name of its place.
+    /// Gives a label without a text the name of its box.
     fn complete(_: &Snapshot<Room>, wanted: Vec<(&Key, &mut Value<Room>)>) {
         for (key, value) in wanted {
             if let (Some(number), Some(label)) = (key.get::<Label>(), value.get_mut::<Label>())

@@ -79,7 +79,7 @@ pub enum Detail<W> {
     Edits(Arc<Edits<W>>),
     /// Each object as text in the form of a configuration file. The change was made before this start of the router.
     Written(Arc<Written>),
-    /// No details, because there were too many objects.
+    /// No details: the change has too many objects, the journal file does not contain them, or the entry is a start.
     Forgotten,
 }
 

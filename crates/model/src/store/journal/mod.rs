@@ -14,10 +14,10 @@ use crate::object::{Change, Refused, Tree, Value, World, refuse};
 
 pub use entry::{Counts, Deed, Detail, Edit, Edits, Entry, Note, Written};
 
-/// Maximum number of entries.
+/// Maximum number of entries, except while the journal is [held](Journal::hold).
 const MOST: usize = 1000;
-/// Maximum number of changed objects in memory, in all entries together. A change of more objects cannot be rolled back, nor can the
-/// changes before it.
+/// Maximum number of changed objects in memory, in all entries together, except while the journal is [held](Journal::hold). A change of
+/// more objects cannot be rolled back, nor can the changes before it.
 const MOST_OBJECTS: usize = 250_000;
 /// Maximum number of changes named in the title of a rollback.
 const NAMED: usize = 3;
