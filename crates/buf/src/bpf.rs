@@ -278,7 +278,8 @@ impl Test {
     }
 }
 
-/// Decodes an instruction by its code (`linux/bpf_common.h`): the class is in the lowest three bits.
+/// Decodes an instruction by its code (`linux/bpf_common.h`): the class is in the lowest three bits. Returns `None` for an unknown
+/// instruction.
 fn decode(i: Instruction) -> Option<Step> {
     let (class, k) = (i.code & 7, i.k);
     let source = || if i.code & 8 == 0 { Source::Number(k) } else { Source::X };

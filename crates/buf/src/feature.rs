@@ -78,7 +78,8 @@ impl FeatureFields {
     /// Allocates a field for a feature.
     ///
     /// # Errors
-    /// If the feature already has a field. If the field does not fit: then the text lists all fields with their bytes.
+    /// If the feature already has a field, or if the new field does not fit. In the second case, the text lists all fields with their
+    /// bytes.
     pub fn add<T: Field>(&mut self, feature: &'static str) -> Result<FeatureField<T>, String> {
         if self.given.iter().any(|g| g.feature == feature) {
             return Err(format!(

@@ -243,7 +243,7 @@ const CLAIMED: Duration = Duration::from_secs(2);
 /// Claims an interface before restoring it.
 ///
 /// # Errors
-/// `AlreadyExists` if another router has claimed the interface; any other error if claims are not supported here.
+/// `AlreadyExists` if another router has claimed the interface; any other error if the interface is gone or claims are not supported here.
 fn claim(found: &Found) -> io::Result<Claim> {
     let name = Netdev::at(found.index)?.name()?;
     let begun = Instant::now();

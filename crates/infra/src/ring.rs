@@ -153,7 +153,7 @@ pub struct Consumer<T> {
 }
 
 impl<T> Consumer<T> {
-    /// Removes and returns the oldest item.
+    /// Removes and returns the oldest published item; `None` if there is none.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         if self.head == self.tail {

@@ -23,7 +23,7 @@ fn steps(n: usize) -> usize {
     if cfg!(miri) { 2 + n / 20 } else { n }
 }
 
-/// Returns a packet of these bytes in as many buffers as necessary.
+/// Returns a packet of these bytes in as many buffers as necessary; `None` if buffers run out.
 fn packet_of(bytes: &[u8], cache: &mut Cache) -> Option<Held> {
     let mut held = Held::alloc(cache)?;
     if held.packet().fill_chained(bytes, cache) {

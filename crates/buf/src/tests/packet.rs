@@ -67,7 +67,7 @@ struct Model {
     tail: Vec<u8>,
     /// True if a copy of the packet shares the tail.
     shared: bool,
-    /// Network and link header.
+    /// Offsets of the marked network header and of its link header; `None` before the first mark.
     mark: Option<(usize, usize)>,
 }
 

@@ -69,7 +69,7 @@ pub struct Config {
     pub copying: Copying,
     /// True to take the interface even if the machine's default route uses it.
     pub force: bool,
-    /// The Ethernet address to use instead of the interface's own.
+    /// The device's Ethernet address; `None` uses that of the interface.
     pub mac: Option<[u8; 6]>,
 }
 

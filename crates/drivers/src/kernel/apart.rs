@@ -214,7 +214,7 @@ static HANGING: Mutex<Vec<(PathBuf, Weak<()>)>> = Mutex::new(Vec::new());
 /// further opens of this file fail until the file system has answered.
 ///
 /// # Errors
-/// If `open` fails, the file system does not answer, or the thread cannot be created.
+/// If `open` fails, the file system does not answer, 64 earlier calls wait for an answer, or the thread cannot be created.
 pub fn open(
     path: &Path,
     patience: Duration,

@@ -12,7 +12,8 @@ use super::sys;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Starts the thread if it is not running. The thread shares the caller's file descriptor table.
+/// Starts the thread if it is not running, and returns its queue; `None` if the thread could not be started. The thread shares the
+/// caller's file descriptor table.
 pub(super) fn begin() -> Option<&'static Sender<Work>> {
     static THREAD: OnceLock<Option<Sender<Work>>> = OnceLock::new();
     let start = || {

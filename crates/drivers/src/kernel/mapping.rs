@@ -35,7 +35,8 @@ impl Mapping {
         inside.then(|| unsafe { self.base.as_ptr().add(at) })
     }
 
-    /// Returns the atomic word at offset `at`, a multiple of 4. Such words mark the owner of a part of the ring.
+    /// Returns the atomic word at offset `at`, a multiple of 4; `None` if it is outside of the mapping. Such words mark the owner of a
+    /// part of the ring.
     #[inline]
     pub(crate) fn word(&self, at: usize) -> Option<&AtomicU32> {
         let word = self.at(at, 4)?.cast::<u32>();
@@ -43,8 +44,8 @@ impl Mapping {
         word.is_aligned().then(|| unsafe { AtomicU32::from_ptr(word) })
     }
 
-    /// Returns a copy of the header at offset `at`. If the kernel owns that part of the ring, it may write
-    /// the header at the same time: any bits are a valid `T`.
+    /// Returns a copy of the header at offset `at`; `None` if it is outside of the mapping. If the kernel owns that part of the ring, it
+    /// may write the header at the same time: any bits are a valid `T`.
     #[inline]
     pub(crate) fn read<T: Plain>(&self, at: usize) -> Option<T> {
         let from = self.at(at, size_of::<T>())?.cast::<T>();
@@ -64,7 +65,7 @@ impl Mapping {
         }
     }
 
-    /// Returns the `len` bytes at offset `at`.
+    /// Returns the `len` bytes at offset `at`; `None` if they are outside of the mapping.
     ///
     /// # Safety
     /// The kernel has given this part of the ring to user space, and does not get it back while the bytes are

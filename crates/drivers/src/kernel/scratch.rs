@@ -25,7 +25,7 @@ pub(crate) struct Scratch {
 pub(crate) struct Received {
     /// Length of the packet in bytes.
     len: usize,
-    /// The VLAN tag that a packet socket removed from the packet.
+    /// The VLAN tag that a packet socket removed from the packet; `None` if it removed none.
     tag: Option<[u8; 4]>,
 }
 
@@ -87,7 +87,7 @@ fn auxiliary(control: &[u64; 8], len: usize) -> Option<libc::tpacket_auxdata> {
     is.then_some(data)
 }
 
-/// Returns the VLAN tag that a packet socket removed from a packet, in wire format.
+/// Returns the VLAN tag that a packet socket removed from a packet, in wire format; `None` if it removed none.
 pub(crate) fn tag(status: u32, tpid: u16, tci: u16) -> Option<[u8; 4]> {
     let valid = |bit| status & bit != 0;
     let tpid = if valid(libc::TP_STATUS_VLAN_TPID_VALID) { tpid } else { libc::ETH_P_8021Q as u16 };

@@ -119,7 +119,7 @@ pub fn is_unread(socket: BorrowedFd<'_>) -> bool {
     unsafe { ioctl(socket, libc::TIOCOUTQ, &mut bytes) }.is_ok() && bytes > 0
 }
 
-/// Takes the pending error of a socket.
+/// Takes the pending error of a socket; `None` if there is none.
 pub(crate) fn take_error(fd: BorrowedFd<'_>) -> Option<io::Error> {
     match option::<c_int>(fd, libc::SOL_SOCKET, libc::SO_ERROR) {
         Ok(0) => None,

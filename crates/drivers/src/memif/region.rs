@@ -143,7 +143,7 @@ pub(super) fn seal_filled(file: BorrowedFd<'_>) -> Result<(), String> {
     }
 }
 
-/// Returns the numbers that identify a file.
+/// Returns the numbers that identify a file; `None` if they cannot be read.
 pub(super) fn identity(file: BorrowedFd<'_>) -> Option<(u64, u64)> {
     stat(file).ok().map(|stat| (stat.st_dev, stat.st_ino))
 }
@@ -207,8 +207,8 @@ impl Drop for MemoryFile {
 pub(super) struct Region {
     base: NonNull<u8>,
     len: usize,
-    /// Memory reserved for missing pages of a peer's file. The kernel charges each page to the process that touches it
-    /// first.
+    /// Memory reserved for missing pages of an untrusted peer's file; `None` for other memory. The kernel charges each page to the process
+    /// that touches it first.
     holes: Option<Arc<Promise>>,
     /// Heap memory in place of a mapping, for Miri, which does not support mappings.
     #[cfg(miri)]

@@ -111,7 +111,7 @@ impl<F> Server<F> {
         (Server { state: State::Greeting, deadline: now + PATIENCE, asked: None }, vec![Action::Send(hello)])
     }
 
-    /// Returns the interface ID that the client asked for, whether or not it got the interface.
+    /// Returns the interface ID that the client asked for, whether or not it got the interface; `None` before it has asked.
     pub(super) fn asked(&self) -> Option<u32> {
         self.asked
     }

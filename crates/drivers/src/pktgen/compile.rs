@@ -360,7 +360,7 @@ fn put(out: &mut [u8], at: usize, width: usize, value: u64) {
     }
 }
 
-/// Returns the EtherType and the offset of the network header, after Ethernet and any VLAN tags.
+/// Returns the EtherType and the offset of the network header, after Ethernet and any VLAN tags; `None` if the packet is too short.
 fn network(bytes: &[u8]) -> Option<(u16, usize)> {
     let word = |at: usize| Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
     let (mut kind, mut at) = (word(12)?, ETHERNET);

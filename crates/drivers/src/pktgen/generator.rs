@@ -30,7 +30,7 @@ pub struct StreamState {
     pub enabled: bool,
     /// Number of packets built since the stream was added, or since it was enabled again after its limit.
     pub sent: u64,
-    /// Number of packets after which the stream ends.
+    /// Number of packets after which the stream ends; `None` means no limit.
     pub limit: Option<u64>,
 }
 

@@ -16,9 +16,9 @@ use crate::pcap::{ETHERNET, ETHERNET_HEADER, RAW, Recorder};
 pub struct Captured {
     /// The packet's bytes, from all its buffers.
     pub bytes: Vec<u8>,
-    /// Pending segmentation.
+    /// Pending segmentation, if any.
     pub gso: Option<Gso>,
-    /// Partial checksum: its start, and the checksum field's offset from there.
+    /// Partial checksum, if any: its start, and the checksum field's offset from there.
     pub csum: Option<(u16, u16)>,
 }
 

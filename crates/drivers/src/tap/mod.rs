@@ -38,7 +38,7 @@ pub struct Config {
     pub host_namespace: Option<PathBuf>,
     /// Ethernet address of the host's interface; `None` lets the kernel choose one.
     pub host_mac: Option<[u8; 6]>,
-    /// IPv4 address and prefix length of the host's interface.
+    /// IPv4 address and prefix length of the host's interface; `None` sets no address.
     pub host_ip4: Option<(Ipv4Addr, u8)>,
     /// Ethernet address of the router's end; `None` derives one from the kernel's choice for the host.
     pub mac: Option<[u8; 6]>,

@@ -442,7 +442,7 @@ fn a_worker_that_sleeps_is_woken() {
     }
 }
 
-/// Connects to `path` as an untrusted client. Returns the socket.
+/// Connects to `path` as an untrusted client. Returns the socket; `None` if the connection is refused.
 fn stranger(path: &Path) -> Option<OwnedFd> {
     // SAFETY: plain system calls; the descriptor is new, and zeros are a valid address.
     unsafe {

@@ -44,7 +44,7 @@ impl<T: Send + Sync + 'static> SlotWriter<T> {
     /// period, a reader with an old index never finds a new value there.
     ///
     /// # Errors
-    /// Fails if no index is free.
+    /// Fails if no index is free, or if there is no memory for a new one.
     pub fn insert(&mut self, value: T) -> Result<u32, Full> {
         let idx = self.indices.take()?;
         self.put(idx, Some(value));
@@ -55,7 +55,7 @@ impl<T: Send + Sync + 'static> SlotWriter<T> {
     /// releases the index with [`remove`](Self::remove).
     ///
     /// # Errors
-    /// Fails if no index is free.
+    /// Fails if no index is free, or if there is no memory for a new one.
     pub fn reserve(&mut self) -> Result<u32, Full> {
         self.indices.take()
     }

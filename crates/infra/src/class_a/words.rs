@@ -31,7 +31,7 @@ impl WordWriter {
     /// Puts `word` at a free index, and returns the index. An index is reused only after a grace period.
     ///
     /// # Errors
-    /// Fails if no index is free.
+    /// Fails if no index is free, or if there is no memory for a new one.
     pub fn insert(&mut self, word: u64) -> Result<u32, Full> {
         let idx = self.indices.take()?;
         self.put(idx, word);

@@ -62,7 +62,7 @@ pub(super) fn resident(pages: Pages, touched: impl Iterator<Item = usize>) -> us
 struct Touched(BTreeMap<usize, [u64; PER_HUGE / 64]>);
 
 impl Touched {
-    /// Records that a small page is written. If it is new, returns the number of written pages in its huge page.
+    /// Records that a small page is written. Returns the number of written pages in its huge page; `None` if this page was written before.
     fn note(&mut self, page: usize) -> Option<usize> {
         let huge = self.0.entry(page / PER_HUGE).or_default();
         let (word, bit) = (&mut huge[page % PER_HUGE / 64], 1 << (page % 64));

@@ -172,8 +172,8 @@ impl<A: Address> PrefixMap<A> {
         self.shard(key, len).get(&key).copied()
     }
 
-    /// Finds the longest other prefix that covers this one and has at least `least` bits. Returns that
-    /// prefix's number and length.
+    /// Finds the longest other prefix that covers this one and has at least `least` bits. Returns that prefix's number and length; `None`
+    /// if there is no such prefix.
     pub fn cover(&self, prefix: A, len: u8, least: u8) -> Option<(u32, u8)> {
         (least..len).rev().find_map(|shorter| Some((self.get(prefix & A::mask(shorter), shorter)?, shorter)))
     }

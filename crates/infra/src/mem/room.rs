@@ -209,7 +209,7 @@ fn mount(line: &str, kind: Kind) -> Option<(&str, &str)> {
     fits.then_some((mounted, from))
 }
 
-/// Finds the line of `text` that starts with `name`, and returns the number after the name.
+/// Finds the line of `text` that starts with `name`, and returns the number after the name; `None` if there is no such line or number.
 fn value(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
     line.split_whitespace().next()?.parse().ok()

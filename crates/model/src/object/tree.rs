@@ -18,7 +18,7 @@ pub type Get<'t, W> = &'t (dyn Fn(&Key) -> Option<&'t Value<W>> + 't);
 pub struct Change<W> {
     /// The object's key.
     pub key: Key,
-    /// Its new value.
+    /// Its new value; `None` to remove it.
     pub value: Option<Value<W>>,
 }
 

@@ -314,7 +314,7 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
     /// configuration is saved in files.
     ///
     /// # Errors
-    /// What is wrong, with the field's name.
+    /// What is wrong. If the value of a field is invalid, the text begins with the field's name.
     pub fn valid(&self, value: &T) -> Result<(), String> {
         for field in self.said(value, &self.usual) {
             field.member.valid(value).map_err(|why| format!("{}: {why}", field.name))?;

@@ -9,9 +9,9 @@ use crate::object::{Refused, Value, World};
 pub struct Step<W> {
     /// The object's key.
     pub key: Key,
-    /// Its value before.
+    /// Its value before; `None` if the step makes the object.
     pub from: Option<Value<W>>,
-    /// Its value after.
+    /// Its value after; `None` if the step removes the object.
     pub to: Option<Value<W>>,
 }
 

@@ -87,8 +87,7 @@ impl<W: World> Store<W> {
     /// Makes all the changes or none. If an object is changed twice, the last change counts.
     ///
     /// # Errors
-    /// Returns the first fault. `world` is then as before. If the rollback fails as well, the message reports
-    /// that.
+    /// Returns the first fault. `world` is then as before, unless the rollback fails as well; the message reports that.
     pub fn transact(&mut self, world: &mut W, changes: Vec<Change<W>>) -> Result<(), Refused> {
         self.transact_by(world, changes, |step, world| step.run(world))
     }

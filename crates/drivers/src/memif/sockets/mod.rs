@@ -88,7 +88,7 @@ struct Socket {
     path: PathBuf,
     /// The listening socket, while there are server interfaces.
     listener: Option<Listener>,
-    /// The channel that waits for the next client.
+    /// The channel that waits for the next client; `None` while no client is accepted.
     next: Option<Channel>,
     /// Time from which clients are accepted again, in nanoseconds.
     pause: u64,
@@ -106,7 +106,7 @@ struct ServerConnection {
     socket: u32,
     channel: Channel,
     machine: Server<File>,
-    /// Socket and ID of the interface that was assigned to the client.
+    /// Socket and ID of the interface that was assigned to the client; `None` before that.
     interface: Option<(u32, u32)>,
     /// The client's memory, while a thread maps it.
     prepared: Option<Prepared>,

@@ -100,7 +100,7 @@ impl Sockets {
         }
     }
 
-    /// Stops accepting clients for a while after the error `why`. Most likely, descriptors or threads have run out.
+    /// Stops accepting clients for a while after the error `why`. Most likely, descriptors or threads have run out. Always returns `None`.
     fn pause(&mut self, id: u32, why: &io::Error) -> Option<Channel> {
         let now = self.now;
         if let Some(socket) = self.sockets.get_mut(&id) {

@@ -36,7 +36,8 @@ pub struct InterfaceState {
     pub peer_interface: String,
     /// Size in bytes of each memory region.
     pub regions: Vec<u64>,
-    /// The reason why the interface is not connected, or why the last connection ended.
+    /// The reason why the interface is not connected, why the last connection ended, or why the last client was refused; `None` while
+    /// connected.
     pub reason: Option<String>,
     /// The rings of the interface.
     pub rings: Vec<RingShown>,

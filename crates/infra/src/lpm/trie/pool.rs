@@ -128,7 +128,7 @@ impl Pool {
     /// Allocates a block, whose contents are undefined. Returns the number of the block's first unit.
     ///
     /// # Errors
-    /// Fails if there is no memory for the block.
+    /// Fails if there is no memory for the block, or if all units that the current change may use are in use.
     pub fn take(&mut self, size: Size) -> Result<u32, LpmFull> {
         if self.free[size as usize] == NONE {
             self.reclaim();

@@ -17,9 +17,9 @@ const NAMED: usize = 3;
 pub struct Edit<W> {
     /// The object's key.
     pub key: Key,
-    /// Its value before.
+    /// Its value before; `None` if the object did not exist.
     pub old: Option<Value<W>>,
-    /// Its value after.
+    /// Its value after; `None` if the object was removed.
     pub new: Option<Value<W>>,
 }
 

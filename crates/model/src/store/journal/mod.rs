@@ -211,8 +211,7 @@ impl<W: World> Journal<W> {
     /// Returns the changes to undo for a rollback to `generation`: every later change in effect.
     ///
     /// # Errors
-    /// Fails if one of these changes is no longer in the journal, or if its details are forgotten. The error names the first change of
-    /// which this is true.
+    /// Fails if one of these changes is no longer in the journal, or if its details are forgotten. The error names one such change.
     pub fn back_to(&self, generation: u64) -> Result<Way<W>, Refused> {
         if generation < self.lost {
             return refuse(format!("change {} is no longer in the journal", self.lost));
