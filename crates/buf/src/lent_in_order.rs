@@ -143,8 +143,8 @@ impl LentInOrder {
         got
     }
 
-    /// Takes back the oldest `n` buffers as empty packets. Passes them to `each` with their positions, the newest one first; the oldest one
-    /// has position 0.
+    /// Takes back the oldest `n` buffers (all, if fewer are lent) as empty packets. Passes them to `each` with their positions, the newest
+    /// one first; the oldest one has position 0.
     pub fn back(&mut self, n: usize, mut each: impl FnMut(usize, Held)) {
         let (first, n) = (self.first, n.min(self.len()));
         // If `each` panics, the remaining buffers are leaked rather than owned twice.
@@ -155,7 +155,7 @@ impl LentInOrder {
         self.show();
     }
 
-    /// Takes back the oldest `n` buffers and frees them.
+    /// Takes back the oldest `n` buffers (all, if fewer are lent), and frees them.
     #[inline]
     pub fn free(&mut self, n: usize, cache: &mut Cache) {
         let (n, at) = (n.min(self.len()), self.slot(self.first));

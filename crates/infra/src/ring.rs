@@ -138,7 +138,7 @@ impl<T> Drop for Producer<T> {
 pub struct Gauge<T>(Arc<Ring<T>>);
 
 impl<T> Gauge<T> {
-    /// True if the ring is empty. This is exact once the producer and the consumer are idle.
+    /// True if the ring has no published items. This is exact once the producer and the consumer are idle.
     pub fn is_empty(&self) -> bool {
         self.0.len() == 0
     }

@@ -19,8 +19,8 @@ pub use held::Held;
 
 /// One packet. It borrows its record, and owns the packet's head buffer for that time.
 ///
-/// Lengths: [`len`](Packet::len) counts the bytes in the first buffer, from the current offset; [`total_len`](Packet::total_len) counts the
-/// bytes in all buffers. Headers are always whole in the first buffer (the packet's first 128 bytes are contiguous).
+/// Lengths: [`len`](Packet::len) counts the bytes in the first buffer, from the current offset; [`total_len`](Packet::total_len) counts
+/// the bytes in all buffers. Headers are always whole in the first buffer: the first 128 bytes of a new packet are contiguous.
 pub struct Packet<'a> {
     record: &'a mut Record,
     base: *mut u8,
@@ -155,7 +155,7 @@ impl<'a> Packet<'a> {
         self.record.len = len.min(STRIDE - self.record.off as usize) as u16;
     }
 
-    /// Writes these bytes into the first buffer. Returns false, without a change, if they do not fit.
+    /// Replaces the bytes in the first buffer by these. Returns false, without a change, if they do not fit.
     pub fn fill(&mut self, bytes: &[u8]) -> bool {
         let Some(room) = self.room_mut().get_mut(..bytes.len()) else { return false };
         room.copy_from_slice(bytes);
@@ -395,7 +395,7 @@ impl<'a> Packet<'a> {
     /// Replaces the packet's contents by these bytes, in as many buffers as necessary. Returns false if buffers run out; the packet is
     /// still consistent then, and must be freed.
     ///
-    /// The caller [notes](crate::Frame::note) `CHAINED` in the frame.
+    /// If the packet is in a frame, the caller [notes](crate::Frame::note) `CHAINED` there.
     pub fn fill_chained(&mut self, bytes: &[u8], cache: &mut Cache) -> bool {
         self.cut_tail(cache);
         let first = self.room_mut().len().min(bytes.len());
@@ -435,7 +435,8 @@ impl<'a> Packet<'a> {
     /// contiguous: if this packet's first buffer has fewer, the missing bytes are copied into it. The record
     /// of `other` is not used any more.
     ///
-    /// This walks the buffers of this packet. So a caller that joins many pieces starts with the last two.
+    /// This walks the buffers of this packet. So a caller that joins many pieces starts with the last two. If this packet is in a frame,
+    /// the caller [notes](crate::Frame::note) `CHAINED` there.
     ///
     /// # Errors
     /// Returns `other`, without a change, if this packet or `other` shares buffers after its first one with another packet.
@@ -502,8 +503,8 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Moves bytes from later buffers to the first until it has 128 bytes, and frees buffers that become empty. No other packet may share
-    /// the later buffers.
+    /// Moves bytes from later buffers to the first until it has 128 bytes or no others are left, and frees buffers that become empty. No
+    /// other packet may share the later buffers.
     fn gather(&mut self, cache: &mut Cache) {
         while self.len() < PEEK && self.record.flags.any(Flags::CHAINED) {
             let (next, left) = (self.link().next, self.link().tail_len);

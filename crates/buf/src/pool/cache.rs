@@ -206,9 +206,9 @@ impl Cache {
         }
     }
 
-    /// Moves buffers of the window, which devices can access, to the top of the cache's stack. If the cache has none, exchanges
-    /// some of its buffers for such buffers of the depot. If the depot has none either, returns false and counts a refused
-    /// allocation. Moves many buffers at once, so that it is called rarely.
+    /// Moves buffers of the window, which devices can access, to the top of the cache's stack. If the cache has none, exchanges some of
+    /// its buffers for such buffers of the depot. If the depot has none either, counts a refused allocation, asks the other caches to
+    /// [share](Self::share) theirs, and returns false. Moves many buffers at once, so that it is called rarely.
     #[cold]
     #[inline(never)]
     pub(crate) fn surface(&mut self) -> bool {

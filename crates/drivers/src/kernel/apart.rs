@@ -429,8 +429,8 @@ mod tests {
         }
     }
 
-    /// In such a thread, a signal handler could write to a descriptor that is missing in the thread's own table, or that is another
-    /// file there.
+    /// Threads with their own descriptor table block signals. A signal handler could write to a descriptor that is missing in that table,
+    /// or that is another file there.
     #[test]
     fn threads_apart_handle_no_signals() {
         let (to_us, mask) = sync_channel(1);

@@ -45,8 +45,8 @@ impl Hidden {
         Err(io::Error::other("too many .volley-* directories left by killed routers: remove them"))
     }
 
-    /// Returns the path of a socket in the directory. The path stays valid if parent directories are renamed or replaced, but only the
-    /// calling thread can use it.
+    /// Returns the path of a socket in the directory. The path stays valid if parent directories are renamed or replaced, but only threads
+    /// with the caller's descriptor table can use it.
     pub fn inside(&self) -> PathBuf {
         format!("/proc/thread-self/fd/{}/socket", self.directory.as_raw_fd()).into()
     }

@@ -405,8 +405,8 @@ mod tests {
         }
     }
 
-    /// A peer that removes pages could move them into sockets first, or make the router allocate other pages that nobody has
-    /// reserved.
+    /// A removal of pages is reported; a store through a mapping is not. A peer that removes pages could move them into sockets first, or
+    /// make the router allocate other pages that nobody has reserved.
     #[test]
     fn a_peer_that_removes_pages_of_created_memory_is_found() {
         let removes = [libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, 0];
@@ -462,7 +462,8 @@ mod tests {
         }
     }
 
-    /// A peer may have opened the memory a second time, and can then use the pages even after the proof of release.
+    /// Memory that still exists two seconds after the proof of release counts as used for an hour, or longer if it exists longer: a peer
+    /// may have opened it a second time.
     #[test]
     fn memory_that_outlives_the_proof_counts_for_an_hour() {
         let (mut former, ours) = (Former::default(), Ours::new());

@@ -10,9 +10,9 @@ pub(super) const LEN: usize = 128;
 pub(super) const VERSION: u16 = 0x0200;
 /// Length of a secret in bytes.
 pub const SECRET_LEN: usize = 24;
-/// Length of a name in bytes.
+/// Length of the field for a name in bytes.
 const NAME_LEN: usize = 32;
-/// Length of a disconnection reason in bytes.
+/// Length of the field for the reason of a disconnection in bytes.
 const REASON_LEN: usize = 96;
 /// Flag of a ring in which the client sends packets to the server.
 const TO_SERVER: u16 = 1;

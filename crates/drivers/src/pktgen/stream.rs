@@ -127,7 +127,7 @@ pub enum Mode {
     List(Arc<[u64]>),
 }
 
-/// The reason why a stream is invalid. The text names the template and the field, both counted from 0.
+/// The reason why a stream is invalid. The text names the stream; the template and the field, both counted from 0, if the fault is in one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamError(pub String);
 

@@ -49,8 +49,8 @@ impl Indices {
         self.len
     }
 
-    /// Takes a free index: one that was released at least a grace period ago, otherwise one that was never
-    /// used.
+    /// Takes a free index: the first one in `released`, if it was skipped or its grace period has ended; otherwise the lowest one above
+    /// all that were ever used.
     pub fn take(&mut self) -> Result<u32, Full> {
         if let Some(&(mark, idx)) = self.released.front()
             && mark.is_none_or(|m| self.domain.passed(m))
@@ -72,7 +72,7 @@ impl Indices {
         (self.next..self.capacity).contains(&idx) || self.released.iter().any(passed)
     }
 
-    /// Takes the index `idx`, which may already be in use.
+    /// Takes the index `idx`. Does nothing if it is in use. If it was released, it is taken without waiting for the grace period.
     pub fn claim(&mut self, idx: u32) -> Result<(), Full> {
         if idx >= self.capacity {
             return Err(self.full());

@@ -61,7 +61,7 @@ impl<T: Send + Sync + 'static> SlotWriter<T> {
     }
 
     /// Takes the index `idx` if it is free. As after [`reserve`](Self::reserve), the index has no value yet. Returns true if the index was
-    /// free.
+    /// free. Otherwise, and for an index that is not below the capacity, returns false and changes nothing.
     ///
     /// # Errors
     /// Fails if there is no memory for the index.
@@ -73,7 +73,8 @@ impl<T: Send + Sync + 'static> SlotWriter<T> {
         Ok(free)
     }
 
-    /// Puts `value` at `idx`, whether or not this index is in use. A previous value is retired.
+    /// Puts `value` at `idx`, whether or not this index is in use, and without waiting for the grace period if it was released. A previous
+    /// value is retired.
     ///
     /// # Errors
     /// Fails if `idx` is not below the capacity, or if there is no memory for the index.

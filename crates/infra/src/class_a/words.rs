@@ -11,8 +11,8 @@ use crate::{
 };
 use std::io;
 
-/// Makes a table of up to `capacity` words. The table takes 8 bytes of address space per index, and memory
-/// only for the indices in use. An index is reused only when no reader of `domain` can still use it.
+/// Makes a table of up to `capacity` words. The table takes 8 bytes of address space per index, and memory only for the indices in use.
+/// [`insert`](WordWriter::insert) reuses an index only when no reader of `domain` can still use it.
 ///
 /// # Errors
 /// Fails if the kernel refuses the address range.
@@ -38,7 +38,7 @@ impl WordWriter {
         Ok(idx)
     }
 
-    /// Puts `word` at `idx`, whether or not this index is in use.
+    /// Puts `word` at `idx`, whether or not this index is in use, and without waiting for the grace period if it was released.
     ///
     /// # Errors
     /// Fails if `idx` is not below the capacity, or if there is no memory for the index.

@@ -8,7 +8,7 @@ use super::facts::Changed;
 use super::{Refused, Snapshot, Value, World};
 use crate::key::Key;
 
-/// New objects whose index entries are not made yet. Their keys are [alike](super::Object::alike).
+/// Objects that were set, and whose index entries are not made yet. Their keys are [alike](super::Object::alike).
 #[derive(Default)]
 struct Run {
     /// The key of an object that was found to be valid. Objects with keys like this one need no check.
@@ -29,7 +29,8 @@ pub(crate) enum Stop {
 
 impl<W: World> Snapshot<W> {
     /// Sets objects to the same value, one after the other. Calls `each` with the key and the old value of each object that it changes.
-    /// Returns the number of objects that have the value then, and why it is not all of them.
+    /// Returns how many of `keys` were handled (set, or skipped because they had the value already), and why it is not all of them; `None`
+    /// if it is all of them.
     pub(crate) fn put(
         &mut self,
         world: &mut W,
@@ -85,7 +86,7 @@ impl<W: World> Snapshot<W> {
         (keys.len(), None)
     }
 
-    /// Makes the index entries of a run.
+    /// Makes the index entries of a run, and removes those of the replaced values. Begins a new run.
     fn end(&mut self, run: &mut Run, value: &Value<W>) {
         let Run { first, new, mut changed } = std::mem::take(run);
         if let Some(first) = first.filter(|_| new > 0) {
