@@ -15,7 +15,7 @@ pub type CodeBytes = [u8; FRAME_SIZE];
 /// One bit for each packet.
 pub type Mask = [u64; WORDS];
 
-/// Returns the mask of the packets whose code is `code`.
+/// Returns the mask of the positions whose code is `code`, including positions without a packet.
 ///
 /// # Safety
 /// The CPU supports the level for which the function is compiled.
@@ -40,14 +40,17 @@ impl Default for Codes {
 
 /// Provides the frames that receive the packets of a split.
 pub trait Target {
-    /// Calls `fill` with a frame for packets whose code is `code`. The frame has room for `count` more
-    /// packets.
+    /// Calls `fill` with a frame for the `count` packets whose code is `code`. The frame must have room for all of them. If `fill` is not
+    /// called, the buffers of these packets are never freed.
     fn with(&mut self, code: u8, count: usize, fill: impl FnOnce(&mut Frame));
 }
 
 impl Codes {
     /// Moves all packets out of `from`. For each different code, in order of first appearance, the packets
     /// move to a frame requested from `target`. Packets with the same code keep their order.
+    ///
+    /// # Panics
+    /// If a frame of `target` is too small for the packets.
     pub fn split(&self, kernels: &Kernels, from: &mut Frame, target: &mut impl Target) {
         let n = from.len();
         let facts = raw::take(from);

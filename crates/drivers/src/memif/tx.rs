@@ -114,7 +114,8 @@ impl TxRing {
         (sent, outcome)
     }
 
-    /// Sends the next `most` packets, or as many as there is room for. Returns the number sent.
+    /// Sends the next `most` packets, or as many as there is room for. Stops at a packet that is empty or does not fit into its buffer.
+    /// Returns the number sent, or [`Unsent::Refused`] if no packet was sent although there was room.
     pub(super) fn send_ready<'a>(
         &mut self,
         most: usize,

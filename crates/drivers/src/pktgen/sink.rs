@@ -70,7 +70,8 @@ impl Sink {
     }
 
     /// Records the next packets, at most `most`, in the file that `create` opens. A separate thread calls `create` when the first packet
-    /// arrives, so no file without packets is created. Call this only when there is no other recording.
+    /// arrives, so no file without packets is created. If packets arrive faster than the file is written, packets are left out. Call this
+    /// only when there is no other recording.
     ///
     /// # Errors
     /// If the thread cannot be started.

@@ -66,7 +66,7 @@ impl Args {
     }
 
     /// Returns how often the argument `name` was given. The number exceeds 1 only if the command's syntax has the argument in several
-    /// places.
+    /// places, or in a choice that may be repeated.
     pub fn times(&self, name: &str) -> usize {
         self.taken.iter().filter(|taken| taken.name == name && taken.value != Value::Keyword).count()
     }

@@ -46,8 +46,8 @@ impl<W> fmt::Debug for Change<W> {
     }
 }
 
-/// A tree and its indexes at some moment. Taking a snapshot is fast, whatever its size. While a snapshot exists, a change of the store
-/// copies the whole tree.
+/// A tree and its indexes at some moment. Taking a snapshot is fast, whatever its size. The first change of the store after that copies
+/// the whole tree, if the snapshot still exists then.
 pub struct Snapshot<W> {
     pub(super) tree: Arc<Tree<W>>,
     pub(super) index: Arc<Index>,

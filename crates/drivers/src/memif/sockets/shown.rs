@@ -37,7 +37,7 @@ pub struct InterfaceState {
     /// Size in bytes of each memory region.
     pub regions: Vec<u64>,
     /// The reason why the interface is not connected, why the last connection ended, or why the last client was refused; `None` while
-    /// connected.
+    /// connected, and before there is a reason.
     pub reason: Option<String>,
     /// The rings of the interface.
     pub rings: Vec<RingShown>,
