@@ -110,7 +110,7 @@ impl<T> Producer<T> {
         self.ring.len()
     }
 
-    /// True if the ring is empty.
+    /// True if the ring has no published items.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -175,7 +175,7 @@ impl<T> Consumer<T> {
         self.ring.len()
     }
 
-    /// True if the ring is empty.
+    /// True if the ring has no published items.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

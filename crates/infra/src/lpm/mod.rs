@@ -69,7 +69,8 @@ pub trait Lpm {
     /// Fails if the table has no room or the leaf is out of range. Then nothing has changed.
     fn insert(&mut self, prefix: Self::Addr, len: u8, leaf: u32) -> Result<Option<u32>, LpmFull>;
 
-    /// Removes the route. Returns the leaf of the route, or `None` if there was no such route.
+    /// Removes the route. Returns the leaf of the route, or `None` if there was no such route. The trie also returns `None` if it has no
+    /// memory for the change; the route then stays.
     fn remove(&mut self, prefix: Self::Addr, len: u8) -> Option<u32>;
 
     /// Returns the leaf of exactly this prefix, if there is such a route.
