@@ -128,7 +128,7 @@ pub(crate) struct Record {
     pub(crate) fwd: u32,
     /// Flow hash; 0 until it is computed.
     pub(crate) hash: u32,
-    /// Offset of the first byte of the network header, from the start of the buffer.
+    /// Offset of the first byte of the network header, from the start of the buffer; 0 before it is marked.
     pub(crate) l3: u16,
     /// Bytes of the link header before `l3`.
     pub(crate) l2_len: u8,

@@ -40,8 +40,8 @@ impl Window {
         (place + STRIDE <= self.len).then_some(place)
     }
 
-    /// Returns the number of the buffer that is at this offset of the window; `None` if no buffer starts
-    /// there.
+    /// Returns the number of the buffer at this offset of the window; `None` if the offset is outside of the window or not that of a
+    /// buffer's first byte. After the last buffer, the window may have unused bytes.
     #[inline]
     pub(crate) fn number(&self, place: usize) -> Option<usize> {
         (place < self.len && place.is_multiple_of(STRIDE)).then_some(place / STRIDE)
