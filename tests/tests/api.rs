@@ -378,7 +378,8 @@ fn route(table: &[u8], n: u32, valid: bool) -> Vec<u8> {
     frame(&message)
 }
 
-/// Routes that a client adds without waiting for answers are answered in order, each with its own return value, and make few changes.
+/// A client sends many requests for routes without waiting for answers. The router answers them in order, each with its own return value, and
+/// combines them into few entries of the configuration history.
 #[test]
 fn pipelined_routes_make_few_changes() {
     const ROUTES: u32 = 1000;

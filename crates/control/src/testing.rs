@@ -96,7 +96,7 @@ impl Cli {
         }
     }
 
-    /// Sends a request for all objects of the binary API. Returns the objects.
+    /// Sends a dump request of the binary API. Returns the objects of the answer.
     pub fn dump<Q: Dump>(&self, request: &Q) -> Vec<Q::Details> {
         let table = &self.context.definitions;
         let entry = table.id(&Q::info().name).and_then(|id| table.get(id)).expect("a message of this router");

@@ -26,7 +26,7 @@ pub enum FrontEnd {
     Api,
     /// A request of a client of the native API.
     Native,
-    /// A front end of a later version of the router.
+    /// An unknown front end: of a later version of the router, or of changes that are missing in the journal.
     #[serde(other)]
     Other,
 }

@@ -118,7 +118,7 @@ fn joined(bytes: &[u8], between: &str) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(between)
 }
 
-/// The types that are written as texts.
+/// The address types whose JSON is one text.
 #[derive(Clone, Copy)]
 pub(crate) enum Text {
     Mac,

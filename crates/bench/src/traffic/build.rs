@@ -61,7 +61,7 @@ impl Traffic {
     /// Builds the flows of a direction.
     ///
     /// # Errors
-    /// If a frame is impossible, or a load is invalid.
+    /// If there are no flows, or if there is a flow without frames, an impossible frame, or an invalid load.
     pub fn flows(&self, ends: &Ends) -> Result<Vec<run::Flow>, Fault> {
         if self.flows.is_empty() {
             return Err(Fault("flows: none given: add one".into()));

@@ -30,13 +30,13 @@ struct OfInterface {
     combined: [[u64; 2]; 2],
 }
 
-/// Names of the counters of interfaces that have one number.
+/// Names of the interface counters that are a single number.
 const SIMPLE: [&str; 4] = ["drops", "rx-miss", "rx-error", "tx-error"];
-/// Names of such counters that are always 0: readers expect all names.
+/// Names of further counters of this form that are always 0: readers expect all names.
 const SIMPLE_ZEROS: [&str; 5] = ["punt", "ip4", "ip6", "rx-no-buf", "mpls"];
-/// Names of the counters of interfaces that have a number of packets and a number of bytes.
+/// Names of the interface counters that count both packets and bytes.
 const COMBINED: [&str; 2] = ["rx", "tx"];
-/// Names of such counters that are always 0: readers expect all names.
+/// Names of further counters of this form that are always 0: readers expect all names.
 const COMBINED_ZEROS: [&str; 6] =
     ["rx-unicast", "rx-multicast", "rx-broadcast", "tx-unicast", "tx-multicast", "tx-broadcast"];
 

@@ -58,7 +58,7 @@ impl Budget {
 pub(super) struct Rubbish(usize);
 
 impl Rubbish {
-    /// Counts descriptors of a usable packet.
+    /// Deducts the descriptors of a usable packet from the count of unusable ones.
     #[inline]
     pub(super) fn good(&mut self, descriptors: usize) {
         self.0 = self.0.saturating_sub(descriptors);

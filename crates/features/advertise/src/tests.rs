@@ -257,8 +257,8 @@ fn only_links_with_hosts_get_advertisements() {
     );
 }
 
-/// Removing a device also removes its sub-interfaces. Final advertisements on a sub-interface are sent only once, even if
-/// its removal is reported again after that of the device.
+/// Removing a device also removes its sub-interfaces. The router reports each sub-interface as leaving twice: with the device, and alone. The
+/// final advertisement is still sent only once.
 #[test]
 fn removing_a_device_ends_advertisements_of_sub_interfaces_once() {
     let mut lab = lab();

@@ -21,7 +21,7 @@ pub struct Goal {
     pub initial_duration: Duration,
     /// Goal Final Trial Duration: shorter trials are short trials, and count less.
     pub final_duration: Duration,
-    /// Goal Duration Sum: the total time of trials of the final duration that always suffices to decide about a load.
+    /// Goal Duration Sum: once the trials of the final duration at a load add up to this time, the load is classified.
     pub duration_sum: Duration,
 }
 
