@@ -292,6 +292,7 @@ impl Bed {
 /// If a core or port is missing, a port is slower than the campaign states, or the machine needs a port.
 pub fn check_machine(spec: &Spec) -> Result<(), Failure> {
     cores_of(spec)?;
+    sender_cores_of(spec)?;
     let Some(ports) = &spec.ports else { return Ok(()) };
     inspect(ports)?;
     for (port, n) in ports.iter().zip(1..) {
