@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::failure::in_words;
 use super::{Context, Failure};
-use crate::intent::Family;
 use crate::config::Format;
+use crate::intent::Family;
 
 /// Maximum duration of a slice, and so the longest delay of other work.
 pub(crate) const SLICE: Duration = Duration::from_millis(1);
