@@ -27,6 +27,8 @@ const READERS_AHEAD: u64 = READERS_AT_ONCE as u64 * READERS_PACKET;
 pub(crate) const READERS_AT_ONCE: u32 = 64;
 /// Number of data bytes of a request for which one more packet is counted. Longer requests leave in fragments.
 const COUNTED: usize = 1400;
+/// Time after which a waiting ping loses its place if it does not ask again, in nanoseconds.
+const ASKS: u64 = 1_000_000_000;
 /// Limit for each ping: the maximum number of unanswered requests, and the maximum number of replies that have not been taken.
 pub(crate) const WAITING: usize = 256;
 
@@ -71,7 +73,14 @@ pub(crate) struct Pings {
     /// When read-only clients would have sent all their packets at the permitted rate, in nanoseconds of the monotonic clock.
     paid: u64,
     /// The pings of read-only clients that wait until they may send, the next one first.
-    waiting: VecDeque<u16>,
+    waiting: VecDeque<Waiting>,
+}
+
+/// A ping that waits until it may send.
+struct Waiting {
+    id: u16,
+    /// When it asked last, in nanoseconds of the monotonic clock.
+    asked: u64,
 }
 
 /// An active ping.
@@ -128,17 +137,22 @@ impl Pings {
     /// send, no other read-only client does that asks after it.
     pub(crate) fn may_send(&mut self, id: u16, requests: u32, now: u64) -> bool {
         let Pings { sessions, waiting, .. } = self;
-        waiting.retain(|id| sessions.get(id).is_some_and(|s| s.token.strong_count() > 0));
+        if let Some(own) = waiting.iter_mut().find(|one| one.id == id) {
+            own.asked = now;
+        }
+        // A client that does not read its output does not ask again, and must not keep the others waiting.
+        let asks = |one: &Waiting| now.saturating_sub(one.asked) <= ASKS;
+        waiting.retain(|one| asks(one) && sessions.get(&one.id).is_some_and(|s| s.token.strong_count() > 0));
         let packets: u64 = sessions.get(&id).map_or(1, |s| packets(s.to.size)).into();
         let paid = self.paid.max(now) + u64::from(requests) * packets * READERS_PACKET;
-        let is_next = waiting.front().is_none_or(|next| *next == id);
+        let is_next = waiting.front().is_none_or(|next| next.id == id);
         if is_next && paid <= now + READERS_AHEAD {
             waiting.pop_front();
             self.paid = paid;
             return true;
         }
-        if !waiting.contains(&id) {
-            waiting.push_back(id);
+        if !waiting.iter().any(|one| one.id == id) {
+            waiting.push_back(Waiting { id, asked: now });
         }
         false
     }

@@ -285,7 +285,7 @@ fn read_only_clients_share_a_rate() {
     let index = loopback(&mut router, "loop0");
     let to = Target { address: ip("10.0.0.1"), interface: None, source: None, size: 1500 };
     address(&mut router, index, "10.0.0.1", 24);
-    let held: Vec<Held> = (0..16).map(|_| start(&mut router, 0, to.clone(), true).unwrap()).collect();
+    let held: Vec<Held> = (0..16).map(|_| start(&mut router, 0, to, true).unwrap()).collect();
     let mut packets = [0; 16];
     for now in (0..10_000_000_000).step_by(2_000_000) {
         for (n, ping) in held.iter().enumerate() {
@@ -297,4 +297,19 @@ fn read_only_clients_share_a_rate() {
     let all: u32 = packets.iter().sum();
     assert!((4900..=5000 + READERS_AT_ONCE).contains(&all), "{packets:?}");
     assert!(packets.iter().all(|n| *n > 0), "{packets:?}");
+}
+
+/// A read-only client asks once, and then no more, because nobody reads its output. Another one sends after a second.
+#[test]
+fn a_client_that_stops_asking_loses_its_place() {
+    let (mut router, _worker) = router();
+    let index = loopback(&mut router, "loop0");
+    address(&mut router, index, "10.0.0.1", 24);
+    let to = Target { address: ip("10.0.0.1"), interface: None, source: None, size: 56 };
+    let [stopped, other] = [(); 2].map(|()| start(&mut router, 0, to, true).unwrap());
+    let mut ask = |ping: &Held, requests, now| pings(&mut router).may_send(ping.id, requests, now);
+    assert!(ask(&other, READERS_AT_ONCE, 0));
+    assert!(!ask(&stopped, READERS_AT_ONCE, 1));
+    let sent = (0..2_000_000_000).step_by(2_000_000).find(|now| ask(&other, 1, *now));
+    assert!(sent.is_some_and(|now| (1_000_000_000..1_100_000_000).contains(&now)), "{sent:?}");
 }
