@@ -185,7 +185,6 @@ impl<'a> Cursor<'a> {
     /// Reads a list of cores, such as `2-3,18-19` or `2-3, 18-19`. Keeps its order.
     pub fn cores(&mut self) -> Result<Vec<usize>, Fault> {
         let expected = format!("cores from 0 to {LAST_CORE}, each once, such as 2-3,18-19");
-        let before = self.items;
         let first = self.word(&expected)?;
         let mut list = first.text.clone();
         let goes_on = |list: &str, word: &str| {
@@ -195,10 +194,9 @@ impl<'a> Cursor<'a> {
             list += &word.text;
             self.take();
         }
-        core_list(&list).ok_or_else(|| {
-            self.items = before;
-            Fault::new(&first.place, format!("expected {expected}, found '{list}'"))
-        })
+        // The words stay taken: a list may have several, and they would be taken for parameters.
+        core_list(&list)
+            .ok_or_else(|| Fault::new(&first.place, format!("expected {expected}, found '{list}'")))
     }
 
     /// Reads a set of cores as a hexadecimal mask; bit 0 is core 0.
