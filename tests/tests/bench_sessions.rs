@@ -66,9 +66,9 @@ fn attempts(one: &Value) -> impl Iterator<Item = &Value> {
     one["attempts"].as_array().expect("attempts").iter()
 }
 
-/// The kernel translates the sources of connections to all addresses of the pool, and to no others.
+/// The kernel translates the source of the connections to an address of the pool. (It chooses one for each source.)
 #[test]
-fn sources_are_translated_to_the_addresses_of_a_pool() {
+fn sources_are_translated_to_an_address_of_a_pool() {
     let Some(lab) = Lab::new() else { return };
     let frames = lab.dir().join("frames");
     let text = format!(
@@ -90,7 +90,11 @@ fn sources_are_translated_to_the_addresses_of_a_pool() {
     };
     let sources: BTreeSet<String> = text.lines().filter_map(source).collect();
     let pool: BTreeSet<String> = (0..4).map(|n| format!("203.0.113.{n}")).collect();
-    assert_eq!(sources, pool, "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(
+        sources.len() == 1 && sources.is_subset(&pool),
+        "{sources:?}: {}",
+        String::from_utf8_lossy(&out.stderr)
+    );
 }
 
 /// When all connections of an attempt are established, the kernel's NAT counts the same number. It counts none after a teardown. Trials
