@@ -90,8 +90,8 @@ impl Context {
         self.abandoned.borrow_mut().push_back(Box::new(back));
     }
 
-    /// True if a rollback is due or running because the configuration was not confirmed. False after a first attempt has failed: changes object
-    /// by object then go on between the attempts.
+    /// True if the first attempt to roll back is due or running because the configuration was not confirmed. Running changes object by object
+    /// end then. They are not ended again for each later attempt.
     pub(crate) fn is_going_back(&self) -> bool {
         self.confirmation.as_ref().is_some_and(|waiting| waiting.expired && waiting.failed.is_none())
     }
@@ -102,7 +102,10 @@ impl Context {
     /// If that rollback is due or running.
     pub(crate) fn must_not_go_back(&self) -> Result<(), Failure> {
         let what = "the rollback of a configuration that was not confirmed";
-        if self.is_going_back() { Err(Failure::Busy { what, percent: 0 }) } else { Ok(()) }
+        match &self.confirmation {
+            Some(waiting) if waiting.expired => Err(Failure::Busy { what, percent: 0 }),
+            _ => Ok(()),
+        }
     }
 
     /// True if a rollback to this generation is due because the configuration was not confirmed.

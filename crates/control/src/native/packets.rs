@@ -125,20 +125,20 @@ pub(super) async fn traced(client: &Client, wanted: &Traced) -> Result<Shown, Pr
     if client.look(|c| c.system.router.graph().tracer().is_full()) {
         return Err(Problem::new(StatusCode::CONFLICT, "the log of traces is full: run clear trace"));
     }
-    let mut armed = Armed::begin(client, node, *packets)?;
+    let armed = Armed::begin(client, node, *packets)?;
     let from = client.look(|c| c.system.router.graph().tracer().next());
     let mut adding = Running::begin(client, &line, client.call()).await?;
     while adding.data(client).await?.is_some() {}
-    armed.id = client.look(|c| c.system.router.graph().node(node));
     let until = Instant::now() + wait;
     while armed.left() > 0 && Instant::now() < until {
         // A client that waits for packets may have to make room for another one.
         client.rests();
         sleep(LOOK).await;
     }
-    drop(armed);
+    armed.withdraw();
     sleep(LOOK).await;
     client.works();
+    // `armed` keeps others away from the node until the packets are chosen.
     Shown::begin(client, &format!("show trace max {packets} from {from} node {}", quote_last(node))).await
 }
 
@@ -146,8 +146,10 @@ pub(super) async fn traced(client: &Client, wanted: &Traced) -> Result<Shown, Pr
 /// the node.
 struct Armed {
     tracer: Tracer,
-    /// The node, once packets are to be traced.
+    /// The node, if it exists.
     id: Option<NodeId>,
+    /// Number of packets of the node that others had asked for before.
+    before: u32,
     name: String,
     packets: u32,
     /// The nodes that clients trace.
@@ -165,21 +167,30 @@ impl Armed {
             let why = format!("another client traces packets of {node}: try again when it has got them");
             return Err(Problem::new(StatusCode::CONFLICT, why));
         }
-        let tracer = client.look(|c| c.system.router.graph().tracer().clone());
-        Ok(Armed { tracer, id: None, name: node.to_owned(), packets, traced })
+        let (tracer, id) = client.look(|c| {
+            let graph = c.system.router.graph();
+            (graph.tracer().clone(), graph.node(node))
+        });
+        let before = id.map_or(0, |id| tracer.left(id));
+        Ok(Armed { tracer, id, before, name: node.to_owned(), packets, traced })
     }
 
     /// Returns the number of packets that are still to be traced.
     fn left(&self) -> u32 {
-        self.id.map_or(0, |id| self.tracer.left(id))
+        self.id.map_or(0, |id| self.tracer.left(id).saturating_sub(self.before)).min(self.packets)
+    }
+
+    /// Takes back what is left.
+    fn withdraw(&self) {
+        if let Some(id) = self.id {
+            self.tracer.withdraw(id, self.left());
+        }
     }
 }
 
 impl Drop for Armed {
     fn drop(&mut self) {
-        if let Some(id) = self.id {
-            self.tracer.withdraw(id, self.packets);
-        }
+        self.withdraw();
         self.traced.borrow_mut().remove(&self.name);
     }
 }

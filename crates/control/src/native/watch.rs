@@ -141,7 +141,7 @@ impl Board {
 pub(super) struct Watcher {
     generation: Option<u64>,
     /// When the client began to watch.
-    since: Option<Instant>,
+    since: Instant,
     /// The number of the last change when the client got the first interface: it knows no interface that was removed before. `None` until a
     /// round that began after `since` has ended: the states of earlier rounds may be old.
     first: Option<u64>,
@@ -157,7 +157,7 @@ impl Watcher {
     pub(super) fn new() -> Watcher {
         Watcher {
             generation: None,
-            since: None,
+            since: Instant::now(),
             first: None,
             known: 0,
             is_complete: false,
@@ -174,8 +174,7 @@ impl Watcher {
         if self.generation.replace(generation) != Some(generation) {
             events.push(Event::Generation(generation));
         }
-        let since = *self.since.get_or_insert_with(Instant::now);
-        if self.first.is_none() && board.round.is_some_and(|(began, _)| began >= since) {
+        if self.first.is_none() && board.round.is_some_and(|(began, _)| began >= self.since) {
             self.first = Some(board.last);
         }
         let Some(first) = self.first else { return Ok(events) };
@@ -327,9 +326,8 @@ mod tests {
     fn a_client_that_has_missed_removals_is_told() {
         let (mut board, mut watcher) = (Board::default(), Watcher::new());
         round(&mut board, &BTreeMap::from([(0, (1, true))]));
-        watcher.changes(0, &board).unwrap();
-        round(&mut board, &BTreeMap::from([(0, (1, true))]));
-        assert_eq!(watcher.changes(0, &board).unwrap().len(), 2, "an interface, and the end of the state");
+        let events = watcher.changes(0, &board).unwrap();
+        assert_eq!(events.len(), 3, "the generation, an interface, and the end of the state: {events:?}");
         round(&mut board, &BTreeMap::new());
         board.forgotten = board.last;
         assert_eq!(watcher.changes(0, &board).unwrap_err().status, StatusCode::CONFLICT);

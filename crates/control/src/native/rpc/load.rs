@@ -153,7 +153,7 @@ impl Load {
     ) -> Result<Option<v1::LoadRequest>, Status> {
         let client = self.client.clone();
         let goes_back = async {
-            while client.look(|c| c.must_not_go_back()).is_ok() {
+            while !client.look(|c| c.is_going_back()) {
                 tokio::time::sleep(WATCH).await;
             }
         };
@@ -220,6 +220,16 @@ impl Load {
         let (table, keeps) = (self.options.table, self.options.replace && !withdraw);
         let value = |family| (!withdraw).then(|| route(&paths, family)).transpose();
         let (ip4, ip6) = (items::<5>("ip4", &ip4)?, items::<17>("ip6", &ip6)?);
+        // A load that replaces the routes of one family may run beside one of the other family.
+        let foreign = match self.options.family() {
+            load_options::Family::Ip4 if self.options.replace => !ip6.is_empty(),
+            load_options::Family::Ip6 if self.options.replace => !ip4.is_empty(),
+            _ => false,
+        };
+        if foreign {
+            let why = "the load replaces the routes of one family, and must have no routes of the other";
+            return Err(Status::invalid_argument(why));
+        }
         if !ip4.is_empty() {
             let key = |&[a, b, c, d, len]: &[u8; 5]| key(table, Ipv4Addr::new(a, b, c, d), len);
             self.put(ip4, batch(value(Family::V4)?, keeps, key)).await?;
