@@ -20,7 +20,7 @@ const MOST_MAPS: usize = 100_000;
 const MOST_OPERATIONS: usize = 10_000;
 /// Maximum length of all values that operations copy, in bytes of JSON.
 const LONGEST_COPIES: usize = 4 << 20;
-/// How often the levels of the whole configuration are counted in a patch.
+/// Maximum number of times that the levels of the whole configuration are counted for one patch.
 const MOST_MEASURED: usize = 100;
 /// Maximum number of levels in a configuration while operations change it. Deep values use up the stack.
 const DEEPEST: usize = 256;
@@ -134,7 +134,8 @@ fn operate(all: &mut Value, operations: &[PatchOperation]) -> Result<(), Problem
             let text = source.to_string();
             copied += text.len();
             if copied > LONGEST_COPIES {
-                return refuse(StatusCode::PAYLOAD_TOO_LARGE, "the patch copies too much");
+                let why = format!("a patch may copy {LONGEST_COPIES} bytes in all: send the whole document");
+                return refuse(StatusCode::PAYLOAD_TOO_LARGE, &why);
             }
             must_have(text.len(), text.matches('{').count())?;
         }

@@ -15,16 +15,18 @@ use crate::cli::{State, Stream};
 /// 15 bytes.
 const PER_TURN: usize = 16 << 10;
 
-/// A stream whose pending writes are noted as [`State::Told`]: the client has not read what the router has sent.
+/// A stream whose bytes are handled in the client's turns. Pending writes are noted as [`State::Told`]: the client has not read what the
+/// router has sent.
 pub(super) struct Watched {
     stream: Box<dyn Stream>,
     client: Rc<Connected>,
-    /// Bytes that have arrived, and the number of those that the protocol has taken.
+    /// The bytes that arrived last.
     arrived: Vec<u8>,
+    /// Number of arrived bytes that the protocol has taken.
     taken: usize,
-    /// True if the client has had its turn for these bytes.
+    /// True if the client has had its turn for the arrived bytes.
     has_turn: bool,
-    /// Ends when the client has had its turn.
+    /// The wait for the client's turn; `None` if nobody waits.
     turn: Option<JoinHandle<()>>,
 }
 
