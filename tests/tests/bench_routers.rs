@@ -553,11 +553,12 @@ fn the_tester_sends_and_receives_with_af_xdp() {
     forwarded(&campaign.results(), &["none"]);
 }
 
-/// A bridge that its restart command takes down for 0.3 s.
+/// A bridge that its restart command takes down for 1 s. On a busy machine the sender is late, and sends some of the frames that were due
+/// during the outage after it: the measured time may be shorter.
 #[test]
 fn reset_measures_the_outage_of_a_restart_command() {
     let Some(lab) = Lab::new() else { return };
-    let bridge = "{kind = 'command', bridge = true, restart = 'ip link set br0 down; sleep 0.3; ip link set br0 up', stop = 'ip link del br0',
+    let bridge = "{kind = 'command', bridge = true, restart = 'ip link set br0 down; sleep 1; ip link set br0 up', stop = 'ip link del br0',
         configure = '''ip link add br0 type bridge && ip link set br0 up
         ip link set $BENCH_LEFT_IF master br0 && ip link set $BENCH_RIGHT_IF master br0'''}";
     let head = HEAD.replace("['loads']\nloads = ['2000 fps', '5000 fps']", "['throughput', 'reset']");
@@ -565,7 +566,7 @@ fn reset_measures_the_outage_of_a_restart_command() {
     assert_eq!(results["failures"], Value::Array(Vec::new()));
     let reset = &results["cells"][0]["measurements"][1]["found"]["result"][0];
     let seconds = reset["seconds"].as_f64().unwrap_or_else(|| panic!("the bridge did not recover: {reset}"));
-    assert!((0.25..4.0).contains(&seconds), "{reset}");
+    assert!((0.5..4.0).contains(&seconds), "{reset}");
     let lines = facts(&results, "command")["configuration"].to_string();
     assert!(lines.contains("restart: ip link set br0 down"), "{lines}");
 }
