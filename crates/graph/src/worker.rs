@@ -28,7 +28,8 @@ use crate::ways::{Sink, Ways, enter_arcs};
 
 /// Frames of at least this many packets are always timed.
 const TIMED_LEN: usize = 32;
-/// Shorter frames are timed in one of this many turns, because reading the clock takes about 13 TSC ticks.
+/// Shorter frames are timed in one of this many turns, because reading the clock takes at least 13 TSC ticks, and waits for the
+/// instructions before it.
 const SAMPLE: u64 = 16;
 
 /// Returns the clock of all workers. It is calibrated only once, so that the times of all workers are
@@ -77,6 +78,8 @@ struct Slot {
     arc_edges: Vec<u8>,
     first_reason: u32,
     reasons: Arc<[&'static ReasonInfo]>,
+    /// Number of packets of an input node's last poll.
+    came: usize,
 }
 
 /// A node, and the arguments for one call of the node.
@@ -112,6 +115,7 @@ impl Worker {
                 arc_edges: info.arc_edges.clone(),
                 first_reason: info.first_reason,
                 reasons: info.reasons.clone(),
+                came: TIMED_LEN,
             });
         }
         let Stats { runtime, reasons, books, turns, sizes, .. } = blueprint.stats();
@@ -245,11 +249,14 @@ impl Worker {
     fn poll(&mut self, guard: &Guard, now: u64, input: u32) -> (usize, More) {
         let mut frame = self.pending.spare();
         self.at.node(input);
-        let start = tsc();
+        // The number of packets is known only afterwards, so it is assumed to be as in the last poll.
+        let timed = self.timed(self.nodes[input as usize].came);
+        let start = if timed { tsc() } else { 0 };
         let books = self.open_books(0);
         let Call { node, mut cx, codes, sink } = self.call(guard, now, input);
         let (outcome, more) = node.poll(&mut cx, &mut frame, codes, sink);
         let n = frame.len();
+        self.nodes[input as usize].came = n;
         if n == 0 {
             self.runtime.add(input, [1, 0, 0, 0]);
             self.pending.recycle(frame);
@@ -258,7 +265,7 @@ impl Worker {
             return (if self.pending.is_empty() { 0 } else { 1 }, more);
         }
         self.sizes.add(stats::size_class(n), [1, n as u64]);
-        if self.timed(n) {
+        if timed && self.timed(n) {
             self.count_timed(input, n, tsc() - start);
         } else {
             self.runtime.add(input, [1, n as u64, 0, 0]);
@@ -342,7 +349,8 @@ impl Worker {
     /// Runs `node` on `frame`, and then the next nodes, as long as all packets of the frame leave by the same
     /// edge and no other frame is pending.
     fn run(&mut self, guard: &Guard, now: u64, mut node: u32, mut frame: Box<Frame>) {
-        let mut start = tsc();
+        let timed = self.timed(frame.len());
+        let mut start = if timed { tsc() } else { 0 };
         loop {
             let n = frame.len();
             self.at.node(node);
@@ -353,7 +361,7 @@ impl Worker {
             }
             let Call { node: body, mut cx, codes, sink } = self.call(guard, now, node);
             let outcome = body.run(&mut cx, &mut frame, codes, sink);
-            if self.timed(n) {
+            if timed {
                 let end = tsc();
                 self.count_timed(node, n, end - start);
                 start = end;
