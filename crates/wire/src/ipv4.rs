@@ -129,6 +129,12 @@ impl Ipv4Words {
         ((self.first >> 16) as u16).swap_bytes()
     }
 
+    /// Returns the first byte of the source address.
+    #[inline(always)]
+    pub const fn src_first(self) -> u8 {
+        (self.second >> 32) as u8
+    }
+
     /// See [`Ipv4Header::src_u32`].
     #[inline(always)]
     pub const fn src_u32(self) -> u32 {
@@ -346,11 +352,15 @@ impl Ipv4Header {
     /// Decrements the TTL and updates the checksum (RFC 1624, equation 3). The TTL must be at least 1.
     #[inline(always)]
     pub fn decrement_ttl(&mut self) {
-        // The TTL is the upper byte of its word, so the sum of the words decreases by 0x0100, and the
-        // checksum, its complement, increases by the same; a carry is added to the lowest bit.
-        let checksum = self.checksum() as u32 + 0x0100;
-        self.set_checksum((checksum + (checksum >= 0xffff) as u32) as u16);
-        self.set_ttl(self.ttl().wrapping_sub(1));
+        // The TTL is the upper byte of its 16-bit word, so the sum of the words decreases by 0x0100, and the checksum, its complement,
+        // increases by the same; a carry is added to the lowest bit. In little-endian byte order (RFC 1071, section 2), 0x0100 is 1. TTL,
+        // protocol and checksum are one load and one store.
+        let word = u32::from_le_bytes(get::<8, 4, _>(&self.0));
+        let checksum = (word >> 16) + 1;
+        let checksum = checksum + (checksum >= 0xffff) as u32;
+        let ttl = (word as u8).wrapping_sub(1);
+        let word = (checksum << 16) | (word & 0xff00) | u32::from(ttl);
+        self.0[8..12].copy_from_slice(&word.to_le_bytes());
     }
 
     /// Returns the sum of the pseudo header of UDP and TCP, for `length` bytes of transport header and

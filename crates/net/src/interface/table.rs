@@ -229,10 +229,25 @@ impl<'l> Runs<'l> {
     /// Counts a packet.
     #[inline(always)]
     pub fn packet(&mut self, index: u32, bytes: usize) {
-        if index != self.index {
+        self.begin(index);
+        self.add(bytes);
+    }
+
+    /// Begins another run, unless the present run has this index already. Returns true if another run began. In an empty `Runs`, a run
+    /// with the index `u32::MAX` has begun.
+    #[inline(always)]
+    pub fn begin(&mut self, index: u32) -> bool {
+        let begins = index != self.index;
+        if begins {
             self.flush();
             self.index = index;
         }
+        begins
+    }
+
+    /// Counts a packet of the present run.
+    #[inline(always)]
+    pub fn add(&mut self, bytes: usize) {
         self.packets += 1;
         self.bytes += bytes as u64;
     }

@@ -51,6 +51,25 @@ struct Port {
 /// A value of [`Port::mac`] that matches no destination address.
 const NO_STATION: u64 = u64::MAX;
 
+/// What a frame needs for the usual verdict at once: nearly all frames pass these checks, and [`EthernetInput::checked`] handles the others.
+#[derive(Clone, Copy)]
+struct Plain {
+    interface: u32,
+    /// The port's address. [`NO_STATION`] if frames to this address do not all get the usual verdict: in a port that is down or in a port
+    /// mode, and if a sub-interface takes the untagged frames.
+    station: u64,
+    fib: u16,
+}
+
+impl Plain {
+    /// `takes` is true if the usual verdict takes packets to their protocol's node.
+    #[inline(always)]
+    fn of(port: &Port, takes: bool) -> Plain {
+        let station = if takes && port.up { port.mac } else { NO_STATION };
+        Plain { interface: port.interface, station, fib: port.fib }
+    }
+}
+
 impl EthernetInput {
     pub fn new(t: &Tables, worker: usize) -> io::Result<EthernetInput> {
         let (ethertypes, modes, interfaces) =
@@ -58,6 +77,7 @@ impl EthernetInput {
         Ok(EthernetInput { ethertypes, modes, interfaces, sub_rx: t.counters.rx.lane(worker)? })
     }
 
+    #[inline(always)]
     fn port(&self, guard: &Guard, interface: u32) -> Port {
         let Some(i) = self.interfaces.get(guard, interface) else {
             return Port { interface, mac: NO_STATION, fib: 0, up: false, mode: None, untagged: None };
@@ -66,6 +86,69 @@ impl EthernetInput {
         let untagged = i.vlans.untagged();
         let mac = if mode.is_some() || untagged.is_some() { NO_STATION } else { i.mac.to_word() };
         Port { interface, mac, fib: i.fib, up: i.up, mode, untagged }
+    }
+
+    /// Calls [`port`](Self::port), apart from the loop over the packets, which is faster without its instructions.
+    #[inline(never)]
+    fn next_port(&self, guard: &Guard, interface: u32) -> Port {
+        self.port(guard, interface)
+    }
+
+    /// Sets the verdicts of a vector. `port` is the port of its first frame, `usual` its usual EtherType and verdict. This function is apart
+    /// from [`run`](FrameNode::run) because its loop is faster without the registers that the first lookups need.
+    #[inline(never)]
+    fn each(
+        &mut self,
+        guard: &Guard,
+        frame: &mut Frame,
+        out: &mut Out<'_, NoNext, Reason>,
+        mut port: Port,
+        (usual_kind, usual): (u16, Verdict<NoNext, Reason>),
+    ) {
+        let takes = matches!(usual, Verdict::Edge(_));
+        let (mut plain, mut subs) = (Plain::of(&port, takes), false);
+        out.mostly(usual, frame, |_, p| {
+            if p.rx_if() != plain.interface {
+                port = self.next_port(guard, p.rx_if());
+                plain = Plain::of(&port, takes);
+            }
+            // In a frame that is too short, the header is old data, and `accept` returns false.
+            let header = p.peek::<EthernetHeader>();
+            if header.ethertype() == usual_kind
+                && header.dst_word() == plain.station
+                && accept(p, plain.fib, HEADER)
+            {
+                return None;
+            }
+            let verdict = self.checked(guard, &mut p.again(), port, &mut subs);
+            (verdict != usual).then_some(verdict)
+        });
+        if subs {
+            frame.forget_uniform_rx();
+        }
+    }
+
+    /// Makes all checks of a frame, and reports in `subs` that it may belong to a sub-interface.
+    #[inline(never)]
+    fn checked(
+        &mut self,
+        guard: &Guard,
+        p: &mut Packet<'_>,
+        port: Port,
+        subs: &mut bool,
+    ) -> Verdict<NoNext, Reason> {
+        if !port.up {
+            return Verdict::Drop(Reason::Down);
+        }
+        let Some(kind) = p.head::<EthernetHeader>().map(|h| h.ethertype()) else {
+            return Verdict::Drop(Reason::Runt);
+        };
+        let tagged = ethertype::is_vlan(kind);
+        *subs |= tagged || port.untagged.is_some();
+        if tagged {
+            return self.tagged(guard, p, port, kind);
+        }
+        self.untagged(guard, p, port, kind, HEADER)
     }
 
     /// Handles a frame with VLAN tags: finds its sub-interface and skips the tags.
@@ -161,7 +244,7 @@ impl EthernetInput {
             return Verdict::Edge(edge);
         }
         match self.ethertypes.get(ethertype) {
-            Some(edge) if accept(p, port, header) => Verdict::Edge(edge),
+            Some(edge) if accept(p, port.fib, header) => Verdict::Edge(edge),
             Some(_) => Verdict::Drop(Reason::Runt),
             // Frames to group addresses are announcements to every station that supports the protocol, for example LLDP.
             None if p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST) => {
@@ -182,14 +265,14 @@ impl EthernetInput {
     }
 }
 
-/// Prepares a packet for its protocol's node by skipping `header` bytes. Returns false if the packet is too short.
+/// Prepares a packet for its protocol's node by skipping `header` bytes. Returns false, without a change, if the packet is too short.
 #[inline(always)]
-fn accept(p: &mut Packet<'_>, port: Port, header: usize) -> bool {
+fn accept(p: &mut Packet<'_>, fib: u16, header: usize) -> bool {
     if !p.advance(header) {
         return false;
     }
     p.mark_l3(header as u8);
-    p.set_fib(port.fib);
+    p.set_fib(fib);
     true
 }
 
@@ -201,35 +284,8 @@ impl FrameNode for EthernetInput {
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, Reason>) {
         let Some(mut first) = frame.get(0) else { return };
-        let mut port = self.port(cx.guard, first.rx_if());
-        let (usual_kind, usual) = self.usual(port, first.peek::<EthernetHeader>().ethertype());
-        // True if the usual verdict accepts packets to the port's own address. False in a port mode, and if a
-        // sub-interface takes the untagged frames.
-        let taken = port.mode.is_none() && matches!(usual, Verdict::Edge(_));
-        let mut subs = false;
-        out.mostly(usual, frame, |_, p| {
-            if p.rx_if() != port.interface {
-                port = self.port(cx.guard, p.rx_if());
-            }
-            if !port.up {
-                return Some(Verdict::Drop(Reason::Down));
-            }
-            let Some(header) = p.head::<EthernetHeader>() else { return Some(Verdict::Drop(Reason::Runt)) };
-            let (kind, dst) = (header.ethertype(), header.dst_word());
-            if kind == usual_kind && dst == port.mac && taken {
-                return (!accept(p, port, HEADER)).then_some(Verdict::Drop(Reason::Runt));
-            }
-            let tagged = ethertype::is_vlan(kind);
-            subs |= tagged || port.untagged.is_some();
-            let verdict = if tagged {
-                self.tagged(cx.guard, p, port, kind)
-            } else {
-                self.untagged(cx.guard, p, port, kind, HEADER)
-            };
-            (verdict != usual).then_some(verdict)
-        });
-        if subs {
-            frame.forget_uniform_rx();
-        }
+        let port = self.port(cx.guard, first.rx_if());
+        let usual = self.usual(port, first.peek::<EthernetHeader>().ethertype());
+        self.each(cx.guard, frame, out, port, usual);
     }
 }

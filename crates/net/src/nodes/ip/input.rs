@@ -60,7 +60,7 @@ impl FrameNode for Ip4Input {
                 fetch(p.peek::<Ipv4Header>().dst_u32());
                 return None;
             }
-            let verdict = check(own, leads, bufs, p);
+            let verdict = check(own, leads, bufs, &mut p.again());
             (verdict != usual).then_some(verdict)
         });
     }
@@ -78,16 +78,24 @@ fn is_plain(own: &OwnAddresses<Ipv4Addr>, p: &mut Packet<'_>) -> bool {
         && usize::from(h.total_len()) == len
         && !chained
         && h.checksum_ok()
-        && SUSPECT[src as usize >> 29] >> (src >> 24 & 31) & 1 == 0
+        && !SUSPECT[usize::from(h.src_first())]
         && h.dst_u32() < GROUPS
         && !own.forbids_source(fib, src)
 }
 
 /// Addresses below this are in 0.0.0.0/8. Hosts that have no address yet use them as source.
 const HOSTS: u32 = 0x0100_0000;
-/// One bit for each first byte of a source address, set if the address may be invalid: in 0/8, 127/8, 169/8
+/// For each first byte of a source address: true if the address may be invalid. These are 0/8, 127/8, 169/8
 /// (because of the link-local 169.254/16), and from [`GROUPS`] on.
-const SUSPECT: [u32; 8] = [1, 0, 0, 1 << 31, 0, 1 << 9, 0, u32::MAX];
+static SUSPECT: [bool; 256] = {
+    let mut suspect = [false; 256];
+    let mut first = 0;
+    while first < 256 {
+        suspect[first] = matches!(first, 0 | 127 | 169) || first >= (GROUPS >> 24) as usize;
+        first += 1;
+    }
+    suspect
+};
 /// Addresses from this one on are multicast, reserved or broadcast.
 const GROUPS: u32 = 0xe000_0000;
 

@@ -51,7 +51,7 @@ impl FrameNode for Ip6Input {
                 fetch(p.peek::<Ipv6Header>().dst_u128());
                 return None;
             }
-            let verdict = check(own, bufs, p);
+            let verdict = check(own, bufs, &mut p.again());
             (verdict != usual).then_some(verdict)
         });
     }

@@ -76,7 +76,7 @@ impl<A: Packets> Ways<'_, A> {
             return None;
         }
         let address = address(p);
-        Some(self.other(p, address, word))
+        Some(self.other(&mut p.again(), address, word))
     }
 
     /// Returns the verdict for a packet whose forwarding object `word` is not an adjacency.

@@ -83,15 +83,19 @@ impl<A: Cut> FrameNode for Rewrite<A> {
         let Rewrite { adjacencies, counters, .. } = self;
         let adjacencies = adjacencies.view(cx.guard);
         let mut counted = Runs::new(counters);
-        let mut cuts = false;
+        let (mut adjacency, mut cuts) = (None, false);
         out.mostly(Verdict::Next(Next::Output), frame, |_, p| {
             let index = p.fwd();
-            let Some(adjacency) = adjacencies.get(index) else { return Some(Verdict::Drop(Reason::Stale)) };
+            // Consecutive packets often have the same adjacency, which is then read once.
+            if counted.begin(index) {
+                adjacency = adjacencies.get(index);
+            }
+            let Some(adjacency) = adjacency else { return Some(Verdict::Drop(Reason::Stale)) };
             p.set_tx_if(adjacency.interface);
             let Some(rewrite) = &adjacency.rewrite else { return Some(Verdict::Next(Next::Resolve)) };
             let mut len = p.len();
             if p.flags().any(UNUSUAL) || len > usize::from(adjacency.mtu) {
-                if let Err(verdict) = unusual::<A>(p, adjacency.mtu, rewrite.len()) {
+                if let Err(verdict) = unusual::<A>(&mut p.again(), adjacency.mtu, rewrite.len()) {
                     cuts |= verdict == Verdict::Hold;
                     return Some(verdict);
                 }
@@ -102,7 +106,7 @@ impl<A: Cut> FrameNode for Rewrite<A> {
             if !p.prepend(rewrite) {
                 return Some(Verdict::Drop(Reason::NoHeadroom));
             }
-            counted.packet(index, len + rewrite.len());
+            counted.add(len + rewrite.len());
             None
         });
         if cuts {
