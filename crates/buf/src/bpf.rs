@@ -1,8 +1,8 @@
 //! The packet filter machine: classic BPF, as `tcpdump -d` prints it.
 //!
 //! Another module compiles an expression once; the resulting program runs here for every packet. A program is checked and decoded when it
-//! is made. All jumps lead forward and stay inside the program, so it ends. A packet does not match if the program loads bytes beyond its
-//! end, or divides by zero, as in the kernel.
+//! is made. All jumps lead forward and stay inside the program, so it ends. A packet does not match if the program loads bytes beyond the
+//! packet's end, or divides by zero, as in the kernel.
 
 use std::fmt;
 use std::str::FromStr;
@@ -279,7 +279,7 @@ impl Test {
 }
 
 /// Decodes an instruction by its code (`linux/bpf_common.h`): the class is in the lowest three bits. Returns `None` for an unknown
-/// instruction.
+/// instruction, or for a scratch memory word above 15.
 fn decode(i: Instruction) -> Option<Step> {
     let (class, k) = (i.code & 7, i.k);
     let source = || if i.code & 8 == 0 { Source::Number(k) } else { Source::X };

@@ -72,8 +72,8 @@ impl Frame {
         FRAME_SIZE - self.len()
     }
 
-    /// Returns which of the flags `CHAINED`, `TRACED`, `GSO` and `CSUM_PARTIAL` some packet of the frame may
-    /// have. Includes other flags only if a packet had them when it was added to the frame.
+    /// Returns which of the flags `CHAINED`, `TRACED`, `GSO` and `CSUM_PARTIAL` some packet of the frame may have. Includes other flags
+    /// only if a packet had them when it was added to the frame, or a node [noted](Frame::note) them.
     #[inline(always)]
     pub fn any(&self) -> Flags {
         debug_assert!(
@@ -394,7 +394,7 @@ pub mod raw {
         facts
     }
 
-    /// Sets the number of valid records of a frame to `n`.
+    /// Sets the number of valid records of `to` to `n`, and adds `facts` to the facts of `to`.
     ///
     /// # Safety
     /// The first `n` ≤ 256 records of `to` are valid. Records that were added to `to` were moved there from frames emptied by [`take`], and

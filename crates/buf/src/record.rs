@@ -138,7 +138,7 @@ pub(crate) struct Record {
 
 const _: () = assert!(size_of::<Record>() == 32);
 
-/// The contents of a record, for traces and tests: a copy without ownership.
+/// A copy of a record's main fields, without ownership of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// Buffer index.

@@ -40,8 +40,9 @@ impl Window {
         (place + STRIDE <= self.len).then_some(place)
     }
 
-    /// Returns the number of the buffer at this offset of the window; `None` if the offset is outside of the window or not that of a
-    /// buffer's first byte. After the last buffer, the window may have unused bytes.
+    /// Returns the number of the buffer at this offset of the window; `None` if the offset is outside of the window or not a multiple of
+    /// the stride. After the last buffer, the window may have unused bytes; an offset there gets the number of a buffer that does not
+    /// exist.
     #[inline]
     pub(crate) fn number(&self, place: usize) -> Option<usize> {
         (place < self.len && place.is_multiple_of(STRIDE)).then_some(place / STRIDE)

@@ -246,7 +246,8 @@ impl Builder {
         Ok(EdgeId(push_edge(def.name, &mut def.edges, to)?))
     }
 
-    /// Returns the names that are used but not defined. The graph can be built only if there are none.
+    /// Returns the nodes and features that are used but not defined. The graph can be built only if there are none. Whether the arcs of
+    /// features exist is not checked here.
     pub fn missing(&self) -> BTreeSet<Missing> {
         let is_node = |name: &str| self.defs.iter().any(|d| d.name == name);
         let is_arc = |name: &str| self.arcs.iter().any(|a| a.name == name);

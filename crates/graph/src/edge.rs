@@ -125,7 +125,7 @@ macro_rules! edges {
     };
 }
 
-/// Declares the drop reasons of a node:
+/// Declares the reasons for which a node drops or counts packets:
 /// `reasons! { pub enum Reason { Checksum = "bad-checksum", Error, "the header checksum is wrong"; } }`. If a reason drops no packet and is
 /// only counted, the word `counted` follows its severity.
 #[macro_export]
@@ -158,7 +158,7 @@ impl Edges for NoNext {
     }
 }
 
-/// The drop reasons of a node that never drops.
+/// The reasons of a node that neither drops nor counts packets.
 #[derive(Clone, Copy, Debug)]
 pub enum NoReason {}
 impl Reasons for NoReason {

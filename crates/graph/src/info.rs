@@ -24,7 +24,7 @@ pub struct NodeInfo {
     pub input: bool,
     /// Names of the node's edges: nodes, arcs, or [`CONTINUE`](crate::CONTINUE).
     pub edges: Vec<String>,
-    /// Drop reasons of the node.
+    /// The reasons for which the node drops or counts packets.
     pub reasons: Arc<[&'static ReasonInfo]>,
     /// Number of the node's first reason among the reasons of all nodes.
     pub first_reason: u32,
@@ -35,7 +35,7 @@ pub struct NodeInfo {
 }
 
 impl NodeInfo {
-    /// Returns the node's drop reasons, each with its number among the reasons of all nodes.
+    /// Returns the node's reasons, each with its number among the reasons of all nodes.
     pub(crate) fn numbered_reasons(&self) -> impl Iterator<Item = (u32, &'static ReasonInfo)> {
         (self.first_reason..).zip(self.reasons.iter().copied())
     }

@@ -1,5 +1,5 @@
-//! Tests all interleavings of workers that join, send, sleep and leave, explored by loom: `make loom`, or
-//! `cargo test -p graph --features loom --lib loom_`
+//! Tests workers that join, send, sleep and leave in all interleavings that loom explores (one test only those with up to two preemptions):
+//! `make loom`, or `cargo test -p graph --features loom --lib loom_`
 
 use std::time::Duration;
 

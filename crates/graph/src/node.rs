@@ -47,7 +47,7 @@ pub trait PacketNode: Send + 'static {
     const NAME: &'static str;
     /// The edges.
     type Next: Edges;
-    /// The drop reasons.
+    /// The reasons for which the node drops or counts packets.
     type Drop: Reasons;
     /// Describes in a trace what the node did with a packet.
     const TRACE: TraceFn = plain;
@@ -62,7 +62,7 @@ pub trait FrameNode: Send + 'static {
     const NAME: &'static str;
     /// The edges.
     type Next: Edges;
-    /// The drop reasons.
+    /// The reasons for which the node drops or counts packets.
     type Drop: Reasons;
     /// The names of the edges if they differ from [`Edges::NAMES`], as in nodes that exist once for each
     /// address family.
@@ -102,7 +102,7 @@ pub enum More {
 pub trait InputNode: Send + 'static {
     /// The edges.
     type Next: Edges;
-    /// The drop reasons.
+    /// The reasons for which the node drops or counts packets.
     type Drop: Reasons;
     /// Describes in a trace what the node did with a packet.
     const TRACE: TraceFn = plain;

@@ -316,8 +316,7 @@ impl Stats {
         self.by_reason(move |number| self.reasons.total_worker(lane_of_thread(thread), number)[0])
     }
 
-    /// Returns the number of workers whose counters exist: the highest number of a worker since the start, plus
-    /// 1. It does not decrease when workers leave.
+    /// Returns the highest number of a worker since the start, plus 1; 0 if there was no worker. It does not decrease when workers leave.
     pub fn workers_ever(&self) -> usize {
         self.workers().last_key_value().map_or(0, |(worker, _)| worker + 1)
     }

@@ -44,11 +44,11 @@ struct Shortages(AtomicUsize);
 /// may outlive its pool.
 static POOLS: Mutex<BTreeMap<u32, Weak<Shared>>> = Mutex::new(BTreeMap::new());
 static NEXT: AtomicU32 = AtomicU32::new(1);
-/// Number of packets that were lost because their [`Held`](crate::Held) was dropped instead of freed.
+/// Number of packets that were lost because a [`Held`](crate::Held) or [`Frame`](crate::Frame) that contained them was dropped.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// Returns the number of packets since the process started whose [`Held`](crate::Held) was dropped instead of freed. While the
-/// router runs, a number other than 0 is a bug.
+/// Returns the number of packets since the process started that were lost because a [`Held`](crate::Held) or [`Frame`](crate::Frame) that
+/// contained them was dropped. While the router runs, a number other than 0 is a bug.
 pub fn lost() -> u64 {
     LOST.load(Ordering::Relaxed)
 }
@@ -121,7 +121,8 @@ pub struct PoolStats {
     pub used: usize,
     /// Allocations refused because no buffer was free.
     pub refused: u64,
-    /// Packets whose [`Held`](crate::Held) was dropped instead of freed: a bug if it is not 0.
+    /// Packets that were lost because a [`Held`](crate::Held) or [`Frame`](crate::Frame) that contained them was dropped: a bug if it is
+    /// not 0.
     pub lost: u64,
     /// The initial buffers. They are in the [`window`](Pool::window), so devices may use them.
     pub window: Part,
