@@ -316,7 +316,7 @@ fn rfc4389_4_1_proxy_interfaces_punt_foreign_solicitations() {
     assert_eq!(arrive(&mut h, HOST_MAC, &packet).reason, Some("nd-solicitation"));
 }
 
-/// Returns the name of the reason for which a Neighbor Discovery message is punted or dropped.
+/// Returns the name of the reason for which a Neighbor Discovery message is punted, dropped or ignored.
 fn fate(src: &str, dst: &str, message: &Message) -> &'static str {
     let option = [NdOption::SourceMac(HOST_MAC)];
     let options = if src == "::" { &option[..0] } else { &option };

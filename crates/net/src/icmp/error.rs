@@ -73,8 +73,8 @@ impl<A: Icmp> IcmpError<A> {
 }
 
 /// Returns the source address for a report about `p`, or for a reply to `p`: the packet's destination if it is the router's own address,
-/// otherwise an address of the receive interface (if the interface is in the packet's VRF), otherwise any of the router's addresses in this
-/// VRF. `None` if there is no such address.
+/// otherwise an address of the receive interface (if the interface is in the packet's VRF), otherwise the router's lowest address in this
+/// VRF that is neither link-local nor tentative. `None` if there is no such address.
 pub(super) fn source<A: Icmp>(
     own: &OwnAddresses<A>,
     interfaces: &SlotReader<Interface>,

@@ -8,7 +8,7 @@
 //!
 //! (undeliverable packets) ─→ ip6-icmp-error ───────────────────┐
 //! ip6-local → icmp6-input → icmp6-echo-request → ip6-lookup ←──┘
-//!                  └ error-punt (Neighbor Discovery, and types for which features have registered)
+//!                  └ error-punt (Neighbor Discovery, MLD queries, and types for which features have registered)
 //! ```
 //!
 //! The same nodes send error reports for both families. The differences between the families are in
@@ -36,8 +36,8 @@ use crate::ip::Packets;
 use crate::nodes::neighbor::CONFLICT_RATE;
 use crate::router::{Hooks, Router};
 
-/// Maximum number of Neighbor Discovery messages of each kind per second that one worker passes to the main
-/// thread.
+/// Maximum number of Neighbor Discovery messages of each kind per second that one worker passes to the main thread. For messages that claim
+/// the router's addresses, and for MLD queries, the limit is [`CONFLICT_RATE`].
 const ND_RATE: u32 = 5_000;
 
 /// Adds the nodes of this feature. Call it after `ip`.

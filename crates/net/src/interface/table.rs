@@ -46,7 +46,7 @@ impl Kind {
         matches!(self, Kind::Loopback | Kind::Feature(_))
     }
 
-    /// Returns the kind's name for operators; `None` if the device's driver provides it.
+    /// Returns the kind's name for operators; `None` for devices and sub-interfaces: the device's driver provides the name.
     pub fn name(self) -> Option<&'static str> {
         match self {
             Kind::Loopback => Some("loopback"),

@@ -139,8 +139,8 @@ impl PathState {
         shares.zip(&self.ways).map(|((path, parts), means)| (path, parts, *means))
     }
 
-    /// Returns the present layout. A route that changes from this list to the list `other` starts with this layout, so that its
-    /// flows stay on their paths. Returns `None` if no flow can stay.
+    /// Returns the layout with which a route starts that changes from this list to the list `other`, so that its flows stay on their paths:
+    /// the present layout or, for a single path that is also in `other`, a layout with only this path. Returns `None` if no flow can stay.
     pub(super) fn layout_like(&self, other: &PathList) -> Option<Layout> {
         let one = || match self.list {
             PathList::One(path) => other.paths().any(|p| p == path).then(|| Layout::new(&[(path, 1)])),

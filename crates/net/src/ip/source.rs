@@ -53,8 +53,7 @@ impl SourceNames {
     /// Registers a source.
     ///
     /// # Errors
-    /// If the name is taken, the distance is reserved for the router's own sources, or there are too many
-    /// sources.
+    /// If the name is taken, the distance is not 1 to 253, or there are too many sources.
     pub fn register(&mut self, name: &'static str, distance: u8) -> Result<Source, GraphError> {
         let refused = |why: &str| GraphError(format!("cannot declare the route source \"{name}\": {why}"));
         if self.0.contains(&name) {

@@ -228,7 +228,8 @@ impl<A: Ip> Routes<A> {
     /// Checks that a VRF can be removed. `name` converts the index of a VRF to the table number that the operator knows.
     ///
     /// # Errors
-    /// If the VRF has routes or tracks, is the target of another VRF's route, or is VRF 0. Returns the reason.
+    /// If the VRF has tracks or routes (other than those for special-purpose addresses), is the target of another VRF's route, or is VRF 0.
+    /// Returns the reason.
     pub fn may_go(&self, fib: u16, name: impl Fn(u16) -> u32) -> Result<(), String> {
         if fib == 0 {
             return Err("it is the default table".into());

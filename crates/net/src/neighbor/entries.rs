@@ -23,8 +23,8 @@ pub enum State {
     /// The neighbor had this Ethernet address when the router last heard from it. No packets have been sent
     /// to it since the entry became stale (IPv6 only).
     Stale(Mac),
-    /// Packets are being sent to the neighbor at this Ethernet address. It is probed unless a message from it
-    /// arrives first (IPv6 only).
+    /// Packets are being sent to the neighbor at this Ethernet address. It is probed after 5 seconds unless it confirms this address first
+    /// (IPv6 only).
     Delay(Mac),
     /// The neighbor had this Ethernet address when the router last heard from it, and has been sent this many
     /// probes since.

@@ -27,7 +27,7 @@ use super::table::{Action, Neighbors};
 use crate::Unused;
 
 const SECOND: u64 = 1_000_000_000;
-/// Time after which a stale neighbor is probed once packets are sent to it, unless it is heard from in this time
+/// Time after which a stale neighbor is probed once packets are sent to it, unless it confirms its Ethernet address in this time
 /// (DELAY_FIRST_PROBE_TIME, RFC 4861 section 10).
 const DELAY: u64 = 5 * SECOND;
 /// Lifetime of a stale entry to which no packets are sent.

@@ -14,8 +14,7 @@ pub struct NeighborView {
     pub age: f64,
     /// The neighbor's IP address.
     pub ip: String,
-    /// `S` for static, `D` for learned, `I` for a neighbor that has not answered. `R` follows if the neighbor
-    /// is a router.
+    /// `S` for static, `D` for learned, `I` for a neighbor that has not answered. `R` follows `S` or `D` if the neighbor is a router.
     pub flags: &'static str,
     /// The neighbor's Ethernet address, if it is known.
     pub mac: Option<String>,

@@ -65,8 +65,8 @@ impl Accounts {
     }
 }
 
-/// Packets that waited on a removed worker, and that the main thread passed to the first worker. The graph counts them there as
-/// further packets; with these numbers, the accounts count each packet once.
+/// Packets that waited on a removed worker. The main thread passes them to the first worker, or drops them. The graph counts the passed
+/// packets there as further packets; with these numbers, the accounts count each packet once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rehomed {
     sent: u64,

@@ -78,7 +78,7 @@ fn by_reason_in_nodes(lab: &Lab) -> u64 {
 #[test]
 fn policed_packets_count_as_drops_of_their_rx_interface() {
     let mut lab = lab();
-    // An ARP packet that claims an address of the router.
+    // A neighbor solicitation from an address of the router.
     let solicits = Message::NeighborSolicitation { target: at(1) };
     for _ in 0..60 {
         lab.receive(0, 0, neighbor_discovery(at(1), at(1), solicits, &[NdOption::SourceMac(HOST)]));

@@ -132,8 +132,8 @@ fn usage(of: [(u64, u64); 2]) -> (u64, u64) {
 }
 
 impl Router {
-    /// Admits a route with `ways` paths. `exists` returns true if it only replaces the paths of a route. It is called only when no room was left
-    /// at the last count, because it takes as long as adding the route.
+    /// Admits a route with `ways` paths. `exists` returns true if the route exists already, so that only its paths are replaced. `exists`
+    /// is called only when no room was left at the last count, because the call takes as long as adding the route.
     ///
     /// # Errors
     /// If the budget is used up, or free memory is low, and the route is new.

@@ -114,7 +114,8 @@ impl DeviceControl for Plug {
     }
 }
 
-/// A device whose packets arrive as soon as it goes up. It records whether workers already saw the interface as up at that time.
+/// A device whose packets arrive as soon as it goes up. It records whether workers already saw the interface as up at that time. If `wakes`
+/// is false, it refuses to go up.
 struct Eager {
     tables: Tables,
     participant: Participant,

@@ -8,9 +8,9 @@ use crate::ip::{Address, MAX_TABLES, Path};
 /// The output interface and the next hop of packets to a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Egress<A> {
-    /// The output interface; `None` if the destination is the router itself.
+    /// The output interface; `None` if the destination is the router itself, or the next hop is on no interface's link.
     pub interface: Option<u32>,
-    /// The next hop, or the destination if it is on the interface's link.
+    /// The next hop, or the destination if it is on the interface's link or is the router itself.
     pub near: A,
 }
 
@@ -30,7 +30,8 @@ impl Router {
     /// its link.
     ///
     /// # Errors
-    /// If no route leads to the destination. The error text is a clause for a message such as "`destination` cannot be pinged: …".
+    /// If no route leads to the destination, or its route leads to no interface. The error text is a clause for a message such as
+    /// "`destination` cannot be pinged: …".
     pub fn egress<A: Routed>(
         &self,
         fib: u16,
@@ -105,7 +106,8 @@ impl Router {
         A::of(wanted).filter(is_own).ok_or(NoSource::NotOwn)
     }
 
-    /// Returns an error if the router still tests the wanted address, or an address of the output interface, for duplicates.
+    /// Returns an error if the router still tests an address for duplicates: the address `wanted` or, if it is `None`, an address of the
+    /// output interface (without an output interface, any address in the VRF).
     fn tentative_source<A: Routed>(
         &self,
         fib: u16,

@@ -79,7 +79,7 @@ fn packets_have_a_source_of_the_outgoing_path() {
     assert_eq!(source(&mut router, "10.0.0.9", Some("9.9.9.8")), Err(NoSource::NotOwn));
 }
 
-/// The router finds the egress of its own packets through as many VRFs as its workers forward packets.
+/// The router follows the routes of its own packets through at most 9 VRFs, the limit that also applies to workers.
 #[test]
 fn routes_are_followed_through_as_many_tables_as_by_workers() {
     let end = |hops: u32| {

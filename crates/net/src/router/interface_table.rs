@@ -219,7 +219,8 @@ impl InterfaceTable {
         self.networks.extend(new.difference(&old).map(|network| ((info.fib, *network), index)));
     }
 
-    /// Returns the interface whose connected network in this VRF contains `address`. The interface may be up or down.
+    /// Returns the interface whose connected network in this VRF contains `address`. The interface may be up or down. Link-local networks
+    /// do not count.
     pub fn with_network_of(&self, fib: u16, address: IpAddr) -> Option<&InterfaceInfo> {
         // The last network that begins at or before the address either contains it, or is inside the network that does.
         let host = IpPrefix::host(address);

@@ -96,7 +96,7 @@ impl Router {
         self.near.interfaces.get(index).ok_or_else(|| missing(index))
     }
 
-    /// Returns the interface of a VRF that has this address.
+    /// Returns the interface of a VRF that has this address. Link-local addresses are not found.
     pub fn owner(&self, fib: u16, address: IpAddr) -> Option<&InterfaceInfo> {
         let found = self.near.interfaces.with_network_of(fib, address)?;
         found.addresses.iter().any(|a| a.address == address).then_some(found)
@@ -466,7 +466,7 @@ impl Router {
     /// Moves an interface to a VRF.
     ///
     /// # Errors
-    /// If the VRF does not exist, or the interface has addresses.
+    /// If the VRF does not exist, or the interface has addresses in another VRF.
     pub fn set_table(&mut self, index: u32, table: u32) -> Result<(), RouterError> {
         let fib = self.fib(table)?;
         let info = self.info_mut(index)?;

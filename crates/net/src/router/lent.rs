@@ -5,7 +5,8 @@ use super::{InterfaceInfo, Neighborhood, Routed, Router, RouterError};
 use crate::ip::{Address, Object};
 
 impl Neighborhood {
-    /// Returns the interface whose addresses the interface `info` uses; `None` if `info` is not unnumbered.
+    /// Returns the interface whose addresses the interface `info` uses; `None` if `info` is not unnumbered, or the two interfaces are in
+    /// different VRFs.
     pub(super) fn lender(&self, info: &InterfaceInfo) -> Option<&InterfaceInfo> {
         self.interfaces.get(info.unnumbered?).filter(|lender| lender.fib == info.fib)
     }
@@ -23,8 +24,8 @@ impl Neighborhood {
 }
 
 impl Router {
-    /// Makes an interface unnumbered: it uses the addresses of the interface `lender` in its VRF. With `None`, the interface is no longer
-    /// unnumbered.
+    /// Makes an interface unnumbered: it uses the addresses of the interface `lender` as long as both are in the same VRF. With `None`, the
+    /// interface is no longer unnumbered.
     ///
     /// # Errors
     /// If one of the interfaces does not exist, both are the same, the interface has addresses or cannot send, or the lender is unnumbered

@@ -97,7 +97,7 @@ impl Hooks {
     /// Declares a source of routes. `distance` is 1 to 253: see [`Source`]. The feature then adds routes with [`Router::add_route_from`].
     ///
     /// # Errors
-    /// If the name is taken, the distance belongs to one of the router's own sources, or there are too many sources.
+    /// If the name is taken, the distance is not 1 to 253, or there are too many sources.
     pub fn source(&mut self, name: &'static str, distance: u8) -> Result<Source, GraphError> {
         self.sources.register(name, distance)
     }

@@ -12,7 +12,7 @@ use crate::ip::{
     Affected, ForwardingKind, IpPrefix, Object, Path, PathList, Prefix, Resolver, RouteError, Source, Track,
 };
 
-/// Maximum number of routes that are updated before a change of an interface returns: a few hundred microseconds of work.
+/// Maximum number of routes that are updated before a change of an interface or a route returns: a few hundred microseconds of work.
 const VISITS_AT_ONCE: usize = 1024;
 /// Number of routes updated between two checks of the clock.
 const VISITS: usize = 64;

@@ -536,7 +536,7 @@ fn adjacencies_follow_their_interface_in_slices() {
     assert!(!router.adjacencies().is_stale());
 }
 
-/// Very many next hops are removed. Their adjacencies are freed some at a time, and in the end all of them are freed.
+/// Very many next hops are removed. Their forwarding objects are freed some at a time, and in the end all of them are freed.
 #[test]
 fn adjacencies_of_removed_routes_are_freed_in_slices() {
     const HOPS: u32 = 8000;

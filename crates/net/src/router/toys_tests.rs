@@ -197,7 +197,8 @@ fn a_tunnel_follows_the_route_to_its_far_end() {
     );
 }
 
-/// A track ignores routes to a feature's entry. If it followed them, a packet could loop between the entry and the track.
+/// While its route leads to a feature's entry, a track leads nowhere, and its packets are dropped. Otherwise, a packet could loop between
+/// the entry and the track.
 #[test]
 fn a_track_does_not_lead_through_an_entry_of_a_feature() {
     let _tracking = TRACKING.lock().unwrap_or_else(PoisonError::into_inner);

@@ -27,7 +27,7 @@ const SOURCE: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const TARGET: Mac = Mac([2, 0, 0, 0, 0, 2]);
 const HOST: Mac = Mac([2, 0, 0, 0, 9, 9]);
 
-/// A device that numbers the packets of each flow when the router receives them, and records them when it sends them.
+/// A device that numbers the packets of each flow when the router receives them, and records them when the router sends them.
 #[derive(Default)]
 struct Counting {
     given: AtomicU64,

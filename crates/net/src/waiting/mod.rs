@@ -226,8 +226,9 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
         }
     }
 
-    /// Passes all packets for a next hop to `each` if the first of them has waited for [`LIFE`]. Does this at most once in 100
-    /// milliseconds. Frees the slots of next hops without packets, unless the next hop was recently requested or has recently failed.
+    /// Passes all packets for a next hop to `each` if packets have waited for this next hop without interruption for [`LIFE`]. Does this at
+    /// most once in 100 milliseconds. Frees the slots of next hops without packets, unless the next hop was recently requested or has
+    /// recently failed.
     pub fn sweep(&mut self, now: u64, mut each: impl FnMut(Held)) {
         if now < self.next_sweep {
             return;

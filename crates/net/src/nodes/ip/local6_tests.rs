@@ -270,7 +270,7 @@ fn truncated_headers_are_dropped() {
 }
 
 /// Returns the cause that must be reported for a first fragment that has hop-by-hop options after its fragment header, within the limit of
-/// processed headers.
+/// processed headers; `None` for any other fragment.
 fn misplaced(fragment: &[u8; 6], behind: &[(u8, [u8; 6])]) -> Option<Cause> {
     let is_first = |body: &[u8; 6]| body[0] == 0 && body[1] & !7 == 0;
     let read = behind.iter().scan(is_first(fragment), |go_on, (kind, body)| {
@@ -282,7 +282,8 @@ fn misplaced(fragment: &[u8; 6], behind: &[(u8, [u8; 6])]) -> Option<Cause> {
 }
 
 /// Returns the expected result for a packet with these headers before UDP, each 8 bytes long: the offset of the UDP header, or the cause to
-/// report (`None` for a drop). It is a simple implementation that goes through the headers one by one.
+/// report (`None` if the packet is dropped, or passed on as a fragment). It is a simple implementation that goes through the headers one by
+/// one.
 fn plain(headers: &[(u8, [u8; 6])]) -> Result<u32, Option<Cause>> {
     for (i, (kind, body)) in headers.iter().enumerate() {
         let at = 40 + 8 * i as u16;

@@ -9,9 +9,9 @@
 //!                                              └ ip4-icmp-error
 //! ```
 //!
-//! The IPv6 nodes have a 6 in place of the 4 in their names, except `ip6-hop-by-hop` (in place of
-//! `ip4-options`) and `ip6-discover-neighbor` (in place of `ip4-arp`). Lookup, rewrite and reverse-path check
-//! are the same types for both families; `ip/packet.rs` has the differences.
+//! The IPv6 nodes have a 6 in place of the 4 in their names, except `ip6-hop-by-hop` (in place of `ip4-options`) and
+//! `ip6-discover-neighbor` (in place of `ip4-arp`). The nodes for lookup and rewrite are the same types for both families; `ip/packet.rs`
+//! has the differences.
 
 mod fragment;
 mod input;
@@ -40,7 +40,7 @@ use crate::tables::Tables;
 /// Adds the nodes and arcs of this feature.
 ///
 /// # Errors
-/// If there are too many nodes that the main thread can send packets to.
+/// If another node is registered for the EtherType of IPv4 or IPv6, or there are too many nodes that the main thread can send packets to.
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let tables = t.clone();
     b.frame(move |_| Ok(input::Ip4Input::new(&tables)));

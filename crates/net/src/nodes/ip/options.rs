@@ -124,8 +124,8 @@ impl Ip4Options {
     }
 
     /// Returns the address that this router writes into a packet's options: the packet's destination if this is an address of this router;
-    /// for other packets the transmit interface's address, or without such an address any address of this router in the VRF. `None` if the
-    /// packet is neither forwarded nor delivered to this router.
+    /// for other packets the transmit interface's primary address, or without such an address the router's lowest address in the VRF.
+    /// `None` if the packet is neither forwarded nor delivered to this router, or if there is no such address.
     fn address(&self, guard: &Guard, p: &mut Packet<'_>) -> Option<Ipv4Addr> {
         let (own, fib, dst) = (self.tables.own.get(guard), p.fib(), p.peek::<Ipv4Header>().dst_u32());
         if own.contains(fib, dst) {

@@ -1,8 +1,7 @@
 //! `ip6-hop-by-hop`: handles packets with options for every router on the path (RFC 8200 section 4.3).
 //!
-//! Router alerts go to the node that registered for the packet's protocol. No other option is supported; an
-//! option's type says whether the packet is still forwarded. A header with too many options is not processed
-//! to its end (RFC 8504 section 5.3).
+//! Router alerts go to the node that registered for the packet's protocol. No other option is supported; an option's type says whether the
+//! packet is still forwarded. A packet with too many options is dropped (RFC 8504 section 5.3).
 
 use buf::Packet;
 use graph::{Cx, PacketNode, Verdict, edges, reasons};

@@ -33,7 +33,7 @@ pub(crate) const CONFLICT_RATE: u32 = 10;
 /// Adds the nodes of this feature.
 ///
 /// # Errors
-/// If there are too many nodes that the main thread can send packets to.
+/// If another node is registered for the EtherType of ARP, or there are too many nodes that the main thread can send packets to.
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let punts = input::Punts {
         request: hooks.punt(b, "arp-request", ARP_RATE, Router::punted_arp),
