@@ -293,8 +293,8 @@ impl Stats {
         })
     }
 
-    /// Returns the worker's numbers of turns, naps and sleeps, and its busy and idle times, from the start to
-    /// its last turn.
+    /// Returns the worker's numbers of turns, naps and sleeps, and its busy and idle times, from the start to the beginning of its last
+    /// turn or rest.
     pub fn worker_totals(&self, worker: usize) -> WorkerTotals {
         let [turns, busy_ns, idle_ns, naps, sleeps] = self.turns.total_worker(worker, 0);
         WorkerTotals { turns, busy_ns, idle_ns, naps, sleeps }

@@ -121,7 +121,7 @@ impl Tracer {
         all.into_iter().filter_map(|place| self.entry(place)).collect()
     }
 
-    /// Returns the number of logs; each worker has one.
+    /// Returns the number of logs: one for each worker, including removed workers.
     pub fn logs(&self) -> usize {
         lock(&self.0.logs).len()
     }

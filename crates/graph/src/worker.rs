@@ -208,7 +208,8 @@ impl Worker {
         self.inputs.iter().fold(Eager::NONE, |all, i| all.and(self.nodes[*i as usize].node.eager()))
     }
 
-    /// Like [`turn`](Self::turn), but at the given time in nanoseconds: for tests with virtual time.
+    /// Like [`turn`](Self::turn), but at the given time in nanoseconds: for tests with virtual time. The turn does not count in the
+    /// worker's statistics of turns and times.
     pub fn turn_at(&mut self, guard: &Guard, now: u64) -> usize {
         self.turns += 1;
         let mut came = 0;

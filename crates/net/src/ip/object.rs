@@ -18,7 +18,7 @@ pub enum Object {
     Report(Cause),
     /// The destination is link-local. It is looked up again as an address on the packet's link.
     LinkLocal,
-    /// Look up the destination again in the VRF with this number.
+    /// Look up the destination again in the VRF with this FIB index.
     Table(u16),
     /// Send over one of several paths. The number is the index of the [`Buckets`](super::balance::Buckets) in which the packet's flow
     /// selects the path.

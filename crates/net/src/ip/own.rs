@@ -95,7 +95,7 @@ impl<A: Packets> OwnAddresses<A> {
         self.first.get(&fib).copied()
     }
 
-    /// True if `address` is the router's own in VRF `fib`.
+    /// True if `address` is the router's own in VRF `fib`, even if it is still tentative.
     #[inline(always)]
     pub fn contains(&self, fib: u16, address: A::Bits) -> bool {
         let (word, mask) = bit(address.low());

@@ -38,7 +38,7 @@ pub enum Path {
     Prohibit,
     /// To a link-local destination, which is looked up again as an address on the packet's link.
     LinkLocal,
-    /// By a lookup in the VRF with this number.
+    /// By a lookup in the VRF with this FIB index.
     Table(u16),
     /// To the entry at this index of a feature's table.
     Feature(ForwardingKind, u32),
@@ -132,8 +132,8 @@ impl PathState {
         }
     }
 
-    /// Returns each path with its number of buckets, out of 256, and its current forwarding object. Returns nothing unless flows are shared
-    /// between several paths.
+    /// For a list that leads to several paths, returns each resolved path with its number of buckets, out of 256, and its current
+    /// forwarding object. Otherwise returns nothing.
     pub fn shares(&self) -> impl Iterator<Item = (Path, usize, Object)> {
         let shares = self.layout.iter().flat_map(|layout| layout.shares());
         shares.zip(&self.ways).map(|((path, parts), means)| (path, parts, *means))

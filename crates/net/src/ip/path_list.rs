@@ -48,7 +48,8 @@ impl fmt::Display for BadPaths {
 }
 impl std::error::Error for BadPaths {}
 
-/// The paths of a route. All routes with equal lists share one forwarding object.
+/// The paths of a route. Routes of a VRF with equal lists share one forwarding object, unless their flows are laid out differently on the
+/// paths.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PathList {
     /// One path.

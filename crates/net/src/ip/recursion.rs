@@ -1,11 +1,10 @@
 //! Recursive paths: their next hops are on no connected network, and are resolved through the routes.
 //!
-//! A recursive path follows the longest-prefix route to its next hop, which may be the default route. That
-//! route may have a recursive next hop too, so there is a [`Trail`] of up to [`MAX_HOPS`] next hops. A route
-//! on the trail may have several paths, so the trail can fork. Each branch of the trail ends at a neighbor,
-//! at a link that contains the next hop, or at a route that drops packets or answers with an ICMP error; then
-//! the recursive path does the same. If the next hop is on a connected network of the VRF, it is resolved on
-//! that network and never through other routes, even if the interface is down.
+//! A recursive path follows the longest-prefix route to its next hop, which may be the default route. That route may have a recursive next
+//! hop too, so there is a [`Trail`] of up to [`MAX_HOPS`] next hops. A route on the trail may have several paths, so the trail can fork.
+//! Each branch of the trail ends at a neighbor, at a link that contains the next hop, at an entry of a feature's table, or at a route that
+//! drops packets or answers with an ICMP error; then the recursive path does the same. If the next hop is on a connected network of the
+//! VRF, it is resolved on that network and never through other routes, even if the interface is down.
 //!
 //! Which routes a path follows depends on the interfaces only, not on the current resolution of other
 //! recursive paths. So the result does not depend on the order of changes, and routes that form a loop do not

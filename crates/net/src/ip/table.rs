@@ -1,10 +1,11 @@
 //! The control plane of forwarding: routes by prefix and source, path lists shared by routes, and the lookup
 //! tables derived from both.
 //!
-//! A **path** is where packets go, and a route has a list of paths, usually one. All routes with the same list share this list and its
-//! forwarding object. A path with a next hop is *resolved* while the next hop's interface is up, and a list is resolved while at least one
-//! of its paths is. For each prefix, the router installs the route with the lowest distance among those with a resolved list. If there is
-//! none, it withdraws the prefix, so that packets take the route of a shorter prefix.
+//! A **path** is where packets go, and a route has a list of paths, usually one. The routes of a VRF with the same list share this list and
+//! its forwarding object, unless their flows are laid out differently on the paths. A path with a next hop is *resolved* while the next
+//! hop's interface is up, and a list is resolved while at least one of its paths is. For each prefix, the router installs the route with
+//! the lowest distance among those with a resolved list. If there is none, it withdraws the prefix, so that packets take the route of a
+//! shorter prefix.
 //!
 //! If a route has several paths, its flows are shared among them (`balance.rs`). A path whose next hop is on no connected network is
 //! *recursive*: it is resolved through the route to its next hop, and resolved again when that route changes (`recursion.rs`).

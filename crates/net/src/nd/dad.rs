@@ -101,7 +101,7 @@ impl Dad {
         }
     }
 
-    /// Returns the time at which [`timeout`](Self::timeout) must be called next.
+    /// Returns the time at which [`timeout`](Self::timeout) must be called next; `None` if there is no timer.
     pub fn poll_timeout(&self) -> Option<u64> {
         self.tentative.values().map(|t| t.0).min()
     }

@@ -89,7 +89,7 @@ impl Listener {
         }
     }
 
-    /// Returns the time at which [`timeout`](Self::timeout) must be called next.
+    /// Returns the time at which [`timeout`](Self::timeout) must be called next; `None` if there is no timer.
     pub fn poll_timeout(&self) -> Option<u64> {
         let due = |m: &Member| [m.again.as_ref().map(|a| a.0), m.answer.as_ref().map(|a| a.0)];
         self.members.values().flat_map(due).flatten().min()

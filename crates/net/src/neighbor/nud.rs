@@ -13,7 +13,7 @@
 //!
 //! If a neighbor reports another Ethernet address in a solicitation, a router message, or an unsolicited advertisement with the override
 //! flag, its entry becomes stale with this address. An advertisement without the override flag does not replace a known address; it only
-//! makes a reachable entry stale. Only a solicited advertisement makes an entry reachable.
+//! makes a reachable entry stale. Of all these messages, only a solicited advertisement makes an entry reachable.
 //!
 //! An entry keeps its adjacency in all of these states. The owner of the table must detect that packets are
 //! sent to a stale entry: it checks the adjacency's counter when the entry becomes stale, and periodically

@@ -66,7 +66,7 @@ pub enum Event<A: Family = Ipv4Addr> {
         sender: (Mac, A),
         /// The target IP address of the packet.
         target: A,
-        /// True if `target` is an address of this interface.
+        /// True if the router answers for `target` on this interface, and `target` is not the sender's address.
         for_us: bool,
         /// True if the sender's address is a host address in one of the interface's networks.
         on_link: bool,
@@ -82,7 +82,7 @@ pub enum Event<A: Family = Ipv4Addr> {
         source_mac: Option<Mac>,
         /// The solicited address.
         target: A,
-        /// True if `target` is an address of this interface.
+        /// True if the router answers for `target` on this interface, and `target` is not the sender's address.
         for_us: bool,
         /// True if `target` is an anycast address, which other routers have too.
         anycast: bool,
@@ -182,7 +182,7 @@ pub struct Counters {
     pub recycled: u64,
     /// New entries refused because the table was full of static entries.
     pub refused: u64,
-    /// Number of new entries for which no memory was free. Each replaced the oldest entry or was refused.
+    /// Number of new entries for which no memory was free. Each replaced another entry or was refused.
     pub no_memory: u64,
     /// Packets of other stations that claimed an address of this router.
     pub conflicts: u64,
@@ -347,7 +347,7 @@ impl<A: Family> Neighbors<A> {
         Ok(())
     }
 
-    /// Returns the time at which [`timeout`](Self::timeout) must be called next.
+    /// Returns the time at which [`timeout`](Self::timeout) must be called next; `None` if there is no timer.
     pub fn poll_timeout(&self) -> Option<u64> {
         let announcement = self.announcements.values().map(|a| a.0).min();
         let entry = self.entries.first_due().map(|d| d.0);
@@ -510,7 +510,7 @@ impl<A: Family> Neighbors<A> {
         if before > self.entries.count() || before < FEW || self.memory.take(ENTRY) {
             return true;
         }
-        // Reuse the memory of the oldest entry.
+        // Reuse the memory of the entry that is first in the order of replacement.
         self.counters.no_memory += 1;
         let oldest = self.entries.first_to_go();
         oldest.into_iter().for_each(|key| self.forget(key, out));

@@ -110,7 +110,7 @@ impl Router {
     /// Removes addresses from an interface, all or none. The routes of the interface are updated once for all addresses.
     ///
     /// # Errors
-    /// If the interface does not have one of the addresses.
+    /// If the interface lacks one or more of the addresses.
     pub fn remove_addresses(&mut self, index: u32, removed: &[Address]) -> Result<(), RouterError> {
         if removed.is_empty() {
             return Ok(());
@@ -286,7 +286,7 @@ impl InterfaceInfo {
     }
 
     /// Returns the duplicate address detection state of an IPv6 address of the interface. On an interface without neighbors, every address
-    /// is unique.
+    /// is unique. `None` if the interface is down or does not have the address.
     pub fn standing(&self, address: Ipv6Addr) -> Option<Standing> {
         let alone = (!self.kind.has_neighbors()).then_some(Standing::Unique);
         alone.or_else(|| self.standing.get(&address).copied())

@@ -117,7 +117,7 @@ impl Router {
     /// Attaches a device to an interface without one, and applies the interface's configuration to it.
     ///
     /// # Errors
-    /// If the device refuses a setting; then the interface stays without a device.
+    /// If there is no such interface, or the device refuses a setting or has no transmit queue; then the interface stays without a device.
     pub fn attach_device(&mut self, index: u32, mut device: Device) -> Result<(), RouterError> {
         let info = self.interface(index)?;
         // An address not set by the operator is the device's own. The new device may have a different one.

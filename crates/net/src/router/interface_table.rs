@@ -41,7 +41,7 @@ pub struct InterfaceInfo {
     pub unnumbered: Option<u32>,
     /// True if the router answers on this interface for hosts behind other interfaces (proxy ARP and ND).
     pub proxy: bool,
-    /// The duplicate address detection state of each IPv6 address; empty while the interface is down.
+    /// The duplicate address detection state of each IPv6 address; empty while the interface is not usable, and if it has no neighbors.
     pub(super) standing: BTreeMap<Ipv6Addr, Standing>,
     /// True if the interface was [usable](super::Router::usable) when features were last notified of a change.
     pub(super) was_usable: bool,

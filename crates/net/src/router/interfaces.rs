@@ -17,7 +17,7 @@ use crate::ip::{Affected, IpPrefix, Network};
 const LOOPBACK_MTU: u16 = 9000;
 /// Maximum number of adjacencies updated at once after interface changes: about a tenth of a millisecond of work.
 const ADJACENCIES: usize = 256;
-/// Maximum time that the main thread waits for workers to release the queues of a closed device.
+/// Maximum time that the main thread waits for workers to release the queues of a closed device, or the record of a removed interface.
 pub(super) const GRACE: Duration = Duration::from_millis(200);
 
 impl Neighborhood {
@@ -163,7 +163,8 @@ impl Router {
     /// Checks that frames can be sent on an interface.
     ///
     /// # Errors
-    /// If the sub-interface matches frames with different VLAN tags, so the tags for frames to send are unknown.
+    /// If there is no such interface, or it is a sub-interface that matches frames with different VLAN tags, so the tags for frames to send
+    /// are unknown.
     pub(super) fn must_send(&self, index: u32) -> Result<(), RouterError> {
         let info = self.interface(index)?;
         match info.takes.filter(|takes| !takes.sends()) {
@@ -279,7 +280,8 @@ impl Router {
     /// Adds a sub-interface of `parent` for frames that match `takes`.
     ///
     /// # Errors
-    /// If the parent is not a device, another sub-interface has the same match, or the name is taken.
+    /// If the parent does not exist or is not an Ethernet device, another sub-interface of it has the same match, the name is taken, or
+    /// there are too many interfaces.
     pub fn add_subinterface(
         &mut self,
         name: &str,
@@ -410,7 +412,7 @@ impl Router {
     /// Sets the MTU: the maximum length of a network packet, in bytes. Sub-interfaces with a larger MTU get the same MTU.
     ///
     /// # Errors
-    /// If the MTU is too small, larger than the parent's, or refused by the device.
+    /// If there is no such interface, or the MTU is too small, larger than the parent's, or refused by the device.
     pub fn set_mtu(&mut self, index: u32, mtu: u16) -> Result<(), RouterError> {
         check_mtu(mtu)?;
         let parent = self.interface(index)?.parent;
@@ -437,7 +439,7 @@ impl Router {
     /// an address of their own get the new address, too.
     ///
     /// # Errors
-    /// If the address is a group address or zero, or the device refuses it.
+    /// If there is no such interface, the address is a group address or zero, or the device refuses it.
     pub fn set_mac(&mut self, index: u32, wanted: Option<Mac>) -> Result<(), RouterError> {
         wanted.map_or(Ok(()), check_mac)?;
         let info = self.interface(index)?;
@@ -466,7 +468,7 @@ impl Router {
     /// Moves an interface to a VRF.
     ///
     /// # Errors
-    /// If the VRF does not exist, or the interface has addresses in another VRF.
+    /// If the VRF or the interface does not exist, or the interface has addresses in another VRF.
     pub fn set_table(&mut self, index: u32, table: u32) -> Result<(), RouterError> {
         let fib = self.fib(table)?;
         let info = self.info_mut(index)?;

@@ -109,7 +109,7 @@ impl Router {
         self.nd.dad.transmits = transmits;
     }
 
-    /// Begins or ends to collect the steps of duplicate address detection. Addresses that are being probed now are left out.
+    /// Starts or stops collecting the steps of duplicate address detection. Addresses that are being probed at the start are left out.
     pub fn watch_probes(&mut self, on: bool) {
         if on != self.nd.watched.is_some() {
             self.nd.watched = on.then(Watched::default);

@@ -1,9 +1,9 @@
 //! The control side of the router: every change goes through one [`Router`], which the main thread owns.
 //!
-//! [`Router::poll`] is one iteration of the main thread's loop: it handles punted packets and timers. Between two iterations, the
-//! owner calls the methods that make changes. A change is complete when its method returns: workers see it at once, or not at all
-//! if it was refused. The exception is an interface that goes up or down or is removed: many of its next hops and routes may be
-//! updated in later iterations.
+//! [`Router::poll`] is one iteration of the main thread's loop: it handles punted packets and timers. Between two iterations, the owner
+//! calls the methods that make changes. A change is usually complete when its method returns: workers see it at once, or not at all if it
+//! was refused. Later iterations do two kinds of work: they publish the router's own addresses, and they update the next hops and routes
+//! that depend on a changed interface or route, if these are many.
 
 mod accounts;
 mod addresses;
@@ -325,9 +325,9 @@ impl Router {
         Ok(())
     }
 
-    /// Returns a worker that has not finished an iteration of its loop since the last call, and the node that it is running. Even a
-    /// sleeping worker does ten iterations a second. So if the calls are much more than 100 ms apart, this worker hangs and
-    /// forwards nothing.
+    /// Returns a worker that has not finished an iteration of its loop since the last call, and the node that it is running, if any. `None`
+    /// if there is no such worker. Even a sleeping worker does ten iterations a second. So if the calls are much more than 100 ms apart,
+    /// this worker hangs and forwards nothing.
     pub fn still_worker(&mut self) -> Option<(usize, Option<&'static str>)> {
         let stats = self.graph().stats();
         let now: Vec<u64> = (0..self.runners.len()).map(|w| stats.worker_totals(w).turns).collect();

@@ -274,7 +274,8 @@ impl Router {
         }
     }
 
-    /// Returns the time at which [`poll`](Router::poll) must be called next, in nanoseconds of the monotonic clock.
+    /// Returns the time at which [`poll`](Router::poll) must be called next because of a timer, in nanoseconds of the monotonic clock;
+    /// `None` if there is no timer.
     pub fn next_timeout(&self) -> Option<u64> {
         let neighbors = [self.near.neighbors4.poll_timeout(), self.near.neighbors6.poll_timeout()];
         neighbors
@@ -287,7 +288,8 @@ impl Router {
     /// Adds a neighbor: a static one if `fixed`, otherwise as if it had been learned.
     ///
     /// # Errors
-    /// If the interface does not exist or has no neighbors, if a neighbor cannot have these addresses, or if the table is full.
+    /// If the interface does not exist or has no neighbors, if a neighbor cannot have these addresses, or if static neighbors fill the
+    /// table.
     pub fn add_neighbor(
         &mut self,
         interface: u32,

@@ -113,8 +113,8 @@ impl Hooks {
 }
 
 impl Router {
-    /// Does one iteration of the main thread's loop: handles punted packets and timers that have expired by `now` (nanoseconds of
-    /// the monotonic clock), calls the features' [`Turn`](super::Turn) callbacks, and updates routes after interface changes.
+    /// Does one iteration of the main thread's loop: handles punted packets and timers that have expired by `now` (nanoseconds of the
+    /// monotonic clock), calls the features' [`Turn`](super::Turn) callbacks, and updates routes after changes of interfaces and routes.
     /// Returns true if there may be more to do at once.
     pub fn poll(&mut self, now: u64) -> bool {
         self.wake.clear();

@@ -13,8 +13,8 @@ use super::{Router, RouterError};
 
 /// Maximum number of VRFs.
 pub const MAX_VRFS: usize = 1 << 16;
-/// Minimum time between the removal of a VRF and the reuse of its index for another VRF. Held packets contain the index of their
-/// VRF, and no packet is held that long.
+/// Minimum time between the removal of a VRF and the reuse of its index for another VRF, as long as there are new indexes. Held packets
+/// contain the index of their VRF, and no packet is held that long.
 const REST: Duration = Duration::from_secs(120);
 
 /// The VRFs by ID and by index.

@@ -228,8 +228,8 @@ impl Router {
         self.near.interfaces.get(slot.interface).map_or_else(Receive::default, |i| i.receive.clone())
     }
 
-    /// Returns the worker with the fewest queues, preferring workers on the NUMA node `node`. `new` contains the workers of queues
-    /// that are about to be added: these queues count, too.
+    /// Returns the worker with the fewest queues, preferring workers that are not pinned to a core of another NUMA node than `node`. `new`
+    /// contains the workers of queues that are about to be added: these queues count, too.
     pub(super) fn least_loaded(&self, new: &[usize], node: Option<u32>) -> usize {
         let slots = self.tables.placement.slots();
         let queues = |worker: &usize| {

@@ -19,8 +19,8 @@ const ASK_INTERVAL: u64 = SECOND;
 /// Time for which packets to a next hop that did not answer are refused without a new request, in
 /// nanoseconds.
 const FAILED_FOR: u64 = SECOND;
-/// Maximum time that packets wait for a next hop, in nanoseconds, counted from the first of them. It is longer than the time after which
-/// the main thread gives up a next hop.
+/// Time in nanoseconds after which all packets for a next hop are dropped, if packets have waited for this next hop without interruption.
+/// It is longer than the time after which the main thread gives up a next hop.
 pub const LIFE: u64 = 5 * SECOND;
 /// Time between two searches for packets that waited too long, in nanoseconds.
 const SWEEP: u64 = SECOND / 10;
