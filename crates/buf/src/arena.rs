@@ -46,8 +46,8 @@ impl Region {
         (0..self.buffers).map(move |i| (first + i * (STRIDE / LINE)) as u32)
     }
 
-    /// Returns the indexes of a newly mapped region's buffers. Marks each buffer as free, and as part of the pool
-    /// with the number `pool`.
+    /// Returns the indexes of the buffers of a region that no pool uses yet. Marks each buffer as free, and as part of the pool with the
+    /// number `pool`.
     pub(crate) fn prepare(&self, pool: u32) -> impl ExactSizeIterator<Item = u32> + use<> {
         self.indexes().inspect(move |&index| {
             // SAFETY: no other code knows the region's indexes yet.

@@ -1,4 +1,4 @@
-//! A node's verdicts on packets: the edge by which a packet leaves, or the reason for dropping it.
+//! A node's verdicts on packets, and the edges and reasons that verdicts name.
 
 use std::sync::{Arc, Mutex};
 

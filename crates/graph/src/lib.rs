@@ -1,10 +1,9 @@
 //! The graph: nodes, the edges between them, and the worker that runs frames of packets through the graph. It
 //! knows no protocol.
 //!
-//! A node is a struct and one trait impl in one file ([`node`]). Its edges and drop reasons are enums
-//! ([`edge`]). A [`Builder`] collects nodes, arcs and features, resolves every name, and builds a
-//! [`Blueprint`]. Each [`Worker`] has its own nodes, made from the blueprint. [`worker`] runs the nodes: read
-//! [`Worker::turn`] first.
+//! A node is a struct and one trait impl in one file ([`node`]). Its edges and reasons are enums ([`edge`]). A [`Builder`] collects nodes,
+//! arcs and features, resolves every name, and builds a [`Blueprint`]. Each [`Worker`] has its own nodes, made from the blueprint.
+//! [`worker`] runs the nodes: read [`Worker::turn`] first.
 #![forbid(unsafe_code)]
 
 pub mod arc;

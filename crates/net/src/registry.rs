@@ -1,12 +1,12 @@
-//! Registries that assign nodes to received packets: by EtherType, IP protocol or UDP port. Another registry selects, by type, the ICMP
-//! messages that are punted to the main thread.
+//! Registries that assign nodes to packets: by EtherType, IP protocol, UDP port or another number. Another registry selects, by type, the
+//! ICMP messages that are punted to the main thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use graph::{Builder, EdgeId, GraphError, PuntReason};
 
-/// Marks an unregistered EtherType, protocol or port. It is larger than every edge number.
+/// Marks a number for which no node is registered. It is larger than every edge number.
 const NOBODY: u8 = u8::MAX;
 /// Marks a number reserved for the registry's own node.
 const KEPT: u8 = u8::MAX - 1;

@@ -268,7 +268,7 @@ impl Attached {
     /// Changes an interface's settings from `old`, the present ones, to the settings in `self`.
     ///
     /// # Errors
-    /// As [`Router::set`]. Changes made before the error remain.
+    /// As [`Configured::resolve`] and [`Router::set`]. Changes made before the error remain.
     pub fn apply(&self, old: &Attached, router: &mut Router, index: u32) -> Result<(), RouterError> {
         let names: BTreeSet<&str> = self.0.keys().chain(old.0.keys()).copied().collect();
         for name in names {

@@ -30,7 +30,8 @@ pub trait Icmp: Packets {
     fn may_report(p: &Packet<'_>, message: Message) -> bool;
     /// Returns how many bytes of a packet an ICMP error quotes, if the packet has `original` bytes.
     fn quote_len(original: usize) -> usize;
-    /// Returns the source address for reports that are sent to `to`, about packets that `interface` received.
+    /// Returns the source address for reports that are sent to `to`, about packets that `interface` received; `None` if the interface has
+    /// no suitable address.
     fn sender(interface: &Interface, to: Self::Bits) -> Option<Self>;
     /// Writes the headers of a report that already contains its quote. `id` is the identification in the IPv4
     /// header; IPv6 ignores it.

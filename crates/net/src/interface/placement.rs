@@ -15,7 +15,7 @@ pub enum Handoff {
     /// If the queue's worker is overloaded, and the device has fewer queues than there are workers.
     #[default]
     Auto,
-    /// Always.
+    /// Always, if there is more than one worker.
     On,
     /// Never.
     Off,

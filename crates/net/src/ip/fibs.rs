@@ -6,7 +6,7 @@ use infra::lpm::{Address as _, LpmLookup, NO_ROUTE};
 use super::family::Ip;
 use super::packet::Packets;
 
-/// Lookup tables by VRF number.
+/// Lookup tables by FIB index.
 #[derive(Clone)]
 pub struct Fibs<A: Ip>(pub Vec<Option<A::Reader>>);
 

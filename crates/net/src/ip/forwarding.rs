@@ -24,7 +24,7 @@ const MAX_BALANCES: u32 = 1 << 20;
 /// The tables as workers read them. Clones are cheap.
 #[derive(Clone)]
 pub struct Forwarding<A: Packets> {
-    /// Lookup tables by VRF number.
+    /// Lookup tables by FIB index.
     pub fibs: Reader<Fibs<A>>,
     /// Forwarding objects by index. The leaf of a lookup is such an index.
     pub objects: WordReader,

@@ -1,8 +1,8 @@
 //! The tables for IPv4 and IPv6 forwarding: addresses, routes, and the results of lookups. The nodes are in
 //! [`nodes::ip`](crate::nodes::ip).
 //!
-//! A lookup returns the index of a **forwarding object** ([`Object`]), whose word contains the action. All
-//! prefixes with the same paths share one object.
+//! A lookup returns the index of a **forwarding object** ([`Object`]), whose word contains the action. Prefixes of a VRF with the same
+//! paths usually share one object.
 
 mod address;
 mod asking;

@@ -22,7 +22,7 @@ impl Source {
     pub const INTERFACE: Source = Source::own(0, 1);
     /// The source of the operator's static routes.
     pub const STATIC: Source = Source::own(1, 2);
-    /// The source of routes that the router creates for neighbors on connected networks.
+    /// The source of host routes that the router creates for neighbors whose Ethernet address it knows.
     pub const NEIGHBOR: Source = Source::own(254, 3);
     /// The source of the routes for special-purpose addresses, which every table always has. Routes of other
     /// sources override them.

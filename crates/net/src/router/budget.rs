@@ -114,7 +114,8 @@ impl Budget {
     }
 }
 
-/// Returns the memory of a family's routes in bytes, including their configuration, and the number of routes.
+/// Returns the memory of a family's routes in bytes, including their configuration, and the number of routes. The routes of several sources
+/// for one prefix count as one.
 fn usage_of<A: Routed>(side: &Side<A>) -> (u64, u64) {
     let routes = &side.routes;
     let (count, ways) = (routes.count_total() as u64, routes.ways_total() as u64);
