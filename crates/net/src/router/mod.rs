@@ -70,7 +70,7 @@ pub use side::{Routed, Side};
 pub use vrfs::{MAX_VRFS, Vrfs};
 pub use workers::{MAX_WORKERS, Receive, ReceiveQueue};
 
-/// The reason why the router refused a change. In this case, nothing has changed.
+/// The reason why the router refused a change, or could not complete it, for example for lack of memory. A refused change has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouterError {
     /// The reason, in words.

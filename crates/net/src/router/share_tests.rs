@@ -144,8 +144,8 @@ fn a_removed_path_moves_only_its_own_flows() {
     assert!(lab.router.routes::<Ipv4Addr>().lookup(0, Ipv4Addr::new(20, 0, 0, 1)).is_none());
 }
 
-/// Two routes with the same paths share one object. If a route with active flows gets these paths, its flows on paths that it keeps do not
-/// move.
+/// Two routes with the same paths share one object. The exception is a route with active flows that changes to the paths of another route:
+/// it gets an object of its own, so that its flows on paths that it keeps do not move.
 #[test]
 fn a_route_that_shares_an_object_keeps_its_flows() {
     let mut lab = Lab::new();
