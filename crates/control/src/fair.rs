@@ -112,7 +112,8 @@ mod tests {
         assert_eq!(queue.displace(), None);
     }
 
-    /// All parties have one, and a newcomer comes before or after them in their order.
+    /// Each party has one item, and the newcomer's name sorts before or after all others. The parties that have waited longest lose their
+    /// items.
     #[test]
     fn a_newcomer_is_not_displaced() {
         for newcomer in ['a', 'z'] {

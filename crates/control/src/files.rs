@@ -195,7 +195,8 @@ fn find(path: &Path) -> io::Result<(u64, Take<File>)> {
 /// Opens a file of this process for reading and appending; only its owner can open it. Creates it if missing.
 ///
 /// # Errors
-/// If the path is a symbolic link, is not an ordinary file, or is a hard link to another user's file; or if the system refuses.
+/// If the path is a symbolic link, or is not an ordinary file; if the file has several hard links, and a mode other than 0600; or if the
+/// system refuses.
 pub fn private(path: &Path) -> io::Result<File> {
     // Does not wait for the other end of a pipe.
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;

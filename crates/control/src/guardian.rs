@@ -14,8 +14,8 @@ use tokio::time::{Instant, sleep};
 /// The subcommand of the program that calls [`drivers::guardian::watch`].
 pub const COMMAND: &str = "guardian";
 
-/// Pauses before a guardian that has ended is started again: the first pause, and the longest one. After a guardian has run for the
-/// longest pause, the next pause is the first one again.
+/// The shortest and the longest pause before a guardian that keeps ending is started again; each pause is twice as long as the one before.
+/// There is no pause after the first end, or after a guardian has run for at least the longest pause.
 const WAITS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
 /// Starts the guardians. Restarts them for as long as the executor runs.

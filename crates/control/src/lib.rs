@@ -1,8 +1,9 @@
 //! The control plane. It has the configuration ([`intent`]), the state of the application with the requests that change it ([`app`]), the
 //! commands ([`commands`]) with their command line ([`cli`]), the binary API ([`api`]), the native API ([`native`]), and the configuration
 //! as a file ([`config`]) with checks of files ([`check`]). Further parts are the drivers of interfaces (`ports`), the limits of neighbor
-//! tables (`neighbors`), the list of features ([`features`]), the metrics ([`metrics`]), and the live view ([`top`]). The process
-//! ([`daemon`]) has a start configuration ([`startup`]), and notifies its service manager (`service`).
+//! tables (`neighbors`), duplicate address detection (`dad`), the list of features ([`features`]), the journal (`journal`), the log
+//! ([`logging`]), the metrics ([`metrics`]), the statistics segment (`stats`), and the live view ([`top`]). The process ([`daemon`]) has a
+//! start configuration ([`startup`]), and notifies its service manager (`service`).
 
 #![forbid(unsafe_code)]
 

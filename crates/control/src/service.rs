@@ -23,8 +23,8 @@ pub fn stopping(why: &str) {
     tell(&[NotifyState::Stopping, NotifyState::Status(why)]);
 }
 
-/// Feeds the service manager's watchdog twice in its timeout, and updates the status. If a worker hangs, the
-/// watchdog is not fed, and the service manager restarts the router.
+/// Feeds the service manager's watchdog at least twice in its timeout, and updates the status. If a worker hangs, the watchdog is not fed,
+/// and the service manager restarts the router.
 ///
 /// Runs on the main thread's executor. So the watchdog is not fed either if the main thread hangs.
 pub async fn watch(context: Rc<RefCell<Context>>) {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{Context, Failure};
 use crate::intent::{Change, Key, Value};
 
-/// The changes that are not made yet.
+/// The changes that are not made yet, and the requests whose changes were refused.
 #[derive(Default)]
 pub(crate) struct Batch {
     /// The number of the running request, if its change may be made together with others.

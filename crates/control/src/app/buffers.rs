@@ -23,7 +23,7 @@ impl Growing {
     }
 }
 
-/// A thread that adds buffers.
+/// A thread that adds buffers: the channel for its result, and the wanted total.
 pub struct Adding(Receiver<io::Result<()>>, usize);
 
 impl Adding {

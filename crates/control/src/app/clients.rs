@@ -79,7 +79,8 @@ impl<T: Ord> Again<T> {
 /// objects are removed.
 #[derive(Default)]
 pub(crate) struct Replacing {
-    /// When the replacement of neighbors began, and the neighbors that were added again since, by interface and address.
+    /// When the replacement of neighbors began, in nanoseconds of the monotonic clock, and the neighbors that were added again since, by
+    /// interface and address.
     pub(crate) neighbors: Option<(u64, Again<(u32, IpAddr)>)>,
     /// Addresses that were added again, with their interfaces.
     pub(crate) addresses: Option<Again<(String, Address)>>,
@@ -98,19 +99,19 @@ impl Replacing {
         self.tables.insert((table, is_ip6), Again::begin());
     }
 
-    /// Notes that an address was added.
+    /// Notes that an address was added, if a replacement of the addresses is in progress.
     pub(crate) fn address(&mut self, interface: &str, address: Address) {
         if let Some(again) = &self.addresses {
             again.insert((interface.to_owned(), address));
         }
     }
 
-    /// True while the routes of this VRF and of the prefix's family are replaced.
+    /// True while a replacement of this VRF's routes, in the family of `prefix`, is in progress.
     pub(crate) fn has_table(&self, table: u32, prefix: IpPrefix) -> bool {
         self.tables.contains_key(&(table, prefix.address().is_ipv6()))
     }
 
-    /// Notes that a route was added.
+    /// Notes that a route was added, if a replacement of the routes of its VRF and family is in progress.
     pub(crate) fn route(&mut self, table: u32, prefix: IpPrefix) {
         if let Some(again) = self.tables.get(&(table, prefix.address().is_ipv6())) {
             again.insert(prefix);

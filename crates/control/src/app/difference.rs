@@ -6,15 +6,15 @@ use super::{Report, warnings};
 use crate::intent::{Edit, Interface, Key, Plan, Snapshot, recreated, reopened};
 use crate::journal;
 
-/// Returns the interfaces with a configured index.
+/// Returns the keys of the interfaces with a configured index.
 pub(super) fn numbered(at: &Snapshot) -> BTreeSet<Key> {
     let interfaces = at.tree().range(Key::all::<Interface>());
     let numbered = interfaces.filter(|(_, v)| v.get::<Interface>().is_some_and(|i| i.index.is_some()));
     numbered.map(|(key, _)| key.clone()).collect()
 }
 
-/// Returns the changes of a plan as commands removed (-) and added (+), with warnings and the interfaces whose traffic
-/// stops. `numbered` are the interfaces with a configured index.
+/// Returns the changes of a plan as commands removed (-) and added (+), with warnings, also about interfaces whose traffic stops or is
+/// interrupted. `numbered` are the keys of the interfaces with a configured index.
 pub(super) fn difference(plan: &Plan, numbered: &BTreeSet<Key>) -> Vec<Report> {
     let mut text = String::new();
     for Edit { key, old, new } in &plan.edits {

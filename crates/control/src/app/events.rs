@@ -1,5 +1,5 @@
-//! Events for clients of an API: a client registers for a kind of event, and gets a message for each event of this kind until the client's
-//! connection ends.
+//! Events for clients of an API: a client registers for a kind of event, and gets a message for each event of this kind until the
+//! registration or the client's connection ends.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -44,6 +44,9 @@ impl Queue {
     }
 
     /// Waits for events, and returns all that wait.
+    ///
+    /// # Errors
+    /// If the client was too slow, or events for it were lost.
     pub(crate) async fn next(&self) -> Result<VecDeque<Vec<u8>>, TooSlow> {
         loop {
             if self.too_slow.get() {
@@ -102,7 +105,7 @@ impl Events {
         self.neighbors.retain(|watch, _| watch.client != client);
     }
 
-    /// Adds a registration for neighbors with the client's process ID, or removes it for `None`.
+    /// Adds a registration for neighbors; `pid` is the client's process ID. With `None`, removes the registration.
     pub(crate) fn watch_neighbors(&mut self, watch: NeighborWatch, pid: Option<u32>) {
         match pid {
             Some(pid) => drop(self.neighbors.insert(watch, pid)),

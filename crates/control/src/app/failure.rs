@@ -9,7 +9,8 @@ use crate::cli::CliError;
 use crate::intent::Refused;
 use crate::startup::Fault;
 
-/// Why a request was refused or failed. In both cases the configuration is as it was before the request.
+/// Why a request was refused or failed. In both cases the configuration is as it was before the request; but a load of routes keeps the
+/// changes that it has made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// A configuration file has these faults.

@@ -113,7 +113,7 @@ pub struct Context {
     pub sessions: Sessions,
     /// The clients of the binary API, and the events that they want.
     pub events: Events,
-    /// The VRFs that API clients see in one family only.
+    /// The families in which API clients see the VRFs that they have added or removed.
     pub(crate) halves: Halves,
     /// The replacements of many objects by API clients.
     pub(crate) replacing: Replacing,
@@ -176,7 +176,8 @@ impl Context {
         self.clock.now_ns()
     }
 
-    /// Returns the start file if its configuration was rolled back unconfirmed.
+    /// Returns the start file if its configuration was rolled back unconfirmed, and the router has neither saved nor applied the file
+    /// since.
     pub fn stale_start(&self) -> Option<&Path> {
         self.startup_config.as_deref().filter(|_| self.start_is_stale)
     }

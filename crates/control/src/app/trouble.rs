@@ -10,8 +10,8 @@ use net::router::Router;
 use super::{Confirmation, Context};
 use crate::journal::Keeper;
 
-/// A worker counts as hanging when this number of successive checks have found that it has not run its loop since the check before.
-/// Even a sleeping worker runs its loop ten times per second.
+/// A worker counts as hanging after this number of successive checks, if each of them found a worker that had not run its loop since the
+/// check before. Even a sleeping worker runs its loop ten times per second.
 const HANGS: u32 = 2;
 /// If this number of successive checks finds no new failure, the shortage is over.
 const OVER: u32 = 10;

@@ -41,7 +41,7 @@ fn unreachable(table: u32, ip: IpAddr, prefix: IpPrefix) -> String {
     )
 }
 
-/// Returns the warnings of [`unreachable_paths`] for all new routes of a plan, but lists at most [`MOST`] next hops.
+/// Returns the warnings of [`unreachable_paths`] for all new and changed routes of a plan, but lists at most [`MOST`] next hops.
 pub(super) fn unreachable_next_hops(plan: &Plan) -> Vec<String> {
     let mut hops: BTreeMap<(u32, IpAddr), IpPrefix> = BTreeMap::new();
     for edit in &plan.edits {

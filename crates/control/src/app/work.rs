@@ -236,7 +236,7 @@ pub(crate) struct Changes {
 pub(crate) struct Scope {
     /// The number of the VRF.
     pub(crate) table: u32,
-    /// True if the load also removes the other static routes of the VRF, of its family.
+    /// True if the load also removes the VRF's other static routes of its family.
     pub(crate) replaces: bool,
     /// The family of its routes; `None`: both, or not known yet.
     pub(crate) family: Option<Family>,
@@ -263,7 +263,8 @@ impl Changes {
     /// Notes a load. It is running as long as the result exists.
     ///
     /// # Errors
-    /// If another load of the same VRF is running, and one of both removes other routes: it would remove routes of the other.
+    /// If another load of the same VRF is running, one of the two removes other routes, and their families are not known to differ. It
+    /// would remove routes of the other load.
     pub(super) fn load(&self, scope: Scope) -> Result<Rc<Scope>, Failure> {
         let mut loads = self.loads.borrow_mut();
         loads.retain(|load| load.strong_count() > 0);

@@ -34,7 +34,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const LONGEST_REPLY: usize = 64 << 20;
 /// Maximum size in bytes of an output that this program keeps as a whole.
 const MOST_KEPT: usize = 64 << 20;
-/// Maximum time until a router answers a greeting, or a request for completions: nothing interrupts these waits.
+/// Maximum time until a router answers a greeting, or a request for completions. An interrupt does not end these waits. `volley capture` is
+/// an exception: it waits for the greeting without a limit, until it is interrupted.
 const ANSWERED: Duration = Duration::from_secs(5);
 /// Maximum number of completions. A router sends fewer.
 const MOST_CANDIDATES: usize = 1000;
@@ -392,7 +393,7 @@ pub fn candidates(socket: &Path, words: &[String]) -> Vec<String> {
     candidates.into_iter().filter(|c| !c.placeholder).map(|c| c.text).collect()
 }
 
-/// Runs the client. Returns the exit code: 0, 1 if a command failed, 2 if no router was reached.
+/// Runs the client. Returns the exit code: 0, 1 if a command failed, 2 if no router was reached or the router closed the connection.
 pub fn run(options: ClientOptions) -> ExitCode {
     let stdin = io::stdin();
     if options.words.is_empty() && stdin.is_terminal() && io::stdout().is_terminal() {

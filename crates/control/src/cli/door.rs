@@ -23,7 +23,8 @@ const MOST_HANGING: usize = 64;
 const AT_ONCE: usize = 64;
 /// Maximum number of clients that wait while too many threads hang. Their input is not read.
 const MOST_PARKED: usize = 256;
-/// Pause in accepting clients after the system had no resources for a client.
+/// Pause in accepting clients after the system had no resources for a client. Also the interval at which parked clients are served, and the
+/// longest time before a thread closes the sockets of rejected clients.
 pub(crate) const RECOVERY: Duration = Duration::from_millis(100);
 /// Interval between attempts to start a thread that closes sockets.
 const RETRY: Duration = Duration::from_secs(1);

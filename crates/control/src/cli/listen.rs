@@ -26,7 +26,7 @@ const STEP: Duration = Duration::from_millis(50);
 /// The parameter of startup.conf that sets the command line's socket, for messages.
 const CLI: &str = "unix { cli-listen ... }";
 
-/// The properties in which the sockets of the CLI, the binary API and the statistics segment differ.
+/// The properties in which the sockets of the CLI, the APIs and the statistics segment differ.
 pub struct Use<'u> {
     /// A greeting to find out whether a router listens on the socket: such a router answers it or, on a `SOCK_SEQPACKET` socket,
     /// disconnects.
@@ -326,7 +326,8 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, symlink};
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// This holds even if the directory's owner replaces the new socket by a link again and again while `bind` runs.
+    /// The mode of another file stays as it is, even if the directory's owner replaces the new socket by a link again and again while
+    /// `bind` runs.
     #[test]
     fn bind_never_changes_the_mode_of_another_file() {
         let directory = tempfile::tempdir().unwrap();

@@ -87,8 +87,8 @@ impl Programs {
 }
 
 /// Serves clients until the future is dropped. Runs on a `LocalSet` of a runtime with one thread. `begin` returns a client's connection,
-/// and its seat. When the limit of clients is reached, a client that has been idle for `idle` is disconnected. `api` names the API in
-/// messages.
+/// and its seat. When the limit of clients is reached, [`make_room`] selects a client to disconnect, for example one that has been idle for
+/// `idle`. `api` names the API in messages.
 ///
 /// # Errors
 /// If the runtime cannot use the listener.

@@ -17,8 +17,8 @@
 //!
 //! Requests are answered in order, also those sent before the client shut down its side of the connection. A command ends early if its
 //! client has closed the connection: when sending to the client fails, or when the client's side is shut down and the command has had no
-//! output for ten seconds. `closed` may arrive instead of any answer, or before a request. Then the request was not started, and the server
-//! closes the connection.
+//! output for ten seconds (30 seconds for a client of plain text, or one that has sent more than the server reads ahead). `closed` may
+//! arrive instead of any answer, or before a request. Then the request was not started, and the server closes the connection.
 //!
 //! If the first byte is not that of a request (`{` or `"`), the server takes the client for a person with `nc` or `telnet`. Then there is a
 //! prompt, each line is a command, and answers are plain text. `quit` closes the connection. Lines sent before the client shuts down its
@@ -33,9 +33,10 @@ use model::cli::Completion;
 use model::visible::visible;
 use serde::{Deserialize, Serialize};
 
-/// Maximum length in bytes of a request, for clients that may change the configuration.
+/// Maximum length in bytes of a request, for admins.
 pub(super) const LONGEST_REQUEST: usize = 256 << 10;
-/// Maximum length in bytes of a request, for read-only clients. Such clients may be many and hostile, and no `show` command is longer.
+/// Maximum length in bytes of a request, for all clients that are not admins. Such clients may be many and hostile, and none of their
+/// commands needs to be longer.
 pub(super) const LONGEST_READ: usize = 8 << 10;
 
 /// A message from the client.

@@ -8,8 +8,8 @@ use super::client::{Connection, Failure};
 
 /// The pager if `PAGER` is not set.
 const PAGER: &str = "less";
-/// Options for `less`, set in its environment: quit if the text fits on one screen (F), show colors (R), and leave the text on the screen
-/// (X).
+/// Options for `less`, set in its environment unless the operator has set `LESS`: quit if the text fits on one screen (F), show colors (R),
+/// and leave the text on the screen (X).
 const LESS: &str = "FRX";
 /// Default interval of `| watch`, in seconds.
 const EVERY: f64 = 2.0;

@@ -26,8 +26,8 @@ const BATCHES: usize = 16;
 /// How often the main thread checks for more commands.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// A reader of commands, one per line. A command continues on the next line if its line ends with a `\`, or while a `{` is open. So does a
-/// VPP comment, `comment { … }`.
+/// A reader of commands, one per line. A command continues on the next line if its line ends with a `\`, or while a `{` is open. A VPP
+/// comment, `comment { … }`, continues while its `{` is open.
 pub(super) struct Commands<R> {
     input: R,
     line: usize,
@@ -228,7 +228,8 @@ impl<C: Values + 'static> Script<C> {
         Ok(Script { registry, batches, waiting, path, call, args: None, job: None, familiar: false })
     }
 
-    /// Returns the failure of a command, with the column if the error has one.
+    /// Returns the failure of a command, with the column if the error has one. Hides the error's text if the line must not be shown (see
+    /// [`Script`]).
     fn fault_in(&self, command: &Command, error: CliError, cx: &C) -> Step {
         let at = error.place_in(&command.text);
         let (line, column) = at.map_or((command.line, 0), |at| command.place(at));

@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time;
 
-/// Maximum number of clients served at once.
+/// Maximum number of clients of a listener served at once, without the additional clients of root.
 const CLIENTS: usize = 64;
 /// Maximum number of rejected clients that are sent the reason at the same time.
 const FAREWELLS: usize = 64;
@@ -214,8 +214,8 @@ pub(crate) enum Room {
 /// Time in which a client of another user is not disconnected although it has sent nothing yet.
 const NEW: Duration = Duration::from_millis(500);
 
-/// Finds a place for a new client. If all `places` are taken, disconnects an idle client. Disconnects clients of root only if `for_root` is
-/// true.
+/// Finds a place for a new client of `user`. If all `places` are taken, disconnects the client that the rules of this module select.
+/// Disconnects clients of root only if `for_root` is true.
 pub(crate) fn make_room(
     seats: &[Rc<Seat>],
     places: usize,

@@ -187,7 +187,7 @@ impl<C: Values + 'static> Session<C> {
         Session { requests, replies, registry, cx, share, client }
     }
 
-    /// Returns a [`Call`] with the client's name and its role. The other fields have their defaults.
+    /// Returns a [`Call`] with the client's user and role. The other fields have their defaults.
     fn call(&self) -> Call {
         Call { role: self.client.role, peer: self.client.peer.clone(), ..Call::default() }
     }

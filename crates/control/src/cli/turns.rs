@@ -161,11 +161,12 @@ pub(crate) struct Hold {
 
 impl Hold {
     /// Changes the reservation to this many bytes. All clients of a user together get at most half of what the clients of other users
-    /// leave.
+    /// leave; here, all clients without a user ID count as one user. A reservation counts as at most half of the whole budget, and one of
+    /// up to [`SMALL`] bytes as 0.
     ///
     /// # Errors
-    /// If the non-root clients hold too much memory. The call then disconnects one of these clients that does not read its output, so that
-    /// a later attempt may succeed.
+    /// If the reservation grows beyond the user's share. The call then disconnects the client that has read none of its output for the
+    /// longest time, if for at least [`STALLED`], so that a later attempt may succeed.
     pub(crate) fn set(&mut self, bytes: usize) -> Result<(), CliError> {
         let Some(turns) = &self.turns else { return Ok(()) };
         // A reservation has at most half of the memory, so that the longest output fits if it is the only one.

@@ -111,7 +111,7 @@ fn chosen(c: &Context, a: &Args) -> Vec<Arc<Recorded>> {
     messages
 }
 
-/// Writes recorded messages. Returns how many are in the file.
+/// Writes recorded messages; the last argument is true if older ones were dropped. Returns how many are in the file.
 type Format = fn(&mut BufWriter<File>, &Known, &[Arc<Recorded>], bool) -> io::Result<usize>;
 
 fn save(c: &mut Context, a: &Args, format: Format) -> Result<Output, CliError> {

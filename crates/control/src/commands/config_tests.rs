@@ -200,7 +200,8 @@ fn a_dry_run_shows_new_indices_and_interrupted_interfaces() {
     );
 }
 
-/// Returns a router with a device that replays `old.pcap`, and a function for paths of other files in its folder.
+/// Returns a router with a device that replays `old.pcap`, the file's folder, the path of the empty `a.yaml` in it, and a function for
+/// paths of other files there.
 fn replaying() -> (Cli, tempfile::TempDir, String, impl Fn(&str) -> String) {
     let mut cli = Cli::new();
     let (folder, path) = file("a.yaml", "");

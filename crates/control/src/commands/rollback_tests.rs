@@ -146,7 +146,7 @@ fn a_missing_device_does_not_stop_a_rollback() {
     assert!(cli.context.degraded().is_empty());
 }
 
-/// The warning is also shown if a job makes the change after its command has returned.
+/// The warning that a rollback undoes the change, too, is also shown if a job makes the change after its command has returned.
 #[test]
 fn a_change_by_a_job_gets_the_confirmation_warning_too() {
     let mut cli = Cli::new();
@@ -168,7 +168,8 @@ fn attempts(cli: &Cli) -> u64 {
     cli.context.confirmation().and_then(Confirmation::failed).map_or(0, |(times, _)| times)
 }
 
-/// Returns a router with a failed rollback of its unconfirmed configuration, blocked by an unknown interface.
+/// Returns a router with a failed rollback of its unconfirmed configuration, blocked by the interface `pg1`, which the configuration does
+/// not have.
 fn stuck() -> (Cli, tempfile::TempDir, String) {
     let mut cli = Cli::new();
     let before = cli.ok("show config");

@@ -53,7 +53,8 @@ pub struct Writer {
     section: Section,
     /// The last object written in the section; `None` at its beginning.
     last: Option<Key>,
-    /// The last written sub-interface of the interface `last`; `None` unless some of its sub-interfaces are still to be written.
+    /// The key of the last written sub-interface of the interface `last`, or a key just before its first one. `None` if the interface has
+    /// no more sub-interfaces to write.
     last_sub: Option<Key>,
     /// True if the section's heading has been written.
     headed: bool,
@@ -222,7 +223,7 @@ impl Writer {
         })
     }
 
-    /// Writes more sub-interfaces of the last device, if there are any.
+    /// Writes more sub-interfaces of the last device, if there are any. Returns true if it has written some: there may be more.
     fn subs(&mut self, tree: &Tree, t: &mut Text<'_>) -> bool {
         let (Some(device), Some(last)) = (&self.last, &self.last_sub) else { return false };
         let Some(parent) = Interface::device_in(device) else { return false };

@@ -1,7 +1,7 @@
 //! The router as a process: its start, its work on the main thread, and its end.
 //!
-//! One executor on one thread owns all changeable state. It serves the CLI ([`doors`]), and between commands does the main thread's
-//! work for the router ([`turns()`]).
+//! One executor on one thread owns all changeable state. It serves the clients of the CLI and the APIs ([`doors`]), and between requests
+//! does the main thread's work for the router ([`turns()`]).
 
 mod doors;
 mod stop;

@@ -150,7 +150,7 @@ pub(super) fn number(now: &Snapshot, mut wanted: Vec<(String, &mut Interface)>) 
 }
 
 /// True if each interface has the index that it would get if the interfaces were created one by one, in the order of the tree.
-/// Interfaces without an index do not count.
+/// An interface without an index fits at any place.
 pub fn in_order(tree: &super::Tree) -> bool {
     (FIRST..).zip(tree.range(Key::all::<Interface>())).all(|(n, (_, value))| match value.get::<Interface>() {
         Some(i) => i.index.is_none_or(|index| index == n),

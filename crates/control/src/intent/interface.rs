@@ -51,7 +51,7 @@ pub struct Interface {
     pub attached: Attached,
     /// True to enable IPv6 even without a configured IPv6 address.
     pub ip6: bool,
-    /// True to answer ARP requests for hosts behind other interfaces (proxy ARP).
+    /// True to answer ARP requests for hosts behind other interfaces (proxy ARP); also Neighbor Discovery, if IPv6 is enabled.
     pub proxy: bool,
 }
 

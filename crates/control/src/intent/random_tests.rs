@@ -383,7 +383,8 @@ fn object_or_port() -> impl Strategy<Value = (Key, Value)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// For any tree and change, validation by indexes finds the same faults as a visit of all objects.
+    /// For any tree and change, validation by indexes refuses each object in which a visit of all objects finds a fault, and reports no
+    /// fault about other objects that the visit does not find. Searches for dependents are compared, too.
     #[test]
     fn validation_by_indexes_finds_all_faults(
         tree in prop::collection::vec(object_or_port(), 0..60),

@@ -86,7 +86,8 @@ pub(super) fn must_have(table: u32, view: &View<'_>) -> Result<(), Refused> {
     refuse_as(Reason::NoTable, why)
 }
 
-/// Checks that a VRF may have this name: it must look neither like a number nor like an option.
+/// Checks that a VRF may have this name: a letter, then letters, digits, `-`, `_` or `.`, at most [`LONGEST`] characters. So it looks
+/// neither like a number nor like an option.
 fn check(name: &str) -> Result<(), String> {
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic());
     let rest = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));

@@ -26,8 +26,8 @@ const MOST: usize = 1000;
 /// How long to wait for the lock of an instance that is ending.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Sizes in bytes. A file larger than `full` is replaced by its newest lines, at most `kept` bytes. A file larger than
-/// `foreign` is not a journal.
+/// Sizes in bytes. A file larger than `full`, or with at least twice [`MOST`] lines, is replaced by its newest lines, at most `kept` bytes.
+/// A file larger than `foreign` is not a journal.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
     full: u64,

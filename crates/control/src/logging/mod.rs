@@ -45,7 +45,7 @@ pub const VARIABLE: &str = "VOLLEY_LOG";
 /// Maximum number of messages that can be kept in memory.
 pub const MOST_MESSAGES: usize = 65_536;
 
-/// Number of events kept in memory.
+/// Maximum number of events kept in memory.
 const EVENTS: usize = 4096;
 /// Length in bytes to which a text is cut, before its control characters are escaped.
 const LONGEST: usize = 2048;
@@ -57,7 +57,7 @@ pub struct ClassSettings {
     pub level: Option<Level>,
     /// Overrides the default level of messages to the output.
     pub syslog_level: Option<Level>,
-    /// Overrides the default limit, in messages per second.
+    /// Overrides the default limit, in messages per second of each logging statement.
     pub rate_limit: Option<u32>,
 }
 

@@ -20,7 +20,7 @@ use super::watch::Board;
 use crate::app::{Attended, Context, Failure, Go, LOOK, Report, Transition};
 use crate::cli::{Arrival, Client as Listed, Entrance, Guest, Hold, Registry, Seat, Share, State};
 
-/// Maximum time for which a request waits until other long changes have ended.
+/// Maximum time for which a request waits until other long changes have ended, or for the right to parse a long document.
 pub(super) const BUSY: Duration = Duration::from_secs(10);
 /// Time in which a client must send something of its request.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -44,7 +44,7 @@ impl Default for Long {
     }
 }
 
-/// The client's name and role.
+/// The client's user or address, and its role.
 #[derive(Clone)]
 pub(super) struct Identity {
     pub(super) peer: Peer,

@@ -279,7 +279,7 @@ async fn pointed(problem: Problem, document: impl AsRef<[u8]> + Send + 'static) 
 /// Keeps the configuration that awaits confirmation. `line` names the request in the journal.
 ///
 /// # Errors
-/// If no configuration awaits confirmation.
+/// If no configuration awaits confirmation, or if its rollback has begun.
 pub(super) async fn confirm(client: &Client, line: &str) -> Result<Changed, Problem> {
     let confirm = |c: &mut Context| c.confirm().map(|()| c.journal.generation());
     let generation = client.change(line, confirm).await?;

@@ -4,7 +4,7 @@
 //! of a client is a typed request of the same state that commands and VPP's binary API change: one transaction, journaled with the
 //! client's user. The fields of the document follow from the schemas of the objects, so a feature needs no code here. [`http`] lists all
 //! operations, from which the OpenAPI description follows, and [`rpc`] has the calls of the gRPC service. Both are thin: the requests
-//! themselves are in [`document`], [`commands`] and [`watch`].
+//! themselves are in [`document`], [`commands`], [`packets`] and [`watch`]. Only gRPC has loads of routes and metrics.
 
 mod body;
 mod client;

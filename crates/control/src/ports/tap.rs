@@ -63,7 +63,7 @@ struct Tap {
 }
 
 impl Tap {
-    /// Returns a tap with defaults for everything but the name.
+    /// Returns a tap whose end in the host has this name, with defaults for everything else.
     fn new(name: &str) -> Tap {
         Tap { config: Config::new(name), mtu: None }
     }

@@ -39,7 +39,8 @@ use std::{
     time::Duration,
 };
 
-/// Returns the name of a parameter for the sockets of a role: `socket-name` is for admins, `socket-name-operator` for operators.
+/// Returns the name of a parameter for a role: `socket-name` is for admins, `socket-name-operator` for operators, and
+/// `socket-name-read-only` for viewers.
 pub fn for_role(parameter: &str, role: Role) -> String {
     match role {
         Role::Admin => parameter.to_owned(),
@@ -85,7 +86,7 @@ pub struct Unix {
 
 /// Default directory of sockets.
 const RUNTIME_DIR: &str = "/run/volley";
-/// Default directory of the journal, for a router with its sockets in [`RUNTIME_DIR`].
+/// Default directory of the journal, for a router with the CLI's socket directly in [`RUNTIME_DIR`].
 const STATE_DIR: &str = "/var/lib/volley";
 
 /// Default socket of the API in the run-time directory.
@@ -116,10 +117,10 @@ pub struct Metrics {
 /// The `socksvr` section: the sockets of the binary API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Api {
-    /// The sockets; without the one for admins, there is no API.
+    /// The sockets, by role. If there are none, the API is not served.
     pub sockets: BTreeMap<Role, PathBuf>,
-    /// True if startup.conf configures the socket for admins, or turns it off. The router does not start if it cannot open a socket that
-    /// startup.conf configures.
+    /// True if startup.conf configures the socket for admins. The router does not start if it cannot open a socket that startup.conf
+    /// configures.
     pub asked: bool,
 }
 

@@ -32,17 +32,17 @@ struct OfInterface {
 
 /// Names of the interface counters that are a single number.
 const SIMPLE: [&str; 4] = ["drops", "rx-miss", "rx-error", "tx-error"];
-/// Names of further counters of this form that are always 0: readers expect all names.
+/// Names of further single-number interface counters, which are always 0: readers expect all names.
 const SIMPLE_ZEROS: [&str; 5] = ["punt", "ip4", "ip6", "rx-no-buf", "mpls"];
 /// Names of the interface counters that count both packets and bytes.
 const COMBINED: [&str; 2] = ["rx", "tx"];
-/// Names of further counters of this form that are always 0: readers expect all names.
+/// Names of further interface counters of packets and bytes, which are always 0: readers expect all names.
 const COMBINED_ZEROS: [&str; 6] =
     ["rx-unicast", "rx-multicast", "rx-broadcast", "tx-unicast", "tx-multicast", "tx-broadcast"];
 
 /// The counters of a node on one worker, in the order of [`OF_NODES`].
 type OfNode = [u64; 4];
-/// Names of the counters of nodes. Nodes never suspend.
+/// Names of the counters of nodes. Nodes never suspend, so the last counter is always 0.
 const OF_NODES: [&str; 4] = ["calls", "vectors", "clocks", "suspends"];
 
 /// Drop reasons that the core of the router counts under other names than VPP: VPP's name, and the core's names. Features add
@@ -184,7 +184,7 @@ impl Snapshot {
     }
 
     /// Returns one counter of all interfaces by column. `of` selects the counter from those of an interface on a thread; `add` adds a value
-    /// to a sum.
+    /// to a sum; `none` is the value of an interface that has counted nothing.
     fn of_interfaces<T: Clone>(
         &self,
         none: T,
@@ -382,7 +382,8 @@ mod tests {
     }
 
     proptest! {
-        /// Each thread has a column in every entry, and the columns together have all counts.
+        /// Each thread has a column in every entry; if counters are merged, the main thread shares that of the first worker. The columns
+        /// together have all counts.
         #[test]
         fn threads_have_columns_and_no_count_is_lost(
             merged in any::<bool>(),

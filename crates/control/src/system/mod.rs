@@ -280,7 +280,7 @@ impl System {
         self.look_at_gaps();
     }
 
-    /// Ends the interruptions of interfaces that forward packets again.
+    /// Ends the interruptions of interfaces that have their link again, or that are set down.
     fn look_at_gaps(&mut self) {
         for gap in self.gaps.iter_mut().filter(|gap| gap.took.is_none()) {
             let Some(i) = self.router.interface_named(&gap.name).filter(|i| !i.is_absent()) else { continue };
@@ -428,8 +428,8 @@ impl System {
         }
     }
 
-    /// Attaches the device that an interface waited for. If the interface never had a device (`never_seen`), the device's Ethernet address
-    /// and MTU become the interface's defaults.
+    /// Attaches an open device to an interface. The interface then no longer waits. If the interface never had a device (`never_seen`), the
+    /// device's Ethernet address and MTU become the interface's defaults.
     fn attach(&mut self, index: u32, name: &str, device: Device, never_seen: bool) -> Result<(), Refused> {
         if never_seen {
             self.router.set_initial(index, Mac(device.mac), device.mtu)?;

@@ -10,7 +10,7 @@ use super::{Backed, System};
 pub enum Spec {
     /// A device, or an interface type of a feature.
     Backed(Backed),
-    /// A loopback (`create loopback interface`).
+    /// A loopback (`create loopback interface`), with its number.
     Loopback(u16),
     /// A sub-interface (`create sub-interfaces`).
     Sub {

@@ -145,7 +145,7 @@ impl Transition {
         Transition { then: Some(Box::new(then)), ..self }
     }
 
-    /// Calls `then` if the change is made, that is, if `stage` comes after the last step. Returns the next stage.
+    /// Calls `then` if `stage` comes after the last step: the change is made, or had no steps. Returns the next stage.
     fn follow(&mut self, c: &mut Context, stage: Stage) -> Result<Stage, Failure> {
         let told = match stage {
             Stage::Opening(turn, told, _) if self.then.is_some() => {

@@ -36,7 +36,7 @@ pub(super) enum Goal {
     Back { to: u64, dry_run: bool },
     /// The configuration without this object and all its dependents.
     Without(Key),
-    /// The configuration after these changes of it.
+    /// The current configuration with the changes that this function returns.
     After(Changes),
 }
 

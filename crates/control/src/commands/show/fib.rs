@@ -59,7 +59,7 @@ struct Route {
 #[derive(Clone, Serialize)]
 struct RouteSource {
     source: &'static str,
-    /// The administrative distance: the source with the lowest one is used.
+    /// The administrative distance: of the resolved sources, the one with the lowest distance is used.
     distance: u8,
     /// The paths with their weights, joined by "and".
     path: String,

@@ -11,8 +11,8 @@ use crate::cli::Registry;
 /// Maximum number of bytes read from a kernel file: enough for the first core in /proc/cpuinfo.
 const MOST: u64 = 8192;
 
-/// The commands of the report for remote support. They run as for a read-only client, so a placeholder replaces each
-/// secret of the configuration.
+/// The commands of the report for remote support, to which features add theirs. They run as for a read-only client, so a placeholder
+/// replaces each secret of the configuration.
 const TECH_SUPPORT: &[&str] = &[
     "show version",
     "show cpu",

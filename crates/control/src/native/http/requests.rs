@@ -67,7 +67,7 @@ impl RequestBody {
 
 /// A request whose operation is known.
 pub(super) struct Asked {
-    /// The method and the path, for the journal.
+    /// The method and the path with its query, for the journal.
     pub(super) line: String,
     /// The parts of the path that stand for `{…}` in the operation's path.
     pub(super) rest: Vec<String>,

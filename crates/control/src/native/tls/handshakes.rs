@@ -58,7 +58,7 @@ mod tests {
         assert!(!ended(&mut of_one[2]) && !ended(&mut of_other) && !ended(&mut third) && !ended(&mut fourth));
     }
 
-    /// Each address has one handshake, and the new one is lower or higher than all of them.
+    /// Each address has one handshake, and the address of the new one is lower or higher than all others. The oldest handshake ends.
     #[test]
     fn a_new_handshake_does_not_give_way() {
         for newcomer in [1, 9] {

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! IPv6 packets begin with `IP6: MAC -> MAC` and have IPv6 addresses. They have `hop-limit N` and `traffic-class N` instead of `ttl` and
-//! `tos`, and `ICMP6:` instead of `ICMP:`.
+//! `tos`, and `ICMP6:` instead of `ICMP:`. `echo_reply` may replace `echo_request`, and `ARP:` the type `0x0806:`.
 //!
 //! With `node ip4-input` or `node ip6-input`, the description of a packet begins with the IP header, without `IP4: MAC -> MAC`, and `size`
 //! does not count the Ethernet header. The packet is received with an Ethernet header, as if a neighbor of the interface had sent it.
@@ -67,7 +67,7 @@ const UDP_LEN: usize = 4;
 const L3: usize = 14;
 /// Source Ethernet address of packets that are described without an Ethernet header.
 const NEIGHBOR: Mac = Mac([2, 0, 0, 0, 0, 1]);
-/// Default size of a packet in bytes, if its headers and payload fit.
+/// Default size of a packet in bytes, if its headers and payload fit. A frame that is given in hex has its own length by default.
 const SIZE: usize = 64;
 
 /// A parsed description: the stream, and the name of its interface.

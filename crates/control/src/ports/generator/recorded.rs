@@ -160,7 +160,7 @@ pub(super) fn record(c: &Context, interface: &str, file: &Path, count: Option<u6
         .map_err(|e| CliError::new(format!("no thread can be started: {e}")))
 }
 
-/// Ends a recording after its packets are in the file. Does nothing without a recording.
+/// Ends a recording, and waits until its packets are in the file. Fails if they could not be recorded. Does nothing without a recording.
 fn stop(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let (_, sink) = c.system.router.state::<Generators>()?.of(&a.need::<String>("interface")?)?;
     let failure = sink.failure();
