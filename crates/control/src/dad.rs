@@ -28,7 +28,7 @@ const DELAY: f64 = 1.0;
 /// The number of probes (DupAddrDetectTransmits). With 0, addresses are used at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probes {
-    /// The number.
+    /// Number of probes.
     pub transmits: u8,
 }
 

@@ -98,7 +98,8 @@ pub fn messages(features: &[&Feature]) -> vapi::Table<Context> {
     Selected::without(features, &[]).messages()
 }
 
-/// Returns a warning for each plugin in a startup.conf that is neither a feature nor a plugin of VPP.
+/// Returns a warning for each plugin in a startup.conf that is not a feature and has no name like those of VPP's plugins
+/// (`NAME_plugin.so`).
 pub fn unknown_plugins(features: &[&Feature], startup: &Startup) -> Vec<String> {
     let all = with_own(features);
     let known = |name: &str| name.ends_with("_plugin.so") || all.iter().any(|f| f.name() == name);

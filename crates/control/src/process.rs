@@ -45,7 +45,7 @@ pub fn core_dumps(full: bool, size: Option<u64>) -> Result<(), (&'static str, St
 /// `select(2)`. This is too low, because each client of the CLI needs three descriptors.
 pub fn allow_open_files() {
     const MOST: u64 = 65_536;
-    /// Number of open files that is enough for the largest number of clients of all sockets.
+    /// The lowest limit of open files for which the router does not warn.
     const ENOUGH: u64 = 1024;
     let Ok((now, most)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
     if now < most.min(MOST)
@@ -73,7 +73,7 @@ fn ignores(status: &str, signal: SignalKind) -> bool {
     mask >> (signal.as_raw_value() - 1) & 1 != 0
 }
 
-/// Creates a directory and its parents, unless it exists. Only the owner can create files in it, whatever the umask.
+/// Creates a directory and its parents, unless it exists. Only the owner can create files in a new directory, whatever the umask.
 ///
 /// # Errors
 /// If the system refuses.

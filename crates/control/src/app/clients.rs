@@ -1,4 +1,4 @@
-//! State of API clients: replacements in progress, and VRFs that clients see in one family only.
+//! State of API clients: replacements in progress, and the VRFs that clients see in one address family only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -75,8 +75,8 @@ impl<T: Ord> Again<T> {
     }
 }
 
-/// The replacements in progress. Each one lists the objects that the client has added again since it began. At its end, the other
-/// objects are removed.
+/// The replacements in progress. Each one lists the objects that the client has added again since the replacement began. At the end of the
+/// replacement, the other objects are removed.
 #[derive(Default)]
 pub(crate) struct Replacing {
     /// When the replacement of neighbors began, in nanoseconds of the monotonic clock, and the neighbors that were added again since, by

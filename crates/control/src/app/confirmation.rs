@@ -90,13 +90,13 @@ impl Context {
         self.abandoned.borrow_mut().push_back(Box::new(back));
     }
 
-    /// True if the first attempt to roll back is due or running because the configuration was not confirmed. Running changes object by object
-    /// end then. They are not ended again for each later attempt.
+    /// True if the first attempt to roll back is due or running because the configuration was not confirmed. Running changes that work
+    /// object by object end then. They are not ended again for each later attempt.
     pub(crate) fn is_going_back(&self) -> bool {
         self.confirmation.as_ref().is_some_and(|waiting| waiting.expired && waiting.failed.is_none())
     }
 
-    /// Refuses a change object by object, for which the rollback of an unconfirmed configuration would have to wait.
+    /// Refuses a change that works object by object: the rollback of an unconfirmed configuration would have to wait for its end.
     ///
     /// # Errors
     /// If that rollback is due or running.

@@ -67,7 +67,7 @@ impl Queue {
 pub(crate) struct NeighborWatch {
     /// Number of the client.
     pub(crate) client: u64,
-    /// True for new and lost neighbors, false for new ones only.
+    /// True for all changes of neighbors, false to leave out lost neighbors.
     pub(crate) both: bool,
     /// Only the neighbor with this address; `None` for all addresses.
     pub(crate) ip: Option<IpAddr>,

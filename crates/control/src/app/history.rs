@@ -105,7 +105,7 @@ pub struct Past {
     pub back: Option<usize>,
     /// The change's number, which is also the generation of the configuration after the change.
     pub generation: u64,
-    /// What made the change: `change`, `start` or `rollback`.
+    /// The kind of change: `change`, `start` or `rollback`.
     pub kind: &'static str,
     /// The time in RFC 3339, UTC.
     pub time: String,

@@ -12,7 +12,7 @@ const OF_RECORD: usize = 64;
 /// The recorded messages.
 #[derive(Default)]
 pub struct MessageTrace {
-    /// True to record messages of clients.
+    /// True to record messages from clients.
     pub received: bool,
     /// True to record messages to clients.
     pub sent: bool,
@@ -54,7 +54,7 @@ fn may_have_secret(text: &[u8]) -> bool {
 }
 
 impl MessageTrace {
-    /// Records a message of, or `sent` to, the client with this number. `bytes` is the message after its identifier.
+    /// Records a message from the client with this number or, if `sent`, to this client. `bytes` is the message after its identifier.
     pub(crate) fn record<C>(
         &mut self,
         (client, sent): (u64, bool),

@@ -108,8 +108,8 @@ impl Rates {
         Rates { tracks: BTreeMap::new(), complete: now, begun: now }
     }
 
-    /// Returns the rates of an interface, averaged over the time since its oldest stored sample; `None` if no time has passed since
-    /// then.
+    /// Returns the rates of an interface, averaged over the time since its oldest stored sample or, if it has none, since the last complete
+    /// round began; `None` if no time has passed since then.
     pub fn of(&self, router: &Router, i: &InterfaceInfo, now: u64) -> Option<Rate> {
         let track = self.tracks.get(&i.index).filter(|track| track.serial == i.serial);
         let first = track.and_then(|track| track.samples.front().copied());

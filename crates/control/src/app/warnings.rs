@@ -1,4 +1,4 @@
-//! Warnings about a plan of changes. Each of them depends on more than one object.
+//! Warnings about a plan of changes. Most of them depend on more than one object.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -280,7 +280,7 @@ impl Changes {
         Ok(load)
     }
 
-    /// True while a change that works object by object is running. The configuration then changes without entries in the journal.
+    /// True while a change that works object by object is running. Its changes get an entry in the journal only when it ends.
     pub(crate) fn is_loading(&self) -> bool {
         Rc::strong_count(&self.beside) > 1
     }

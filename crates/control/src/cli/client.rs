@@ -47,9 +47,9 @@ const LONGEST_CANDIDATE: usize = 1024;
 pub struct ClientOptions {
     /// The router's socket: a path, or `127.0.0.1:PORT`.
     pub socket: PathBuf,
-    /// Print answers as JSON.
+    /// True to print answers as JSON.
     pub json: bool,
-    /// With `-`: continue after a failed command.
+    /// True to continue after a failed command of standard input.
     pub keep_going: bool,
     /// The command; `-` for commands from standard input; empty for a prompt.
     pub words: Vec<String>,
@@ -393,7 +393,8 @@ pub fn candidates(socket: &Path, words: &[String]) -> Vec<String> {
     candidates.into_iter().filter(|c| !c.placeholder).map(|c| c.text).collect()
 }
 
-/// Runs the client. Returns the exit code: 0, 1 if a command failed, 2 if no router was reached or the router closed the connection.
+/// Runs the client. Returns the exit code: 2 if no router was reached or the router closed the connection, 1 if a command failed or its
+/// output could not be written, and otherwise 0.
 pub fn run(options: ClientOptions) -> ExitCode {
     let stdin = io::stdin();
     if options.words.is_empty() && stdin.is_terminal() && io::stdout().is_terminal() {

@@ -16,7 +16,7 @@ use super::listen::Listener;
 use super::server::{Room, make_room};
 use super::session::{Seat, Stream};
 
-/// Maximum number of clients of a socket.
+/// Maximum number of clients of a socket, or of a role at the TCP port of the native API.
 const CLIENTS: usize = 64;
 /// Number of clients by which root's clients may exceed [`CLIENTS`].
 const FOR_ROOT: usize = 8;

@@ -45,10 +45,10 @@ pub(super) const LONGEST_READ: usize = 8 << 10;
 pub(super) enum Request {
     /// Announces a client that uses this protocol.
     Hello,
-    /// Run a command.
+    /// Runs a command.
     Run {
         line: String,
-        /// Answer as JSON.
+        /// True to answer as JSON.
         #[serde(default)]
         json: bool,
         /// The base of relative paths in the command.
@@ -58,7 +58,7 @@ pub(super) enum Request {
         #[serde(default)]
         binary: bool,
     },
-    /// List the possible completions of the line.
+    /// Asks for the possible completions of the line.
     Complete { line: String },
 }
 

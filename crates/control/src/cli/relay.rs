@@ -161,7 +161,7 @@ impl Relays {
     }
 
     /// Sends a message to clients and closes their sockets. A thread does this, because closing may hang; if the kernel refuses passed
-    /// files, no thread is needed. If no thread can be started, the next thread that is started closes the sockets.
+    /// files, no thread is needed. If no thread can be started, the sockets wait for [`close_left`](Relays::close_left).
     pub(super) fn close(&self, clients: Vec<Unclosed>, words: &Arc<[u8]>) {
         if self.refuses_files {
             clients.into_iter().for_each(|client| send_off(client, words));

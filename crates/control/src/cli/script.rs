@@ -160,7 +160,7 @@ fn depth(word: &str) -> i64 {
 /// file cannot be opened.
 type Batch = io::Result<Vec<Result<Option<Command>, Unread>>>;
 
-/// Reads the file to its end, or until the receiver is dropped.
+/// Reads the file to its end or its first fault, or until the receiver is dropped.
 fn read(path: &Path, to: &SyncSender<Batch>) {
     let mut commands = match files::open(path) {
         Ok(file) => Commands::new(BufReader::new(file)),

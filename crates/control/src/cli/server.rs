@@ -70,7 +70,7 @@ struct House<C> {
     prompt: Rc<str>,
     let_go: LetGo,
     no_room: String,
-    /// The state ([`Seat`]) of each client. When a client's session ends, it drops its reference to the state.
+    /// The state ([`Seat`]) of each client. When a client's session ends, the session drops its reference to the state.
     seats: Vec<Rc<Seat>>,
     clients: JoinSet<io::Result<()>>,
     /// Sessions that reject a client.
@@ -205,7 +205,7 @@ fn too_fast() -> io::Result<Arc<[u8]>> {
 pub(crate) enum Room {
     /// A place is free.
     Free,
-    /// An idle client is being disconnected to make room.
+    /// A client is being disconnected to make room.
     Made,
     /// The limit of clients is reached, and no client can be disconnected.
     None,

@@ -137,7 +137,7 @@ fn two_devices_do_not_record_to_one_file() {
     cli.ok(&format!("create pcap interface pcap2 {}", to("a.pcap")));
 }
 
-/// A file to replay is read only once, and while other commands run.
+/// A file to replay is read only once: the device uses what another thread has read, even if the file is gone by then.
 #[test]
 fn a_replayed_file_is_read_by_another_thread() {
     let mut cli = Cli::new();

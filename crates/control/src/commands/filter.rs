@@ -126,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    /// Expressions over everything that a filter can test.
+    /// Expressions of many kinds.
     const EXPRESSIONS: [&str; 25] = [
         "",
         "ip",

@@ -145,7 +145,7 @@ fn number<T: FromStr + PartialOrd + Display>(word: &str, range: RangeInclusive<T
     number.ok_or_else(|| format!("\"{word}\" is not a number from {} to {}", range.start(), range.end()))
 }
 
-/// Reads the file to its end, or until the receiver is dropped.
+/// Reads the file to its end, to a line that is too long, or until the receiver is dropped.
 fn read(path: &Path, via: &[Branch], to: &SyncSender<io::Result<Batch>>) {
     let (size, mut file) = match files::open(path) {
         Ok(file) => (file.size, BufReader::new(file)),

@@ -94,8 +94,8 @@ pub(super) fn interfaces(reading: &mut Reading<'_>, node: &Node) {
     }
 }
 
-/// Reads the options of the interface `name` that are specific to its type. Reports a fault and returns
-/// `None` if the name belongs to no type, or to a type with its own section.
+/// Reads the options of the interface `name` that are specific to its type. Reports a fault and returns `None` if the name belongs to no
+/// type or to a type with its own section, or if the options cannot be read.
 fn begun(
     catalog: &Catalog,
     r: &mut Reader,

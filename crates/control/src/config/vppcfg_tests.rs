@@ -12,7 +12,7 @@ fn commands(text: &str) -> Vec<String> {
     wanted.tree.tree().iter().flat_map(|(key, value)| value.dump(key, false)).collect()
 }
 
-/// Every supported word of vppcfg, for a router with a trunk, a loopback and a tap.
+/// The words of vppcfg that are supported, except `device-type`, for a router with a trunk, a loopback and a tap.
 #[test]
 fn vppcfg_file_has_the_same_meaning() {
     let text = r#"
@@ -87,7 +87,8 @@ taps:
     commands(&format!("interfaces: {{ pg0: {{ description: \"{}\" }} }}\n", "x".repeat(255)));
 }
 
-/// At the limits of each rule, the same files are accepted and refused as by vppcfg.
+/// The first file of each pair keeps a rule of vppcfg or of Volley, mostly at its limit, and is accepted. The second one breaks the rule,
+/// and is refused.
 #[test]
 fn vppcfg_rules_are_enforced() {
     for (good, bad, place, part) in [

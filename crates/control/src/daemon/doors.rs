@@ -135,8 +135,8 @@ fn listen(startup: &Startup) -> Result<Listener, DaemonError> {
     listener.map_err(|e| failed(startup.about(&["cli-listen"], e)))
 }
 
-/// Binds the sockets of the binary API. If startup.conf does not configure the API and the default socket cannot be bound, logs a warning
-/// and leaves the default socket out.
+/// Binds the sockets of the binary API. If startup.conf does not configure the socket for admins, and its default cannot be bound, logs a
+/// warning and leaves this socket out.
 ///
 /// # Errors
 /// If a configured socket cannot be bound.
@@ -220,7 +220,8 @@ fn make_runtime_dir(startup: &Startup) -> Result<(), DaemonError> {
     })
 }
 
-/// Returns the ID of the group that may use the sockets for a role; `None` if none is set, or if it does not exist on this machine.
+/// Returns the ID of the group that may use the sockets for a role; `None` if none is set, or if it is VPP's group `vpp` and this machine
+/// does not have it.
 fn group(startup: &Startup, role: Role) -> Result<Option<u32>, DaemonError> {
     let Some(group) = startup.unix.groups.get(&role) else { return Ok(None) };
     let parameter = for_role("gid", role);

@@ -107,7 +107,7 @@ impl Interface {
 }
 
 impl Kind for Interface {
-    /// True for a sub-interface; and the name of the interface.
+    /// True for a sub-interface, and the name of the interface or sub-interface.
     type Key = (bool, String);
     const NAME: &'static str = "interface";
     const PHASE: u16 = 100;

@@ -114,7 +114,7 @@ fn list(value: Option<&Value>) -> &[Address] {
     value.and_then(|value| value.get::<Addresses>()).map_or(&[], |addresses| &addresses.0)
 }
 
-/// The placeholder for a secret, shown to users who may not know it.
+/// The text that users see in place of a secret that they may not know.
 pub const HIDDEN: &str = "<hidden>";
 
 #[cfg(test)]

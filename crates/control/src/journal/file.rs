@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(numbers(&open(&directory).1), [1, 2, 3, 4]);
     }
 
-    /// Wherever a write was torn, earlier records are read, and later ones can be appended.
+    /// For many places at which a write may be torn: earlier records are read, and later ones can be appended.
     #[test]
     fn torn_write_costs_one_record() {
         let folder = tempfile::tempdir().unwrap();

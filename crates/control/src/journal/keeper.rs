@@ -195,7 +195,7 @@ impl Keeper {
         self.shared.lock().queued
     }
 
-    /// True if the first `queued` changes are on the disk, or cannot be written.
+    /// True if each of the first `queued` changes is on the disk or lost, or if changes cannot be written now.
     pub fn has_written(&self, queued: u64) -> bool {
         let state = self.shared.lock();
         state.trouble.is_some() || state.oldest().is_none_or(|oldest| oldest > queued)

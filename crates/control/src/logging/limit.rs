@@ -42,7 +42,7 @@ impl Place {
         may
     }
 
-    /// If messages were suppressed, and `silence`, or at least a second, has passed since the interval began, returns the suppressed
+    /// If messages were suppressed, and the longer of `silence` and a second has passed since the interval began, returns the suppressed
     /// messages, and lets the statement log again. Otherwise returns `None`.
     pub fn over(&mut self, now: Instant, silence: Duration) -> Option<Suppressed> {
         let time = now.duration_since(self.start);

@@ -64,9 +64,10 @@ pub struct ClassSettings {
 /// The `logging` section of the start configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Number of messages kept in memory.
+    /// Maximum number of messages kept in memory.
     pub size: usize,
-    /// Seconds for which a logging statement is silent after it exceeded its limit.
+    /// Seconds for which a logging statement is silent after it exceeded its limit. They count from the beginning of the second in which it
+    /// did, and 0 means 1.
     pub unthrottle_time: u32,
     /// The settings of classes that have no settings of their own.
     pub default: Wanted,

@@ -1,4 +1,5 @@
-//! The text of an answer, in both formats of Prometheus. They differ only in the description of metrics.
+//! The text of an answer, in both formats of Prometheus. They differ in the descriptions of metrics, and only OpenMetrics has a line at the
+//! end.
 
 use std::iter;
 use std::sync::Arc;

@@ -25,7 +25,8 @@ pub(super) const BUSY: Duration = Duration::from_secs(10);
 /// Time in which a client must send something of its request.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Maximum time for which a long document waits until others have arrived. It is longer than [`SILENCE`].
+/// Maximum time for which a client waits for the right to send a long document. It is longer than [`SILENCE`], after which a client that
+/// has the right but sends nothing loses it.
 const UPLOAD: Duration = Duration::from_secs(20);
 
 /// The rights to have a long document in memory. Parsing takes many times the length of a document, so only one is parsed at a time.
@@ -213,7 +214,7 @@ impl Client {
     }
 
     /// Runs a change to its end. Gives its reports to `tell`. A change that still waits for the change of another client after [`BUSY`] is
-    /// refused. If the future is dropped, because the client has disconnected, the change is rolled back.
+    /// refused. If the future is dropped, because the client has disconnected, the change is rolled back, unless it is complete.
     ///
     /// # Errors
     /// If the change is refused, or fails.

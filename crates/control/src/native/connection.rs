@@ -1,4 +1,5 @@
-//! A client's connection: requests come in, and answers go out. Over HTTP/1.1 one after the other, over HTTP/2 several at a time.
+//! A client's connection: requests come in, and answers go out. A client can have one request at a time over HTTP/1.1, and several at a
+//! time over HTTP/2.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -41,7 +42,7 @@ const BROKEN: usize = 100;
 const QUIET: Duration = Duration::from_secs(30);
 /// Time in which the client must answer the ping (HTTP/2).
 const ALIVE: Duration = Duration::from_secs(10);
-/// Time in which a client must read something of its answers.
+/// Time in which a client must take a part of an answer.
 const STALLED: Duration = Duration::from_secs(10);
 /// Interval at which the connection is checked.
 const CHECK: Duration = Duration::from_secs(1);
@@ -68,7 +69,8 @@ impl Tasks {
     }
 }
 
-/// Serves a client until it leaves, until it is disconnected in favor of another client, or until it reads no answer for [`STALLED`].
+/// Serves a client until it leaves, until it is disconnected in favor of another client, or until it has taken nothing of an answer for
+/// [`STALLED`].
 pub(super) async fn serve(client: Connected, stream: Box<dyn Stream>) -> io::Result<()> {
     let client = Rc::new(client);
     let (seat, tasks) = (client.seat.clone(), Tasks::default());

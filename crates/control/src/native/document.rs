@@ -137,7 +137,7 @@ impl Reader {
 /// Returns the options for applying a document. `confirm` is a number of seconds.
 ///
 /// # Errors
-/// If these terms contradict each other, or if the number is not valid.
+/// If these options contradict each other, or if the number is not valid.
 pub(super) fn terms(dry_run: bool, confirm: Option<u64>, expected: Option<u64>) -> Result<Terms, Problem> {
     if confirm.is_some_and(|seconds| !(1..=LONGEST_WAIT).contains(&seconds)) {
         return Err(bad(format!("confirm must be 1 to {LONGEST_WAIT} seconds")));

@@ -158,8 +158,8 @@ fn operate(all: &mut Value, operations: &[PatchOperation]) -> Result<(), Problem
     Ok(())
 }
 
-/// Returns the maximum number of levels after an operation on a configuration of at most `now` levels. Without the configuration, no time is
-/// spent on the values that an operation moves, and the result is a bound.
+/// Returns the maximum number of levels after an operation on a configuration of at most `now` levels. `all` is this configuration. If it
+/// is `None`, no time is spent on the values that an operation moves, and the result is only an upper bound.
 fn levels(now: usize, operation: &PatchOperation, all: Option<&Value>) -> usize {
     let source = |from: &Pointer| match all {
         None => now.saturating_sub(from.count()),

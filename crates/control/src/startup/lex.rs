@@ -1,8 +1,8 @@
 //! Splits text into tokens: words, `{` and `}`, each with its place.
 //!
 //! White space separates words; braces need none around them. A word that starts with `#` begins a comment, which
-//! ends with the line. A word in double quotes may hold anything but a line's end; inside, `\"` and `\\` are a quote
-//! and a backslash.
+//! ends with the line. A word in double quotes may hold anything but control characters, such as a line's end; inside, `\"` and `\\` are a
+//! quote and a backslash.
 
 use model::place::{Fault, Place};
 use std::{iter::Peekable, str::Chars, sync::Arc};

@@ -359,7 +359,8 @@ impl Startup {
         }
     }
 
-    /// Joins relative paths to the run-time directory, and sets the default state directory.
+    /// Joins relative paths to the run-time directory, and sets the default sockets of the binary API and of the statistics segment, and
+    /// the default state directory.
     fn resolved(mut self) -> Self {
         let unix = &mut self.unix;
         if let Listen::Socket(path) = &mut unix.cli_listen {

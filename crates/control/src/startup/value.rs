@@ -27,7 +27,7 @@ pub enum Listen {
 pub enum Group {
     /// By number.
     Id(u32),
-    /// A group by its name. The machine need not have a group with this name.
+    /// By name. Whether the machine has a group with this name is not checked before [`id`](Group::id).
     Name(String),
 }
 

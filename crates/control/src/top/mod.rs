@@ -28,8 +28,8 @@ pub struct Options {
     pub interval: f64,
 }
 
-/// Shows the router until the operator leaves. Returns the exit code: 0, 1 without a terminal, with a bad interval or after another
-/// failure, 2 if the router cannot be reached or closes the connection.
+/// Shows the router until the operator leaves. Returns the exit code: 2 if the router cannot be reached or closes the connection, 1 after
+/// any other failure, such as a bad interval or no terminal, and otherwise 0.
 pub fn run(options: &Options) -> ExitCode {
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
         eprintln!(

@@ -35,11 +35,11 @@ const CHUNK: usize = 32 << 10;
 /// The options of applying a configuration.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Terms {
-    /// Only report what would change.
+    /// True to only report what would change.
     pub dry_run: bool,
-    /// Roll back after this time without confirmation.
+    /// Time after which the configuration is rolled back unless it is confirmed; `None` for no rollback.
     pub confirm: Option<Duration>,
-    /// Refuse if the configuration has another generation.
+    /// The generation that the configuration must have, or the change is refused; `None` for any.
     pub expected: Option<u64>,
     /// True while the router starts: no differences are reported, and the journal gets no change.
     pub quiet: bool,
@@ -56,7 +56,7 @@ pub struct Transition {
     cut_off: bool,
     /// True if the router itself started the change: errors go to the log.
     unasked: bool,
-    /// Called once the change is made, before any other change can begin.
+    /// Called once the change is made or turns out to have no steps, before any other change can begin.
     then: Option<Then>,
 }
 

@@ -22,7 +22,8 @@ const LONGEST_PREFIX: usize = 100;
 /// Maximum number of samples in a message.
 const PIECE: usize = 500;
 
-/// Sends the metrics whose names begin with one of the prefixes (all without prefixes): once if the interval is 0, otherwise repeatedly.
+/// Sends the metrics whose names begin with one of the prefixes, or all metrics if the request has no prefixes: once if the interval is 0,
+/// otherwise repeatedly.
 pub(super) async fn stats(
     client: Rc<Client>,
     mut requests: Requests<v1::StatsRequest>,

@@ -37,7 +37,8 @@ use handshakes::Handshakes;
 
 /// Maximum number of clients with a valid certificate.
 const CLIENTS: usize = 192;
-/// Maximum number of handshakes at a time. Clients without a certificate do not take the places of others.
+/// Maximum number of handshakes at a time. Connections in a handshake do not count as [`CLIENTS`], so clients without a certificate take no
+/// place of those with one.
 const HANDSHAKES: usize = 64;
 /// Maximum number of connections that wait for their handshakes.
 const WAITING: usize = 256;

@@ -32,7 +32,7 @@ pub(super) struct Memif {
 
 /// A server whose socket is taken.
 struct Taken {
-    /// The time of the next attempt, in nanoseconds.
+    /// The time of the next attempt, in nanoseconds of the monotonic clock.
     next: u64,
     /// The pause before it, in nanoseconds.
     pause: u64,
