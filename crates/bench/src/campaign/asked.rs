@@ -41,7 +41,8 @@ impl Asked {
     /// Reads a campaign from a file. The testbed, meters and routers of a `machine` file replace the campaign's.
     ///
     /// # Errors
-    /// Returns the first fault that can be found without changing the machine, with its file and line.
+    /// Returns an error if a file cannot be read. Otherwise returns the first fault that does not depend on the machine, with its file and
+    /// line.
     pub fn file(path: &Path, machine: Option<&Path>) -> Result<Asked, Fault> {
         Asked::of(File::read(path)?, false, machine)
     }
@@ -85,7 +86,7 @@ impl Asked {
     /// more cores than this machine has.
     ///
     /// # Errors
-    /// As [`file`](Self::file).
+    /// Returns the first fault, with its file and line.
     pub fn check_machine(&self) -> Result<(), Fault> {
         let Campaign { duts, testbed, .. } = &self.campaign;
         let own_routers = !self.is_paper || self.machine.as_ref().is_some_and(|m| m.has.duts.is_some());

@@ -61,7 +61,8 @@ pub trait Keeper {
     /// As [`trial`](Self::trial).
     fn failure(&self, why: &str) -> Result<(), Failure>;
 
-    /// Stores a caveat about a router's results, or about all results if `dut` is empty. A caveat is deleted with the router's results.
+    /// Stores a caveat about a router's results, or about all results if `dut` is empty. If a router's results are deleted, its caveats are
+    /// deleted, too.
     ///
     /// # Errors
     /// As [`trial`](Self::trial).

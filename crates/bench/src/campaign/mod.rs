@@ -67,7 +67,7 @@ pub struct Campaign {
     /// Default times and repetitions.
     #[serde(default)]
     pub profile: Times,
-    /// Sending time of a trial in seconds; overrides the profile.
+    /// Sending time of a trial in seconds; overrides the profile. Does not apply to bursts, `recovery`, `reset` and `soak`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial_seconds: Option<f64>,
     /// Repetitions of each measurement; overrides the profile.
@@ -198,7 +198,7 @@ impl Test {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Times {
-    /// Short times and few repetitions, for a first look: the procedures of RFC 2544 with trials of a few seconds.
+    /// Short times and few repetitions, for a first look: trials of at most a few seconds.
     #[default]
     Quick,
     /// The times and repetitions that the RFCs demand. A campaign takes days.
@@ -251,7 +251,7 @@ impl std::error::Error for Fault {}
 pub const TEMPLATE: &str = include_str!("template.toml");
 
 impl Campaign {
-    /// Parses a campaign and makes all checks that change nothing on the machine.
+    /// Parses a campaign and checks everything that does not depend on the machine.
     ///
     /// # Errors
     /// Returns the first fault, with its line.

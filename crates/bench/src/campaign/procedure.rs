@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 pub enum Procedure {
     /// Maximum rate of the tester over a cable without a router. Always runs first.
     SelfTest,
-    /// Warm-up with a router, before the first trial that counts.
+    /// Warm-up with a router, before the first trial that counts. The trials that establish the connections of other trials have this
+    /// procedure, too.
     WarmUp,
     /// RFC 2544 section 26.1.
     Throughput,

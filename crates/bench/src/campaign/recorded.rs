@@ -83,10 +83,11 @@ impl Strain {
 }
 
 impl Recorded<'_> {
-    /// Runs trials without a gap between them (RFC 2544 section 26.5 changes the load in this way).
+    /// Establishes the connections that the trials use, except in the warm-up. Then runs the trials without a gap between them (RFC 2544
+    /// section 26.5 changes the load in this way).
     ///
     /// # Errors
-    /// Returns an error if a trial has no outcome or cannot be stored, or if the campaign must stop.
+    /// Returns an error if connections cannot be established, a trial has no outcome or cannot be stored, or the campaign must stop.
     pub fn steps(&mut self, requests: &[Request]) -> Result<Vec<Trial>, Failure> {
         // The warm-up runs before connections are established.
         if self.procedure != Procedure::WarmUp {

@@ -183,7 +183,7 @@ pub fn median_rate(all: &[RateResult]) -> Option<f64> {
 }
 
 /// Returns the conditional throughput that each search found for a goal, in frames per second and direction: 0 if even the smallest load
-/// failed the goal, `None` if the search ended without a result.
+/// failed the goal, `None` if the search has no such goal, or ended without a result.
 pub fn conditional<'a>(searches: &'a [MlrResult], goal: &'a str) -> impl Iterator<Item = Option<f64>> + 'a {
     searches.iter().map(move |search| {
         let found = search.goals.iter().find(|found| found.goal.name == goal)?;

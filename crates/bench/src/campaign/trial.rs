@@ -73,10 +73,8 @@ pub struct Flow {
     pub fastest: f64,
     /// Actual duration of sending, as a multiple of the intended duration.
     pub late: f64,
-    /// Scheduled sending time of the last lost frame, in seconds from the start; `None` if no frame was lost,
-    /// or frames are not numbered.
+    /// Scheduled sending time of the last lost frame, in seconds from the start; `None` if no frame was lost.
     pub last_lost: Option<f64>,
-    /// Scheduled sending time of the last received frame, in seconds from the start; `None` if no frame was
-    /// received, or frames are not numbered.
+    /// Scheduled sending time of the last received frame, in seconds from the start; `None` if no frame was received.
     pub last_received: Option<f64>,
 }

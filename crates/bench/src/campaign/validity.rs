@@ -28,7 +28,7 @@ pub struct ValiditySpec {
 }
 
 impl ValiditySpec {
-    /// Checks that all limits can be met.
+    /// Checks that each limit is in its range.
     ///
     /// # Errors
     /// Returns the first fault, with its key.

@@ -18,7 +18,7 @@ pub struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    /// Opens the file. `read` are the other files of the command, which must not be overwritten and must exist already.
+    /// Opens the file, or creates it. `read` are the other files of the command, which the results must not overwrite.
     ///
     /// # Errors
     /// Returns an error if the file is one of `read`, is a store, cannot be written, or if standard output or standard error is redirected

@@ -17,7 +17,7 @@ use signal_hook::flag;
 use super::output::Output;
 use super::{STORE, json, page, print, tell};
 
-/// Exit code after an interruption: 128 plus the number of the signal.
+/// Exit code after an interruption: 128 plus the number of SIGINT, also after SIGTERM.
 const INTERRUPTED: u8 = 128 + SIGINT as u8;
 
 #[derive(Args)]
@@ -48,7 +48,8 @@ pub struct Arguments {
     html: Option<PathBuf>,
 }
 
-/// Runs the campaign and returns the exit code. Returns an error if the campaign is refused.
+/// Runs the campaign and returns the exit code. Returns an error if the campaign cannot begin, or its results cannot be read from the
+/// store.
 pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
     let Arguments { file, machine, store: path, resume, json: json_to, html: html_to, .. } = arguments;
     // Report all faults of campaign and files before any change to the machine.

@@ -129,7 +129,7 @@ fn delay(at: &DelaysAt, what: &str, ns: Delay) -> Figure {
     Figure::new(format!("{what} at {}", at.name), "µs", low(Effect::Ratio, BIN)).of(valid(&at.runs, us))
 }
 
-/// Returns a figure for each direction of bidirectional trials. `what` is the figure's name for both directions together.
+/// Returns a figure for each direction of bidirectional trials. `what` names the quantity, such as `PDV`.
 fn each_way(
     at: &DelaysAt,
     what: &str,

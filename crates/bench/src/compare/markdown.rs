@@ -93,8 +93,7 @@ fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Formats a number with four significant digits, or with all digits before the decimal point if those are
-/// more.
+/// Formats a number with four significant digits and at most nine decimals. Digits before the decimal point are never cut.
 fn number(value: f64) -> String {
     if value == 0.0 {
         return "0".into();

@@ -8,7 +8,7 @@ use super::shell::Shell;
 use crate::trial::Failure;
 
 /// Restricts the work for these ports to `workers` cores of the shell's machine and returns these cores. Each port gets `workers` queues,
-/// and the interrupts of each of its queues go to another of the cores. The shell undoes these settings at its end. The machine's files are
+/// and the interrupts of each of its queues go to a core of their own. The shell undoes these settings at its end. The machine's files are
 /// below `root`.
 ///
 /// # Errors

@@ -16,7 +16,7 @@ use crate::trial::Failure;
 const END: &str = "p=$(cat pid) && kill $p; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do \
                    kill -0 $p || exit 0; sleep 0.2; done; kill -9 $p";
 
-/// Waits until the process ID is in its file, for at most 1 s.
+/// Shell commands that wait until the process ID is in the file `pid`, for at most 1 s.
 const PID: &str = "for i in 1 2 3 4 5 6 7 8 9 10; do [ -s pid ] && break; sleep 0.1; done";
 
 /// A program that routes on another machine.
@@ -39,8 +39,8 @@ struct Programs {
 }
 
 impl Remote {
-    /// Starts the router with one worker for each core: on the cores named in the campaign, or else on those near the router's
-    /// first port. VPP's main thread gets one more core, if there is one.
+    /// Starts the router. Each of its workers gets a core of its own: the first ones named in the campaign, or else those near the router's
+    /// first port. VPP's main thread gets the next core, if there is one.
     ///
     /// # Errors
     /// Returns an error if a port is in use, a command fails, or the router does not start. In the last case the error includes the router's

@@ -43,7 +43,7 @@ impl Shell {
         }
     }
 
-    /// Opens a shell on this machine outside all namespaces.
+    /// Opens a shell on this machine, in the network namespace of the tests.
     ///
     /// # Errors
     /// Returns an error if the shell cannot be started.
@@ -80,7 +80,7 @@ impl Shell {
     /// Runs a line of shell and returns its output.
     ///
     /// # Errors
-    /// Returns an error with the line's output if it fails.
+    /// Returns an error with the line's output if it fails, or takes too long on another machine.
     pub fn run(&self, line: &str) -> Result<String, Failure> {
         let sbin = if self.is_remote() { SBIN } else { "" };
         // A remote machine may be unreachable, so it gets a timeout. Locally the kernel may need long for millions of routes.

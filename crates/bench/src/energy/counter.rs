@@ -1,4 +1,5 @@
-//! Energy counters. The energy is the difference of two readings, even if the counter wraps around several times in between.
+//! Energy counters. The energy is the difference of the first and the last reading of a trial. Readings in between detect each wraparound
+//! of the counter.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

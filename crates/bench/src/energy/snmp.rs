@@ -106,8 +106,9 @@ impl Snmp {
 
 use What::{Object, Outlet};
 
-/// Returns a value, and the number of different values of its type: a counter wraps around to 0 after the highest one. Gauges and
-/// integers never wrap around (RFC 2578, section 7.1); their number is so large that a smaller value is taken for a reset.
+/// Returns a value, and the number of different values of its type: a counter wraps around to 0 after the highest one. Gauges and integers
+/// never wrap around (RFC 2578, section 7.1); their number is so large that a smaller value is taken for a reset. `None` for negative
+/// values and other types.
 fn number(value: &Value<'_>) -> Option<(u64, u128)> {
     match *value {
         Value::Counter32(v) => Some((v.into(), 1 << 32)),

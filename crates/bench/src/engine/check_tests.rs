@@ -49,8 +49,8 @@ fn check(template: &Template, frame: &[u8]) -> Result<(), Damage> {
 }
 
 proptest! {
-    /// A forwarded frame is intact, and one with a changed byte is not. The first four bytes of an IPv6 header, with traffic class and flow
-    /// label, may change.
+    /// A forwarded frame is intact, and one with a changed byte in its IP packet is not. The first four bytes of an IPv6 header, with
+    /// traffic class and flow label, may change.
     #[test]
     fn each_changed_byte_is_found(behind in 0usize..1400, at in 0usize..1500, change in 1u8..=255) {
         for template in templates(behind) {

@@ -91,7 +91,7 @@ impl<'scope> Lanes<'scope> {
         self.running.load(Ordering::Acquire) > 0
     }
 
-    /// Waits for the end of all threads, and puts their flows and queues back.
+    /// Waits for the end of all threads, and puts their flows and queues back. Returns how far each thread fell behind.
     ///
     /// # Errors
     /// Returns an error if a thread died or could not be pinned to its core, or if its port vanished.

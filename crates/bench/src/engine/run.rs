@@ -1,4 +1,5 @@
-//! Runs a trial: one thread sends frames at their scheduled times and receives frames, in all directions.
+//! Runs a trial: one thread sends frames at their scheduled times and receives frames, in all directions. Ports with several send queues
+//! have further threads that only send floods.
 
 use std::sync::atomic::AtomicUsize;
 use std::thread;

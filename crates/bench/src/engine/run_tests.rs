@@ -245,7 +245,7 @@ fn an_absent_tester_makes_the_trial_invalid() -> Result<(), Box<dyn std::error::
     Ok(())
 }
 
-/// The overdue frames of all flows of a port leave as one burst, so the limit applies to their sum.
+/// The overdue frames of all flows of a port leave as one burst, so [`Limits::queue`] applies to their sum.
 #[test]
 fn overdue_frames_are_counted_for_each_port_not_for_each_flow() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(4096)?;

@@ -1,4 +1,4 @@
-//! Generates the frames of one direction.
+//! Generates the frames of one stream.
 
 use buf::layout::DATA_ROOM;
 use buf::{Cache, Frame};
@@ -62,8 +62,8 @@ struct Kind {
 }
 
 impl Sender {
-    /// Creates a sender for one direction. Its frames carry `signature`, which identifies the trial, and `stream`. Each template needs at
-    /// least 18 bytes of payload after a UDP, TCP or echo header; the stamp overwrites these bytes.
+    /// Creates a sender for one stream. Its frames carry `signature`, which identifies the trial, and `stream`, the number of the stream.
+    /// Each template needs at least 18 bytes of payload after a UDP, TCP or echo header; the stamp overwrites these bytes.
     ///
     /// # Errors
     /// Returns an error that names the template if a template is invalid or too short. Also returns an error if the weights would
@@ -100,8 +100,8 @@ impl Sender {
         Expected::new(templates, &self.mix.order, hops)
     }
 
-    /// Appends up to `n` frames with the time `now`. Returns the number of frames appended: fewer if the buffers run
-    /// out.
+    /// Appends up to `n` frames. Those of [`Mode::Stamped`] carry the time `now`. Returns the number of frames appended: fewer if the
+    /// buffers run out.
     #[inline]
     pub fn fill(&mut self, frame: &mut Frame, cache: &mut Cache, n: usize, now: u64) -> usize {
         let first = frame.len();

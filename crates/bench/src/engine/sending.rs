@@ -40,7 +40,7 @@ pub struct FlowReport {
     pub last_received: Option<f64>,
     /// Largest number of frames that were overdue at one time.
     pub lag: u64,
-    /// Longest time in seconds that a frame was overdue when it was sent.
+    /// Upper limit, in seconds, for the time between a frame's due time and its departure.
     pub behind: f64,
     /// Peak sending rate over at least 10 ms and 256 frames, as a multiple of the intended rate.
     pub fastest: f64,

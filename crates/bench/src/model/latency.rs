@@ -23,7 +23,7 @@ pub struct LatencyModel {
 
 /// Range of bends that the fit searches.
 const BENDS: std::ops::RangeInclusive<f64> = 0.05..=500.0;
-/// Number of bends tried before the best one is refined.
+/// Number of equal steps, in the bend's logarithm, from the smallest to the largest bend that is tried before the best one is refined.
 const TRIED: u32 = 400;
 
 impl LatencyModel {

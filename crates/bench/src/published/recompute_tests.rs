@@ -73,8 +73,9 @@ fn published_scale_ups_and_ratios_are_reproduced() {
     assert_eq!((scale_ups, ratios), (32, 24));
 }
 
-/// Possible standard deviations of n runs with a given range. The minimum is reached if all but two lie in the middle: range / sqrt(2 n)
-/// with the divisor n, a little more with n − 1. The maximum is reached if half lie at each end.
+/// Except in two rows, the printed standard deviation is possible for 20 runs with the printed range. For n runs, the smallest deviation is
+/// reached if all but two lie in the middle: range / sqrt(2 n) with the divisor n, a little more with n − 1. The largest one is reached if
+/// half lie at each end.
 #[test]
 fn standard_deviations_are_possible_for_20_runs() {
     let cases = of(Paper::KosakLencse2025);

@@ -122,8 +122,9 @@ impl Scaled {
     }
 }
 
-/// Returns groups of routers that differ only in their number of cores, for each traffic and frame size. If several routers of a
-/// group have the same number of cores, only the first is used. Leaves out routers that forward nothing, and groups of one router.
+/// Returns groups of routers that differ only in their number of cores, for each traffic and frame size. If several routers of a group have
+/// the same number of cores, only the first is used. Leaves out routers that forward nothing or whose number of cores is unknown, and
+/// groups of one router.
 pub fn scaled(results: &Results) -> Vec<Scaled> {
     let mut groups: Vec<Scaled> = Vec::new();
     for (cell, runs) in measured(results) {

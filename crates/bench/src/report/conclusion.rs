@@ -117,8 +117,8 @@ fn lacks(results: &Results, case: &Key, name: &str, what: &str) -> String {
     }
 }
 
-/// True if the text of a failure is about this router. The text starts with the router's name; in joined results, the campaign's
-/// name precedes it.
+/// True if the text of a failure states that this router did not start: the router's name, followed by a colon, begins the text or follows
+/// another colon.
 fn is_of(failure: &str, router: &str) -> bool {
     failure.starts_with(&format!("{router}: ")) || failure.contains(&format!(": {router}: "))
 }

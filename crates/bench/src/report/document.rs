@@ -44,7 +44,7 @@ impl Section {
         Section::new(head, vec![Block::Text(text.into()), Block::Table(table)])
     }
 
-    /// Appends plots.
+    /// Appends blocks, such as plots.
     pub fn with(mut self, plots: impl IntoIterator<Item = Block>) -> Section {
         self.blocks.extend(plots);
         self

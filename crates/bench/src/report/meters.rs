@@ -35,8 +35,8 @@ impl Metering<'_> {
         median(self.runs.iter().filter_map(|m| figure(m.reading.as_ref().ok()?)))
     }
 
-    /// Returns a row of a table: load, figures, number of runs, number of runs without a reading, and the first reason for a missing
-    /// reading.
+    /// Returns a row of a table: traffic, frame size, router, procedure, load, meter, figures, number of runs, number of runs without a
+    /// reading, and the first reason for a missing reading.
     fn row(&self, figures: impl IntoIterator<Item = String>) -> impl Iterator<Item = String> {
         let load = [self.procedure.name().to_owned(), self.at.name.clone(), kilo(self.at.load_fps)];
         let faults: Vec<String> =

@@ -30,7 +30,7 @@ pub fn micro(ns: f64) -> String {
     number(ns / 1e3, 2)
 }
 
-/// Formats a share (0 to 1) in percent.
+/// Formats a share (0 to 1) in percent; below 0.01 % with an exponent.
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
         small if small != 0.0 && small.abs() < 0.01 => format!("{small:.1e}"),

@@ -21,7 +21,7 @@ pub struct Plot {
 pub struct Axis {
     /// The quantity, with its unit.
     pub label: String,
-    /// True for a logarithmic axis, on which values of 0 and below are not drawn.
+    /// True for a logarithmic axis, on which values of at most 1e-9, such as 0, are not drawn.
     pub logarithmic: bool,
 }
 

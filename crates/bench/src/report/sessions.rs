@@ -113,7 +113,7 @@ fn teardown(results: &Results) -> Option<Section> {
     some(title(Procedure::SessionTeardown, "RFC 9693 section 4.8"), text, table)
 }
 
-/// Returns the reasons why searches ended without a result, each reason once.
+/// Returns a remark for each way in which searches ended other than with a result between their bounds; each remark once.
 fn remarks<'a>(ended: impl Iterator<Item = &'a Ended>, what: &str) -> String {
     let mut all: Vec<String> = Vec::new();
     for end in ended {

@@ -16,7 +16,7 @@ const CLEAN: u32 = 2;
 /// Parameters of the procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LossRate {
-    /// The load of the first trial, in frames per second in each direction: the link's maximum at the frame size.
+    /// The load of the first trial, in frames per second in each direction: the link's or the tester's maximum at the frame size.
     pub max_fps: f64,
     /// The step, as a share of `max_fps`. RFC 2544 requires at most 0.1, and encourages finer steps.
     pub step: f64,

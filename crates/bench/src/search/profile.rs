@@ -27,7 +27,7 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Returns the sum of the waits: the time that a trial takes in addition to sending.
+    /// Returns the sum of the waits: the time that a trial with all steps of RFC 2544 section 23 takes in addition to sending.
     pub fn sum(&self) -> Duration {
         self.after_routes + self.after_learning + self.residual + self.restabilise
     }
@@ -38,7 +38,7 @@ impl Waits {
 pub struct LatencyProfile {
     /// Sending time of the stream.
     pub duration: Duration,
-    /// Number of trials. Reports show their average (RFC 2544) or median (RFC 8219).
+    /// Number of trials, also for delay variation. Reports show their average (RFC 2544) and median (RFC 8219).
     pub repetitions: u32,
 }
 
@@ -64,7 +64,7 @@ pub struct RecoveryProfile {
     /// before the end counts as not recovered.
     #[serde(default = "RecoveryProfile::reset")]
     pub reset: Duration,
-    /// Number of trials whose average is reported.
+    /// Number of trials. Reports list each of them.
     pub repetitions: u32,
 }
 
@@ -86,12 +86,12 @@ pub struct Profile {
     pub waits: Waits,
     /// Maximum number of repeats of an invalid trial.
     pub invalid_repeats: u32,
-    /// Sending time of throughput and frame loss rate trials.
+    /// Sending time of trials of throughput, frame loss rate, maximum receive rate and given loads.
     pub duration: Duration,
-    /// Resolution of the throughput's bounds.
+    /// Resolution of the bounds of throughput, connection rate and connection capacity.
     pub resolution: Resolution,
-    /// Number of searches for throughput and by MLRsearch; the median and the spread of their results are reported. The RFCs do not ask for
-    /// repetitions.
+    /// Number of repetitions of throughput, MLRsearch, maximum receive rate, given loads, and the procedures for connections. The RFCs do
+    /// not ask for repetitions.
     pub repetitions: u32,
     /// Load step of the frame loss rate procedure, as a share of the largest load.
     pub loss_step: f64,
@@ -128,7 +128,7 @@ pub enum Part {
     Recovery,
 }
 
-/// A deviation of a profile from its RFC.
+/// A deviation of a profile, or of a campaign, from an RFC.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Deviation {
     /// The RFC and its section.

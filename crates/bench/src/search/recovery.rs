@@ -20,8 +20,8 @@ pub fn recovery_time(reduced_at: Duration, last_lost_at: Option<Duration>) -> Du
     last_lost_at.map_or(Duration::ZERO, |last| last.saturating_sub(reduced_at))
 }
 
-/// Returns the reset time by RFC 6201's frame-loss method: lost frames / offered frames per second, in one direction. CSIT calls the same
-/// figure the effective blocked time of a configuration change.
+/// Returns the reset time by RFC 6201's frame-loss method: lost frames / offered frames per second. Both numbers must cover the same
+/// directions. CSIT calls the same figure the effective blocked time of a configuration change.
 ///
 /// The reset must be the only cause of loss: the load must be at most the throughput, and the trial must outlast the outage. `None` if the
 /// rate is not above 0, or the time is out of range.

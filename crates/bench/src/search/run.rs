@@ -97,7 +97,7 @@ pub struct Tally {
 pub struct Progress<'a> {
     /// Trials and time spent so far.
     pub tally: Tally,
-    /// The goal that the trial was for; empty in a search that has only one goal.
+    /// Name of the goal that the trial was for; empty in all searches but MLRsearch.
     pub goal: &'a str,
     /// Number of remaining trials: the maximum, or an estimate if the number depends on their results
     /// (MLRsearch).

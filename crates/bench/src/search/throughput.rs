@@ -96,7 +96,7 @@ pub struct ThroughputResult {
     pub ended: Ended,
     /// The largest load forwarded without loss, in frames per second in each direction; `None` if no load was.
     pub throughput_fps: Option<f64>,
-    /// The smallest load with loss; `None` if no load had loss.
+    /// The smallest load with loss or with an invalid trial, in frames per second in each direction; `None` if there was no such load.
     pub upper_fps: Option<f64>,
     /// True if the upper bound is from an invalid trial: the limit may be the tester's, not the router's.
     pub upper_unproved: bool,

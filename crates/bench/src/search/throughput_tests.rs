@@ -129,7 +129,7 @@ fn any_search() -> impl Strategy<Value = Throughput> {
 }
 
 proptest! {
-    /// The number of trials is at most `trials_at_most`; the search ends on its own before that.
+    /// The search ends on its own, after at most [`Throughput::trials_at_most`] trials, and its bounds enclose the capacity.
     #[test]
     fn every_capacity_is_found_within_the_resolution(asked in any_search(), log_capacity in 3.0f64..7.0) {
         let capacity = 10f64.powf(log_capacity);

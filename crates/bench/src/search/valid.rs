@@ -19,7 +19,7 @@ impl<M> Valid<M> {
         Valid { inner, repeats, repeated: 0 }
     }
 
-    /// Returns the number of repeated trials.
+    /// Returns the number of repeats so far. A repeat of a [group](Self::until) counts as one.
     pub fn repeated(&self) -> u64 {
         self.repeated
     }

@@ -9,7 +9,7 @@ pub enum Error {
     Empty,
     /// The value at this index (from 0) is missing.
     Missing(usize),
-    /// The value at this index (from 0) is not a number, infinite, or so large that its square overflows.
+    /// The value at this index (from 0) is not a number, infinite, or beyond ±10¹⁵⁰.
     NotFinite(usize, f64),
     /// There are fewer values than needed.
     TooFew {
@@ -66,10 +66,10 @@ impl std::error::Error for Error {}
 /// Maximum magnitude of a value. Larger values are rejected, so that the sum of many squares stays finite.
 const LARGEST: f64 = 1e150;
 
-/// Checks that all values are finite.
+/// Checks that all values are finite, and at most [`LARGEST`] in magnitude.
 ///
 /// # Errors
-/// [`Error::NotFinite`] for the first value that is not finite.
+/// [`Error::NotFinite`] for the first value that is not.
 pub(crate) fn check_finite(values: impl IntoIterator<Item = f64>) -> Result<(), Error> {
     match values.into_iter().enumerate().find(|(_, value)| !is_usable(*value)) {
         Some((index, value)) => Err(Error::NotFinite(index, value)),
@@ -77,10 +77,10 @@ pub(crate) fn check_finite(values: impl IntoIterator<Item = f64>) -> Result<(), 
     }
 }
 
-/// Checks that a value is finite and above 0.
+/// Checks that a value is above 0, and at most [`LARGEST`].
 ///
 /// # Errors
-/// [`Error::Invalid`] with the value's name if the value is not finite or not above 0.
+/// [`Error::Invalid`] with the value's name if it is not.
 pub(crate) fn check_positive(what: &'static str, value: f64) -> Result<f64, Error> {
     if is_usable(value) && value > 0.0 {
         return Ok(value);
@@ -88,7 +88,7 @@ pub(crate) fn check_positive(what: &'static str, value: f64) -> Result<f64, Erro
     Err(Error::Invalid { what, value, must: "a finite number above 0" })
 }
 
-/// True if a value is a finite number whose square does not overflow.
+/// True if a value is a finite number of at most [`LARGEST`] in magnitude.
 pub(crate) fn is_usable(value: f64) -> bool {
     value.abs() <= LARGEST
 }

@@ -21,7 +21,7 @@ pub struct Entry {
     pub finished: Option<String>,
 }
 
-/// The text that a report adds to the conditions of an unfinished campaign.
+/// The first condition in the results of an unfinished campaign.
 pub(crate) const UNFINISHED: &str = "The campaign is not finished: some results are missing.";
 
 impl Store {

@@ -62,8 +62,8 @@ pub struct Bed {
     near: Box<dyn Near>,
     /// Recordings of the ports' frames, if any.
     records: Option<Records>,
-    /// True if RPS makes the kernel process frames to the router on the router's cores. `None` if the links do not support RPS (memif,
-    /// physical), or the tester could not set RPS and leaves it as it is.
+    /// True if RPS makes the kernel process frames to the router on the router's cores; false if the campaign disables RPS. `None` if the
+    /// links do not support RPS (memif, physical), or the tester could not set RPS and leaves it as it is.
     rps: Option<bool>,
     /// True if both ports are hardware.
     hardware: bool,

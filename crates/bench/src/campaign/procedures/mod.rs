@@ -1,4 +1,4 @@
-//! The procedures that a campaign runs for each router, traffic profile and frame size.
+//! The procedures that a campaign runs for each router, traffic and frame size.
 
 mod delays;
 mod outage;
@@ -94,7 +94,7 @@ impl Bench<'_> {
     /// Resolves neighbors and fills tables and caches before the first trial that counts.
     ///
     /// # Errors
-    /// Returns an error with all that the tester knows about the cause if the router forwards nothing.
+    /// Returns an error if a trial fails, or if the router forwards nothing. In the second case, the error lists what the tester observed.
     pub fn warm_up(&mut self) -> Result<(), Failure> {
         let trials = self.valid.inner_mut();
         trials.procedure = Procedure::WarmUp;
@@ -120,8 +120,9 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// True if the tester, not the router, may have set the limit: the load came near the tester's maximum rate, or the tester's ports
-    /// refused frames, which then counted as lost.
+    /// True if the tester, not the router, may have set the limit: the result came near the tester's maximum rate, or the tester's ports
+    /// refused frames, which then counted as lost. If the result is no rate, the largest load is compared in its place. In searches, only
+    /// refused frames at the lowest load with loss count.
     fn is_limited(&self, found: &Found) -> bool {
         let strain = &self.valid.inner().strain;
         let near = |fps: f64| fps > OURS * self.tester_fps;

@@ -101,14 +101,14 @@ pub(super) fn repeated(found: &Found) -> u64 {
 }
 
 impl Bench<'_> {
-    /// Returns the number of connections that each attempt establishes.
+    /// Returns the number of connections of the test.
     fn connections(&self) -> u64 {
         self.valid.inner().key.sessions.into()
     }
 }
 
 /// Returns a rate at which the router should establish connections without loss: a share of the router's maximum rate or, if that is
-/// unknown, a share of the highest load to try.
+/// unknown, a share of the highest load to try. At least [`LEAST`].
 fn safe(b: &Bench<'_>) -> f64 {
     let known = b.session_fps.filter(|fps| *fps > 0.0).map(|fps| fps * SAFE);
     known.unwrap_or(b.max_fps() * CAREFUL).max(LEAST)

@@ -15,13 +15,13 @@ impl Machine {
         Machine { root: root.to_owned(), facts: Vec::new() }
     }
 
-    /// Adds a fact, if it is known.
+    /// Adds a fact, if it is known and its value is not empty.
     pub fn fact(&mut self, name: &str, value: Option<impl Into<String>>) {
         let value = value.map(Into::into).filter(|v: &String| !v.is_empty());
         self.facts.extend(value.map(|value| (name.to_owned(), value)));
     }
 
-    /// Adds the contents of a file as a fact, if the file exists.
+    /// Adds the contents of a file as a fact, if the file can be read and is not empty.
     pub fn fact_of(&mut self, name: &str, file: &str) {
         let value = self.read(file);
         self.fact(name, value);

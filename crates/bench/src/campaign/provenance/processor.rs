@@ -69,7 +69,7 @@ fn caches(m: &mut Machine) {
     }
 }
 
-/// Returns the processor flags for a time stamp counter that has a constant rate and never stops.
+/// Returns those of the flags `constant_tsc` and `nonstop_tsc` that the processor has; `None` if its flags are unknown.
 fn promises(m: &Machine) -> Option<String> {
     let flags = m.field(CPUINFO, ':', "flags")?;
     let has = |flag: &&str| flags.split_whitespace().any(|f| f == *flag);
