@@ -424,8 +424,8 @@ pub struct Delays {
     /// Interarrival jitter; `None` with fewer than two frames, and in results of older versions, which did not measure it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<JitterFigures>,
-    /// Histogram of the received frames, in rising order of delay: for each bin its largest delay in nanoseconds, and its number of
-    /// frames. The width of a bin is 0.1 % of its delay.
+    /// Histogram of the received frames, in rising order of delay: for each bin its largest delay in nanoseconds, and its number of frames.
+    /// The width of a bin is at most 0.1 % of its delay, or 1 ns.
     pub bins: Vec<(u64, u64)>,
     /// Delays of each direction, in the order of [`DIRECTIONS`]; empty if there is only one direction, and in results of older versions,
     /// which did not separate directions.

@@ -210,7 +210,7 @@ pub struct Vary {
     /// The order of the field's values.
     #[serde(default)]
     pub how: How,
-    /// Minimum value. For addresses, an offset that is added to the address given for this kind of frame.
+    /// Minimum value. For IP addresses, an offset that is added to the frame's address.
     #[serde(default)]
     pub min: u64,
     /// Maximum value, as for `min`.
@@ -230,7 +230,7 @@ fn step() -> u64 {
 pub enum How {
     /// Ascending in steps, cyclically.
     Increment,
-    /// Random values, reproducible with the same seed.
+    /// Random values, reproducible with the same seed. With a step other than 1, the same as `Permutation`.
     #[default]
     Random,
     /// Each value once in pseudorandom order, cyclically.

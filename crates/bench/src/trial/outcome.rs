@@ -15,8 +15,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// Requests a burst of exactly `frames` at `load_fps`, the link's maximum: RFC 2544 section 26.4 requires minimum gaps. The testbed
-    /// adds the wait that extends the trial to two seconds.
+    /// Requests a burst of exactly `frames` at `load_fps`. Back-to-back bursts use the link's maximum, because RFC 2544 section 26.4
+    /// requires minimum gaps. The wait for frames in flight is not part of the request.
     ///
     /// The duration is rounded to nanoseconds, so the number of frames is only exact up to 900 million frames per second.
     pub fn burst(frames: u64, load_fps: f64) -> Self {
