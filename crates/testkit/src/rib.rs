@@ -40,7 +40,7 @@ impl Random {
         ((u128::from(self.next_u64()) * n as u128) >> 64) as usize
     }
 
-    /// Returns a number from 0 to 1, exclusive.
+    /// Returns a number from 0 to below 1.
     pub fn fraction(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }

@@ -54,8 +54,8 @@ fn build() -> PathBuf {
         .expect("cargo reports the path of the binary")
 }
 
-/// A running router. If the test fails, dropping it prints packet trace, drop reasons, interfaces and log. If the
-/// test succeeds, dropping it asserts that no buffer leaked.
+/// A running router. If the test fails, dropping it prints packet trace, drop reasons, interfaces and log. Otherwise, dropping it while it
+/// still runs asserts that no packet was lost without a reason and no buffer leaked.
 #[derive(Debug)]
 pub struct Router {
     host: Host,
