@@ -31,7 +31,7 @@ const START: &str = "create packet-generator interface pg0\n\
     set interface state pg0 up\n\
     set interface ip address pg0 10.0.0.1/24\n";
 
-/// A client.
+/// A client of the binary API.
 struct Client {
     stream: UnixStream,
     /// The identifiers of all messages, by name.

@@ -59,7 +59,7 @@ impl<A: Family> Table<A> {
         self.hops.get_mut(&Reverse(len)).and_then(|hops| hops.remove(&prefix));
     }
 
-    /// Returns an address of this prefix that no longer prefix covers. If 16 tries find none, returns a covered one.
+    /// Returns an address whose longest match in the table is this prefix. If 16 tries find none, returns any address of the prefix.
     pub fn destination(&self, prefix: (A, u8), r: &mut Random) -> A {
         let mut any = || Some(rib::below(prefix, r)).filter(|a| a.forwarded()).unwrap_or(prefix.0);
         let own = |a: &A| self.lookup(*a).is_some_and(|(longest, _)| longest == prefix);

@@ -20,8 +20,8 @@ fn path(dir: &Path) -> String {
     format!("{}:{path}:/usr/local/sbin:/usr/sbin:/sbin", dir.join("bin").display())
 }
 
-/// The end of a campaign's file: limits of valid trials that are kept even while other tests run. Loss, order and counts do
-/// not depend on when frames leave.
+/// The end of a campaign's file: limits so wide that trials are valid even while other tests run. Loss, order and counts do not depend on
+/// when frames leave.
 pub const PATIENT: &str = "[validity]\nlate-us = 1000000\naway-us = 1000000\nburst-frames = 1000000\nwaited-percent = 100\n\
                            stolen-percent = 100\n";
 

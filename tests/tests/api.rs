@@ -357,8 +357,8 @@ fn commands_of_a_client_disturb_nobody() {
     testkit::process::until("the client has left", Duration::from_secs(5), || there() <= 3);
 }
 
-/// Returns a frame with the request `ip_route_add_del`, whose identifier is in a table of messages: adds a /24 that drops all packets, or
-/// asks for an unknown type of path.
+/// Returns a frame with the request `ip_route_add_del`, whose identifier is in a table of messages: adds the `n`th /24 from 20.0.0.0 on,
+/// which drops all packets. Unless `valid`, the request has an unknown type of path.
 fn route(table: &[u8], n: u32, valid: bool) -> Vec<u8> {
     // The checksum follows the name. In the name of the message's other version, `v2` precedes the checksum.
     let is_this = |name: &[u8]| name.starts_with(b"ip_route_add_del_") && !name.ends_with(b"v2");

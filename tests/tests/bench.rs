@@ -176,8 +176,8 @@ fn every_procedure_ends_with_a_result() {
     );
 }
 
-/// Routers get 300 routes, and frames go to all of these networks in turn, in both directions and families. A restart
-/// during a trial has a recovery time.
+/// Routers get 300 routes, and frames go to all of these networks in turn: IPv4 in both directions, IPv6 in one. A restart during a trial
+/// has an outage time.
 #[test]
 fn tester_fills_tables_and_restarts_routers() {
     let Some(lab) = Lab::new() else { return };
@@ -287,7 +287,7 @@ fn routers_are_measured_in_turns() {
     }
 }
 
-/// After the limit, no procedure begins. A failure says how many are missing.
+/// After the time `most-minutes`, no procedure begins. A failure says how many are missing.
 #[test]
 fn a_campaign_ends_at_its_limit_of_time() {
     let Some(lab) = Lab::new() else { return };

@@ -33,7 +33,8 @@ fn number(text: &str, name: &str) -> u64 {
 }
 
 impl Testpmd {
-    /// Starts testpmd with one port and this forwarding mode. It forwards after the command "start".
+    /// Starts testpmd with one port and this forwarding mode. It forwards after the command "start", or at once if `mode` contains
+    /// `--auto-start`.
     fn start(host: &Host, role: &str, socket: &Path, id: u32, mode: &str, more: &str) -> Testpmd {
         let options = format!("{mode} --total-num-mbufs=32768");
         Testpmd::with(host, &format!("{role}-{id}"), &port(0, role, socket, id, more), &options)

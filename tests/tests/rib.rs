@@ -1,4 +1,4 @@
-//! Tables of real routers: a packet to every prefix of both families reaches the prefix's next hop and no other.
+//! Tables of real routers: a packet to an address of every prefix of both families reaches the next hop of its longest match and no other.
 
 use std::fmt::Write;
 use std::net::IpAddr;

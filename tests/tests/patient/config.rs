@@ -258,7 +258,7 @@ fn a_missing_device_does_not_stop_a_rollback() {
     Ping::until_answered(&a, "10.0.1.2", SOON);
 }
 
-/// A router whose port vanished while it was stopped starts with the other port. The missing one joins when its device is back.
+/// If a port vanished while the router was stopped, the router starts with the other port. The missing one joins when its device is back.
 #[test]
 fn a_router_starts_without_a_missing_port() {
     for name in ["saved.yaml", "saved.cli"] {

@@ -3,7 +3,7 @@
 //! - `yaml` and `startup`: configurations and startup.conf. They are checked.
 //! - `python`, `go` or another kind, and a file name: a file for the commands below it.
 //! - `bash`: commands that are run, in a folder with these files, and with the project in `volley`.
-//! - `sh` and `text`: commands that change the machine, and output.
+//! - `sh` and `text`: commands that change the machine, and output. They are not run.
 
 use std::fmt::Write;
 use std::fs;
