@@ -44,7 +44,7 @@ impl Times {
     }
 
     /// Parses user, nice, system, idle, iowait, irq, softirq and steal. The guest times that follow are not read, since user and nice
-    /// already include them (proc(5)).
+    /// already include them (proc(5)). `None` if one of the eight is missing or malformed.
     fn of(words: &str) -> Option<Times> {
         let ticks: Vec<u64> = words.split_whitespace().take(8).map_while(|w| w.parse().ok()).collect();
         let &[user, nice, system, idle, wait, irq, softirq, stolen] = ticks.as_slice() else { return None };
@@ -88,7 +88,8 @@ pub fn waited() -> Option<Duration> {
     waited_of(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }
 
-/// Parses `/proc/PID/schedstat`: nanoseconds run, nanoseconds waited, and time slices (Documentation/scheduler/sched-stats.rst).
+/// Parses `/proc/PID/schedstat`: nanoseconds run, nanoseconds waited, and time slices (Documentation/scheduler/sched-stats.rst). Returns
+/// the time waited.
 fn waited_of(schedstat: &str) -> Option<Duration> {
     schedstat.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
@@ -107,8 +108,8 @@ pub struct Task {
 }
 
 impl Task {
-    /// Parses the text of `/proc/PID/stat` or `/proc/PID/task/TID/stat`. The times of a process include its ended threads, but not
-    /// its child processes.
+    /// Parses the text of `/proc/PID/stat` or `/proc/PID/task/TID/stat`. The times of a process include its ended threads, but not its
+    /// child processes. `None` if a field is missing or malformed.
     pub fn parse(stat: &str) -> Option<Task> {
         // The name is in brackets, and may contain brackets. After it, state is field 3, user and system time are fields 14 and 15, and the
         // start time is field 22 (proc(5)).

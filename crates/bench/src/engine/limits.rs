@@ -76,7 +76,7 @@ impl Limits {
     }
 
     /// Returns the reason if a trial is invalid because too many frames of a port were overdue. `overdue` is the largest number at one
-    /// time, and `flows` the port's number of flows.
+    /// time, and `flows` the port's number of flows. `None` if the trial is valid in this respect.
     pub fn of_port(&self, overdue: u64, flows: usize) -> Option<Invalid> {
         let most = self.queue.saturating_add(flows.saturating_sub(1) as u64);
         (overdue > most).then_some(Invalid::Lagged(overdue))

@@ -55,7 +55,7 @@ impl Place {
         Place::find_with(frame, LEN)
     }
 
-    /// Finds the stamp of a frame that has at least `room` bytes after the transport header.
+    /// Same as [`find`](Self::find), but with at least `room` bytes after the transport header instead of a whole stamp.
     #[inline]
     fn find_with(frame: &[u8], room: usize) -> Option<Place> {
         let word = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?));
@@ -115,7 +115,7 @@ impl Stamp {
         Some((u32::from_be_bytes([a, b, c, d]), u16::from_be_bytes([e, f])))
     }
 
-    /// Reads a stamp. Any 18 bytes parse as one; only the signature identifies it.
+    /// Reads a stamp. Any 18 bytes parse as one; only the signature identifies it. `None` if the frame ends before them.
     #[inline(always)]
     pub fn read(frame: &[u8], place: Place) -> Option<Stamp> {
         let bytes: &[u8; LEN] = frame.get(place.at..)?.first_chunk()?;

@@ -61,7 +61,8 @@ pub fn is_limited(cell: &Cell, at: &DelaysAt, procedure: Procedure) -> bool {
     cell.found(procedure).is_some_and(|m| m.is_limited_at(at)) || is_doubtful(at)
 }
 
-/// Returns the median of a figure at a load, in the figure's unit, over the runs that count ([`counted`]).
+/// Returns the median of a figure at a load, in the figure's unit, over the runs that count ([`counted`]). `None` if none of them has
+/// delays.
 pub fn over_runs(at: &DelaysAt, figure: fn(&Delays) -> f64) -> Option<f64> {
     median(counted(at).filter_map(|run| run.delays.as_ref()).map(figure))
 }

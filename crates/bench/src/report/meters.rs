@@ -25,12 +25,12 @@ pub struct Metering<'a> {
 }
 
 impl Metering<'_> {
-    /// Returns the median of the figure that `figure` selects, over the runs that have this figure.
+    /// Returns the median of the figure that `figure` selects, over the runs that have this figure. `None` if no run has it.
     pub fn of(&self, figure: fn(&energy::Results) -> Option<f64>) -> Option<f64> {
         median(self.runs.iter().filter_map(|m| figure(m.figures.as_ref()?)))
     }
 
-    /// Returns the median of the value that `figure` selects from a reading, over the runs that have this value.
+    /// Returns the median of the value that `figure` selects from a reading, over the runs that have this value. `None` if no run has it.
     fn read(&self, figure: fn(&Reading) -> Option<f64>) -> Option<f64> {
         median(self.runs.iter().filter_map(|m| figure(m.reading.as_ref().ok()?)))
     }
@@ -140,7 +140,7 @@ pub fn times(results: &Results) -> Option<Section> {
     some("Processor time by meters".into(), text, table)
 }
 
-/// Returns the time that `time` selects, summed over all cores of a reading.
+/// Returns the time that `time` selects, summed over all cores of a reading. `None` if the reading is an energy.
 fn cores(of: &Reading, time: fn(&energy::CoreTime) -> f64) -> Option<f64> {
     match of {
         Reading::CpuTime(cpu) => Some(cpu.cores.iter().map(time).sum()),

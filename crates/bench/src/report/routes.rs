@@ -51,7 +51,7 @@ fn caches(results: &Results) -> Option<Caches> {
     Some(Caches { l1: size("cache L1 data")?, l2: size("cache L2 unified")?, l3: size("cache L3 unified")? })
 }
 
-/// Parses a size as written by the kernel: `48K`.
+/// Parses a size as written by the kernel, such as `48K`, into bytes. `None` for other text and sizes over 64 bits.
 fn bytes(text: &str) -> Option<u64> {
     let kib = text.trim().strip_suffix('K')?.parse::<u64>().ok()?;
     kib.checked_mul(1024)

@@ -119,7 +119,8 @@ pub(crate) struct Wanted<'g> {
     pub(crate) goal: &'g str,
     pub(crate) lower: Option<f64>,
     pub(crate) upper: Option<f64>,
-    /// Number of trials after this one, and their sending time; `None` to derive both from the limits.
+    /// Number of remaining trials, and their sending time (an estimate of MLRsearch includes this trial); `None` to derive both from the
+    /// limits.
     pub(crate) left: Option<(u32, Duration)>,
 }
 

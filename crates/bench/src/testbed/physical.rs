@@ -86,7 +86,7 @@ fn ask(port: &mut Port, question: &[u8], router: IpAddr, pool: &Pool) -> Option<
     found
 }
 
-/// Returns the router's Ethernet address if this frame is its ARP reply.
+/// Returns the router's Ethernet address if this frame is its ARP reply; otherwise `None`.
 fn answer(frame: &[u8], router: IpAddr) -> Option<Mac> {
     if frame.get(12..14)? != ethertype::ARP.to_be_bytes() {
         return None;

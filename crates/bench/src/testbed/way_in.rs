@@ -143,8 +143,8 @@ impl Known {
         port["address"].as_str().and_then(|mac| mac.parse().ok()).ok_or_else(|| "not an Ethernet port".into())
     }
 
-    /// Returns a PPP interface that carries connections to the machine, but whose port is unknown. The port is unknown if PPP runs
-    /// in a program, not in the kernel.
+    /// If more PPP interfaces carry connections to the machine than the kernel has PPPoE sessions, returns one of these interfaces. Then
+    /// the port of at least one is unknown, because its PPP runs in a program, not in the kernel. `None` if all ports are known.
     fn unknown_ppp(&self) -> Option<&str> {
         let is_way = |interface: &&Value| {
             let named = self.defaults.iter().chain(&self.answers).any(|name| interface["ifname"] == **name);

@@ -36,7 +36,7 @@ impl Provenance {
         Provenance { begun, facts: facts(Path::new("/")) }
     }
 
-    /// Returns the tester's version and build.
+    /// Returns the tester's version and build; `None` if the provenance lacks them.
     pub fn tester(&self) -> Option<&str> {
         self.facts.iter().find(|(name, _)| name == TESTER).map(|(_, value)| value.as_str())
     }

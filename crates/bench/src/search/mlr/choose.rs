@@ -15,7 +15,8 @@ pub(super) struct Way {
     first: usize,
     /// Index of the goal itself, which is the last target.
     last: usize,
-    /// The target and load chosen last. The choice stands until the load is classified.
+    /// The target and load chosen last. The choice stands until the load is classified or no longer lies between the bounds, or the target
+    /// changes.
     at: Option<(usize, f64)>,
     last_move: Move,
 }

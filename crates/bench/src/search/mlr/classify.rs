@@ -24,11 +24,11 @@ pub struct Seen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// Meets the goal, whatever further trials would show.
+    /// Meets the goal, whatever trials up to the duration sum would still show.
     Lower,
-    /// Fails the goal, whatever further trials would show.
+    /// Fails the goal, whatever trials up to the duration sum would still show.
     Upper,
-    /// Depends on further trials.
+    /// Depends on the trials that are still missing from the duration sum.
     Undecided,
 }
 
@@ -85,9 +85,9 @@ impl Sums {
     }
 }
 
-/// Returns the conditional throughput of a load, in frames per second: the load times (1 − r). Here r is the smallest loss ratio
-/// such that full-length trials with more loss take at most the goal's exceed ratio of the time. `None` without a full-length
-/// trial.
+/// Returns the conditional throughput of a load, in frames per second: the load times (1 − r). Here r is the smallest loss ratio such that
+/// full-length trials with more loss take at most the goal's exceed ratio of the time. Time missing from the duration sum counts as total
+/// loss. `None` without a full-length trial.
 pub fn conditional_fps(target: &Target, load_fps: f64, trials: &[Seen]) -> Option<f64> {
     let mut full: Vec<&Seen> = trials.iter().filter(|seen| seen.duration >= target.duration).collect();
     full.sort_by(|a, b| a.loss_ratio.total_cmp(&b.loss_ratio));
