@@ -160,7 +160,7 @@ fn added() -> Option<Vec<Figure>> {
     Some(vec![Figure { bench: "route-added", unit: "us", samples, target: 1e6 / 300_000.0 }])
 }
 
-/// Measures a dump of a million routes, and how long another client waits for an answer meanwhile.
+/// Measures a dump of a million routes, and the longest time that another client waits for an answer meanwhile.
 fn dumped() -> Option<Vec<Figure>> {
     let (r, router, socket) = served("")?;
     let file = r.lab().dir().join("routes");
@@ -224,8 +224,8 @@ fn connected() -> Option<Vec<Figure>> {
     ])
 }
 
-/// Measures a load of a million routes by gRPC, with prefixes in order and at random, and how long another client waits for an answer
-/// meanwhile.
+/// Measures a load of a million routes by gRPC, with prefixes in order and at random, and the longest time that another client waits for an
+/// answer meanwhile.
 fn loaded() -> Option<Vec<Figure>> {
     let python = of_python("python3")?;
     let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/grpc.py");

@@ -41,8 +41,8 @@ fn received(host: &Host) -> f64 {
     host.run("cat /sys/class/net/eth0/statistics/rx_packets").trim().parse().expect("a number")
 }
 
-/// Measures while `forward` forwards: CPU microseconds a packet at the first load, then millions of packets a second and
-/// CPU microseconds a packet at full load.
+/// Starts forwarding by `forward`, which returns the router if one forwards. Then measures: CPU microseconds a packet at the first load,
+/// then millions of packets a second and CPU microseconds a packet at full load.
 fn measure(names: [&'static str; 3], forward: impl FnOnce(&Host) -> Option<Router>) -> Option<Vec<Figure>> {
     let (a, r, b) = cabled()?;
     let router = forward(&r);

@@ -66,7 +66,8 @@ impl Routed {
     }
 }
 
-/// Sets up the hosts of [`Routed`] with cables and addresses, but no router yet. Returns `(a, r, b)`.
+/// Sets up the hosts of [`Routed`] with cables, and the addresses and default routes of a and b, but starts no router. Returns `(a, r, b)`;
+/// `None` if namespaces are not available (reported as skipped).
 pub fn cabled() -> Option<(Host, Host, Host)> {
     let lab = Lab::new()?;
     let (a, r, b) = (lab.host("a"), lab.host("r"), lab.host("b"));

@@ -43,7 +43,8 @@ impl Routed6 {
     }
 }
 
-/// Sets up the hosts of [`Routed6`] with cables, but without addresses and router. Returns `(a, r, b)`.
+/// Sets up the hosts of [`Routed6`] with cables, but without addresses and router. Returns `(a, r, b)`; `None` if namespaces are not
+/// available (reported as skipped).
 pub fn cabled6() -> Option<(Host, Host, Host)> {
     let lab = Lab::new()?;
     let (a, r, b) = (lab.host("a"), lab.host("r"), lab.host("b"));

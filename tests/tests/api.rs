@@ -13,7 +13,8 @@ use testkit::process::until;
 use testkit::router::Router;
 use testkit::skip::skipped;
 
-/// Returns a namespace with a router that serves the API, and the sockets: for all, and read-only.
+/// Returns a namespace, a router there that serves the API, and the API's sockets: the unrestricted and the read-only one. `None` if
+/// namespaces are not available (reported as skipped).
 fn served(commands: &str) -> Option<(Host, Router, [PathBuf; 2])> {
     let lab = Lab::new()?;
     let (r, far) = (lab.host("r"), lab.host("far"));

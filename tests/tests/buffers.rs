@@ -11,8 +11,9 @@ use testkit::skip::skipped;
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// Host `a` — router `r` — router `s` — host `b`. The routers use AF_XDP to the hosts and memif between each other, with
-/// the buffers of `r`. Each has two workers and distributes flows over them.
+/// Host `a` — router `r` — router `s` — host `b`. The routers use AF_XDP to the hosts and memif between each other, with the buffers of
+/// `r`. Each has two workers and distributes flows over them. Returns the four in this order; `None` if namespaces or eBPF programs are not
+/// available (reported as skipped).
 fn two_routers() -> Option<(Host, Router, Router, Host)> {
     let lab = Lab::new()?;
     if !lab.can_load_programs() {

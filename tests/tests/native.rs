@@ -6,7 +6,8 @@ use scenarios::tool::of_python;
 use testkit::netns::{Host, Lab};
 use testkit::router::Router;
 
-/// Returns a namespace with a router that serves the native API, and the sockets: for all, and read-only.
+/// Returns a namespace, a router there that serves the native API, and the API's sockets: the unrestricted and the read-only one. `None` if
+/// namespaces are not available (reported as skipped).
 fn served(commands: &str) -> Option<(Host, Router, [PathBuf; 2])> {
     let lab = Lab::new()?;
     let (r, far) = (lab.host("r"), lab.host("far"));

@@ -32,7 +32,8 @@ fn authority(directory: &Path, name: &str, issued: &[&str]) {
     }
 }
 
-/// Returns a namespace with a router whose native API is on a TCP port.
+/// Returns a lab with the certificates in its directory, a namespace, and a router there whose native API is on a TCP port. `None` if
+/// namespaces are not available (reported as skipped).
 fn served() -> Option<(Arc<Lab>, Host, Router)> {
     let lab = Lab::new()?;
     let r = lab.host("r");

@@ -20,7 +20,7 @@ fn port(host: &Host, name: &str) -> (bool, String) {
     (flags.split(',').any(|flag| flag == "UP"), mtu.to_owned())
 }
 
-/// Returns a field of `/proc/PID/status`.
+/// Returns a field of `/proc/PID/status`. `None` if the process or the field does not exist.
 fn status(id: u32, field: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;

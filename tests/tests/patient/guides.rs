@@ -8,7 +8,8 @@ use testkit::netns::{Host, LIMIT, Lab};
 use testkit::process::Finished;
 use testkit::router::Router;
 
-/// Cables the device `far` of host `a` to `near` in the router's namespace. Returns `(a, r)`.
+/// Cables the device `far` of host `a` to `near` in the router's namespace. Returns `(a, r)`; `None` if namespaces are not available
+/// (reported as skipped).
 fn cable(far: &str, near: &str) -> Option<(Host, Host)> {
     let lab = Lab::new()?;
     let (a, r) = (lab.host("a"), lab.host("r"));

@@ -61,7 +61,7 @@ const PROGRAMS: [(&str, &str); 4] = [
     ("vppcfg", "command -v vppcfg"),
 ];
 
-/// Returns the first program that these commands need, and that is not installed here.
+/// Returns the first of [`PROGRAMS`] that these commands need, and that is not installed here; `None` if none is missing.
 fn missing(host: &Host, commands: &str) -> Option<&'static str> {
     let begins = |line: &str, program| {
         line.strip_prefix(program).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
