@@ -137,8 +137,8 @@ impl Setup<'_> {
         Ok(())
     }
 
-    /// Gives the router its routes. Returns the runner of the router's trials, with meters. Adds a caveat for each meter without readings,
-    /// for loads above the links' rate, and if a trial has fewer frames than the case has flows.
+    /// Gives the router its routes, and reads the meters without traffic. Returns the runner of the router's trials, with meters. Adds a
+    /// caveat for each meter without readings, for loads above the links' rate, and if a trial has fewer frames than the case has flows.
     fn prepared<'b>(
         &'b self,
         case: &Case,
@@ -176,7 +176,8 @@ impl Setup<'_> {
         Ok(trials)
     }
 
-    /// Returns the networks that the router needs routes to: those of the test's `routes`, and the traffic's own destinations.
+    /// Returns the networks that the router needs routes to: those of the test's `routes`, and the traffic's own destinations unless a link
+    /// has them.
     fn networks(&self, key: &Key, bed: &Bed) -> Result<Vec<Networks>, Failure> {
         let Key { traffic, size, routes, bidirectional, .. } = key;
         let Some(traffic) = self.campaign.traffic(traffic, *size) else { return Ok(Vec::new()) };

@@ -73,7 +73,8 @@ pub struct Campaign {
     /// Repetitions of each measurement; overrides the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repetitions: Option<u32>,
-    /// Resolution of searches; overrides the profile. A share also replaces the width of the profile's MLRsearch goals.
+    /// Resolution of `throughput`, `session-rate` and `session-capacity`; overrides the profile. A share also replaces the width of the
+    /// profile's MLRsearch goals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<ResolutionSpec>,
     /// Limit for the time of the whole campaign in minutes: after it, no further procedure begins. No limit by default.

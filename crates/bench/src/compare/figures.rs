@@ -257,8 +257,8 @@ fn soaked(result: &FixedResult) -> Figure {
     Figure::new("loss of each interval", "%", low(Effect::Difference, 0.0)).of(trials.map(share))
 }
 
-/// Returns the outage in seconds. If frames were lost to the end of the last trial, the outage is the whole duration of that trial.
-/// `None` if a trial was invalid.
+/// Returns the outage in seconds. If the router did not recover in the last trial (`seconds` is `None`), the outage is the whole duration
+/// of that trial. `None` if a trial was invalid.
 fn outage(seconds: Option<f64>, trials: &[Outcome]) -> Option<f64> {
     let watched = trials.last().filter(|_| trials.iter().all(Outcome::is_valid))?;
     Some(seconds.unwrap_or(watched.request.duration.as_secs_f64()))

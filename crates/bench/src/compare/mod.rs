@@ -1,8 +1,8 @@
 //! Compares the results of two campaigns, figure by figure.
 //!
-//! A figure that both campaigns have (same router name, traffic, size, directions and procedure) is compared by the medians of its
-//! repetitions. The figure is better or worse if the whole bootstrap interval of the effect lies beyond the resolution of the measurement.
-//! With too few repetitions for an interval there is no verdict.
+//! A figure that both campaigns have (same router name, traffic, size, directions, procedure, and numbers of routes, connections and flows)
+//! is compared by the medians of its repetitions. The figure is better or worse if the whole bootstrap interval of the effect lies beyond
+//! the resolution of the measurement. With too few repetitions for an interval there is no verdict.
 //!
 //! If many figures are compared, some differ by chance, so the confidence level applies to all verdicts together (Bonferroni): each of n
 //! figures is judged at 1 − (1 − level) / n. A higher level needs more repetitions: 6 for one figure at 95 %, 11 for 40 figures.

@@ -22,6 +22,9 @@ pub fn check(duts: &[Spec], bed: &testbed::Spec) -> Result<(), String> {
 }
 
 /// Returns the router's cores: the first of the cores that the testbed has for routers. Empty if no router runs on this machine.
+///
+/// # Errors
+/// Returns an error if the testbed has fewer cores for routers than the router has workers.
 pub fn of(spec: &Spec, bed: testbed::Kind, all: &[usize]) -> Result<Vec<usize>, Failure> {
     if bed == testbed::Kind::Physical || spec.kind == Kind::None {
         return Ok(Vec::new());

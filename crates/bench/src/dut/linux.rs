@@ -250,8 +250,8 @@ impl Dut for Linux {
         self.has_sessions.then(|| self.shell.run(FORGET).map(drop))
     }
 
-    /// Returns the number of connections that the kernel tracks, in the router's namespace or on the other machine. `None` if no test
-    /// uses connections, or the number is unknown.
+    /// Returns the number of connections that the kernel tracks, in the router's namespace or on the other machine. `None` if no test uses
+    /// connections, the router has no NAT, or the number is unknown.
     fn sessions(&self) -> Option<u64> {
         let count = || self.shell.run("sysctl -n net.netfilter.nf_conntrack_count").ok()?.trim().parse().ok();
         if self.has_sessions { count() } else { None }

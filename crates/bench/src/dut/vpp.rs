@@ -92,7 +92,7 @@ impl Vpp {
 }
 
 /// Returns the main thread's core: the next one after the workers' cores, since the main thread cannot share a core with a worker. `None`
-/// if the testbed has only one core; the main thread then forwards.
+/// if there is one worker and no further core; the main thread then forwards.
 ///
 /// # Errors
 /// Returns an error if there are several workers and no core is left for the main thread.

@@ -13,7 +13,7 @@ use super::counter::{Counters, Unit};
 /// Sysfs directory of the domains.
 pub(super) const ROOT: &str = "/sys/class/powercap";
 
-/// Upper limit for the power of a package or memory, in watts. A faster increase of the counter is a fault, not a wraparound.
+/// Upper limit for the power of a domain, in watts. A faster increase of the counter is a fault, not a wraparound.
 const MOST_WATTS: f64 = 1000.0;
 
 /// The domains of a machine.

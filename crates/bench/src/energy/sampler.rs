@@ -12,7 +12,7 @@ pub(super) trait Sample: Send + 'static {
     fn sample(&mut self) -> Result<(), Fault>;
 }
 
-/// A thread that takes readings at an interval, until it is stopped or dropped.
+/// A thread that takes readings at an interval, until it is stopped or dropped, or a reading fails.
 pub(super) struct Sampler<S> {
     stop: Sender<()>,
     thread: JoinHandle<(S, Result<(), Fault>)>,

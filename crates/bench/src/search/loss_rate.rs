@@ -1,7 +1,7 @@
 //! Frame loss rate: the share of lost frames at each load (RFC 2544 section 26.3).
 //!
-//! The procedure starts at the largest load and goes down, in steps of at most 10 % of the largest load, until two successive trials have
-//! no loss.
+//! The procedure starts at the largest load and goes down in equal steps, until two successive trials have no loss. RFC 2544 requires steps
+//! of at most 10 % of the largest load.
 
 use std::time::Duration;
 

@@ -76,19 +76,18 @@ pub enum Ended {
 pub struct Limits {
     /// Maximum number of trials.
     pub trials: u32,
-    /// Maximum total time of the trials (sum of [`Outcome::took`]). Once it is spent, no further trial
-    /// starts.
+    /// Maximum total time of the trials, as counted in [`Tally::spent`]. Once it is spent, no further trial starts.
     pub time: Option<Duration>,
 }
 
 /// The trials and time that a search spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Number of trials.
+    /// Number of trials, including one that failed. A repeated trial counts once.
     pub trials: u32,
     /// Trials that stayed invalid after all repeats.
     pub invalid: u32,
-    /// Total time of all trials.
+    /// Sum of [`Outcome::took`] over the trials, without the invalid trials that were repeated.
     pub spent: Duration,
 }
 

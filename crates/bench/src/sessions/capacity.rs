@@ -25,7 +25,7 @@ pub struct Capacity {
     pub most: u64,
     /// Rate in new connections per second: below the router's maximum establishment rate.
     pub rate_fps: f64,
-    /// The maximum distance of the bounds at the end of the search, in connections.
+    /// The maximum distance of the bounds at the end of the search; an absolute distance is in connections.
     pub resolution: Resolution,
     /// Maximum number of further attempts if the attempt at half the rate is invalid. Each further attempt halves the rate again.
     pub repeats: u32,

@@ -58,7 +58,7 @@ impl Place {
 }
 
 impl Tuple {
-    /// Returns the four-tuple of a frame; `None` if the frame is not UDP.
+    /// Returns the four-tuple of a frame; `None` if the frame is not UDP, or too short for the UDP header.
     pub fn of(frame: &[u8]) -> Option<Tuple> {
         let Place { addresses, len, ports } = Place::find(frame)?;
         let ip = |at: usize| -> Option<IpAddr> {

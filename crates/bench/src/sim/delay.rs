@@ -21,7 +21,8 @@ pub enum Delay {
 }
 
 impl Delay {
-    /// Returns the mean delay at a load, in nanoseconds; `None` for [`Delay::Queue`] if the load reaches the queue's capacity.
+    /// Returns the mean delay at a load, in nanoseconds, without the waits that keep frames in order; `None` for [`Delay::Queue`] if the
+    /// load reaches the queue's capacity.
     ///
     /// M/D/1 (Pollaczek–Khinchine): the mean wait is ρ·s/(2·(1−ρ)) for a service time s and a utilization ρ.
     pub fn mean_ns(&self, load_fps: f64) -> Option<f64> {

@@ -24,7 +24,7 @@ use crate::trial::{Failure, Measure as _, Request};
 pub(super) const LEAST: f64 = 1_000.0;
 /// Sending time of a warm-up trial.
 const WARM_UP: Duration = Duration::from_millis(300);
-/// Maximum time until a router forwards all frames of a warm-up trial.
+/// Time for which the warm-up trial is repeated while a router loses frames.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Number of connections in the warm-up of a stateful router.
 const FEW: u64 = 64;
@@ -121,8 +121,8 @@ impl Bench<'_> {
     }
 
     /// True if the tester, not the router, may have set the limit: the result came near the tester's maximum rate, or the tester's ports
-    /// refused frames, which then counted as lost. If the result is no rate, the largest load is compared in its place. In searches, only
-    /// refused frames at the lowest load with loss count.
+    /// refused frames, which then counted as lost. If the result is no rate, the largest load is compared in its place. In searches for a
+    /// rate, only refused frames at the lowest load with loss count.
     fn is_limited(&self, found: &Found) -> bool {
         let strain = &self.valid.inner().strain;
         let near = |fps: f64| fps > OURS * self.tester_fps;

@@ -42,7 +42,7 @@ impl Way {
         self.last
     }
 
-    /// Returns the target that follows the finest one reached so far; `None` if that was the last target, the goal. Coarser targets
+    /// Returns the target that follows the finest one whose search has ended; `None` if that was the last target, the goal. Coarser targets
     /// are not looked at again, even if longer trials have removed one of their bounds.
     pub(super) fn target(&self, loads: &Loads) -> Option<usize> {
         let reached = (self.first..=self.last).rev().find(|&target| loads.ended(target).is_some());

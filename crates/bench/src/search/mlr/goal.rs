@@ -100,8 +100,8 @@ impl Goal {
         BadInput::unless(longer, "duration_sum", told("be at least final_duration"))
     }
 
-    /// Returns the targets in order: `preceding` coarser ones, then the goal itself. A coarser target has shorter and fewer trials, and
-    /// twice the width of the next one.
+    /// Returns the targets in order: `preceding` coarser ones, then the goal itself. A coarser target has shorter or fewer trials, and
+    /// about twice the width of the next one.
     pub(super) fn targets(&self, preceding: u32) -> Vec<Target> {
         (0..=preceding)
             .rev()

@@ -98,7 +98,7 @@ impl Loads {
     }
 
     /// Returns the rate forwarded in the first trial of a load, in frames per second. This is a good estimate of the router's capacity if
-    /// the load was above the capacity. `None` if the load was not tried, or all frames were lost.
+    /// the load was above the capacity. `None` if the load was not tried, or all frames were lost; an invalid trial counts as total loss.
     pub(super) fn forwarded_fps(&self, fps: f64) -> Option<f64> {
         let forwarded = fps * (1.0 - self.trials(fps).first()?.loss_ratio);
         (forwarded > 0.0).then_some(forwarded)

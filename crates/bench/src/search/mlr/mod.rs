@@ -65,7 +65,7 @@ pub struct GoalResult {
     /// Conditional throughput at the lower bound, in frames per second in each direction. Comparisons of results use this figure. `None`
     /// without a lower bound or a full-length trial.
     pub conditional_fps: Option<f64>,
-    /// True if the upper bound relies on an invalid trial, so that the limit may be the tester's, not the router's.
+    /// True if a trial at the upper bound was invalid, so that the limit may be the tester's, not the router's.
     pub upper_unproved: bool,
 }
 
@@ -144,7 +144,7 @@ impl Mlr {
     ///
     /// The first trial is at the largest load. The second load is the rate forwarded in the first trial, and the third load is the rate
     /// forwarded in the second. Then the search goes up or down in steps of doubling size, and then tries geometric means of the bounds,
-    /// until the bounds are within the width of the coarsest target. The bounds are then tried again with longer and more trials, target by
+    /// until the bounds are within the width of the coarsest target. The bounds are then tried again with longer or more trials, target by
     /// target, until the goals are reached.
     ///
     /// # Errors
