@@ -63,8 +63,8 @@ pub fn conditions(before: Option<Vec<String>>, busy: &[Busy]) -> Vec<String> {
     all
 }
 
-/// Returns a text for the report's conditions: the machine was not idle when the campaign `did` something (for example "began"),
-/// because of the programs in `busy`. `None` if `busy` is empty.
+/// Returns a text for the report's conditions: the machine was not idle when the campaign `did` something (for example "began"), because of
+/// the programs in `busy`, of which it names five at most. `None` if `busy` is empty.
 fn told(busy: &[Busy], did: &str) -> Option<String> {
     let one = |b: &Busy| format!("{} (process {}) used {:.0} %", b.name, b.id, b.processors * 100.0);
     let list: Vec<_> = busy.iter().take(5).map(one).collect();

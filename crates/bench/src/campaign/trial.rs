@@ -66,7 +66,8 @@ pub struct Flow {
     pub damaged: Damaged,
     /// Largest number of frames of the flow that were overdue at the same time.
     pub lag: u64,
-    /// Longest delay in seconds between a frame's due time and its departure; `None` in trials of older versions, which did not measure it.
+    /// Upper limit, in seconds, for the longest delay between a frame's due time and its departure; `None` in trials of older versions,
+    /// which did not measure it.
     #[serde(default)]
     pub behind: Option<f64>,
     /// Peak sending rate over at least 10 ms and 256 frames, as a multiple of the intended rate.

@@ -101,7 +101,7 @@ impl Limits {
 /// Delays that the tester itself caused in a trial; for several trials, the largest ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Absence {
-    /// Longest delay in seconds between a frame's due time and its departure.
+    /// Upper limit, in seconds, for the longest delay between a frame's due time and its departure.
     pub behind: f64,
     /// Longest interval in seconds between a poll that returned frames and the poll before it: these frames may have waited that long.
     pub away: f64,

@@ -209,7 +209,7 @@ impl Engine {
     /// Runs a trial.
     ///
     /// # Errors
-    /// Returns an error if the traffic is invalid, or a port vanished.
+    /// Returns an error if the traffic is invalid, a port vanished, or a sending thread failed.
     pub fn run(&mut self, request: Request) -> Result<(Outcome, Report), Failure> {
         let mut steps = self.run_steps(&[request])?;
         steps.pop().ok_or_else(|| Failure("internal error: a trial without steps".into()))
@@ -224,8 +224,8 @@ impl Engine {
         self.run_watched(requests, |_, _| (), || ())
     }
 
-    /// Like [`run_steps`](Self::run_steps), but calls `came` with each received frame of the trials and its stamp. After all frames
-    /// were sent, calls `quiet` once: when no frame has arrived for 50 ms, or at the latest when the wait ends.
+    /// Like [`run_steps`](Self::run_steps), but calls `came` with each intact frame of the trials that arrived on the right port, and its
+    /// stamp. After all frames were sent, calls `quiet` once: when no frame has arrived for 50 ms, or at the latest when the wait ends.
     ///
     /// # Errors
     /// As [`run`](Self::run).

@@ -17,8 +17,8 @@ pub struct CoreModel {
 
 impl CoreModel {
     /// Fits the throughput of a worker to points of (workers, throughput). `ceiling` is the maximum throughput, if there is one. The fit
-    /// uses all points, and determines which of them are at the ceiling. Between two measured numbers of workers the sum of squares is a
-    /// parabola, so trying the minimum of each interval finds the global minimum.
+    /// uses all points, and determines which of them are at the ceiling. As long as the same points are at the ceiling, the sum of squares
+    /// is a parabola, so trying the minimum for each number of points below the ceiling finds the global minimum.
     ///
     /// # Errors
     /// Returns an error if there are no points, if a number of workers or the ceiling is not above 0, or if the best fit has every point at

@@ -1,4 +1,4 @@
-//! The four performance models of Okelmann 2019 (chapter 6), and the marks in its plots: the largest tables that fit each cache.
+//! Three performance models of Okelmann 2019 (chapter 6), and the marks in its plots: the largest tables that fit each cache.
 //!
 //! Each model is a [`Curve`] in the thesis' form. A model can be [fitted](Fit) to measured points by least squares. A model with the
 //! thesis' parameters can be [compared](Quality::of) with measured points. In both cases the error is part of the result.

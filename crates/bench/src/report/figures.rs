@@ -82,7 +82,7 @@ fn case(key: &Key) -> String {
     format!("{}, {} bytes", traffic(key), key.size)
 }
 
-/// Plots throughput over frame size, with published results.
+/// Plots throughput over frame size, with published results if the campaign asks for them.
 pub fn throughput(results: &Results) -> Vec<Block> {
     let mut all = Cases::new(results);
     for (cell, m) in found(results, Procedure::Throughput) {

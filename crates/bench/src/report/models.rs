@@ -75,8 +75,8 @@ pub fn sections(results: &Results) -> Vec<Section> {
 /// Routes, share of time in lookups, and throughput in frames per second.
 type Shared = (u32, f64, f64);
 
-/// Returns a cell of each router that reports the time spent on lookups and was measured with several table sizes. Each cell comes
-/// with a point for each table size.
+/// Returns one cell for each router, traffic and frame size that was measured with several table sizes, if the router reports the time
+/// spent on lookups. Each cell comes with a point for each table size.
 fn shares(results: &Results) -> Vec<(&Cell, Vec<Shared>)> {
     let mut all: Vec<(&Cell, Vec<Shared>)> = Vec::new();
     for (cell, runs) in Count::Routes.swept(results) {

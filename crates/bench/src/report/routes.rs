@@ -6,8 +6,8 @@ use crate::model::cache::{Caches, Entry, Level};
 use crate::testbed::Kind;
 use crate::traffic::Family;
 
-/// Returns the smallest cache that holds the router's table, or "no cache" if none does. [`NONE`] if the traffic is not IPv6, or the caches
-/// are unknown.
+/// Returns the smallest cache that holds the router's table, or "no cache" if none does. [`NONE`] if some of the traffic is not IPv6, or
+/// the caches are unknown.
 pub fn fits(results: &Results, key: &Key) -> &'static str {
     let caches = caches(results).filter(|_| is_ipv6(results, key));
     match caches.map(|caches| caches.level_of(Entry::IP6FIB, key.routes.into())) {

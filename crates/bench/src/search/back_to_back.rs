@@ -31,8 +31,8 @@ pub struct BackToBack {
 pub struct BackToBackResult {
     /// The parameters.
     pub asked: BackToBack,
-    /// How the search ended. `AllForwarded`: the throughput is the link's maximum, or the longest burst passed in some repetition, so there
-    /// is no buffer time. `NothingForwarded`: in some repetition not even a burst of one frame passed.
+    /// How the search ended. `AllForwarded`: the throughput reaches `max_fps`, or the longest burst passed in some repetition, so there is
+    /// no buffer time. `NothingForwarded`: in some repetition not even a burst of one frame passed.
     pub ended: Ended,
     /// The longest burst without loss of each completed repetition, in frames.
     pub bursts: Vec<u64>,

@@ -75,8 +75,8 @@ impl Fixed {
         Fixed { max_fps, rates: vec![Rate::Share(1.0)], duration, repetitions }
     }
 
-    /// Returns a soak: one load for `total`, as consecutive trials of `interval`, whose outcomes give the loss over time. Nothing is sent
-    /// during the waits between trials, so an interval should be much longer than a wait.
+    /// Returns a soak: one load for `total`, as consecutive trials of `interval` (as many as fit), whose outcomes give the loss over time.
+    /// Nothing is sent during the waits between trials, so an interval should be much longer than a wait.
     ///
     /// A soak measures the loss of a load. Unlike PLRsearch, it does not search for the load with a given loss.
     pub fn soak(load_fps: f64, total: Duration, interval: Duration) -> Self {

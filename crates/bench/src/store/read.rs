@@ -17,7 +17,7 @@ pub struct Entry {
     pub name: String,
     /// Start time: RFC 3339, UTC.
     pub begun: String,
-    /// End time; `None` if the campaign was interrupted or is still running.
+    /// End time; `None` if the campaign was interrupted, failed, or is still running.
     pub finished: Option<String>,
 }
 

@@ -286,7 +286,7 @@ impl Bed {
 }
 
 /// Checks that this machine has the testbed's cores and ports, that the ports reach the campaign's rate, and that the machine does not need
-/// them for anything else. Changes nothing.
+/// the ports for anything else. Changes nothing.
 ///
 /// # Errors
 /// If a core or port is missing, a port is slower than the campaign states, or the machine needs a port.

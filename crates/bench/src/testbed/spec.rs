@@ -19,8 +19,8 @@ pub struct Spec {
     /// Core on which the tester polls; by default the last one that is not in `cores`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tester_core: Option<usize>,
-    /// For `veth` and `physical`: number of threads of each port that only send, by default 0. The tester's core then receives, and sends
-    /// only the stamped frames.
+    /// For `veth` and `physical`: number of threads of each port that only send, by default 0. With such threads, the tester's core
+    /// receives, and sends only the stamped frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub senders: Option<usize>,
     /// Cores for the threads that only send; each thread gets the next core of the list. By default all cores that neither the tester nor

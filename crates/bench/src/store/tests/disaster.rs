@@ -11,7 +11,7 @@ use super::*;
 /// Environment variable with the file to which a child process writes trials until it is stopped.
 const WRITE_TO: &str = "VOLLEY_TEST_WRITE_TO";
 
-/// Writes trials forever, and prints the number of each stored trial.
+/// Writes trials until a write fails, and prints the number of each stored trial.
 fn write_for_ever(path: &str) {
     let store = Store::open(Path::new(path)).unwrap();
     let recorder = store.begin(&asked("a")).unwrap();
