@@ -148,7 +148,7 @@ pub fn real<A: Family>() -> Result<(&'static str, Prefixes<A>), Box<dyn Error>> 
     Ok(("made up", made_up()))
 }
 
-/// Makes up about 30,000 prefixes with the typical lengths. One in three lies within a shorter prefix.
+/// Makes up about 30,000 prefixes with the typical lengths. About one in three lies within a shorter prefix.
 fn made_up<A: Family>() -> Prefixes<A> {
     let mut r = Random(7);
     let unicast = A::parse("2000::").unwrap_or(A::ZERO);

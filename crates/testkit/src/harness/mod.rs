@@ -41,7 +41,7 @@ pub struct Out {
     /// The packet's cold header. The packet's flags show which of its fields are valid.
     pub cold: Cold,
     /// Index that the packet had in [`send`](Harness::send). For a copy, the index of the packet that was copied. `None` for a packet that
-    /// a node made.
+    /// a node made, or that an earlier call sent.
     pub from: Option<usize>,
 }
 
