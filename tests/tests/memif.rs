@@ -115,7 +115,8 @@ fn connected(router: &Router, interface: &str) -> bool {
     router.json(&format!("show memif {interface}"))["interfaces"][0]["connected"] == true
 }
 
-/// Starts a router with two memif interfaces in opposite roles. Packets that arrive at the first leave by the second.
+/// Starts a router with two memif interfaces in opposite roles; `slave` has the words for the role of the slave, such as `slave trusted`.
+/// Packets that arrive at the first leave by the second.
 fn between(host: &Host, dir: &Path, first_is_master: bool, slave: &str) -> Router {
     let (a, b) = if first_is_master { ("master", slave) } else { (slave, "master") };
     let file = |n: u32| dir.join(format!("memif{n}.sock")).display().to_string();

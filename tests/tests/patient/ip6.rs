@@ -186,7 +186,7 @@ fn a_neighbor_that_announces_a_new_mac_is_updated() {
     assert!(router.ctl("show ip6 neighbors").contains(moved));
 }
 
-/// Sets up [`Routed6`] and waits until the router's entry of host b is stale.
+/// Sets up [`Routed6`] and waits until the router's entry of host b is stale. `None` if namespaces are not available (reported as skipped).
 fn in_doubt() -> Option<Routed6> {
     let net = Routed6::new()?;
     net.router.ctl("set ip neighbor-config ip6 age 1");

@@ -2,8 +2,8 @@
 
 use scenarios::{Iperf, Ping, Routed, lost_on_the_way};
 
-/// Sets up [`Routed`] with a second link from the router's eth2 (10.0.2.1) to host b's eth1 (10.0.2.2). Host b has the
-/// address 10.9.0.1, which is reachable by both links.
+/// Sets up [`Routed`] with a second link from the router's eth2 (10.0.2.1) to host b's eth1 (10.0.2.2). Host b has the address 10.9.0.1,
+/// which is reachable by both links. `None` if namespaces are not available (reported as skipped).
 fn two_ways() -> Option<Routed> {
     let net = Routed::new()?;
     net.b.lab().link((&net.b, "eth1"), (&net.r, "eth2"));

@@ -49,7 +49,7 @@ fn owns(host: &Host, address: &str) {
 }
 
 /// Sets up [`Routed`], and hosts c and d with the same addresses as a and b, for both families. The links of c and d are in the table with
-/// the greatest number, which has a name.
+/// the greatest number, which has a name. `None` if namespaces are not available (reported as skipped).
 fn twice() -> Option<(Routed, Host, Host)> {
     let net = Routed::new()?;
     let lab = net.a.lab();
