@@ -42,9 +42,9 @@ pub enum Mode {
 pub struct Config {
     /// Name of the interface, in the calling thread's network namespace.
     pub name: String,
-    /// Number of queues in each direction, at least 1. Flows are spread over the receive queues.
+    /// Number of queues in each direction, 1 to 64. Flows are spread over the receive queues.
     pub queues: usize,
-    /// Capacity of a receive ring in packets.
+    /// Capacity of a receive ring in packets, 1 to 1,048,576. In [`Mode::V3`], it only determines the memory of the ring.
     pub rx_ring: usize,
     /// Receive mode.
     pub mode: Mode,

@@ -149,8 +149,8 @@ impl RxRing {
         Ok(())
     }
 
-    /// Copies each part of the packets in the ring, at most 256 parts, calls `seen` with the copy, and advances the ring. Returns the
-    /// number of complete packets.
+    /// Copies each usable part of the packets in the ring, out of at most 256 parts, calls `seen` with the copy, and advances the ring.
+    /// Returns the number of packets that end in these parts.
     pub(super) fn look(&mut self, mut seen: impl FnMut(&[u8])) -> Result<usize, Fault> {
         let n = usize::from(self.ring.available()?).min(FRAME_SIZE);
         let plain = self.ring.gather(LARGEST, &mut self.found[..n]);

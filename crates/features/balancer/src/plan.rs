@@ -10,8 +10,8 @@ const TOO_BUSY: f64 = 0.85;
 const HAS_TIME: f64 = 0.6;
 /// If the loads of all workers add up to less than this, one worker can do all the work.
 const LITTLE: f64 = 0.5;
-/// Number of checks in a row with an overloaded worker before work is spread. If another worker has no queue, as after a time of
-/// little load, one check is enough.
+/// Number of checks in a row with an overloaded worker before work is spread. One check is enough if another worker has no queue, as
+/// after a time of little load, and the overloaded worker has several movable queues.
 const BUSY_CHECKS: u32 = 2;
 /// Number of checks in a row with little load, before work is gathered on one worker.
 const CALM_CHECKS: u32 = 30;
@@ -57,14 +57,15 @@ pub struct Checks {
 impl Checks {
     /// Returns the change that the workers' loads (0 to 1) of one check require; `None` if they require none:
     ///
-    /// - If one worker is overloaded and another has no queue, all queues are spread over the workers at once.
-    /// - If one worker is overloaded and another has capacity in several checks in a row, half of the overloaded worker's queues move to
-    ///   the other. If the overloaded worker has only one queue, and this queue's device has fewer queues than there are workers, the
-    ///   queue's flows are spread over the workers. If these flows are already spread, some shards of flows move.
-    /// - If the load is little in many checks in a row, flows are no longer spread, and one worker gets all queues. Then a single packet
-    ///   wakes one worker instead of two, and packets of two devices form one vector.
+    /// - If the busiest worker is overloaded with several movable queues, the calmest has capacity, and a worker has no queue, all movable
+    ///   queues are spread over the workers at once.
+    /// - If the busiest worker is overloaded and the calmest has capacity in `BUSY_CHECKS` checks in a row, half of the busiest worker's
+    ///   movable queues move to the calmest. If no queue can move, the flows of shareable queues of overloaded workers are spread over the
+    ///   workers. If these flows are already spread, some shards of flows move, unless the operator assigned the shards.
+    /// - If the load is little in `CALM_CHECKS` checks in a row, flows of shareable queues are no longer spread, and one worker gets all
+    ///   movable queues. Then a single packet wakes one worker instead of two, and packets of two devices form one vector.
     ///
-    /// Queues that the operator placed, or that are in polling mode, never move.
+    /// Queues that the operator placed, or that are in polling mode, are not movable.
     pub fn plan(&mut self, loads: &[f64], s: &Situation<'_>) -> Option<Change> {
         if loads.len() != s.workers || loads.len() < 2 {
             *self = Checks::default();
@@ -166,7 +167,7 @@ fn scattered(now: &[Attention], workers: usize, busiest: usize) -> Option<Vec<At
 }
 
 /// Returns the placement with half of the busiest worker's movable queues moved to the calmest worker. `None` if the busiest worker has no
-/// queue that can be moved.
+/// movable queue, or no other queue than a movable one.
 fn halved(now: &[Attention], busiest: usize, calmest: usize) -> Option<Vec<Attention>> {
     let own: Vec<usize> = (0..now.len()).filter(|at| now[*at].worker == busiest).collect();
     let some: Vec<usize> = own.iter().copied().filter(|at| movable(&now[*at])).collect();

@@ -175,11 +175,11 @@ fn switch(router: &mut Router, points: &[Point], interfaces: &[u32], on: bool) {
     }
 }
 
-/// Makes sure that no capture runs. The running capture of a read-only client is ended if the caller is not
-/// read-only.
+/// Makes sure that no capture runs. If the caller is an admin, ends the running capture of a client that is not an
+/// admin.
 ///
 /// # Errors
-/// Fails if a capture runs.
+/// Fails if a capture still runs.
 pub(crate) fn must_be_free<C: App>(c: &mut C, a: &Args) -> Result<(), CliError> {
     let now = c.now();
     // The client of the running capture may have disconnected a moment ago.

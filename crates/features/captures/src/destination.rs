@@ -48,12 +48,12 @@ impl Destination {
 /// The client that receives the packets.
 pub(crate) struct Client {
     there: Weak<()>,
-    /// True for a read-only client. Its capture ends when a client that is not read-only begins one.
+    /// True for a client that is not an admin. Its capture ends when an admin begins one.
     pub(crate) yields: bool,
 }
 
 impl Client {
-    /// Returns a client that counts as connected while `there` exists. `yields` is true for a read-only client.
+    /// Returns a client that counts as connected while `there` exists. `yields` is true for a client that is not an admin.
     pub(crate) fn of(there: &Arc<()>, yields: bool) -> Client {
         Client { there: Arc::downgrade(there), yields }
     }

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::route::Target;
 use crate::session::{self, Held, Pings};
 
-/// Nanoseconds to wait for the last reply.
+/// Nanoseconds to wait for the last reply, in addition to the interval after the last request.
 pub(crate) const PATIENCE: u64 = 1_000_000_000;
 /// Maximum number of requests at once.
 const MOST_AT_ONCE: u32 = 64;
@@ -76,7 +76,7 @@ fn start<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
 
 struct Ping {
     ping: Held,
-    /// True if the client is read-only.
+    /// True if the client is not an admin.
     reader: bool,
     destination: IpAddr,
     /// Number of all requests.

@@ -1,4 +1,6 @@
 //! The active pings: requests without a reply, and replies.
+//!
+//! "Read-only clients" are all clients that are not admins.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -133,8 +135,8 @@ impl Pings {
         Ok(id)
     }
 
-    /// True if a read-only client may send this number of requests now. Then counts them. Otherwise the client asks again later; until it may
-    /// send, no other read-only client does that asks after it.
+    /// True if a read-only client may send this number of requests now. Then counts them. Otherwise the client asks again later. Read-only
+    /// clients that ask after it must wait until it may send, or until it has not asked for [`ASKS`].
     pub(crate) fn may_send(&mut self, id: u16, requests: u32, now: u64) -> bool {
         let Pings { sessions, waiting, .. } = self;
         if let Some(own) = waiting.iter_mut().find(|one| one.id == id) {

@@ -194,7 +194,8 @@ impl Policer {
     }
 
     /// Like [`new`](Self::new), but keeps the fill levels that the buckets of `old` have at `now` (nanoseconds of the workers'
-    /// clock): each bucket is filled to the same fraction of its size. If `old` has another kind or unit, the buckets are full.
+    /// clock): each bucket is filled to the same fraction of its size. If `old` has another kind or unit, the buckets are full. A bucket
+    /// whose old size was 0 is full, too.
     pub fn instead_of(old: &Policer, params: &Params, workers: usize, now: u64) -> Policer {
         let new = Policer::new(params, workers, now);
         if (old.kind, old.unit) == (new.kind, new.unit) {

@@ -11,8 +11,8 @@
 //! features count packets. Sent packets are policed last: in the form in which they are sent, after the interface has counted them. So the
 //! interface's counters of sent packets include those that a policer drops, like those that the interface's queue refuses.
 //!
-//! **Neighbors.** ARP and Neighbor Discovery packets on the link are policed and counted like all others, but never dropped. Otherwise an
-//! overload in one direction would stop the traffic in the other direction, too.
+//! **Neighbors.** ARP and Neighbor Discovery packets on the link are policed and counted like all others, but never dropped: see
+//! `keeps_neighbors`. Otherwise an overload in one direction would stop the traffic in the other direction, too.
 
 use std::fmt::Write;
 use std::io;

@@ -85,7 +85,7 @@ impl Unit {
     }
 }
 
-/// The highest rate of all units: packets per second.
+/// The highest number that a rate can have, in any unit: the maximum in packets per second.
 pub const MOST_RATE: u64 = 1_000_000_000;
 
 /// The largest burst: 2^40 bytes or packets.
@@ -250,8 +250,8 @@ impl Params {
         bad(name, format!("{what}: use 1 to {MAX_BURST} {tokens}"))
     }
 
-    /// Returns a warning for each burst that is smaller than a frame of `frame` bytes (link header included):
-    /// such frames can then never get certain colors.
+    /// Returns a warning for each burst in bytes that is smaller than a frame of `frame` bytes (link header included):
+    /// such frames can then never get certain colors. Bursts in packets get no warning.
     pub fn too_small_for(&self, frame: u64) -> impl Iterator<Item = String> {
         let never = match self.kind {
             Kind::OneRateTwoColors => None,

@@ -1,5 +1,5 @@
-//! Unicast reverse path forwarding (RFC 3704): drops packets whose source address is not reachable through
-//! the interface that received them.
+//! Unicast reverse path forwarding (RFC 3704): drops packets whose source address is not reachable: in strict mode
+//! through the interface that received them, in loose mode through any interface.
 
 #![forbid(unsafe_code)]
 

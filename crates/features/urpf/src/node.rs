@@ -189,8 +189,8 @@ impl<A: Packets> Reverse<A> {
         one.into_iter().chain(ways.unwrap_or_default().iter().map(|word| Object::from_word(*word)))
     }
 
-    /// Returns the verdict that drops a packet which fails the check. `None` if the packet must pass, because its sender may have
-    /// no address yet.
+    /// Returns the verdict that drops a packet which fails the check, and counts the packet. `None` if the packet must pass, because its
+    /// sender may have no address yet, or because its source is an IPv6 link-local address.
     #[cold]
     fn fail<D>(&mut self, p: &mut Packet<'_>, reason: D) -> Option<Verdict<Next, D>> {
         if A::stays_on_link(p.peek()) {

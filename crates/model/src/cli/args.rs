@@ -91,7 +91,8 @@ impl Args {
 
     /// Returns the argument `name`, if it was given. Its Rust type follows from the declared type: an `IpAddr` for `ip`; an address with
     /// its length for `address` and `prefix`, of one family for types with a family; a `Mac` for `mac`; a `u8`, `u16`, `u32` or `u64` for
-    /// numbers (a `u32` for `table`); a `(u32, u32)` for a range; a `PathBuf` for `path`; and a `String` for all types of names.
+    /// numbers (a `u32` for `table`); a `(u32, u32)` for a range; a `PathBuf` for `path`; a `String` for `word`, `text` and all types of
+    /// names. Returns `None` if the argument was not given.
     pub fn get<T: FromArg>(&self, name: &str) -> Option<T> {
         // A keyword may have the name of the argument that follows it, as in `via <via:ip>`.
         self.taken.iter().filter(|t| t.name == name).find_map(|t| T::from_arg(&t.value, &self.call))

@@ -18,7 +18,7 @@ pub struct Token<'a> {
     pub text: Cow<'a, str>,
     /// The word's range of bytes in the line, quotes included.
     pub span: Range<usize>,
-    /// True if the word is quoted. A quoted word is a value, never a keyword.
+    /// True if at least a part of the word is quoted. Such a word is a value, never a keyword.
     pub quoted: bool,
 }
 

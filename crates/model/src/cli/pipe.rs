@@ -269,7 +269,8 @@ impl<C> Job<C> for Piped<C> {
     }
 }
 
-/// Completes the name of a filter at the end of a line; `None` if the line has no bar before its last word.
+/// Completes the name of a filter at the end of a line. `None` unless a bar directly precedes the last word, which may be empty, and
+/// another word precedes the bar.
 pub(super) fn complete(line: &str) -> Option<Completion> {
     let found = Line::read(line);
     let mut before = found.tokens.as_slice();

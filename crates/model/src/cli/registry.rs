@@ -254,7 +254,8 @@ impl<C: Values + 'static> Registry<C> {
     /// next. Filters for the command's text may follow: `| match EXPRESSION`, `| except EXPRESSION`, `| count`.
     ///
     /// # Errors
-    /// Returns an error in the line, or the error of the command.
+    /// Returns an error in the line, or the error of the command. Also fails if the caller's role may not run the command, or if the line
+    /// combines filters with JSON.
     pub fn run(self: &Rc<Self>, cx: &mut C, line: &str, call: Call) -> Result<Answer<C>, CliError> {
         match pipe::split(line)? {
             (command, None) => self.run_command(cx, command, call),

@@ -22,7 +22,7 @@ pub(super) struct Report<C> {
 }
 
 impl<C: Values + 'static> Report<C> {
-    /// Returns a report of `commands`. Commands that change something fail.
+    /// Returns a report of `commands`. They run in the role of a viewer, whatever the role in `call`: other commands fail.
     pub(super) fn new(registry: Rc<Registry<C>>, commands: Vec<String>, call: &Call) -> Report<C> {
         let call = Call { role: Role::Viewer, ..call.clone() };
         Report { registry, commands: commands.into_iter(), call, job: None, begun: false, said: false }

@@ -5,7 +5,7 @@ use std::fmt;
 /// Rows under headings. There are two spaces between columns, and none at the end of a line. A column that
 /// contains only numbers is aligned to the right.
 ///
-/// A potentially long table is written page by page. The columns are as wide as the first page needs, and
+/// A potentially long table is written page by page. The first page decides the alignment of the columns. Columns
 /// become wider when a later page needs more.
 pub struct Table {
     headings: Vec<String>,

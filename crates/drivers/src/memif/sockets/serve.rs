@@ -14,7 +14,7 @@ use crate::memif::ring::Ring;
 use crate::memif::server::{self, Listed, Plan, Server};
 use crate::memif::{SECOND, Secret};
 
-/// Maximum number of clients of a socket that have not asked for an interface yet.
+/// Number of clients of a socket that have no interface yet, from which on the oldest of them can be evicted for another client.
 const MOST_STRANGERS: usize = 16;
 /// Nanoseconds that a client has to ask for an interface before it can be evicted for another client.
 const TIME_TO_SPEAK: u64 = SECOND / 10;
@@ -85,8 +85,8 @@ impl Sockets {
         Ok(come)
     }
 
-    /// If [`MOST_STRANGERS`] clients of the socket have not asked for an interface yet, evicts the oldest of them. Each client has
-    /// at least [`TIME_TO_SPEAK`], unless there are four times as many such clients.
+    /// If at least [`MOST_STRANGERS`] clients of the socket have no interface yet, evicts the oldest of them. That client has at
+    /// least [`TIME_TO_SPEAK`], unless there are four times as many such clients.
     fn make_room(&mut self, id: u32) {
         let strangers = self.connections.iter().filter(|(_, c)| c.socket == id && c.interface.is_none());
         let oldest = strangers.clone().map(|(number, c)| (*number, c.since)).next();

@@ -29,7 +29,7 @@ pub type Before<W> = Vec<(Key, Option<Value<W>>)>;
 #[derive(Debug)]
 pub struct Journal<W> {
     entries: VecDeque<Entry<W>>,
-    /// Number of objects in all entries.
+    /// Number of changed objects that all entries together hold in memory.
     objects: usize,
     generation: u64,
     /// The number of the newest change that is in effect but no longer in the journal; 0 if there is none.
