@@ -13,7 +13,7 @@ use testkit::skip::{self, skipped};
 
 /// Environment variable with the test's name, set in the process within the namespaces.
 const INSIDE: &str = "VOLLEY_DRIVERS_TEST";
-/// Shell commands that mount a private `/run`, in which `ip netns` keeps names, and then run the test.
+/// Shell commands that mount a private `/run`, in which `ip netns` keeps names, set the loopback interface up, and then run the test.
 const PREPARE: &str = "mount -t tmpfs lab /run && ip link set lo up && exec \"$0\" \"$@\"";
 
 /// Runs `body` within its own namespaces, without IPv6, so that links are silent until the test sends. Called by the test `name`, with its

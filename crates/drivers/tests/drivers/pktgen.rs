@@ -110,7 +110,7 @@ proptest! {
         }
     }
 
-    /// An invalid description makes the generator return an error, never fail otherwise.
+    /// The generator refuses a description with an error, or builds the described number of packets, with valid lengths and checksums.
     #[test]
     fn invalid_streams_are_refused(
         offset in 0..70usize, width in 0..10usize, min: u64, max: u64, step in 0..3u64, least in 0..80usize,

@@ -153,8 +153,8 @@ fn random6(n: usize) -> Result<Vec<(Prefix6, Path)>> {
     Ok(all.into_iter().enumerate().map(route).collect())
 }
 
-/// Adds all routes, then removes them. Returns both rates in routes per second; the target for additions is `least`
-/// million.
+/// Adds all routes, then removes them. Returns both rates in millions of routes per second; the target for additions
+/// is at least `least`.
 fn rates<P: Into<IpPrefix> + Copy>(name: &str, routes: &[(P, Path)], least: f64) -> Result<Vec<Figure>> {
     let mut add = Figure::new(format!("add-{name}"), "M/s", Some((true, least)));
     let mut remove = Figure::new(format!("remove-{name}"), "M/s", Some((true, 1.0)));

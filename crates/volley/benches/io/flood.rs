@@ -44,7 +44,7 @@ pub const BENCHES: [Bench; 4] = [
 struct Seen {
     sent: AtomicU64,
     came: AtomicU64,
-    /// Received packets that differ from the sent ones.
+    /// Received packets whose length or last byte differs from that of the sent ones.
     wrong: AtomicU64,
     stop: AtomicBool,
 }

@@ -29,7 +29,8 @@ const REPETITIONS: usize = 9;
 const TIME: Duration = Duration::from_millis(500);
 /// Number of repetitions before those that count, with one worker and one queue: caches get warm in them.
 const WARM_UP: usize = 1;
-/// This number with several workers or queues: the router also distributes the work over the workers, which takes three seconds.
+/// Number of repetitions before those that count, with several workers or queues: the router also distributes the work over the workers,
+/// which takes three seconds.
 const WARM_UP_OF_SEVERAL: usize = 10;
 /// Time between two turns of the main thread.
 const TURN: Duration = Duration::from_millis(100);

@@ -55,13 +55,13 @@ fn number(variable: &str) -> Option<u64> {
 struct Seen {
     frames: u64,
     answers: u64,
-    /// Connections that the router ended.
+    /// Connections that ended before the last answer: the router ended them after invalid data, or the client left.
     ended: u64,
     /// The identifiers of the answers that are no refusals.
     granted: BTreeSet<u16>,
 }
 
-/// Sends the frames of a seed, and checks the answers.
+/// Sends the frames of a seed, and checks the answers. One client in six then sends invalid data and leaves, without reading the answers.
 fn round(socket: &Path, table: &Table<Context>, seed: u64, seen: &mut Seen) {
     let mut dice = Dice::new(seed);
     let mut peer = Peer::connect(socket, table).expect("the router serves clients");

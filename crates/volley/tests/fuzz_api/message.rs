@@ -23,7 +23,7 @@ impl Dice {
         mix64(mix64(self.seed) ^ self.rolls)
     }
 
-    /// Returns a number below `n`, which is not 0.
+    /// Returns a number below `n`, which must not be 0.
     pub fn below(&mut self, n: usize) -> usize {
         (self.roll() % n as u64) as usize
     }

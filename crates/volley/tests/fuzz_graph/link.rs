@@ -47,7 +47,7 @@ impl Far {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Returns the device at this end, with a receive queue for each worker.
+    /// Returns the device at this end, with a receive queue for each worker. The link then has carrier, and room for all packets.
     pub fn device(&self, mac: Mac, mtu: u16, caps: TxCaps) -> Device {
         let mut line = self.line();
         (line.gone, line.unplugged, line.room) = (false, false, usize::MAX);

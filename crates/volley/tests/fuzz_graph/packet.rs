@@ -50,7 +50,7 @@ fn destination(s: &mut Script<'_>, to: Mac) -> Mac {
     if s.one_in(8) { s.mac() } else { to }
 }
 
-/// Returns VLAN tags: mostly none, or those of a sub-interface.
+/// Returns VLAN tags. In most cases there are none, or they are those of a sub-interface.
 fn tags(s: &mut Script<'_>) -> Vec<(u16, u16)> {
     match s.below(12) {
         0 | 1 => vec![(ethertype::VLAN, 100)],
@@ -264,8 +264,8 @@ fn arp(s: &mut Script<'_>, to: Mac) -> Arriving {
     Arriving { bytes, ..Arriving::default() }
 }
 
-/// Changes a few bytes near the front, or truncates the packet. Often corrects the IPv4 checksum, so that the change
-/// passes the first check.
+/// Truncates one packet in four, and changes up to three bytes near the front of any packet. Often corrects the IPv4
+/// checksum, so that the change passes the first check.
 fn damage(s: &mut Script<'_>, bytes: &mut Vec<u8>) {
     if s.one_in(4) {
         let keep = usize::from(s.u16()) % (bytes.len() + 1);

@@ -184,7 +184,7 @@ impl Run<'_> {
         self.arrive(link, queue, packet);
     }
 
-    /// Sends many packets that differ in their destination only.
+    /// Sends many packets that differ only in the bytes where an untagged IPv4 packet has its destination and its checksum.
     fn burst(&mut self, s: &mut Script<'_>) {
         let (link, queue) = (s.below(LINKS), s.below(WORKERS));
         let packet = arriving(s, self.station(link));

@@ -4,12 +4,13 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use wire::Mac;
 
-/// Returns the router's address on device `n`; the addresses of the hosts on its link follow.
+/// Returns the router's address in network `n`; the addresses of the hosts in this network follow. The first networks are those of the
+/// links.
 pub fn own(n: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, n as u8, 1)
 }
 
-/// Returns the router's IPv6 address on device `n`; the addresses of the hosts on its link follow.
+/// Returns the router's IPv6 address in network `n`; the addresses of the hosts in this network follow.
 pub fn own6(n: usize) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 0, n as u16, 0, 0, 0, 1)
 }

@@ -478,7 +478,8 @@ impl World {
         reasons.map(|(info, n)| (info.name, self.router.graph().stats().punted(PuntReason(n)))).collect()
     }
 
-    /// Checks that all packets that enter a node also leave it.
+    /// Checks that counters agree: those of the first nodes with the received packets, those of the last nodes with the sent, dropped and
+    /// punted packets.
     fn check_counters(&self) {
         let stats = self.router.graph().stats();
         let nodes = self.nodes();

@@ -28,7 +28,8 @@ struct Types {
 }
 
 impl Types {
-    /// Returns the type of a member, whose name is `member` in words with capitals, of the type `parent`. Defines the types that it uses.
+    /// Returns the type of a member of the type `parent`, and defines the types that the member uses. `member` is the member's name, in
+    /// words with capitals.
     fn of(&mut self, schema: &Value, parent: &str, member: &str, help: &str) -> String {
         if let Some(any) = schema["anyOf"].as_array() {
             let types: Vec<String> = any.iter().map(|one| self.of(one, parent, member, help)).collect();
@@ -46,7 +47,7 @@ impl Types {
         types.join(" | ")
     }
 
-    /// Returns the type with this name in JSON Schema.
+    /// Returns the Python type for the type with this name in JSON Schema.
     fn named(&mut self, name: &str, schema: &Value, parent: &str, member: &str, help: &str) -> String {
         let members = schema["properties"].as_object().is_some_and(|members| !members.is_empty());
         let entry = help.replacen("The section", "An entry of the section", 1);

@@ -177,7 +177,7 @@ fn malformed_and_too_many_options_are_refused() {
     assert_eq!(check_options(&[], |_| true), Ok(None));
 }
 
-/// The rules of RFC 8200, step by step.
+/// The rules of RFC 8200 and the limits of the parser, step by step.
 fn oracle(bytes: &[u8]) -> Result<Chain, ExtensionError> {
     if bytes.len() < 40 {
         return Err(ExtensionError::Truncated);

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use super::*;
 
-/// Returns copies of this process's shared memory files with length `len`.
+/// Returns this process's shared memory files with length `len`, each by a new descriptor.
 fn shared_memory(len: u64) -> Vec<File> {
     let files = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
     let named = files.filter(|path| {
