@@ -105,7 +105,7 @@ pub struct Entry<C> {
     pub info: Info,
     /// Its checksum.
     pub crc: u32,
-    /// How the message is answered, if it is a request.
+    /// How the message is answered, if it is a request. `None` also for requests that were added by [`Module::bare`].
     pub service: Option<Service>,
     /// How the program handles the message when a client sends it.
     pub serve: Serve<C>,

@@ -216,7 +216,7 @@ fn command(socket: PathBuf, words: Vec<String>) -> ExitCode {
     client::run(client::ClientOptions { socket, json: false, keep_going: false, words })
 }
 
-/// Checks files against a router without interfaces, and prints the faults.
+/// Checks files against a router without interfaces, and prints the faults and warnings. Only faults make the program fail.
 fn check(files: &[PathBuf]) -> ExitCode {
     let router = match Router::build(volley::features::install, &Sizes::default()) {
         Ok(parts) => parts.router,

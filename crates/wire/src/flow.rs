@@ -182,9 +182,9 @@ const TUNNELS: usize = 2;
 /// Returns a hash of the flow of an Ethernet frame, to distribute work by flow. Both directions of a
 /// connection have the same hash, and so do all fragments of a datagram.
 ///
-/// It skips VLAN tags, and the outer headers of IP in IP (RFC 2003, 4213) and of GRE without routing (RFC 2784, 2890). These are the same
-/// for all flows in a tunnel. VXLAN and similar tunnels use the outer source port for their flows (RFC 7348 section 5). Frames without IP
-/// are distinguished by their addresses and type; a frame without two addresses has the hash 0.
+/// The function skips up to three VLAN tags, and up to two outer headers of IP in IP (RFC 2003, 4213) or of GRE without routing (RFC 2784,
+/// 2890). Outer headers are the same for all flows in a tunnel. VXLAN and similar tunnels use the outer source port for their flows (RFC
+/// 7348 section 5). Frames without IP are distinguished by their addresses and type; a frame without two addresses has the hash 0.
 pub fn frame_hash(frame: &[u8]) -> u32 {
     let Some(stations) = frame.first_chunk::<12>() else { return 0 };
     let (mut at, mut kind) = (12, be16(frame, 12));

@@ -20,7 +20,8 @@ const LOOK: Duration = Duration::from_millis(5);
 /// File header without the link type: pcap with nanoseconds, version 2.4, snapshot length 262,144 bytes.
 const HEADER: [u32; 5] = [0xa1b2_3c4d, 0x0004_0002, 0, 0, 262_144];
 
-/// A recording and the thread that writes it. Dropping it ends the thread.
+/// A recording and the thread that writes it. Dropping it waits until the thread has written the last packets and has ended.
+/// [`finish`](Self::finish) does not wait.
 pub(crate) struct Recorder {
     shared: Arc<Shared>,
     most: u64,
