@@ -1,7 +1,7 @@
 //! Small, fast hash functions for integers, for tables with addresses or indices as keys.
 //!
-//! The mixers without a seed are bijections with fixed constants: an attacker who chooses the keys can make
-//! them collide. Tables with keys from the network use [`Seeded`].
+//! The mixers without a seed are bijections with fixed constants: an attacker who chooses the keys can put all
+//! of them into one bucket of a table. Tables with keys from the network use [`Seeded`].
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

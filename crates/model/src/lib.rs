@@ -1,5 +1,5 @@
-//! The declarations of a feature: its commands and their output, its fields in a configuration file, and its
-//! metrics.
+//! The declarations of a feature: its commands and their output, its objects, its fields in a configuration file,
+//! and its metrics. The [`store`] has all objects, makes transactions, and keeps the journal of changes.
 //!
 //! Nothing here does I/O, starts threads or depends on a protocol. The crate `control` executes these
 //! declarations.

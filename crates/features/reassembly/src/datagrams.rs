@@ -178,7 +178,7 @@ impl<K: Copy + Eq + Hash, T> Datagrams<K, T> {
         self.waiting.fill()
     }
 
-    /// Returns the number of datagrams that have been reassembled.
+    /// Returns the number of datagrams of which all fragments have arrived, even if they could not be joined.
     pub fn completed(&self) -> u64 {
         self.completed
     }

@@ -48,7 +48,7 @@ impl Promise {
     /// # Errors
     /// Returns `OutOfMemory` for more than half of the free memory beyond 64 MiB, so that peers that take all they get leave enough for
     /// clients of the CLI and for routes. If the limit of a control group cannot be read, there are three more rules. All promises
-    /// together have at most 256 MiB. The promises of one `account` have at most half of what all other accounts leave of these 256 MiB,
+    /// together have at most 256 MiB. The promises of one `account` have at most half of what all other promises leave of these 256 MiB,
     /// so that the peers of one socket never take all. And a child process must be able to fill all promised memory and another 64 MiB;
     /// this trial takes 0.1 s. After a failed trial, requests are refused for 1 to 64 s without another trial.
     pub fn to_stranger(bytes: u64, account: &Account) -> io::Result<Promise> {

@@ -25,7 +25,7 @@ const NAMED: usize = 3;
 /// Objects with their values before a transaction.
 pub type Before<W> = Vec<(Key, Option<Value<W>>)>;
 
-/// The last changes, the newest last.
+/// The last changes, rollbacks and starts, the newest last.
 #[derive(Debug)]
 pub struct Journal<W> {
     entries: VecDeque<Entry<W>>,
