@@ -35,6 +35,7 @@ proptest! {
             let w = h.words();
             prop_assert_eq!((w.version_ihl(), w.total_len()), (h.version_ihl(), h.total_len()));
             prop_assert_eq!((w.src_u32(), w.dst_u32()), (h.src_u32(), h.dst_u32()));
+            prop_assert_eq!(u32::from(w.src_first()), h.src_u32() >> 24);
             prop_assert_eq!(w.checksum_ok(), h.checksum_ok());
             h.set_checksum(noise);
         }

@@ -50,24 +50,16 @@ struct Port {
 
 /// A value of [`Port::mac`] that matches no destination address.
 const NO_STATION: u64 = u64::MAX;
+/// A number that no EtherType has.
+const NO_TYPE: u32 = u32::MAX;
 
-/// What a frame needs for the usual verdict at once: nearly all frames pass these checks, and [`EthernetInput::checked`] handles the others.
+/// What a frame must match to get the usual verdict at once. Nearly all frames do; [`EthernetInput::checked`] handles the others.
 #[derive(Clone, Copy)]
 struct Plain {
     interface: u32,
-    /// The port's address. [`NO_STATION`] if frames to this address do not all get the usual verdict: in a port that is down or in a port
-    /// mode, and if a sub-interface takes the untagged frames.
+    /// The port's address, [`Port::mac`]. [`NO_STATION`] if the port is down.
     station: u64,
     fib: u16,
-}
-
-impl Plain {
-    /// `takes` is true if the usual verdict takes packets to their protocol's node.
-    #[inline(always)]
-    fn of(port: &Port, takes: bool) -> Plain {
-        let station = if takes && port.up { port.mac } else { NO_STATION };
-        Plain { interface: port.interface, station, fib: port.fib }
-    }
 }
 
 impl EthernetInput {
@@ -77,7 +69,6 @@ impl EthernetInput {
         Ok(EthernetInput { ethertypes, modes, interfaces, sub_rx: t.counters.rx.lane(worker)? })
     }
 
-    #[inline(always)]
     fn port(&self, guard: &Guard, interface: u32) -> Port {
         let Some(i) = self.interfaces.get(guard, interface) else {
             return Port { interface, mac: NO_STATION, fib: 0, up: false, mode: None, untagged: None };
@@ -88,55 +79,22 @@ impl EthernetInput {
         Port { interface, mac, fib: i.fib, up: i.up, mode, untagged }
     }
 
-    /// Calls [`port`](Self::port), apart from the loop over the packets, which is faster without its instructions.
-    #[inline(never)]
-    fn next_port(&self, guard: &Guard, interface: u32) -> Port {
-        self.port(guard, interface)
+    #[inline(always)]
+    fn plain(&self, guard: &Guard, interface: u32) -> Plain {
+        let Port { interface, mac, fib, up, .. } = self.port(guard, interface);
+        Plain { interface, station: if up { mac } else { NO_STATION }, fib }
     }
 
-    /// Sets the verdicts of a vector. `port` is the port of its first frame, `usual` its usual EtherType and verdict. This function is apart
-    /// from [`run`](FrameNode::run) because its loop is faster without the registers that the first lookups need.
+    /// Calls [`plain`](Self::plain) apart from the loop over the packets, which is faster without these instructions.
     #[inline(never)]
-    fn each(
-        &mut self,
-        guard: &Guard,
-        frame: &mut Frame,
-        out: &mut Out<'_, NoNext, Reason>,
-        mut port: Port,
-        (usual_kind, usual): (u16, Verdict<NoNext, Reason>),
-    ) {
-        let takes = matches!(usual, Verdict::Edge(_));
-        let (mut plain, mut subs) = (Plain::of(&port, takes), false);
-        out.mostly(usual, frame, |_, p| {
-            if p.rx_if() != plain.interface {
-                port = self.next_port(guard, p.rx_if());
-                plain = Plain::of(&port, takes);
-            }
-            // In a frame that is too short, the header is old data, and `accept` returns false.
-            let header = p.peek::<EthernetHeader>();
-            if header.ethertype() == usual_kind
-                && header.dst_word() == plain.station
-                && accept(p, plain.fib, HEADER)
-            {
-                return None;
-            }
-            let verdict = self.checked(guard, &mut p.again(), port, &mut subs);
-            (verdict != usual).then_some(verdict)
-        });
-        if subs {
-            frame.forget_uniform_rx();
-        }
+    fn next_plain(&self, guard: &Guard, interface: u32) -> Plain {
+        self.plain(guard, interface)
     }
 
     /// Makes all checks of a frame, and reports in `subs` that it may belong to a sub-interface.
     #[inline(never)]
-    fn checked(
-        &mut self,
-        guard: &Guard,
-        p: &mut Packet<'_>,
-        port: Port,
-        subs: &mut bool,
-    ) -> Verdict<NoNext, Reason> {
+    fn checked(&mut self, guard: &Guard, p: &mut Packet<'_>, subs: &mut bool) -> Verdict<NoNext, Reason> {
+        let port = self.port(guard, p.rx_if());
         if !port.up {
             return Verdict::Drop(Reason::Down);
         }
@@ -255,13 +213,24 @@ impl EthernetInput {
     }
 
     /// Returns the EtherType that most frames of a vector probably have, and the verdict for frames with this EtherType. `first` is
-    /// the EtherType of the vector's first frame. Frames with other EtherTypes are handled one by one, which costs more.
-    fn usual(&self, port: Port, first: u16) -> (u16, Verdict<NoNext, Reason>) {
-        if let Some(edge) = port.mode {
-            return (first, Verdict::Edge(edge));
-        }
-        let of = |kind| self.ethertypes.get(kind).map(|edge| (kind, Verdict::Edge(edge)));
-        of(first).or_else(|| of(ethertype::IPV4)).unwrap_or((first, Verdict::Drop(Reason::UnknownType)))
+    /// the EtherType of the vector's first frame. Frames with other EtherTypes are handled one by one, which costs more. All frames are if
+    /// the EtherType is [`NO_TYPE`].
+    #[inline(always)]
+    fn usual(&self, first: u16) -> (u32, Verdict<NoNext, Reason>) {
+        let of = |kind| self.ethertypes.get(kind).map(|edge| (u32::from(kind), Verdict::Edge(edge)));
+        of(first).or_else(|| of(ethertype::IPV4)).unwrap_or((NO_TYPE, Verdict::Drop(Reason::UnknownType)))
+    }
+
+    /// Returns the verdict for most frames of a port whose frames are all handled one by one. `usual` is the one of other ports.
+    #[cold]
+    #[inline(never)]
+    fn usual_of_port(
+        &self,
+        guard: &Guard,
+        interface: u32,
+        usual: Verdict<NoNext, Reason>,
+    ) -> Verdict<NoNext, Reason> {
+        self.port(guard, interface).mode.map_or(usual, Verdict::Edge)
     }
 }
 
@@ -284,8 +253,27 @@ impl FrameNode for EthernetInput {
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, Reason>) {
         let Some(mut first) = frame.get(0) else { return };
-        let port = self.port(cx.guard, first.rx_if());
-        let usual = self.usual(port, first.peek::<EthernetHeader>().ethertype());
-        self.each(cx.guard, frame, out, port, usual);
+        let mut plain = self.plain(cx.guard, first.rx_if());
+        let (kind, mut usual) = self.usual(first.peek::<EthernetHeader>().ethertype());
+        if plain.station == NO_STATION {
+            usual = self.usual_of_port(cx.guard, plain.interface, usual);
+        }
+        let mut subs = false;
+        out.mostly(usual, frame, |_, p| {
+            if p.rx_if() != plain.interface {
+                plain = self.next_plain(cx.guard, p.rx_if());
+            }
+            // In a frame that is too short, the header is old data, and `accept` returns false.
+            let header = p.peek::<EthernetHeader>();
+            let (ethertype, dst) = (u32::from(header.ethertype()), header.dst_word());
+            if ethertype == kind && dst == plain.station && accept(p, plain.fib, HEADER) {
+                return None;
+            }
+            let verdict = self.checked(cx.guard, &mut p.again(), &mut subs);
+            (verdict != usual).then_some(verdict)
+        });
+        if subs {
+            frame.forget_uniform_rx();
+        }
     }
 }
