@@ -91,7 +91,7 @@ impl EthernetInput {
         self.plain(guard, interface)
     }
 
-    /// Makes all checks of a frame, and reports in `subs` that it may belong to a sub-interface.
+    /// Makes all checks of a frame. Sets `subs` if the frame may belong to a sub-interface.
     #[inline(never)]
     fn checked(&mut self, guard: &Guard, p: &mut Packet<'_>, subs: &mut bool) -> Verdict<NoNext, Reason> {
         let port = self.port(guard, p.rx_if());
@@ -213,8 +213,7 @@ impl EthernetInput {
     }
 
     /// Returns the EtherType that most frames of a vector probably have, and the verdict for frames with this EtherType. `first` is
-    /// the EtherType of the vector's first frame. Frames with other EtherTypes are handled one by one, which costs more. All frames are if
-    /// the EtherType is [`NO_TYPE`].
+    /// the EtherType of the vector's first frame. Frames with other EtherTypes cost more. [`NO_TYPE`] if not even IPv4 has a node.
     #[inline(always)]
     fn usual(&self, first: u16) -> (u32, Verdict<NoNext, Reason>) {
         let of = |kind| self.ethertypes.get(kind).map(|edge| (u32::from(kind), Verdict::Edge(edge)));
@@ -265,9 +264,17 @@ impl FrameNode for EthernetInput {
             }
             // In a frame that is too short, the header is old data, and `accept` returns false.
             let header = p.peek::<EthernetHeader>();
-            let (ethertype, dst) = (u32::from(header.ethertype()), header.dst_word());
-            if ethertype == kind && dst == plain.station && accept(p, plain.fib, HEADER) {
-                return None;
+            let (ethertype, dst) = (header.ethertype(), header.dst_word());
+            if dst == plain.station {
+                if u32::from(ethertype) == kind && accept(p, plain.fib, HEADER) {
+                    return None;
+                }
+                // Another protocol, such as IPv6 beside IPv4. VLAN tags are no protocol.
+                if let Some(edge) = self.ethertypes.get(ethertype)
+                    && accept(p, plain.fib, HEADER)
+                {
+                    return Some(Verdict::Edge(edge));
+                }
             }
             let verdict = self.checked(cx.guard, &mut p.again(), &mut subs);
             (verdict != usual).then_some(verdict)
