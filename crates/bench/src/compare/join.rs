@@ -74,6 +74,7 @@ fn add(whole: &mut Results, first: &Results, mut next: Results, campaign: &str) 
         part.routers.iter_mut().for_each(|router| *router = rename(router));
         whole.parts.push(part);
     }
+    let own: Vec<String> = next.campaign.duts.iter().map(|spec| spec.name().to_owned()).collect();
     let duts = next.campaign.duts.iter().map(|spec| Spec::named(spec, rename(spec.name())));
     whole.campaign.duts.extend(duts);
     next.duts.iter_mut().for_each(|facts| facts.name = rename(&facts.name));
@@ -96,6 +97,11 @@ fn add(whole: &mut Results, first: &Results, mut next: Results, campaign: &str) 
         }
     }
     whole.campaign.published |= next.campaign.published;
+    // The text of a failure begins with the router's name.
+    let renamed = |why: String| match why.split_once(": ") {
+        Some((name, rest)) if own.iter().any(|own| own == name) => format!("{}: {rest}", rename(name)),
+        _ => why,
+    };
     // The campaign's name follows the text, because reports recognize some conditions by their first words.
     let of = |what: String| format!("{what} ({campaign})");
     // A condition that all campaigns share is listed once. Each failure and caveat gets the name of its campaign.
@@ -103,7 +109,7 @@ fn add(whole: &mut Results, first: &Results, mut next: Results, campaign: &str) 
     let new: Vec<String> = new.collect();
     whole.conditions.extend(new);
     whole.caveats.extend(next.caveats.into_iter().map(of));
-    whole.failures.extend(next.failures.into_iter().map(of));
+    whole.failures.extend(next.failures.into_iter().map(renamed).map(of));
     whole.campaign.name = format!("{}, {campaign}", whole.campaign.name);
 }
 
@@ -122,7 +128,7 @@ mod tests {
     #[test]
     fn campaigns_share_the_tables_of_one_report() -> Result<(), Failure> {
         let (first, mut second) = (campaign("one", &["linux"]), campaign("two", &["linux", "volley"]));
-        second.failures = vec!["volley: no".into()];
+        second.failures = vec!["volley: no".into(), "linux: it does not start".into()];
         second.provenance.facts.push(("kernel".into(), "6.1".into()));
         let whole = join([first, second])?;
         let names: Vec<_> = whole.campaign.duts.iter().map(Spec::name).collect();
@@ -141,7 +147,9 @@ mod tests {
         let names: Vec<_> = runs.campaign.duts.iter().map(Spec::name).collect();
         assert_eq!(names, ["linux", "linux (one 2)", "linux (one 3)"]);
         let text = markdown(&whole);
-        for needed in ["| linux (two)", "| volley", "volley: no (two)"] {
+        for needed in
+            ["| linux (two)", "| volley", "volley: no (two)", "linux (two): it does not start (two)"]
+        {
             assert!(text.contains(needed), "{needed}: {text}");
         }
         Ok(())
