@@ -264,6 +264,32 @@ fn arp(s: &mut Script<'_>, to: Mac) -> Arriving {
     Arriving { bytes, ..Arriving::default() }
 }
 
+/// Returns the network packet in a frame, with or without tags; `None` if the frame is too short.
+fn network(bytes: &mut [u8]) -> Option<&mut [u8]> {
+    let mut at = EthernetHeader::LEN;
+    while wire::ethernet::ethertype::is_vlan(u16::from_be_bytes([*bytes.get(at - 2)?, *bytes.get(at - 1)?])) {
+        at += 4;
+    }
+    bytes.get_mut(at..)
+}
+
+/// Returns the network packet in a frame, and the offset in it of the last four bytes of the destination; `None` unless it is IPv4 or IPv6.
+pub fn destination(bytes: &mut [u8]) -> Option<(&mut [u8], usize)> {
+    let l3 = network(bytes)?;
+    match l3.first()? >> 4 {
+        4 => Some((l3, 16)),
+        6 => Some((l3, 36)),
+        _ => None,
+    }
+}
+
+/// Corrects the header checksum if this is an IPv4 packet.
+pub fn correct_checksum(l3: &mut [u8]) {
+    if l3.first().is_some_and(|first| first >> 4 == 4) {
+        let _ = wire::ipv4::write_checksum(l3);
+    }
+}
+
 /// Truncates one packet in four, and changes up to three bytes near the front of any packet. Often corrects the IPv4
 /// checksum, so that the change passes the first check.
 fn damage(s: &mut Script<'_>, bytes: &mut Vec<u8>) {
@@ -279,9 +305,8 @@ fn damage(s: &mut Script<'_>, bytes: &mut Vec<u8>) {
         }
     }
     if s.one_in(2)
-        && let Some(l3) = bytes.get_mut(EthernetHeader::LEN..)
-        && l3.len() >= Ipv4Header::LEN
+        && let Some(l3) = network(bytes)
     {
-        let _ = wire::ipv4::write_checksum(l3);
+        correct_checksum(l3);
     }
 }

@@ -11,7 +11,7 @@ use net::ip::{Address, Path, PathList, Prefix4, Weighted};
 use net::router::{Receive, ReceiveQueue, Router};
 use wire::Mac;
 
-use crate::packet::{Arriving, arriving};
+use crate::packet::{Arriving, arriving, correct_checksum, destination};
 use crate::script::Script;
 use crate::world::{LINKS, MS, OTHERS, WORKERS, World, device_name};
 
@@ -184,7 +184,7 @@ impl Run<'_> {
         self.arrive(link, queue, packet);
     }
 
-    /// Sends many packets that differ only in the bytes where an untagged IPv4 packet has its destination and its checksum.
+    /// Sends many packets that differ only in their destination: in four bytes of it, and in an IPv4 packet also in the checksum.
     fn burst(&mut self, s: &mut Script<'_>) {
         let (link, queue) = (s.below(LINKS), s.below(WORKERS));
         let packet = arriving(s, self.station(link));
@@ -193,12 +193,12 @@ impl Run<'_> {
         let most = if s.one_in(8) { u32::MAX } else { BURST / packet.bytes.len().max(1) as u32 + 1 };
         for i in 0..n.min(most) {
             let mut packet = packet.clone();
-            if let Some(l3) = packet.bytes.get_mut(14..)
-                && let Some(&[a, b, c, d]) = l3.get(16..20)
+            if let Some((l3, at)) = destination(&mut packet.bytes)
+                && let Some(&[a, b, c, d]) = l3.get(at..at + 4)
             {
                 let dst = u32::from_be_bytes([a, b, c, d]).wrapping_add(i.wrapping_mul(step & 0x0003_0307));
-                l3[16..20].copy_from_slice(&dst.to_be_bytes());
-                let _ = wire::ipv4::write_checksum(l3);
+                l3[at..at + 4].copy_from_slice(&dst.to_be_bytes());
+                correct_checksum(l3);
             }
             self.arrive(link, queue, packet);
         }

@@ -10,7 +10,7 @@ use net::neighbor::Config;
 use net::router::{Receive, Routed, Router};
 use wire::Mac;
 
-/// The state that a script can change. A refused change must leave it unchanged.
+/// The router's configuration. A refused change must leave it as it is.
 #[derive(Debug, PartialEq)]
 pub struct Configuration {
     neighbors: (Config, Config),

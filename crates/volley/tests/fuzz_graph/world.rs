@@ -244,7 +244,7 @@ impl World {
         self.settle();
     }
 
-    /// Returns the state that a script can change.
+    /// Returns the configuration, which a refused change must leave as it is.
     pub fn configuration(&self) -> Configuration {
         Configuration::of(&self.router, &self.catalog)
     }
@@ -364,7 +364,7 @@ impl World {
         }
     }
 
-    /// Records a question, which the link may answer.
+    /// Records an ARP request or a neighbor solicitation of the router. Some hosts answer at once, others when the script says so.
     pub fn ask(&mut self, asked: Asked) {
         // A learned neighbor becomes a route.
         self.changed = true;
