@@ -102,7 +102,8 @@ fn connected(plan: &Plan) -> Prefixes {
     let (tree, mut networks) = (plan.after.tree(), Prefixes::default());
     for (key, value) in tree.range(Key::all::<Addresses>()) {
         let Some((name, addresses)) = key.get::<Addresses>().zip(value.get::<Addresses>()) else { continue };
-        let interface = tree.get(&Interface::key(&name)).and_then(|value| value.get::<Interface>());
+        let keys = [Interface::key(&name), Interface::sub_key(&name)];
+        let interface = keys.iter().find_map(|key| tree.get(key)?.get::<Interface>());
         let Some(table) = interface.map(|i| i.table) else { continue };
         addresses.0.iter().for_each(|address| networks.add(table, address.network()));
     }
