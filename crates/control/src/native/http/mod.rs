@@ -325,7 +325,11 @@ async fn run(client: &Rc<Client>, head: Parts, body: RequestBody) -> Result<Resp
             let why = "there is no such resource: GET /v1/openapi.json lists all";
             return Err(Problem::new(StatusCode::NOT_FOUND, why).into());
         }
-        return Err(Refused::Method(of_path.iter().map(|o| o.method).collect()));
+        let mut methods: Vec<&str> = of_path.iter().map(|o| o.method).collect();
+        if methods.contains(&"GET") {
+            methods.push("HEAD");
+        }
+        return Err(Refused::Method(methods));
     };
     let role = client.identity.role;
     if role < operation.needs {

@@ -32,8 +32,15 @@ pub(super) async fn get(client: &Rc<Client>, asked: &Asked) -> Answered {
     let in_yaml = asked.prefers_yaml();
     let mut config = Reader::begin(client, !in_yaml).await;
     let generation = config.generation;
-    if let (Tags::One(known), Some(is)) = (asked.known()?, generation)
-        && known == is
+    let is_known = |is| match asked.known() {
+        Ok(Tags::One(known)) => Ok(known == is),
+        // There is always a configuration (RFC 9110 section 13.1.2).
+        Ok(Tags::Any) => Ok(true),
+        Ok(Tags::Unsaid) => Ok(false),
+        Err(e) => Err(e),
+    };
+    if let Some(is) = generation
+        && is_known(is)?
     {
         return Ok(tagged(whole(client, StatusCode::NOT_MODIFIED, JSON, ""), is));
     }
