@@ -496,7 +496,8 @@ impl Sockets {
             }
             if let Some(fault) = fault {
                 let rest = self.now.saturating_sub(entry.barred_until);
-                entry.strikes = if rest > FORGIVEN { 0 } else { (entry.strikes + 1).min(MOST_STRIKES) };
+                let is_first = entry.barred_until == 0 || rest > FORGIVEN;
+                entry.strikes = if is_first { 0 } else { (entry.strikes + 1).min(MOST_STRIKES) };
                 entry.barred_until = self.now + (BARRED << entry.strikes);
                 let why = fault.to_string();
                 match &entry.side {
