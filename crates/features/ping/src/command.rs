@@ -46,7 +46,7 @@ fn start<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     let reader = !a.call().role.is_admin();
     if reader && burst.saturating_mul(session::packets(size)) > session::READERS_AT_ONCE {
         let why = format!(
-            "read-only clients may send {} packets at once, with all fragments",
+            "viewers and operators may send {} packets at once, with all fragments",
             session::READERS_AT_ONCE
         );
         return Err(a.fault("burst", why));

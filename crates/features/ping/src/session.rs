@@ -19,13 +19,13 @@ use crate::route::{self, Target};
 
 /// Maximum number of active pings.
 pub(crate) const SESSIONS: usize = 64;
-/// Maximum number of active pings of read-only clients. The router can run more pings than this, so other clients can still ping.
+/// Maximum number of active pings of viewers and operators. The router can run more pings than this, so other clients can still ping.
 const READERS: usize = 16;
-/// Time that each packet of read-only clients takes up, in nanoseconds: their pings together send 500 packets a second.
+/// Time that each packet of viewers and operators takes up, in nanoseconds: their pings together send 500 packets a second.
 const READERS_PACKET: u64 = 2_000_000;
-/// Time by which read-only clients may be ahead of that rate, in nanoseconds: their pings together send 64 packets at once.
+/// Time by which viewers and operators may be ahead of that rate, in nanoseconds: their pings together send 64 packets at once.
 const READERS_AHEAD: u64 = READERS_AT_ONCE as u64 * READERS_PACKET;
-/// Maximum number of packets that a read-only client sends at once.
+/// Maximum number of packets that a viewer or an operator sends at once.
 pub(crate) const READERS_AT_ONCE: u32 = 64;
 /// Number of data bytes of a request for which one more packet is counted. Longer requests leave in fragments.
 const COUNTED: usize = 1400;
@@ -37,7 +37,7 @@ pub(crate) const WAITING: usize = 256;
 /// TTL or hop limit of requests.
 const HOPS: u8 = 255;
 
-/// Returns about the number of packets of a request with `size` bytes of data, for the limits of read-only clients.
+/// Returns about the number of packets of a request with `size` bytes of data, for the limits of viewers and operators.
 pub(crate) fn packets(size: usize) -> u32 {
     1 + u32::try_from(size / COUNTED).unwrap_or(u32::MAX - 1)
 }
@@ -72,9 +72,9 @@ pub(crate) struct Pings {
     pub(crate) last: u16,
     /// Identification of the last IPv4 request. All pings share it, so that fragments of different requests are not mixed up.
     datagram: u16,
-    /// When read-only clients would have sent all their packets at the permitted rate, in nanoseconds of the monotonic clock.
+    /// When viewers and operators would have sent all their packets at the permitted rate, in nanoseconds of the monotonic clock.
     paid: u64,
-    /// The pings of read-only clients that wait until they may send, the next one first.
+    /// The pings of viewers and operators that wait until they may send, the next one first.
     waiting: VecDeque<Waiting>,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct Session {
     to: Target,
     /// Weak reference to the token in [`Held`]. The token exists as long as the ping's client.
     token: Weak<()>,
-    /// True if the client is read-only.
+    /// True for a viewer or an operator.
     reader: bool,
     /// Sequence number and send time of each request without a reply, the oldest first.
     pub(crate) sent: VecDeque<(u16, u64)>,
@@ -111,12 +111,12 @@ impl Pings {
     /// Ends the pings of disconnected clients. Then checks that a client may start one more.
     ///
     /// # Errors
-    /// If read-only clients have too many active pings.
+    /// If viewers and operators have too many active pings.
     pub(crate) fn admit(&mut self, reader: bool) -> Result<(), RouterError> {
         self.sessions.retain(|_, s| s.token.strong_count() > 0);
         if reader && self.sessions.values().filter(|s| s.reader).count() >= READERS {
             return Err(RouterError::new(format!(
-                "read-only clients have the maximum of {READERS} active pings: stop one, or wait"
+                "viewers and operators have the maximum of {READERS} active pings: stop one, or wait"
             )));
         }
         Ok(())
@@ -135,8 +135,8 @@ impl Pings {
         Ok(id)
     }
 
-    /// True if a read-only client may send this number of requests now. Then counts them. Otherwise the client asks again later. Read-only
-    /// clients that ask after it must wait until it may send, or until it has not asked for [`ASKS`].
+    /// True if a viewer or an operator may send this number of requests now. Then counts them. Otherwise the client asks again later. Viewers and
+    /// operators that ask after it must wait until it may send, or until it has not asked for [`ASKS`].
     pub(crate) fn may_send(&mut self, id: u16, requests: u32, now: u64) -> bool {
         let Pings { sessions, waiting, .. } = self;
         if let Some(own) = waiting.iter_mut().find(|one| one.id == id) {
@@ -195,7 +195,7 @@ impl Pings {
     }
 }
 
-/// Starts a ping in a VRF. `reader` is true for a read-only client. The ping is active until [`Pings::stop`], or as long as [`Held`]
+/// Starts a ping in a VRF. `reader` is true for a viewer or an operator. The ping is active until [`Pings::stop`], or as long as [`Held`]
 /// describes.
 ///
 /// # Errors
