@@ -97,10 +97,12 @@ async fn collect(context: Rc<RefCell<Context>>, settings: Settings, to: SyncSend
 fn write(mut segment: Segment, numbers: &Receiver<Numbers>, statistics: &Statistics) {
     let (mut arranger, mut warned) = (Arranger::default(), false);
     while let Ok((asked, snapshot)) = numbers.recv() {
-        if let Err(e) = segment.publish(&arranger.entries(&snapshot))
-            && !std::mem::replace(&mut warned, true)
-        {
-            tracing::warn!("the statistics segment is no longer updated: {e}");
+        let failed = segment.publish(&arranger.entries(&snapshot)).err();
+        let before = std::mem::replace(&mut warned, failed.is_some());
+        match failed {
+            Some(e) if !before => tracing::warn!("the statistics segment is no longer updated: {e}"),
+            None if before => tracing::info!("the statistics segment is updated again"),
+            _ => {}
         }
         statistics.published(asked);
     }
