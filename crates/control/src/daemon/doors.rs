@@ -158,7 +158,7 @@ fn listen_for_api(startup: &Startup) -> Result<Vec<(Role, Listener)>, DaemonErro
             Err(e) if startup.api.asked || !role.is_admin() => {
                 return Err(failed(startup.about(&[&parameter, "default"], e)));
             }
-            Err(e) => tracing::warn!("the binary API is not served: {e}"),
+            Err(e) => tracing::warn!("the binary API is not served at its default socket: {e}"),
         }
     }
     Ok(bound)

@@ -312,7 +312,7 @@ impl Router {
     ) -> Result<(), RouterError> {
         let info = self.interface(interface)?;
         if !info.kind.has_neighbors() {
-            let what = info.kind.name().unwrap_or_default();
+            let what = info.kind.name().unwrap_or("point-to-point");
             let why = format!("{} is a {what} interface: it has no neighbors", info.name);
             return Err(RouterError::new(why).because(Reason::Unfit));
         }

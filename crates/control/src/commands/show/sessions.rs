@@ -11,7 +11,7 @@ use crate::intent::HIDDEN;
 pub fn register(r: &mut Registry<Context>) {
     r.add(
         "show cli-sessions",
-        "Show the connected clients of the CLI: socket, role, user and process or address, since when, and the command that \
+        "Show the connected clients of the CLI and the APIs: socket, role, user and process or address, since when, and the command that \
          runs now with its duration. Only admins see the commands of admins.",
         |c, a| Ok(sessions(c, !a.call().role.is_admin())),
     );
