@@ -70,8 +70,8 @@ impl Doorbell {
         let _ = (&self.file).write(&1u64.to_ne_bytes());
     }
 
-    /// After this thread has put an item into the ring, wakes the owner if it sleeps or is about to sleep.
-    /// While the owner is awake, this needs no system call, because the owner checks the ring itself.
+    /// Wakes the owner if it sleeps or is about to sleep. Call this after putting an item into the owner's ring. While the owner is
+    /// awake, this needs no system call, because the owner checks the ring itself.
     #[inline]
     pub fn ring_sleeper(&self) {
         if self.sleep.wake() {

@@ -163,7 +163,7 @@ fn encoded(info: &Info, message: serde_json::Value) -> Result<Vec<u8>, String> {
     given::fields(info.fields, message.as_object().unwrap()).map_err(|e| e.to_string())
 }
 
-/// The forms are those of VPP's traces.
+/// The JSON has the format of VPP's API traces.
 #[test]
 fn messages_are_made_from_json() {
     #[expect(dead_code, reason = "only the definitions are tested")]

@@ -118,7 +118,7 @@ impl Spec {
     /// Checks everything that does not need the machine.
     ///
     /// # Errors
-    /// The first fault, with the key and a valid alternative.
+    /// The first fault. Most messages name the key and the valid values.
     pub fn check(&self) -> Result<(), String> {
         let kind = self.kind.name();
         let keys = [

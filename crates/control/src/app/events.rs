@@ -169,7 +169,8 @@ impl Events {
         }
     }
 
-    /// Sends an event to all registered clients. `message` returns the event's bytes, with the identifier, for a client's process ID.
+    /// Sends an event to all clients that are registered for `kind`. `message` encodes the event, with its message ID, for a client with
+    /// the given process ID.
     pub(crate) fn send(&self, kind: &'static str, message: impl Fn(u32) -> Vec<u8>) {
         for ((_, client), pid) in self.registered.range((kind, 0)..=(kind, u64::MAX)) {
             if let Some(queue) = self.clients.get(client) {

@@ -63,8 +63,8 @@ enum Saving {
     /// A thread writes the file, which may take long. The thread returns true if the router starts from this file. `queued` is the number
     /// of journal entries before the save.
     Storing { writer: Option<JoinHandle<io::Result<bool>>>, queued: u64 },
-    /// The file is written. The save waits until the journal is on the disk, too, but at most until `until`. If the router crashed before
-    /// that, a rollback would undo an older change than the last one in the file.
+    /// The configuration file is on the disk. The save waits until the journal is on the disk, too, but at most until `until`. After a
+    /// crash before that, the journal may lack the last saved changes, and a rollback would undo an older one.
     Journal { queued: u64, until: Instant },
 }
 

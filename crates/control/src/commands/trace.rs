@@ -143,7 +143,7 @@ struct Packets {
     zero: SystemTime,
 }
 
-/// Returns the name of an interface, or its index in words if it was deleted; `None` if `index` is not set.
+/// Returns the name of an interface, or `a deleted interface (INDEX)` if there is none with this index; `None` if `index` is not set.
 fn name(router: &Router, index: u32) -> Option<String> {
     (index != buf::NO_INTERFACE).then(|| match router.interface(index) {
         Ok(interface) => interface.name.clone(),

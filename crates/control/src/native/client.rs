@@ -278,8 +278,9 @@ impl Client {
     }
 }
 
-/// The answers that a client is reading. Over HTTP/2, a client can read its connection, but none of an answer: the answer's flow-control
-/// window stays closed.
+/// For each answer in progress, the time since which the router waits for the client to take more of it; `None` while the client waits for
+/// the router. A client of HTTP/2 can read from its connection and yet stall an answer, if it keeps the answer's flow-control window
+/// closed.
 #[derive(Default)]
 pub(super) struct Answers(RefCell<Vec<Weak<Cell<Option<Instant>>>>>);
 

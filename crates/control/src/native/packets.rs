@@ -103,12 +103,12 @@ pub(super) struct Traced {
     pub(super) wait: Option<Duration>,
 }
 
-/// Traces the next packets of an input node, and waits until they have passed, or until the time is over. Returns the traced packets, as
+/// Traces the next packets of an input node, and waits until they have passed, or until the time expires. Returns the traced packets, as
 /// `show trace` shows them.
 ///
 /// # Errors
-/// If there is no such input node or filter, if the numbers are out of range, if the client may not trace packets, if another client traces
-/// packets of the node, or if the log of traces is full.
+/// If there is no such input node, if the filter is invalid, if the numbers are out of range, if the client may not trace packets, if
+/// another client traces packets of the node, or if the log of traces is full.
 pub(super) async fn traced(client: &Client, wanted: &Traced) -> Result<Shown, Problem> {
     let Traced { node, packets, filter, wait } = wanted;
     let wait = wait.unwrap_or(USUAL);
@@ -142,8 +142,8 @@ pub(super) async fn traced(client: &Client, wanted: &Traced) -> Result<Shown, Pr
     Shown::begin(client, &format!("show trace max {packets} from {from} node {}", quote_last(node))).await
 }
 
-/// The packets of a node that are still to be traced. They are taken back when this value is dropped: a trace that nobody waits for would slow
-/// the node.
+/// The packets of a node that are still to be traced. They are taken back when this value is dropped: a trace that nobody waits for would
+/// slow the node.
 struct Armed {
     tracer: Tracer,
     /// The node, if it exists.

@@ -46,7 +46,7 @@ struct Connection {
     doubtful: bool,
     /// True if a process has used a system call to write to memory created by this router, or to remove pages from it.
     changed: bool,
-    /// Time in nanoseconds when the proof of release was first found although a file still existed; `None` before that.
+    /// Time in nanoseconds when the release was first proved while a watched file of the connection still existed; `None` if it never was.
     released_at: Option<u64>,
     /// Set if the state of the memory is unknown: until this time, in nanoseconds, the connection counts as using the memory.
     unknown_until: Option<u64>,

@@ -229,7 +229,8 @@ fn the_loss_of_ipv4_ends_no_advertisements() {
     assert!(!told.is_empty() && told.iter().all(|(lifetime, _)| *lifetime == 1800), "{told:?}");
 }
 
-/// Interfaces that cannot have hosts on their link send nothing. Final advertisements have the settings from before.
+/// Interfaces without hosts, such as loopbacks, send no advertisements. The final ones, after advertisements are disabled, have the last
+/// settings.
 #[test]
 fn only_links_with_hosts_get_advertisements() {
     let mut lab = lab();
@@ -257,8 +258,8 @@ fn only_links_with_hosts_get_advertisements() {
     );
 }
 
-/// Removing a device also removes its sub-interfaces. The router reports each sub-interface as leaving twice: with the device, and alone. The
-/// final advertisement is still sent only once.
+/// Removing a device also removes its sub-interfaces. The router reports each sub-interface as leaving twice: with the device, and alone.
+/// The final advertisement is still sent only once.
 #[test]
 fn removing_a_device_ends_advertisements_of_sub_interfaces_once() {
     let mut lab = lab();

@@ -167,7 +167,7 @@ fn scattered(now: &[Attention], workers: usize, busiest: usize) -> Option<Vec<At
 }
 
 /// Returns the placement with half of the busiest worker's movable queues moved to the calmest worker. `None` if the busiest worker has no
-/// movable queue, or no other queue than a movable one.
+/// movable queue, or only one queue.
 fn halved(now: &[Attention], busiest: usize, calmest: usize) -> Option<Vec<Attention>> {
     let own: Vec<usize> = (0..now.len()).filter(|at| now[*at].worker == busiest).collect();
     let some: Vec<usize> = own.iter().copied().filter(|at| movable(&now[*at])).collect();

@@ -219,7 +219,7 @@ mod tests {
     use crate::table::Policers;
 
     proptest! {
-        /// If policers share a place, each polices its own packets in order, and no others.
+        /// Policers that share an entry of the table of places each police exactly their own packets, in order.
         #[test]
         fn each_packet_passes_its_own_policer(
             vectors in prop::collection::vec(prop::collection::vec((0u32..40, 1u32..200), 1..FRAME_SIZE), 1..4),

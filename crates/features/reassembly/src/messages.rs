@@ -108,7 +108,7 @@ fn get<C: App>(c: &C, q: ip_reassembly_get) -> Result<ip_reassembly_get_reply, C
 }
 
 /// Enables or disables shallow virtual reassembly of IPv4 on an interface. Full reassembly on an interface is not supported: a router
-/// forwards fragments as they arrive (RFC 1812 section 5.3.3).
+/// forwards fragments as they arrive (RFC 1812 section 5.2.6).
 fn enable<C: App>(c: &mut C, _: &Caller, q: ip_reassembly_enable_disable) -> Result<Done, Code> {
     let name = message::name(c.router(), q.sw_if_index)?;
     if q.enable_ip6 || q.enable_ip4 && q.r#type == ip_reass_type::IP_REASS_TYPE_FULL {

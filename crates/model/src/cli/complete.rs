@@ -35,7 +35,8 @@ pub struct Completion {
     pub candidates: Vec<Candidate>,
 }
 
-/// Completes the last word of `line`, or the empty word after white space. `help` returns the help of the command with an index.
+/// Completes the last word of `line`, or the empty word after white space. `help` returns the help of a command, given the
+/// command's index.
 pub(super) fn complete<'g>(
     start: Vec<State<'g>>,
     line: &str,

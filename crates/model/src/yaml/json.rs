@@ -50,7 +50,7 @@ impl Json {
         self.open.clear();
     }
 
-    /// Converts a line without its indentation.
+    /// Converts a line of YAML to JSON. `text` is the line without its leading spaces, `indent` the number of these spaces.
     fn line(&mut self, indent: usize, text: &str, out: &mut String) {
         if self.open.is_empty() {
             out.push('{');

@@ -298,8 +298,8 @@ impl Paths {
         vrfs.find(|fib| !self.find(*fib, &path.into()).is_empty())
     }
 
-    /// Returns the state of a list that a track uses in this VRF; `None` if the VRF has no track. Searching `by_next_hop` suffices,
-    /// because every list of a track has a next hop.
+    /// Returns the state of a path list that some [`Track`](super::Track) of this VRF uses; `None` if the VRF has no track. Searching
+    /// `by_next_hop` suffices, because every list of a track has a next hop.
     pub fn tracked_in(&self, fib: u16) -> Option<&PathState> {
         let least = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let of_vrf = self.by_next_hop.range((fib, least, 0)..).take_while(|(of, ..)| *of == fib);

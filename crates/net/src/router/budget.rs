@@ -134,10 +134,10 @@ fn usage(of: [(u64, u64); 2]) -> (u64, u64) {
 
 impl Router {
     /// Admits a route with `ways` paths. `exists` returns true if the route exists already, so that only its paths are replaced. `exists`
-    /// is called only when no room was left at the last count, because the call takes as long as adding the route.
+    /// is called only after the number of routes that the last count of memory allowed, because the call takes as long as adding the route.
     ///
     /// # Errors
-    /// If the budget is used up, or free memory is low, and the route is new.
+    /// If the route is new, and the budget is used up or free memory is low.
     pub(super) fn admit_route(
         &mut self,
         ways: usize,

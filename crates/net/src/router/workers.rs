@@ -175,8 +175,8 @@ impl Router {
         Ok(())
     }
 
-    /// Removes the last worker, to which no queues or shards may be assigned any more. Packets that wait on this worker for a next
-    /// hop move to the first worker.
+    /// Removes the last worker. The caller has moved all its queues and shards to other workers. Packets that wait on this worker for a
+    /// next hop move to the first worker.
     fn retire(&mut self) {
         let Some(mut port) = self.ports.pop() else { return };
         self.cores.pop();
