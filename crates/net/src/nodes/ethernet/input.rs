@@ -220,16 +220,17 @@ impl EthernetInput {
         of(first).or_else(|| of(ethertype::IPV4)).unwrap_or((NO_TYPE, Verdict::Drop(Reason::UnknownType)))
     }
 
-    /// Returns the verdict for most frames of a port whose frames are all handled one by one. `usual` is the one of other ports.
+    /// As [`usual`](Self::usual), for a port whose frames are all handled one by one. `usual` is the result for other ports. The edge of a
+    /// port mode is for no EtherType: frames of other ports in the vector do not take it.
     #[cold]
     #[inline(never)]
     fn usual_of_port(
         &self,
         guard: &Guard,
         interface: u32,
-        usual: Verdict<NoNext, Reason>,
-    ) -> Verdict<NoNext, Reason> {
-        self.port(guard, interface).mode.map_or(usual, Verdict::Edge)
+        usual: (u32, Verdict<NoNext, Reason>),
+    ) -> (u32, Verdict<NoNext, Reason>) {
+        self.port(guard, interface).mode.map_or(usual, |edge| (NO_TYPE, Verdict::Edge(edge)))
     }
 }
 
@@ -253,10 +254,11 @@ impl FrameNode for EthernetInput {
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, Reason>) {
         let Some(mut first) = frame.get(0) else { return };
         let mut plain = self.plain(cx.guard, first.rx_if());
-        let (kind, mut usual) = self.usual(first.peek::<EthernetHeader>().ethertype());
+        let mut usual = self.usual(first.peek::<EthernetHeader>().ethertype());
         if plain.station == NO_STATION {
             usual = self.usual_of_port(cx.guard, plain.interface, usual);
         }
+        let (kind, usual) = usual;
         let mut subs = false;
         out.mostly(usual, frame, |_, p| {
             if p.rx_if() != plain.interface {
