@@ -561,7 +561,7 @@ fn a_router_accepts_its_own_configuration_in_every_state() {
 #[test]
 fn a_document_warns_of_next_hops_that_nothing_covers() {
     let mut cli = Cli::new();
-    let yaml = "interfaces:\n  pg0: { addresses: [ 10.0.0.1/24 ] }\n  pg1: {}\n  pg1.7: { addresses: [ 10.7.0.1/24 ] }\nroutes:\n\
+    let yaml = "interfaces:\n  pg0: { addresses: [ 10.0.0.1/24 ] }\n  pg1: { sub-interfaces: { 7: { addresses: [ 10.7.0.1/24 ] } } }\nroutes:\n\
                 - { prefix: 10.9.0.0/16, via: 10.0.0.2 }\n- { prefix: 10.10.0.0/16, via: 10.7.0.2 }\n\
                 - { prefix: 10.11.0.0/16, via: 10.8.0.2 }\n";
     let (_folder, path) = file("a.yaml", yaml);
