@@ -6,7 +6,7 @@ use buf::{Gso, GsoKind};
 use wire::arp::{ArpPacket, Operation};
 use wire::builder::{PacketBuilder, arp_frame};
 use wire::nd::{self, Message, NdOption, Preference, RouterAdvertisement};
-use wire::{EthernetHeader, Ipv4Header, Mac, VlanTag, ethertype, protocol};
+use wire::{EthernetHeader, Mac, VlanTag, ethertype, protocol};
 
 use crate::script::{Script, own, own6};
 
@@ -274,7 +274,7 @@ fn network(bytes: &mut [u8]) -> Option<&mut [u8]> {
 }
 
 /// Returns the network packet in a frame, and the offset in it of the last four bytes of the destination; `None` unless it is IPv4 or IPv6.
-pub fn destination(bytes: &mut [u8]) -> Option<(&mut [u8], usize)> {
+pub fn destination_of(bytes: &mut [u8]) -> Option<(&mut [u8], usize)> {
     let l3 = network(bytes)?;
     match l3.first()? >> 4 {
         4 => Some((l3, 16)),

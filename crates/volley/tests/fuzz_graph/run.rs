@@ -11,7 +11,7 @@ use net::ip::{Address, Path, PathList, Prefix4, Weighted};
 use net::router::{Receive, ReceiveQueue, Router};
 use wire::Mac;
 
-use crate::packet::{Arriving, arriving, correct_checksum, destination};
+use crate::packet::{Arriving, arriving, correct_checksum, destination_of};
 use crate::script::Script;
 use crate::world::{LINKS, MS, OTHERS, WORKERS, World, device_name};
 
@@ -193,7 +193,7 @@ impl Run<'_> {
         let most = if s.one_in(8) { u32::MAX } else { BURST / packet.bytes.len().max(1) as u32 + 1 };
         for i in 0..n.min(most) {
             let mut packet = packet.clone();
-            if let Some((l3, at)) = destination(&mut packet.bytes)
+            if let Some((l3, at)) = destination_of(&mut packet.bytes)
                 && let Some(&[a, b, c, d]) = l3.get(at..at + 4)
             {
                 let dst = u32::from_be_bytes([a, b, c, d]).wrapping_add(i.wrapping_mul(step & 0x0003_0307));
