@@ -69,7 +69,7 @@ bench-compare: setup ## Compare the kernel and Volley, and VPP if VOLLEY_VPP is 
 		"$$target_dir/release/volley" bench run target/bench/compare.toml \
 			--store target/bench/compare.db --json target/bench/compare.json --html target/bench/compare.html
 
-bench-aa: setup ## Compare the kernel with itself, 20 times: at most one pair may differ (an hour; root, or user namespaces)
+bench-aa: setup ## Compare a router with itself, 20 times: at most one pair may differ (half an hour; root, or user namespaces)
 	@. scripts/env.sh && cargo build --release --package volley --package bench && \
 		VOLLEY_BIN="$$target_dir/release/volley" scripts/bench-aa
 
