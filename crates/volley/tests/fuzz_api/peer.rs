@@ -10,7 +10,8 @@ use control::app::Context;
 use vapi::Table;
 use vapi::shape::Head;
 
-use super::message::{self, Dice};
+use super::dice::Dice;
+use super::message;
 
 /// Time limit for an answer. On a busy machine, an answer may take most of this time.
 const PATIENCE: Duration = Duration::from_secs(20);
