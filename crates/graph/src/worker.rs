@@ -78,8 +78,6 @@ struct Slot {
     arc_edges: Vec<u8>,
     first_reason: u32,
     reasons: Arc<[&'static ReasonInfo]>,
-    /// Number of packets of an input node's last poll.
-    came: usize,
 }
 
 /// A node, and the arguments for one call of the node.
@@ -115,7 +113,6 @@ impl Worker {
                 arc_edges: info.arc_edges.clone(),
                 first_reason: info.first_reason,
                 reasons: info.reasons.clone(),
-                came: TIMED_LEN,
             });
         }
         let Stats { runtime, reasons, books, turns, sizes, .. } = blueprint.stats();
@@ -250,14 +247,11 @@ impl Worker {
     fn poll(&mut self, guard: &Guard, now: u64, input: u32) -> (usize, More) {
         let mut frame = self.pending.spare();
         self.at.node(input);
-        // The number of packets is known only afterwards, so it is assumed to be as in the last poll.
-        let timed = self.timed(self.nodes[input as usize].came);
-        let start = if timed { tsc() } else { 0 };
+        let start = tsc();
         let books = self.open_books(0);
         let Call { node, mut cx, codes, sink } = self.call(guard, now, input);
         let (outcome, more) = node.poll(&mut cx, &mut frame, codes, sink);
         let n = frame.len();
-        self.nodes[input as usize].came = n;
         if n == 0 {
             self.runtime.add(input, [1, 0, 0, 0]);
             self.pending.recycle(frame);
@@ -266,7 +260,7 @@ impl Worker {
             return (if self.pending.is_empty() { 0 } else { 1 }, more);
         }
         self.sizes.add(stats::size_class(n), [1, n as u64]);
-        if timed && self.timed(n) {
+        if self.timed(n) {
             self.count_timed(input, n, tsc() - start);
         } else {
             self.runtime.add(input, [1, n as u64, 0, 0]);
