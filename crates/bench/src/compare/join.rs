@@ -97,10 +97,15 @@ fn add(whole: &mut Results, first: &Results, mut next: Results, campaign: &str) 
         }
     }
     whole.campaign.published |= next.campaign.published;
-    // The text of a failure begins with the router's name.
-    let renamed = |why: String| match why.split_once(": ") {
-        Some((name, rest)) if own.iter().any(|own| own == name) => format!("{}: {rest}", rename(name)),
-        _ => why,
+    // The text of a failure may begin with the router's name.
+    let renamed = |why: String| {
+        let begins = |name: &&String| {
+            why.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with([':', ',', ' ']))
+        };
+        match own.iter().filter(begins).max_by_key(|name| name.len()) {
+            Some(name) => rename(name) + &why[name.len()..],
+            None => why,
+        }
     };
     // The campaign's name follows the text, because reports recognize some conditions by their first words.
     let of = |what: String| format!("{what} ({campaign})");
@@ -128,7 +133,11 @@ mod tests {
     #[test]
     fn campaigns_share_the_tables_of_one_report() -> Result<(), Failure> {
         let (first, mut second) = (campaign("one", &["linux"]), campaign("two", &["linux", "volley"]));
-        second.failures = vec!["volley: no".into(), "linux: it does not start".into()];
+        second.failures = vec![
+            "volley: no".into(),
+            "linux: it does not start".into(),
+            "linux, rfc2544, 64 bytes: lost".into(),
+        ];
         second.provenance.facts.push(("kernel".into(), "6.1".into()));
         let whole = join([first, second])?;
         let names: Vec<_> = whole.campaign.duts.iter().map(Spec::name).collect();

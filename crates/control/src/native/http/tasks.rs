@@ -32,17 +32,18 @@ pub(super) async fn get(client: &Rc<Client>, asked: &Asked) -> Answered {
     let in_yaml = asked.prefers_yaml();
     let mut config = Reader::begin(client, !in_yaml).await;
     let generation = config.generation;
-    let is_known = |is| match asked.known() {
-        Ok(Tags::One(known)) => Ok(known == is),
+    let is_known = match asked.known()? {
+        Tags::One(known) => generation == Some(known),
         // There is always a configuration (RFC 9110 section 13.1.2).
-        Ok(Tags::Any) => Ok(true),
-        Ok(Tags::Unsaid) => Ok(false),
-        Err(e) => Err(e),
+        Tags::Any => true,
+        Tags::Unsaid => false,
     };
-    if let Some(is) = generation
-        && is_known(is)?
-    {
-        return Ok(tagged(whole(client, StatusCode::NOT_MODIFIED, JSON, ""), is));
+    if is_known {
+        let unchanged = whole(client, StatusCode::NOT_MODIFIED, JSON, "");
+        return Ok(match generation {
+            Some(generation) => tagged(unchanged, generation),
+            None => unchanged,
+        });
     }
     let reader = client.clone();
     let body = Body::pieces(client, async move |to| {
