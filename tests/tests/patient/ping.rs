@@ -6,9 +6,10 @@ use testkit::netns::LIMIT;
 #[test]
 fn pings_of_every_size_pass() {
     let Some(Routed { a, router: _router, .. }) = Routed::new() else { return };
-    // 1472 bytes fill an Ethernet frame. Larger packets are fragmented.
+    // 1472 bytes fill an Ethernet frame. Larger packets are fragmented. After a reply, ping waits for the others for one interval only, which
+    // must be longer than the pauses of a busy machine.
     for size in [0, 1, 17, 56, 512, 1471, 1472, 1473, 8000, 65507] {
-        let ping = Ping::run(&a, &format!("-c 3 -i 0.01 -W 2 -s {size} 10.0.1.2"));
+        let ping = Ping::run(&a, &format!("-c 3 -i 0.2 -W 2 -s {size} 10.0.1.2"));
         assert_eq!((ping.sent, ping.duplicates), (3, 0), "{}", ping.text);
         // Requests below 16 bytes have no time stamp, so `rtts` does not count them.
         assert!(ping.text.contains("3 received"), "size {size}: {}", ping.text);
@@ -19,7 +20,7 @@ fn pings_of_every_size_pass() {
 fn the_router_answers_on_every_address() {
     let Some(Routed { a, b, router: _router, .. }) = Routed::new() else { return };
     for (host, target) in [(&a, "10.0.0.1"), (&a, "10.0.1.1"), (&b, "10.0.0.1"), (&b, "10.0.1.1")] {
-        let ping = Ping::run(host, &format!("-c 3 -i 0.01 -W 2 {target}"));
+        let ping = Ping::run(host, &format!("-c 3 -i 0.2 -W 2 {target}"));
         assert!(ping.complete(), "{}", ping.text);
     }
 }

@@ -12,7 +12,7 @@ fn tagged_hosts_reach_untagged_ones() {
     let router = Router::start(&r, &format!("{TWO_PORTS}{VLAN_100}"));
     let _vlan = vlan(&a, "vlan100", "100", "10.0.100.2/24");
     a.run("ip route replace default via 10.0.100.1");
-    let ping = Ping::run(&a, "-c 3 -i 0.05 -W 2 10.0.1.2");
+    let ping = Ping::run(&a, "-c 3 -i 0.2 -W 2 10.0.1.2");
     assert!(ping.complete(), "{}", ping.text);
     assert!(
         Ping::run(&b, "-c 1 -W 2 -s 1472 10.0.100.2").complete(),
@@ -90,14 +90,14 @@ fn untagged_frames_go_to_their_sub_interface_and_the_rest_to_the_default_one() {
         set interface ip address host-eth0.1 10.0.0.1/24
         set interface ip address host-eth0.100 10.0.100.1/24",
     );
-    assert!(Ping::run(&a, "-c 3 -i 0.05 -W 2 10.0.0.1").complete(), "untagged frames are answered untagged");
+    assert!(Ping::run(&a, "-c 3 -i 0.2 -W 2 10.0.0.1").complete(), "untagged frames are answered untagged");
     let _devices = [
         vlan(&a, "vlan100", "100", "10.0.100.2/24"),
         vlan(&a, "vlan101", "101", "10.0.101.2/24"),
         vlan(&a, "qinq", "100 7", "10.0.7.2/24"),
     ];
     assert!(
-        Ping::run(&a, "-c 3 -i 0.05 -W 2 10.0.100.1").complete(),
+        Ping::run(&a, "-c 3 -i 0.2 -W 2 10.0.100.1").complete(),
         "an exact tag is the more specific match"
     );
     assert!(!Ping::answered(&a, "10.0.101.1") && !Ping::answered(&a, "10.0.7.1"));
