@@ -63,7 +63,7 @@ fn a_flood_of_first_fragments_does_not_stop_the_router() {
     assert!(ping.complete(), "{}", ping.text);
     let shown = router.json("show ip4-full-reassembly details");
     assert!(shown["datagrams"].as_u64() <= shown["max_datagrams"].as_u64(), "{shown}");
-    assert!(Ping::run(&a, "-c 3 -i 0.05 -W 2 10.0.1.2").complete(), "forwarded packets are not affected");
+    assert!(Ping::run(&a, "-c 3 -i 0.2 -W 2 10.0.1.2").complete(), "forwarded packets are not affected");
     drop(flood);
     until("the flood's last datagram has expired", LIMIT, || {
         router.json("show ip4-full-reassembly")["datagrams"] == 0
@@ -79,7 +79,7 @@ fn shallow_reassembly_holds_fragments_until_the_first() {
         assert_eq!(answer, "reply 8000 ok", "{order}");
     }
     router.ctl("trace add af-packet-input 100");
-    assert!(Ping::run(&a, "-c 3 -i 0.05 -W 2 -s 8000 10.0.1.2").complete());
+    assert!(Ping::run(&a, "-c 3 -i 0.2 -W 2 -s 8000 10.0.1.2").complete());
     assert_eq!(router.json("show ip4-sv-reassembly")["completed"], 6);
     let trace = router.ctl("show trace");
     assert!(trace.contains("ip4-sv-reassembly: ports "), "{trace}");

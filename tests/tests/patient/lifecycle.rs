@@ -58,7 +58,7 @@ fn the_kernel_gets_its_port_back(end: fn(Router)) {
     r.run("ip addr add 10.0.0.9/24 dev eth0");
     let before = port_state(&r);
     let router = Router::start(&r, TWO_PORTS);
-    assert!(Ping::run(&a, "-c 2 -i 0.05 -W 2 10.0.1.2").complete());
+    assert!(Ping::run(&a, "-c 2 -i 0.2 -W 2 10.0.1.2").complete());
     end(router);
     assert_eq!(port_state(&r), before);
     Ping::until_answered(&a, "10.0.0.9", Duration::from_secs(3));
@@ -321,7 +321,7 @@ set ip neighbor host-eth1 \\
     );
     a.run("ip route replace 198.19.0.0/24 via 198.18.0.1");
     b.run("ip route replace 198.18.0.0/24 via 198.19.0.1");
-    assert!(Ping::run(&a, "-c 2 -i 0.05 -W 2 -I 198.18.0.2 198.19.0.2").complete());
+    assert!(Ping::run(&a, "-c 2 -i 0.2 -W 2 -I 198.18.0.2 198.19.0.2").complete());
 }
 
 #[test]

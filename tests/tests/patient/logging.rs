@@ -136,7 +136,7 @@ fn a_stalled_reader_of_the_log_does_not_stop_the_router() {
     router.ctl(&format!("exec {}", commands.display()));
     let unwritten = || router.json("show logging configuration")["unwritten"].as_u64().expect("a number");
     assert!(unwritten() > 0, "all messages were written");
-    assert!(Ping::run(&a, "-c 3 -i 0.01 -W 2 10.0.0.1").complete());
+    assert!(Ping::run(&a, "-c 3 -i 0.2 -W 2 10.0.0.1").complete());
     reader.signal(Signal::TERM);
     reader.finish(LIMIT);
 }

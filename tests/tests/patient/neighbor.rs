@@ -69,5 +69,5 @@ fn static_neighbors_need_no_arp() {
     let _router = Router::start(&r, &format!("{ports}set ip neighbor host-eth1 10.0.1.2 {MOVED}\n"));
     b.run(&format!("ip link set eth0 address {MOVED} arp off"));
     b.run("ip neigh replace 10.0.1.1 lladdr 02:00:00:00:01:01 nud permanent dev eth0");
-    assert!(Ping::run(&a, "-c 2 -i 0.05 -W 2 10.0.1.2").complete());
+    assert!(Ping::run(&a, "-c 2 -i 0.2 -W 2 10.0.1.2").complete());
 }

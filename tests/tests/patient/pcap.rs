@@ -18,7 +18,7 @@ fn a_capture_has_received_sent_and_dropped_packets() {
     router.ctl(&format!("pcap trace rx tx drop max 1000 intfc any file {path}"));
     let refused = router.attempt("pcap trace rx");
     assert!(refused.code() == Some(1) && refused.stderr.contains("already running"), "{refused}");
-    assert!(Ping::run(&a, "-c 3 -i 0.05 -W 2 -s 1000 10.0.1.2").complete());
+    assert!(Ping::run(&a, "-c 3 -i 0.2 -W 2 -s 1000 10.0.1.2").complete());
     // Packets without a route are dropped, and each gets an ICMP error.
     Ping::run(&a, "-c 2 -i 0.05 -W 0.3 192.0.2.1");
     let said = router.ctl("pcap trace off");
@@ -176,7 +176,7 @@ fn a_capture_filter_matches_the_same_packets_as_tcpdump() {
 fn a_trace_can_be_limited_to_matching_packets() {
     let Some(Routed { a, router, .. }) = Routed::new() else { return };
     router.ctl("trace add af-packet-input 2 filter \"icmp and dst host 192.0.2.9\"");
-    assert!(Ping::run(&a, "-c 3 -i 0.05 -W 2 10.0.1.2").complete());
+    assert!(Ping::run(&a, "-c 3 -i 0.2 -W 2 10.0.1.2").complete());
     assert_eq!(router.json("show trace").as_array().map(Vec::len), Some(0));
     Ping::run(&a, "-c 3 -i 0.05 -W 0.3 192.0.2.9");
     let trace = router.ctl("show trace");
@@ -185,7 +185,7 @@ fn a_trace_can_be_limited_to_matching_packets() {
     // Show only traced packets that passed a node, or that did not.
     router.ctl("clear trace");
     router.ctl("trace add af-packet-input 100 filter icmp");
-    assert!(Ping::run(&a, "-c 3 -i 0.05 -W 2 10.0.1.2").complete());
+    assert!(Ping::run(&a, "-c 3 -i 0.2 -W 2 10.0.1.2").complete());
     Ping::run(&a, "-c 2 -i 0.05 -W 0.3 192.0.2.9");
     let shown = |filter: &str, max: &str| {
         router.ctl(&format!("trace filter {filter}"));
@@ -230,7 +230,7 @@ fn tcpdump_reads_a_capture_stream_while_it_runs() {
     assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
     // tcpdump prints these packets before the stream has ended.
     until("tcpdump has printed them", LIMIT, || stream.stdout().lines().count() == 2);
-    assert!(Ping::run(&a, "-c 5 -i 0.05 -W 2 10.0.1.2").complete());
+    assert!(Ping::run(&a, "-c 5 -i 0.2 -W 2 10.0.1.2").complete());
     let ended = stream.finish(LIMIT);
     let lines: Vec<&str> = ended.stdout.lines().collect();
     assert!(ended.ok() && ended.stderr.contains("6 packets captured\n"), "{ended}");
@@ -251,7 +251,7 @@ fn a_capture_stream_ends_with_its_client_or_its_reader() {
         "rx".as_ref(),
     ]);
     until("the capture runs", LIMIT, || captures(&router));
-    assert!(Ping::run(&a, "-c 2 -i 0.05 -W 2 10.0.1.2").complete());
+    assert!(Ping::run(&a, "-c 2 -i 0.2 -W 2 10.0.1.2").complete());
     until("the client has written the packets", LIMIT, || {
         std::fs::metadata(stream.stdout_path()).is_ok_and(|m| m.len() > 24 + 4 * 98)
     });

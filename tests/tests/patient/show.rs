@@ -8,7 +8,7 @@ use testkit::process::until;
 fn every_show_has_text_and_json() {
     let Some(Routed { a, router, .. }) = Routed::new() else { return };
     router.ctl("trace add af-packet-input 4");
-    assert!(Ping::run(&a, "-c 2 -i 0.05 -W 2 10.0.1.2").complete());
+    assert!(Ping::run(&a, "-c 2 -i 0.2 -W 2 10.0.1.2").complete());
     for show in [
         "show interface",
         "show interface addr",
@@ -104,7 +104,7 @@ fn malformed_packets_are_counted_by_reason_and_traced() {
 #[test]
 fn show_tech_support_does_not_delay_other_clients() {
     let Some(Routed { a, router, .. }) = Routed::new() else { return };
-    assert!(Ping::run(&a, "-c 2 -i 0.05 -W 2 10.0.1.2").complete());
+    assert!(Ping::run(&a, "-c 2 -i 0.2 -W 2 10.0.1.2").complete());
     router.ctl("ip route add 20.0.0.0/32 via 10.0.1.2 count 50000");
     let mut report = router.in_background("show tech-support");
     while report.running() {

@@ -95,8 +95,8 @@ fn vrfs_separate_equal_addresses() {
         net.router.ctl(&format!("ip route add {} table blue via {peer}", behind_d[0]));
         for (host, answers, does_not) in [(&net.a, behind_b[1], behind_d[1]), (&c, behind_d[1], behind_b[1])]
         {
-            assert!(Ping::run(host, &format!("-c 2 -i 0.05 -W 2 {answers}")).complete());
-            assert!(Ping::run(host, &format!("-c 2 -i 0.05 -W 2 {router}")).complete(), "the router answers");
+            assert!(Ping::run(host, &format!("-c 2 -i 0.2 -W 2 {answers}")).complete());
+            assert!(Ping::run(host, &format!("-c 2 -i 0.2 -W 2 {router}")).complete(), "the router answers");
             let ping = Ping::run(host, &format!("-c 1 -W 2 {does_not}"));
             let said = format!("From {router} icmp_seq=1 {no_route}");
             assert!(ping.text.contains(&said), "{}", ping.text);
