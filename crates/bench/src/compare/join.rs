@@ -156,9 +156,13 @@ mod tests {
         let names: Vec<_> = runs.campaign.duts.iter().map(Spec::name).collect();
         assert_eq!(names, ["linux", "linux (one 2)", "linux (one 3)"]);
         let text = markdown(&whole);
-        for needed in
-            ["| linux (two)", "| volley", "volley: no (two)", "linux (two): it does not start (two)"]
-        {
+        for needed in [
+            "| linux (two)",
+            "| volley",
+            "volley: no (two)",
+            "linux (two): it does not start (two)",
+            "linux (two), rfc2544, 64 bytes: lost (two)",
+        ] {
             assert!(text.contains(needed), "{needed}: {text}");
         }
         Ok(())
