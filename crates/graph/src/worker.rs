@@ -28,8 +28,7 @@ use crate::ways::{Sink, Ways, enter_arcs};
 
 /// Frames of at least this many packets are always timed.
 const TIMED_LEN: usize = 32;
-/// Shorter frames are timed in one of this many turns, because reading the clock takes at least 13 TSC ticks, and waits for the
-/// instructions before it.
+/// Shorter frames are timed in one of this many turns, because reading the clock takes about 13 TSC ticks.
 const SAMPLE: u64 = 16;
 
 /// Returns the clock of all workers. It is calibrated only once, so that the times of all workers are

@@ -259,7 +259,7 @@ fn get(path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: v\r\nConnection: close\r\n\r\n").into_bytes()
 }
 
-/// Returns a JSON document that has a length, not in chunks.
+/// Returns a JSON document, which may arrive in chunks.
 fn document(socket: &Path, path: &str) -> Value {
     let (status, body) = ask(socket, &get(path));
     assert_eq!(status, 200, "{path}");

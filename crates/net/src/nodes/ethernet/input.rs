@@ -79,6 +79,7 @@ impl EthernetInput {
         Port { interface, mac, fib: i.fib, up: i.up, mode, untagged }
     }
 
+    /// Returns what the usual frames of an interface match.
     #[inline(always)]
     fn plain(&self, guard: &Guard, interface: u32) -> Plain {
         let Port { interface, mac, fib, up, .. } = self.port(guard, interface);
