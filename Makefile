@@ -20,7 +20,7 @@ soak: setup ## Tear down and rebuild tables under traffic for a minute (VOLLEY_C
 		VOLLEY_CHURN_SECONDS="$${VOLLEY_CHURN_SECONDS:-60}" VOLLEY_BIN="$$target_dir/release/volley" \
 		cargo test --package scenarios --test churn -- --nocapture
 
-fuzz: setup ## Run random scripts against the graph, and random frames against the API, each for a minute (VOLLEY_FUZZ_SECONDS=N)
+fuzz: setup ## Run random scripts against the graph, and random frames and requests against the APIs, each for a minute (VOLLEY_FUZZ_SECONDS=N)
 	@. scripts/env.sh && VOLLEY_FUZZ_SECONDS="$${VOLLEY_FUZZ_SECONDS:-60}" \
 		cargo test --package volley --test fuzz_graph --test fuzz_api -- --nocapture
 
