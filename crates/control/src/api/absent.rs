@@ -62,7 +62,7 @@ define! {
     dump l2_xconnect_dump { } -> l2_xconnect_details { rx_sw_if_index: interface_index, tx_sw_if_index: interface_index }
 }
 
-/// Registers the lists in their modules.
+/// Registers the messages in the modules `bond` and `l2`.
 pub(super) fn register(table: &mut Table<Context>) {
     table.module("bond", [2, 1, 0]).dump::<sw_bond_interface_dump, _>(|_, _| vapi::all(Vec::new()));
     table

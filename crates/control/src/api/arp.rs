@@ -1,6 +1,7 @@
-//! The messages of the module `arp`, and those for proxies of the module `ip6_nd`. Here, proxy ARP and proxy ND are one setting of
-//! an interface. With it, the router answers for all hosts that it reaches through other interfaces; ranges of addresses are not
-//! supported.
+//! The messages of the module `arp`, and the messages of the module `ip6_nd` about proxy ND.
+//!
+//! In this router, proxy ARP and proxy ND are one setting of an interface. With it, the router answers for all hosts that it reaches
+//! through other interfaces. Ranges of addresses are not supported.
 #![allow(non_camel_case_types)]
 
 use vapi::types::{interface_index, ip4_address, ip6_address};
@@ -10,33 +11,33 @@ use super::{change, numbers};
 use crate::app::Context;
 
 define! {
-    /// Addresses for which the router answers.
+    /// A range of addresses for which the router answers ARP requests.
     struct proxy_arp {
-        /// Their VRF.
+        /// The VRF of these addresses.
         table_id: u32,
-        /// The lowest.
+        /// The lowest address.
         low: ip4_address,
-        /// The highest.
+        /// The highest address.
         hi: ip4_address,
     }
-    /// Adds or removes addresses for which the router answers.
+    /// Adds or removes a range of addresses for which the router answers ARP requests. Adding is not supported.
     request proxy_arp_add_del { is_add: bool, proxy: proxy_arp }
-    /// Asks for the addresses for which the router answers.
+    /// Asks for the ranges of addresses for which the router answers ARP requests. The router has none.
     dump proxy_arp_dump { } -> proxy_arp_details { proxy: proxy_arp }
-    /// Makes the router answer on an interface for hosts behind other interfaces.
+    /// Enables or disables proxy ARP on an interface: the router answers ARP requests for hosts behind other interfaces.
     request proxy_arp_intfc_enable_disable { sw_if_index: interface_index, enable: bool }
-    /// Asks for the interfaces on which the router answers for other hosts.
+    /// Asks for the interfaces with proxy ARP.
     dump proxy_arp_intfc_dump { } -> proxy_arp_intfc_details { sw_if_index: u32 }
 
-    /// Makes the router answer on an interface for hosts behind other interfaces.
+    /// Enables or disables proxy ND on an interface: the router answers neighbor solicitations for hosts behind other interfaces.
     request ip6nd_proxy_enable_disable { sw_if_index: interface_index, is_enable: bool }
-    /// Adds or removes an address for which the router answers.
+    /// Adds or removes an address for which the router answers neighbor solicitations. Adding is not supported.
     request ip6nd_proxy_add_del { sw_if_index: interface_index, is_add: bool, ip: ip6_address }
-    /// Asks for the addresses for which the router answers.
+    /// Asks for the addresses for which the router answers neighbor solicitations. The router has none.
     dump ip6nd_proxy_dump { } -> ip6nd_proxy_details { sw_if_index: interface_index, ip: ip6_address }
 }
 
-/// Registers the modules.
+/// Registers the messages in the modules `arp` and `ip6_nd`.
 pub(super) fn register(table: &mut Table<Context>) {
     table
         .module("arp", [1, 0, 0])

@@ -1,4 +1,4 @@
-//! Changes of the configuration on behalf of API messages. The reason of a refusal becomes a return value.
+//! Changes of the configuration on behalf of API messages. If a change is refused, the reason becomes the reply's return value.
 
 use net::feature::message;
 use net::ip::Address;
@@ -12,14 +12,16 @@ use super::numbers;
 use crate::app::{AT_ONCE, Context, Failure, Removal, Transition};
 use crate::intent::{Change, Interface, Key, Snapshot, Table};
 
-/// True if the objects are so few that all of them can be changed at once.
+/// True if the objects are so few that the router can change all of them at once, without slices.
 pub(crate) fn are_few(all: impl Iterator) -> bool {
     all.take(AT_ONCE + 1).count() <= AT_ONCE
 }
 
-/// Makes the changes that `changes` returns, all or none, and then calls `then`. If `are_few` is false, this only begins the
-/// change: the connection completes it, and calls `then`, before it sends the reply. `changes` gets the configuration at the time
-/// when the changes are made.
+/// Makes the changes that `changes` returns, all or none, and then calls `then`. `changes` gets the configuration at the time when the
+/// changes are made.
+///
+/// If `are_few` is true, all this happens before the function returns. Otherwise the function only begins the change. The connection
+/// completes the change and calls `then` before it sends the reply.
 pub(crate) fn make_all(
     c: &mut Context,
     are_few: bool,
@@ -66,12 +68,12 @@ pub(crate) fn make(c: &mut Context, changes: Vec<Change>) -> Result<(), Code> {
     c.transact(changes).map_err(refused)
 }
 
-/// Returns the return value for a refusal. The log has the reason in words.
+/// Logs the reason of a refused change, and returns the API's return value for it.
 pub(crate) fn refused(failure: Failure) -> Code {
     message::code(failure.reason(), failure)
 }
 
-/// Returns the return value for an error of the router.
+/// Logs an error of the router, and returns the API's return value for it.
 pub(crate) fn of_router(error: RouterError) -> Code {
     message::code(error.reason(), error)
 }
@@ -94,20 +96,21 @@ pub(crate) fn table(c: &Context, table: u32) -> Result<u32, Code> {
     if exists { Ok(table) } else { Err(Code::NO_SUCH_FIB) }
 }
 
-/// Returns an address with its prefix length.
+/// Converts a prefix of the API to an address with its prefix length.
 pub(crate) fn address(prefix: &prefix) -> Result<Address, Code> {
     let ip = prefix.address.ip();
     let longest = if ip.is_ipv4() { 32 } else { 128 };
     if prefix.len <= longest { Ok(Address::new(ip, prefix.len)) } else { Err(Code::INVALID_VALUE) }
 }
 
-/// Returns an Ethernet address; `None` for the address of zeros, by which clients leave the choice to the router.
+/// Converts an Ethernet address of the API. Returns `None` for the address 00:00:00:00:00:00, with which clients leave the choice to the
+/// router.
 pub(crate) fn mac(mac: mac_address) -> Option<Mac> {
     let Array(octets) = mac.0;
     (octets != [0; 6]).then_some(Mac(octets))
 }
 
-/// Returns an Ethernet address for clients.
+/// Converts an Ethernet address to the type of the API.
 pub(crate) fn of_mac(mac: Mac) -> mac_address {
     mac_address(Array(mac.0))
 }

@@ -73,7 +73,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// However the stream is cut, the same messages come out.
+        /// Splitting the byte stream at any points yields the same messages.
         #[test]
         fn frames_survive_any_cut(
             messages in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..80), 0..8),

@@ -1,7 +1,7 @@
-//! The module `memclnt`: connecting, pings, and what a client can ask about the API itself.
+//! The module `memclnt`: connections, pings, and questions about the API itself.
 //!
-//! These messages have the fixed identifiers 1 to 28, which clients rely on. So the messages of clients in shared memory are defined, too,
-//! although clients of a socket never send them.
+//! These messages have the fixed identifiers 1 to 28, which clients rely on. To keep these identifiers, this module also defines the
+//! messages for clients in shared memory, which clients of a socket never send.
 #![allow(non_camel_case_types)]
 
 use vapi::wire::{Array, Count, Line, Text};
@@ -60,7 +60,7 @@ define! {
     bare sockclnt_delete_reply { context: u32, response: i32 }
     /// Asks for a ring in shared memory.
     request sock_init_shm { requested_size: u32, nitems: Count<u8>, configs: Vec<u64> }
-    /// Asks whether the other end lives.
+    /// Asks whether the peer is alive.
     request memclnt_keepalive { }
     /// Marks the end of a dump. The router answers requests in order, so the reply to a ping follows all replies of the dump.
     request control_ping { } -> control_ping_reply { client_index: u32, vpe_pid: u32 }

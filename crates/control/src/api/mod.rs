@@ -67,7 +67,7 @@ pub async fn watch(table: Rc<Table<Context>>, cx: Rc<RefCell<Context>>) {
     }
 }
 
-/// Returns an event with its identifier.
+/// Returns the bytes of an event message, with its header.
 fn message(id: u16, event: &impl Message) -> Vec<u8> {
     with_head(id, &vapi::table::encoded(event))
 }

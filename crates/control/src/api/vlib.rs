@@ -37,7 +37,7 @@ define! {
     request get_f64_increment_by_one { f64_value: f64 = 1.0 } -> get_f64_increment_by_one_reply as Unsigned { f64_value: f64 }
 }
 
-/// Stands for no edge, or for no core.
+/// Stands for a missing edge, or for a thread without a core.
 const NONE: u32 = u32::MAX;
 
 /// Registers the module.

@@ -12,12 +12,12 @@ use crate::app::Context;
 /// Maximum number of requests in a batch. A change of a route takes about 2 µs.
 const MOST: usize = 256;
 
-/// The requests that wait until their changes are made.
+/// The requests that wait until the batch's changes are made.
 #[derive(Default)]
 pub(super) struct Held {
-    /// The identifier and the name of their message.
+    /// The identifier and the name of the message; all held requests are of this message.
     message: Option<(u16, String)>,
-    /// For each request: the index of the reply's entry, the client, and the answer if the change is made.
+    /// For each request: the index of the reply's definition, the client, and the answer to send unless the change is refused.
     answers: Vec<(usize, Caller, Answered)>,
 }
 

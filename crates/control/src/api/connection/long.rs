@@ -12,17 +12,15 @@ use super::{Connection, LONGEST_COMMAND, Socket};
 use crate::api::change;
 use crate::app::{Attended, Context, Go, LOOK, Transition};
 
-/// Maximum time for which a request waits until other long changes have ended. It is no longer because clients give up after 5 to 10 s
-/// without a reply.
+/// Maximum time for which a request waits until other long changes have ended. A longer time would be useless: clients give up after 5 to
+/// 10 s without a reply.
 pub(super) const BUSY: Duration = Duration::from_secs(10);
 
 impl Connection {
-    /// Runs the commands in `lines`, one after the other, each to its end. Returns their output, with the return value if a command fails.
-    /// Then its error message ends the output, and the rest is not run. After a negative result ([`Reason::Negative`]), which is no
-    /// failure, the next command runs.
+    /// Runs the commands in `lines`, one after the other, each to its end. Returns their output.
     ///
-    /// # Errors
-    /// If the client leaves.
+    /// If a command fails, the output ends with its error message. Then the function runs no further command, and also returns a return
+    /// value. A negative result ([`Reason::Negative`]) is not a failure: the next command runs.
     pub(super) async fn command(
         &mut self,
         lines: &str,
@@ -100,11 +98,8 @@ impl Connection {
         Ok(())
     }
 
-    /// If the request has begun a change of many objects, runs this change to its end. If the client leaves before, rolls the
-    /// change back. If the change still waits for other changes at the time `until`, refuses it.
-    ///
-    /// # Errors
-    /// Outer error: the client leaves. Inner error: the return value of a refused change.
+    /// Runs the change of many objects that the request has begun, if any, to its end. If the client leaves before the end, the change is
+    /// rolled back. If other changes keep it waiting until the time `until`, it is refused.
     pub(super) async fn finish_begun(
         &mut self,
         until: Instant,

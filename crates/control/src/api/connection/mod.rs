@@ -39,20 +39,21 @@ pub(super) const CREATE: u16 = 15;
 const SLICE: Duration = Duration::from_millis(1);
 /// Maximum time for which answers wait for the statistics segment.
 const STATISTICS: Duration = Duration::from_millis(50);
-/// Number of bytes of answers after which they are sent.
+/// Size in bytes of the collected answers at which they are sent, even if more requests wait.
 const ENOUGH: usize = 64 << 10;
-/// Number of bytes read at once.
+/// Number of bytes reserved in the input buffer before each read. While at least this many bytes wait, [`Socket::glance`] and
+/// [`Socket::wait`] read no more.
 const PIECE: usize = 64 << 10;
 /// Maximum length of a client's first message, in bytes.
 const LONGEST_FIRST: usize = 1 << 10;
-/// Time in which a client must read something of its answers.
+/// Maximum time for which a client may read none of its answers. After it, the client is disconnected.
 const STALLED: Duration = Duration::from_secs(10);
 /// Maximum length of a command's output, in bytes.
 const LONGEST_OUTPUT: usize = 4 << 20;
-/// Maximum time of the commands in a request.
+/// Maximum total run time of the commands in one request.
 const LONGEST_COMMAND: Duration = Duration::from_secs(60);
 
-/// What all connections of a socket have in common.
+/// State that all connections of a socket share.
 pub(super) struct Api {
     table: Rc<Table<Context>>,
     commands: Rc<Registry<Context>>,
@@ -74,14 +75,14 @@ pub(super) struct Connection {
     api: Rc<Api>,
     cx: Rc<RefCell<Context>>,
     peer: Peer,
-    /// Its number.
+    /// The client's number.
     client: u64,
     events: Rc<Queue>,
     /// Its entry in the list of clients.
     _guest: Guest,
     /// Answers that are not sent yet.
     out: Vec<u8>,
-    /// Requests that are not answered yet. Empty whenever other tasks run.
+    /// Requests that are not answered yet, because the changes of their batch are not made yet. Empty whenever other tasks run.
     held: Held,
     share: Share,
     seat: Rc<Seat>,
@@ -103,16 +104,13 @@ struct Socket {
 }
 
 impl Socket {
-    /// Reads more bytes. Returns false at the end.
+    /// Reads more bytes from the socket. Returns false at the end of the stream.
     async fn more(&mut self) -> io::Result<bool> {
         self.input.bytes.reserve(PIECE);
         Ok(self.from.read_buf(&mut self.input.bytes).await? > 0)
     }
 
-    /// Lets other tasks run once, and reads what the client has sent, up to a limit.
-    ///
-    /// # Errors
-    /// If the client leaves.
+    /// Lets other tasks run once. Reads the client's input meanwhile, but only while fewer than [`PIECE`] bytes wait.
     async fn glance(&mut self) -> io::Result<()> {
         let has_room = self.input.bytes.len() < PIECE;
         tokio::select! {
@@ -127,10 +125,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Waits for `time`. Meanwhile reads what the client sends, up to a limit.
-    ///
-    /// # Errors
-    /// If the client leaves.
+    /// Waits for `time`. Reads the client's input meanwhile, but only while fewer than [`PIECE`] bytes wait.
     async fn wait(&mut self, time: Duration) -> io::Result<()> {
         let until = time::Instant::now() + time;
         loop {
@@ -145,7 +140,7 @@ impl Socket {
         }
     }
 
-    /// Sends bytes, as long as the client reads.
+    /// Sends all bytes. Fails if the client reads nothing for [`STALLED`].
     async fn send(&mut self, mut bytes: &[u8], seat: &Seat) -> io::Result<()> {
         while !bytes.is_empty() {
             seat.enter(State::Told);
@@ -171,11 +166,11 @@ impl Drop for Connection {
     }
 }
 
-/// What follows after a message.
+/// The next step of the connection after a message.
 #[derive(PartialEq)]
 enum Next {
     Message,
-    /// The client takes its leave.
+    /// The connection ends, as the client requested.
     End,
 }
 

@@ -1,4 +1,4 @@
-//! Interfaces of one driver, for the messages of that driver.
+//! Helpers for messages about the interfaces of one driver.
 
 use net::feature::Backing;
 use net::router::InterfaceInfo;

@@ -13,12 +13,12 @@ use crate::app::Context;
 use crate::intent::Interface;
 use crate::system::Spec;
 
-/// True if `flags` has a flag.
+/// True if `flags` includes `flag`.
 pub(super) fn has(flags: if_status_flags, flag: if_status_flags) -> bool {
     flags.0 & flag.0 != 0
 }
 
-/// True if `flags` has a flag.
+/// True if `flags` includes `flag`.
 pub(super) fn has_sub(flags: sub_if_flags, flag: sub_if_flags) -> bool {
     flags.0 & flag.0 != 0
 }

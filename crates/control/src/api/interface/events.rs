@@ -10,7 +10,7 @@ use super::messages::sw_interface_event;
 use crate::api::{message, numbers};
 use crate::app::Context;
 
-/// The kind of event.
+/// The name of the event message.
 pub(super) const KIND: &str = "sw_interface_event";
 
 /// Registers a client for the events of interfaces, or ends its registration. The first registration stores the current state of the

@@ -16,7 +16,7 @@ define! {
     request hw_interface_set_mtu { sw_if_index: interface_index, mtu: u16 }
     /// Sets the MTU of an interface, by protocol.
     request sw_interface_set_mtu { sw_if_index: interface_index, mtu: Array<u32, 4> }
-    /// Lets directed broadcasts out of an interface.
+    /// Enables or disables sending of directed broadcasts on an interface. Enabling is not supported.
     request sw_interface_set_ip_directed_broadcast { sw_if_index: interface_index, enable: bool }
     /// An interface changed, or is gone.
     event sw_interface_event { pid: u32, sw_if_index: interface_index, flags: if_status_flags, deleted: bool }
@@ -64,7 +64,7 @@ define! {
     }
     /// Begins to replace all addresses.
     request sw_interface_address_replace_begin { }
-    /// Removes the addresses that were not added again.
+    /// Ends the replacement: removes the addresses that the client has not added again since it began.
     request sw_interface_address_replace_end { }
     /// Binds an interface to a VRF.
     request sw_interface_set_table { sw_if_index: interface_index, is_ipv6: bool, vrf_id: u32 }
@@ -155,7 +155,7 @@ define! {
     } -> create_loopback_instance_reply { sw_if_index: interface_index }
     /// Removes a loopback interface.
     request delete_loopback { sw_if_index: interface_index }
-    /// Counts unicast, multicast and broadcast packets.
+    /// Enables or disables the counters for unicast, multicast and broadcast packets. The router always counts them.
     request collect_detailed_interface_stats { sw_if_index: interface_index, enable_disable: bool }
     /// Chooses the function that selects packets of a capture.
     request pcap_set_filter_function { filter_function_name: Line }

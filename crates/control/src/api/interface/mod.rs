@@ -1,4 +1,4 @@
-//! The module `interface`: every interface, loopbacks, and sub-interfaces.
+//! The module `interface`: messages about all kinds of interfaces, including loopback interfaces and sub-interfaces.
 #![allow(non_camel_case_types)]
 
 mod backed;

@@ -26,7 +26,7 @@ define! {
     dump ip_table_dump { } -> ip_table_details { table: ip_table }
     /// Begins to replace the routes of a VRF.
     request ip_table_replace_begin { table: ip_table }
-    /// Removes the routes that were not added again.
+    /// Ends the replacement: removes the routes that the client has not added again since it began.
     request ip_table_replace_end { table: ip_table }
     /// Removes the routes that clients added to a VRF.
     request ip_table_flush { table: ip_table }
@@ -44,7 +44,7 @@ define! {
         prefix: prefix,
         /// Number of paths.
         n_paths: Count<u8>,
-        /// Its source; 0 for the usual one.
+        /// The route's source; 0 for the usual source of API routes.
         src: u8,
         /// Its paths.
         paths: Vec<fib_path>,
@@ -70,7 +70,7 @@ define! {
         IP_API_FLOW_HASH_DST_PORT = 8,
         /// The protocol.
         IP_API_FLOW_HASH_PROTO = 16,
-        /// Source and destination are exchanged.
+        /// Source and destination are exchanged in the hash.
         IP_API_FLOW_HASH_REVERSE = 32,
         /// Both directions of a flow have the same hash.
         IP_API_FLOW_HASH_SYMETRIC = 64,
@@ -89,7 +89,7 @@ define! {
         IP_API_V2_FLOW_HASH_DST_PORT = 8,
         /// The protocol.
         IP_API_V2_FLOW_HASH_PROTO = 16,
-        /// Source and destination are exchanged.
+        /// Source and destination are exchanged in the hash.
         IP_API_V2_FLOW_HASH_REVERSE = 32,
         /// Both directions of a flow have the same hash.
         IP_API_V2_FLOW_HASH_SYMETRIC = 64,

@@ -22,7 +22,7 @@ use messages::*;
 
 pub(super) use tables::sweep;
 
-/// Registers the module.
+/// True if `config` is the router's own flow hash: over addresses, ports and protocol. The flag for the flow label is ignored.
 pub(super) fn register(table: &mut Table<Context>) {
     table
         .module("ip", [3, 2, 0])
@@ -100,7 +100,7 @@ fn is_usual(config: u32) -> bool {
     config & !all == 0b1_1111
 }
 
-/// The hash of flows cannot be changed: only the usual one is accepted.
+/// Checks the flow hash that a client sets for a VRF. The router's flow hash is fixed, so any other hash is refused.
 fn flow_hash(c: &Context, table: u32, usual: bool) -> Result<Done, Code> {
     change::table(c, table)?;
     if usual { DONE } else { Err(Code::UNSUPPORTED) }

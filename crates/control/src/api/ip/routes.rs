@@ -1,4 +1,4 @@
-//! Routes.
+//! Conversion, changes and dumps of routes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -104,7 +104,7 @@ fn via(c: &Context, path: &fib_path, table: u32) -> Result<Via, Code> {
     })
 }
 
-/// Returns a path for clients.
+/// Converts a route's path to the type of the API.
 fn path_of<A: OfFamily>(c: &Context, path: Path, weight: u8) -> fib_path {
     let proto = match A::FAMILY {
         Family::V4 => fib_path_nh_proto::FIB_API_PATH_NH_PROTO_IP4,
@@ -127,7 +127,7 @@ fn path_of<A: OfFamily>(c: &Context, path: Path, weight: u8) -> fib_path {
     of
 }
 
-/// Returns a route for clients.
+/// Converts a route to the type of the API.
 fn route_of<A: OfFamily>(c: &Context, fib: u16, at: Prefix<A>, to: &PathState) -> ip_route {
     let is_host = at.len() == Prefix::host(at.address()).len();
     let owner = || c.system.router.owner(fib, at.address().into()).filter(|_| is_host);
@@ -157,10 +157,10 @@ fn used<A: OfFamily>(c: &Context, fib: u16, at: Prefix<A>) -> Option<ip_route> {
     Some(route_of(c, fib, at, to))
 }
 
-/// A dump of the routes of a VRF, part by part. Routes may be added and removed between two parts.
+/// A dump of the routes of a VRF, one part of the FIB after the other. Routes may be added and removed between two parts.
 pub(super) struct Dump<A: OfFamily> {
     fib: u16,
-    /// The next part of the prefixes.
+    /// Index of the next part of the FIB to read.
     part: usize,
     waiting: Vec<Prefix<A>>,
 }
@@ -170,7 +170,7 @@ impl<A: OfFamily> Dump<A> {
         Dump { fib, part: 0, waiting: Vec::new() }
     }
 
-    /// Returns the next route. Skips routes to link-local addresses on a single link, because this protocol cannot name the link.
+    /// Returns the next route. Skips routes to link-local addresses: each belongs to one interface, which VPP's messages cannot name.
     pub(super) fn next(&mut self, c: &Context) -> Option<ip_route> {
         loop {
             while let Some(at) = self.waiting.pop() {

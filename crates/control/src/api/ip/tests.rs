@@ -141,8 +141,8 @@ fn route_request() -> impl Strategy<Value = (bool, bool, ip_route)> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
-    /// Requests in batches have the same answers and the same effect as one by one. A batch of valid requests for different prefixes makes
-    /// at most one change.
+    /// Requests in a batch get the same answers and have the same effect as the same requests made one by one. A batch of valid requests
+    /// for different prefixes makes at most one change.
     #[test]
     fn batches_do_what_single_requests_do(
         batches in prop::collection::vec(prop::collection::vec(route_request(), 1..8), 1..5),

@@ -46,7 +46,8 @@ fn follow(c: &mut Context) {
     }
 }
 
-/// Sends some of the events that wait. If changes were lost, disconnects the clients that are registered for events of neighbors.
+/// Sends at most [`SLICE`] of the waiting events. If changes were lost, disconnects the clients that are registered for events of
+/// neighbors.
 pub(in crate::api) fn look(c: &mut Context, table: &Table<Context>) {
     let Ok(changes) = c.system.router.state_mut::<Changes>() else { return };
     let Some((news, lost)) = changes.take(SLICE) else { return };

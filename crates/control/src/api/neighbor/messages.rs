@@ -6,7 +6,7 @@ use vapi::types::{address, address_family, interface_index, mac_address};
 define! {
     /// Properties of a neighbor.
     enum ip_neighbor_flags: u8 {
-        /// Nothing.
+        /// No properties.
         IP_API_NEIGHBOR_FLAG_NONE = 0,
         /// The operator set it.
         IP_API_NEIGHBOR_FLAG_STATIC = 1,
@@ -46,7 +46,7 @@ define! {
     request ip_neighbor_replace_end { }
     /// Removes the neighbors of an address family, on one interface or on all.
     request ip_neighbor_flush { af: address_family, sw_if_index: interface_index = 4294967295 }
-    /// Registers for new neighbors.
+    /// Registers for events about new neighbors.
     request want_ip_neighbor_events {
         enable: bool,
         pid: u32,
@@ -55,7 +55,7 @@ define! {
     } events ip_neighbor_event;
     /// A neighbor was learned or set.
     event ip_neighbor_event { pid: u32, neighbor: ip_neighbor }
-    /// Registers for new and lost neighbors.
+    /// Registers for events about new and removed neighbors.
     request want_ip_neighbor_events_v2 {
         enable: bool,
         pid: u32,
@@ -66,9 +66,9 @@ define! {
     enum ip_neighbor_event_flags: u32 {
         /// It was learned or set.
         IP_NEIGHBOR_API_EVENT_FLAG_ADDED = 1,
-        /// It is gone.
+        /// It was removed.
         IP_NEIGHBOR_API_EVENT_FLAG_REMOVED = 2,
     }
-    /// A neighbor was learned or set, or is gone.
+    /// A neighbor was learned, set or removed.
     event ip_neighbor_event_v2 { pid: u32, flags: ip_neighbor_event_flags, neighbor: ip_neighbor }
 }

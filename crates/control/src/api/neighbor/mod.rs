@@ -69,7 +69,7 @@ fn family_of(af: address_family) -> Family {
     if af == address_family::ADDRESS_IP4 { Family::V4 } else { Family::V6 }
 }
 
-/// Returns a neighbor for clients.
+/// Converts a neighbor to the type of the API.
 fn neighbor(interface: u32, address: IpAddr, mac: Mac, fixed: bool) -> ip_neighbor {
     ip_neighbor {
         sw_if_index: numbers::number(interface),
@@ -90,7 +90,8 @@ fn entry(c: &Context, interface: u32, address: IpAddr) -> Option<Entry> {
     }
 }
 
-/// Adds a neighbor: a static one is configuration, another one is as if it had been learned. Or removes a neighbor of either kind.
+/// Adds or removes a neighbor. A static neighbor is added to the configuration. Any other neighbor is added to the neighbor table, as if
+/// the router had learned it. Removal works for both kinds.
 fn add_del(c: &mut Context, add: bool, neighbor: &ip_neighbor) -> Result<(), Code> {
     let (index, name) = {
         let interface = numbers::interface(c, neighbor.sw_if_index)?;
@@ -125,7 +126,7 @@ fn add_del(c: &mut Context, add: bool, neighbor: &ip_neighbor) -> Result<(), Cod
     Ok(())
 }
 
-/// The neighbors of a family, one after the other: there may be very many.
+/// A dump of the neighbors of one address family. It reads one neighbor at a time, because there may be very many.
 struct Dump<A> {
     wanted: interface_index,
     last: Option<Key<A>>,
@@ -206,8 +207,8 @@ fn forget<A: Routed>(c: &mut Context, goes: &Goes) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes the neighbors of these families that `goes` selects: first the static ones as one change, except those for which `stays` returns
-/// true when the change is made, and then the others. Calls `end` last.
+/// Removes the neighbors of these families that `goes` selects, and then calls `end`. First removes the static ones in one change, except
+/// those for which `stays` returns true when the change is made. Then removes the learned ones.
 fn remove(
     c: &mut Context,
     families: &'static [Family],
@@ -253,7 +254,8 @@ fn flush(c: &mut Context, _: &Caller, q: ip_neighbor_flush) -> Result<Done, Code
     DONE
 }
 
-/// Ends the replacement: removes the neighbors that existed when it began, and that were neither added nor heard since.
+/// Ends the replacement of neighbors. Removes the neighbors that existed when it began, unless the client has added them again or their
+/// entry was updated since.
 fn replace_end(c: &mut Context, _: &Caller, _: ip_neighbor_replace_end) -> Result<Done, Code> {
     let Some((since, again)) = c.replacing.neighbors.clone() else { return DONE };
     let (marked, wanted) = (again.clone(), again.clone());

@@ -77,8 +77,7 @@ pub(crate) fn write(
     Ok(whole.len())
 }
 
-/// Appends a number in the form of VPP's tables: 1, 2, 4 or 9 bytes. The number of zeros before the lowest bit that is set gives the
-/// length.
+/// Appends a number in the form of VPP's tables: 1, 2, 4 or 9 bytes. The number of trailing zero bits of the first byte gives the length.
 fn pack(number: u64, to: &mut Vec<u8>) {
     const TWO: u64 = 1 << 7;
     const FOUR: u64 = TWO + (1 << 14);
@@ -311,7 +310,7 @@ mod tests {
     }
 
     proptest! {
-        /// What was written is read again, and numbers of any size are unpacked.
+        /// A file that is read has the messages that were written to it. Packed numbers of any size are unpacked to the same numbers.
         #[test]
         fn files_are_read_as_written(
             messages in prop::collection::vec((1u16..200, prop::collection::vec(any::<u8>(), 0..40)), 0..20),

@@ -14,7 +14,7 @@ use crate::app::Recorded;
 
 /// The descriptions of the router's messages, for threads that read or write traces.
 pub(crate) struct Known {
-    /// By identifier less one: the message, and its checksum.
+    /// Each message with its checksum. The index is the message's identifier less one.
     messages: Vec<(Info, u32)>,
     /// Identifiers by name with checksum.
     ids: HashMap<String, u16>,

@@ -1,5 +1,5 @@
-//! Replays traces: those requests of a file that can change something, and its commands, are made again, in their order. Each is a change
-//! like one of a client. Other messages are skipped.
+//! Replays traces: repeats those requests of a file that can change something, and the commands in it, in their order. Each repeated
+//! request is a change of its own, as if a client had made it. Other messages are skipped.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -122,7 +122,7 @@ impl Replay {
         }
     }
 
-    /// Goes on with the running request, or makes the next one. Returns a step if the job must pause.
+    /// Continues the running request, or begins the next one. Returns a step if the job must pause.
     fn next(&mut self, c: &mut Context, out: &mut String) -> Option<Step> {
         if let Some(mut running) = self.running.take() {
             return match running.work.step(c, &self.registry, self.args.call(), out) {
