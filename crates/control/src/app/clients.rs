@@ -69,7 +69,7 @@ impl<T: Ord> Again<T> {
         self.set().contains(object)
     }
 
-    /// True if this is the same replacement.
+    /// True if `self` and `other` belong to the same replacement.
     pub(crate) fn is(&self, other: &Again<T>) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

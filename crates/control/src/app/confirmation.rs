@@ -90,13 +90,14 @@ impl Context {
         self.abandoned.borrow_mut().push_back(Box::new(back));
     }
 
-    /// True if the first attempt to roll back is due or running because the configuration was not confirmed. Running changes that work
-    /// object by object end then. They are not ended again for each later attempt.
+    /// True if the first attempt to roll back an unconfirmed configuration is due or running. Then long changes that work object by object,
+    /// such as loads of routes, end early. Later attempts do not end such changes.
     pub(crate) fn is_going_back(&self) -> bool {
         self.confirmation.as_ref().is_some_and(|waiting| waiting.expired && waiting.failed.is_none())
     }
 
-    /// Refuses a change that works object by object: the rollback of an unconfirmed configuration would have to wait for its end.
+    /// Refuses to begin a change that works object by object, such as a load of routes, while an unconfirmed configuration is rolled back.
+    /// The rollback would have to wait for the end of such a change.
     ///
     /// # Errors
     /// If that rollback is due or running.
@@ -135,8 +136,8 @@ impl Context {
         self.journal.hold(None);
     }
 
-    /// Returns a warning for a change that is made while a configuration awaits confirmation: a rollback of that configuration undoes this
-    /// change, too. `None` if no configuration awaits confirmation.
+    /// Returns a warning for a change that is made while a configuration awaits confirmation: if that configuration is rolled back, so is
+    /// this change. `None` if no configuration awaits confirmation.
     pub(crate) fn goes_back_too(&self) -> Option<String> {
         let left = self.confirmation.as_ref()?.left();
         Some(format!(

@@ -67,7 +67,7 @@ impl Queue {
 pub(crate) struct NeighborWatch {
     /// Number of the client.
     pub(crate) client: u64,
-    /// True for all changes of neighbors, false to leave out lost neighbors.
+    /// True to also send events about removed neighbors; false to send only events about new and changed neighbors.
     pub(crate) both: bool,
     /// Only the neighbor with this address; `None` for all addresses.
     pub(crate) ip: Option<IpAddr>,
@@ -118,8 +118,8 @@ impl Events {
         !self.neighbors.is_empty()
     }
 
-    /// Sends an event for each registration that a neighbor matches. `message` returns the event's bytes for the kind of registration
-    /// (`both`) and the client's process ID.
+    /// Sends a change of a neighbor to all clients with a matching registration. `message` returns the bytes of the event. Its arguments
+    /// are the registration's `both` and the client's process ID.
     pub(crate) fn tell_of_neighbor(&self, news: &News, message: impl Fn(bool, u32) -> Vec<u8>) {
         for (watch, pid) in &self.neighbors {
             let matches = (watch.both || !news.gone)

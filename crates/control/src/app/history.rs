@@ -11,7 +11,7 @@ use super::{Context, Failure, Thread, Transition, on_a_thread};
 use crate::intent::{Edit, Entry, HIDDEN, Journal, Note, Noted};
 use crate::journal::{self, Found, Keeper};
 
-/// If the journal drops a change of more objects than this, another thread frees the objects.
+/// Maximum number of objects in a dropped journal entry that the main thread frees itself. Another thread frees larger entries.
 const MUCH: usize = 1000;
 
 impl Context {
@@ -101,7 +101,8 @@ impl Context {
 /// A past change, from an entry of the journal.
 #[derive(Clone, Debug, Serialize)]
 pub struct Past {
-    /// The number with which [`Context::roll_back`] undoes this change and all later ones; `None` if this change is not in effect.
+    /// Number of changes to pass to [`Context::roll_back`] so that it undoes this change and all later ones. `None` if this change is not
+    /// in effect.
     pub back: Option<usize>,
     /// The change's number, which is also the generation of the configuration after the change.
     pub generation: u64,
@@ -129,8 +130,8 @@ pub struct Past {
     pub removed: u64,
     /// The first changed objects, as text.
     pub changed: String,
-    /// Generation of the rollback that undid this change. If a restart lost the change because it had not been saved, generation of that
-    /// start. `None` if the change is in effect.
+    /// The generation of the rollback that undid this change. If a restart lost the unsaved change, the generation of that start. `None` if
+    /// the change is in effect.
     pub taken_back_by: Option<u64>,
     #[serde(skip)]
     lost: bool,
@@ -139,8 +140,8 @@ pub struct Past {
 }
 
 impl Past {
-    /// Returns the description of a journal entry. `back` is the number with which [`Context::roll_back`] undoes the change; `None`
-    /// if the change is not in effect.
+    /// Returns the description of a journal entry. `back` is the number of changes to pass to [`Context::roll_back`] to undo the change;
+    /// `None` if the change is not in effect.
     pub fn of(journal: &Journal, entry: &Entry, back: Option<usize>) -> Past {
         let by = entry.undone.and_then(|by| journal.entry(by));
         let since = entry.time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

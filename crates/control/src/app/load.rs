@@ -19,7 +19,7 @@ const PIECE: usize = 4096;
 const CHECK: usize = 16 * PIECE;
 /// Memory in bytes that [`CHECK`] changes may need. Measured with routes.
 const CHECKED: u64 = 512 * CHECK as u64;
-/// Changes rolled back, or written into the journal, between two checks of the clock.
+/// Number of changes that are rolled back, or written into the journal, between two checks of the clock.
 const BATCH: usize = 32;
 /// Maximum number of objects that the title of the change names.
 const NAMED: usize = 3;
@@ -35,7 +35,7 @@ pub(crate) struct Loading {
     /// Number of changes, by kind.
     pub(crate) counts: Counts,
     stage: Stage,
-    /// While this exists, changes of the whole configuration wait, and so do loads that would conflict with this one.
+    /// While this exists, changes of the whole configuration wait, and loads that would conflict with this one are refused.
     beside: Option<(Rc<()>, Rc<Scope>)>,
 }
 
@@ -43,7 +43,7 @@ enum Stage {
     Filling,
     /// Another thread sorts the changes by object.
     Sorting(Thread<Vec<Old>>),
-    /// The changes become edits, for the journal.
+    /// The changes are converted to edits for the journal entry. Contains the changes still to convert, and the edits so far.
     Noting(std::vec::IntoIter<Old>, Vec<Edit>),
     Over,
 }

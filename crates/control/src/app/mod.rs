@@ -1,5 +1,5 @@
-//! The state of the application, below its front ends. The CLI, the APIs, the configuration files, the metrics and the service manager make
-//! typed requests of it, and present the answers in their own ways.
+//! The state of the application. Its front ends are the CLI, the APIs, the configuration files, the metrics and the service manager. They
+//! make typed requests of the application, and each formats the answers in its own way.
 //!
 //! A request that changes the configuration is a method of [`Context`]. It is validated, journaled with its [`Origin`], and can be rolled
 //! back, whichever front end made it. A request that takes long returns [`Work`], which runs in slices.
@@ -97,7 +97,7 @@ pub struct Context {
     confirmation: Option<Confirmation>,
     /// Packet and bit rates of the interfaces.
     pub rates: Rates,
-    /// Hanging workers and shortages.
+    /// Detection of hanging workers and of resource shortages.
     pub trouble: Trouble,
     /// A warning about the last change, in one line, for its client.
     pub(crate) warning: Option<String>,

@@ -40,7 +40,7 @@ impl Sample {
 /// The rates of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Rate {
-    /// The averaging time.
+    /// The averaging time, in seconds.
     pub window_seconds: f64,
     /// Packets received per second.
     pub rx_packets_per_second: f64,

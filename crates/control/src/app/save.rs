@@ -16,7 +16,7 @@ use crate::files;
 use crate::intent::{Key, in_order};
 use crate::journal::Keeper;
 
-/// How long a save waits for the journal.
+/// Maximum time for which a save waits until the journal is on the disk.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Returns the first line of a configuration of this generation.
@@ -63,8 +63,9 @@ enum Saving {
     /// A thread writes the file, which may take long. The thread returns true if the router starts from this file. `queued` is the number
     /// of journal entries before the save.
     Storing { writer: Option<JoinHandle<io::Result<bool>>>, queued: u64 },
-    /// The configuration file is on the disk. The save waits until the journal is on the disk, too, but at most until `until`. After a
-    /// crash before that, the journal may lack the last saved changes, and a rollback would undo an older one.
+    /// The configuration file is on the disk. The save waits until the journal is on the disk, too, but at most until `until`. If the
+    /// router crashed before that, the journal could lack the last of the saved changes. Then a rollback of one change would undo an older
+    /// change.
     Journal { queued: u64, until: Instant },
 }
 

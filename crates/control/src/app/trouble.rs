@@ -1,5 +1,5 @@
-//! Detection of hanging workers and shortages. The main thread checks once a second. The log and the event log get one
-//! message when a problem begins, and one when it ends.
+//! Detection of hanging workers and of resource shortages. The main thread checks once a second. The log and the event log get one message
+//! when a problem begins, and one when it ends.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,8 +10,8 @@ use net::router::Router;
 use super::{Confirmation, Context};
 use crate::journal::Keeper;
 
-/// A worker counts as hanging after this number of successive checks, if each of them found a worker that had not run its loop since the
-/// check before. Even a sleeping worker runs its loop ten times per second.
+/// Number of successive failed checks after which a worker counts as hanging. A check fails if a worker has not run its loop since the
+/// previous check. Even a sleeping worker runs its loop ten times per second.
 const HANGS: u32 = 2;
 /// If this number of successive checks finds no new failure, the shortage is over.
 const OVER: u32 = 10;
@@ -20,7 +20,7 @@ const OVER: u32 = 10;
 struct Scarce {
     /// The text for the log: the problem, and the remedy.
     what: &'static str,
-    /// Returns the number of times that the resource was short.
+    /// Returns how many times the resource was short since the router's start.
     count: fn(&Router) -> u64,
 }
 
@@ -101,7 +101,7 @@ impl Shortage {
 #[derive(Default)]
 pub struct Trouble {
     shortages: [Shortage; SCARCE.len()],
-    /// Number of successive checks at which some worker had taken no turn.
+    /// Number of successive checks that found a worker that had not run its loop since the previous check.
     still: u32,
 }
 

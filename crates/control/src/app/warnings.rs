@@ -159,8 +159,8 @@ pub(super) fn queues_in_advance(
     keeps.filter_map(of).flatten().collect()
 }
 
-/// Returns the warnings of [`of_device`] for the devices that a plan opens, as far as they are known before the plan is executed. `opened`
-/// are the names of the interfaces.
+/// Returns those warnings of [`of_device`] that are already known before the plan is executed, for the devices that the plan opens.
+/// `opened` are the names of the interfaces.
 pub(super) fn of_devices_in_advance(plan: &Plan, opened: &[String]) -> Vec<String> {
     let of = |name: &String| {
         let interface = plan.after.tree().get(&Interface::key(name))?.get::<Interface>()?;

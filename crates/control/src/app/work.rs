@@ -30,7 +30,7 @@ pub trait Work {
     fn cut_off(&mut self) -> bool;
 }
 
-/// What happens after a slice.
+/// The time of the next slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Go {
     /// The next slice runs after other work had its turn.
@@ -41,7 +41,7 @@ pub enum Go {
     Done,
 }
 
-/// What long work reports.
+/// A report of long work to its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
     /// Steps made so far, and all steps.
@@ -65,11 +65,11 @@ pub enum Report {
         /// False if nothing was changed.
         changed: bool,
     },
-    /// The configuration already was as wanted.
+    /// The configuration already had the wanted content, so nothing was changed.
     Unchanged,
     /// A dry run has found no changes.
     WouldNotChange,
-    /// The configuration rolls back after this time unless it is confirmed.
+    /// The configuration is rolled back after this time unless it is confirmed.
     AwaitsConfirmation(Duration),
     /// The configuration was saved in this file.
     Saved {
@@ -129,13 +129,13 @@ pub(crate) struct Attended<L: Lasting + 'static> {
     abandoned: Abandoned,
 }
 
-/// The work that a slice was used for.
+/// The result of one slice.
 pub(crate) enum Slice<R> {
-    /// Abandoned work of clients that have left. It runs before the work of this client.
+    /// The slice ran abandoned work of clients that have left. Such work runs before the work of this client.
     Abandoned,
-    /// The client's work, with this result.
+    /// The slice ran the client's work, with this result.
     Own(R),
-    /// Nothing: the client's work has ended.
+    /// The slice ran nothing, because the client's work has ended.
     Nothing,
 }
 
@@ -260,11 +260,11 @@ impl Changes {
         Rc::clone(&self.beside)
     }
 
-    /// Notes a load. It is running as long as the result exists.
+    /// Registers a load. It counts as running as long as the result exists.
     ///
     /// # Errors
-    /// If another load of the same VRF is running, one of the two removes other routes, and their families are not known to differ. It
-    /// would remove routes of the other load.
+    /// If another load of the same VRF is running and conflicts with this one. Loads conflict if one of them removes the VRF's other
+    /// routes, unless the two loads are known to have different families: it would remove the routes of the other load.
     pub(super) fn load(&self, scope: Scope) -> Result<Rc<Scope>, Failure> {
         let mut loads = self.loads.borrow_mut();
         loads.retain(|load| load.strong_count() > 0);

@@ -32,7 +32,7 @@ pub const DEFAULT_SOCKET: &str = "/run/volley/cli.sock";
 const LOOK: Duration = Duration::from_millis(100);
 /// Maximum length of a line of a reply in bytes. The lines of a router are far shorter.
 const LONGEST_REPLY: usize = 64 << 20;
-/// Maximum size in bytes of an output that this program keeps as a whole.
+/// Maximum size in bytes of an output that this program stores completely before it processes it.
 const MOST_KEPT: usize = 64 << 20;
 /// Maximum time until a router answers a greeting, or a request for completions. An interrupt does not end these waits. `volley capture` is
 /// an exception: it waits for the greeting without a limit, until it is interrupted.
@@ -49,7 +49,7 @@ pub struct ClientOptions {
     pub socket: PathBuf,
     /// True to print answers as JSON.
     pub json: bool,
-    /// True to continue after a failed command of standard input.
+    /// True to continue after a command from standard input has failed.
     pub keep_going: bool,
     /// The command; `-` for commands from standard input; empty for a prompt.
     pub words: Vec<String>,

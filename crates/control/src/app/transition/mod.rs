@@ -29,7 +29,7 @@ const LONG: usize = 10_000;
 /// Maximum number of changes that the main thread makes at once. It takes about 5 µs to change a route, and about 100 µs to change
 /// the addresses of an interface.
 pub(crate) const AT_ONCE: usize = 64;
-/// Bytes of text reported at once.
+/// Approximate number of bytes of reports that one slice passes on.
 const CHUNK: usize = 32 << 10;
 
 /// The options of applying a configuration.
@@ -50,7 +50,7 @@ pub struct Terms {
 /// A change of the whole configuration.
 pub struct Transition {
     stage: Stage,
-    /// The user and the command.
+    /// The user and the command that requested the change.
     origin: Origin,
     /// True if the client has disconnected.
     cut_off: bool,
@@ -79,7 +79,7 @@ enum Stage {
     Making(Box<Made>),
     /// Waits until reopened devices have their links again, but not beyond this time.
     Opening(Turn, VecDeque<Report>, Instant),
-    /// Gives the reports, some at a time.
+    /// Passes the reports on, about [`CHUNK`] bytes in each slice.
     Telling(VecDeque<Report>),
     Over,
 }
@@ -136,8 +136,8 @@ impl Context {
 }
 
 impl Transition {
-    /// Makes the change call `then` once it is made, before any other change can begin. The change's reports then do not wait for
-    /// the links of reopened devices.
+    /// Makes the change call `then` after its last step, before any other change can begin. Such a change does not wait for the links of
+    /// reopened devices before it passes its reports on.
     pub(crate) fn followed_by(
         self,
         then: impl FnOnce(&mut Context) -> Result<(), Failure> + 'static,
@@ -145,7 +145,7 @@ impl Transition {
         Transition { then: Some(Box::new(then)), ..self }
     }
 
-    /// Calls `then` if `stage` comes after the last step: the change is made, or had no steps. Returns the next stage.
+    /// If all steps are done (`stage` is a stage after the last step), calls `then`. Returns the next stage.
     fn follow(&mut self, c: &mut Context, stage: Stage) -> Result<Stage, Failure> {
         let told = match stage {
             Stage::Opening(turn, told, _) if self.then.is_some() => {
@@ -171,14 +171,14 @@ impl Transition {
         Transition { stage, origin, cut_off: false, unasked: false, then: None }
     }
 
-    /// Returns a rollback to generation `to`. It undoes all later changes. Interfaces are restored even if their devices are missing now,
-    /// and wait for the devices. A dry run only reports what would change.
+    /// Returns a rollback to generation `to`, which undoes all later changes. An interface whose device is missing is restored without the
+    /// device, and waits for it. A dry run only reports what would change.
     pub(super) fn back_to(to: u64, dry_run: bool, origin: Origin) -> Transition {
         Transition::new(Stage::Waiting(Goal::Back { to, dry_run }), origin)
     }
 
-    /// Marks this change as the automatic rollback of an unconfirmed configuration. The rollback does nothing if it is no longer due when
-    /// its turn comes.
+    /// Marks this change as the automatic rollback of an unconfirmed configuration. When this rollback can begin, it first checks whether
+    /// it is still due, and otherwise does nothing.
     pub(super) fn unasked(self) -> Transition {
         Transition { unasked: true, ..self }
     }

@@ -72,7 +72,7 @@ impl Goal {
 /// A plan, and the data for executing and reporting it.
 pub(super) struct Planned {
     pub(super) plan: Plan,
-    /// Prepared interfaces, as in [`System`](crate::system::System).
+    /// Results that were prepared for new interfaces, as in `System::prepared`, by interface name.
     pub(super) prepared: BTreeMap<String, (Backed, Prepared)>,
     /// The keys of the changed interfaces. The planning thread collects them, because the main thread would take too long to search all
     /// changes.

@@ -104,7 +104,7 @@ pub(super) struct Read {
     wanted: Wanted,
     terms: Terms,
     faults: Vec<Fault>,
-    /// Violations of rules that commands may break.
+    /// Violations of rules that hold for files, but not for commands.
     doubts: Vec<(Fault, Doubt)>,
 }
 
