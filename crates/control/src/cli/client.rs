@@ -382,8 +382,8 @@ fn lost(error: &io::Error) -> Failure {
     Failure::Unreachable(format!("the router has closed the connection ({error}); is it still running?"))
 }
 
-/// Returns the router's completions of the last of `words`, for shells. The list is empty if no router answers, or a router of another
-/// version does.
+/// Returns the router's completions of the last of `words`, for shells. The list is empty if no router answers, or if the router has
+/// another version.
 pub fn candidates(socket: &Path, words: &[String]) -> Vec<String> {
     let Some((begun, before)) = words.split_last() else { return Vec::new() };
     let mut line: String = before.iter().map(|word| format!("{} ", quote(word))).collect();
@@ -484,8 +484,9 @@ pub fn run_with(
     result.unwrap_or_else(|failure| report(&failure, options.json, errors))
 }
 
-/// Runs commands from `input`, up to `quit` or the end of the input. A failed command ends the run too, unless `keep_going` is set; then
-/// its error is printed at once. Shows the prompt if `prompted`. Returns the exit code.
+/// Runs commands from `input`, up to `quit` or the end of the input. Shows the prompt if `prompted`. Returns the exit code.
+///
+/// A failed command ends the run, and its error is returned. With `keep_going`, its error is printed at once, and the run continues.
 fn script(
     connection: &mut Connection,
     options: &ClientOptions,

@@ -19,12 +19,12 @@ use tokio::time::{self, Instant};
 
 /// If this many threads hang while they close clients' sockets, only root's clients are accepted.
 const MOST_HANGING: usize = 64;
-/// Number of rejected clients whose sockets one thread closes.
+/// Number of collected sockets of rejected clients at which a thread closes them at once, without waiting for [`RECOVERY`].
 const AT_ONCE: usize = 64;
 /// Maximum number of clients that wait while too many threads hang. Their input is not read.
 const MOST_PARKED: usize = 256;
-/// Pause in accepting clients after the system had no resources for a client. Also the interval at which parked clients are served, and the
-/// longest time before a thread closes the sockets of rejected clients.
+/// Pause in accepting clients after the system had no resources for a client. Also the interval at which parked clients are served. Also
+/// the maximum time for which the sockets of rejected clients are collected before a thread closes them.
 pub(crate) const RECOVERY: Duration = Duration::from_millis(100);
 /// Interval between attempts to start a thread that closes sockets.
 const RETRY: Duration = Duration::from_secs(1);

@@ -126,7 +126,7 @@ fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// True if `path` is a name of `file`.
+/// True if `path` refers to the open file `file`.
 fn names(path: &Path, file: &File) -> io::Result<bool> {
     let found = match path.symlink_metadata() {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),

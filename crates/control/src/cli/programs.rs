@@ -18,7 +18,7 @@ use super::session::{Seat, Stream};
 
 /// Maximum number of clients of a socket, or of a role at the TCP port of the native API.
 const CLIENTS: usize = 64;
-/// Number of clients by which root's clients may exceed [`CLIENTS`].
+/// Number of additional clients that root can connect when all [`CLIENTS`] places are taken.
 const FOR_ROOT: usize = 8;
 
 /// A client that has just connected.
@@ -36,7 +36,7 @@ pub(crate) struct Programs {
     api: &'static str,
     /// Idle time after which a client may be disconnected to make room for another.
     idle: Duration,
-    /// The seat of each client. A connection drops its reference to the seat when it ends.
+    /// The state ([`Seat`]) of each client's connection. A connection drops its reference to its state when it ends.
     seats: Vec<Rc<Seat>>,
     sessions: JoinSet<io::Result<()>>,
     /// True if the last client found no room.
@@ -59,7 +59,8 @@ impl Programs {
         }
     }
 
-    /// Serves a new client if there is room. `begin` then returns the client's seat and its connection.
+    /// Serves a new client if there is room. Then calls `begin`, which returns the state ([`Seat`]) of the client's connection, and the
+    /// future that serves it.
     pub(crate) fn enter<F>(
         &mut self,
         arrival: Arrival,
@@ -86,9 +87,9 @@ impl Programs {
     }
 }
 
-/// Serves clients until the future is dropped. Runs on a `LocalSet` of a runtime with one thread. `begin` returns a client's connection,
-/// and its seat. When the limit of clients is reached, [`make_room`] selects a client to disconnect, for example one that has been idle for
-/// `idle`. `api` names the API in messages.
+/// Serves clients until the future is dropped. Runs on a `LocalSet` of a runtime with one thread. For each client, `begin` returns the
+/// state ([`Seat`]) of the connection, and the future that serves it. When the limit of clients is reached, [`make_room`] selects a client
+/// to disconnect, for example one that has been idle for `idle`. `api` names the API in messages.
 ///
 /// # Errors
 /// If the runtime cannot use the listener.

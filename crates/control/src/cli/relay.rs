@@ -278,7 +278,7 @@ enum State {
     Open,
     /// All input has been read, but perhaps not yet passed on.
     Read,
-    /// All input has been passed on to the reader, and so has its end.
+    /// All input has been passed on to the reader, and the reader's direction has been shut down.
     Ended,
     /// The reader has closed its socket.
     Broken,
@@ -484,7 +484,7 @@ mod tests {
         drop(client);
     }
 
-    /// A session that waits until it can write, and whose input is full, too, ends soon after its client has left.
+    /// A session ends soon after its client has left, even if the session waits to write and its input buffer is full.
     #[test]
     fn session_of_a_client_that_has_left_ends_although_it_waits() {
         let relays = Relays::default();

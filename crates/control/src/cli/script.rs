@@ -389,7 +389,7 @@ mod tests {
     use proptest::prelude::*;
 
     impl<R: BufRead> Commands<R> {
-        /// Returns the second command.
+        /// Skips the first command, and returns the second one.
         fn skipping_one(mut self) -> Result<Option<Command>, Unread> {
             self.next()?;
             self.next()

@@ -1,12 +1,16 @@
 //! Serves the command line to many clients on one thread (the protocol is described in `protocol.rs`).
 //!
-//! A command, or a slice of a long one, runs while the state is borrowed, and does not wait. So all other tasks of the thread get their
-//! turn between slices, and a client that does not read delays only itself.
+//! A command, or a slice of a long one, runs while the state is borrowed, and does not wait. So all other tasks of the thread run between
+//! slices, and a client that does not read delays only itself.
 //!
 //! There is room for [`CLIENTS`] clients, and for some additional clients of root. Root has a separate socket, so other users cannot lock
-//! root out. If all places are taken, a new client replaces the first of these clients that exists: a client that never sent a whole line,
-//! unless it is of another user and newer than [`NEW`]; the client that has been idle longest, if for at least [`Service::idle`]; a client
-//! of another user who has more than half of the places. If none of them exists, the new client is rejected.
+//! root out. If all places are taken, the new client replaces an existing one. The first of these rules that finds a client decides:
+//!
+//! - a client that never sent a whole line, unless it belongs to another user and is newer than [`NEW`];
+//! - the client that has been idle longest, if it has been idle for at least [`Service::idle`];
+//! - the longest idle client of another user, if that user has more than half of the places.
+//!
+//! If no rule finds a client, the new client is rejected.
 
 use super::door::{Door, RECOVERY, Stranger};
 use super::listen::Listener;
@@ -211,7 +215,7 @@ pub(crate) enum Room {
     None,
 }
 
-/// Time in which a client of another user is not disconnected although it has sent nothing yet.
+/// Time in which a new client that has sent nothing yet is not disconnected in favor of another user's client.
 const NEW: Duration = Duration::from_millis(500);
 
 /// Finds a place for a new client of `user`. If all `places` are taken, disconnects the client that the rules of this module select.

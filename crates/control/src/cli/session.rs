@@ -82,12 +82,12 @@ impl Seat {
         })
     }
 
-    /// Returns since when the client has been idle; `None` while its command runs, or if the client is being disconnected.
+    /// Returns the time since which the client has been idle; `None` while its command runs, or if the client is being disconnected.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         matches!(self.state.get(), State::Asked | State::Told).then(|| self.last.get())
     }
 
-    /// Returns since when the client has read nothing of its pending output; `None` if no output is pending.
+    /// Returns the time since which the client has read nothing of its pending output; `None` if no output is pending.
     pub(crate) fn told_since(&self) -> Option<Instant> {
         (self.state.get() == State::Told).then(|| self.last.get())
     }

@@ -45,7 +45,7 @@ impl Entrance {
 pub struct Client {
     /// Where it connected.
     pub entrance: Entrance,
-    /// What the client may do.
+    /// The client's permissions.
     pub role: Role,
     /// The client's user or address.
     pub peer: Peer,

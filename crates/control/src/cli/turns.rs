@@ -1,6 +1,8 @@
-//! Fair shares of the main thread and of memory. In each round of the main thread's tasks, only one non-root client runs; the users take
-//! turns, however many clients and requests each of them has. All non-root clients together have one memory budget, for their commands and
-//! for output that they have not read.
+//! Fair shares of the main thread and of memory.
+//!
+//! In each round of the main thread's tasks, only one non-root client runs. The users take turns: a user with many clients or requests runs
+//! no more often than a user with one client. All non-root clients together have one memory budget, for their commands and for output that
+//! they have not read.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -47,11 +49,11 @@ enum User {
     Own(u32),
     /// The name in a certificate, and the role that the certificate gives: authorities of different roles may use the same names.
     Certified(Role, Arc<str>),
-    /// All others together.
+    /// All users without a user ID and without a certificate, such as those of TCP clients; they count as one user.
     Unknown,
 }
 
-/// The turn, and who waits for it.
+/// The state of the turn: whether a client has it, and the clients that wait for it.
 #[derive(Debug, Default)]
 struct Waiting {
     is_taken: bool,
@@ -63,7 +65,7 @@ struct Waiting {
 pub(crate) struct Turn(Option<Rc<RefCell<Waiting>>>);
 
 impl Turn {
-    /// Waits for the turn. Each user's clients get it in the order in which they ask.
+    /// Waits for the turn. The users get it one after the other; the clients of one user get it in the order of their requests.
     async fn take(waiting: &Rc<RefCell<Waiting>>, user: &User) -> Option<Turn> {
         let turn = {
             let mut all = waiting.borrow_mut();
@@ -125,8 +127,8 @@ impl Share {
         Share(Some((turns.clone(), user)))
     }
 
-    /// Waits until no other non-root client has the turn, and returns it; at once `None` for a client of root. The caller must drop
-    /// the turn after its slice, once all other runnable tasks have run.
+    /// Waits for this client's turn, and returns it. A client of root gets `None` at once. The caller must drop the turn after its slice,
+    /// once all other runnable tasks have run.
     pub(crate) async fn take(&self) -> Option<Turn> {
         let (Turns { turn, .. }, user) = self.0.as_ref()?;
         Turn::take(turn, user).await
@@ -155,18 +157,20 @@ pub(crate) struct Hold {
     /// `None` for root, whose memory is not limited.
     turns: Option<Turns>,
     seat: Weak<Seat>,
-    /// The size of this reservation.
+    /// The size of this reservation, in KiB.
     kib: u32,
 }
 
 impl Hold {
-    /// Changes the reservation to this many bytes. All clients of a user together get at most half of what the clients of other users
-    /// leave; here, all clients without a user ID count as one user. A reservation counts as at most half of the whole budget, and one of
-    /// up to [`SMALL`] bytes as 0.
+    /// Changes the reservation to `bytes` bytes. A reservation of at most [`SMALL`] bytes counts as 0. A larger one counts as at most half
+    /// of the whole budget.
+    ///
+    /// All clients of one user together get at most half of the memory that the other users have not reserved. Here, all clients without a
+    /// user ID count as one user.
     ///
     /// # Errors
-    /// If the reservation grows beyond the user's share. The call then disconnects the client that has read none of its output for the
-    /// longest time, if for at least [`STALLED`], so that a later attempt may succeed.
+    /// If the reservation grows, and the user's clients would exceed this limit. Then the call also looks for the client that has read none
+    /// of its output for the longest time, and disconnects it if that time is at least [`STALLED`]. So a later attempt may succeed.
     pub(crate) fn set(&mut self, bytes: usize) -> Result<(), CliError> {
         let Some(turns) = &self.turns else { return Ok(()) };
         // A reservation has at most half of the memory, so that the longest output fits if it is the only one.
@@ -304,8 +308,8 @@ mod tests {
         });
     }
 
-    /// One user has very many clients that run all the time, another one a single client: both have half of the turns. Clients that leave while
-    /// they wait take no turns with them.
+    /// One user has very many clients that run all the time, and another user has a single client. Each user gets half of the turns. A
+    /// client that leaves while it waits uses up no turn.
     #[test]
     fn users_share_the_turns_equally() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

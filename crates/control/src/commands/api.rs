@@ -103,7 +103,7 @@ fn status(c: &mut Context, _: &Args) -> Result<Output, CliError> {
     Ok(Output::show(&shown, text))
 }
 
-/// Returns the recorded messages that a command is about: by default, those from clients.
+/// Returns the recorded messages that the command selects: by default those from clients, with `tx` those to clients, with `all` both.
 fn chosen(c: &Context, a: &Args) -> Vec<Arc<Recorded>> {
     let (all, tx) = (a.has("all"), a.has("tx"));
     let mut messages = c.messages.snapshot();

@@ -1,8 +1,9 @@
 //! `filter "EXPRESSION"` in commands: selects packets by an expression of tcpdump, see pcap-filter(7).
 //!
 //! libpcap compiles the expressions. It may ask name servers for the addresses of hosts and wait for the answers, so it runs on its own
-//! thread. The command continues when the thread has returned a program or an error. To compile a long expression takes seconds of a core
-//! and tens of megabytes, even after the command has timed out. Therefore few expressions are compiled at once.
+//! thread. The command continues when the thread has returned a program or an error. Compiling a long expression takes seconds of CPU time
+//! and tens of megabytes, and continues even after the command has timed out. Therefore at most [`AT_ONCE`] expressions are compiled at
+//! once.
 
 use std::sync::mpsc::{self, TryRecvError};
 use std::sync::{Mutex, PoisonError};
@@ -173,7 +174,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
-        /// The oracle is libpcap's own interpreter.
+        /// Each filter matches the same packets as libpcap's own interpreter.
         #[test]
         fn filters_match_the_same_packets_as_libpcap(
             packet in packet(),
