@@ -130,7 +130,7 @@ define! {
     }
 }
 
-/// The feature.
+/// The feature: duplicate address detection.
 pub struct Feature;
 
 impl feature::Feature<Context> for Feature {

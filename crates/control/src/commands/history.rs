@@ -49,7 +49,7 @@ fn objects(past: &Past) -> String {
 struct History {
     /// The number of the last entry shown.
     last: Option<u64>,
-    /// Maximum number of further entries.
+    /// Maximum number of entries still to show.
     left: usize,
     /// The number of the newest shown entry that an earlier run of the router made.
     earlier: Option<u64>,

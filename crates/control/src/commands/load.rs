@@ -60,7 +60,7 @@ struct Line {
 /// What is wrong with a line.
 struct Fault {
     why: String,
-    /// True if the line begins with a word that looks like a prefix, or is not text.
+    /// True if the client may see `why`: the first word of the line looks like a prefix, or the line is not UTF-8 text.
     prefix: bool,
 }
 
@@ -234,7 +234,7 @@ struct Load {
     familiar: bool,
     added: u64,
     faults: u64,
-    /// The changes made so far; `None` once a load that is not strict has made too many changes for the journal.
+    /// The changes made so far. `None` once a load without `strict` has made more changes than the journal can store.
     before: Option<BTreeMap<Key, Edit>>,
     /// The user and the command.
     origin: Origin,
@@ -269,7 +269,7 @@ impl Load {
         Ok(())
     }
 
-    /// Handles a line whose route cannot be added. A strict load fails; another load only reports the line.
+    /// Handles a line whose route cannot be added. A load with `strict` fails; a load without it reports the line and continues.
     fn fault(&mut self, number: u64, why: &dyn Display, out: &mut String) {
         let place = format!("{}:{number}", self.file);
         self.faults += 1;

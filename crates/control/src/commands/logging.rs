@@ -68,7 +68,8 @@ pub fn register(r: &mut Registry<Context>) {
     }
 }
 
-/// Writes a message of the operator. VPP's levels above error are errors here, and its notices are information.
+/// Writes the operator's message to the log. Messages with VPP's levels above `error` get the level error, and its notices get the level
+/// info.
 fn test_log(_: &mut Context, a: &Args) -> Result<Output, CliError> {
     let word = |name| a.need::<String>(name);
     let text = format!("{}/{}: {}", word("class")?, word("subclass")?, word("text")?);

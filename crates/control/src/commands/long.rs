@@ -9,7 +9,7 @@ pub(super) trait Unfinished: Job<Context> {
     fn cut_off(&mut self) -> bool;
 }
 
-/// A job for a client. If the client disconnects, the job continues if [`Unfinished::cut_off`] returns true.
+/// A job for a client. When the client disconnects, [`Unfinished::cut_off`] decides whether the job continues or ends.
 pub(super) struct ForClient<J: Unfinished + 'static>(Attended<Rest<J>>);
 
 impl<J: Unfinished> ForClient<J> {

@@ -45,7 +45,7 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     }))
 }
 
-/// The contents of a line.
+/// The values to print in each line.
 struct Shown {
     packets: bool,
     bits: bool,

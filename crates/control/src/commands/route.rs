@@ -355,7 +355,7 @@ impl Work {
         c.note(self.origin.clone(), edits);
     }
 
-    /// True if `now` is what this job has made of the route `was`. Then no other command has changed the route since.
+    /// True if this job changed the route `was` to `now`. Then no other command has changed the route since.
     fn made(&self, key: &Key, was: Option<&Route>, now: Option<&Route>) -> bool {
         self.after(was, key).is_ok_and(|after| after.as_ref() == now)
     }

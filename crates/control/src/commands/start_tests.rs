@@ -1,4 +1,4 @@
-//! Starts of the router with files that are missing, or that are no files of the router.
+//! Starts of the router while capture files are missing, or while other files are in their place.
 
 use super::config_tests::NO_PACKETS;
 use crate::app::{Go, Reading, Terms, Work};
@@ -10,7 +10,8 @@ fn finish(cli: &mut Cli, mut work: impl Work) {
     while work.step(&mut cli.context, &mut Vec::new()).map_err(|e| e.to_string()).unwrap() != Go::Done {}
 }
 
-/// At the start, interfaces wait for their capture files, whatever is in their place. A link is not followed, and nothing is replaced.
+/// At the start, interfaces wait for their capture files, even if a text file, a folder, a pipe or a symbolic link is in their place. The
+/// router does not follow the link, and replaces no file.
 #[test]
 fn a_start_does_not_depend_on_capture_files() {
     for way in ["no folder", "text", "folder", "pipe", "link"] {

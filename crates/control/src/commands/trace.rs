@@ -104,13 +104,13 @@ fn filter(a: &Args) -> Result<Option<Rc<Filter>>, CliError> {
 #[derive(Serialize)]
 struct Step {
     node: &'static str,
-    /// The time of the monotonic clock.
+    /// The time of the monotonic clock, in nanoseconds.
     time_ns: u64,
     /// The time in UTC, as in the log.
     time: String,
     /// The packet's receive interface after the node, or before it if the node kept or ended the packet; `None` if it is not set.
     rx_interface: Option<String>,
-    /// The packet's transmit interface, likewise.
+    /// The packet's transmit interface after the node, or before it if the node kept or ended the packet; `None` if it is not set.
     tx_interface: Option<String>,
     next: Option<&'static str>,
     dropped: Option<&'static str>,

@@ -242,7 +242,7 @@ struct Shown {
 struct Share {
     worker: usize,
     shards: usize,
-    /// First and last shard of each run.
+    /// First and last shard of each range of consecutive shards of the worker.
     ranges: Vec<(usize, usize)>,
 }
 

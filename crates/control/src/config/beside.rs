@@ -16,7 +16,7 @@ type Placed = (At, Key, Value);
 
 /// A field of an interface whose value is one or more objects.
 pub(super) struct Beside {
-    /// The field.
+    /// The name of the field.
     pub name: &'static str,
     /// Returns the valid values of the field, for the reference documentation.
     values: fn() -> String,
@@ -37,7 +37,7 @@ impl Beside {
     }
 }
 
-/// The form of [`LENDER`].
+/// Returns the form of the value of [`LENDER`]: how it is read, written and documented.
 fn lender() -> Parsed<String> {
     text("an interface's name", &["loop0"])
 }
@@ -59,14 +59,14 @@ pub(super) const LENDER: Beside = Beside {
     },
 };
 
-/// The form of [`ADDRESSES`].
+/// Returns the form of the value of [`ADDRESSES`]: how it is read, written and documented.
 fn addresses() -> List<Parsed<Address>> {
     list(parsed("addresses with prefix length", &["192.0.2.1/24", "2001:db8::1/64"], address, |ip| {
         yaml::ip(ip)
     }))
 }
 
-/// The addresses.
+/// The IP addresses of the interface.
 pub(super) const ADDRESSES: Beside = Beside {
     name: "addresses",
     values: || addresses().values(),
@@ -84,13 +84,13 @@ pub(super) const ADDRESSES: Beside = Beside {
     },
 };
 
-/// The form of the names in [`NEIGHBORS`].
+/// Returns the form of the addresses of [`NEIGHBORS`]: how they are read, written and documented.
 fn neighbor() -> Parsed<IpAddr> {
     let ip = |text: &str| text.parse().map_err(|_| format!("\"{text}\" is not an IP address"));
     parsed("IP address", &["192.0.2.2", "2001:db8::2"], ip, |ip| yaml::ip(ip))
 }
 
-/// The static neighbors.
+/// The static neighbors on the interface.
 pub(super) const NEIGHBORS: Beside = Beside {
     name: "neighbors",
     values: || format!("by {}: {}", neighbor().values(), mac().values()),
@@ -116,7 +116,7 @@ pub(super) const NEIGHBORS: Beside = Beside {
     },
 };
 
-/// The enabled features.
+/// The features enabled on the interface.
 pub(super) const FEATURES: Beside = Beside {
     name: "features",
     values: || "lists of features by arc".into(),

@@ -104,7 +104,7 @@ pub(super) fn of_devices(catalog: &Catalog) -> Vec<Row> {
     rows
 }
 
-/// Returns the form of an Ethernet address.
+/// Returns the form of an Ethernet address: how it is read, written and documented.
 pub(crate) fn mac() -> Parsed<Mac> {
     parsed(
         "an Ethernet address",

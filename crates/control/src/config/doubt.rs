@@ -1,4 +1,4 @@
-//! Rules for configuration files that commands may break.
+//! Rules that hold for configuration files, but not for commands.
 //!
 //! The rules protect the author of a file from mistakes, as vppcfg does. Commands may break them: for example, an operator sets a device
 //! with sub-interfaces down for maintenance. The router must then still accept its own configuration.
@@ -25,7 +25,7 @@ pub enum Doubt {
 }
 
 impl Doubt {
-    /// True if the interfaces break this rule in the configuration `tree`, too.
+    /// True if the same interfaces break this rule in the configuration `tree`, too.
     pub fn is_in(&self, tree: &Tree) -> bool {
         let (Doubt::Up { sub, over } | Doubt::Mtu { sub, over }) = self;
         let interface = |key| tree.get(key).and_then(|value| value.get::<Interface>());

@@ -76,18 +76,18 @@ pub struct Wanted {
     found: usize,
     /// The kinds of objects of which some could not be read.
     lost: Lost,
-    /// Violations of rules that commands may break.
+    /// Violations of rules that hold for files, but not for commands.
     doubts: Vec<(Fault, Doubt)>,
     /// True for a document without any section of a configuration.
     foreign: bool,
 }
 
-/// Kinds of objects of which some could not be read. An object of these kinds cannot be reported as missing.
+/// The kinds of objects of which some could not be read. Validation must not report an object of these kinds as missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Lost {
     interfaces: bool,
     tables: bool,
-    /// Objects of features.
+    /// True if some objects of features could not be read.
     others: bool,
 }
 
@@ -112,7 +112,7 @@ impl Objects<System> for Reading<'_> {
 }
 
 impl Reading<'_> {
-    /// Notes the violation of a rule that commands may break.
+    /// Records the violation of a rule that holds for files, but not for commands.
     fn doubt(&mut self, at: At, doubt: Doubt, message: String) {
         // The same limit as for other faults.
         if self.doubts.len() < MOST_FAULTS {
@@ -175,7 +175,8 @@ pub enum Format {
     Commands,
     /// YAML.
     Yaml,
-    /// JSON. The reader for YAML reads it, too: apart from pairs of escaped surrogates, JSON is YAML.
+    /// JSON. The YAML reader reads it, too, because JSON is almost a subset of YAML. The exception, pairs of escaped surrogates, is
+    /// converted first.
     Json,
 }
 
@@ -275,10 +276,10 @@ pub fn read(text: &str, file: &str, catalog: &Catalog) -> Wanted {
     Wanted { tree: Snapshot::of(tree), places, found: r.found(), faults: r.faults, lost, doubts, foreign }
 }
 
-/// Reads objects in the form of a configuration. They need not be a valid configuration by themselves.
+/// Reads a part of a configuration in the format of a configuration file. The objects need not be a valid configuration by themselves.
 ///
 /// # Errors
-/// Returns the first fault, if the form is wrong.
+/// Returns the first fault in the format.
 pub fn read_part(text: &str, catalog: &Catalog) -> Result<Tree, Fault> {
     let wanted = read(text, "the journal", catalog);
     match wanted.faults.into_iter().next() {
@@ -289,7 +290,8 @@ pub fn read_part(text: &str, catalog: &Catalog) -> Result<Tree, Fault> {
 
 impl Wanted {
     /// Returns the faults found while reading the file, and those found by validating the part that could be read. Each has a line and a
-    /// column. They are in the order of the file. If there are too many, the first fault says so, and has no line.
+    /// column. They are in the order of the file. If there are too many, an additional fault without a line precedes the others and says
+    /// so.
     pub fn faults(&self, abilities: &Abilities) -> Vec<Fault> {
         let nowhere = Place::Argument(0);
         let tree = self.tree.tree();
@@ -324,7 +326,8 @@ impl Wanted {
         faults
     }
 
-    /// Removes and returns the violations of rules that commands may break. [`faults`](Self::faults) no longer includes them.
+    /// Removes and returns the violations of rules that hold for files, but not for commands. [`faults`](Self::faults) no longer includes
+    /// them.
     pub fn take_doubts(&mut self) -> Vec<(Fault, Doubt)> {
         std::mem::take(&mut self.doubts)
     }

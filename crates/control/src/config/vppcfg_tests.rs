@@ -12,7 +12,7 @@ fn commands(text: &str) -> Vec<String> {
     wanted.tree.tree().iter().flat_map(|(key, value)| value.dump(key, false)).collect()
 }
 
-/// The words of vppcfg that are supported, except `device-type`, for a router with a trunk, a loopback and a tap.
+/// A file for a router with a trunk, a loopback and a tap. It uses all supported fields of vppcfg except `device-type`.
 #[test]
 fn vppcfg_file_has_the_same_meaning() {
     let text = r#"

@@ -223,7 +223,7 @@ impl Writer {
         })
     }
 
-    /// Writes more sub-interfaces of the last device, if there are any. Returns true if it has written some: there may be more.
+    /// Writes the next sub-interfaces of the last device. Returns true if it has written at least one: there may be more.
     fn subs(&mut self, tree: &Tree, t: &mut Text<'_>) -> bool {
         let (Some(device), Some(last)) = (&self.last, &self.last_sub) else { return false };
         let Some(parent) = Interface::device_in(device) else { return false };
@@ -307,7 +307,8 @@ fn loopback(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface) {
     }
 }
 
-/// Writes the common fields of an interface. `up` is the default state, which is not written.
+/// Writes the common fields of an interface. `up` is the default of the administrative state: the state is written only if it differs from
+/// the default.
 fn write_body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, up: bool) {
     body().write_over(t, i, &Interface { up, ..Interface::new(i.spec.clone()) });
     (LENDER.write)(t, tree, name);
@@ -315,7 +316,7 @@ fn write_body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, up: bool
     BEHIND_SETTINGS.iter().for_each(|beside| (beside.write)(t, tree, name));
 }
 
-/// Writes a sub-interface. `usual` is the default of `up`: the administrative state of its device.
+/// Writes a sub-interface. `usual` is the default of its administrative state: the state of its device.
 fn sub_interface(t: &mut Text<'_>, tree: &Tree, name: &str, id: u32, i: &Interface, usual: bool) {
     let Spec::Sub { takes, .. } = &i.spec else { return };
     t.object(&id.to_string(), |t| {

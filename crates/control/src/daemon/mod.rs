@@ -162,12 +162,12 @@ struct Files {
     keeper: Option<Keeper>,
     /// When the keeper was started.
     asked: std::time::Instant,
-    /// The start configuration, if it is a document.
+    /// The start configuration, if it is a YAML or JSON file.
     configuration: Option<Reading>,
 }
 
 impl Files {
-    /// Begins to read the files.
+    /// Starts the threads that read the journal and, if it is a YAML or JSON file, the start configuration.
     fn begin(startup: &Startup, catalog: &Arc<Catalog>) -> Result<Files, DaemonError> {
         let asked = std::time::Instant::now();
         let keeper = startup.unix.state_dir.as_deref().map(|state| Keeper::begin(state, catalog.clone()));
@@ -178,8 +178,8 @@ impl Files {
     }
 }
 
-/// Returns the bells that wake the main thread: the router's own, and the kernel's for changed links. If the kernel's bell is not
-/// available, links are polled as often as devices.
+/// Returns the files ([`Bell`]) whose events wake the main thread: the router's own file, and the kernel's file for link changes. If the
+/// kernel reports no link changes, returns `None` for its file; then links are polled once per second.
 fn bells(router: &Router) -> io::Result<(Bell, Option<Bell>)> {
     let bell = Bell::new(router.doorbell().as_fd().try_clone_to_owned()?)?;
     let links = drivers::link_events().and_then(Bell::new);
@@ -202,7 +202,7 @@ fn state(startup: &Startup, system: System, log: Arc<Log>, placement: &Placement
     context
 }
 
-/// Reports that the router forwards.
+/// Reports that the router forwards: on standard error, to the service manager, and in the log.
 fn announce(startup: &Startup, context: &Rc<RefCell<Context>>) {
     // Scripts wait for this line, and the service manager for its notification.
     // Standard error may be a full disk, or a pipe that nobody reads.

@@ -32,8 +32,8 @@ pub(super) struct Stop {
 }
 
 impl Stop {
-    /// Starts the handling of signals. What SIGINT and SIGHUP do depends on whether the router has a terminal, on `startup`, and on whether
-    /// the router was started to ignore SIGHUP.
+    /// Starts the handling of signals. The reactions to SIGINT and SIGHUP depend on three conditions: whether the router has a terminal,
+    /// the options in `startup`, and whether the router was started with SIGHUP ignored.
     pub(super) fn new(startup: &Startup, terminal: Option<&Terminal>, log: Arc<Log>) -> io::Result<Stop> {
         let ignores_hangups = process::ignores_hangups();
         let at_terminal = terminal.is_some_and(Terminal::is_there);

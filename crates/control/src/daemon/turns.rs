@@ -1,6 +1,12 @@
-//! The main thread's work for the router, in turns. In each turn, the main thread does all work that is due. A turn begins when a worker
-//! wakes the main thread, when a timer expires, when the kernel reports a changed link, at the latest [`LONGEST_TURN`] after the previous
-//! turn, and once a second to check the devices.
+//! The main thread's work for the router, in turns. In each turn, the main thread does all work that is due.
+//!
+//! A turn begins at the first of these events:
+//!
+//! - a worker wakes the main thread;
+//! - a timer expires;
+//! - the kernel reports a changed link;
+//! - [`LONGEST_TURN`] has passed since the previous turn;
+//! - the devices are due for their check, once a second.
 
 use std::cell::RefCell;
 use std::io;

@@ -18,7 +18,7 @@ pub use table::TABLE;
 pub struct Area {
     /// The heading of the area.
     pub title: &'static str,
-    /// The commands.
+    /// The commands of the area.
     pub commands: &'static [Foreign],
 }
 

@@ -6,8 +6,8 @@ use super::Area;
 
 const HISTORY: &str = "the client keeps the history: press the up arrow, or Ctrl-R to search it";
 
-/// VPP's commands that Volley does not have, by area. Features declare those in their own area. When Volley gets a command, remove
-/// it here: a test enforces this.
+/// VPP's commands that Volley does not have, by area. For the area of a feature, the feature declares its missing commands itself. When
+/// Volley gets a command, remove the command here: a test enforces this.
 pub const TABLE: &[Area] = &[
     Area {
         title: "Interfaces",

@@ -94,7 +94,7 @@ struct Interface {
     rates: Option<Rate>,
 }
 
-/// Returns the interface that the command names, or all interfaces if it names none.
+/// Returns the interface named in the command, or all interfaces if the command names none.
 fn chosen<'c>(c: &'c Context, a: &Args) -> Result<Vec<&'c InterfaceInfo>, CliError> {
     match a.get::<String>("interface") {
         Some(name) => match c.system.router.interface_named(&name) {

@@ -62,7 +62,7 @@ struct Config {
     last: Option<Key>,
     /// The store's version when the first line was shown.
     version: u64,
-    /// True if indices are shown.
+    /// True if the interfaces' indices are shown.
     indices: bool,
     /// True if secrets are shown. Clients that are not admins get a placeholder.
     secrets: bool,

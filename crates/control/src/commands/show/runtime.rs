@@ -66,7 +66,7 @@ struct Totals {
     calls: u64,
     packets: u64,
     timed_packets: u64,
-    /// TSC clocks that the timed packets took.
+    /// TSC clocks that the timed calls took. Workers time only some calls; `timed_packets` counts the packets of these calls.
     clocks: u64,
 }
 
@@ -123,9 +123,9 @@ impl View {
 }
 
 impl Node {
-    /// Returns the cells of a row in the order of VPP's table. `max` selects the columns of `show runtime max`. `clock` is the
-    /// factor from clocks to the table's unit: 1, or the seconds per clock. A worker's nodes never suspend; the column for it is
-    /// there for scripts that read cells by position.
+    /// Returns the cells of a row in the order of VPP's table. `max` selects the columns of `show runtime max`. `clock` is the factor from
+    /// clocks to the table's unit: 1, or the seconds per clock. The column `Suspends` is always 0, because a worker's nodes never suspend.
+    /// It exists for scripts that read cells by position.
     fn row(&self, max: bool, clock: f64) -> Vec<String> {
         let mut row =
             vec![self.name.into(), self.state.into(), self.calls.to_string(), self.packets.to_string()];
