@@ -22,7 +22,7 @@ use crate::system::{Abilities, System};
 const USUAL: u8 = 1;
 /// Maximum number of probes.
 const MOST: u8 = 10;
-/// Seconds between two probes, which cannot be changed.
+/// Interval between two probes, in seconds. This interval cannot be changed.
 const DELAY: f64 = 1.0;
 
 /// The number of probes (DupAddrDetectTransmits). With 0, addresses are used at once.

@@ -1,4 +1,4 @@
-//! Numbers that stand for interfaces in messages ([`message`]).
+//! The numbers of interfaces in messages (`sw_if_index`), and the interfaces with these numbers ([`message`]).
 
 use net::feature::message;
 use net::router::InterfaceInfo;

@@ -30,7 +30,7 @@ pub struct Service {
     pub turns: Turns,
 }
 
-/// Returns a message that every instance answers.
+/// Returns a message to find out whether a router listens on a socket: every router answers it.
 pub fn hello() -> Vec<u8> {
     let mut hello = Vec::new();
     frame::append(&mut hello, |out| {

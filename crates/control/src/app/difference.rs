@@ -1,4 +1,4 @@
-//! The changes of a plan, in words.
+//! The changes of a plan, as text for the operator.
 
 use std::collections::BTreeSet;
 

@@ -95,7 +95,7 @@ impl From<Refused> for Failure {
 }
 
 impl Failure {
-    /// Returns the reason.
+    /// Returns the kind of reason for the refusal or failure.
     pub fn reason(&self) -> Reason {
         match self {
             Failure::Refused(refused) => refused.reason(),

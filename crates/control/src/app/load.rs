@@ -24,7 +24,7 @@ const BATCH: usize = 32;
 /// Maximum number of objects that the title of the change names.
 const NAMED: usize = 3;
 
-/// The old value of an object.
+/// An object, and its value before a change. The value is `None` if the object did not exist.
 type Old = (Key, Option<Value>);
 
 /// A running load: changes of many objects that become one change in the journal.

@@ -295,7 +295,7 @@ mod tests {
     use crate::cli::listen::roots;
     use std::os::unix::net::UnixStream as Client;
 
-    /// Returns a client of a non-root user that waits, and the client's end of the connection.
+    /// Returns a client of a non-root user as the door sees it, and the client's end of the connection.
     fn waiting() -> (Stranger, Client) {
         let (accepted, client) = Client::pair().unwrap();
         let peer = Names::default().peer(4001);

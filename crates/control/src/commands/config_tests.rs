@@ -557,7 +557,7 @@ fn a_router_accepts_its_own_configuration_in_every_state() {
     }
 }
 
-/// The connected networks are those of devices and of sub-interfaces.
+/// A document causes a warning for a next hop outside all connected networks. The networks of devices and of sub-interfaces both count.
 #[test]
 fn a_document_warns_of_next_hops_that_nothing_covers() {
     let mut cli = Cli::new();

@@ -157,7 +157,7 @@ impl Values for Context {
     }
 }
 
-/// Returns the names of a kind, such as log levels, if they are the same in every router; otherwise nothing.
+/// Returns the names of a kind, such as log levels, if they are the same in every router. Otherwise returns an empty list.
 fn constant(kind: &str) -> Vec<String> {
     match kind {
         "log-class" => classes().iter().map(|class| class.name.to_string()).collect(),

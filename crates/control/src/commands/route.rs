@@ -15,7 +15,7 @@ use crate::app::{Context, Output, SLICE, unreachable_paths};
 use crate::cli::{Args, CliError, Job, Registry, Step};
 use crate::intent::{Branch, Change, Edit, Family, Find, Key, Note, Route, Table, Value, Via};
 
-/// Routes changed between two checks of the clock.
+/// Number of routes changed between two checks of the clock.
 const BATCH: u32 = 64;
 
 /// A prefix with its options in any order. As in VPP, the count and the table may also precede it.

@@ -16,9 +16,9 @@ use crate::cli::{Args, CliError, Merge, Registry, Rows};
 
 /// Default number of packets in `show trace`.
 const SHOWN: u32 = 50;
-/// Packets shown between two checks of the clock.
+/// Number of packets shown between two checks of the clock.
 const SHOWN_AT_ONCE: u32 = 8;
-/// Entries sorted between two checks of the clock.
+/// Number of entries sorted between two checks of the clock.
 const GATHERED: usize = 2048;
 
 /// The filter of `show trace`; `None` to show all packets.

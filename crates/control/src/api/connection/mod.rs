@@ -33,7 +33,7 @@ use crate::api::vlib::{cli_inband, cli_inband_reply};
 use crate::app::{Context, Queue};
 use crate::cli::{Client, Entrance, Guest, Hold, Registry, Role, Seat, Share, State, Stream, Turn, Turns};
 
-/// The identifier of `sockclnt_create`, which clients know.
+/// The identifier of `sockclnt_create`. It is fixed, because clients send this message before they know the table of messages.
 pub(super) const CREATE: u16 = 15;
 /// Time after which other tasks get their turn.
 const SLICE: Duration = Duration::from_millis(1);
@@ -434,8 +434,8 @@ impl Connection {
         Reply { retval, body }
     }
 
-    /// Records a message, if the operator has switched on the trace of received, or of `sent`, messages. `bytes` is the message after
-    /// its identifier.
+    /// Records a message, if the operator has switched on the trace of its direction: messages from clients or, with `sent`, to clients.
+    /// `bytes` is the message after its identifier.
     fn record(&self, id: u16, sent: bool, bytes: &[u8]) {
         let mut cx = self.cx.borrow_mut();
         let is_on = if sent { cx.messages.sent } else { cx.messages.received };

@@ -32,8 +32,8 @@ pub(crate) fn remove_backed<T: Backing<System>>(
     super::remove(c, number)
 }
 
-/// Returns the details of interfaces whose driver has a configuration of type `T`. If `wanted` is ~0, these are all such
-/// interfaces; otherwise only the one with this number.
+/// Returns the details of the interfaces whose driver has a configuration of type `T`: of all such interfaces if `wanted` is ~0, and
+/// otherwise only of the one with the number `wanted`.
 pub(crate) fn backed<T: Backing<System>, D>(
     c: &Context,
     wanted: interface_index,

@@ -119,7 +119,7 @@ fn of(c: &Context, i: &InterfaceInfo) -> sw_interface_details {
     details
 }
 
-/// Describes the packets that a sub-interface takes.
+/// Fills in the fields of `details` for the VLAN tags of the packets that a sub-interface receives.
 fn sub(details: &mut sw_interface_details, takes: Match) {
     use sub_if_flags as f;
     let service = |is: bool| if is { f::SUB_IF_API_FLAG_DOT1AD.0 } else { 0 };

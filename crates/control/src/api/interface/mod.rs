@@ -149,8 +149,8 @@ fn set_flags(c: &mut Context, _: &Caller, q: sw_interface_set_flags) -> Result<D
     DONE
 }
 
-/// Sets the MTU of an interface. Here, it is the same for all protocols: the given layer 3 MTU or, if that is 0, the largest of the
-/// others.
+/// Sets the MTU of an interface. Clients give an MTU for layer 3, and one for each protocol. This router has only one MTU for all
+/// protocols: the given layer 3 MTU or, if that is 0, the largest given MTU of a protocol.
 fn set_mtu(c: &mut Context, _: &Caller, q: sw_interface_set_mtu) -> Result<Done, Code> {
     let Array([l3, others @ ..]) = q.mtu;
     let wanted = if l3 != 0 { l3 } else { others.into_iter().max().unwrap_or(0) };

@@ -8,7 +8,7 @@ use crate::api::{change, replace};
 use crate::app::{Context, Seen};
 use crate::intent::{self, Change};
 
-/// Adds or removes a VRF for clients in one address family. This does not change what clients see in the other family.
+/// Adds or removes a VRF for clients in one address family. In the other family, clients still see the VRF or not, as before.
 pub(super) fn change(c: &mut Context, table: &ip_table, add: bool) -> Result<Done, Code> {
     let (id, six) = (table.table_id, table.is_ip6);
     if id == 0 {
@@ -37,7 +37,8 @@ pub(super) fn change(c: &mut Context, table: &ip_table, add: bool) -> Result<Don
     DONE
 }
 
-/// Shows a VRF in an address family (true for IPv6), or hides it there. Removes the VRF if clients now see it in no family.
+/// Shows a VRF to clients in an address family (`six` is true for IPv6) if `on` is true; otherwise hides it there. Removes the VRF if
+/// clients now see it in no family.
 fn show(c: &mut Context, id: u32, mut seen: Seen, (six, on): (bool, bool)) {
     seen.set(six, on);
     c.halves.0.insert(id, seen);

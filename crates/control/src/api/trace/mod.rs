@@ -1,4 +1,4 @@
-//! Traces of API messages: their text and JSON, VPP's files of them ([`file`](mod@file)), and their replay ([`replay`]).
+//! Traces of API messages: conversion to text and JSON, files in VPP's formats ([`file`](mod@file)), and replay ([`replay`]).
 
 pub(crate) mod file;
 pub(crate) mod replay;

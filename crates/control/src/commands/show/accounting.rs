@@ -15,7 +15,8 @@ pub fn register(r: &mut Registry<Context>) {
     );
 }
 
-/// Packets since the start: received + injected + made = sent + dropped + consumed + handled + waiting + unaccounted.
+/// The accounting of packets since the router's start. The counts add up: received + injected + made = sent + dropped + consumed + handled
+/// + waiting + unaccounted. The table in [`accounting`] explains each of them.
 #[derive(Serialize)]
 struct Accounting {
     received: u64,

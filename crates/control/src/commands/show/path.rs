@@ -18,7 +18,7 @@ pub(super) struct PathFields {
     interface: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     table: Option<u32>,
-    /// The entry of a feature, as text.
+    /// For a path to a feature: the feature's entry for this path, as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<String>,
     /// The share of the flows, relative to the other paths.
