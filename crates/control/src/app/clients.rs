@@ -38,8 +38,8 @@ impl Halves {
     }
 }
 
-/// The objects that a client has added again since its replacement began. At the end of the replacement, the planning thread reads
-/// them; nothing is added then.
+/// The objects that a client has added again since its replacement began. At the end of the replacement, the planning thread reads them;
+/// the client can no longer add objects then.
 #[derive(Debug)]
 pub(crate) struct Again<T>(Arc<Mutex<BTreeSet<T>>>);
 

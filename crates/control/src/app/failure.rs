@@ -9,8 +9,8 @@ use crate::cli::CliError;
 use crate::intent::Refused;
 use crate::startup::Fault;
 
-/// Why a request was refused or failed. In both cases the configuration is as it was before the request; but a load of routes keeps the
-/// changes that it has made.
+/// Why a request was refused or failed. In both cases the configuration is as it was before the request. The only exception is a load
+/// (`Loading`): its changes stay until its caller rolls them back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// A configuration file has these faults.

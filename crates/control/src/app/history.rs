@@ -78,9 +78,9 @@ impl Context {
         on_a_thread(move || Ok(stack.in_effect(now.tree(), |written| journal::read(written, &catalog))))
     }
 
-    /// Returns a rollback of the last `n` changes in effect. If `n` is `None`, rolls back the configuration awaiting confirmation, with all
-    /// later changes; if no configuration awaits confirmation, the last change. With `dry_run`, the rollback only reports what would
-    /// change.
+    /// Returns a rollback of the last `n` changes in effect. If `n` is `None`, it depends on whether a configuration awaits confirmation:
+    /// if so, returns a rollback of this configuration and all later changes, and otherwise of the last change. With `dry_run`, the
+    /// rollback only reports what would change.
     ///
     /// # Errors
     /// If fewer than `n` changes are in effect, or `n` is 0.

@@ -1,5 +1,5 @@
-//! Loads: very many objects that a client sends bit by bit, such as the routes of a routing daemon. They become effective at once, and are
-//! one change in the journal at the end. A load that fails, or whose client leaves, is rolled back.
+//! Loads: a client sends very many objects bit by bit, for example a routing daemon its routes. Each object becomes effective when it
+//! arrives. At the end, the journal gets one change for all objects. A load that fails, or whose client leaves, is rolled back.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -107,7 +107,7 @@ impl Loading {
     /// Ends the load: adds it to the journal, in slices. Call it until it returns [`Go::Done`].
     ///
     /// # Errors
-    /// If a thread panics.
+    /// If the thread that sorts the changes has panicked.
     pub(crate) fn end(&mut self, c: &mut Context) -> Result<Go, Failure> {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Filling => {
@@ -186,8 +186,8 @@ fn sorted(pieces: Vec<Vec<Old>>) -> Vec<Old> {
 }
 
 impl Lasting for Loading {
-    /// True if the load has made changes that are not in the journal yet. They are rolled back or, if all items have arrived, added to the
-    /// journal.
+    /// True if the load has made changes that are not in the journal yet. If all items have arrived, these changes are then added to the
+    /// journal, and otherwise rolled back.
     fn cut_off(&mut self) -> bool {
         !matches!(self.stage, Stage::Over) && self.changes() > 0
     }

@@ -116,7 +116,7 @@ impl Rates {
         Rate::between(&first.unwrap_or(self.unseen()), &Sample::take(router, i, now))
     }
 
-    /// Returns the first sample of an interface that did not exist in the last complete round: all counters are 0.
+    /// Returns a sample with all counters 0, for an interface that did not exist when the last complete round began.
     fn unseen(&self) -> Sample {
         Sample { at: self.complete, totals: InterfaceTotals::default() }
     }

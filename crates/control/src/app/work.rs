@@ -263,8 +263,8 @@ impl Changes {
     /// Registers a load. It counts as running as long as the result exists.
     ///
     /// # Errors
-    /// If another load of the same VRF is running and conflicts with this one. Loads conflict if one of them removes the VRF's other
-    /// routes, unless the two loads are known to have different families: it would remove the routes of the other load.
+    /// If another load conflicts with this one. Two running loads of a VRF conflict if one of them also removes the VRF's other routes,
+    /// because these may be routes of the other load. Loads that are known to have different address families do not conflict.
     pub(super) fn load(&self, scope: Scope) -> Result<Rc<Scope>, Failure> {
         let mut loads = self.loads.borrow_mut();
         loads.retain(|load| load.strong_count() > 0);

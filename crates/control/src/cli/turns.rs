@@ -151,8 +151,8 @@ impl Share {
     }
 }
 
-/// Memory reserved for a command: for its output until the client has read it, and for what the command itself keeps. A client may have
-/// several reservations, for requests that run at the same time.
+/// Memory reserved for a command: for its output until the client has read it, and for the data that the command itself stores. A client
+/// may have several reservations, for requests that run at the same time.
 pub(crate) struct Hold {
     /// `None` for root, whose memory is not limited.
     turns: Option<Turns>,

@@ -90,8 +90,8 @@ impl Cli {
 pub(super) const NO_PACKETS: [u8; 24] =
     [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
 
-/// A relative path becomes absolute: a configuration file accepts no relative path, and in a file of commands it would depend on the
-/// directory of the router's start.
+/// A relative path becomes absolute. A configuration file accepts no relative path, and the meaning of a relative path in a file of
+/// commands would depend on the directory in which the router was started.
 #[test]
 fn a_file_without_a_folder_is_one_of_the_routers_own_folder() {
     let mut cli = Cli::new();

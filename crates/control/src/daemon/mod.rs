@@ -300,7 +300,7 @@ async fn buffers(startup: &Startup) -> Result<Pool, DaemonError> {
 /// Returns the scheduling of the workers, if set.
 ///
 /// # Errors
-/// If the kernel refuses it, as tested on a temporary thread.
+/// If the kernel refuses this scheduling for a temporary thread.
 fn schedule(startup: &Startup) -> Result<Option<Schedule>, DaemonError> {
     let Some(policy) = startup.cpu.policy else { return Ok(None) };
     let schedule = Schedule::new(policy, startup.cpu.priority.unwrap_or(1));

@@ -28,8 +28,8 @@ impl Held {
 }
 
 impl Connection {
-    /// True if a message can join the batch: it has the same identifier as the others, and its kind of change can be made together with
-    /// others.
+    /// True if a message can join the batch: it has the same identifier as the others, and its change may be made together with those of
+    /// other requests.
     pub(super) fn can_join(&self, id: u16, entry: &Entry<Context>) -> bool {
         let in_batch = matches!(entry.serve, Serve::Request { runs: Runs::InBatch, .. });
         in_batch && self.held.message.as_ref().is_none_or(|(of, _)| *of == id)

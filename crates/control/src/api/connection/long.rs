@@ -19,8 +19,11 @@ pub(super) const BUSY: Duration = Duration::from_secs(10);
 impl Connection {
     /// Runs the commands in `lines`, one after the other, each to its end. Returns their output.
     ///
-    /// If a command fails, the output ends with its error message. Then the function runs no further command, and also returns a return
-    /// value. A negative result ([`Reason::Negative`]) is not a failure: the next command runs.
+    /// If a command fails, the output ends with its error message, no further command runs, and the function also returns the API's return
+    /// value for a failure. A negative result ([`Reason::Negative`]) is not a failure: the next command runs.
+    ///
+    /// # Errors
+    /// If the client leaves.
     pub(super) async fn command(
         &mut self,
         lines: &str,
@@ -98,8 +101,11 @@ impl Connection {
         Ok(())
     }
 
-    /// Runs the change of many objects that the request has begun, if any, to its end. If the client leaves before the end, the change is
+    /// If the request has begun a change of many objects, runs this change to its end. If the client leaves before the end, the change is
     /// rolled back. If other changes keep it waiting until the time `until`, it is refused.
+    ///
+    /// # Errors
+    /// Outer error: the client leaves. Inner error: the return value of a refused change.
     pub(super) async fn finish_begun(
         &mut self,
         until: Instant,

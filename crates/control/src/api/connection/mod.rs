@@ -111,6 +111,9 @@ impl Socket {
     }
 
     /// Lets other tasks run once. Reads the client's input meanwhile, but only while fewer than [`PIECE`] bytes wait.
+    ///
+    /// # Errors
+    /// If the client leaves.
     async fn glance(&mut self) -> io::Result<()> {
         let has_room = self.input.bytes.len() < PIECE;
         tokio::select! {
@@ -126,6 +129,9 @@ impl Socket {
     }
 
     /// Waits for `time`. Reads the client's input meanwhile, but only while fewer than [`PIECE`] bytes wait.
+    ///
+    /// # Errors
+    /// If the client leaves.
     async fn wait(&mut self, time: Duration) -> io::Result<()> {
         let until = time::Instant::now() + time;
         loop {

@@ -13,7 +13,7 @@ use crate::system::System;
 /// Checks that there is an interface with this number, and that the configuration of its driver is a `T`.
 ///
 /// # Errors
-/// If there is no such interface. Interfaces of other drivers do not count.
+/// If there is no interface with this number, or if the configuration of its driver is of another type.
 pub(crate) fn must_be_backed<T: Backing<System>>(c: &Context, number: interface_index) -> Result<(), Code> {
     let name = numbers::name(c, number)?;
     let is = Interface::find(c.store.tree(), &name).is_some_and(|(_, i)| i.spec.get::<T>().is_some());

@@ -155,7 +155,8 @@ define! {
     } -> create_loopback_instance_reply { sw_if_index: interface_index }
     /// Removes a loopback interface.
     request delete_loopback { sw_if_index: interface_index }
-    /// Enables or disables the counters for unicast, multicast and broadcast packets. The router always counts them.
+    /// Enables or disables the counters for unicast, multicast and broadcast packets. This has no effect, because the router always counts
+    /// them.
     request collect_detailed_interface_stats { sw_if_index: interface_index, enable_disable: bool }
     /// Chooses the function that selects packets of a capture.
     request pcap_set_filter_function { filter_function_name: Line }

@@ -22,7 +22,7 @@ use messages::*;
 
 pub(super) use tables::sweep;
 
-/// True if `config` is the router's own flow hash: over addresses, ports and protocol. The flag for the flow label is ignored.
+/// Registers the module.
 pub(super) fn register(table: &mut Table<Context>) {
     table
         .module("ip", [3, 2, 0])
@@ -94,7 +94,7 @@ pub(super) fn register(table: &mut Table<Context>) {
         });
 }
 
-/// True for the hash that the router has: addresses, ports and protocol. The flow label may be in it, too.
+/// True if `config` is the router's own flow hash: over addresses, ports and protocol. The flag for the flow label is ignored.
 fn is_usual(config: u32) -> bool {
     let all = ip_flow_hash_config::IP_API_FLOW_HASH_FLOW_LABEL.0;
     config & !all == 0b1_1111
