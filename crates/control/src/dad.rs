@@ -39,7 +39,7 @@ impl Default for Probes {
 }
 
 impl Kind for Probes {
-    /// Always IPv6.
+    /// The address family, which is always IPv6.
     type Key = Family;
     const NAME: &'static str = "dad";
     const PHASE: u16 = 23;
@@ -119,7 +119,7 @@ define! {
     }
     /// Asks for events when an address begins to be probed, after each probe, and at the end.
     request want_ip6_dad_events { enable_disable: bool, pid: u32 } events ip6_dad_event;
-    /// A step of the detection.
+    /// A step of the duplicate address detection of an address.
     event ip6_dad_event {
         pid: u32,
         state: ip6_dad_state,

@@ -12,7 +12,7 @@ pub(super) const LONGEST: usize = 128 << 10;
 #[derive(Default)]
 pub(super) struct Input {
     pub(super) bytes: Vec<u8>,
-    /// Number of bytes taken from the start.
+    /// Number of bytes at the start of `bytes` that [`Input::next`] has already returned.
     taken: usize,
 }
 
@@ -44,7 +44,7 @@ impl Input {
         rest.first_chunk::<HEADER>().is_some_and(|header| rest.len() - HEADER >= length(header))
     }
 
-    /// Removes the messages that were taken.
+    /// Removes the messages that [`Input::next`] has already returned.
     pub(super) fn forget_taken(&mut self) {
         self.bytes.drain(..self.taken);
         self.taken = 0;

@@ -12,7 +12,7 @@ pub(crate) use message::{LOCAL, index, number};
 /// Returns the interface with this number.
 ///
 /// # Errors
-/// If there is none, or it is `local0`.
+/// If there is no interface with this number, or if it is `local0`.
 pub(crate) fn interface(c: &Context, number: interface_index) -> Result<&InterfaceInfo, Code> {
     message::interface(&c.system.router, number)
 }
@@ -20,7 +20,7 @@ pub(crate) fn interface(c: &Context, number: interface_index) -> Result<&Interfa
 /// Returns the name of the interface with this number.
 ///
 /// # Errors
-/// If there is none, or it is `local0`.
+/// If there is no interface with this number, or if it is `local0`.
 pub(crate) fn name(c: &Context, number: interface_index) -> Result<String, Code> {
     message::name(&c.system.router, number)
 }

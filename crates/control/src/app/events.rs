@@ -162,7 +162,7 @@ impl Events {
         range.map(|((_, client), pid)| (*client, *pid)).collect()
     }
 
-    /// Sends an event to one client, if it is still there.
+    /// Sends an event to one client, if it is still connected.
     pub(crate) fn send_to(&self, client: u64, message: Vec<u8>) {
         if let Some(queue) = self.clients.get(&client) {
             queue.push(message);

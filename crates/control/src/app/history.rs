@@ -108,7 +108,7 @@ pub struct Past {
     pub generation: u64,
     /// The kind of change: `change`, `start` or `rollback`.
     pub kind: &'static str,
-    /// The time in RFC 3339, UTC.
+    /// The time of the change, in the format of RFC 3339, in UTC.
     pub time: String,
     /// The time of the change, in seconds since 1970.
     pub unix_seconds: u64,

@@ -32,7 +32,7 @@ pub(crate) struct Loading {
     origin: Origin,
     /// The changed objects with their old values, in the order of the changes. An object may be changed several times.
     old: Vec<Vec<Old>>,
-    /// Number of changes, by kind.
+    /// Number of added, changed and removed objects.
     pub(crate) counts: Counts,
     stage: Stage,
     /// While this exists, changes of the whole configuration wait, and loads that would conflict with this one are refused.

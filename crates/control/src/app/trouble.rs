@@ -62,11 +62,11 @@ const SCARCE: [Scarce; 6] = [
 /// The state of the checks of one resource of [`SCARCE`].
 #[derive(Clone, Copy, Default)]
 struct Shortage {
-    /// The count at the last check.
+    /// The value of [`Scarce::count`] at the last check.
     last: u64,
-    /// The count before the current shortage, if there is one.
+    /// The value of [`Scarce::count`] before the current shortage, if there is one.
     began: Option<u64>,
-    /// Number of checks since the count last grew.
+    /// Number of checks since [`Scarce::count`] last grew.
     quiet: u32,
 }
 

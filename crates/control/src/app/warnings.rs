@@ -74,7 +74,7 @@ pub(super) fn unreachable_next_hops(plan: &Plan) -> Vec<String> {
     warnings
 }
 
-/// Prefixes by table.
+/// Prefixes of all VRFs, to find out which addresses they cover.
 #[derive(Default)]
 struct Prefixes {
     all: BTreeSet<(u32, IpPrefix)>,

@@ -44,11 +44,11 @@ pub enum Go {
 /// A report of long work to its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// Steps made so far, and all steps.
+    /// The progress of the work.
     Progress {
-        /// Steps made.
+        /// Number of steps made so far.
         done: usize,
-        /// All steps.
+        /// Number of all steps.
         of: usize,
     },
     /// Some lines of the difference that a change makes. Each line is a command, marked `-` if it is removed and `+` if it is
@@ -60,7 +60,7 @@ pub enum Report {
     Note(String),
     /// The end of a change: the generation of the configuration, and whether the change has changed anything.
     Arrived {
-        /// The generation.
+        /// The generation of the configuration after the change.
         generation: u64,
         /// False if nothing was changed.
         changed: bool,
@@ -209,7 +209,7 @@ struct Running {
 }
 
 impl Turn {
-    /// Sets the progress: steps made, and all steps.
+    /// Sets the progress: number of steps made so far, and of all steps.
     pub fn tell(&self, (done, of): (usize, usize)) {
         self.0.percent.set(100 * done / of.max(1));
     }
@@ -236,9 +236,9 @@ pub(crate) struct Changes {
 pub(crate) struct Scope {
     /// The number of the VRF.
     pub(crate) table: u32,
-    /// True if the load also removes the VRF's other static routes of its family.
+    /// True if the load also removes the VRF's other static routes of the address family `family`.
     pub(crate) replaces: bool,
-    /// The family of its routes; `None`: both, or not known yet.
+    /// The address family of the load's routes. `None` if the load may have routes of both families, or if the family is not known yet.
     pub(crate) family: Option<Family>,
 }
 

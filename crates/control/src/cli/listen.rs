@@ -50,7 +50,7 @@ pub struct Listener {
     _places: Vec<Place>,
 }
 
-/// A non-blocking socket of either kind.
+/// A non-blocking UNIX or TCP socket.
 #[derive(Debug)]
 pub(super) enum Socket {
     Unix(UnixListener),

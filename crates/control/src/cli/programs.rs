@@ -39,7 +39,7 @@ pub(crate) struct Programs {
     /// The state ([`Seat`]) of each client's connection. A connection drops its reference to its state when it ends.
     seats: Vec<Rc<Seat>>,
     sessions: JoinSet<io::Result<()>>,
-    /// True if the last client found no room.
+    /// True if the last new client was rejected because there was no room.
     full: bool,
 }
 

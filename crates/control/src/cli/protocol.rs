@@ -73,9 +73,9 @@ pub(super) enum Reply {
     },
     /// A part of the output, to be printed unchanged.
     Out(String),
-    /// Announces a part of the output in binary, after this line.
+    /// Announces a part of the binary output, which follows this line.
     Data {
-        /// Number of bytes.
+        /// Number of bytes in this part.
         bytes: usize,
         /// Summary of the output so far, to print if this is the last part.
         told: String,

@@ -278,7 +278,7 @@ enum State {
     Open,
     /// All input has been read, but perhaps not yet passed on.
     Read,
-    /// All input has been passed on to the reader, and the reader's direction has been shut down.
+    /// All input has been passed on to the reader, and so has the end of the input.
     Ended,
     /// The reader has closed its socket.
     Broken,

@@ -457,7 +457,7 @@ struct Requests {
 }
 
 impl Requests {
-    /// Waits for the first byte, and returns the form of input that it indicates.
+    /// Waits for the first byte, and returns the input format that this byte indicates.
     async fn speech(&mut self) -> io::Result<Speech> {
         if self.buffer.is_empty() {
             self.more().await?;

@@ -28,7 +28,7 @@ pub enum Entrance {
 }
 
 impl Entrance {
-    /// Returns the name, as in JSON.
+    /// Returns the name of the entrance in JSON output.
     pub fn name(self) -> &'static str {
         match self {
             Entrance::Socket => "socket",
@@ -43,7 +43,7 @@ impl Entrance {
 /// A client of the command line, or of an API.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Where it connected.
+    /// The socket at which the client connected.
     pub entrance: Entrance,
     /// The client's permissions.
     pub role: Role,
@@ -58,7 +58,7 @@ pub struct Client {
 pub struct Connected {
     /// The client.
     pub client: Client,
-    /// When it connected.
+    /// When the client connected, by the system clock.
     pub since: SystemTime,
     /// When the client connected, on the monotonic clock.
     pub begun: Instant,
@@ -72,7 +72,7 @@ pub struct Sessions(Arc<Mutex<List>>);
 
 #[derive(Debug, Default)]
 struct List {
-    /// The number of the last client.
+    /// The number of the client that connected last.
     last: u64,
     clients: BTreeMap<u64, Connected>,
 }

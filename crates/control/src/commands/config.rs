@@ -49,7 +49,7 @@ struct Document {
     writer: Writer,
     /// The store's version when the first line was shown.
     version: u64,
-    /// True once the heading is written. JSON has none.
+    /// True once the heading is written. JSON has no heading.
     begun: bool,
     /// The beginning of a line that the next page completes.
     rest: String,

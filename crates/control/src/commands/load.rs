@@ -64,14 +64,14 @@ struct Fault {
     prefix: bool,
 }
 
-/// The route of a line.
+/// The route that a line describes.
 struct Said {
     table: Option<u32>,
     prefix: IpPrefix,
     branches: Vec<Branch>,
 }
 
-/// A batch from the thread.
+/// A batch of lines from the thread that reads the file.
 struct Batch {
     lines: Vec<Line>,
     /// Bytes read so far, and the size of the file.

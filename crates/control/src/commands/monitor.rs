@@ -57,7 +57,7 @@ struct Monitor {
     serial: u64,
     name: String,
     interval: Duration,
-    /// Number of further lines; `None` if unlimited.
+    /// Number of lines still to print; `None` if unlimited.
     left: Option<u32>,
     shown: Shown,
     last: Sample,

@@ -130,7 +130,7 @@ pub(crate) fn address(text: &str) -> Result<Address, String> {
     }
 }
 
-/// A text in quotes. An empty text means no description.
+/// The form of a description: a text in quotes. An empty text means no description.
 pub(crate) struct Description;
 
 impl Form for Description {
@@ -160,7 +160,7 @@ impl Form for Description {
     }
 }
 
-/// The index of an interface. It is written only in texts with indices.
+/// The form of an interface's index. An index is written only if the text is to include indices.
 struct Index;
 
 impl Form for Index {

@@ -46,7 +46,7 @@ impl Form for VlanOrAny {
     }
 }
 
-/// The tags in a file.
+/// The VLAN tags of a sub-interface, as given in a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Encapsulation {
     dot1q: Option<Vlan>,

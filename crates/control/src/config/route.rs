@@ -56,11 +56,11 @@ pub(super) fn write_tables(t: &mut Text<'_>, tree: &Tree) {
     });
 }
 
-/// `via` of a path.
+/// The value of `via` in a path.
 #[derive(Clone, Debug, PartialEq)]
 enum To {
     NextHop(IpAddr),
-    /// One of [`Via::WORDS`].
+    /// A keyword of [`Via::WORDS`], such as `drop`.
     Word(Via),
 }
 

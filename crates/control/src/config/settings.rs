@@ -22,12 +22,12 @@ pub(super) fn read(reading: &mut Reading<'_>, node: &Node) {
     fields.end(&mut reading.r);
 }
 
-/// Writes the section.
+/// Writes the section `settings`.
 pub(super) fn write(t: &mut Text<'_>, tree: &Tree, catalog: &Catalog) {
     catalog.entries().iter().for_each(|entry| (entry.write)(t, tree));
 }
 
-/// Returns the rows of the reference documentation for the section.
+/// Returns the rows of the reference documentation for the section `settings`.
 pub(super) fn rows(catalog: &Catalog) -> Vec<Row> {
     catalog.entries().iter().flat_map(|entry| entry.rows.clone()).collect()
 }

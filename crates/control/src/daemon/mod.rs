@@ -160,7 +160,7 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
 struct Files {
     /// The journal, if it is kept on disk.
     keeper: Option<Keeper>,
-    /// When the keeper was started.
+    /// When the thread that reads the journal was started.
     asked: std::time::Instant,
     /// The start configuration, if it is a YAML or JSON file.
     configuration: Option<Reading>,
@@ -189,7 +189,7 @@ fn bells(router: &Router) -> io::Result<(Bell, Option<Bell>)> {
     Ok((bell, links.ok()))
 }
 
-/// Returns the state of the application, before its configuration.
+/// Returns the state of the application, before a configuration is applied.
 fn state(startup: &Startup, system: System, log: Arc<Log>, placement: &Placement) -> Context {
     let mut context = Context::new(system);
     context.log = log;
@@ -212,8 +212,8 @@ fn announce(startup: &Startup, context: &Rc<RefCell<Context>>) {
     tracing::info!(event = "router", "forwarding; the CLI listens on {}", where_listening(startup));
 }
 
-/// Waits until the keeper has read the entries of earlier runs, and returns them; none if this takes too long. `asked` is when the keeper
-/// was started.
+/// Waits until the thread that reads the journal has read the entries of earlier runs, and returns them. If this takes too long, returns no
+/// entries. `asked` is when the thread was started.
 async fn found(keeper: &Keeper, asked: std::time::Instant) -> Found {
     loop {
         match keeper.found(asked) {

@@ -78,7 +78,7 @@ pub(super) struct Connection {
     /// The client's number.
     client: u64,
     events: Rc<Queue>,
-    /// Its entry in the list of clients.
+    /// The client's entry in the list of clients.
     _guest: Guest,
     /// Answers that are not sent yet.
     out: Vec<u8>,
@@ -410,7 +410,7 @@ impl Connection {
         Ok(Next::Message)
     }
 
-    /// Runs a request.
+    /// Runs a request. Its client and its name become the origin of its changes.
     fn run(&self, name: &str, request: impl FnOnce(&mut Context) -> Answered) -> Answered {
         let mut cx = self.cx.borrow_mut();
         cx.origin = Origin::new(FrontEnd::Api, self.peer.clone(), name);

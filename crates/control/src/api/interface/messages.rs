@@ -18,7 +18,7 @@ define! {
     request sw_interface_set_mtu { sw_if_index: interface_index, mtu: Array<u32, 4> }
     /// Enables or disables sending of directed broadcasts on an interface. Enabling is not supported.
     request sw_interface_set_ip_directed_broadcast { sw_if_index: interface_index, enable: bool }
-    /// An interface changed, or is gone.
+    /// An interface changed, or was removed.
     event sw_interface_event { pid: u32, sw_if_index: interface_index, flags: if_status_flags, deleted: bool }
     /// Registers for events of interfaces.
     request want_interface_events { enable_disable: u32, pid: u32 } events sw_interface_event;

@@ -309,10 +309,10 @@ fn delete(c: &mut Context, number: interface_index, is_kind: impl Fn(Kind) -> bo
     if is_kind(interface.kind) { remove(c, number) } else { Err(Code::INVALID_SW_IF_INDEX) }
 }
 
-/// Removes an interface, with all that depends on it.
+/// Removes an interface with all its dependents.
 ///
 /// # Errors
-/// If there is none, or the change is refused.
+/// If there is no such interface, or the change is refused.
 pub(crate) fn remove(c: &mut Context, number: interface_index) -> Result<Done, Code> {
     let name = numbers::name(c, number)?;
     let (key, _) = Interface::find(c.store.tree(), &name).ok_or(Code::INVALID_SW_IF_INDEX)?;

@@ -163,7 +163,7 @@ pub(crate) fn from_bytes(bytes: &[u8], known: &Known) -> Result<Trace, String> {
     Ok(trace)
 }
 
-/// Returns the identifiers and names of a table. `None` if it is no table of messages.
+/// Returns the identifiers and names in the table of a binary file. `None` if `table` is no table of messages.
 fn names(table: &[u8]) -> Option<Vec<(u16, &str)>> {
     let (count, mut rest) = table.split_first_chunk::<4>()?;
     let mut names = Vec::new();

@@ -83,7 +83,7 @@ pub(super) struct Planned {
     pub(super) objects: usize,
     /// The journal entry.
     pub(super) note: Note,
-    /// The difference, with its warnings.
+    /// The lines of the difference, and the warnings, to report to the client.
     pub(super) reports: Vec<Report>,
 }
 

@@ -27,7 +27,7 @@ struct Neighbors<A> {
     /// Only neighbors on this interface; `None` for all interfaces.
     interface: Option<u32>,
     last: Option<Key<A>>,
-    /// Maximum number of further neighbors.
+    /// Maximum number of neighbors still to show.
     left: usize,
     table: Table,
 }
