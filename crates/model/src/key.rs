@@ -1,4 +1,4 @@
-//! Keys identify objects. Roles describe what one object needs another one for.
+//! Keys identify objects. A role is the function of an object for other objects that need it, such as "interface".
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -15,12 +15,12 @@ pub const MANY: u16 = 200;
 pub struct KindInfo {
     /// The kind's name, unique among kinds.
     pub name: &'static str,
-    /// Objects are made in the order of their kinds' phases, and removed in the reverse order.
+    /// The position of the kind in the order of dependencies. Objects of kinds with lower phases are created first, and removed last.
     pub phase: u16,
-    /// True if objects of this kind are removed at the very end, after new objects are made.
+    /// True if a transaction removes objects of this kind at its very end, after it has created new objects.
     pub last: bool,
-    /// True if objects of this kind are removed and recreated when an object that they need is moved: for example addresses, when their
-    /// interface moves to another VRF.
+    /// True if objects of this kind are removed and recreated when an object that they need is moved. For example, the addresses of an
+    /// interface are recreated when the interface moves to another VRF.
     pub moves: bool,
     /// For kinds with potentially many objects: the role of the object that contains them, such as the table
     /// of a route. Each object needs its container, and its key begins with the container's identity.
@@ -210,7 +210,8 @@ impl fmt::Debug for Key {
     }
 }
 
-/// A role that one object has for others. Several kinds may have the same role: for example, objects of several kinds are interfaces.
+/// The function of an object for the objects that need it, such as "interface" or "VRF". Several kinds may have the same role: for example,
+/// both interfaces and sub-interfaces are interfaces to an address.
 #[derive(Debug)]
 pub struct Role {
     /// The role's name, unique among roles.

@@ -52,8 +52,8 @@ pub struct Metric {
     pub help: &'static str,
 }
 
-/// Length of a piece of a metric's lines, in bytes. There are several pieces because extending a longer text
-/// takes time.
+/// Maximum length of a text in [`Lines`], in bytes. The lines of a metric are stored in several texts, because a long text is copied when
+/// it grows.
 const PIECE: usize = 64 << 10;
 
 /// A sample that is not text yet.

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
-/// Maximum length of a stored command in bytes. The "…" at the end of a truncated one comes on top.
+/// Maximum length of a stored command in bytes. A longer command is truncated to this length, and a "…" is appended.
 const LONGEST_LINE: usize = 256;
 
 /// A way to change the configuration. New front ends are added here.
@@ -82,7 +82,7 @@ impl Peer {
         }
     }
 
-    /// Returns the user's name, or the one in the peer's certificate, if it is known.
+    /// Returns the name of the user, or the name in the peer's certificate; `None` if there is no name, or if it is not known yet.
     pub fn name(&self) -> Option<&str> {
         match self {
             Peer::User(_, name) => name.get().and_then(Option::as_deref),

@@ -137,8 +137,8 @@ impl PartialOrd for Tuple {
 impl Ord for Tuple {
     fn cmp(&self, other: &Tuple) -> Ordering {
         match (&self.0, &other.0) {
-            // Short tuples, such as the keys of routes, are compared as numbers. The bytes after their ends are 0, so the lengths decide only if
-            // one is the beginning of the other.
+            // Short tuples, such as the keys of routes, are compared as numbers. The bytes after their ends are 0, so the lengths decide
+            // only if one is the beginning of the other.
             (Bytes::Inline(len, bytes), Bytes::Inline(other_len, other)) => head(bytes)
                 .cmp(&head(other))
                 .then_with(|| tail(bytes).cmp(&tail(other)))
@@ -277,7 +277,7 @@ impl Part for String {
     }
 }
 
-/// Equal paths give equal tuples, whatever the number of slashes.
+/// Paths that differ only in repeated slashes give equal tuples.
 impl Push for Path {
     fn push(&self, to: &mut Tuple) {
         let plain: PathBuf = self.components().collect();

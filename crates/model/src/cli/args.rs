@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use wire::Mac;
 
-/// The longest interval of a command, in seconds.
+/// The longest time interval that can be given to a command, in seconds.
 const LONGEST_INTERVAL: f64 = 3600.0;
 
 /// The value of a word.
@@ -31,7 +31,7 @@ pub enum Value {
     Mac(Mac),
 }
 
-/// A word that the parser consumed: the name of the argument or the full keyword, the value, and the place in the line.
+/// A word that the parser consumed. Has the name of the argument or the full keyword, the value, and the word's place in the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Taken {
     pub(super) name: String,
@@ -83,7 +83,8 @@ impl Args {
         rounds.map(|words| Args { taken: words.to_vec(), ..self.clone() }).collect()
     }
 
-    /// Returns the full keyword directly after the keyword `name`; `None` if another word or no word follows.
+    /// Returns the full keyword that directly follows the keyword `name`. Returns `None` if the next word is no keyword, or if no word
+    /// follows.
     pub fn behind(&self, name: &str) -> Option<&str> {
         let mut behind = self.taken.iter().skip_while(|taken| taken.name != name).skip(1);
         behind.next().filter(|taken| taken.value == Value::Keyword).map(|taken| taken.name.as_str())
@@ -109,7 +110,7 @@ impl Args {
     /// Returns the argument `name`, a number of seconds such as 0.2, as an interval of at least `least` seconds. The default is one second.
     ///
     /// # Errors
-    /// Fails if the argument is no number, or is out of range.
+    /// Fails if the argument is no number, is less than `least`, or is more than an hour.
     pub fn interval(&self, name: &str, least: f64) -> Result<Duration, CliError> {
         let Some(word) = self.get::<String>(name) else { return Ok(Duration::from_secs(1)) };
         let seconds = word.parse::<f64>().ok().filter(|s| (least..=LONGEST_INTERVAL).contains(s));
@@ -133,7 +134,7 @@ impl Args {
         }
     }
 
-    /// Returns how the command was called.
+    /// Returns the context of the call: its client, the client's role, the front end, and the output format.
     pub fn call(&self) -> &Call {
         &self.call
     }

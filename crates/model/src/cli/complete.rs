@@ -10,17 +10,18 @@ use super::registry::Values;
 use super::table::Table;
 use serde::{Deserialize, Serialize};
 
-/// If a keyword belongs to several commands, its help lists the words that may follow it: at most this number of words.
+/// Maximum number of following words in the help of a keyword. If a keyword belongs to several commands, its help lists the words that may
+/// follow it.
 const NEXT: usize = 9;
 /// Maximum number of candidates: a list of thousands helps nobody, and takes memory for each client that asks.
 const MOST: usize = 500;
 
-/// A word that may stand at the end of a line.
+/// A possible completion of the last word of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
     /// The word, or `<name>` for a free value.
     pub text: String,
-    /// Its help.
+    /// The help for the word.
     pub help: String,
     /// True if `text` is only a placeholder, which cannot be inserted.
     pub placeholder: bool,

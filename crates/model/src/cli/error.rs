@@ -9,7 +9,8 @@ use std::ops::Range;
 /// Characters shown of a long line on either side of the error's place.
 const CONTEXT: usize = 60;
 
-/// A longer line of a message, in characters, loses its middle: a message may repeat typed text.
+/// Maximum length of a line of a message, in characters. The middle of a longer line is left out. A line may be long because a message may
+/// repeat typed text.
 const LONGEST: usize = 400;
 
 /// An error message for the operator, with the part of the line that it is about, if known.
@@ -30,7 +31,7 @@ impl CliError {
         CliError { message: cut(shown(message)), ..CliError::default() }
     }
 
-    /// Returns the same error with a reason.
+    /// Returns the same error with this [`Reason`], which front ends may report as a number.
     pub fn because(self, reason: Reason) -> CliError {
         CliError { reason, ..self }
     }
@@ -125,7 +126,7 @@ fn shown(text: impl Into<String>) -> String {
     visible(&text.into()).into_owned()
 }
 
-/// Returns the text. The middle of each very long line is left out.
+/// Returns the text. Leaves out the middle of each line that is longer than [`LONGEST`] characters.
 fn cut(text: String) -> String {
     if text.len() <= LONGEST {
         return text;
@@ -181,7 +182,7 @@ const LONGEST_WORD: usize = 64;
 /// Maximum number of words with which a word is compared.
 const MOST_CHOICES: usize = 1000;
 
-/// Returns the word among `choices` that `word` probably means: one that differs by few typing errors. `None` if there is no such word.
+/// Returns the word among `choices` that differs from `word` by a few typing errors only; `None` if there is no such word.
 pub(super) fn nearest<'a>(word: &str, choices: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > LONGEST_WORD {
         return None;

@@ -49,8 +49,8 @@ pub(super) fn misfit(states: &[State], line: &str, token: &Token, values: &dyn V
     }
 }
 
-/// If `word` is probably a mistyped name, returns the kind of the name. That is assumed if no keyword is similar to `word`, and if,
-/// besides keywords, only names of one kind are expected.
+/// If `word` is probably a mistyped name, returns the kind of this name, such as `interface`. A word counts as a mistyped name if no
+/// keyword is similar to it, and if all expected elements other than keywords are names of one kind.
 fn name_meant<'l>(leaves: &[&'l Leaf], word: &str) -> Option<&'l str> {
     let keyword = |leaf: &&'l Leaf| if let Leaf::Keyword(keyword) = *leaf { Some(keyword) } else { None };
     if nearest(word, leaves.iter().filter_map(keyword).flat_map(Keyword::spellings)).is_some() {

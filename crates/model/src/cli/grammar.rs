@@ -19,7 +19,7 @@
 //! | `range` | two numbers, the first one not above the second: `20-22` | `(u32, u32)` |
 //! | `ip` | an address: `192.0.2.1`, `2001:db8::1` | `IpAddr` |
 //! | `address`, `address4` | `192.0.2.1/24`, `2001:db8::1/64`, the address of an interface and its network | `(IpAddr, u8)` |
-//! | `prefix`, `prefix4`, `prefix6` | `192.0.2.0/24`, `2001:db8::/32`; host bits are kept, and an address alone is a host prefix | `(IpAddr, u8)` |
+//! | `prefix`, `prefix4`, `prefix6` | `192.0.2.0/24`, `2001:db8::/32`; host bits stay; a bare address is a host prefix | `(IpAddr, u8)` |
 //! | `mac` | `02:00:00:00:00:01` | `wire::Mac` |
 //! | `interface`, `node`, `punt-reason`, `log-class`, `log-level` | a name of this kind that [`Values`](super::Values) lists | `String` |
 //! | `table` | a number, or a name whose number [`Values`](super::Values) returns | the number |
@@ -87,7 +87,7 @@ impl Kind {
         })
     }
 
-    /// Describes the expected value for the operator.
+    /// Returns a description of the expected value, for error messages and help.
     pub(super) fn describe(&self) -> String {
         match self {
             Kind::Word => "a word".into(),

@@ -13,13 +13,13 @@ pub const CHUNK: usize = 64 << 10;
 pub struct Output<C> {
     /// The answer for people; it ends with a line feed, or is empty.
     pub text: String,
-    /// The same answer for programs; `None` if it has only text.
+    /// The same answer for programs; `None` if the answer has no JSON form.
     pub json: Option<Value>,
     /// Continues the command after the text or the JSON was sent; `None` if the command is complete.
     pub job: Option<Box<dyn Job<C>>>,
 }
 
-/// The rest of a long command. It runs in slices, and other work runs between them.
+/// The remaining work of a long command. It runs in slices of about a millisecond, so that the router can do other work in between.
 ///
 /// A job is dropped when its client disconnects. So its `Drop` must undo the job's work, or schedule the undoing in slices.
 pub trait Job<C> {
@@ -45,7 +45,8 @@ pub enum Step {
     Data {
         /// Any bytes, unchanged.
         bytes: Vec<u8>,
-        /// The status so far. The client gets it if no more bytes follow.
+        /// The status so far, such as the number of captured packets. It replaces the previous status. The client shows the last one
+        /// when the command has ended.
         told: String,
     },
     /// The command is complete.

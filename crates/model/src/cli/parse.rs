@@ -118,7 +118,8 @@ fn each_item<'g>(items: &'g [Item], next: &Next<'g>, visit: &mut Visit<'_, 'g>) 
     }
 }
 
-/// Visits each of `ways` as an alternative for round `number`.
+/// Calls `visit` for each element with which one of the alternatives `ways` can begin. `number` is the number of this repetition of the
+/// choice.
 fn each_round<'g>(ways: &'g [Seq], number: u32, next: &Next<'g>, visit: &mut Visit<'_, 'g>) {
     let end = Some(Rc::new(Rest { here: Here::Round(ways, number), next: next.clone() }));
     ways.iter().for_each(|way| each_item(way, &end, visit));

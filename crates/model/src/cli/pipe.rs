@@ -139,7 +139,7 @@ fn named(word: &str) -> Option<&'static str> {
     all.next().filter(|_| all.next().is_none())
 }
 
-/// Reads one filter.
+/// Parses one filter. `words` are the filter's words, and `rest` are the words after them.
 fn filter(line: &str, words: &[Token<'_>], rest: &[Token<'_>]) -> Result<Filter, CliError> {
     let end = rest.last().map_or(line.len(), |token| token.span.end);
     let fault = |why: String, token: Option<&Token<'_>>| {
@@ -237,7 +237,7 @@ struct Piped<C> {
     text: String,
     /// Number of bytes of `text` that the filters have processed.
     at: usize,
-    /// What the command's job does after this text.
+    /// The step that the command's job returned with this text.
     step: Step,
 }
 
@@ -269,8 +269,8 @@ impl<C> Job<C> for Piped<C> {
     }
 }
 
-/// Completes the name of a filter at the end of a line. `None` unless a bar directly precedes the last word, which may be empty, and
-/// another word precedes the bar.
+/// Completes the name of a filter at the end of a line. Returns `None` if the last word does not follow a bar directly, or if no word
+/// precedes the bar. The last word may be empty.
 pub(super) fn complete(line: &str) -> Option<Completion> {
     let found = Line::read(line);
     let mut before = found.tokens.as_slice();

@@ -69,14 +69,14 @@ pub struct Call {
 /// The function that runs a command.
 pub type Handler<C> = Box<dyn Fn(&mut C, &Args) -> Result<Output<C>, CliError>>;
 
-/// The function of a command that needs the registry instead of the state.
+/// The function of a command that needs the registry of commands instead of the router's state.
 pub type OwnHandler<C> = fn(&Rc<Registry<C>>, &Args) -> Result<Output<C>, CliError>;
 
 struct Command<C> {
     syntax: String,
     help: String,
     grammar: Seq,
-    /// The role that a client needs to run the command.
+    /// The lowest role that may run the command.
     needs: Role,
     run: Run<C>,
 }
@@ -99,7 +99,7 @@ impl Declared<'_> {
         *self.needs = Role::Viewer;
     }
 
-    /// Lets operators run the command. It must not change the configuration, nor name a file.
+    /// Lets operators run the command. The command must not change the configuration, nor take the name of a file.
     pub fn for_operators(self) {
         *self.needs = Role::Operator;
     }
@@ -155,8 +155,8 @@ impl<C: Values + 'static> Registry<C> {
         registry
     }
 
-    /// Refuses lines that begin like one of `commands`, with the reason `why`, unless a command of this registry matches as many or more
-    /// words of the line. Help and completion do not list these commands.
+    /// Refuses lines that begin like one of `commands`, with the reason `why`. A line is not refused if a command of this registry matches
+    /// at least as many words of the line. Help and completion do not list `commands`.
     pub fn leave_out(&mut self, commands: Registry<C>, why: String) {
         let commands = commands.commands.into_iter().filter(|command| !matches!(command.run, Run::Help));
         self.left_out.extend(commands.map(|command| LeftOut {
@@ -166,8 +166,8 @@ impl<C: Values + 'static> Registry<C> {
         }));
     }
 
-    /// Refuses lines that begin with `beginning`, with the reason `why`, unless a command matches as many or more words of the line. Help
-    /// and completion do not list `beginning`.
+    /// Refuses lines that begin with `beginning`, with the reason `why`. A line is not refused if a command matches at least as many
+    /// words of the line. Help and completion do not list `beginning`.
     ///
     /// # Panics
     /// As [`add`](Self::add).
@@ -230,7 +230,7 @@ impl<C: Values + 'static> Registry<C> {
         all
     }
 
-    /// Adds a command. Returns its property `needs`.
+    /// Adds a command. Returns a reference to the command's role, so that the caller can change it.
     fn insert(&mut self, syntax: &str, help: &str, needs: Role, run: Run<C>) -> &mut Role {
         let grammar = grammar::parse(syntax, &self.objects);
         let grammar = grammar.unwrap_or_else(|fault| panic!("the declaration '{syntax}' is faulty: {fault}"));
@@ -350,8 +350,8 @@ impl<C: Values + 'static> Registry<C> {
         })
     }
 
-    /// Returns the reason why this program does not support the command at the start of the line. More than `depth` words of the line must
-    /// match this command. Returns `None` if no such command matches, or if the matching ones have different reasons.
+    /// Returns the reason why this program does not support the command at the start of the line. The command must match more than the
+    /// first `depth` words of the line. Returns `None` if no such command matches, or if several match that have different reasons.
     fn refusal(&self, line: &str, found: &Line<'_>, values: &dyn Values, depth: usize) -> Option<&str> {
         let start: Vec<State<'_>> = self
             .left_out
@@ -372,7 +372,7 @@ impl<C: Values + 'static> Registry<C> {
         whys.all(|why| why == first).then_some(first)
     }
 
-    /// Returns how many of the first [`DEEP`] words of a line could begin a command.
+    /// Returns how many words at the start of a line match the beginning of a command, at most [`DEEP`].
     fn depth(&self, line: &str, found: &Line<'_>, values: &dyn Values) -> usize {
         let words = |n: &usize| found.tokens.get(..*n);
         let fits =

@@ -28,7 +28,7 @@ impl Role {
         }
     }
 
-    /// Describes a socket whose clients have this role, after the words "this socket is".
+    /// Returns the end of the sentence "this socket is …", which describes a socket whose clients have this role.
     pub fn limits(self) -> &'static str {
         match self {
             Role::Viewer => "read-only",

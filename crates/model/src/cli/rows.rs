@@ -12,8 +12,8 @@ const SLICE: Duration = Duration::from_micros(500);
 /// The usual number of rows in a page.
 pub const PAGE: usize = 64;
 
-/// A potentially long list, read with a cursor. The cursor remembers its position, not the rows, because the
-/// rows may change while other work gets its turn. A row that exists all the time is shown exactly once.
+/// A potentially long list, read with a cursor. The cursor remembers its position, not the rows, because rows may be added and removed
+/// between two pages. A row that exists from the beginning to the end of the listing is shown exactly once.
 pub trait Rows<C> {
     /// A row, in the form that `--json` shows.
     type Row: Serialize;
@@ -156,7 +156,7 @@ mod tests {
     use crate::cli::{Answer, Output};
     use proptest::prelude::*;
 
-    /// A list of the numbers up to a limit that may change.
+    /// A list of numbers, from this one up to the limit in the context, which may change between two pages.
     struct Count(u32);
 
     impl Rows<u32> for Count {

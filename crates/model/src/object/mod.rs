@@ -83,8 +83,8 @@ pub trait World: Sized + 'static {
     /// Called when a transaction has ended, successfully or not.
     fn end(&mut self);
 
-    /// Completes [incomplete](Object::is_complete) objects. `wanted` contains all changed objects, or a whole tree, in order; `now` is the
-    /// current tree.
+    /// Sets the missing values of [incomplete](Object::is_complete) objects. `wanted` contains all changed objects of a transaction, or all
+    /// objects of a tree, in key order. `now` is the current tree.
     fn complete(now: &Snapshot<Self>, wanted: Vec<(&Key, &mut Value<Self>)>);
 }
 
@@ -108,7 +108,7 @@ pub trait Object<W: World>: Kind + Any + Clone + Debug + PartialEq + Send + Sync
     /// Returns the reason if not.
     fn validate(&self, key: &Self::Key, view: &View<'_, W>, abilities: &W::Abilities) -> Result<(), Refused>;
 
-    /// Checks that the tree is valid without the object. No other object needs the object.
+    /// Checks that the tree is valid without this object. The transaction itself checks that no other object needs this one.
     ///
     /// # Errors
     /// Returns the reason if not.
@@ -116,7 +116,7 @@ pub trait Object<W: World>: Kind + Any + Clone + Debug + PartialEq + Send + Sync
         Ok(())
     }
 
-    /// Makes the object in `world`, or changes `old` to it: completely or not at all.
+    /// Creates the object in `world`, or changes it from `old` to this value: completely or not at all.
     ///
     /// # Errors
     /// Returns the reason if that fails.

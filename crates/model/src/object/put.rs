@@ -11,26 +11,26 @@ use crate::key::Key;
 /// Objects that were set, and whose index entries are not made yet. Their keys are [alike](super::Object::alike).
 #[derive(Default)]
 struct Run {
-    /// The key of an object that was found to be valid. Objects with keys like this one need no check.
+    /// The key of the first object of the run, which was found to be valid. Objects with [alike](super::Object::alike) keys need no check.
     first: Option<Key>,
-    /// Number of objects that were set: new ones, and those whose value was replaced.
+    /// Number of objects of the run that were created, or whose value was replaced.
     new: u32,
     /// Index entries of the old values that were replaced.
     changed: Changed,
 }
 
-/// Why not all objects were set.
+/// The reason why not all objects were set.
 pub(crate) enum Stop {
-    /// The next one is refused.
+    /// The next object is refused.
     Refused(Refused),
-    /// The next one needs a transaction: other objects may have to change with it.
+    /// The next object needs a transaction of its own, because other objects may have to change with it.
     Alone,
 }
 
 impl<W: World> Snapshot<W> {
     /// Sets objects to the same value, one after the other. Calls `each` with the key and the old value of each object that it changes.
-    /// Returns how many of `keys` were handled (set, or skipped because they had the value already), and why it is not all of them; `None`
-    /// if it is all of them.
+    /// Returns how many of `keys` were handled: set, or skipped because they had the value already. Also returns the reason if not all were
+    /// handled.
     pub(crate) fn put(
         &mut self,
         world: &mut W,

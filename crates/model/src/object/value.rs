@@ -58,7 +58,7 @@ impl<W: 'static> Value<W> {
     }
 }
 
-/// The methods of [`Object`] without its types.
+/// The methods of [`Object`] with [`Key`] and [`Value`] in place of its types, so that objects of all types can be called alike.
 trait AnyObject<W>: Any + Debug + Send + Sync {
     fn is(&self, other: &dyn Any) -> bool;
     fn validate(&self, key: &Key, view: &View<'_, W>, abilities: &W::Abilities) -> Result<(), Refused>
@@ -81,7 +81,7 @@ trait AnyObject<W>: Any + Debug + Send + Sync {
     fn without_secrets(&self) -> Option<Value<W>>;
 }
 
-/// Returns the identity of an object within its kind.
+/// Returns the identity of an object within its kind. Fails if the object is of another kind.
 fn own<K: Kind>(key: &Key) -> Result<K::Key, Refused> {
     key.get::<K>().ok_or_else(|| Refused::new(format!("{key:?} cannot be an object of the kind {}", K::NAME)))
 }

@@ -137,9 +137,9 @@ pub(super) fn many() -> Range {
     (Bound::Included(Key::first_of_many()), Bound::Unbounded)
 }
 
-/// Returns key ranges that contain every object with a need in `wanted`, among the kinds that may have very many objects. If the
-/// only such needs are needs for containers, there is one range for each container and kind. Otherwise, a single range contains all
-/// objects of these kinds.
+/// Returns key ranges that contain every object with a need in `wanted`, among the kinds that may have very many objects. If these
+/// objects need only their containers in `wanted`, such as routes their VRF, returns one range for each container and kind. If an object
+/// has another need in `wanted`, returns a single range with all objects of these kinds.
 pub(super) fn places(
     wanted: &BTreeSet<Need>,
     kinds: impl Iterator<Item = &'static KindInfo>,

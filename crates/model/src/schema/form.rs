@@ -38,7 +38,7 @@ pub trait Form: Send + Sync + 'static {
     /// Returns a description of the valid values for the reference, in Markdown.
     fn values(&self) -> String;
 
-    /// Returns the JSON Schema of the values as they are written: by default, of the types that the examples have.
+    /// Returns the JSON Schema of the values as they are written. The default has the JSON types of the [examples](Form::examples).
     fn json(&self) -> Value {
         let mut schema =
             types(&self.examples().iter().map(|value| in_json(&self.line(value))).collect::<Vec<_>>());
@@ -66,7 +66,7 @@ pub trait Form: Send + Sync + 'static {
     }
 }
 
-/// Returns a value in one line of YAML as JSON.
+/// Converts a value, written as YAML in one line, to JSON.
 fn in_json(line: &str) -> Value {
     let (mut json, mut text) = (Json::default(), String::new());
     json.lines(&format!("value: {line}\n"), &mut text);
@@ -74,7 +74,7 @@ fn in_json(line: &str) -> Value {
     serde_json::from_str(&text).map(|mut all: Value| all["value"].take()).unwrap_or_default()
 }
 
-/// Returns the JSON Schema of the types that these values have. Without values, it is that of a text.
+/// Returns the JSON Schema that allows the types of these values. If there are no values, returns the schema of a string.
 fn types(values: &[Value]) -> Value {
     let name = |value: &Value| match value {
         Value::Bool(_) => "boolean",

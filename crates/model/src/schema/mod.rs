@@ -40,7 +40,7 @@ pub use form::{
 /// A fault of a record whose fields are each valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bad {
-    /// The field with the fault; empty if the fault is of the whole record.
+    /// The field with the fault; empty if the fault concerns several fields of the record.
     pub field: &'static str,
     /// What is wrong, and the solution.
     pub why: String,
@@ -59,7 +59,8 @@ pub trait Described: Clone + PartialEq + 'static {
     fn schema() -> &'static Schema<Self>;
 }
 
-/// An object whose configuration is one value by name, such as a rate by reason.
+/// An object whose whole configuration is one value. In a configuration file, each object is a line with its name and its value, such as
+/// the reason and the rate of a punt policer.
 pub trait Valued: Kind<Key: Clone + PartialEq> + Clone + PartialEq + 'static {
     /// The form of the value.
     type Form: Form;
@@ -91,7 +92,7 @@ pub struct Row {
     pub usual: String,
     /// Its meaning.
     pub help: Cow<'static, str>,
-    /// The JSON Schema of its values. That of a map has no members: the rows after it are the members.
+    /// The JSON Schema of its values. The schema of a map does not list the fields in the map: these have rows of their own, which follow.
     pub json: Value,
 }
 
@@ -360,7 +361,8 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         self.fields.iter().filter(|field| field.always || !field.member.same(value, usual))
     }
 
-    /// Returns the syntax of a field's value in commands: its words, or an argument called `argument` in its range.
+    /// Returns the syntax of a field's value in commands: a choice of words, or an argument called `argument` with its type, such as a
+    /// range.
     ///
     /// # Panics
     /// If there is no field `name`.
@@ -369,7 +371,7 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         field.member.syntax(argument)
     }
 
-    /// Returns the reference: a row for each field, and for the fields inside it. All names begin with `around`.
+    /// Returns the rows of the reference: one for each field, and for each field inside its value. All names begin with `around`.
     pub fn rows(&self, around: &str) -> Vec<Row> {
         let rows = |field: &Field<T>| {
             let name = format!("{around}{}", field.name);

@@ -29,7 +29,7 @@ pub struct Refusal {
     pub why: Refused,
 }
 
-/// The operator's intent.
+/// The requested configuration: the tree of all objects, with the number of its version.
 pub struct Store<W> {
     now: Snapshot<W>,
     version: u64,

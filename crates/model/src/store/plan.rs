@@ -51,9 +51,9 @@ impl<W: World> Snapshot<W> {
         Ok(Plan { steps, edits: changes.into_iter().map(edit).collect(), after })
     }
 
-    /// Checks the changes against `view`, the tree after them, and returns the steps that make them. The first steps remove objects that
-    /// are removed or recreated, in reverse order of dependency. Then follow the steps for new and changed objects. The last steps remove
-    /// objects of kinds that are removed at the very end, so that other objects can stop needing such an object without being recreated.
+    /// Checks the changes, and returns the steps that make them. `view` is the tree after the changes. The first steps remove objects, also
+    /// those to recreate, in reverse order of dependency. The next steps create and change objects. The last steps remove objects of kinds
+    /// that are removed at the very end: until then, other objects can be changed so that they no longer need such an object.
     pub(super) fn steps<'c>(
         &'c self,
         changes: impl Iterator<Item = (&'c Key, Option<&'c Value<W>>)>,
@@ -186,9 +186,9 @@ impl Shaken {
     }
 }
 
-/// Returns the steps that make the changes. The first steps, in reverse order of the keys, remove old objects and the parts of
-/// values that do not stay. The next steps make the new objects and values. The last steps remove the objects of kinds that are
-/// removed at the very end. An object in `down` is removed, and made again if it has a new value.
+/// Returns the steps that make the changes. The first steps, in reverse order of the keys, remove objects, and reduce changed objects to
+/// their [staying](crate::object::Object::staying) values. The next steps set the new values. The last steps remove the objects of kinds
+/// that are removed at the very end. An object in `down` is removed, and created again if it has a new value.
 fn ordered<W: World>(touched: BTreeMap<&Key, FromTo<'_, W>>, down: &BTreeSet<&Key>) -> Vec<Step<W>> {
     let (mut lowering, mut raising, mut last) = (Vec::new(), Vec::new(), Vec::new());
     for (key, (old, new)) in touched {

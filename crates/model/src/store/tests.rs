@@ -49,12 +49,12 @@ impl World for Room {
 
 #[derive(Clone, Debug, PartialEq)]
 struct Shelf;
-/// The shelf of a box, and its material. A box cannot change its material: it is recreated.
+/// A box: the number of its shelf, and its material. A change of the material recreates the box.
 #[derive(Clone, Debug, PartialEq)]
 struct Crate(u8, u8);
 #[derive(Clone, Debug, PartialEq)]
 struct Label(String);
-/// A thing in a box may lean on another box.
+/// A thing in a box, and the number of another box on which it leans, if any.
 #[derive(Clone, Debug, PartialEq)]
 struct Thing(Option<u8>);
 
@@ -226,7 +226,7 @@ impl Object<Room> for Thing {
     }
 }
 
-/// A cover with a phase before that of the box on which it lies.
+/// The cover of a box. Its phase is wrong: lower than that of the box, which the cover needs.
 #[derive(Clone, Debug, PartialEq)]
 struct Cover;
 
@@ -482,7 +482,7 @@ proptest! {
 #[derive(Clone, Debug)]
 enum Happens {
     Change(Vec<(Key, Value<Room>)>),
-    /// A rollback of one more change than this number.
+    /// Rolls back the number of changes that is one more than this number.
     Back(usize),
     Restart,
 }

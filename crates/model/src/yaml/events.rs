@@ -1,8 +1,9 @@
-//! The events of a document, in bounded memory.
+//! Reads a YAML document as a sequence of events, in bounded memory.
 //!
-//! The parser reads a map or list in braces or brackets to its end before it gives the first event, if this map or list may be the name in
-//! a map (`{ a: 1 }: value`). Until then, the words take a few hundred times their length in memory. So a JSON document is parsed as if it
-//! stood behind `---`, where no name can be, and other long maps and lists of this kind are refused.
+//! In YAML, a map or list in braces or brackets may be the name of a value: `{ a: 1 }: value`. In places where that is possible, the parser
+//! reads the whole map or list before it returns the first event. That takes a few hundred times the length of the text in memory. So long
+//! maps and lists are refused in such places. A JSON document, which is such a map as a whole, is parsed with `---` in front: after that,
+//! no name is possible.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -19,11 +20,11 @@ const BEFORE: &str = "--- ";
 const TOO_LONG: &str = "a list or map in brackets or braces that begins on a line of its own is too long: begin it on the line of its name, \
                         or write each member on a line with \"- \"";
 
-/// Why the events end.
+/// The error that ends the events.
 pub(super) struct Broken {
     pub(super) at: At,
     pub(super) why: String,
-    /// True if the message is the parser's.
+    /// True if the parser found the error; false if this module did.
     pub(super) is_syntax: bool,
 }
 
@@ -92,7 +93,7 @@ fn with_places<'t, T: Input + 't>(
 mod tests {
     use super::*;
 
-    /// Returns the words with their places, or the reason why there are none.
+    /// Returns the words of a document with their places, or the error.
     fn words(text: &str) -> Result<Vec<(String, usize, usize)>, String> {
         let mut all = Vec::new();
         for event in events(text) {

@@ -115,7 +115,7 @@ impl Json {
 struct Rest<'t>(&'t str);
 
 impl Rest<'_> {
-    /// Takes a name or a text.
+    /// Consumes and returns a name or a text.
     fn word(&mut self) -> String {
         if self.0.starts_with('"') {
             let mut texts = serde_json::Deserializer::from_str(self.0).into_iter::<String>();

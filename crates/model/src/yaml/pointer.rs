@@ -15,9 +15,9 @@ enum Around {
     List(usize),
 }
 
-/// Returns the JSON Pointers of the nodes that begin at the given lines and columns, counted from 1. The place of a name in a map stands for
-/// its value. Places without a node are left out, and so are all places after a syntax error, and after a place that is nested too deeply for
-/// a configuration. Keeps only the names and indexes around the current node in memory, because a document may be very long.
+/// Returns the JSON Pointers of the nodes that begin at the given lines and columns, counted from 1. The place of a name in a map stands
+/// for the name's value. Leaves out places without a node, all places after a syntax error, and all places after a node that is nested too
+/// deeply for a configuration. Keeps only the names and indexes around the current node in memory, because a document may be very long.
 pub fn pointers(text: &str, places: &BTreeSet<(usize, usize)>) -> BTreeMap<(usize, usize), String> {
     let mut found = BTreeMap::new();
     let mut around: Vec<Around> = Vec::new();
@@ -56,7 +56,7 @@ pub fn pointers(text: &str, places: &BTreeSet<(usize, usize)>) -> BTreeMap<(usiz
     found
 }
 
-/// Goes on to the next node of the innermost map or list.
+/// Sets the position in the innermost map or list to the next node.
 fn next(around: &mut [Around]) {
     match around.last_mut() {
         Some(Around::Map(name)) => *name = None,

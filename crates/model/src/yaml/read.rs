@@ -178,13 +178,13 @@ fn advice(info: &str) -> String {
 }
 
 impl Reader {
-    /// Returns a reader for the file called `file`, which messages name.
+    /// Returns a reader for a file. Messages call the file `file`.
     pub fn new(file: &str) -> Reader {
         Reader { file: file.into(), faults: Vec::new(), found: 0, check: || Ok(()) }
     }
 
-    /// While the reader parses a document, calls `check` every 65,536 events. If `check` returns an error, the reading ends with
-    /// it. This limits the memory for a short text that has very many values.
+    /// While the reader parses a document, calls `check` every 65,536 events. If `check` returns an error, the reading ends with this
+    /// error. A short text can have very many values, so `check` can refuse it before they use up the memory.
     #[must_use]
     pub fn guarded_by(self, check: fn() -> Result<(), String>) -> Reader {
         Reader { check, ..self }
@@ -195,7 +195,7 @@ impl Reader {
         Place::File { file: self.file.clone(), line: at.line, column: at.column }
     }
 
-    /// Notes a fault.
+    /// Adds a fault to the list of faults. From [`MOST_FAULTS`] on, only counts it.
     pub fn fault(&mut self, at: At, message: impl Into<String>) {
         self.found += 1;
         if self.faults.len() < MOST_FAULTS {
@@ -203,7 +203,7 @@ impl Reader {
         }
     }
 
-    /// Returns the number of faults found so far.
+    /// Returns the number of faults found so far, including those that are only counted.
     pub fn found(&self) -> usize {
         self.found
     }
@@ -342,7 +342,7 @@ impl Reader {
         }
     }
 
-    /// Returns the node's text, which must not be empty. Returns `None` after a fault, which is noted.
+    /// Returns the node's text, which must not be empty. Otherwise, adds a fault, and returns `None`.
     pub fn text<'n>(&mut self, node: &'n Node) -> Option<&'n str> {
         match &node.content {
             Content::Text(text) if !text.is_empty() => Some(text),
@@ -357,8 +357,8 @@ impl Reader {
         }
     }
 
-    /// Parses the node's text. Returns `None` after a fault, which is noted. `expected` describes the valid values, and is part of
-    /// the error message.
+    /// Parses the node's text. If that fails, adds a fault, and returns `None`. `expected` describes the valid values, for the message of
+    /// the fault.
     pub fn parsed<T: FromStr>(&mut self, node: &Node, expected: &str) -> Option<T> {
         let text = self.text(node)?;
         let value = text.parse().ok();
@@ -368,7 +368,7 @@ impl Reader {
         value
     }
 
-    /// Returns the node's number, which must be in `range`. Returns `None` after a fault, which is noted.
+    /// Returns the node's number, which must be in `range`. Otherwise, adds a fault, and returns `None`.
     pub fn number<T>(&mut self, node: &Node, range: RangeInclusive<T>) -> Option<T>
     where
         T: FromStr + PartialOrd + std::fmt::Display,
@@ -391,8 +391,8 @@ impl Reader {
         Some(number)
     }
 
-    /// Returns the node's boolean value. `true`, `yes` and `on` are true; `false`, `no` and `off` are false. Upper and lower case
-    /// are equal. Returns `None` after a fault, which is noted.
+    /// Returns the node's boolean value. `true`, `yes` and `on` are true; `false`, `no` and `off` are false. Upper and lower case are
+    /// equal. If the text is none of these words, adds a fault, and returns `None`.
     pub fn truth(&mut self, node: &Node) -> Option<bool> {
         match self.text(node)?.to_ascii_lowercase().as_str() {
             "true" | "yes" | "on" => Some(true),
@@ -404,7 +404,7 @@ impl Reader {
         }
     }
 
-    /// Returns the node's text, which must be one of `words`. Returns `None` after a fault, which is noted.
+    /// Returns the node's text, which must be one of `words`. Otherwise, adds a fault, and returns `None`.
     pub fn word<'w>(&mut self, node: &Node, words: &[&'w str]) -> Option<&'w str> {
         let text = self.text(node)?;
         let word = words.iter().find(|w| **w == text);
@@ -432,7 +432,7 @@ impl<'n> Fields<'n> {
         names.into_iter().any(|name| self.entries.iter().any(|(n, ..)| n == name))
     }
 
-    /// Returns the value of a field, if the map has it. The field then counts as known.
+    /// Returns the value of a field, if the map has it. [`end`](Fields::end) then does not report the field as unknown.
     pub fn take(&mut self, name: &'static str) -> Option<&'n Node> {
         self.known.push(name);
         self.entries.iter().find(|(n, ..)| n == name).map(|(.., node)| node)
@@ -456,7 +456,7 @@ impl<'n> Fields<'n> {
         }
     }
 
-    /// Reports the unknown fields.
+    /// Reports the fields that were not read as unknown.
     pub fn end(self, r: &mut Reader) {
         for (name, at, _) in self.entries {
             if !self.known.contains(&name.as_str()) {

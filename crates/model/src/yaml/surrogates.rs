@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-/// Replaces pairs of escaped surrogates, such as `\ud83d\ude00`, by their characters. JSON writes characters beyond 16 bits so (RFC 8259
-/// section 7), and YAML does not know this. Everything else stays, and so does a surrogate without its pair, which is a fault.
+/// Replaces pairs of escaped surrogates, such as `\ud83d\ude00`, by their characters. JSON escapes characters beyond 16 bits in this form
+/// (RFC 8259 section 7), but YAML parsers do not accept it. All other text stays unchanged, even a surrogate without its pair, which the
+/// YAML parser then refuses.
 pub fn join_surrogates(text: &str) -> Cow<'_, str> {
     if !text.contains("\\ud") && !text.contains("\\uD") {
         return text.into();
@@ -58,7 +59,7 @@ mod tests {
     }
 
     proptest! {
-        /// The strings of a document have the same meaning for a reader of JSON.
+        /// The result has the same strings as the JSON document, as read by a JSON parser.
         #[test]
         fn the_meaning_stays(text in any::<String>()) {
             let json = serde_json::to_string(&text).unwrap();

@@ -4,7 +4,7 @@ use std::fmt::{Display, Write};
 
 use wire::Mac;
 
-/// YAML by lines.
+/// Appends lines of YAML to a text.
 pub struct Text<'o> {
     text: &'o mut String,
     indent: usize,
@@ -15,7 +15,7 @@ pub struct Text<'o> {
 }
 
 impl<'o> Text<'o> {
-    /// Appends to `text`.
+    /// Returns a writer that appends to `text`. `indices`: write the indices of interfaces. `hides`: hide secrets.
     pub fn new(text: &'o mut String, indices: bool, hides: bool) -> Text<'o> {
         Text { text, indent: 0, indices, hides }
     }
