@@ -307,7 +307,8 @@ impl Object<System> for Interface {
 }
 
 impl Interface {
-    /// Checks that packets can be sent on the interface: the tags of its packets must be known.
+    /// Checks that packets can be sent on the interface: the router must know their VLAN tags. A sub-interface that accepts different tags
+    /// can only receive.
     pub(super) fn can_send(&self, name: &str) -> Result<(), Refused> {
         match self.spec {
             Spec::Sub { takes, .. } if !takes.sends() => refuse_as(

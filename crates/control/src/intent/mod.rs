@@ -109,7 +109,7 @@ impl Host for System {
     }
 }
 
-/// Returns the addresses of an optional list.
+/// Returns the addresses in `value`, an object of the type [`Addresses`]; none without an object.
 fn list(value: Option<&Value>) -> &[Address] {
     value.and_then(|value| value.get::<Addresses>()).map_or(&[], |addresses| &addresses.0)
 }

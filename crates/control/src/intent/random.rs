@@ -204,8 +204,8 @@ pub(super) fn object() -> impl Strategy<Value = (Key, Value)> {
     ]
 }
 
-/// Generates trees of all object types that a file can contain. They need not be valid, but sub-interfaces have their
-/// devices, and objects have their interfaces.
+/// Generates trees with all object types that a file can contain. The objects may be invalid. But the device of each sub-interface exists,
+/// and so do the interfaces that other objects need.
 pub(crate) fn tree_of_any_objects() -> impl Strategy<Value = Tree> {
     (prop::collection::vec(object(), 0..80), any::<bool>()).prop_map(|(objects, numbered)| {
         let mut tree: Tree = objects.into_iter().collect();

@@ -338,7 +338,7 @@ fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
     }
 }
 
-/// True if the message of a refusal is about other objects, too.
+/// True if a refusal is about the object's relation to other objects, according to the message `said`.
 fn is_about_others(said: &str) -> bool {
     [
         "has the address",
@@ -383,8 +383,8 @@ fn object_or_port() -> impl Strategy<Value = (Key, Value)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// For any tree and change, validation by indexes refuses each object in which a visit of all objects finds a fault, and reports no
-    /// fault about other objects that the visit does not find. Searches for dependents are compared, too.
+    /// For any tree and change: validation by indexes refuses each object in which a search through all objects finds a fault. It reports
+    /// no fault about other objects that this search does not find. The results of searches for dependents are the same, too.
     #[test]
     fn validation_by_indexes_finds_all_faults(
         tree in prop::collection::vec(object_or_port(), 0..60),

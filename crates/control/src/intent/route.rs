@@ -78,7 +78,7 @@ impl Via {
         }
     }
 
-    /// True if a path with this target can share a route's flows with other paths.
+    /// True if a path with this target can be one of several paths that share the route's flows.
     pub fn shares(&self) -> bool {
         matches!(self, Via::NextHop(..) | Via::Attached(_))
     }

@@ -23,7 +23,7 @@ const UNFINISHED: &str = ".journal-";
 const HEAD: &str = "volley journal 1\n";
 /// Maximum number of entries that are read, and that are kept when the file is replaced.
 const MOST: usize = 1000;
-/// How long to wait for the lock of an instance that is ending.
+/// Maximum time to wait for the lock on the file, which an earlier instance of the router may hold until its end.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Sizes in bytes. A file larger than `full`, or with at least twice [`MOST`] lines, is replaced by its newest lines, at most `kept` bytes.

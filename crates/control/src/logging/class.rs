@@ -131,7 +131,7 @@ impl Level {
         Self::NAMES.iter().take(Self::OFFERED).map(|(name, _)| *name)
     }
 
-    /// Returns its name.
+    /// Returns the level's name.
     pub fn name(self) -> &'static str {
         match self {
             Level::Disabled => "disabled",

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// Minimum duration of an interval in which messages are counted.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The state of a logging statement.
+/// The rate-limit state of a logging statement.
 #[derive(Debug)]
 pub struct Place {
     /// Start of the interval in which messages are counted.

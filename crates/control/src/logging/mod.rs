@@ -66,12 +66,12 @@ pub struct ClassSettings {
 pub struct Settings {
     /// Maximum number of messages kept in memory.
     pub size: usize,
-    /// Seconds for which a logging statement is silent after it exceeded its limit. They count from the beginning of the second in which it
-    /// did, and 0 means 1.
+    /// Seconds for which a logging statement is silent after it exceeded its limit. They count from the start of the one-second interval in
+    /// which the limit was exceeded. 0 has the same effect as 1.
     pub unthrottle_time: u32,
     /// The settings of classes that have no settings of their own.
     pub default: Wanted,
-    /// Classes by name.
+    /// The settings of classes, by name.
     pub classes: BTreeMap<&'static str, ClassSettings>,
 }
 
@@ -306,12 +306,12 @@ impl Log {
         self.said().lines.resize(size);
     }
 
-    /// Returns the number of the first of the last `n` messages.
+    /// Returns the number of the oldest of the last `n` messages, for [`lines`](Self::lines).
     pub fn last_lines(&self, n: usize) -> u64 {
         self.said().lines.last(n)
     }
 
-    /// Returns at most `n` messages from this number on, with their numbers.
+    /// Returns at most `n` messages with their numbers, from the number `from` on.
     pub fn lines(&self, from: u64, n: usize) -> Vec<(u64, Line)> {
         self.said().lines.from(from).take(n).map(|(number, line)| (number, line.clone())).collect()
     }
@@ -326,12 +326,12 @@ impl Log {
         self.said().events.usage()
     }
 
-    /// Returns the number of the first of the last `n` events.
+    /// Returns the number of the oldest of the last `n` events, for [`events`](Self::events).
     pub fn last_events(&self, n: usize) -> u64 {
         self.said().events.last(n)
     }
 
-    /// Returns at most `n` events from this number on, with their numbers.
+    /// Returns at most `n` events with their numbers, from the number `from` on.
     pub fn events(&self, from: u64, n: usize) -> Vec<(u64, Happened)> {
         self.said().events.from(from).take(n).map(|(number, event)| (number, event.clone())).collect()
     }

@@ -25,22 +25,22 @@ use crate::files;
 const WAITING: usize = 4096;
 /// How long the end of the program waits until the last messages are written.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Interval of attempts to queue the last request while the queue is full.
+/// Pause between attempts to queue the request for an answer at the end of the program, while the queue is full.
 const STEP: Duration = Duration::from_millis(1);
 /// Minimum time between two warnings about lost messages.
 const LOSSES: Duration = Duration::from_secs(1);
 
 /// The queue of an output.
 pub(super) struct Out {
-    /// `None` if there is no output.
+    /// The sending end of the queue; `None` if there is no output.
     writer: Option<SyncSender<Said>>,
     /// Number of messages that did not fit into the queue, or that could not be written.
     unwritten: Arc<AtomicU64>,
-    /// True if the thread is to open the file again; `None` if the output is no file.
+    /// Set when the thread must open the file again; `None` if the output is no file.
     again: Option<Arc<AtomicBool>>,
 }
 
-/// A request to the thread.
+/// A message to write, or another request to the writing thread.
 enum Said {
     Line(Line),
     /// Pins the thread to this core.
@@ -52,7 +52,7 @@ enum Said {
 }
 
 impl Out {
-    /// Returns no output.
+    /// Returns an output that discards all messages.
     pub(super) fn nowhere() -> Out {
         Out { writer: None, unwritten: Arc::default(), again: None }
     }
@@ -235,9 +235,9 @@ pub(super) enum Sink {
 /// The format of messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
-    /// With times; with colors on a terminal.
+    /// A line begins with the time of the message. `colors`: color the level, for a terminal.
     Timed { colors: bool },
-    /// The systemd journal adds times, and reads a priority before each line (sd-daemon(3)).
+    /// For the systemd journal: without times, which the journal adds itself. Each line begins with a priority (sd-daemon(3)).
     Journal,
 }
 
@@ -253,7 +253,7 @@ impl Sink {
 
 impl Form {
     /// Writes a message, in one call if possible, so that lines of several processes do not mix. `cut` is true if only a part of the last
-    /// message was written: a full disk took no more.
+    /// message was written, because the disk was full. In this case, a line feed is written first.
     fn write(self, mut file: impl Write + AsFd, line: &Line, cut: &Cell<bool>) -> io::Result<()> {
         let mut text = match self {
             Form::Timed { colors } => plain(line, colors),

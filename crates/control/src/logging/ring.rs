@@ -24,7 +24,7 @@ impl<T> Ring<T> {
         self.shrink();
     }
 
-    /// Changes the room to `size` items.
+    /// Sets the maximum number of items to `size`, at least one. Removes the oldest items if there are more.
     pub fn resize(&mut self, size: usize) {
         self.size = size.max(1);
         self.shrink();
@@ -44,7 +44,7 @@ impl<T> Ring<T> {
         self.lost = 0;
     }
 
-    /// Returns the items from a number on, with their numbers.
+    /// Returns the items from the number `number` on, with their numbers.
     pub fn from(&self, number: u64) -> impl Iterator<Item = (u64, &T)> {
         let skip = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
         (self.first..).zip(&self.items).skip(skip)

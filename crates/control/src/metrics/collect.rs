@@ -92,11 +92,11 @@ enum Next {
     Router,
     /// The interfaces from this index on.
     Interfaces(u32),
-    /// The workers from this one on.
+    /// The workers, from this number on.
     Workers(usize),
     /// The remaining VRFs, in reverse order: the number of each, and its index in the data plane.
     Tables(Vec<(u32, u16)>),
-    /// The metrics of features, except those of interfaces: the next feature, and its cursor.
+    /// The metrics of features, except those of interfaces. Has the index of the next feature, and the feature's cursor.
     Features(usize, u32),
 }
 

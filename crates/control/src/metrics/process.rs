@@ -1,4 +1,4 @@
-//! Metrics of the process, named as in Prometheus' own clients.
+//! Metrics of the process, with the names that the client libraries of Prometheus use.
 
 use std::fs;
 use std::time::Duration;

@@ -6,9 +6,10 @@
 //! new clients.
 //!
 //! The metrics of a large router have many megabytes. Clients that ask while samples are collected share the samples of the next
-//! collection. Samples of at most [`GENERATIONS`] collections are in memory. While clients read that many, or memory is short, new clients
-//! get the newest samples. If that many are read, and even the newest are older than [`SLOW`], the clients that read the oldest samples are
-//! disconnected.
+//! collection. Samples of at most [`GENERATIONS`] collections are in memory. While clients read the samples of so many collections, no
+//! further collection begins, and new clients get the newest of these samples. If even the newest samples are older than [`SLOW`], the
+//! clients that read the oldest samples are disconnected, and a new collection begins. If memory is short, new clients get the newest
+//! samples, too.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -43,8 +44,8 @@ use super::text::{Collected, Format, Samples};
 pub(super) const PLACES: usize = 128;
 /// Maximum number of collections whose samples clients read at the same time.
 const GENERATIONS: usize = 4;
-/// Maximum age of the newest samples at which new clients get them because samples of [`GENERATIONS`] collections are being read. Also the
-/// time for which a client may read its answer before it may be disconnected to make room.
+/// Maximum age of the samples that new clients get instead of newly collected ones, while clients read the samples of [`GENERATIONS`]
+/// collections. Also the time that a client has to read its answer before it may be disconnected to make room.
 const SLOW: Duration = Duration::from_secs(1);
 /// Time without progress after which a client may be disconnected, to make room for another client of its network.
 const STALLED: Duration = Duration::from_millis(20);
@@ -52,7 +53,7 @@ const STALLED: Duration = Duration::from_millis(20);
 const WAIT: Duration = Duration::from_millis(400);
 /// Size in bytes of the kernel's send buffer for each client, which holds a part of the answer. The kernel's default is megabytes.
 const UNREAD: usize = 256 << 10;
-/// Size in bytes of the last metrics above which new samples are collected only if there is memory for them.
+/// Size in bytes. If the last metrics were larger, new samples are collected only if enough memory is free.
 const LARGE: u64 = 1 << 20;
 /// Time limit for a client to send its request.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -62,8 +63,8 @@ const LONGEST: Duration = Duration::from_secs(10);
 const REQUEST: usize = 16 << 10;
 /// Pause before the next client is accepted, after the system had no resources to accept one.
 const RECOVERY: Duration = Duration::from_millis(100);
-/// If a thread does not answer for this time, or a worker does not complete an iteration of its loop, it counts as stuck. Sleeping
-/// workers wake ten times per second.
+/// Time after which a thread or a worker counts as stuck: a thread that does not answer, or a worker that does not complete an iteration of
+/// its loop. Sleeping workers wake ten times per second.
 const UNHEARD: Duration = Duration::from_secs(2);
 /// Polling interval while waiting for workers, or for clients to leave.
 const LOOK: Duration = Duration::from_millis(10);

@@ -14,15 +14,16 @@ use tokio::task::{JoinHandle, spawn_local};
 use super::client::Client;
 use crate::cli::Hold;
 
-/// Length of a piece of an answer, in bytes: the maximum for a body that is made as a whole, about the length for others.
+/// Length of a piece of an answer, in bytes. A body that is made as a whole is sent in pieces of at most this length. Other pieces may be
+/// somewhat longer.
 pub(super) const PIECE: usize = 64 << 10;
 
 /// The body of an answer.
 pub(super) struct Body {
     rest: Rest,
-    /// Since when the body waits for the client to take a piece; `None` while it waits for its next piece.
+    /// The time since which the router waits for the client to take the last piece; `None` while the client waits for the next piece.
     since: Rc<Cell<Option<Instant>>>,
-    /// The request that it answers, until the client has taken the answer.
+    /// Keeps the request of this answer alive until the client has taken the answer.
     _client: Rc<Client>,
     /// The memory reserved for the answer.
     _hold: Option<Hold>,
@@ -36,7 +37,7 @@ enum Rest {
     Messages(tonic::body::Body),
 }
 
-/// The answer cannot be completed: the connection is closed, so that the client notices.
+/// The reason why an answer cannot be completed. The connection is then closed, so that the client notices.
 #[derive(Debug)]
 pub(super) struct Cut(pub(super) String);
 
@@ -55,12 +56,12 @@ impl Body {
         Body { rest, since, _client: client.clone(), _hold: hold }
     }
 
-    /// Returns a body of one piece, with the memory that it takes.
+    /// Returns a body of one text. `hold` is the memory reserved for the text.
     pub(super) fn whole(client: &Rc<Client>, text: impl Into<Bytes>, hold: Option<Hold>) -> Body {
         Body::new(client, Rest::Whole(text.into()), hold)
     }
 
-    /// Returns a body that `make` makes piece by piece, while the client reads it.
+    /// Returns a body whose pieces `make` sends to a channel, while the client reads them.
     pub(super) fn pieces<F>(client: &Rc<Client>, make: impl FnOnce(mpsc::Sender<Bytes>) -> F) -> Body
     where
         F: Future<Output = Result<(), Cut>> + 'static,

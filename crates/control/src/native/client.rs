@@ -20,17 +20,18 @@ use super::watch::Board;
 use crate::app::{Attended, Context, Failure, Go, LOOK, Report, Transition};
 use crate::cli::{Arrival, Client as Listed, Entrance, Guest, Hold, Registry, Seat, Share, State};
 
-/// Maximum time for which a request waits until other long changes have ended, or for the right to parse a long document.
+/// Maximum time that a request waits for long changes of other clients to end, or for the right to parse a long document.
 pub(super) const BUSY: Duration = Duration::from_secs(10);
-/// Time in which a client must send something of its request.
+/// Maximum time that the router waits for the next piece of a client's request.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Maximum time for which a client waits for the right to send a long document. It is longer than [`SILENCE`], after which a client that
-/// has the right but sends nothing loses it.
+/// Maximum time that a client waits for the right to send a long document. It is longer than [`SILENCE`]: if another client has the right
+/// but sends nothing, that client loses the right after [`SILENCE`].
 const UPLOAD: Duration = Duration::from_secs(20);
 
-/// The rights to have a long document in memory. Parsing takes many times the length of a document, so only one is parsed at a time.
-/// Clients may send their documents slowly, so the right to parse is not taken before the end.
+/// The rights to send and to parse a long document. They limit the memory for such documents. Parsing takes many times the length of a
+/// document, so only one is parsed at a time. A client may send slowly, so it gets the right to parse only when the whole document has
+/// arrived.
 #[derive(Clone)]
 pub(super) struct Long {
     parsed: Arc<Semaphore>,
@@ -58,10 +59,10 @@ pub(super) struct Connected {
     pub(super) commands: Rc<Registry<Context>>,
     pub(super) identity: Identity,
     pub(super) seat: Rc<Seat>,
-    /// Number of requests that are at work, not waiting for the client.
+    /// Number of requests that the router is processing. Requests that wait for the client do not count.
     at_work: Cell<usize>,
     share: Share,
-    /// The rights to have a long document in memory.
+    /// The rights to send and to parse a long document.
     long: Long,
     /// The description of the API, made when a client first asks for it.
     pub(super) description: Rc<OnceCell<Bytes>>,
@@ -73,7 +74,7 @@ pub(super) struct Connected {
     pub(super) board: Rc<RefCell<Board>>,
     /// The answers that the client is reading.
     pub(super) answers: Answers,
-    /// Its entry in the list of clients.
+    /// The client's entry in the list of clients. Dropping it removes the entry.
     _guest: Guest,
 }
 
@@ -100,7 +101,8 @@ impl Connected {
         }
     }
 
-    /// Waits until it is the client's turn, and until all other tasks have run.
+    /// Waits for the client's turn: only one non-root client runs on the main thread at a time. Returns after all other runnable tasks have
+    /// run.
     pub(super) async fn turn(&self) {
         self.share.turn(|| ()).await;
     }
@@ -115,12 +117,13 @@ impl Connected {
         Rc::new(client)
     }
 
-    /// Returns the state for the seat of a client that reads its answers.
+    /// Returns the state of the connection, if the client has read all that was sent: served while a request is processed, otherwise idle.
     pub(super) fn state(&self) -> State {
         if self.at_work.get() > 0 { State::Served } else { State::Asked }
     }
 
-    /// Notes that a request works or rests. A client that does not read its answers does not become active by other requests.
+    /// Counts a request as being processed (`works`), or as waiting for the client. Then updates the connection's state. While the client
+    /// does not read what was sent, the state stays unchanged, so that further requests do not make the client look active.
     fn note(&self, works: bool) {
         self.at_work.set(if works { self.at_work.get() + 1 } else { self.at_work.get().saturating_sub(1) });
         if self.seat.state() != State::Told {
@@ -132,7 +135,7 @@ impl Connected {
 /// A client during one of its requests.
 pub(super) struct Client {
     connected: Rc<Connected>,
-    /// True while the request does not wait for the client.
+    /// True while the router processes the request; false while the request waits for the client.
     works: Cell<bool>,
 }
 
@@ -152,14 +155,15 @@ impl Drop for Client {
 }
 
 impl Client {
-    /// Notes that the request waits for the client. If all requests of the client do so, it may be disconnected in favor of another client.
+    /// Notes that the request waits for the client. While all requests of a client do so, the client may be disconnected in favor of
+    /// another one.
     pub(super) fn rests(&self) {
         if self.works.replace(false) {
             self.note(false);
         }
     }
 
-    /// Notes that the request goes on.
+    /// Notes that the router processes the request again, after it waited for the client.
     pub(super) fn works(&self) {
         if !self.works.replace(true) {
             self.note(true);
@@ -181,12 +185,13 @@ impl Client {
         Ok(piece)
     }
 
-    /// Reads the state. For questions that take no time.
+    /// Returns the result of `question` about the router's state, without waiting for the client's turn. Only for questions that take no
+    /// time.
     pub(super) fn look<R>(&self, question: impl FnOnce(&Context) -> R) -> R {
         question(&self.cx.borrow())
     }
 
-    /// Runs a slice of work, of about a millisecond, when it is the client's turn. Other tasks run before the next slice.
+    /// Runs a slice of work of about a millisecond, when it is the client's turn. Other tasks run before this function returns.
     pub(super) async fn slice<R>(&self, work: impl FnOnce(&mut Context) -> R) -> R {
         let done = self.share.turn(|| work(&mut self.cx.borrow_mut())).await;
         yield_now().await;
@@ -213,8 +218,8 @@ impl Client {
         .await
     }
 
-    /// Runs a change to its end. Gives its reports to `tell`. A change that still waits for the change of another client after [`BUSY`] is
-    /// refused. If the future is dropped, because the client has disconnected, the change is rolled back, unless it is complete.
+    /// Runs a change to its end. Passes its reports to `tell`. Refuses the change if it still waits for another client's change after
+    /// [`BUSY`]. If the future is dropped because the client has disconnected, an incomplete change is rolled back.
     ///
     /// # Errors
     /// If the change is refused, or fails.
@@ -266,21 +271,22 @@ impl Client {
         }
     }
 
-    /// Returns a reservation of memory for a request or an answer.
+    /// Returns an empty reservation of memory, for a request or an answer.
     pub(super) fn hold(&self) -> Hold {
         self.share.hold(&self.seat)
     }
 
-    /// Returns how the client calls commands.
+    /// Returns the context in which the client's commands run: JSON output, the client's role and identity, and the native API as front
+    /// end.
     pub(super) fn call(&self) -> Call {
         let Identity { peer, role } = self.identity.clone();
         Call { json: true, role, front_end: FrontEnd::Native, peer, ..Call::default() }
     }
 }
 
-/// For each answer in progress, the time since which the router waits for the client to take more of it; `None` while the client waits for
-/// the router. A client of HTTP/2 can read from its connection and yet stall an answer, if it keeps the answer's flow-control window
-/// closed.
+/// For each answer in progress, the time since which the router waits for the client to take the next piece; `None` while the client waits
+/// for the router. Over HTTP/2, a client can read from its connection and yet stall one answer, if it keeps the answer's flow-control
+/// window closed.
 #[derive(Default)]
 pub(super) struct Answers(RefCell<Vec<Weak<Cell<Option<Instant>>>>>);
 
@@ -291,7 +297,7 @@ impl Answers {
         all.push(Rc::downgrade(since));
     }
 
-    /// True if the client has taken nothing of an answer for this time.
+    /// True if the client has taken nothing of one of its answers for this time.
     pub(super) fn wait_for(&self, time: Duration) -> bool {
         let since = self.0.borrow().iter().filter_map(|one| one.upgrade()?.get()).min();
         since.is_some_and(|since| since.elapsed() >= time)

@@ -30,7 +30,7 @@ pub(super) struct Running {
     rest: Rest,
     /// Output that was not taken yet.
     text: String,
-    /// The memory of the output and of the command.
+    /// The memory reserved for the output and for the command.
     hold: Hold,
     /// True if the command may output binary data.
     is_binary: bool,
@@ -47,8 +47,8 @@ impl Running {
         Ok(Running { rest, text, hold: client.hold(), is_binary })
     }
 
-    /// Runs a slice, and waits until the next one. Reserves memory for the output and for what the command keeps. Returns the binary
-    /// output of the slice.
+    /// Runs a slice of the command, and waits until the next slice is due. Reserves memory for the output and for the data that the command
+    /// holds. Returns the binary output of the slice.
     async fn step(&mut self, client: &Client) -> Result<Vec<u8>, CliError> {
         let Some(job) = &mut self.rest else { return Ok(Vec::new()) };
         let (step, kept) = client.slice(|c| (job.step(c, &mut self.text), job.kept())).await;
@@ -163,7 +163,8 @@ pub(super) async fn run_all(client: &Client, commands: Vec<String>) -> Result<(V
     Ok((all, hold))
 }
 
-/// Runs one command to its end, but not beyond `until`. Puts its output into `out`; it may have at most `most` bytes.
+/// Runs one command to its end. Stops the command at the time `until`, or if its output is longer than `most` bytes. Moves the output into
+/// `out`.
 async fn run(
     client: &Client,
     line: &str,

@@ -58,7 +58,7 @@ impl<F: Future<Output = ()> + 'static> Executor<F> for Tasks {
 }
 
 impl Tasks {
-    /// Forgets the tasks that have ended.
+    /// Removes the tasks that have ended, and logs those that panicked.
     fn tidy(&self) {
         let mut tasks = self.0.borrow_mut();
         while let Some(ended) = tasks.try_join_next() {

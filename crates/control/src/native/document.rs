@@ -31,7 +31,7 @@ const TRIES: usize = 5;
 /// The result of a change, for its client.
 #[derive(Default, Serialize)]
 pub(super) struct Changed {
-    /// The generation of the configuration after the change.
+    /// The generation of the configuration after the change: the number of the last entry in the journal.
     pub(super) generation: u64,
     /// False if the configuration already was as wanted, and after a dry run or a confirmation.
     pub(super) changed: bool,
@@ -81,7 +81,8 @@ fn writer(c: &Context, client: &Client) -> Writer {
     if client.identity.role.is_admin() { writer } else { writer.hiding_secrets() }
 }
 
-/// Appends pages of the configuration for a slice, or until there are enough for a piece. Returns true if there is more.
+/// Appends pages of the configuration to `text`, until the time of a slice has passed, or the text is long enough for a piece of an answer.
+/// Returns true if there is more.
 ///
 /// # Errors
 /// If the configuration no longer has this version: the text would mix two versions.
@@ -230,7 +231,8 @@ async fn whole_text(client: &Client) -> Result<(u64, String), Problem> {
     Err(changes_too_often())
 }
 
-/// Applies a document. The error is the problem, and true if the configuration has another generation than expected.
+/// Applies a document. The error has the problem. It also has a flag, which is true if the configuration does not have the expected
+/// generation.
 async fn apply(
     client: &Client,
     line: &str,
@@ -286,11 +288,11 @@ pub(super) async fn confirm(client: &Client, line: &str) -> Result<Changed, Prob
     Ok(Changed { generation, ..Changed::default() })
 }
 
-/// Rolls back this number of changes. If `changes` is `None`, rolls back the configuration that awaits confirmation or, if none does, the
-/// last change. `line` names the request in the journal.
+/// Rolls back this number of changes. If `changes` is `None`, rolls back the configuration that awaits confirmation or, if there is none,
+/// the last change. `line` names the request in the journal.
 ///
 /// # Errors
-/// If so many changes cannot be rolled back.
+/// If there are fewer changes that can be rolled back.
 pub(super) async fn roll_back(
     client: &Client,
     line: &str,

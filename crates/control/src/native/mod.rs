@@ -1,10 +1,10 @@
 //! The native API: the configuration as one document, commands, events, metrics, and loads of routes, as JSON over HTTP and in gRPC.
 //!
-//! Clients connect to a UNIX socket, to its twins for other roles, or to a TCP port with TLS, which all speak both protocols. Each request
-//! of a client is a typed request of the same state that commands and VPP's binary API change: one transaction, journaled with the
+//! Clients connect to a UNIX socket, to similar sockets for lower roles, or to a TCP port with TLS. All of them speak both protocols.
+//! Requests change the same state as commands and VPP's binary API do. Each change is one transaction, and the journal records it with the
 //! client's user. The fields of the document follow from the schemas of the objects, so a feature needs no code here. [`http`] lists all
-//! operations, from which the OpenAPI description follows, and [`rpc`] has the calls of the gRPC service. Both are thin: the requests
-//! themselves are in [`document`], [`commands`], [`packets`] and [`watch`]. Only gRPC has loads of routes and metrics.
+//! operations, from which the OpenAPI description follows. [`rpc`] has the calls of the gRPC service. Both only translate between their
+//! protocol and the requests in [`document`], [`commands`], [`packets`] and [`watch`]. Only gRPC has loads of routes and metrics.
 
 mod body;
 mod client;
@@ -37,7 +37,7 @@ use client::{Connected, Long};
 use tls::Certified;
 use watch::Board;
 
-/// A message that every instance answers.
+/// A request that every router answers. With it, a starting router finds out whether another one already serves a socket.
 pub const HELLO: &[u8] = b"GET /v1 HTTP/1.1\r\nHost: volley\r\n\r\n";
 
 /// What all sockets and the TCP port of the native API share: settings, limits, and values that are made once.
@@ -48,7 +48,7 @@ pub struct Service {
     pub idle: Duration,
     /// The limits that all non-root clients share, over all front ends.
     pub turns: Turns,
-    /// The rights to have a long document in memory. All clients share these rights.
+    /// The rights to send and to parse a long document. All clients share these rights.
     long: Long,
     /// The description of the API, made when a client first asks for it.
     description: Rc<OnceCell<Bytes>>,
@@ -122,7 +122,7 @@ pub(crate) async fn serve_certified(
     }
 }
 
-/// Returns a client's connection, and its seat.
+/// Returns the state of a new client's connection, and the future that serves the client.
 fn begin(
     service: &Service,
     cx: &Rc<RefCell<Context>>,

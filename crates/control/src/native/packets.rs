@@ -21,7 +21,7 @@ const MOST_TRACED: u32 = 1000;
 const LONGEST: Duration = Duration::from_secs(60);
 /// The time for which a trace waits by default.
 const USUAL: Duration = Duration::from_secs(10);
-/// Interval at which a trace looks for its packets, which is also the time that the last packet gets for its way through the graph.
+/// Interval at which a trace checks for its packets. The last packet also gets this time to pass through the graph.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The packets that a client wants to capture.
@@ -29,7 +29,8 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(super) struct Wanted {
     /// Any of `rx`, `tx` and `drop`. If empty, received and sent packets are captured.
     pub(super) points: Vec<&'static str>,
-    /// A device, with its sub-interfaces; all if it is empty.
+    /// Name of a device's interface. The packets of the device and of its sub-interfaces are captured. If empty, packets of all devices
+    /// are captured.
     pub(super) interface: String,
     /// Number of packets after which the capture ends.
     pub(super) packets: Option<u32>,
@@ -64,12 +65,13 @@ impl Wanted {
 /// A capture while a client reads it.
 pub(super) struct Captured {
     running: Running,
-    /// The beginning of the capture file.
+    /// The first piece of the capture file.
     first: Option<Vec<u8>>,
 }
 
 impl Captured {
-    /// Begins a capture. It ends when it has its packets, or when it is dropped because its client leaves.
+    /// Begins a capture. The capture ends when it has its number of packets. It also ends when it is dropped, because its client has
+    /// disconnected.
     ///
     /// # Errors
     /// If another capture is running, if there is no such interface, or if the filter or a number is not valid.
@@ -94,17 +96,17 @@ impl Captured {
 
 /// The packets that a client wants to trace.
 pub(super) struct Traced {
-    /// The input node that receives them.
+    /// The input node whose packets are traced.
     pub(super) node: String,
     pub(super) packets: u32,
     /// An expression of tcpdump; all packets if it is empty.
     pub(super) filter: String,
-    /// Maximum time to wait for them; [`USUAL`] if `None`.
+    /// Maximum time to wait for the packets; [`USUAL`] if `None`.
     pub(super) wait: Option<Duration>,
 }
 
-/// Traces the next packets of an input node, and waits until they have passed, or until the time expires. Returns the traced packets, as
-/// `show trace` shows them.
+/// Traces the next packets of an input node. Waits until they have passed through the graph, or until the time expires. Returns the traced
+/// packets, as `show trace` shows them.
 ///
 /// # Errors
 /// If there is no such input node, if the filter is invalid, if the numbers are out of range, if the client may not trace packets, if
@@ -142,17 +144,17 @@ pub(super) async fn traced(client: &Client, wanted: &Traced) -> Result<Shown, Pr
     Shown::begin(client, &format!("show trace max {packets} from {from} node {}", quote_last(node))).await
 }
 
-/// The packets of a node that are still to be traced. They are taken back when this value is dropped: a trace that nobody waits for would
-/// slow the node.
+/// A trace that still waits for packets of a node. When this value is dropped, the rest of the trace is canceled: a trace without a client
+/// would only slow the node.
 struct Armed {
     tracer: Tracer,
-    /// The node, if it exists.
+    /// The index of the node, if it exists.
     id: Option<NodeId>,
-    /// Number of packets of the node that others had asked for before.
+    /// Number of packets of the node that were still to be traced when this trace began, for other clients.
     before: u32,
     name: String,
     packets: u32,
-    /// The nodes that clients trace.
+    /// The nodes whose packets clients trace.
     traced: Rc<RefCell<BTreeSet<String>>>,
 }
 
@@ -175,12 +177,12 @@ impl Armed {
         Ok(Armed { tracer, id, before, name: node.to_owned(), packets, traced })
     }
 
-    /// Returns the number of packets that are still to be traced.
+    /// Returns the number of packets that this trace still waits for.
     fn left(&self) -> u32 {
         self.id.map_or(0, |id| self.tracer.left(id).saturating_sub(self.before)).min(self.packets)
     }
 
-    /// Takes back what is left.
+    /// Cancels the tracing of the packets that have not been received yet.
     fn withdraw(&self) {
         if let Some(id) = self.id {
             self.tracer.withdraw(id, self.left());

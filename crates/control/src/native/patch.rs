@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use super::problem::{Problem, bad};
 
-/// Estimated bytes of memory for each byte of the configuration and of its patch: a value of a list has 2 bytes or more.
+/// Estimated bytes of memory for each byte of the configuration and of its patch. The estimate is for the worst case: a list of values that
+/// take 2 bytes each.
 const PER_BYTE: u64 = 16;
 /// Bytes of memory for each map, however few members it has.
 const PER_MAP: u64 = 700;
@@ -20,9 +21,9 @@ const MOST_MAPS: usize = 100_000;
 const MOST_OPERATIONS: usize = 10_000;
 /// Maximum length of all values that operations copy, in bytes of JSON.
 const LONGEST_COPIES: usize = 4 << 20;
-/// Maximum number of times that the levels of the whole configuration are counted for one patch.
+/// Maximum number of times that the nesting levels of the whole configuration are counted for one patch.
 const MOST_MEASURED: usize = 100;
-/// Maximum number of levels in a configuration while operations change it. Deep values use up the stack.
+/// Maximum number of nesting levels in a configuration while operations change it. Deep values use up the stack.
 const DEEPEST: usize = 256;
 
 /// The kind of a patch.
@@ -34,7 +35,7 @@ pub(super) enum Form {
     Operations,
 }
 
-/// Returns a configuration after a patch, both as JSON.
+/// Returns the configuration `now` after a patch. Both configurations are JSON.
 ///
 /// # Errors
 /// If the patch is not JSON of its form, if an operation fails, if the patch is too large, or if there is not enough memory.
@@ -78,7 +79,8 @@ pub(super) fn patched(form: Form, now: &str, patch: &[u8]) -> Result<Arc<[u8]>, 
     Ok(all.to_string().into_bytes().into())
 }
 
-/// Reserves no memory, but refuses a patch that needs more than there is.
+/// Checks that enough memory is free for a patch, without reserving it. `bytes` is the length of the text to be parsed, and `maps` the
+/// number of maps in it.
 fn must_have(bytes: usize, maps: usize) -> Result<(), Problem> {
     let no_memory = |e| Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("no memory for a patch: {e}"));
     Room::now().must_have(PER_BYTE * bytes as u64 + PER_MAP * maps as u64).map_err(no_memory)
@@ -158,8 +160,8 @@ fn operate(all: &mut Value, operations: &[PatchOperation]) -> Result<(), Problem
     Ok(())
 }
 
-/// Returns the maximum number of levels after an operation on a configuration of at most `now` levels. `all` is this configuration. If it
-/// is `None`, no time is spent on the values that an operation moves, and the result is only an upper bound.
+/// Returns an upper bound for the nesting levels of a configuration after an operation. `now` is an upper bound before it. With the
+/// configuration `all`, counts the levels of a value that is moved or copied. Without `all`, which is faster, the bound may be too high.
 fn levels(now: usize, operation: &PatchOperation, all: Option<&Value>) -> usize {
     let source = |from: &Pointer| match all {
         None => now.saturating_sub(from.count()),
@@ -175,7 +177,7 @@ fn levels(now: usize, operation: &PatchOperation, all: Option<&Value>) -> usize 
     now.max(operation.path().count() + value)
 }
 
-/// Returns the number of levels of a value; 0 if it is neither a list nor a map.
+/// Returns the number of nesting levels of a value; 0 if it is neither a list nor a map.
 fn depth(value: &Value) -> usize {
     let deepest = match value {
         Value::Array(values) => values.iter().map(depth).max(),
@@ -261,7 +263,7 @@ mod tests {
         assert_eq!(refused(json!([{"op": "increment", "path": "/a"}])).0, 400);
     }
 
-    /// Refused are patches that nest values ever deeper, that copy too much, or that have too many operations.
+    /// A patch is refused if it nests values ever deeper, copies too much, or has too many operations.
     #[test]
     fn operations_cannot_multiply_the_configuration() {
         let deeper = json!({"op": "copy", "from": "", "path": "/x"});

@@ -10,7 +10,7 @@ use crate::startup::{Fault, Place};
 /// Why a request is refused, or has failed.
 #[derive(Debug)]
 pub(super) struct Problem {
-    /// The class of the problem, as the status of HTTP.
+    /// The HTTP status code that describes the problem.
     pub(super) status: StatusCode,
     pub(super) detail: String,
     faults: Vec<Fault>,
@@ -18,7 +18,7 @@ pub(super) struct Problem {
     pointers: Vec<Option<String>>,
 }
 
-/// A fault of a document, and its place as far as known.
+/// A fault of a document, and its place if that is known.
 pub(super) struct Placed<'p> {
     pub(super) detail: &'p str,
     /// Line and column, from 1.
@@ -50,7 +50,7 @@ impl Problem {
         Problem { pointers, ..self }
     }
 
-    /// Leaves out lines and columns: the faults are in a text that the client does not have.
+    /// Removes the lines and columns of the faults. For faults in a text that the client did not send.
     pub(super) fn without_lines(mut self) -> Problem {
         self.faults.iter_mut().for_each(|fault| fault.place = Place::Argument(0));
         self
@@ -89,17 +89,17 @@ fn of_reason(reason: Reason) -> StatusCode {
     }
 }
 
-/// Returns the problem of a client for which there is no memory.
+/// Returns the problem of a request for which there is not enough memory.
 pub(super) fn no_memory(e: CliError) -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, e.to_string())
 }
 
-/// Returns the problem of a request that is wrong in itself.
+/// Returns the problem of an invalid request (400).
 pub(super) fn bad(why: impl Into<String>) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, why)
 }
 
-/// Returns the problem of a client whose role does not allow a request.
+/// Returns the problem of a request that the client's role does not allow (403).
 pub(super) fn limited(role: Role) -> Problem {
     Problem::new(StatusCode::FORBIDDEN, format!("this socket is {}", role.limits()))
 }

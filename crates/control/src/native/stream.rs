@@ -1,4 +1,5 @@
-//! A client's stream: what arrives is handled in the client's turns. The stream shows in the client's seat whether the client reads.
+//! A client's byte stream. Received bytes are processed only in the client's turns. The stream updates the state of the connection, which
+//! shows whether the client reads.
 
 use std::io;
 use std::pin::Pin;
@@ -15,18 +16,18 @@ use crate::cli::{State, Stream};
 /// 15 bytes.
 const PER_TURN: usize = 16 << 10;
 
-/// A stream whose bytes are handled in the client's turns. Pending writes are noted as [`State::Told`]: the client has not read what the
-/// router has sent.
+/// A byte stream whose received bytes are processed only in the client's turns. While a write is pending, the state of the connection is
+/// [`State::Told`]: the client has not read what the router has sent.
 pub(super) struct Watched {
     stream: Box<dyn Stream>,
     client: Rc<Connected>,
     /// The bytes that arrived last.
     arrived: Vec<u8>,
-    /// Number of arrived bytes that the protocol has taken.
+    /// Number of bytes in `arrived` that were passed to the protocol.
     taken: usize,
     /// True if the client has had its turn for the arrived bytes.
     has_turn: bool,
-    /// The wait for the client's turn; `None` if nobody waits.
+    /// The task that waits for the client's turn, if there is one.
     turn: Option<JoinHandle<()>>,
 }
 
@@ -35,7 +36,7 @@ impl Watched {
         Watched { stream, client, arrived: Vec::new(), taken: 0, has_turn: false, turn: None }
     }
 
-    /// Waits for bytes. There are none at the end of the stream.
+    /// Waits until bytes have arrived. At the end of the stream, returns without bytes.
     fn poll_arrival(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.taken == self.arrived.len() {
             let mut bytes = [0; PER_TURN];
@@ -48,8 +49,8 @@ impl Watched {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits for the client's turn. The wait is a task of its own: a connection that cannot send does not go on reading, and must not keep the
-    /// turn of all others meanwhile.
+    /// Waits for the client's turn. A separate task waits and ends the turn. If the connection held the turn, all other clients would wait
+    /// while this connection cannot send, because it then does not read either.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.has_turn {
             let Watched { client, turn, .. } = self;

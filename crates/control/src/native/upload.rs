@@ -16,13 +16,13 @@ const LARGE: usize = 2 << 20;
 
 /// Rate at which a long document must arrive, in bytes per second.
 const RATE: usize = 1 << 20;
-/// Time by which a long document may be late.
+/// Maximum delay of a long document, compared with an arrival at [`RATE`].
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A document while it arrives.
 pub(super) struct Gathered {
     bytes: Vec<u8>,
-    /// The right to send a long document, and since when the client has it.
+    /// The right to send a long document, and the time when the client got it.
     permit: Option<(OwnedSemaphorePermit, Instant)>,
     /// The memory of the bytes.
     hold: Hold,

@@ -12,13 +12,13 @@ use super::client::Client;
 use super::problem::Problem;
 use crate::app::Context;
 
-/// Interval at which the state is compared.
+/// Pause after which the states of the interfaces are compared again.
 const LOOK: Duration = Duration::from_millis(50);
-/// Maximum number of interfaces that are compared at once, and of changes that a watcher takes at once.
+/// Maximum number of interfaces that are compared in one step, and of changes that a watcher gets in one step.
 const AT_ONCE: usize = 1000;
 /// Maximum number of removals that are kept for watchers that do not know them yet.
 const REMOVED: usize = 100_000;
-/// Time without events after which a watcher gets an empty list, so that it can show that the connection lives.
+/// Time without events after which a watcher gets an empty list. With that, it can show its client that the connection is alive.
 const QUIET: Duration = Duration::from_secs(15);
 
 /// The state of an interface.
@@ -52,12 +52,12 @@ pub(super) enum Event {
     Interface(Port),
     /// The interface with this name was removed.
     Removed(String),
-    /// The client has got the whole state of the beginning; the events after this one are changes. Always true.
+    /// The client has got the whole initial state: all later events are changes. The value is always true.
     Complete(bool),
 }
 
-/// The states of all interfaces, which all watchers share. Each change has a number. A watcher keeps only the number of the last change that
-/// its client knows, so very many watchers need no memory for very many interfaces.
+/// The states of all interfaces, which all watchers share. Each change has a number. A watcher keeps only the number of the last change
+/// that its client knows, so very many watchers need no memory for very many interfaces.
 #[derive(Default)]
 pub(super) struct Board {
     /// The interfaces by name: their serial numbers, which are never used again, their states, and the numbers of their last changes.
@@ -70,7 +70,7 @@ pub(super) struct Board {
     removed: VecDeque<u64>,
     /// The number of the last removal that was forgotten.
     forgotten: u64,
-    /// The serial numbers of the interfaces seen in this round.
+    /// The serial numbers of the interfaces seen so far in this round. A round compares all interfaces with the states stored here.
     seen: BTreeSet<u64>,
     /// The index of the next interface to compare.
     next: u32,
@@ -81,7 +81,8 @@ pub(super) struct Board {
 }
 
 impl Board {
-    /// Compares a part of the interfaces with their states, if a round is due. Any watcher may call this, at any time.
+    /// Compares some interfaces with the stored states, as a step of a round. Begins a round if one is due. Any watcher may call this, at
+    /// any time.
     fn look(&mut self, c: &Context) {
         let begins = self.next == 0;
         if begins && self.round.is_some_and(|(_, ended)| ended.elapsed() < LOOK) {
@@ -106,7 +107,7 @@ impl Board {
         }
     }
 
-    /// Notes the state of an interface. An interface with the same name that was removed since gives way without an event.
+    /// Records the new state of an interface. If another interface with this name was removed in the meantime, its removal is not reported.
     fn change(&mut self, port: Port, serial: u64) {
         self.last += 1;
         let name = port.name.clone();
@@ -142,12 +143,12 @@ pub(super) struct Watcher {
     generation: Option<u64>,
     /// When the client began to watch.
     since: Instant,
-    /// The number of the last change when the client got the first interface: it knows no interface that was removed before. `None` until a
-    /// round that began after `since` has ended: the states of earlier rounds may be old.
+    /// The number of the last change when the client was about to get the first interface. The client knows no interface that was removed
+    /// before this change. `None` until a round that began after `since` has ended, because the states of earlier rounds may be old.
     first: Option<u64>,
     /// Number of the last change of an interface that the client knows.
     known: u64,
-    /// True after the state at the beginning was given in full.
+    /// True after the client has got the whole initial state.
     is_complete: bool,
     /// When the client got the last events.
     last: Instant,
@@ -202,7 +203,7 @@ impl Watcher {
         self.first.is_some() && board.changes.range(self.known + 1..).next().is_none()
     }
 
-    /// True if there is nothing to tell before the next round.
+    /// True if the client gets no event about an interface before the next round.
     fn waits_for(&self, board: &Board) -> bool {
         board.next == 0 && (self.first.is_none() || self.knows_all(board))
     }
@@ -281,7 +282,7 @@ mod tests {
     }
 
     proptest! {
-        /// A client that follows the events knows what there is, whenever it began to watch.
+        /// A client that follows the events knows the states of all interfaces, whenever it began to watch.
         #[test]
         fn events_lead_to_the_state(history in prop::collection::vec(turn(), 1..120)) {
             let (mut board, mut there, mut serial) = (Board::default(), BTreeMap::new(), 0);

@@ -37,7 +37,7 @@ pub(super) fn json(client: &Rc<Client>, value: &impl Serialize) -> Response<Body
     whole(client, StatusCode::OK, JSON, text + "\n")
 }
 
-/// Returns an answer of JSON text, with the memory that it takes.
+/// Returns an answer of JSON text. `hold` is the memory reserved for the text.
 pub(super) fn held(client: &Rc<Client>, text: String, hold: Hold) -> Response<Body> {
     answer(StatusCode::OK, JSON, Body::whole(client, text, Some(hold)))
 }

@@ -24,7 +24,7 @@ use answer::{JSON, LINES, PCAP, Refused, YAML, json as answer_json, whole};
 use requests::{Asked, RequestBody, Tags};
 use tasks::{JSON_PATCH, MERGE_PATCH};
 
-/// The media type of the definition.
+/// The media type of the gRPC service's definition.
 const TEXT: &str = "text/plain";
 
 /// A parameter in the query.
@@ -35,7 +35,7 @@ struct Parameter {
     help: &'static str,
 }
 
-/// What a request sends.
+/// The body of a request.
 enum Sends {
     Nothing,
     /// The configuration, as one of these media types.
@@ -83,7 +83,7 @@ enum Task {
 /// An operation of the API: a method on a path.
 struct Operation {
     method: &'static str,
-    /// The path. `{…}` at its end stands for one or more words.
+    /// The path. If it ends with `{…}`, one or more words of a request's path may take this place.
     path: &'static str,
     /// Its identifier in OpenAPI.
     id: &'static str,
@@ -92,7 +92,7 @@ struct Operation {
     parameters: &'static [Parameter],
     sends: Sends,
     returns: Returns,
-    /// The role that it needs.
+    /// The lowest role that may call the operation.
     needs: Role,
 }
 
@@ -288,8 +288,8 @@ impl Operation {
         matches!(self.task, Task::PutConfig | Task::PatchConfig)
     }
 
-    /// Returns the end of `path` that stands for `{…}` in the operation's path; empty if that has no `{…}`, `None` if the paths do not
-    /// match.
+    /// Returns the part of `path` that matches `{…}` in the operation's path; an empty part if the operation's path has no `{…}`. Returns
+    /// `None` if the paths do not match.
     fn rest<'p>(&self, path: &'p str) -> Option<&'p str> {
         match self.path.split_once("/{") {
             Some((begin, _)) => path.strip_prefix(begin)?.strip_prefix('/').filter(|rest| !rest.is_empty()),

@@ -23,7 +23,7 @@ use crate::native::upload::{Document, Gathered, too_long};
 
 /// Maximum length of a body that is neither a document nor a patch, in bytes.
 const LONGEST_SHORT: usize = 1 << 20;
-/// Maximum time to wait for the rest of a body that is not used.
+/// Maximum time to wait for the rest of a body that the operation does not use.
 const SOON: Duration = Duration::from_millis(100);
 
 /// The body of a request while it arrives.
@@ -69,14 +69,14 @@ impl RequestBody {
 pub(super) struct Asked {
     /// The method and the path with its query, for the journal.
     pub(super) line: String,
-    /// The parts of the path that stand for `{…}` in the operation's path.
+    /// The words of the path that match `{…}` in the operation's path.
     pub(super) rest: Vec<String>,
     headers: HeaderMap,
     query: Vec<(String, String)>,
     body: RequestBody,
 }
 
-/// The generation in a header of a request, such as `If-Match`.
+/// The generation of the configuration in a header, such as `If-Match`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tags {
     /// The header is missing.
@@ -88,10 +88,10 @@ pub(super) enum Tags {
 }
 
 impl Asked {
-    /// Returns a request for an operation with these parameters. `rest` is the end of its path.
+    /// Returns a request for an operation with these parameters. `rest` is the part of the path that matches `{…}`.
     ///
     /// # Errors
-    /// If the request has another parameter, or one twice, or if the path is not UTF-8.
+    /// If the request has a parameter that is not among these, or has one twice, or if the path is not UTF-8.
     pub(super) fn new(
         head: Parts,
         body: RequestBody,
@@ -182,11 +182,11 @@ impl Asked {
         Some(kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
     }
 
-    /// Reads the body of a request with a document, of at most `longest` bytes. A long document waits for the rights to be sent and to be
-    /// parsed.
+    /// Reads the body of a request with a document, of at most `longest` bytes. If the document is long, waits for the right to send it,
+    /// and then for the right to parse it.
     ///
     /// # Errors
-    /// If it is too long or arrives too slowly, if it waits too long for a right, or if there is no memory for it.
+    /// If the body is too long or arrives too slowly, if it waits too long for a right, or if there is no memory for it.
     pub(super) async fn document(&mut self, client: &Client, longest: usize) -> Result<Document, Problem> {
         if self.body.announced() > longest as u64 {
             return Err(too_long(longest));

@@ -109,7 +109,7 @@ async fn apply(
     replies.send(v1::ApplyResponse { result: Some(result) }).await
 }
 
-/// Returns the faults of a document. Any other problem is an error.
+/// Returns the faults of the document, for the answer. If the problem has no such faults, returns the problem as the error.
 fn faults(problem: Problem) -> Result<v1::Faults, Problem> {
     let faults: Vec<v1::Fault> = problem
         .faults()

@@ -25,17 +25,18 @@ use crate::native::problem::Problem;
 const BATCH: usize = 256;
 /// Number of refused items that the answer describes.
 const TOLD: usize = 10;
-/// Number of keys added to the list of routes that stay between two checks of the free memory.
+/// Number of routes added to the list of sent routes between two checks of the free memory.
 const CHECK: usize = 1 << 16;
-/// Memory in bytes that [`CHECK`] keys may need, including the copy that is sorted.
+/// Memory in bytes that [`CHECK`] keys of routes may need, including a second copy for sorting.
 const CHECKED: u64 = 128 * CHECK as u64;
 /// Maximum time of a load until its last item. Changes of the whole configuration wait meanwhile.
 const LONGEST: Duration = Duration::from_secs(60);
 /// Interval at which a load that waits for a message looks for a rollback that is due.
 const WATCH: Duration = Duration::from_millis(100);
-/// Maximum number of routes in a load with `replace`: the list of the routes that stay needs about 100 bytes for each.
+/// Maximum number of routes in a load with `replace`. The list of the sent routes needs about 100 bytes for each.
 const MOST_KEPT: usize = 10_000_000;
-/// Number of keys in a piece of the list of routes that stay. A single list would be copied whenever it grows.
+/// Number of keys from which on the next keys go to a new piece of the list of sent routes. A single list would be copied whenever it
+/// grows.
 const PIECE: usize = 4096;
 
 /// Loads the routes and neighbors that the client sends.
@@ -93,7 +94,7 @@ struct Tally {
     refused: u64,
     refusals: Vec<load_response::Refusal>,
     swept: u64,
-    /// With `replace`: the routes that the client has sent.
+    /// With `replace`: the routes that the client has sent. They stay when the load removes all others.
     stays: Vec<Vec<Key>>,
     /// Number of keys in `stays`. A route that is sent several times counts several times.
     kept: usize,
@@ -107,7 +108,7 @@ impl Tally {
         }
     }
 
-    /// Notes that these routes stay.
+    /// Records that the client has sent these routes, so that the end of the load does not remove them.
     ///
     /// # Errors
     /// If there are too many, or if there is not enough memory for a list of so many.
@@ -129,11 +130,12 @@ impl Tally {
     }
 }
 
-/// The result of setting some items: the number of those that were set, and the name of the next one, which was refused, with the reason.
+/// The result of setting a part of the items: the number of items that were set. If the next item was refused, also its name and the
+/// reason.
 type Set = (usize, Option<(String, String)>);
 
 impl Load {
-    /// Runs a slice of the load, in the client's turn.
+    /// Runs a slice of the load, when it is the client's turn.
     async fn slice<R>(&mut self, mut run: impl FnMut(&mut Loading, &mut Context) -> R) -> R {
         loop {
             let slice = self.client.slice(|c| self.work.slice(c, |loading, c| run(loading, c))).await;
@@ -166,7 +168,7 @@ impl Load {
         }
     }
 
-    /// Takes all items, and ends the load.
+    /// Processes all messages of the client, and ends the load.
     async fn run(&mut self, requests: &mut Requests<v1::LoadRequest>) -> Result<v1::LoadResponse, Status> {
         let begun = Instant::now();
         while let Some(request) = self.next(requests).await? {
@@ -260,7 +262,7 @@ impl Load {
         .await
     }
 
-    /// Sets all items, in slices. Each call of `some` sets some of the given items.
+    /// Sets all items, in slices. Each call of `some` sets the first of the given items, as many as it can in one step.
     async fn put<I>(
         &mut self,
         items: &[I],
@@ -298,7 +300,8 @@ impl Load {
         Ok(())
     }
 
-    /// Removes those static routes of the VRF, in the address families of the options, that the client has not sent.
+    /// Removes the static routes of the VRF that the client has not sent. Only removes routes of the address families in the load's
+    /// options.
     async fn sweep(&mut self) -> Result<(), Status> {
         let stays = std::mem::take(&mut self.tally.stays);
         let sorted = on_a_thread(move || {
@@ -353,8 +356,8 @@ impl Load {
     }
 }
 
-/// Returns a function that sets some routes to `value`, or removes them if it is `None`. With `keeps`, the function also notes that these
-/// routes stay. `key` returns the key of an item.
+/// Returns a function that sets a batch of routes to `value`, or removes them if it is `None`. With `keeps`, the function also records that
+/// the client has sent these routes. `key` returns the key of an item.
 fn batch<I>(
     value: Option<Value>,
     keeps: bool,

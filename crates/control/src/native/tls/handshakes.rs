@@ -12,7 +12,7 @@ pub(super) struct Handshakes {
 }
 
 impl Handshakes {
-    /// Returns room for `most` handshakes.
+    /// Returns an empty set with room for `most` handshakes.
     pub(super) fn new(most: usize) -> Handshakes {
         Handshakes { running: VecDeque::new(), most }
     }

@@ -44,11 +44,11 @@ const HANDSHAKES: usize = 64;
 const WAITING: usize = 256;
 /// Maximum number of connections from one IPv4 address, or one IPv6 network of 64 bits.
 const OF_ADDRESS: usize = 16;
-/// Time without a sign of life after which the kernel asks whether the client is still there, in seconds.
+/// Time in seconds without received packets after which the kernel sends TCP keepalive probes to the client.
 const QUIET: u32 = 60;
 /// Time in which the client must acknowledge data, in milliseconds.
 const ALIVE: u32 = 60_000;
-/// Time in which a client must take the end of a connection that the router ends.
+/// Maximum time for sending the end of the TLS connection to the client, when the router ends a connection.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Maximum number of characters of a client's name.
 const LONGEST_NAME: usize = 64;
@@ -81,7 +81,7 @@ pub struct Port {
     verifiers: Arc<[(Role, Arc<dyn ClientCertVerifier>)]>,
 }
 
-/// The reason why a port cannot be used: the parameter of startup.conf, and what is wrong.
+/// The reason why a port cannot be used: the parameter of startup.conf, and the error in it.
 type Wrong = (String, String);
 
 impl Port {
@@ -202,7 +202,7 @@ struct Door {
     /// Connections that wait for their handshakes, by address.
     queue: Queue<IpAddr, (net::TcpStream, SocketAddr)>,
     handshakes: Handshakes,
-    /// The places of clients with valid certificates.
+    /// A permit for each client with a valid certificate, [`CLIENTS`] in all.
     places: Arc<Semaphore>,
     /// The connections that have left the queue. Each task returns the address by which its connection is counted.
     clients: JoinSet<IpAddr>,
@@ -213,7 +213,7 @@ struct Door {
 }
 
 impl Door {
-    /// Takes a new connection into the queue.
+    /// Adds a new connection to the queue. Rejects connections if there are too many of its address, or too many in the queue.
     fn add(&mut self, stream: net::TcpStream, address: SocketAddr) {
         let ip = network(address.ip());
         let count = self.addresses.entry(ip).or_default();
@@ -312,7 +312,7 @@ async fn greet(
     Ok((encrypted, role, name))
 }
 
-/// Serves a client to the end: passes it to the main thread, and relays between both.
+/// Serves a client to the end: passes one end of a socket pair to the main thread, and relays between the other end and the client.
 async fn serve(
     encrypted: Encrypted,
     peer: Peer,
