@@ -1,19 +1,19 @@
-//! A queue in which parties take turns: none of them keeps the others waiting, however much it asks for.
+//! A queue in which parties, such as clients, take turns: no party keeps the others waiting, however many items it adds.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
-/// What waits, by party.
+/// The waiting items of each party.
 #[derive(Debug)]
 pub(crate) struct Queue<P, T> {
-    /// Each with its number in the order of arrival.
+    /// The items of each party, oldest first. Each item has its number in the order of arrival.
     waiting: BTreeMap<P, VecDeque<(u64, T)>>,
-    /// The parties that have something waiting. The first one is next, unless it also had the last turn and others wait.
+    /// The parties with waiting items. The first party is next, unless it also had the last turn and other parties wait.
     order: VecDeque<P>,
     /// The party that had the last turn.
     last: Option<P>,
     len: usize,
-    /// Number of all arrivals so far.
+    /// Number of items added so far.
     arrivals: u64,
 }
 
@@ -32,7 +32,7 @@ impl<P: Clone + Ord, T> Queue<P, T> {
         self.len == 0
     }
 
-    /// Adds something for a party.
+    /// Adds an item of a party.
     pub(crate) fn add(&mut self, party: P, more: T) {
         let of_party = self.waiting.entry(party.clone()).or_default();
         if of_party.is_empty() {
@@ -43,7 +43,7 @@ impl<P: Clone + Ord, T> Queue<P, T> {
         self.len += 1;
     }
 
-    /// Removes what is next: the oldest of the party whose turn it is.
+    /// Removes and returns the next item: the oldest one of the party whose turn it is.
     pub(crate) fn next(&mut self) -> Option<(P, T)> {
         // What else a party has waits until all other parties have had their turns, also those that came back meanwhile.
         if self.last.is_some() && self.order.front() == self.last.as_ref() {
@@ -55,8 +55,8 @@ impl<P: Clone + Ord, T> Queue<P, T> {
         Some((party, next))
     }
 
-    /// Removes the oldest of the party that has the most. Of parties with equally many, the one that has waited longest loses: a newcomer keeps
-    /// its place.
+    /// Removes and returns the oldest item of the party with the most items. If several parties have equally many, it is the party whose
+    /// oldest item has waited longest. So the item of a new party stays.
     pub(crate) fn displace(&mut self) -> Option<(P, T)> {
         let oldest = |all: &VecDeque<(u64, T)>| Reverse(all.front().map(|(arrival, _)| *arrival));
         let (most, _) = self.waiting.iter().max_by_key(|(_, all)| (all.len(), oldest(all)))?;
@@ -64,7 +64,7 @@ impl<P: Clone + Ord, T> Queue<P, T> {
         self.take(&most).map(|taken| (most, taken))
     }
 
-    /// Removes the oldest of a party.
+    /// Removes and returns the oldest item of a party.
     fn take(&mut self, party: &P) -> Option<T> {
         let of_party = self.waiting.get_mut(party)?;
         let (_, taken) = of_party.pop_front()?;

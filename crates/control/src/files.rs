@@ -28,8 +28,8 @@ const LARGE: u64 = 2 << 20;
 /// Bytes of memory for each byte of a configuration file. 2.4 were measured.
 const PER_BYTE: u64 = 3;
 
-/// Maximum number of files that are open, or waited for, at the same time. A file system that hangs blocks the
-/// threads that use it, even after their clients are gone.
+/// Maximum number of files that are open or being opened at the same time. A file system that hangs blocks the threads that use it, even
+/// after their clients are gone.
 const MOST_OPEN: usize = 64;
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
@@ -54,8 +54,8 @@ impl Drop for Place {
     }
 }
 
-/// Runs `work` on a thread of its own, because a file system may block it, and waits for the result. `work` must
-/// neither log nor ring a doorbell: its thread has none of this process's open files.
+/// Runs `work` on a thread of its own, because a file system may block it, and waits for the result. The thread has none of this process's
+/// open files. So `work` must neither log nor wake another thread through a file descriptor.
 ///
 /// # Errors
 /// If the thread cannot be started, or panics.
@@ -99,7 +99,7 @@ pub fn may_be_made(path: &Path) -> io::Result<()> {
 
 /// Bytes of one read.
 const CHUNK: usize = 256 << 10;
-/// Chunks to read ahead.
+/// Number of chunks that the thread reads before they are needed.
 const AHEAD: usize = 2;
 
 /// An ordinary file that is being read.
@@ -175,8 +175,8 @@ pub fn open(path: &Path) -> io::Result<Reader> {
     Ok(Reader { size, chunks, chunk: Cursor::default() })
 }
 
-/// Finds and opens an ordinary file, and returns its size in bytes and the open file. The thread that calls this also reads the
-/// file.
+/// Finds and opens an ordinary file. Returns its size in bytes, and the open file. The caller must also read the file on the thread that
+/// calls this.
 fn find(path: &Path) -> io::Result<(u64, Take<File>)> {
     // Only finds the file: opening a device may have effects, and opening a pipe waits for its other end.
     let found = File::options().read(true).custom_flags(OFlag::O_PATH.bits()).open(path)?;
@@ -295,8 +295,8 @@ pub fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// True if `one` and `other` are names of the same file. If one of them cannot be resolved, true if the names are equal. A separate thread
-/// asks the file system, as in [`open`].
+/// True if `one` and `other` are names of the same file. If one of the names cannot be resolved, compares the names themselves. A separate
+/// thread uses the file system, as in [`open`].
 pub fn same(one: &Path, other: &Path) -> bool {
     let names = [one.to_owned(), other.to_owned()];
     let asked = apart(move || match names.each_ref().map(|name| name.canonicalize()) {

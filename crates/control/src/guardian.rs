@@ -1,5 +1,5 @@
-//! Starts the guardians: processes that return interfaces to the kernel if this process is killed ([`drivers::guardian`]). They start
-//! before the router takes an interface, and are restarted when they end.
+//! Starts the guardians: processes that return interfaces to the kernel if this process is killed ([`drivers::guardian`]). The guardians
+//! start before the router takes an interface. A guardian that ends is restarted.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -14,8 +14,8 @@ use tokio::time::{Instant, sleep};
 /// The subcommand of the program that calls [`drivers::guardian::watch`].
 pub const COMMAND: &str = "guardian";
 
-/// The shortest and the longest pause before a guardian that keeps ending is started again; each pause is twice as long as the one before.
-/// There is no pause after the first end, or after a guardian has run for at least the longest pause.
+/// The shortest and the longest pause before a guardian is restarted that ends again and again. Each pause is twice as long as the one
+/// before. There is no pause after the first end, or after a guardian has run for at least the longest pause.
 const WAITS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
 /// Starts the guardians. Restarts them for as long as the executor runs.
@@ -36,7 +36,7 @@ fn command() -> Command {
     command
 }
 
-/// Restarts a guardian whenever it ends.
+/// Restarts the guardian with this number whenever it ends.
 async fn keep(guardian: Guardian, number: usize, mut ends: io::Result<UnixStream>) {
     let mut pause = Pause(Duration::ZERO);
     loop {
@@ -67,11 +67,11 @@ async fn ended(ends: io::Result<UnixStream>) -> io::Result<()> {
     tokio::net::UnixStream::from_std(ends?)?.readable().await
 }
 
-/// The wait before the next start.
+/// The pause before the next restart of a guardian.
 struct Pause(Duration);
 
 impl Pause {
-    /// Returns how long to wait before the next start, after a guardian has lived for `lived`.
+    /// Returns the pause before the next restart, after a guardian has run for the time `lived`.
     fn after(&mut self, lived: Duration) -> Duration {
         if lived >= WAITS.1 {
             self.0 = Duration::ZERO;

@@ -150,7 +150,7 @@ impl Described for NeighborBounds {
     }
 }
 
-/// Maximum number of changes that wait.
+/// Maximum number of changes that wait to be sent to clients.
 const MOST_WAITING: usize = 1 << 17;
 /// The changes of neighbors that wait to be sent to clients as events.
 #[derive(Default)]
@@ -163,7 +163,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Begins to collect changes, or stops and forgets the collected ones.
+    /// If `wanted`, begins to collect changes. Otherwise stops, and drops the collected changes.
     pub(crate) fn want(&mut self, wanted: bool) {
         if wanted {
             self.wanted = true;
@@ -172,7 +172,8 @@ impl Changes {
         }
     }
 
-    /// Removes and returns up to `most` changes, the oldest first, and whether changes were lost. `None` if no client wants changes.
+    /// Removes and returns up to `most` changes, the oldest first. Also returns true if changes were lost since the last call. `None` if no
+    /// client wants changes.
     pub(crate) fn take(&mut self, most: usize) -> Option<(Vec<News>, bool)> {
         if !self.wanted {
             return None;
@@ -181,7 +182,7 @@ impl Changes {
         Some((self.waiting.drain(..most).collect(), std::mem::take(&mut self.lost)))
     }
 
-    /// Returns the number of changes that wait.
+    /// Returns the number of changes that wait to be sent to clients.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
@@ -201,7 +202,7 @@ fn learn(router: &mut Router, news: &News) {
     }
 }
 
-/// The feature.
+/// The feature `neighbor-bounds`: the limits of the neighbor tables. It also collects neighbor changes, for events to clients.
 pub struct Feature;
 
 impl feature::Feature<Context> for Feature {

@@ -23,10 +23,10 @@ pub fn stopping(why: &str) {
     tell(&[NotifyState::Stopping, NotifyState::Status(why)]);
 }
 
-/// Feeds the service manager's watchdog at least twice in its timeout, and updates the status. If a worker hangs, the watchdog is not fed,
-/// and the service manager restarts the router.
+/// Notifies the service manager's watchdog at least twice in its timeout, and updates the status. If a worker hangs, the watchdog is not
+/// notified, and the service manager restarts the router.
 ///
-/// Runs on the main thread's executor. So the watchdog is not fed either if the main thread hangs.
+/// Runs on the main thread's executor. So if the main thread hangs, the watchdog is not notified either.
 pub async fn watch(context: Rc<RefCell<Context>>) {
     if std::env::var_os("NOTIFY_SOCKET").is_none() {
         return;

@@ -19,7 +19,7 @@ use crate::features;
 use crate::metrics::{Collection, Format};
 use crate::system::System;
 
-/// Returns a router with these features. Its workers run if `turning`.
+/// Returns a router with these features. Its workers run on threads if `turning`.
 pub fn system(features: &[&Feature], sizes: &Sizes, turning: bool) -> System {
     let install = |b: &mut Builder, t: &Tables, hooks: &mut Hooks| features::install(features, b, t, hooks);
     let Parts { mut router, workers } = Router::build(install, sizes).expect("a router");
@@ -70,7 +70,7 @@ impl Cli {
         Ok(text)
     }
 
-    /// Starts a rollback if it is due, and runs all abandoned jobs to their end.
+    /// Starts the rollback of an unconfirmed configuration if it is due, and runs all abandoned jobs to their end.
     pub fn look_at_confirmation(&mut self) {
         self.context.look_at_confirmation();
         while self.context.tidy().is_some() {}

@@ -71,7 +71,7 @@ impl Backing<System> for Config {
     }
 }
 
-/// The feature.
+/// The feature `af-packet`: Linux interfaces by packet sockets.
 pub struct Feature;
 
 impl feature::Feature<Context> for Feature {

@@ -125,7 +125,7 @@ impl Backing<System> for Config {
     }
 }
 
-/// The feature.
+/// The feature `af-xdp`: Linux interfaces by AF_XDP.
 pub struct Feature;
 
 impl feature::Feature<Context> for Feature {

@@ -66,9 +66,9 @@ fn taken_once(host_interface: &str, other: &str, view: &View<'_>) -> Result<(), 
     }
 }
 
-/// True if the interface `name` may take a Linux interface in spite of its default route: the operator has accepted the interface
-/// before, and the route comes from a router advertisement. Any host on the link can send router advertisements, so they must not keep
-/// the router from starting.
+/// True if the interface `name` may take a Linux interface in spite of its default route. Two conditions must hold: the operator has
+/// accepted the interface before, and the route comes from a router advertisement. Any host on the link can send router advertisements, so
+/// they must not keep the router from starting.
 fn ignores_default_route(name: &str, host_interface: &str, system: &System) -> bool {
     let ignores = system.has_accepted(name) && drivers::has_only_learned_default_route(host_interface);
     if ignores {

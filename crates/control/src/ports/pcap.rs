@@ -41,7 +41,7 @@ struct Files {
     rx: Option<PathBuf>,
     rate: Option<u32>,
     full: bool,
-    /// Number of times to replay the file. `Some(None)` means without end; `None` means that the number is not given.
+    /// Number of times to replay the file; `Some(None)` to replay it without end, and `None` if the number is not given.
     rounds: Option<Option<u32>>,
     tx: Option<PathBuf>,
     max: Option<u64>,
@@ -81,7 +81,7 @@ fn rounds() -> Parsed<Option<u32>> {
     )
 }
 
-/// `pcap` of `pcapN`.
+/// Returns the fields of `pcap`, the section of an interface `pcapN` in configuration files.
 fn schema() -> &'static Schema<Files> {
     static SCHEMA: LazyLock<Schema<Files>> = LazyLock::new(|| {
         Schema::new(Files::default())
@@ -263,7 +263,7 @@ impl Backing<System> for Config {
     }
 }
 
-/// The feature.
+/// The feature `pcap`: devices that replay and record capture files.
 pub struct Feature;
 
 impl feature::Feature<Context> for Feature {

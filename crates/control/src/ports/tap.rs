@@ -55,7 +55,7 @@ pub(super) fn taps(view: &View<'_>, host_name: &str) -> impl Iterator<Item = Str
     view.found(TAPS, Tuple::of(host_name))
 }
 
-/// The fields of a tap and of its end in the host.
+/// The fields of a tap and of its end in the host: the device's configuration, and the MTU of both ends.
 #[derive(Clone, Debug, PartialEq)]
 struct Tap {
     config: Config,
@@ -69,7 +69,7 @@ impl Tap {
     }
 }
 
-/// `host` of `tapN`.
+/// Returns the fields of `host`, a part of the interface `tapN` in configuration files.
 fn schema() -> &'static Schema<Tap> {
     static SCHEMA: LazyLock<Schema<Tap>> = LazyLock::new(|| {
         Schema::new(Tap::new(""))
@@ -125,7 +125,7 @@ fn schema() -> &'static Schema<Tap> {
     &SCHEMA
 }
 
-/// Returns the rows of all fields of a tap in its section.
+/// Returns the rows of the reference for all fields of a tap.
 fn rows() -> Vec<Row> {
     fn row(name: &str, form: &impl Form, help: &'static str) -> Row {
         Row::new(name, form.values(), help, form.json())
@@ -195,8 +195,8 @@ impl Backing<System> for Config {
         s + if self.gso { "" } else { " no-gso" }
     }
 
-    /// True if the host's end keeps its name and namespace. Otherwise the tap is recreated, because a new name may be
-    /// in use until another interface is changed.
+    /// True if the device can be reopened in place: the host's end keeps its name and namespace. Otherwise the tap is recreated, because
+    /// the new name may be in use until another interface is changed.
     fn takes_over(&self, old: &Config) -> bool {
         self.host_name == old.host_name && self.host_namespace == old.host_namespace
     }
@@ -208,7 +208,7 @@ impl Backing<System> for Config {
     }
 }
 
-/// The feature.
+/// The feature `tap`.
 pub struct Feature;
 
 impl feature::Feature<Context> for Feature {

@@ -30,7 +30,7 @@ pub struct Cpu {
     pub priority: Option<u8>,
 }
 
-/// The cores of the threads; `None` leaves the choice to the kernel.
+/// The cores of the threads. `None` instead of a core leaves the choice to the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// The main thread's core.

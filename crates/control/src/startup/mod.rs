@@ -5,9 +5,9 @@
 //! cpu { main-core 0 corelist-workers 1 }   # a comment
 //! ```
 //!
-//! The text is split into tokens (`lex`), parsed into a tree (`tree`), and read by the table of `parameters` into a
-//! [`Startup`]. Parameters of VPP without use here are accepted with one warning; unknown ones are errors. All faults
-//! are reported at once, each with its place. `docs/reference/startup-conf.md` lists every parameter.
+//! The text is split into tokens (`lex`), and parsed into a tree (`tree`). With the table in `parameters`, the tree is read into a
+//! [`Startup`]. A parameter of VPP without use here is accepted, with one warning; an unknown parameter is an error. All faults are
+//! reported at once, each with its place. `docs/reference/startup-conf.md` lists every parameter.
 
 mod cpu;
 mod lex;
@@ -235,7 +235,7 @@ pub struct Startup {
     pub plugins: Plugins,
     /// The place where each parameter was last given, by its key in the table. Used for faults that are found later.
     pub places: BTreeMap<&'static str, Place>,
-    /// The whole text.
+    /// The whole text of the start configuration, as given.
     pub text: String,
     /// Warnings for the log; each begins with its place.
     pub warnings: Vec<String>,

@@ -1,5 +1,5 @@
-//! The sections that Volley uses, with every parameter that VPP's configuration reference has for them, in one table: the values, the
-//! effect, and how to read them. A test checks `docs/reference/startup-conf.md` against the table.
+//! The table of parameters: the sections that Volley uses, each with every parameter in VPP's configuration reference. A row has the values
+//! of a parameter, its effect, and how to read it. A test checks `docs/reference/startup-conf.md` against the table.
 
 use super::{
     Startup, VPPS_SOCKET, VPPS_STATISTICS, Workers, statistics,
@@ -15,9 +15,9 @@ use std::time::Duration;
 /// The effect of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It sets something.
+    /// It changes a setting.
     Sets,
-    /// It requests what Volley always does; accepted without a warning.
+    /// It requests a behavior that Volley always has; accepted without a warning.
     Granted,
     /// It has no effect; accepted with one warning.
     Ignored,
@@ -29,11 +29,11 @@ type Read = fn(&mut Startup, &mut Cursor<'_>) -> Result<(), Fault>;
 pub struct Parameter {
     /// Its name; equivalent spellings are separated by ` | `.
     pub name: &'static str,
-    /// Its key: like the name, but unique among all sections.
+    /// Its key, unique among all sections: the name, or a longer text if another section has a parameter of this name.
     pub key: &'static str,
     /// The values that follow the name.
     pub values: &'static str,
-    /// The default; empty for switches that are off.
+    /// The default; empty for a switch that is off by default.
     pub default: &'static str,
     /// Its effect, or why it has none.
     pub help: &'static str,

@@ -29,7 +29,7 @@ pub fn read(sections: &[Section], startup: Startup) -> (Startup, Vec<Fault>) {
 struct Reader<'a> {
     startup: Startup,
     faults: Vec<Fault>,
-    /// Where each parameter was given last, in sections that this version uses.
+    /// The place where each parameter was last given, in sections that Volley uses.
     given: BTreeMap<&'static str, &'a Place>,
     /// Sections and parameters without effect about which the operator was already warned.
     warned: BTreeSet<&'static str>,
@@ -106,7 +106,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Checks that the sockets of the CLI have different names, which are also not those of root's own sockets.
+    /// Checks that the sockets of the CLI have different names. They must also differ from the names of root's own sockets: each socket
+    /// `NAME` has a second one, `NAME.root`.
     fn check_sockets(&mut self) {
         let unix = &self.startup.unix;
         let at = |path: &PathBuf| unix.runtime_dir.join(path);
@@ -130,7 +131,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Checks that the CLI is not offered to other machines by mistake.
+    /// Refuses a CLI socket that other machines can reach, unless `cli-allow-remote` is set.
     fn check_listen(&mut self) {
         if let Listen::Tcp(address) = &self.startup.unix.cli_listen
             && !address.ip().is_loopback()
@@ -146,7 +147,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Checks that the metrics are not offered to other machines by mistake.
+    /// Refuses an address for the metrics that other machines can reach, unless `allow-remote` is set.
     fn check_metrics(&mut self) {
         if let Some(address) = &self.startup.metrics.listen
             && !address.ip().is_loopback()
@@ -188,8 +189,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Skips the values of an unknown parameter: everything up to the next known parameter, or up to a word that is similar to a
-/// parameter's name.
+/// Skips the values of an unknown parameter: all words before the next known parameter, or before a word that is similar to the name of
+/// one.
 fn skip_values(parameters: &[Parameter], cursor: &mut Cursor<'_>) {
     let names = || parameters.iter().flat_map(Parameter::names);
     while let Some(item) = cursor.first() {

@@ -1,4 +1,4 @@
-//! Generates the reference of all parameters from the table that is also used to read them.
+//! Generates the reference of all parameters from the table of parameters.
 
 use super::parameters::{Effect, Parameter, SECTIONS};
 use super::unused;

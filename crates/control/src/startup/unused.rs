@@ -1,5 +1,5 @@
-//! Sections of VPP without a counterpart here, with the words that VPP 26.06 accepts in each. These sections have no
-//! effect, but words that VPP would refuse are errors.
+//! The sections of VPP that Volley does not use, with the words that VPP 26.06 accepts in each. These sections have no effect, but words
+//! that VPP would refuse are errors.
 
 use super::{
     tree::{Block, Item},

@@ -55,8 +55,8 @@ impl Group {
     }
 }
 
-/// A position in a body. Each method that reads a value moves past a valid value. If the value is not valid, the method returns a fault
-/// with the expected form; except for a list of cores, it then stays before the value.
+/// A position in the body of a section. A method that reads a value moves past the value. If the value is not valid, the method returns a
+/// fault with the expected form, and does not move. Only [`cores`](Cursor::cores) moves past an invalid value, too.
 pub struct Cursor<'a> {
     items: &'a [Item],
     end: &'a Place,

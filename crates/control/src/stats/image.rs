@@ -161,7 +161,7 @@ impl Image {
     }
 }
 
-/// Returns the part of a name that fits, as bytes.
+/// Returns the bytes of a name, without those that do not fit into an entry.
 fn name_of(name: &str) -> &[u8] {
     &name.as_bytes()[..name.floor_char_boundary(NAME - 1)]
 }
@@ -176,7 +176,7 @@ pub(super) mod reader {
     //! A plain reader of segments, as VPP's clients read.
     use super::*;
 
-    /// Returns the entries of a segment.
+    /// Returns the entries of a segment, as VPP's clients find them.
     pub fn read(segment: &[u8]) -> Vec<Entry> {
         assert_eq!(
             [word(segment, 0), word(segment, 8), word(segment, 24), word(segment, 40)],

@@ -39,13 +39,13 @@ pub struct Settings {
     pub merged: bool,
 }
 
-/// A snapshot for the segment, and the number of the request that it answers.
+/// The number of the request that a snapshot answers, and the snapshot.
 type Numbers = (u64, Snapshot);
 
 /// Serves the segment to the programs that connect to `listener`, as long as the calling `LocalSet` runs.
 ///
 /// # Errors
-/// If there is no memory for the segment, or a thread cannot be started.
+/// If there is not enough memory for the segment, or if a thread cannot be started.
 pub fn start(listener: &Packets, context: &Rc<RefCell<Context>>, settings: Settings) -> io::Result<()> {
     let segment = Segment::new(settings.size)?;
     let statistics = context.borrow().statistics.clone();
@@ -59,7 +59,7 @@ pub fn start(listener: &Packets, context: &Rc<RefCell<Context>>, settings: Setti
     Ok(())
 }
 
-/// Collects numbers for the segment.
+/// Collects snapshots, and sends them to the thread that writes the segment.
 async fn collect(context: Rc<RefCell<Context>>, settings: Settings, to: SyncSender<Numbers>) {
     let (statistics, elapsed) = {
         let c = context.borrow();

@@ -19,7 +19,8 @@ use super::image::{ALIGN, DIRECTORY, EPOCH, Entry, HEADER, Image, header};
 
 /// Bytes that are compared and written together.
 const BLOCK: usize = 4096;
-/// Bytes at the end of the file that stay unused: readers check that each vector ends before the end of the file.
+/// Bytes at the end of the file that stay unused. Readers check that each vector ends before the end of the file, so the last vector must
+/// not end exactly there.
 const SLACK: u64 = ALIGN;
 
 /// The segment.

@@ -22,9 +22,9 @@ const OF_USER: usize = 8;
 /// Maximum number of readers of all users that have not received the file yet. Root has no limit.
 const OF_ALL: usize = 64;
 
-/// Starts a thread that sends `file` to each client of the listener, in an empty message. The thread reads nothing from clients. When it
-/// closes a client's socket, the kernel also closes files that the client has passed, which may block the thread. New readers then get no
-/// file, but nothing else waits.
+/// Starts a thread that sends `file` to each client of the listener, in an empty message. The thread reads nothing from clients. A client
+/// may have sent open files of its own. When the thread closes the client's socket, the kernel also closes these files, which may block the
+/// thread. New readers then get no file, but the rest of the router is not affected.
 ///
 /// # Errors
 /// If the thread cannot be started.

@@ -74,12 +74,12 @@ pub struct Snapshot {
     reasons: Vec<NodeReason>,
     /// The drop reasons of features that have other names in VPP.
     vpp_reasons: Vec<VppReason>,
-    /// For each thread, the number of dropped packets for each reason.
+    /// For each thread, the number of dropped packets for each drop reason.
     of_reasons: Vec<Vec<u64>>,
     /// For each worker: the number of vectors from input nodes, the number of packets in them, and the number of iterations of the
     /// worker's loop.
     work: Vec<[u64; 3]>,
-    /// Buffers: cached, used, available.
+    /// Numbers of packet buffers: cached by workers, used, and available.
     buffers: [u64; 3],
 }
 
@@ -204,7 +204,7 @@ impl Snapshot {
         columns
     }
 
-    /// Returns the number of places for interfaces: the highest number of an interface, plus 1.
+    /// Returns the length of a vector with an element for each interface: the highest number of an interface, plus 1.
     fn places(&self) -> usize {
         self.interfaces.last().map_or(0, |last| last.number as usize) + 1
     }
@@ -356,8 +356,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns a snapshot of a router that once had this many workers. `counts` has a number for each interface and thread, from which all
-    /// counters of the interface are made.
+    /// Returns a snapshot of a router that once had this many workers. `counts` has one number for each interface and thread. All counters
+    /// of the interface on the thread are derived from this number.
     fn snapshot(merged: bool, workers: usize, counts: &[Vec<u64>]) -> Snapshot {
         let counted = |(number, threads): (u32, &Vec<u64>)| {
             let of = |n: &u64| OfInterface { simple: [*n; 4], combined: [[*n, 64 * n]; 2] };

@@ -80,19 +80,19 @@ pub struct System {
     pub prepared: BTreeMap<String, (Backed, Prepared)>,
     /// The handling of interfaces whose devices cannot be opened.
     pub absence: Absence,
-    /// Number of interfaces created and deleted since the start.
+    /// Number of times that an interface was created or deleted, since the start of the router.
     pub interfaces_changed: u64,
     /// The processes that return the interfaces to the kernel if this process cannot.
     guardian: Guardian,
-    /// By interface name, the spec with which the device is reopened.
+    /// The spec with which each device is reopened, by interface name.
     specs: BTreeMap<String, Spec>,
-    /// The interfaces that wait for their devices.
+    /// The interfaces that wait for their devices, by name.
     waiting: BTreeMap<String, Wait>,
-    /// The interfaces that the current or the last transaction deleted or reopened, as they were before.
+    /// The interfaces that the current or the last transaction deleted or reopened, with their states before.
     deleted: BTreeMap<String, Deleted>,
     /// The interruptions caused by the current or the last transaction.
     gaps: Vec<Gap>,
-    /// The configured MTUs by interface; a sub-interface's may be larger than its device's.
+    /// The configured MTU of each interface, in bytes. The effective MTU of a sub-interface is at most that of its device.
     mtus: BTreeMap<String, u16>,
 }
 
@@ -440,7 +440,8 @@ impl System {
         Ok(())
     }
 
-    /// Takes the result that was prepared for the interface `name`, if it was prepared for these options.
+    /// Takes the data for opening the device of `name` that another thread has prepared. Returns `None` if there is no such data, or if it
+    /// was prepared for other options.
     fn prepared_of(&mut self, name: &str, backed: &Backed) -> Prepared {
         match self.prepared.entry(name.to_string()) {
             Entry::Occupied(of) if of.get().0 == *backed => of.remove().1,

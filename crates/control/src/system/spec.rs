@@ -18,7 +18,7 @@ pub enum Spec {
         parent: String,
         /// Number of the sub-interface.
         id: u32,
-        /// The packets that it takes.
+        /// The match that selects the packets of the sub-interface.
         takes: Match,
     },
 }
@@ -42,7 +42,7 @@ impl Spec {
         }
     }
 
-    /// True if it is a device.
+    /// True if the interface is a device.
     pub fn is_device(&self) -> bool {
         self.backed().is_some_and(|b| b.is_device())
     }

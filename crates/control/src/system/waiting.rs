@@ -20,7 +20,7 @@ pub(super) struct Wait {
     next: Instant,
     /// The pause before the next attempt, for a device that takes time to open.
     pause: Duration,
-    /// The thread that prepares the opening of the device with these options.
+    /// The thread that prepares data for opening the device, and the options for which it does so.
     trying: Option<(Backed, JoinHandle<Result<Prepared, Unready>>)>,
 }
 
@@ -29,8 +29,8 @@ impl Wait {
         Wait { why, next: Instant::now(), pause: Duration::ZERO, trying: None }
     }
 
-    /// Notes that the device could not be opened. If opening the device takes time, the pause before the next attempt grows with
-    /// each failure. Any other device is tried again at each check of the devices.
+    /// Records that the device could not be opened. If opening the device takes time, the pause before the next attempt grows with each
+    /// failure. Any other device is tried again at each check of the devices.
     fn failed(&mut self, why: String, slow: bool) {
         self.why = why;
         if slow {
@@ -74,7 +74,7 @@ impl System {
         self.waiting.get(name).map(|wait| wait.why.as_str()).filter(|why| !why.is_empty())
     }
 
-    /// Notes that the device of an interface cannot be opened, so that the interface waits for it.
+    /// Records that the device of an interface cannot be opened. The interface then waits for the device.
     pub(super) fn waits(&mut self, name: &str, backed: &Backed, why: String) {
         let slow = backed.is_slow();
         self.waiting.entry(name.to_string()).or_insert_with(|| Wait::new(String::new())).failed(why, slow);

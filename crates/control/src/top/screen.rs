@@ -232,7 +232,7 @@ impl Screen {
         frame.render_widget(Line::raw(foot_line), foot);
     }
 
-    /// Returns the first line of the screen: sums, which every page shows.
+    /// Returns the first line of the screen, which is the same on every page: the router's total rates, and how busy the workers are.
     fn head(&self) -> Line<'static> {
         let Some(now) = &self.now else { return Line::raw("volley top") };
         let sum = |of: fn(&Rates) -> f64| -> f64 {

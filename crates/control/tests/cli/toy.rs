@@ -18,7 +18,7 @@ pub const LONG: Duration = Duration::from_secs(20);
 #[derive(Default)]
 pub struct Toy {
     pub count: u32,
-    /// Number of jobs that exist.
+    /// Number of jobs that exist now.
     pub jobs: Arc<AtomicUsize>,
     /// Number of rows that the last list has made.
     pub rows: Arc<AtomicUsize>,

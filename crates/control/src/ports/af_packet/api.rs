@@ -15,7 +15,7 @@ use crate::system::Spec;
 define! {
     /// The first header of an interface's packets.
     enum af_packet_mode: u32 { AF_PACKET_API_MODE_ETHERNET = 1, AF_PACKET_API_MODE_IP = 2 }
-    /// How an interface is used.
+    /// How the router uses a Linux interface.
     enum af_packet_flags: u32 {
         /// Sent packets bypass the queueing disciplines.
         AF_PACKET_API_FLAG_QDISC_BYPASS = 1,
@@ -23,10 +23,10 @@ define! {
         AF_PACKET_API_FLAG_CKSUM_GSO = 2;
         later AF_PACKET_API_FLAG_VERSION_2 = 8
     }
-    /// Takes a Linux interface.
+    /// Creates an interface of the router that uses a Linux interface.
     request af_packet_create { hw_addr: mac_address, use_random_hw_addr: bool, host_if_name: Text<64> }
         -> af_packet_create_reply { sw_if_index: interface_index }
-    /// Takes a Linux interface.
+    /// Creates an interface of the router that uses a Linux interface.
     request af_packet_create_v2 {
         hw_addr: mac_address,
         use_random_hw_addr: bool,
@@ -38,7 +38,7 @@ define! {
         flags: u32,
         num_rx_queues: u16 = 1,
     } -> af_packet_create_v2_reply { sw_if_index: interface_index }
-    /// Takes a Linux interface.
+    /// Creates an interface of the router that uses a Linux interface.
     request af_packet_create_v3 {
         mode: af_packet_mode,
         hw_addr: mac_address,
@@ -54,7 +54,7 @@ define! {
     } -> af_packet_create_v3_reply { sw_if_index: interface_index }
     /// Returns a Linux interface to the host.
     request af_packet_delete { host_if_name: Text<64> }
-    /// Lets an interface leave checksums to the device.
+    /// Enables or disables the offload of checksums to the device.
     request af_packet_set_l4_cksum_offload { sw_if_index: interface_index, set: bool }
     /// Asks for all interfaces.
     dump af_packet_dump { } -> af_packet_details { sw_if_index: interface_index, host_if_name: Text<64> }

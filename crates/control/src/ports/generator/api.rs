@@ -17,7 +17,7 @@ use crate::system::Spec;
 define! {
     /// The first header of a generator's packets.
     enum pg_interface_mode: u8 { PG_API_MODE_ETHERNET = 0, PG_API_MODE_IP4 = 1, PG_API_MODE_IP6 = 2 }
-    /// What a generator's sink accepts.
+    /// The kinds of packets that a generator's sink accepts.
     flags pg_interface_flags: u32 {
         PG_API_FLAG_NONE = 0,
         PG_API_FLAG_CSUM_OFFLOAD = 1,
@@ -41,7 +41,7 @@ define! {
     request pg_interface_enable_disable_coalesce { sw_if_index: interface_index, coalesce_enabled: bool }
     /// Begins or ends a recording of what a packet generator's interface sends.
     request pg_capture { interface_id: interface_index, is_enabled: bool = true, count: u32, pcap_file_name: Line }
-    /// Enables or disables a stream, or all.
+    /// Enables or disables the stream with this name; all streams if the name is empty.
     request pg_enable_disable { is_enabled: bool = true, stream_name: Line }
 }
 
@@ -110,8 +110,8 @@ fn must_be_generator(c: &Context, number: interface_index) -> Result<String, Cod
     if is { Ok(name) } else { Err(Code::INVALID_INTERFACE) }
 }
 
-/// Begins or ends a recording. Unlike the command of the CLI, this does not wait until the packets of an ended recording are in the
-/// file.
+/// Begins or ends a recording. When it ends one, it does not wait until the recorded packets are in the file, as the command of the CLI
+/// does.
 fn capture(c: &mut Context, _: &Caller, q: pg_capture) -> Result<Done, Code> {
     // The number in the interface's name, as in VPP.
     let name = format!("{PREFIX}{}", q.interface_id.0);

@@ -43,13 +43,13 @@ use crate::cli::CliError;
 struct Layout {
     /// Offset of the length field of the IP header.
     len: usize,
-    /// Number of bytes of the packet that the length field does not count.
+    /// Number of bytes at the start of the IP packet that the length field does not count.
     less: usize,
     /// Offset of the part of the source address that may vary.
     src: usize,
     /// Offset of the part of the destination address that may vary.
     dst: usize,
-    /// Width of this part of an address, in bytes.
+    /// Width of the part of an address that may vary, in bytes.
     address: usize,
     /// Offset of the transport header.
     l4: usize,
@@ -63,7 +63,7 @@ const V6: Layout = Layout { len: 18, less: 54, src: 30, dst: 46, address: 8, l4:
 const DST_PORT: usize = 2;
 /// Offset in bytes of the length in a UDP header.
 const UDP_LEN: usize = 4;
-/// Bytes before the IP header.
+/// Length in bytes of the Ethernet header, which precedes the IP header.
 const L3: usize = 14;
 /// Source Ethernet address of packets that are described without an Ethernet header.
 const NEIGHBOR: Mac = Mac([2, 0, 0, 0, 0, 1]);
@@ -74,7 +74,7 @@ const SIZE: usize = 64;
 pub(super) struct Description {
     pub(super) stream: Stream,
     pub(super) interface: String,
-    /// True if the packets are for `ip4-input` or `ip6-input`. The caller then fills in the destination of their
+    /// True if the description omits the Ethernet header, for `ip4-input` or `ip6-input`. The caller then sets the destination of the
     /// Ethernet header.
     pub(super) bare: bool,
 }
@@ -85,7 +85,7 @@ enum Head {
     Raw(Vec<u8>),
 }
 
-/// The first described header.
+/// The kind of the first header in a description.
 #[derive(Clone, Copy, PartialEq)]
 enum Begin {
     Ethernet,
@@ -294,7 +294,7 @@ fn mode(min: u64, max: u64, random: bool) -> Mode {
     if random { Mode::Random { min, max } } else { Mode::Increment { min, max, step: 1 } }
 }
 
-/// Returns the error for a range that does not begin with its lowest value.
+/// Returns the error for a range whose first value is greater than its last value.
 fn upside_down(from: impl Display, to: impl Display) -> CliError {
     CliError::new(format!("{from} is more than {to}: a range begins with its lowest value"))
 }

@@ -83,9 +83,9 @@ enum Mode {
     /// Ethernet.
     #[default]
     Ethernet,
-    /// IPv4. The link has one other station.
+    /// IPv4, without an Ethernet header: a link to one other host, without ARP.
     Ip4,
-    /// IPv6. The link has one other station.
+    /// IPv6, without an Ethernet header: a link to one other host, without Neighbor Discovery.
     Ip6,
 }
 
@@ -107,7 +107,7 @@ impl Mode {
     }
 }
 
-/// `packet-generator` of `pgN`.
+/// Returns the fields of `packet-generator`, the section of an interface `pgN` in configuration files.
 fn schema() -> &'static Schema<Generator> {
     static SCHEMA: LazyLock<Schema<Generator>> = LazyLock::new(|| {
         Schema::new(Generator::default()).field(
@@ -154,7 +154,7 @@ impl Backing<System> for Generator {
     }
 }
 
-/// The feature.
+/// The feature `packet-generator`.
 pub struct Feature;
 
 impl feature::Feature<Context> for Feature {
@@ -261,7 +261,7 @@ fn switch(c: &mut Context, a: &Args, on: bool) -> Result<Output, CliError> {
     }
 }
 
-/// Enables or disables a stream, or all. Returns false if there is no such stream.
+/// Enables or disables the stream called `name`; all streams if `name` is `None`. Returns false if there is no such stream.
 fn enable(c: &mut Context, name: Option<&str>, on: bool) -> Result<bool, CliError> {
     let mut found = false;
     for (generator, _) in c.system.router.state::<Generators>()?.0.values() {

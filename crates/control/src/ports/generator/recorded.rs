@@ -69,8 +69,8 @@ fn new(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     Ok(Output::job(Reading { args: a.clone(), thread: Some(reading) }))
 }
 
-/// If the packets on a generator's link have no Ethernet header, returns their IP version, and the Ethernet header that each packet of a
-/// file gets: it has the interface's own address as its destination.
+/// Returns the IP version and an Ethernet header, for packets of a file without Ethernet headers. The header has the interface's own
+/// address as its destination. Returns `None` if the packets on the generator's link have Ethernet headers.
 fn header(c: &Context, interface: &str) -> Option<(u8, [u8; 14])> {
     let (_, of) = Interface::find(c.store.tree(), interface)?;
     let (version, ethertype) = of.spec.get::<Generator>()?.mode.ip()?;
@@ -81,7 +81,7 @@ fn header(c: &Context, interface: &str) -> Option<(u8, [u8; 14])> {
     Some((version, header))
 }
 
-/// A command that waits for its file.
+/// A command that waits until another thread has read a capture file, and then adds the stream.
 struct Reading {
     args: Args,
     thread: Option<JoinHandle<Result<Recording, CliError>>>,

@@ -13,8 +13,8 @@ const LONGEST: Duration = Duration::from_millis(200);
 /// The interval at which the command checks whether it must still wait.
 const LOOK: Duration = Duration::from_micros(500);
 
-/// A command that first waits until the packets of finished streams have left the router, and recorded packets are in their files. The
-/// command does not wait while a stream is enabled.
+/// A command that first waits until the packets of finished streams have left the router, and until recorded packets are in their files. It
+/// waits for [`LONGEST`] at most, and not at all while a stream is enabled.
 pub(super) struct Settle {
     args: Args,
     until: Option<Instant>,

@@ -108,7 +108,7 @@ struct Socket {
     filename: String,
 }
 
-/// A memif interface in the output of `show memif`.
+/// A memif interface, in the output of `show memif`.
 #[derive(Serialize)]
 struct Shared {
     name: String,

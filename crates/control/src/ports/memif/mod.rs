@@ -31,7 +31,7 @@ use state::DEFAULT_SOCKET;
 
 pub use socket::MemifSocket;
 
-/// A secret. It is hidden from users who are not admins.
+/// The form of a secret, which is hidden from users who are not admins.
 struct Hidden;
 
 impl Form for Hidden {
@@ -59,7 +59,7 @@ impl Form for Hidden {
     }
 }
 
-/// `memif` of `memifSOCKET/ID`.
+/// Returns the fields of `memif`, the section of an interface `memifSOCKET/ID` in configuration files.
 fn schema() -> &'static Schema<Config> {
     static SCHEMA: LazyLock<Schema<Config>> = LazyLock::new(|| {
         let queues = || number(1..=u16::MAX);
@@ -162,8 +162,8 @@ impl Backing<System> for Config {
         s
     }
 
-    /// True if the role is the same as in `old`. With another role, the interface is recreated, because it may have to wait until another
-    /// interface stops listening.
+    /// True if the device can be reopened in place: its role is the same as in `old`. With another role, the interface is recreated,
+    /// because it may have to wait until another interface stops listening.
     fn takes_over(&self, old: &Config) -> bool {
         self.role == old.role
     }
@@ -180,7 +180,7 @@ impl Backing<System> for Config {
     }
 }
 
-/// Returns the number of the router's buffers that a peer can hold.
+/// Returns the maximum number of the router's buffers that the peer can hold.
 fn slots(config: &Config) -> usize {
     if config.lends() { (config.rx_queues + config.tx_queues) * usize::from(config.ring_size) } else { 0 }
 }
@@ -191,7 +191,7 @@ fn numbers(name: &str) -> Option<(u32, u32)> {
     Some((number_of(socket, "memif")?, number_of(id, "")?))
 }
 
-/// The feature.
+/// The feature `memif`.
 pub struct Feature;
 
 impl feature::Feature<Context> for Feature {

@@ -15,18 +15,18 @@ use crate::system::{Abilities, System};
 
 use super::state::{DEFAULT_SOCKET, Memif};
 
-/// The socket that an interface needs.
+/// The role of a memif socket for interfaces, which need one.
 pub(super) static SOCKET: Role = Role {
     name: "memif socket",
     title: |id| id.get::<u32>().map_or_else(|| "a memif socket".into(), |id| format!("memif socket {id}")),
 };
 
-/// A memif socket: its file.
+/// A memif socket, with the path of its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemifSocket(pub PathBuf);
 
 impl Kind for MemifSocket {
-    /// Its ID.
+    /// The socket's ID.
     type Key = u32;
     const NAME: &'static str = "memif-socket";
     const PHASE: u16 = 30;

@@ -14,7 +14,7 @@ use crate::intent::{Refused, refuse};
 use crate::process;
 
 const SECOND: u64 = 1_000_000_000;
-/// The longest pause between attempts to listen on a socket that is taken, in nanoseconds.
+/// The longest pause, in nanoseconds, between attempts to listen on a socket whose name another program uses.
 const LONGEST_PAUSE: u64 = 60 * SECOND;
 
 /// The memif socket that always exists.
@@ -24,17 +24,17 @@ pub(super) const DEFAULT_SOCKET: u32 = 0;
 pub(super) struct Memif {
     /// Sockets and connections.
     pub sockets: Sockets,
-    /// Directory of the sockets with relative names.
+    /// The run-time directory, for sockets with relative names.
     directory: PathBuf,
-    /// The servers whose socket is taken, by socket and ID.
+    /// The server interfaces whose socket name another program uses, by socket ID and interface ID.
     taken: BTreeMap<(u32, u32), Taken>,
 }
 
-/// A server whose socket is taken.
+/// The state of a server interface whose socket name another program uses.
 struct Taken {
     /// The time of the next attempt, in nanoseconds of the monotonic clock.
     next: u64,
-    /// The pause before it, in nanoseconds.
+    /// The pause before the next attempt, in nanoseconds.
     pause: u64,
     /// Why the last attempt failed.
     why: String,
@@ -67,12 +67,13 @@ impl Memif {
     }
 }
 
-/// Opens a device. `waits` is true if an interface that waits for its socket tries again.
+/// Opens a device. `waits` is true if the interface already waits for its socket, and tries again.
 ///
 /// # Errors
-/// If the socket's directory cannot be created, or the device cannot be opened. A server whose socket is taken counts as missing: a program
-/// that takes the name of a stopped router's socket must not keep the router from starting. The interface waits until the name is free. It
-/// tries again after 1, 2, 4 ... 60 s, because each attempt connects to the other program.
+/// If the socket's directory cannot be created, or the device cannot be opened. If another program uses the name of a server's socket, the
+/// device counts as missing, and the interface waits until the name is free. So a program that takes the name of a stopped router's socket
+/// cannot keep the router from starting. The interface tries again after 1, 2, 4 ... 60 s, because each attempt connects to the other
+/// program.
 pub(super) fn open(router: &mut Router, config: &Config, waits: bool) -> Result<Device, Unopened> {
     let (pool, now) = (router.pool().clone(), router.now());
     let memif = router.state_mut::<Memif>().map_err(Unopened::new)?;

@@ -17,19 +17,19 @@ use crate::intent::Interface;
 use crate::system::Spec;
 
 define! {
-    /// What a tap offers to the host, and how it is made.
+    /// The offloads of a tap, and how it is created.
     enum tap_flags: u32 {
         /// Packets of up to 64 KiB pass in both directions.
         TAP_API_FLAG_GSO = 1,
-        /// Checksums are left to the other end.
+        /// Checksums are left to the receiver of a packet.
         TAP_API_FLAG_CSUM_OFFLOAD = 2,
-        /// The host's end stays after the tap.
+        /// The host's interface stays when the tap is deleted.
         TAP_API_FLAG_PERSIST = 4,
-        /// The host's end exists already.
+        /// The tap uses an existing interface of the host.
         TAP_API_FLAG_ATTACH = 8,
-        /// The host's end has no Ethernet header.
+        /// The packets on the tap have no Ethernet header.
         TAP_API_FLAG_TUN = 16,
-        /// Received packets are joined.
+        /// Received TCP segments are joined to larger packets.
         TAP_API_FLAG_GRO_COALESCE = 32;
         later TAP_API_FLAG_PACKED = 64, TAP_API_FLAG_IN_ORDER = 128, TAP_API_FLAG_CONSISTENT_QP = 256
     }
@@ -104,7 +104,7 @@ define! {
     } -> tap_create_v2_reply { sw_if_index: interface_index }
     /// Removes a tap.
     request tap_delete_v2 { sw_if_index: interface_index }
-    /// Asks for taps: one, or all.
+    /// Asks for one tap, or for all taps.
     dump sw_interface_tap_v2_dump { sw_if_index: interface_index = 4294967295 } -> sw_interface_tap_v2_details {
         sw_if_index: u32,
         id: u32,
@@ -122,7 +122,7 @@ define! {
     }
 }
 
-/// The ring size that clients see. A tap has no rings here, because packets are copied one by one.
+/// The ring size that clients of the API see. A tap has no rings in this router, because packets are copied one by one.
 const RING: u16 = 256;
 
 /// Registers the module.
@@ -169,7 +169,7 @@ impl From<tap_create_v2> for tap_create_v3 {
     }
 }
 
-/// Refuses what a tap of this router cannot have.
+/// Refuses options that taps of this router do not support, and invalid values.
 fn check(q: &tap_create_v3) -> Result<(), Code> {
     let offered = tap_flags::TAP_API_FLAG_GSO.0 | tap_flags::TAP_API_FLAG_CSUM_OFFLOAD.0;
     let lacks = q.tap_flags.0 & !offered != 0
