@@ -276,7 +276,7 @@ pub fn to_append(path: &Path, mode: u32) -> io::Result<File> {
 /// Refuses a text of this length, in bytes, if there is not enough free memory to parse it.
 ///
 /// # Errors
-/// Says how much memory is needed, and how much is free.
+/// If memory is not sufficient. The error says how much memory is needed, and how much is free.
 pub fn must_have_memory_for(length: u64) -> io::Result<()> {
     if length > LARGE {
         Room::now().must_have(PER_BYTE * length)?;

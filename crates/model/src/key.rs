@@ -199,7 +199,7 @@ impl Ord for Key {
     }
 }
 impl fmt::Display for Key {
-    /// Writes the title.
+    /// Writes the title of the object.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&(self.kind.title)(&self.id))
     }
@@ -266,7 +266,7 @@ impl Ord for Need {
     }
 }
 impl fmt::Display for Need {
-    /// Writes the title.
+    /// Writes the title of the needed object.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&(self.role.title)(&self.id))
     }

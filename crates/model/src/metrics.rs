@@ -1,5 +1,4 @@
-//! Metrics: their declarations, and the lines of their samples, which are the same in both text formats for
-//! Prometheus.
+//! Metrics: their declarations, and their samples as lines of text. These lines are the same in both text formats for Prometheus.
 
 use std::collections::HashMap;
 use std::fmt::{Display, Write};
@@ -78,7 +77,7 @@ pub struct Lines {
     rows: Option<Vec<Row>>,
     /// Each metric that has samples, and the lines of these samples as texts of limited length.
     of: Vec<(&'static Metric, Vec<String>)>,
-    /// The index in `of` of each metric, by name.
+    /// The position of each metric in the list `of`, by name of the metric.
     places: HashMap<&'static str, usize>,
 }
 

@@ -15,7 +15,7 @@ pub enum Reason {
     NotThere,
     /// A value is not allowed.
     Value,
-    /// The interface cannot have or do this.
+    /// The interface does not support what was requested.
     Unfit,
     /// There is such an object, or an object with this name.
     There,

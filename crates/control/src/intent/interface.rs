@@ -51,7 +51,8 @@ pub struct Interface {
     pub attached: Attached,
     /// True to enable IPv6 even without a configured IPv6 address.
     pub ip6: bool,
-    /// True to answer ARP requests for hosts behind other interfaces (proxy ARP); also Neighbor Discovery, if IPv6 is enabled.
+    /// True to answer ARP requests for hosts behind other interfaces (proxy ARP). If IPv6 is enabled, neighbor solicitations are answered,
+    /// too.
     pub proxy: bool,
 }
 
@@ -321,8 +322,8 @@ impl Interface {
         }
     }
 
-    /// Checks that the MTU is large enough for IPv6, if IPv6 is to be enabled (`is_to`). Only the interface's own setting is known here,
-    /// not the MTU of its device.
+    /// If IPv6 is to be enabled (`is_to`), checks that the MTU is large enough for IPv6. Only the interface's configured MTU is known here,
+    /// not that of its device.
     pub(super) fn can_speak_ip6(&self, name: &str, is_to: bool) -> Result<(), Refused> {
         match self.mtu.filter(|mtu| is_to && *mtu < ipv6::MIN_MTU) {
             Some(mtu) => {

@@ -448,7 +448,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Many routes that are set together get the same paths as in one transaction for each, and the same routes are refused.
+    /// Many routes that are set together get the same paths as with one transaction for each route. The same routes are refused.
     #[test]
     fn routes_are_put_as_by_transactions(steps in steps(20), objects in prop::collection::vec(object(), 80)) {
         let routes: Vec<&(Key, Value)> = objects.iter().filter(|(key, _)| key.is::<Route>()).collect();
@@ -491,8 +491,8 @@ proptest! {
         prop_assert_eq!(state(&mut again.system), state(&mut s));
     }
 
-    /// Applying the difference between two configurations, and then the difference back, gives each time the same state as in a new router
-    /// with that configuration.
+    /// Applying the difference between two configurations gives the same state as a new router with the second one. Applying the difference
+    /// in the other direction gives the state of the first one again.
     #[test]
     fn difference_leads_to_the_other_configuration(a in steps(60), b in steps(60)) {
         let (mut s, mut store) = walked(a)?;

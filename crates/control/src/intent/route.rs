@@ -103,7 +103,7 @@ pub struct Route {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Paths {
     One(Via),
-    /// Sorted, each once.
+    /// Several paths, or a path with another weight than 1: sorted, without duplicates.
     Weighted(Box<[Branch]>),
 }
 

@@ -16,8 +16,8 @@ use super::record;
 use crate::intent::Entry;
 use crate::system::Catalog;
 
-/// Maximum number of changes in the queue to the writing thread, and of lines that this thread keeps until the disk takes them. It exceeds
-/// the number of changes that the journal keeps in memory.
+/// Maximum number of changes in the queue to the writing thread. Also the maximum number of lines that this thread holds until they are on
+/// the disk. The number exceeds the number of changes that the journal keeps in memory.
 const WAITING: usize = 1024;
 /// Maximum number of objects that all waiting changes together may have in memory. Beyond this, the oldest waiting changes are written
 /// without their objects.
@@ -78,7 +78,8 @@ struct State {
 }
 
 impl State {
-    /// Adds a change. If there are too many, drops the oldest one. If they have too many objects, drops the objects of the oldest ones.
+    /// Adds a change. If there are too many changes, drops the oldest one. If the changes have too many objects, drops the objects of the
+    /// oldest changes.
     fn push(&mut self, entry: Entry) {
         if self.over {
             self.lost += 1;
@@ -252,7 +253,7 @@ impl Keeper {
     }
 }
 
-/// The state of the thread.
+/// The state of the writing thread.
 struct Writer {
     directory: PathBuf,
     kept: Option<Kept>,

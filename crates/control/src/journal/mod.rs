@@ -25,8 +25,8 @@ pub fn note<'t>(origin: Origin, edits: Vec<Edit>, get: impl Fn(&Key) -> Option<&
     Note::new(origin, edits, hosts)
 }
 
-/// Returns the unchanged interfaces that a configuration file with the changed objects needs: those that the objects need, such as the
-/// interface of an address, and those that these interfaces need, such as the parent of a sub-interface.
+/// Returns the unchanged interfaces that a configuration file with the changed objects must contain. These are the interfaces that the
+/// objects need, such as the interface of an address, and the interfaces that these need in turn, such as the parent of a sub-interface.
 fn hosts<'t>(edits: &[Edit], get: impl Fn(&Key) -> Option<&'t Value>) -> Vec<(Key, Value)> {
     let mut names = Vec::new();
     // Routes are skipped: there may be very many, and no interface contains them.

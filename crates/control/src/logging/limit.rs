@@ -42,8 +42,8 @@ impl Place {
         may
     }
 
-    /// If messages were suppressed, and the longer of `silence` and a second has passed since the interval began, returns the suppressed
-    /// messages, and lets the statement log again. Otherwise returns `None`.
+    /// Ends the silence of a statement with suppressed messages, if `silence`, but at least one second, has passed since the interval
+    /// began. Then returns the suppressed messages. Otherwise returns `None`.
     pub fn over(&mut self, now: Instant, silence: Duration) -> Option<Suppressed> {
         let time = now.duration_since(self.start);
         if self.suppressed == 0 || time < silence.max(SECOND) {

@@ -53,8 +53,8 @@ fn check_linux_name(name: &str) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Refuses the Linux interface `host_interface` if another driver already uses it: the router then has an interface with the name
-/// `other`. Also refuses the host's end of one of the router's own taps, because packets would loop.
+/// Refuses the Linux interface `host_interface` if the router's interface `other`, which has another driver, already uses it. Also refuses
+/// the host's end of one of the router's own taps, because packets would loop.
 fn taken_once(host_interface: &str, other: &str, view: &View<'_>) -> Result<(), Refused> {
     // Sub-interfaces do not count: `xdp-eth0.5` may be one of xdp-eth0.
     if view.get(&Interface::key(other)).is_some() {

@@ -1,7 +1,7 @@
 //! Splits text into tokens: words, `{` and `}`, each with its place.
 //!
-//! White space separates words; braces need none around them. A word that starts with `#` begins a comment, which
-//! ends with the line. A word in double quotes may hold anything but control characters, such as a line's end; inside, `\"` and `\\` are a
+//! White space separates words; braces need none around them. A word that starts with `#` begins a comment, which ends with the line. A
+//! word in double quotes may have any characters except control characters, such as line feeds. Inside the quotes, `\"` and `\\` are a
 //! quote and a backslash.
 
 use model::place::{Fault, Place};

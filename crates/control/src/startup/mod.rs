@@ -142,8 +142,8 @@ pub struct Tls {
     pub certificate: Option<PathBuf>,
     /// The file with the key of the router's certificate (PEM).
     pub key: Option<PathBuf>,
-    /// For each role, the PEM file with certificates of authorities. A client with a certificate from one of them has the role; if several
-    /// roles have this authority, the highest of them.
+    /// For each role, the PEM file with certificates of authorities. A client with a certificate from one of these authorities has the
+    /// role. If an authority is in the files of several roles, the client has the highest of these roles.
     pub authorities: BTreeMap<Role, PathBuf>,
 }
 

@@ -67,7 +67,7 @@ impl Parameter {
         self.name.split(" | ")
     }
 
-    /// Returns the spelling of the name that is next at `cursor`, if one is.
+    /// Returns the spelling of the parameter's name that the next words at `cursor` match; `None` if they match no spelling.
     pub fn next_name(&self, cursor: &Cursor<'_>) -> Option<&'static str> {
         self.names().find(|name| cursor.starts_with(name))
     }
@@ -630,7 +630,8 @@ const PLUGINS: &[Parameter] = &[
     ),
 ];
 
-/// Takes the next words at `cursor` if they name a parameter, and returns it.
+/// Returns the parameter that the next words at `cursor` name, and moves past these words. Returns `None` if they name none of
+/// `parameters`.
 pub fn find<'p>(parameters: &'p [Parameter], cursor: &mut Cursor<'_>) -> Option<&'p Parameter> {
     let (parameter, name) = parameters.iter().find_map(|p| Some((p, p.next_name(cursor)?)))?;
     for _ in name.split(' ') {

@@ -18,8 +18,8 @@ pub struct Entry {
     pub help: &'static str,
 }
 
-/// Returns every parameter by section: first those that set something, then those that request what Volley always does, and last those
-/// without effect.
+/// Returns every parameter, by section. In a section, parameters that change a setting come first. Then follow those that request a
+/// behavior that Volley always has, and last those without effect.
 pub fn entries() -> impl Iterator<Item = Entry> {
     SECTIONS.into_iter().flat_map(|(section, parameters)| {
         [Effect::Sets, Effect::Granted, Effect::Ignored].into_iter().flat_map(move |effect| {

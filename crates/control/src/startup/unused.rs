@@ -346,7 +346,8 @@ pub fn is_log_class(name: &str) -> bool {
     LOG_CLASSES.split(' ').any(|known| known == class)
 }
 
-/// Returns the section's name and the faults of words that VPP would refuse in the section `name`; `None` if there is no such section.
+/// Returns the name of the section `name`, and a fault for each word that VPP would refuse in this section; `None` if VPP has no such
+/// section.
 pub fn faults(name: &str, items: &[Item], end: &super::Place) -> Option<(&'static str, Vec<Fault>)> {
     let (name, parameters) = SECTIONS.iter().find(|(known, _)| *known == name)?;
     let mut faults = Vec::new();

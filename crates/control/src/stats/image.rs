@@ -30,9 +30,9 @@ const VALUE: usize = 8;
 pub enum Data {
     /// A number.
     Scalar(u64),
-    /// For each thread, a counter for each index.
+    /// A counter for each thread and index; an index stands for an interface, a node or a drop reason, for example.
     Simple(Vec<Vec<u64>>),
-    /// For each thread, packets and bytes for each index.
+    /// A counter of packets and a counter of bytes for each thread and index.
     Combined(Vec<Vec<[u64; 2]>>),
     /// A name for each index, if it has one.
     Names(Vec<Option<String>>),

@@ -382,8 +382,8 @@ mod tests {
     }
 
     proptest! {
-        /// Each thread has a column in every entry; if counters are merged, the main thread shares that of the first worker. The columns
-        /// together have all counts.
+        /// Each thread has a column in every entry. If counters are merged, the main thread shares the column of the first worker. All
+        /// columns together have all counts.
         #[test]
         fn threads_have_columns_and_no_count_is_lost(
             merged in any::<bool>(),

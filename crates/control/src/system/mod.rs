@@ -126,8 +126,7 @@ impl System {
         }
     }
 
-    /// Begins a transaction: clears the records of deleted interfaces and of traffic interruptions, which are those of the last
-    /// transaction.
+    /// Begins a transaction: clears the records of deleted interfaces and of interruptions, which the last transaction has left.
     pub(crate) fn begin_changes(&mut self) {
         self.deleted.clear();
         self.gaps.clear();

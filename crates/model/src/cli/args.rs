@@ -17,7 +17,7 @@ const LONGEST_INTERVAL: f64 = 3600.0;
 pub enum Value {
     /// A keyword of the grammar.
     Keyword,
-    /// A word, a text, a name or a path.
+    /// A value of the types `word`, `text` and `path`, or a name.
     Text(String),
     /// A number.
     Number(u64),
@@ -60,7 +60,7 @@ impl Args {
         self.taken.iter().find(|taken| taken.name == name)
     }
 
-    /// True if the line has the keyword `name` (always the full keyword, even if it was abbreviated) or an argument of that name.
+    /// True if the line has the keyword `name`, or an argument called `name`. An abbreviated keyword has its full name here.
     pub fn has(&self, name: &str) -> bool {
         self.find(name).is_some()
     }

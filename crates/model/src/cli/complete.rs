@@ -108,7 +108,8 @@ fn candidate(text: &str, help: &str, placeholder: bool) -> Candidate {
     Candidate { text: text.into(), help: help.into(), placeholder }
 }
 
-/// Returns the help of the command that `leaf` belongs to. If `leaf` belongs to several commands, returns the next words instead.
+/// Returns the help of the command that `leaf` belongs to. If `leaf` belongs to several commands, returns a list of the words that may
+/// follow it.
 fn meaning<'g>(states: &[State<'g>], leaf: &Leaf, help: &impl Fn(usize) -> &'g str) -> Cow<'g, str> {
     let after: Vec<State> = states.iter().flat_map(|state| state.after(leaf)).collect();
     match after.split_first() {

@@ -36,7 +36,7 @@ impl CliError {
         CliError { reason, ..self }
     }
 
-    /// Returns the reason.
+    /// Returns the reason of the error, for front ends that report it as a number.
     pub fn reason(&self) -> Reason {
         self.reason
     }

@@ -26,8 +26,8 @@ pub trait Job<C> {
     /// Runs for at most about a millisecond. Text appended to `out` is sent to the client.
     fn step(&mut self, cx: &mut C, out: &mut String) -> Step;
 
-    /// Returns how many bytes of memory the job holds until its client has read the text produced so far; 0 if the job never holds
-    /// much. One memory limit applies to the jobs of all non-root users together.
+    /// Returns how many bytes of memory the job holds while the router waits for the client to read output; 0 if the job never holds much.
+    /// One memory limit applies to the jobs of all non-root users together.
     fn kept(&self) -> usize {
         0
     }

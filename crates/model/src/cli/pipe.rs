@@ -109,8 +109,8 @@ fn is_bar(token: &Token<'_>) -> bool {
 /// Splits a line into the command and its filters. A bar that no filter follows belongs to the command.
 ///
 /// # Errors
-/// Fails if the line has an unclosed quote or too many words, if there are too many filters, or if a filter is unknown or has a missing,
-/// invalid or further argument.
+/// Fails if the line has an unclosed quote or too many words. Also fails if there are too many filters, if a filter is unknown, or if its
+/// argument is missing, invalid or not expected.
 pub(super) fn split(line: &str) -> Result<(&str, Option<Pipe>), CliError> {
     let found = Line::whole(line)?;
     let Some(at) = begins(&found.tokens) else { return Ok((line, None)) };
@@ -233,7 +233,7 @@ struct Piped<C> {
     pipe: Pipe,
     /// The job of the command, if it has one.
     job: Option<Box<dyn Job<C>>>,
-    /// The last text of the command.
+    /// The text that the command has produced last.
     text: String,
     /// Number of bytes of `text` that the filters have processed.
     at: usize,

@@ -88,7 +88,7 @@ enum Run<C> {
     Report(&'static [&'static str]),
 }
 
-/// A command that was just declared.
+/// A command that was just declared. The methods set the lowest role that may run it.
 pub struct Declared<'r> {
     needs: &'r mut Role,
 }
@@ -120,7 +120,7 @@ pub struct Registry<C> {
 /// command is identified by fewer words.
 const DEEP: usize = 32;
 
-/// Name of the argument that matches the rest of a line, if the beginning of the line is refused.
+/// Name of the argument that matches the rest of a line whose beginning is refused.
 const REST: &str = "rest";
 
 /// A command that this program does not support.
@@ -395,8 +395,8 @@ impl<C: Values + 'static> Registry<C> {
         self.commands.iter().enumerate().map(|(i, command)| State::start(i, &command.grammar)).collect()
     }
 
-    /// Returns the states in which a line with these words can begin: those of the commands that can begin with the first word. If there
-    /// are none, returns the states of all commands, so that the parser can report the error.
+    /// Returns the parser's states before the first word: one for each command that can begin with the first word of the line. If there is
+    /// no such command, returns a state for every command, so that the parser can report the error.
     fn start_of(&self, found: &Line<'_>) -> Vec<State<'_>> {
         let Some(first) = found.tokens.first() else { return self.start() };
         let commands = self.commands.iter().enumerate();

@@ -59,14 +59,14 @@ impl Counts {
 pub(super) struct Index {
     /// Number of objects for each fact.
     pub facts: Counts,
-    /// For each need, the number of objects that have it. Counts only kinds that may have very many objects, and leaves out the
-    /// objects' needs for their containers.
+    /// For each need, the number of objects that have it. Only objects of kinds that may have very many objects are counted, and an
+    /// object's need for its container is not.
     pub needs: Counts,
     /// The kinds with potentially many objects, and the number of their objects.
     many: BTreeMap<&'static str, (&'static KindInfo, usize)>,
 }
 
-/// Compares kinds by name, which is unique.
+/// Two indexes are equal if all their counts are. Kinds are compared by name, which is unique.
 impl PartialEq for Index {
     fn eq(&self, other: &Index) -> bool {
         let many =
@@ -130,8 +130,8 @@ impl Index {
         self.many.values().map(|(kind, _)| *kind)
     }
 
-    /// True if any object has this need, among the kinds that may have very many objects. An object's need for its container does
-    /// not count.
+    /// True if any object has this need. Only objects of kinds that may have very many objects are searched, and an object's need for its
+    /// container does not count.
     pub fn has_need(&self, need: &Need) -> bool {
         let (role, id) = need.place();
         self.needs.of(role, id) > 0

@@ -35,12 +35,12 @@ impl Refused {
         Refused { why: why.into(), reason: Reason::Other }
     }
 
-    /// Returns the same refusal with a reason.
+    /// Returns the same refusal with this [`Reason`], which front ends may report as a number.
     pub fn because(self, reason: Reason) -> Refused {
         Refused { reason, ..self }
     }
 
-    /// Returns the reason.
+    /// Returns the reason of the refusal, for front ends that report it as a number.
     pub fn reason(&self) -> Reason {
         self.reason
     }
@@ -143,8 +143,8 @@ pub trait Object<W: World>: Kind + Any + Clone + Debug + PartialEq + Send + Sync
         Effect::Stays
     }
 
-    /// Returns the value that the object has during a change to `new`: after other objects are removed, and before new ones are made.
-    /// `None` if the object does not exist during that time.
+    /// Returns the value that the object keeps during a change to `new`: after other objects are removed, and before new objects are
+    /// created. Returns `None` if the object itself must be removed and created again.
     fn staying(&self, _new: &Self) -> Option<Self> {
         Some(self.clone())
     }

@@ -46,8 +46,8 @@ impl<W> fmt::Debug for Change<W> {
     }
 }
 
-/// A tree and its indexes at some moment. Taking a snapshot is fast, whatever its size. The first change of the store after that copies
-/// the whole tree, if the snapshot still exists then.
+/// A tree and its indexes at some moment. A snapshot is taken fast, however large the tree is. But if the store changes while a snapshot
+/// exists, the store's first change copies the whole tree.
 pub struct Snapshot<W> {
     pub(super) tree: Arc<Tree<W>>,
     pub(super) index: Arc<Index>,

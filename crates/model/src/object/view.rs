@@ -78,8 +78,8 @@ impl<'s, W: World> View<'s, W> {
         all.filter(|(key, value)| value.needs_any(key, |need| wanted.contains(need)))
     }
 
-    /// True if any object has this need, among the kinds that may have very many objects. An object's need for its container does
-    /// not count.
+    /// True if any object has this need. Only objects of kinds that may have very many objects are searched, and an object's need for its
+    /// container does not count.
     fn has_need(&self, need: &Need) -> bool {
         let (role, id) = need.place();
         let of = |index: &Index| index.needs.of(role, id);

@@ -13,7 +13,7 @@ use crate::yaml::{At, Json, Node, Reader, Text, quoted};
 
 /// The form of a value in a configuration file.
 pub trait Form: Send + Sync + 'static {
-    /// The value.
+    /// The type of the value in the program.
     type Value: Clone + PartialEq + 'static;
 
     /// Reads a value. Returns `None` after a fault, which is reported to `r`.

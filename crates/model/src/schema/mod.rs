@@ -55,7 +55,7 @@ impl Bad {
 
 /// A value that has fields in configuration files.
 pub trait Described: Clone + PartialEq + 'static {
-    /// Returns the fields.
+    /// Returns the declaration of the value's fields.
     fn schema() -> &'static Schema<Self>;
 }
 
@@ -81,7 +81,7 @@ pub trait Valued: Kind<Key: Clone + PartialEq> + Clone + PartialEq + 'static {
     }
 }
 
-/// A row of the reference.
+/// A row of the reference documentation, about one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The field's name, after the names of the fields around it: `receive.queues.NUMBER.worker`.

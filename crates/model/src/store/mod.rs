@@ -1,6 +1,6 @@
 //! The tree of all objects, and transactions on it.
 //!
-//! A [`transaction`](Store::transact) validates all changes against the tree after it, and applies them in the order of their
+//! A [`transaction`](Store::transact) validates all changes against the tree that results from them, and applies them in the order of their
 //! dependencies. When one fails, it rolls back the earlier ones. [`put`](Store::put) sets very many objects. [`arrive`](Store::arrive)
 //! takes over a tree whose changes were made step by step.
 

@@ -15,7 +15,7 @@ pub struct Plan<W> {
     pub steps: Vec<Step<W>>,
     /// The changed objects, with their old and new values.
     pub edits: Vec<Edit<W>>,
-    /// The tree afterwards.
+    /// The tree after the steps.
     pub after: Snapshot<W>,
 }
 

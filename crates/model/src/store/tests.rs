@@ -14,8 +14,7 @@ use crate::tuple::Tuple;
 static SHELF: Role = Role { name: "shelf", title: |id| format!("shelf {}", id.get::<u8>().unwrap_or(0)) };
 static BOX: Role = Role { name: "box", title: |id| format!("box {}", id.get::<u8>().unwrap_or(0)) };
 
-/// The contents of a room. An object needs the shelf or the box that it is on or in, which cannot be removed as long
-/// as the object exists.
+/// The contents of a room. A box needs its shelf; labels and things need their boxes. A shelf or box that is needed cannot be removed.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Room {
     shelves: BTreeSet<u8>,

@@ -61,7 +61,7 @@ pub(super) fn tagged(mut response: Response<Body>, generation: u64) -> Response<
 
 /// Why a request is answered with an error.
 pub(super) enum Refused {
-    /// It is refused, or has failed.
+    /// The request is refused, or has failed.
     Problem(Problem),
     /// The resource has only these methods.
     Method(Vec<&'static str>),

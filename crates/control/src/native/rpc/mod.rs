@@ -90,7 +90,7 @@ impl<Q> Requests<Q> {
     }
 }
 
-/// Accepts the messages of an answer.
+/// Sends the messages of an answer to the client.
 struct Replies<A>(mpsc::Sender<A>);
 
 impl<A> Replies<A> {
@@ -104,8 +104,8 @@ impl<A> Replies<A> {
 }
 
 /// Runs a call in a task of its own. Every call has a stream of messages in each direction. In some calls, a stream has a single message. A
-/// message from the client may have `longest` bytes. If the client cancels the call, leaves, or has set a time limit that expires, the task
-/// ends where it waits.
+/// message from the client may have at most `longest` bytes. The task is dropped if the client cancels the call, disconnects, or has set a
+/// time limit that expires.
 async fn serve<Q, A, F>(
     client: &Rc<Client>,
     request: Request<Incoming>,

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 
 use tokio::sync::oneshot;
 
-/// The handshakes that are running. Each has the receiver of a channel, and ends early when the sender is dropped here.
+/// The running handshakes. Each handshake has the receiver of a channel, whose sender is here. The handshake ends early when the sender is
+/// dropped.
 pub(super) struct Handshakes {
     running: VecDeque<(IpAddr, oneshot::Sender<()>)>,
     most: usize,

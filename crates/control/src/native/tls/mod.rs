@@ -37,8 +37,8 @@ use handshakes::Handshakes;
 
 /// Maximum number of clients with a valid certificate.
 const CLIENTS: usize = 192;
-/// Maximum number of handshakes at a time. Connections in a handshake do not count as [`CLIENTS`], so clients without a certificate take no
-/// place of those with one.
+/// Maximum number of handshakes at a time. A connection in its handshake does not count as one of the [`CLIENTS`], so clients without a
+/// certificate cannot keep out those with one.
 const HANDSHAKES: usize = 64;
 /// Maximum number of connections that wait for their handshakes.
 const WAITING: usize = 256;
@@ -282,7 +282,8 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     }
 }
 
-/// Returns the address that connections are counted by; for IPv6, that of the /64, because a client may use all addresses of its /64.
+/// Returns the address by which connections are counted: an IPv4 address, or the /64 network of an IPv6 address, because a client may use
+/// all addresses of its /64.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),

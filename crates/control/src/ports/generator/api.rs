@@ -110,8 +110,8 @@ fn must_be_generator(c: &Context, number: interface_index) -> Result<String, Cod
     if is { Ok(name) } else { Err(Code::INVALID_INTERFACE) }
 }
 
-/// Begins or ends a recording. When it ends one, it does not wait until the recorded packets are in the file, as the command of the CLI
-/// does.
+/// Begins or ends a recording. The command of the CLI waits until the packets of an ended recording are in the file; this function does
+/// not wait.
 fn capture(c: &mut Context, _: &Caller, q: pg_capture) -> Result<Done, Code> {
     // The number in the interface's name, as in VPP.
     let name = format!("{PREFIX}{}", q.interface_id.0);

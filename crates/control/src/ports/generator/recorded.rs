@@ -130,7 +130,7 @@ fn add(c: &mut Context, a: &Args, recording: Recording) -> Result<(), CliError> 
     generator.add(stream).map_err(|e| CliError::new(e.to_string()))
 }
 
-/// Returns the number of an interface's receive queue: the queue that `worker` polls.
+/// Returns the number of the interface's receive queue that `worker` polls; `None` if there is none.
 fn queue_of(c: &Context, interface: &str, worker: usize) -> Option<usize> {
     let index = c.system.router.interface_named(interface)?.index;
     let slots = c.system.router.tables().placement.slots();

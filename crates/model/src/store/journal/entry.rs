@@ -17,9 +17,9 @@ const NAMED: usize = 3;
 pub struct Edit<W> {
     /// The object's key.
     pub key: Key,
-    /// Its value before; `None` if the object did not exist.
+    /// The object's value before the change; `None` if the object did not exist.
     pub old: Option<Value<W>>,
-    /// Its value after; `None` if the object was removed.
+    /// The object's value after the change; `None` if the object was removed.
     pub new: Option<Value<W>>,
 }
 
@@ -105,9 +105,9 @@ pub struct Edits<W> {
 /// The objects of a change as text in the form of a configuration file, with the unchanged objects that contain them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
-    /// The objects before.
+    /// The objects before the change.
     pub before: String,
-    /// The objects after.
+    /// The objects after the change.
     pub after: String,
     /// The difference between the objects before and after, for the operator: in lines, without secrets.
     pub difference: String,

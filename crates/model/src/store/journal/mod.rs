@@ -243,9 +243,9 @@ fn title(undone: &[u64]) -> String {
 pub struct Way<W>(Vec<(u64, Detail<W>)>);
 
 impl<W: World> Way<W> {
-    /// Returns the number of the newest change that is, or may be, in effect in `tree`; 0 if there is none. A change of an earlier
-    /// run is in effect if all its objects still have the values after the change; `read` parses such a change. Any other change
-    /// counts as in effect.
+    /// Returns the number of the newest change that is in effect in `tree`; 0 if there is none. A change of an earlier run of the router is
+    /// in effect if all its objects still have the values after the change; `read` parses such a change. Any other change counts as in
+    /// effect without a check.
     pub fn in_effect(&self, tree: &Tree<W>, read: impl Fn(&Written) -> Result<Vec<Edit<W>>, Refused>) -> u64 {
         let is_there =
             |edits: Vec<Edit<W>>| edits.iter().all(|edit| tree.get(&edit.key) == edit.new.as_ref());
