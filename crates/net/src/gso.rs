@@ -14,7 +14,7 @@ use crate::pieces::{Payload, inherit};
 /// The reason why a packet cannot be segmented, or why its checksum cannot be completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The headers do not fit this kind of segmentation.
+    /// The headers are truncated or invalid, or are not those of the protocol for which segmentation was requested.
     Headers,
     /// The segments would not fit in one frame (256 packets).
     TooMany,
@@ -26,7 +26,7 @@ pub enum Fault {
     Checksum,
 }
 
-/// Returns the length in bytes of the link header, VLAN tags included; `None` if the frame is shorter.
+/// Returns the length in bytes of the link header, VLAN tags included; `None` if the frame ends within the link header.
 pub fn link_len(frame: &[u8]) -> Option<usize> {
     let (ethernet, mut rest) = EthernetHeader::split(frame)?;
     let (mut kind, mut len) = (ethernet.ethertype(), EthernetHeader::LEN);

@@ -1,7 +1,7 @@
 //! Adjacencies: how to reach a neighbor over an interface.
 //!
-//! A record is immutable. A change puts a new record at the same index, so all users of the index use the new record at once: the
-//! forwarding object, and through it any number of routes. The rewrite node applies the record to packets.
+//! A record is immutable. A change puts a new record at the same index, so the forwarding object with this index, and all routes that use
+//! the object, use the new record at once. The rewrite node applies the record to packets.
 
 mod table;
 

@@ -1,4 +1,4 @@
-//! The adjacency records, and their users.
+//! The table of adjacencies, with a reference count for each.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -39,7 +39,7 @@ pub enum Match {
 }
 
 impl Match {
-    /// The match that is first in sort order.
+    /// The match that sorts first. It begins the range of a device's sub-interfaces in a sorted map.
     pub(crate) const FIRST: Match = Match::Untagged;
 
     /// Returns the tags, if the match is for exact tags.
@@ -56,7 +56,8 @@ impl Match {
         matches!(self, Match::Untagged | Match::Tags(_))
     }
 
-    /// Returns the VLANs that the match contains.
+    /// Returns the VLAN IDs that a frame must have to match, the outer one first. Empty if the match is for any VLAN or for untagged
+    /// frames.
     pub fn vlans(self) -> impl Iterator<Item = u16> {
         let (outer, inner) = match self {
             Match::Tags(tags) => (Some(tags.outer), tags.inner),
@@ -104,8 +105,8 @@ pub struct Vlans {
 struct Tables {
     /// Sub-interfaces with exact tags.
     exact: Vec<(Tags, u32)>,
-    /// Sub-interfaces for tagged frames that match more than one combination of tags. They are searched only for tags that are not
-    /// in `exact`.
+    /// Sub-interfaces that match more than one combination of tags. They are searched only if no sub-interface in `exact` has the frame's
+    /// tags.
     wide: Vec<(Match, u32)>,
 }
 

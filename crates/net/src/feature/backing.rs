@@ -24,7 +24,7 @@ pub enum Opened {
     Device(Device),
     /// A feature's interface. Frames sent out of it are passed to the feature's node.
     Feature {
-        /// The kind, as registered with the graph.
+        /// The interface kind that the feature registered while the graph was built.
         kind: InterfaceKind,
         /// The Ethernet address; zeros if the interface has none.
         mac: Mac,
@@ -59,7 +59,7 @@ impl From<OpenError> for Unopened {
 /// The result of [`Backing::prepare`], which is passed to [`Backing::open`].
 pub type Prepared = Option<Box<dyn Any + Send>>;
 
-/// The reason why a backing cannot be opened, found in advance.
+/// The reason why opening a backing would fail, found before it is opened.
 pub struct Unready {
     /// The argument of the command that the error refers to.
     pub about: &'static str,
@@ -91,8 +91,8 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
         false
     }
 
-    /// Looks up in advance the files that a command names. It runs on a thread that may wait for the file system. The planning of changes
-    /// does not call it, because a slow file system would delay other changes.
+    /// Checks the files that a command names, before the command opens the backing. Runs on a thread that may wait for the file system. Not
+    /// called while a change is planned, because a slow file system would delay other changes.
     ///
     /// # Errors
     /// Returns the reason why [`open`](Self::open) would fail.
@@ -123,7 +123,7 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
         Ok(())
     }
 
-    /// Called before the interface called `name` is removed, and if making the interface failed.
+    /// Called before the interface called `name` is removed. Also called if the interface could not be made.
     fn leaves(&self, _name: &str, _world: &mut W) {}
 
     /// Returns the command that makes the interface.
@@ -138,7 +138,7 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
     /// Calls `to` with each object that the interface needs.
     fn needs(&self, _to: &mut dyn FnMut(Need)) {}
 
-    /// Calls `to` with each index entry by which other objects find the interface.
+    /// Calls `to` with each entry of the interface in the configuration's indexes. Other objects find the interface by these entries.
     fn facts(&self, _name: &str, _to: &mut dyn FnMut(Fact)) {}
 
     /// Returns a copy without secrets, for readers who may not see them; `None` if it has no secrets.
@@ -146,13 +146,13 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
         None
     }
 
-    /// Returns the warning that the operator gets once the device is open; `None` if there is none, or if it is not known before
-    /// the device is open. Runs on a thread that plans a change.
+    /// Returns the warning that the operator gets when the device is opened. `None` if there is no warning, or if only the open device can
+    /// provide it. Called on the thread that plans a change.
     fn warning(&self) -> Option<String> {
         None
     }
 
-    /// Reports what this machine lacks for this backing, in one sentence for each item. It may wait for the file system.
+    /// Calls `to` with one sentence for each thing that this machine lacks to open the backing. May wait for the file system.
     fn lacks(&self, _to: &mut dyn FnMut(String)) {}
 }
 
@@ -327,7 +327,7 @@ impl<W: World> Backed<W> {
     }
 }
 
-/// An interface's backing, and the interface's other configuration that a file contains beside the backing.
+/// The part of an interface's configuration that is read together with its backing: the backing, the MTU and the description.
 pub struct Begun<W: World> {
     /// The backing.
     pub backed: Backed<W>,
@@ -349,15 +349,15 @@ type ReadBacking<W> = Box<dyn Fn(&mut Reader, &str, At, &mut Fields<'_>) -> Opti
 type BackingExamples<W> = Box<dyn Fn() -> Vec<(String, Backed<W>)> + Send + Sync>;
 type WriteBacking<W> = Box<dyn Fn(&mut Text<'_>, &Backed<W>) + Send + Sync>;
 
-/// An interface type: the names of its interfaces, and where a configuration file contains them. The type of the backing determines
-/// the interface type.
+/// An interface type: the names of its interfaces, and their place in a configuration file. The Rust type of the backing determines the
+/// interface type.
 pub struct Interfaces<W: World> {
     /// The type for messages, such as `a tap`.
     pub what: &'static str,
     /// The names for messages, such as `tap0, tap1, …`.
     pub named: String,
-    /// The section of the configuration file for the backings of these interfaces; `None` for the section `interfaces`. All other settings
-    /// of these interfaces are in `interfaces` in either case.
+    /// The section of the configuration file that contains the backings of these interfaces. If `None`, the section `interfaces` contains
+    /// them. The section `interfaces` always contains all other settings of these interfaces.
     pub section: Option<&'static str>,
     /// Checks a name. Returns `None` if the name belongs to another type; otherwise `Ok`, or the reason why the name is invalid.
     pub names: Names,
@@ -372,7 +372,7 @@ pub struct Interfaces<W: World> {
     pub is: fn(&Backed<W>) -> bool,
     /// Writes the fields.
     pub write: WriteBacking<W>,
-    /// The heading of the fields in the reference.
+    /// The heading above these fields in the reference documentation.
     pub title: String,
     /// The table rows for these fields in the reference documentation.
     pub rows: Vec<Row>,

@@ -15,12 +15,12 @@ use super::backing::{Backed, Interfaces};
 use super::vpp::{Foreign, VppReason};
 use crate::router::{InterfaceInfo, Router, RouterError};
 
-/// A configuration file while it is read. It collects the file's objects.
+/// A configuration file that is being read. Collects the objects that the file configures.
 pub trait Objects<W> {
     /// Returns the reader, which collects errors.
     fn reader(&mut self) -> &mut Reader;
 
-    /// Adds an object that the file configures at `at`.
+    /// Adds an object to the collection. `at` is its place in the file, for error messages.
     fn ask(&mut self, at: At, key: Key, value: Value<W>);
 }
 
@@ -336,13 +336,13 @@ impl<W: World> Catalog<W> {
         &self.pages
     }
 
-    /// Returns the VPP commands that Volley lacks or has in another form, each with Volley's replacement. Only commands whose work
-    /// a feature does, or will do, are included.
+    /// Returns the VPP commands that Volley lacks or has in another form, each with Volley's replacement. Only commands that concern a
+    /// feature of Volley, present or planned, are included.
     pub fn foreign(&self) -> &[Foreign] {
         &self.foreign
     }
 
-    /// Returns VPP's names for drop reasons to which features give other names.
+    /// Returns VPP's names for drop reasons that have other names in Volley's features.
     pub fn vpp_reasons(&self) -> &[VppReason] {
         &self.vpp_reasons
     }
@@ -372,7 +372,7 @@ impl<W: World> Catalog<W> {
         self.settings.iter().filter_map(|kind| kind.in_show_ip6(of, router, interface)).collect()
     }
 
-    /// Returns the names under which the interfaces keep the settings.
+    /// Returns the names of all settings. An interface's settings have these names as keys.
     pub fn setting_names(&self) -> impl Iterator<Item = &'static str> {
         self.settings.iter().map(|kind| kind.name())
     }

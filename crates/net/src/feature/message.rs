@@ -1,7 +1,7 @@
-//! Helpers for messages of VPP's binary API, in control and in features: numbers of interfaces, changes, and return values.
+//! Helpers for messages of VPP's binary API, in control and in features: interface numbers, configuration changes, and return values.
 //!
-//! An interface's number is its index. Number 0 is VPP's interface `local0`, which sends and receives nothing: clients expect it, and take
-//! 0 for "no interface". An interface to which the operator gave index 0 has another number here.
+//! An interface's number is its index. The exception is the interface with index 0, which has another number: in VPP, number 0 is the
+//! interface `local0`, which sends and receives nothing. Clients expect `local0`, and use 0 for "no interface".
 
 use std::fmt::Display;
 

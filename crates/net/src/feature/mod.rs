@@ -119,8 +119,8 @@ pub trait App: Values + Sized + 'static {
     ) -> Result<Output<Self>, CliError>;
 
     /// Creates or replaces the file `path`, and makes it readable for its owner and group. Errors refer to the command's argument `name`.
-    /// Only a regular file is replaced, and links are not followed. A separate thread, which can block and has no other open files, calls
-    /// `allows` and then creates the file. Meanwhile other work continues. Then `then` runs.
+    /// Only a regular file is replaced, and links are not followed. A separate thread calls `allows` and then creates the file. This thread
+    /// may block, while the main thread continues with other work. After the file is created, the main thread calls `then`.
     ///
     /// # Errors
     /// If the thread cannot be started. The job in the returned [`Output`] reports all other errors.
@@ -217,8 +217,8 @@ pub struct Registrar<'r, C: App> {
 }
 
 impl<'r, C: App> Registrar<'r, C> {
-    /// Declares a command: its syntax, a help text of one or two sentences, and its function. Its first word, or a
-    /// method of the result, says which [roles](model::cli::Role) may run it.
+    /// Declares a command: its syntax, a help text of one or two sentences, and its function. Viewers may run the command if its first word
+    /// is `show`, otherwise only admins. A method of the result changes the required [role](model::cli::Role).
     pub fn command(
         &mut self,
         syntax: &str,
@@ -265,13 +265,13 @@ impl<'r, C: App> Registrar<'r, C> {
         self.catalog.variations.push(variation);
     }
 
-    /// Declares commands of VPP that do what this feature does, and in whose place Volley has other commands, or none yet.
+    /// Declares VPP commands that this feature replaces: Volley has another command with the same effect, or none yet.
     pub fn foreign(&mut self, commands: &[Foreign]) {
         commands.iter().for_each(|foreign| self.commands.refuse(foreign.beginning, foreign.refusal()));
         self.catalog.foreign.extend(commands);
     }
 
-    /// Declares VPP's names for drop reasons to which the feature gives other names.
+    /// Declares VPP's names for drop reasons that have other names in this feature.
     pub fn vpp_reasons(&mut self, reasons: &[VppReason]) {
         self.catalog.vpp_reasons.extend(reasons);
     }

@@ -1,4 +1,4 @@
-//! VPP commands, and VPP names of drop reasons, that differ from Volley's. Users and programs that know VPP look for them.
+//! VPP's commands and names of drop reasons that differ from Volley's, for users and programs that know VPP.
 
 use std::fmt;
 
@@ -72,12 +72,12 @@ impl fmt::Display for Instead {
 /// A node and one of its drop reasons.
 pub type NodeReason = (&'static str, &'static str);
 
-/// VPP's name for something that Volley counts under its own names. Readers of the statistics segment look for VPP's name.
+/// A drop reason of VPP that Volley counts under other names. Programs that read the statistics segment find the count under VPP's name.
 #[derive(Clone, Copy, Debug)]
 pub struct VppReason {
     /// VPP's node and its reason.
     pub name: NodeReason,
-    /// Pairs of a node of Volley and one of its reasons. The sum of their counts is the count under this name; without pairs, it is
-    /// 0.
+    /// The corresponding reasons of Volley, each with its node. The count for VPP's name is the sum of their counts: 0 if the list is
+    /// empty.
     pub counted: &'static [NodeReason],
 }

@@ -49,10 +49,10 @@ impl Shards {
         given
     }
 
-    /// Returns a copy of the assignment in which some shards of the worker `busiest` are given to `calmest`. Returns `None` if `busiest`
-    /// has fewer than `PART` shards, because then something else causes its load.
+    /// Returns a copy of the assignment in which one of every `PART` shards of the worker `busiest` is given to the worker `calmest`.
+    /// Returns `None` if `busiest` has fewer than `PART` shards: its load is then not caused by its shards.
     ///
-    /// The load of a single shard is unknown. So only a few shards move at once, and the next check shows the effect.
+    /// The load of a single shard is unknown. So only a few shards move at once, and the next check of the load shows the effect.
     pub fn relieved(&self, busiest: usize, calmest: usize) -> Option<Shards> {
         let own = self.workers().enumerate().filter(|(_, w)| *w == busiest).map(|(shard, _)| shard);
         let some: Vec<usize> = own.skip(PART - 1).step_by(PART).collect();

@@ -72,9 +72,9 @@ impl<A: Icmp> IcmpError<A> {
     }
 }
 
-/// Returns the source address for a report about `p`, or for a reply to `p`: the packet's destination if it is the router's own address,
-/// otherwise an address of the receive interface (if the interface is in the packet's VRF), otherwise the router's lowest address in this
-/// VRF that is neither link-local nor tentative. `None` if there is no such address.
+/// Returns the source address for a report about `p`, or for a reply to `p`. This is the first of the following that exists: the packet's
+/// destination, if it is the router's own address; an address of the receive interface, if the interface is in the packet's VRF; the
+/// router's lowest address in this VRF that is neither link-local nor tentative. `None` if there is none of them.
 pub(super) fn source<A: Icmp>(
     own: &OwnAddresses<A>,
     interfaces: &SlotReader<Interface>,

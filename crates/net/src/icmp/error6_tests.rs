@@ -29,7 +29,7 @@ fn ip(text: &str) -> Ipv6Addr {
 }
 
 graph::reasons! {
-    /// The reason of a feature's cause.
+    /// The drop reason of a cause that a feature registers.
     enum Late { Packet = "too-late", Warn, "the packet is too late"; }
 }
 
@@ -46,8 +46,8 @@ fn node(bench: &Bench) -> Harness {
     })
 }
 
-/// Returns a router with an interface (index 0) whose address is NEAR. The router has a second own address, OTHER, which is not an address
-/// of this interface.
+/// Returns a router with an interface (index 0) whose address is NEAR. The router also has the address OTHER, which is not an address of
+/// this interface.
 fn router() -> (Bench, Harness) {
     let mut bench = Bench::new();
     assert_eq!(bench.interface_with(0, vec![Address::new(ip(NEAR), 64)]), 0);

@@ -20,8 +20,8 @@ const FAR: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 const NEAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 
-/// Returns a router with an interface whose address is NEAR, and the index of the interface. The router has a second own address, OTHER,
-/// which is not an address of this interface.
+/// Returns a router with an interface whose address is NEAR, and the index of the interface. The router also has the address OTHER, which
+/// is not an address of this interface.
 fn router() -> (Bench, u32, Harness) {
     let mut bench = Bench::new();
     let interface = bench.interface(0, Some(NEAR));

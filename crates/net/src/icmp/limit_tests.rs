@@ -10,7 +10,7 @@ fn limiter(per_source: Rate) -> Limiter {
     Limiter::new(Limits { per_source, in_total: Rate::new(1000, 50), buckets: 1024 })
 }
 
-/// The number of tokens, and the time when the last one was added.
+/// A plain token bucket: the number of tokens, and the time in nanoseconds when the last token was added.
 struct Plain {
     tokens: u64,
     since: u64,
@@ -75,8 +75,8 @@ fn many_sources_share_the_total_limit() {
     assert!(results[100..].contains(&Err(Refused::Total)));
 }
 
-/// A host sends 40,000 packets per second that are too big, from all 254 sources of its network. Nearly all other sources still get their
-/// reports.
+/// A host sends 40,000 packets per second that are larger than the MTU, with all 254 addresses of its network as sources. Nearly all other
+/// sources still get their reports.
 #[test]
 fn a_flood_from_one_network_leaves_vital_reports_to_others() {
     let mut limiter = Limiter::new(VITAL);

@@ -16,9 +16,9 @@ const PER_SOURCE: Rate = Rate::new(100, 10);
 /// The limits of one [`Reporter`] for reports that are not [vital](Limit::Vital).
 pub(super) const COMMON: Limits =
     Limits { per_source: PER_SOURCE, in_total: Rate::new(1000, 100), buckets: 1024 };
-/// The limits of one [`Reporter`] for [vital](Limit::Vital) reports. The limit for all sources together only bounds the worker's time: a
-/// host that sends very many packets that are too big, from all sources that it can have, must not end path MTU discovery for others. For
-/// the same reason Linux does not count these reports in its limit for all sources.
+/// The limits of one [`Reporter`] for [vital](Limit::Vital) reports. The limit for all sources together is high: it only bounds the time
+/// that a worker spends on reports. Otherwise a host could stop path MTU discovery for all others, by sending many packets that are too
+/// big, from all addresses of its network. Linux does not count these reports in its limit for all sources, for the same reason.
 pub(super) const VITAL: Limits =
     Limits { per_source: PER_SOURCE, in_total: Rate::new(100_000, 10_000), buckets: 8192 };
 /// Maximum length of a report of either family in bytes.

@@ -23,7 +23,7 @@ fn harness() -> Harness {
     harness_with(|_, _| ())
 }
 
-/// Returns a harness with the router's nodes for local packets, and with what a feature adds.
+/// Returns a harness with the router's nodes for local packets, and with the nodes and registrations that `feature` adds.
 fn harness_with(feature: impl FnOnce(&mut Builder, &Tables)) -> Harness {
     Bench::new().harness(|b, t, hooks| {
         let tables = t.clone();

@@ -74,9 +74,9 @@ pub struct Interface {
     /// The sub-interfaces of a device.
     pub vlans: Vlans,
     /// The interface's addresses. An unnumbered interface has the addresses of the interface from which it borrows them. The first address
-    /// of a family that is not link-local is the primary one. ICMP errors about packets that this interface received have this source, with
-    /// two exceptions: an error about a packet to an own address of the router has that address, and an error to a link-local address has
-    /// the link-local address.
+    /// of a family that is not link-local is the primary one. The primary address is the source of ICMP errors about packets that this
+    /// interface received, with two exceptions. If such a packet was sent to an address of the router, the source is that address. If the
+    /// error is sent to a link-local address, the source is the interface's link-local address.
     pub addresses: Vec<Address>,
     /// True if the router answers on the interface's link for hosts behind other interfaces (proxy ARP and
     /// Neighbor Discovery).
@@ -136,8 +136,9 @@ impl InterfaceCounters {
         InterfaceTotals { rx_packets, rx_bytes, tx_packets, tx_bytes, drops, rx_missed, rx_errors, tx_errors }
     }
 
-    /// Calls `each` with the number of a [thread](graph::stats::thread_of_lane) and some of its totals of the interface `index`, for
-    /// all threads that have ever counted. Drops are not among them: the graph counts drops.
+    /// Calls `each` with the number of a [thread](graph::stats::thread_of_lane) and totals of the interface `index` that this thread
+    /// counted. There are several calls for each thread: each call has a part of the totals, and all others are 0. Drops are not included,
+    /// because the graph counts them.
     pub fn each_total(&self, index: u32, mut each: impl FnMut(usize, InterfaceTotals)) {
         let none = InterfaceTotals::default();
         self.rx.each_total(index, |lane, [rx_packets, rx_bytes]| {
@@ -209,9 +210,9 @@ impl InterfaceTotals {
     }
 }
 
-/// Counts packets and bytes for one worker. Consecutive packets with the same index form a run, whose sums are added to the
-/// worker's counters (its lane) together. A `Runs` is created for each frame, so that the sums of a run stay in registers: counters
-/// in memory would be loaded and stored again for each packet.
+/// Counts packets and bytes for one worker. Consecutive packets with the same index are a run. The sums of a run are added to the worker's
+/// counters (its lane) when the run ends. Create a `Runs` for each frame: the sums then stay in registers, instead of being loaded from
+/// memory and stored again for each packet.
 pub struct Runs<'l> {
     lane: &'l mut Lane<2>,
     index: u32,
@@ -233,8 +234,8 @@ impl<'l> Runs<'l> {
         self.add(bytes);
     }
 
-    /// Begins another run, unless the present run has this index already. Returns true if another run began. In an empty `Runs`, a run
-    /// with the index `u32::MAX` has begun.
+    /// Starts a new run for packets with this index, unless the current run has the same index. Returns true if a new run started. A new
+    /// `Runs` has an empty run with the index `u32::MAX`.
     #[inline(always)]
     pub fn begin(&mut self, index: u32) -> bool {
         let begins = index != self.index;
@@ -245,7 +246,7 @@ impl<'l> Runs<'l> {
         begins
     }
 
-    /// Counts a packet of the present run.
+    /// Counts a packet in the current run.
     #[inline(always)]
     pub fn add(&mut self, bytes: usize) {
         self.packets += 1;

@@ -47,7 +47,7 @@ impl Address {
         Some(Address { address: A::of(self.address)?, len: self.len })
     }
 
-    /// The connected network.
+    /// Returns the connected network.
     pub fn network(self) -> IpPrefix {
         IpPrefix::new(self.address, self.len)
     }
@@ -107,7 +107,7 @@ impl Address {
 }
 
 impl<A: Ip> Address<A> {
-    /// The connected network.
+    /// Returns the connected network.
     pub fn prefix(self) -> Prefix<A> {
         Prefix::new(self.address, self.len)
     }

@@ -1,10 +1,10 @@
 //! Multipath: the packets of one route are shared between several paths. A flow hash selects one of
 //! [`BUCKETS`] buckets, and each bucket belongs to one path.
 //!
-//! A [`Layout`] assigns buckets in proportion to the paths' weights. When paths are added or removed, as few
-//! buckets as possible change: the buckets of a removed path are spread over the remaining paths, and a new
-//! path gets its share from each of the old ones. All other flows stay on their paths. Each path first gets
-//! one bucket; the rest follows Webster's method, which apportions the seats of a parliament.
+//! A [`Layout`] assigns buckets in proportion to the paths' weights. When paths are added or removed, as few buckets as possible change:
+//! the buckets of a removed path are spread over the remaining paths, and a new path gets its share from each of the old ones. All other
+//! flows stay on their paths. Each path first gets one bucket. The remaining buckets are divided by Webster's method, which is also used to
+//! divide the seats of a parliament among parties.
 
 use super::object::Object;
 use super::path::Path;
@@ -16,21 +16,21 @@ pub const MAX_WAYS: usize = 64;
 
 /// The buckets of one route, as workers read them.
 pub struct Buckets {
-    /// For each bucket, the word of its path's forwarding object.
+    /// For each bucket, the encoded forwarding object of its path.
     words: [u64; BUCKETS],
-    /// The word of each path's forwarding object, in the order of the layout.
+    /// The encoded forwarding object of each path, in the order of the layout.
     ways: Box<[u64]>,
 }
 
 impl Buckets {
-    /// Returns the word for the flow with this hash. Only the upper bits of the hash count here; the lower
-    /// bits select the worker.
+    /// Returns the encoded forwarding object of the path for flows with this hash. The upper 8 bits of the hash select the bucket, because
+    /// the lower bits select the worker.
     #[inline(always)]
     pub fn word(&self, hash: u32) -> u64 {
         self.words[(hash >> 24) as usize]
     }
 
-    /// Returns the words that occur in the buckets, one for each path.
+    /// Returns the encoded forwarding objects in the buckets, one for each path.
     pub fn ways(&self) -> &[u64] {
         &self.ways
     }
@@ -94,23 +94,21 @@ impl Layout {
         self.ways.iter().enumerate().map(move |(at, way)| (way.0, has(at)))
     }
 
-    /// Returns the buckets that workers read. `means` contains the current forwarding object of each path, in
-    /// the layout's order.
+    /// Returns the buckets for workers. `means` contains the current forwarding object of each path, in the layout's order.
     pub(crate) fn buckets(&self, means: &[Object]) -> Buckets {
         let word = |way: u8| means.get(usize::from(way)).unwrap_or(&Object::Unresolved).to_word();
         Buckets { words: self.of.map(word), ways: means.iter().map(|object| object.to_word()).collect() }
     }
 }
 
-/// Returns twice the divisor by which Webster's method (Sainte-Laguë) divides the weight of a path with `has`
-/// buckets when it assigns the next bucket. The divisor is 0 for a path without a bucket, so such a path is
-/// served first.
+/// Returns twice the divisor of Webster's method (Sainte-Laguë) for a path that has `has` buckets. The path with the largest quotient, its
+/// weight divided by its divisor, gets the next bucket. The divisor of a path without a bucket is 0, so such a path comes first.
 fn divisor(has: u64) -> u128 {
     if has == 0 { 0 } else { 2 * u128::from(has) + 1 }
 }
 
-/// Compares the claims that the paths with the indices `a` and `b` have to the next bucket. The path with the
-/// greater claim gets it.
+/// Compares how much the paths with the indices `a` and `b` deserve the next bucket, by weight divided by [`divisor`]. The greater one gets
+/// the bucket.
 fn claims(ways: &[Way], has: &[u64], a: usize, b: usize) -> std::cmp::Ordering {
     let one = |way: usize, other: usize| u128::from(ways[way].1) * divisor(has[other]);
     one(a, b).cmp(&one(b, a)).then_with(|| has[b].cmp(&has[a]))

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use graph::{GraphError, MoreReasons, ReasonInfo};
 
-/// The lowest number of a feature's cause in a forwarding index.
+/// In a forwarding index, a feature's cause is encoded as this number plus its position in [`Causes`].
 const OF_FEATURES: u32 = 0x80;
 /// Maximum number of causes of features.
 const MOST: usize = 64;
@@ -63,8 +63,7 @@ impl Cause {
         }
     }
 
-    /// Returns the cause that a forwarding index stands for. If its lowest 8 bits are not the kind of a
-    /// cause, it counts as "no route".
+    /// Returns the cause that is encoded in a forwarding index. Returns "no route" if the lowest 8 bits encode no cause.
     #[inline(always)]
     pub fn from_raw(raw: u32) -> Cause {
         match raw & 0xff {

@@ -46,9 +46,9 @@ impl<T> PerFamily<T> {
 pub trait Ip: Copy + Ord + Hash + Debug + Display + FromStr + Into<IpAddr> + Send + Sync + 'static {
     /// The address as a number in host byte order.
     type Bits: Address;
-    /// The writer's side of a VRF's lookup table.
+    /// The lookup table of a VRF, as the main thread writes it.
     type Lookup: Lpm<Addr = Self::Bits>;
-    /// The workers' side.
+    /// The lookup table of a VRF, as workers read it.
     type Reader: LpmLookup<Addr = Self::Bits> + Clone + Send + Sync + 'static;
 
     /// "IPv4" or "IPv6".
@@ -163,8 +163,7 @@ impl Ip for Ipv6Addr {
         trie(domain)
     }
 
-    /// Writing a prefix changes the entries of one node of the tree, or some entries of the first table. It
-    /// changes no nodes below.
+    /// Returns the same cost for every prefix length: writing a prefix changes entries in only one node of the tree, or in the first table.
     fn cost(_: u8) -> usize {
         512
     }

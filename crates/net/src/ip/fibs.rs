@@ -26,9 +26,9 @@ impl<A: Ip> Fibs<A> {
     /// Returns a closure that prefetches the first FIB line for an address. It uses the VRF of the frame's
     /// first packet, so for packets of other VRFs the prefetch is wasted.
     ///
-    /// A full Internet table does not fit into the caches, so each packet waits for memory at least once. A
-    /// core can have only a limited number of outstanding misses. Misses that begin while a node still checks
-    /// headers do not delay that node.
+    /// A full Internet table does not fit into the caches, so each packet waits for memory at least once. A core can wait for only a
+    /// limited number of cache misses at once. If the prefetch starts while a node still checks headers, the memory access overlaps with
+    /// these checks.
     #[inline(always)]
     pub fn ahead<'f>(&'f self, frame: &mut Frame) -> impl Fn(A::Bits) + use<'f, A> {
         let table = frame.get(0).and_then(|first| self.get(first.fib()));

@@ -50,7 +50,7 @@ pub struct Forwarding<A: Packets> {
     pub causes: Causes,
 }
 
-/// The tables as the main thread writes them.
+/// The writers of the forwarding tables, for the main thread.
 pub struct ForwardingWriters<A: Packets> {
     /// See [`Forwarding::fibs`].
     pub fibs: Writer<Fibs<A>>,

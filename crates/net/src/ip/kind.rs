@@ -5,8 +5,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ForwardingKind(u8);
 
-/// Maximum number of forwarding kinds that features can register. The kind is the lowest byte of an
-/// [`Object`](super::Object)'s word; its other 16 values are reserved for the router's own kinds.
+/// Maximum number of forwarding kinds that features can register. The lowest byte of an [`Object`](super::Object)'s word encodes the kind.
+/// Of its 256 values, the router's own kinds use 16.
 pub(crate) const MOST: usize = 240;
 
 impl ForwardingKind {

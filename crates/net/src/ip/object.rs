@@ -68,7 +68,7 @@ impl Object {
         (word as u8 == ADJACENCY as u8).then_some((word >> 32) as u32)
     }
 
-    /// Returns the index of the buckets in a word, if the word is for several paths.
+    /// Returns the index of the [`Buckets`](super::balance::Buckets) that a word contains; `None` if the word is not for several paths.
     #[inline(always)]
     pub fn balance(word: u64) -> Option<u32> {
         (word as u8 == BALANCE as u8).then_some((word >> 32) as u32)
