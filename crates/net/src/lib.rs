@@ -2,7 +2,7 @@
 //!
 //! * At the bottom are tables, one folder for each protocol: [`ethernet`], [`interface`], [`ip`], [`neighbor`], and so on. They do not use
 //!   the graph's nodes. [`Tables`] are the read handles of all tables; each worker node has a clone.
-//! * [`Router`](router::Router) is the control side of all tables: the main thread owns a `Router`, and every change goes through it.
+//! * [`Router`](router::Router) controls all tables: the main thread owns a `Router`, and every change goes through it.
 //! * On top are the nodes: [`nodes`] has folders with the same names as the tables. [`icmp`] and [`udp`] have no tables. Each folder has
 //!   one file per node, and the function `install`, which adds the nodes to the graph.
 //!

@@ -1,5 +1,5 @@
-//! How objects of the configuration refer to the VRFs and interfaces that they need: by a role and an identity. Also the trait of a
-//! program that contains a router.
+//! References from configuration objects to the VRFs and interfaces that they need. A reference consists of a role and an identity. Also
+//! defines the traits of a program that contains a router.
 
 use std::net::IpAddr;
 
@@ -27,7 +27,7 @@ pub fn table(table: u32) -> Option<Need> {
     (table != 0).then(|| Need::new(&TABLE, table))
 }
 
-/// Returns the need for an interface.
+/// Returns the reference by which an object of the configuration states that it needs an interface.
 pub fn interface(name: &str) -> Need {
     Need::new(&INTERFACE, name)
 }

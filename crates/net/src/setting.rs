@@ -84,7 +84,7 @@ impl Counts for () {
     }
 }
 
-/// The workers' side of a setting. Cheap to clone.
+/// The read handles of a setting, for workers. Cheap to clone.
 pub struct Attached<T: Setting> {
     /// The value of each interface. An interface without an entry has the default value.
     pub values: SlotReader<T>,
@@ -98,7 +98,7 @@ impl<T: Setting> Clone for Attached<T> {
     }
 }
 
-/// The main thread's side of one setting.
+/// The write handle of a setting, for the main thread.
 pub(crate) struct Column<T: Setting> {
     writer: SlotWriter<T>,
     attached: Attached<T>,

@@ -20,7 +20,7 @@ pub const MAX_INTERFACES: u32 = 1 << 16;
 /// Maximum number of adjacencies.
 pub const MAX_ADJACENCIES: u32 = 1 << 20;
 
-/// The workers' side of every table. Cheap to clone.
+/// The read handles of all tables, for workers. Cheap to clone.
 #[derive(Clone)]
 pub struct Tables {
     /// Interfaces by index.
@@ -58,7 +58,7 @@ impl Tables {
     }
 }
 
-/// The main thread's side of the same tables.
+/// The write handles of the same tables, for the main thread.
 pub struct Writers {
     /// See [`Tables::interfaces`].
     pub interfaces: SlotWriter<Interface>,

@@ -46,9 +46,9 @@ pub fn transport_checksum(l3: &[u8]) -> u16 {
 pub struct Bench {
     /// The quiescence domain of the tables.
     pub domain: Domain,
-    /// The main thread's side of the tables.
+    /// The write handles of the tables, as the main thread uses them.
     pub writers: Writers,
-    /// The workers' side.
+    /// The read handles of the tables, as workers use them.
     pub tables: Tables,
     hooks: RefCell<Hooks>,
 }
@@ -153,7 +153,7 @@ pub fn router_with(install: impl Install) -> (Router, Worker) {
     (router, workers.remove(0))
 }
 
-/// Runs one turn of a worker.
+/// Runs one iteration of a worker's loop.
 pub fn turn(router: &Router, worker: &mut Worker) {
     let mut participant = router.participant();
     let section = participant.enter();

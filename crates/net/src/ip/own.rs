@@ -20,8 +20,8 @@ pub struct OwnAddresses<A: Ip> {
     anycast: HashSet<(u16, A::Bits)>,
     /// Broadcast addresses of connected networks, which are invalid sources too.
     broadcasts: HashSet<(u16, A::Bits)>,
-    /// A Bloom filter with one hash, over the low bits of `exact` and `broadcasts`. For most packets, the
-    /// filter alone decides.
+    /// A Bloom filter with one hash, over the low bits of `exact` and `broadcasts`. For most packets, the filter alone shows that the
+    /// source is in neither set.
     filter: [u64; 8],
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn is_to_many<A: Packets>(p: &mut Packet<'_>) -> bool {
     p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST) || A::is_group(A::dst(p.peek()))
 }
 
-/// A family, as nodes use it.
+/// The packets of an address family: their header fields, and the nodes and tables that process them.
 pub trait Packets: Ip {
     /// The header without options or extension headers.
     type Header: buf::Header + PseudoHeader;
@@ -211,9 +211,8 @@ impl Packets for Ipv6Addr {
         five_tuple6(l3).map(FiveTuple6::hash)
     }
 
-    /// The 54 bits after fe80::/10 are 0 on every link (RFC 4291 section 2.5.6). In a scoped address, the
-    /// last 32 of these bits are the interface number plus one. They are never 0, so an unscoped address, as
-    /// it is on the wire, matches no link.
+    /// The 54 bits after fe80::/10 are 0 on every link (RFC 4291 section 2.5.6). In a scoped address, the last 32 of these bits are the
+    /// interface number plus one. This value is never 0, so the tables never contain a link-local address as it is on the wire.
     #[inline(always)]
     fn scoped(address: u128, interface: u32) -> u128 {
         if ipv6::is_link_local(address) { address | (u128::from(interface) + 1) << 64 } else { address }

@@ -108,7 +108,7 @@ pub struct PathState {
     pub(super) next: u32,
     /// True while the routes with these paths wait to be reinstalled.
     pub(super) waits: bool,
-    /// Number of the last change of interfaces or networks after which these paths were resolved again.
+    /// Sequence number of the last change of interfaces or networks after which these paths were resolved again.
     pub(super) asked: u64,
 }
 
@@ -139,8 +139,9 @@ impl PathState {
         shares.zip(&self.ways).map(|((path, parts), means)| (path, parts, *means))
     }
 
-    /// Returns the layout with which a route starts that changes from this list to the list `other`, so that its flows stay on their paths:
-    /// the present layout or, for a single path that is also in `other`, a layout with only this path. Returns `None` if no flow can stay.
+    /// Returns a layout for a route that changes from this list to the list `other`. The route's new layout should differ from it in as few
+    /// flows as possible. It is the present layout of this list. For a single path that `other` contains, too, it is a layout with only
+    /// this path. `None` in all other cases.
     pub(super) fn layout_like(&self, other: &PathList) -> Option<Layout> {
         let one = || match self.list {
             PathList::One(path) => other.paths().any(|p| p == path).then(|| Layout::new(&[(path, 1)])),
@@ -149,8 +150,8 @@ impl PathState {
         self.layout.as_deref().cloned().or_else(one)
     }
 
-    /// True if recursive paths may resolve through the routes with these paths. A list that has recursive paths itself always counts,
-    /// whether it is resolved or not. If only resolved lists counted, routes that form a loop would flap forever.
+    /// True if recursive paths may resolve through the routes with these paths: if the list is resolved, or if it has recursive paths
+    /// itself. If unresolved lists with recursive paths did not count, routes that form a loop would flap forever.
     pub(super) fn counts(&self) -> bool {
         self.trail.is_some() || self.resolved.is_some()
     }
@@ -288,7 +289,7 @@ impl Paths {
         state.trail = trail.map(Box::new);
     }
 
-    /// Returns the first key in `by_hop` whose next hop is in this network and that is greater than `after`. With `None`, every key is.
+    /// Returns the first key in `by_hop` whose next hop is in this network; with `after`, the first such key that is greater than `after`.
     pub fn next_through(&self, network: Network, after: Option<Hop>) -> Option<Hop> {
         next_in(&self.by_hop, network, after)
     }
@@ -311,8 +312,8 @@ impl Paths {
         of_interface(&self.by_interface, interface)
     }
 
-    /// Returns the next list, after the position `place`, that the change affects, and advances `place`. Some lists are returned
-    /// more than once.
+    /// Returns the next list after the position `place` that the change affects, and advances `place`. Some lists are returned more than
+    /// once.
     pub fn next_affected(&self, what: &Affected, place: &mut Place) -> Option<u32> {
         loop {
             let (n, indirect) = (place.of / 2, place.of % 2 == 1);
@@ -338,12 +339,12 @@ impl Paths {
     }
 }
 
-/// A position among the lists that depend on a change.
+/// A position among the lists that a change affects.
 #[derive(Debug, Default)]
 pub(super) struct Place {
-    /// The position in the lists of interfaces and networks, where networks are numbered after the interfaces. For interface or
-    /// network `n`, this is `2 * n` while the lists that name it are visited. Then it is `2 * n + 1` while the lists that lead to
-    /// it through recursive paths are visited.
+    /// The interface or network whose lists are being visited, and the kind of list. Let `n` be the index among the affected interfaces,
+    /// followed by the affected networks. This is `2 * n` for lists with a path over the interface or a next hop in the network, and then
+    /// `2 * n + 1` for lists that lead to it through recursive paths.
     of: usize,
     /// The key of the list that was returned last. For an interface, only the third part of the key counts: the index of the list's
     /// state.

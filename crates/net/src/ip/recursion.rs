@@ -3,16 +3,15 @@
 //! A recursive path follows the longest-prefix route to its next hop, which may be the default route. That route may have a recursive next
 //! hop too, so there is a [`Trail`] of up to [`MAX_HOPS`] next hops. A route on the trail may have several paths, so the trail can fork.
 //! Each branch of the trail ends at a neighbor, at a link that contains the next hop, at an entry of a feature's table, or at a route that
-//! drops packets or answers with an ICMP error; then the recursive path does the same. If the next hop is on a connected network of the
-//! VRF, it is resolved on that network and never through other routes, even if the interface is down.
+//! drops packets or answers with an ICMP error; the recursive path is replaced by these ends. A next hop on a connected network of the VRF
+//! is resolved on that network and never through other routes, even if the interface is down.
 //!
 //! Which routes a path follows depends on the interfaces only, not on the current resolution of other
 //! recursive paths. So the result does not depend on the order of changes, and routes that form a loop do not
 //! flap.
 //!
-//! Each list of paths is recorded under every next hop of its trail. When the routes of a prefix change, the
-//! lists with a next hop in this prefix are resolved again, some at a time ([`Routes::settle`]). Until then
-//! they keep their old resolution and the adjacencies that it uses.
+//! Each list of paths is recorded under every next hop of its trail. When the routes of a prefix change, the lists with a next hop in this
+//! prefix are resolved again, some at a time ([`Routes::settle`]). Until then, packets use the old result and its adjacencies.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -106,7 +105,7 @@ struct Walk<'r, A: Ip, R> {
     routes: &'r Routes<A>,
     fib: u16,
     by: &'r R,
-    /// The next hops between the start and the current next hop.
+    /// The recursive next hops that lead to the current path. A next hop that is already among them is a loop.
     behind: Vec<IpAddr>,
     /// Number of next hops that may still be visited.
     steps: usize,
@@ -170,7 +169,7 @@ impl<A: Ip, R: Resolver> Walk<'_, A, R> {
     }
 }
 
-/// The share of a path with weight 1. It is large, because it is divided wherever a route on the way has several paths.
+/// The share of a path with weight 1. The value is large, because it is divided among the paths of each route that the recursion follows.
 const WHOLE: u64 = 1 << 40;
 
 /// Returns those of `ways` that can be resolved, and the forwarding object of each.
@@ -266,7 +265,7 @@ impl<A: Ip> Routes<A> {
         (before, std::mem::replace(&mut state.ways, objects))
     }
 
-    /// Resolves a new list and writes its object.
+    /// Resolves a new list and writes its object. For `like`, see [`mean`](Self::mean).
     pub(super) fn mean_first(&mut self, id: u32, like: Option<&Layout>, by: &mut impl Resolver) {
         self.mean(id, like, by);
         let state = &self.rib.paths.states[id];

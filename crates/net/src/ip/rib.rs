@@ -30,7 +30,7 @@ pub(super) struct Route<A: Ip> {
 const _: () = assert!(Slab::<Route<Ipv4Addr>>::OF_VALUE == 28);
 const _: () = assert!(Slab::<Route<Ipv6Addr>>::OF_VALUE == 64);
 
-/// Routes and paths.
+/// The routes of an address family, and their path lists.
 pub(super) struct Rib<A: Ip> {
     pub routes: Slab<Route<A>>,
     pub paths: Paths,

@@ -78,7 +78,7 @@ impl<A: Small> Links<A> {
         }
     }
 
-    /// Returns what depends on an interface: paths over it, and paths to its network.
+    /// Returns the change by which an interface affects paths: paths over the interface, and paths with a next hop in its network.
     fn affected(&self, interface: u32) -> Affected {
         let networks = self.networks.get(&interface).map(|n| Network::new(0, *n));
         Affected { interfaces: vec![interface], networks: networks.into_iter().collect() }
@@ -444,8 +444,8 @@ fn an_interface_change_resolves_only_its_own_paths() {
     assert_eq!(follow(&mut lab), 2000);
 }
 
-/// When an interface with many next hops changes, their paths are resolved some at a time. Lists that wait keep their old resolution. After
-/// several changes, each list is resolved only once.
+/// When an interface with many next hops changes, their paths are resolved in several steps. Lists that are not resolved again yet keep
+/// their old resolution. Several changes in a row cause only one new resolution of each list.
 #[test]
 fn paths_of_an_interface_are_resolved_in_slices() {
     const HOPS: u32 = 1000;

@@ -56,8 +56,8 @@ impl<A: Ip> Routes<A> {
         self.leave_list(track.list, by);
     }
 
-    /// True if the path to a tracked destination is resolved. Routes that drop packets or report them as unreachable count as resolved.
-    /// False if all of its resolved paths lead to entries of features' tables.
+    /// True if the path to a tracked destination is resolved, and at least one of its resolved paths leads to something other than an entry
+    /// of a feature's table. Routes that drop packets or report them as unreachable count as resolved.
     pub(crate) fn leads(&self, track: &Track) -> bool {
         let state = &self.rib.paths.states[track.list];
         state.resolved.is_some() && !state.ways.iter().all(|way| matches!(way, Object::Feature(..)))

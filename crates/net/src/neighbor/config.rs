@@ -3,8 +3,8 @@
 /// Limits of the neighbor table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Maximum number of entries. A new entry beyond this number replaces a failed entry if there is one, otherwise an incomplete one, a
-    /// stale one, or another learned one: the oldest of its kind.
+    /// Maximum number of entries. A new entry beyond this number replaces the oldest failed entry. If there is no failed entry, it replaces
+    /// the oldest incomplete one, otherwise the oldest stale one, otherwise the oldest of the other learned entries.
     pub max_entries: usize,
     /// Maximum number of entries of neighbors that have not answered. A new one beyond this number replaces the oldest failed entry or, if
     /// there is none, the oldest incomplete one.

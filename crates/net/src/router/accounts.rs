@@ -65,8 +65,8 @@ impl Accounts {
     }
 }
 
-/// Packets that waited on a removed worker. The main thread passes them to the first worker, or drops them. The graph counts the passed
-/// packets there as further packets; with these numbers, the accounts count each packet once.
+/// Packets that waited on a worker when it was removed. The main thread passes them to the first worker, or drops them. The graph counts
+/// each passed packet again, as an injected packet. With the numbers here, the accounts correct this.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rehomed {
     sent: u64,

@@ -133,8 +133,9 @@ fn usage(of: [(u64, u64); 2]) -> (u64, u64) {
 }
 
 impl Router {
-    /// Admits a route with `ways` paths. `exists` returns true if the route exists already, so that only its paths are replaced. `exists`
-    /// is called only after the number of routes that the last count of memory allowed, because the call takes as long as adding the route.
+    /// Admits a route with `ways` paths. A route that exists already is always admitted, because only its paths are replaced; `exists`
+    /// returns true for such a route. `exists` takes as long as adding a route, so it is called only if the last count of memory admits no
+    /// further additions.
     ///
     /// # Errors
     /// If the route is new, and the budget is used up or free memory is low.
@@ -255,7 +256,7 @@ mod tests {
         assert!(routes < full && routes * 4096 <= (8 << 20) + MUCH + (REUSED + 1) * ROUTE, "{routes}");
     }
 
-    /// Free memory counts even if the limit is not reached: without this check, the kernel would kill the router.
+    /// Routes are refused if free memory is short, even if the limit is not reached. Otherwise the kernel would kill the router.
     #[test]
     fn routes_are_refused_while_memory_is_short() {
         const SPARE: u64 = 32 << 20;

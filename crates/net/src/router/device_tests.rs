@@ -31,8 +31,8 @@ fn the_last_buffers_are_reserved_for_messages_that_free_some() {
     drop(worker);
 }
 
-/// An idle worker holds all free buffers in its cache, because it freed the main thread's messages, whose
-/// buffers are from the reserve.
+/// The main thread's messages used all buffers, including the main thread's reserve. An idle worker freed the messages, and holds their
+/// buffers in its cache.
 #[test]
 fn the_main_thread_gets_its_reserve_back_and_keeps_it() {
     let (mut r, mut worker) = build();

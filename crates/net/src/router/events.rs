@@ -55,8 +55,9 @@ pub enum Loss {
 }
 
 /// A feature's callback before usable interfaces lose their link or their last address. The feature can send its last packets
-/// ([`Router::send_at_once`]). After that, the change is made, or it is refused and [undone](Change::Stays). A loss of a device's
-/// interface is also reported for its sub-interfaces. If such a sub-interface is lost itself later, this may be reported again.
+/// ([`Router::send_at_once`]). After that, the change is made, or it is refused and [undone](Change::Stays). A loss of a device's interface
+/// is also reported for its sub-interfaces. The loss of a sub-interface may be reported twice: together with its device's interface, and
+/// again on its own.
 pub type Leaves = fn(&mut Router, interfaces: &[u32], Loss);
 
 /// A valid Neighbor Discovery message of another station.
@@ -288,7 +289,7 @@ mod tests {
     use crate::router::{Parts, Sizes};
     use crate::testing;
 
-    /// The names of the new interfaces and the times of the turns that the callbacks saw.
+    /// The names of new interfaces, and the times of the main thread's iterations, as recorded by the callbacks.
     #[derive(Default)]
     struct Seen(Vec<String>, Vec<u64>);
 

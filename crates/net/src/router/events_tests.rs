@@ -15,7 +15,7 @@ use crate::ip::Address;
 use crate::setting::{Setting, Switch};
 use crate::testing;
 
-/// What the callbacks saw.
+/// A call of one of the test feature's callbacks, with its arguments.
 #[derive(Clone, Debug, PartialEq)]
 enum Event {
     Is(u32, Change),
@@ -66,7 +66,7 @@ fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphEr
     Ok(())
 }
 
-/// Returns the last frame of an interface.
+/// Returns the last frame that the test feature sends on an interface, before the interface loses its link or address.
 fn farewell(index: u32) -> Vec<u8> {
     let header = EthernetHeader::new(Mac::BROADCAST, own_mac(index), 0x88cc);
     [&header.as_bytes()[..], &[index as u8; 46]].concat()

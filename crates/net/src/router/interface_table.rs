@@ -100,7 +100,8 @@ impl DeviceState {
         self.control.describe()
     }
 
-    /// Returns the Ethernet address of the other end of a link that the device itself made, if it has one.
+    /// Returns the Ethernet address of the other end of the link. `None` if the device did not make the link itself, or if the other end
+    /// has no address.
     pub fn peer_mac(&self) -> Option<[u8; 6]> {
         self.control.peer_mac()
     }

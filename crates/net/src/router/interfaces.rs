@@ -186,9 +186,9 @@ impl Router {
         self.next_index = index;
     }
 
-    /// Allocates an index for an interface: the preferred index if possible. The index of a removed interface can be reused at
-    /// once, although paths may still lead to the removed interface. These paths are resolved again step by step. Until this is
-    /// done, the new interface is not [usable](Neighborhood::usable).
+    /// Allocates an index for an interface: the preferred index if possible, otherwise any free index. The preferred index can be that of
+    /// an interface that was just removed, although paths may still lead to the removed interface. These paths are resolved again step by
+    /// step. Until this is done, the new interface is not [usable](Neighborhood::usable).
     fn free_index(&mut self) -> Result<u32, RouterError> {
         if let Some(wanted) = self.next_index.take() {
             if self.near.records.claim(wanted)? {

@@ -74,7 +74,7 @@ impl Ip6 {
         }
     }
 
-    /// Notes an action for an address that is being probed. An address that was not probed has no steps.
+    /// Notes an action for an address whose probing began while steps were collected. Actions for other addresses are ignored.
     fn acts(&mut self, action: dad::Action) {
         let Some(watched) = &mut self.watched else { return };
         let (key, standing, more) = match action {
@@ -178,7 +178,7 @@ impl Router {
         self.nd.listener.handle(self.now, listener::Event::Down(index), &mut Vec::new());
     }
 
-    /// Handles a message by which another station uses or probes a tentative address.
+    /// Handles a message in which another station uses or probes a tentative address of this router.
     pub(super) fn claimed(&mut self, event: dad::Event) {
         let mut actions = Vec::new();
         self.nd.dad.handle(self.now, event, &mut actions);

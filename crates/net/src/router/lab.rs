@@ -143,7 +143,7 @@ impl Lab {
         }
     }
 
-    /// Runs the workers and the main thread six times in turn, which suffices for the work of these tests.
+    /// Runs the workers and the main thread alternately, six times each. This suffices for the work of these tests.
     pub fn run(&mut self) {
         for _ in 0..6 {
             self.turn_workers();

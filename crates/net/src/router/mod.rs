@@ -1,4 +1,4 @@
-//! The control side of the router: every change goes through one [`Router`], which the main thread owns.
+//! Control of the router: every change goes through one [`Router`], which the main thread owns.
 //!
 //! [`Router::poll`] is one iteration of the main thread's loop: it handles punted packets and timers. Between two iterations, the owner
 //! calls the methods that make changes. A change is usually complete when its method returns: workers see it at once, or not at all if it
@@ -221,7 +221,7 @@ pub struct Neighborhood {
 
 /// A router whose workers do not run on threads yet. Tests and benchmarks run the workers' loops themselves.
 pub struct Parts {
-    /// The control side.
+    /// The router that the main thread uses to control all tables and workers.
     pub router: Router,
     /// The workers.
     pub workers: Vec<graph::Worker>,

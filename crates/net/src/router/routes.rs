@@ -230,8 +230,8 @@ impl Router {
         }
     }
 
-    /// True if the path to a tracked destination is resolved. Routes that drop packets or report them as unreachable count as resolved.
-    /// False if all of its resolved paths lead to entries of features' tables.
+    /// True if the path to a tracked destination is resolved, and at least one of its resolved paths leads to something other than an entry
+    /// of a feature's table. Routes that drop packets or report them as unreachable count as resolved.
     pub fn leads(&self, track: &Track) -> bool {
         match track.is_of::<Ipv4Addr>() {
             true => self.ip4.routes.leads(track),
@@ -295,8 +295,8 @@ impl Router {
         !self.heirs.is_empty()
     }
 
-    /// Updates recursive paths after a route change. Usually this completes at once; otherwise, later iterations of the main
-    /// thread's loop do the rest.
+    /// Updates recursive paths after a route change. Usually this completes at once; otherwise, later iterations of the main thread's loop
+    /// continue the update.
     pub(super) fn follow_first<A: Routed>(&mut self) {
         let (side, near) = A::side_mut(self);
         if side.routes.follows() && side.routes.settle(VISITS_AT_ONCE, near) {

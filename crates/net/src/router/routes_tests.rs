@@ -240,7 +240,7 @@ fn a_neighbor_behind_an_attached_route_gets_a_host_route() {
     assert!(router.routes::<Ipv4Addr>().lookup(0, host).is_none(), "it goes with the route that resolves it");
 }
 
-/// When an interface changes, many routes are updated some at a time. Meanwhile, every packet takes a valid path or is dropped with a
+/// When an interface changes, many routes are updated in several steps. Meanwhile, every packet takes a valid path or is dropped with a
 /// reason.
 #[test]
 fn many_routes_follow_an_interface_in_slices() {
@@ -388,7 +388,8 @@ fn circular_and_too_deep_recursive_routes_are_unresolved() {
     assert_eq!(lost(&router, "100.0.1.1"), Some(Lost::TooFar));
 }
 
-/// There are few next hops, but each step has eight times as many paths as the one before. Visiting all of them would take minutes.
+/// Each recursive route has eight paths, which all lead to the next route. So there are few next hops, but eight times as many paths with
+/// each route. Visiting all of them would take minutes.
 #[test]
 fn branching_recursive_routes_resolve_in_bounded_time() {
     let (mut router, _workers, _) = router();
@@ -502,7 +503,8 @@ fn an_index_is_reused_only_after_its_last_path() {
     }
 }
 
-/// The MTU and the Ethernet address of an interface with very many next hops change. No turn updates all adjacencies.
+/// The MTU and the Ethernet address of an interface with very many next hops change. No single iteration of the main thread's loop updates
+/// all adjacencies.
 #[test]
 fn adjacencies_follow_their_interface_in_slices() {
     const HOPS: u32 = 4000;
@@ -536,7 +538,7 @@ fn adjacencies_follow_their_interface_in_slices() {
     assert!(!router.adjacencies().is_stale());
 }
 
-/// Very many next hops are removed. Their forwarding objects are freed some at a time, and in the end all of them are freed.
+/// Very many next hops are removed. Their forwarding objects are freed in several steps, and in the end all of them are freed.
 #[test]
 fn adjacencies_of_removed_routes_are_freed_in_slices() {
     const HOPS: u32 = 8000;

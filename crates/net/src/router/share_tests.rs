@@ -64,7 +64,8 @@ impl Lab {
         self.router.add_route(0, prefix(), list).unwrap();
     }
 
-    /// Lets the router forward some packets of each flow. All packets of one flow must leave by the same interface.
+    /// Lets the router forward packets of all flows, and returns the output interface of each flow. All packets of one flow must leave by
+    /// the same interface.
     fn ways(&mut self) -> Ways {
         let mut ways = Ways::new();
         self.sinks.iter().for_each(|sink| sink.keep(usize::MAX));
@@ -144,8 +145,8 @@ fn a_removed_path_moves_only_its_own_flows() {
     assert!(lab.router.routes::<Ipv4Addr>().lookup(0, Ipv4Addr::new(20, 0, 0, 1)).is_none());
 }
 
-/// Two routes with the same paths share one object. The exception is a route with active flows that changes to the paths of another route:
-/// it gets an object of its own, so that its flows on paths that it keeps do not move.
+/// Two routes with the same paths usually share one object. But a route with active flows that changes to the paths of another route gets
+/// an object of its own, so that flows on paths that the route keeps do not move.
 #[test]
 fn a_route_that_shares_an_object_keeps_its_flows() {
     let mut lab = Lab::new();

@@ -1,4 +1,4 @@
-//! Tests of the control side: what follows from interfaces, addresses and routes, and what workers find in the tables.
+//! Tests of the router's control methods: how interfaces, addresses and routes affect each other, and the resulting tables of the workers.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};

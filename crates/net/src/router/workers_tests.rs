@@ -284,7 +284,7 @@ proptest! {
     }
 }
 
-/// Packets that wait for their next hop on a worker that is removed wait on another worker instead.
+/// Packets wait on a worker for their next hop. When the worker is removed, they wait on another worker, which sends them later.
 #[test]
 fn waiting_packets_of_a_removed_worker_are_still_sent() {
     let (mut r, counting) = router(3);

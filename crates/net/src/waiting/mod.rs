@@ -59,14 +59,14 @@ impl Default for Limits {
     }
 }
 
-/// The part of a pool that the queues of all workers together may use.
+/// The part of a buffer pool that the waiting packets of all workers may use together.
 pub struct Share {
     pool: Pool,
     taken: AtomicUsize,
 }
 
 impl Share {
-    /// Returns the unused share of a pool.
+    /// Returns the share of a pool. No buffer of the share is in use yet.
     pub fn of(pool: &Pool) -> Arc<Share> {
         Arc::new(Share { pool: pool.clone(), taken: AtomicUsize::new(0) })
     }
@@ -96,7 +96,7 @@ struct Hop<A> {
     head: u32,
     tail: u32,
     len: u32,
-    /// Time when the list became non-empty.
+    /// Time in nanoseconds since which packets have waited for this next hop without interruption.
     since: u64,
     /// The main thread is not asked again before this time.
     asked_until: u64,

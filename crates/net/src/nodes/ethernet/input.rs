@@ -53,7 +53,8 @@ const NO_STATION: u64 = u64::MAX;
 /// A number that no EtherType has.
 const NO_TYPE: u32 = u32::MAX;
 
-/// What a frame must match to get the usual verdict at once. Nearly all frames do; [`EthernetInput::checked`] handles the others.
+/// The properties of a receive interface by which nearly all of its frames get the usual verdict at once: their destination is `station`.
+/// [`EthernetInput::checked`] handles all other frames.
 #[derive(Clone, Copy)]
 struct Plain {
     interface: u32,
@@ -79,14 +80,14 @@ impl EthernetInput {
         Port { interface, mac, fib: i.fib, up: i.up, mode, untagged }
     }
 
-    /// Returns what the usual frames of an interface match.
+    /// Returns the properties by which nearly all frames of an interface are handled at once.
     #[inline(always)]
     fn plain(&self, guard: &Guard, interface: u32) -> Plain {
         let Port { interface, mac, fib, up, .. } = self.port(guard, interface);
         Plain { interface, station: if up { mac } else { NO_STATION }, fib }
     }
 
-    /// Calls [`plain`](Self::plain) apart from the loop over the packets, which is faster without these instructions.
+    /// As [`plain`](Self::plain), but never inlined: the loop over the packets is faster without these instructions.
     #[inline(never)]
     fn next_plain(&self, guard: &Guard, interface: u32) -> Plain {
         self.plain(guard, interface)
@@ -144,7 +145,7 @@ impl EthernetInput {
         self.taken(guard, p, sub, inner_type, header)
     }
 
-    /// Handles a frame without VLAN tags, or with only a priority tag, that is an exception to [`usual`](Self::usual).
+    /// Handles a frame without VLAN tags, or with only a priority tag, that did not get the [usual](Self::usual) verdict at once.
     #[cold]
     fn untagged(
         &mut self,
@@ -221,8 +222,9 @@ impl EthernetInput {
         of(first).or_else(|| of(ethertype::IPV4)).unwrap_or((NO_TYPE, Verdict::Drop(Reason::UnknownType)))
     }
 
-    /// As [`usual`](Self::usual), for a port whose frames are all handled one by one. `usual` is the result for other ports. The edge of a
-    /// port mode is for no EtherType: frames of other ports in the vector do not take it.
+    /// As [`usual`](Self::usual), for a port whose frames must all be checked one by one. If the port is in a port mode, most frames go to
+    /// the mode's edge, so this edge is the usual verdict. The EtherType is then [`NO_TYPE`], so that no frame of another port in the
+    /// vector takes this edge. In all other cases, returns `usual`, which is the result for other ports.
     #[cold]
     #[inline(never)]
     fn usual_of_port(

@@ -8,7 +8,7 @@ const PLACES: usize = 64;
 
 #[derive(Clone, Copy)]
 struct Place<T> {
-    /// The interface in the lower half and the frame's number in the upper half, so that one comparison checks both.
+    /// The interface in the lower 32 bits and the frame's number in the upper 32 bits, so that one comparison checks both.
     key: u64,
     value: T,
 }

@@ -15,7 +15,7 @@ use crate::testing::Bench;
 
 pub(super) const PLAIN: TxCaps = TxCaps { gso: false, csum: false };
 
-/// The other end of a test queue: what a device sends and receives.
+/// The other end of a test queue: the packets that the device receives and has sent, and the errors of the queue.
 #[derive(Default)]
 struct Far {
     arriving: VecDeque<Vec<u8>>,

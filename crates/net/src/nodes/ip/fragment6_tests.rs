@@ -59,9 +59,8 @@ fn be16(b: &[u8], at: usize) -> usize {
     usize::from(b[at]) << 8 | usize::from(b[at + 1])
 }
 
-/// Reassembles all fragments of a packet, given in order, by RFC 8200 section 4.5. Each fragment has `front`
-/// bytes of headers before the fragment header; the byte at `named_at` is the next-header field for the
-/// fragment header.
+/// Reassembles all fragments of a packet, given in order, by RFC 8200 section 4.5. In each fragment, `front` bytes of headers precede the
+/// fragment header. The byte at `named_at` is the next-header field that announces the fragment header.
 fn reassemble(fragments: &[Vec<u8>], front: usize, named_at: usize) -> Vec<u8> {
     let first = &fragments[0];
     let mut whole = first[..front].to_vec();

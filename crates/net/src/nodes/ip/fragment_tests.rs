@@ -43,8 +43,8 @@ fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|i| ((i * i) >> 3) as u8 ^ i as u8).collect()
 }
 
-/// Sends one packet after `lead` bytes of link header, which shifts all borders between buffers. The packet counts as the router's own, so
-/// its TTL does not change.
+/// Sends one packet after `lead` bytes of link header. Each value of `lead` puts other bytes of the packet at the boundaries between
+/// buffers. The packet counts as the router's own, so its TTL does not change.
 fn send(h: &mut Harness, lead: usize, packet: &[u8], mut set: impl FnMut(&mut Packet<'_>)) -> Vec<Out> {
     h.send("ip4-rewrite", &[[&vec![0xee; lead], packet].concat()], |_, p| {
         p.set_flags(Flags::LOCAL_ORIGIN);

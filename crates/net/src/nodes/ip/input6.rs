@@ -82,7 +82,7 @@ fn is_plain_host(address: u128) -> bool {
     ((address >> 64) as u64).wrapping_sub(1) < END - 1
 }
 
-/// Makes all checks; for packets that are not plain.
+/// Makes all checks of a packet. It is called for packets that are not [plain](is_plain).
 #[inline(never)]
 fn check(own: &OwnAddresses<Ipv6Addr>, bufs: &mut Cache, p: &mut Packet<'_>) -> Verdict<Next, Reason> {
     let (len, total) = (p.len(), p.total_len());
@@ -125,9 +125,9 @@ fn is_martian_source(src: u128, dst: u128) -> bool {
     ipv6::is_martian_source(src) || ipv6::is_bad_link_local(src) || (ipv6::is_unspecified(src) && !to_link)
 }
 
-/// True if another node on the link claims one of the router's addresses by this neighbor solicitation or
-/// advertisement. Such a packet must reach the main thread although its source is an own address. It is not
-/// forwarded: its destination is multicast or this router.
+/// True if a packet is a neighbor solicitation or advertisement by which another node on the link may claim one of the router's addresses.
+/// Such a packet must reach the main thread, although its source is an address of the router. The packet is not forwarded: its destination
+/// is multicast or this router.
 #[cold]
 fn is_claim(own: &OwnAddresses<Ipv6Addr>, h: &Ipv6Header, p: &Packet<'_>) -> bool {
     let dst = h.dst_u128();

@@ -122,7 +122,7 @@ fn upper_layer(p: &mut Packet<'_>) -> Result<(u8, u8), Fault> {
     Ok((headers.protocol(), l4))
 }
 
-/// Processes one header.
+/// Checks one extension header of a packet for this router. `to_group` is true if the packet's destination is multicast.
 fn check(p: &Packet<'_>, header: &Extension<'_>, to_group: bool) -> Result<(), Fault> {
     if header.kind == protocol::DESTINATION_OPTIONS
         && let Err(fault) = check_options(header.bytes, |_| false)

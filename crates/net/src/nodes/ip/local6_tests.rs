@@ -281,9 +281,9 @@ fn misplaced(fragment: &[u8; 6], behind: &[(u8, [u8; 6])]) -> Option<Cause> {
     read.into_iter().any(|kind| kind == HOP_BY_HOP).then_some(Cause::ProtocolUnreachable)
 }
 
-/// Returns the expected result for a packet with these headers before UDP, each 8 bytes long: the offset of the UDP header, or the cause to
-/// report (`None` if the packet is dropped, or passed on as a fragment). It is a simple implementation that goes through the headers one by
-/// one.
+/// Returns the expected result for a packet with these headers before UDP, by a simple implementation. Each header is 8 bytes long. The
+/// result is the offset of the UDP header, or the cause to report. The error is `None` if the packet is dropped, or passed on as a
+/// fragment.
 fn plain(headers: &[(u8, [u8; 6])]) -> Result<u32, Option<Cause>> {
     for (i, (kind, body)) in headers.iter().enumerate() {
         let at = 40 + 8 * i as u16;

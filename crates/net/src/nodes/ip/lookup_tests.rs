@@ -48,7 +48,7 @@ fn harness(tables: &Tables) -> (Bench, Harness) {
 /// Forwarding kinds of features, with their nodes.
 const KINDS: [(u8, &str); 2] = [(0, "tunnel"), (239, "translation")];
 
-/// The objects of the paths of the one route that has several.
+/// The forwarding objects of the paths of a route with several paths. It is the only such route in these tests.
 const WAYS: [Object; 4] =
     [Object::Adjacency(9), Object::Glean(8), Object::Drop, Object::Report(Cause::Prohibited)];
 

@@ -16,7 +16,7 @@ use crate::testing::Bench;
 const HOST: &str = "2001:db8::9";
 const FAR: &str = "2001:db8:1::1";
 const GROUP: &str = "ff02::16";
-/// A protocol for whose router alerts a node of this test registers.
+/// A protocol number. In these tests, a node is registered for router alerts of this protocol.
 const TAKEN: u8 = 46;
 
 fn harness() -> (Bench, Harness) {

@@ -26,7 +26,7 @@ const FAR: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 const LINK: Ipv4Addr = Ipv4Addr::new(10, 0, 9, 77);
 /// A destination without a route.
 const NOWHERE: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 1);
-/// A protocol for whose router alerts a node of this test registers.
+/// A protocol number. In these tests, a node is registered for router alerts of this protocol.
 const TAKEN: u8 = 46;
 
 /// Creates the nodes and their tables, which exist as long as the first two returned values.

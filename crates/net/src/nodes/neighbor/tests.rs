@@ -162,7 +162,7 @@ fn the_main_thread_is_asked_to_resolve_once_a_second() {
     assert_eq!(asked, [0, 10, 20]);
 }
 
-/// Each answer is followed by a lost adjacency, as after `clear ip neighbors`.
+/// Each time the next hop is resolved, its adjacency is lost again at once, as after `clear ip neighbors`.
 #[test]
 fn a_lost_next_hop_is_requested_again_at_once() {
     let (_bench, mut h) = harness();
