@@ -18,7 +18,7 @@ use crate::setting::Setting;
 /// A setting's part of the output of a show command for an interface.
 #[derive(Debug, Default)]
 pub struct Part {
-    /// True if this part makes the command list an interface that it would otherwise leave out.
+    /// True if the command must list the interface because of this part, even if it would otherwise leave the interface out.
     pub insists: bool,
     /// The lines, each with its indentation.
     pub text: String,
@@ -32,14 +32,14 @@ pub struct Counter<T> {
     pub metric: &'static Metric,
     /// The values of its other labels.
     pub labels: &'static [&'static str],
-    /// Returns true if the metric has a sample for an interface whose setting has this value.
+    /// Returns true if the metric has a sample for interfaces with this value of the setting.
     pub is_used: fn(&T) -> bool,
 }
 
 /// A setting as the operator configures it. Its [schema](Described) defines its fields in an interface's section of a file. The feature
 /// registers its commands.
 pub trait Configured: Described + Debug + Default + Send + Sync {
-    /// The value that workers use, often of the same type.
+    /// The type of the value that workers use. It is often the same type.
     type Setting: Setting;
     /// The counters of the setting as metrics, in the order of [`Counts::totals`](crate::setting::Counts::totals).
     const COUNTERS: &'static [Counter<Self::Setting>] = &[];
@@ -69,9 +69,9 @@ pub trait Configured: Described + Debug + Default + Send + Sync {
     /// Returns a hint for the operator: how to enable `feature`, a feature of an arc, on an interface. `None` if this setting does
     /// not enable it.
     fn way(feature: &str, interface: &str) -> Option<String>;
-    /// Enables or disables the feature of an arc that this setting controls, given the arc and the feature by name. Serves commands
-    /// and files from the time before the setting existed. Returns false, and changes nothing, if the setting does not control this
-    /// feature.
+    /// Enables or disables a feature in an arc, if this setting controls the feature. The arc and the feature are given by name. Older
+    /// commands and files, from before the setting existed, use this. Returns false, and changes nothing, if the setting does not control
+    /// this feature.
     fn switch_by_name(&mut self, _arc: &str, _feature: &str, _on: bool) -> bool {
         false
     }

@@ -367,7 +367,7 @@ impl<W: World> Catalog<W> {
         self.settings.iter().for_each(|kind| kind.collect(router, interface, lines));
     }
 
-    /// Returns the parts of `show ip6 interface` of an interface with these settings.
+    /// Returns the settings' parts of the output of `show ip6 interface` for an interface with these settings.
     pub fn in_show_ip6(&self, of: &Attached, router: &Router, interface: &InterfaceInfo) -> Vec<Part> {
         self.settings.iter().filter_map(|kind| kind.in_show_ip6(of, router, interface)).collect()
     }

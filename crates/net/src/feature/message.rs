@@ -24,7 +24,7 @@ pub fn number(index: u32) -> interface_index {
     if index == 0 { OF_0 } else { interface_index(index) }
 }
 
-/// Returns the index of an interface with this number, whether it exists or not; `None` for `local0`.
+/// Returns the interface index that corresponds to this number, whether an interface has this index or not; `None` for `local0`.
 pub fn index(number: interface_index) -> Option<u32> {
     match number {
         LOCAL => None,

@@ -134,8 +134,8 @@ pub trait App: Values + Sized + 'static {
     ) -> Result<Output<Self>, CliError>;
 }
 
-/// The directory for sockets with relative names. The program declares it as a state of the router before
-/// features request it. The default is the directory for temporary files.
+/// The directory of sockets whose names are relative paths. The program declares the directory as a state of the router, before any feature
+/// requests it. The default is the directory for temporary files.
 pub struct RuntimeDir(pub PathBuf);
 
 impl Default for RuntimeDir {

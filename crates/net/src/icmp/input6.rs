@@ -44,7 +44,7 @@ reasons! {
 /// messages of other kinds.
 #[derive(Clone, Copy)]
 pub struct Punts {
-    /// Solicitations for an address of this router, or for any address on a proxy interface.
+    /// Solicitations for an address of this router. On an interface with proxy Neighbor Discovery, solicitations for any address.
     pub solicitation: PuntReason,
     /// Advertisements of neighbors.
     pub advertisement: PuntReason,

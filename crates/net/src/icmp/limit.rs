@@ -63,8 +63,8 @@ pub struct Limits {
 /// Checks [`Limits`].
 pub struct Limiter {
     limits: Limits,
-    /// A secret, without which an attacker could choose source addresses that share the bucket of another
-    /// source.
+    /// A secret key of the hash that selects a source's bucket. An attacker who knew it could choose source addresses that share the bucket
+    /// of another source.
     seed: Seeded,
     sources: Box<[Bucket]>,
     total: Bucket,

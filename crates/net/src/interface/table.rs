@@ -109,7 +109,7 @@ impl Interface {
 pub struct InterfaceCounters {
     /// Packets and bytes received.
     pub rx: CounterSet<2>,
-    /// Packets and bytes sent, as far as the router knows.
+    /// Packets and bytes sent, counted before the device accepts them. So packets that the device refuses are included.
     pub tx: CounterSet<2>,
     /// Packets that the device missed, and unusable packets that it delivered. Neither reached the router.
     pub rx_lost: CounterSet<2>,

@@ -88,9 +88,9 @@ impl Ip for Ipv4Addr {
     const NAME: &'static str = "IPv4";
     const HAS_BROADCAST: bool = true;
     const EXAMPLE: &'static str = "192.0.2.0/24";
-    /// "This network", loopback and reserved addresses (RFC 1812 section 5.3.7), and the limited broadcast
-    /// (RFC 1812 section 5.3.5.1), which is also for this router. Also link-local addresses (RFC 3927 section
-    /// 7), which the default route must not cover.
+    /// Drops packets to "this network", loopback and reserved addresses (RFC 1812 section 5.3.7). Drops packets to link-local addresses,
+    /// too, because the default route must not cover them (RFC 3927 section 7). Packets to the limited broadcast address (RFC 1812 section
+    /// 5.3.5.1) are for this router.
     const SPECIAL: &'static [(Ipv4Addr, u8, Path)] = &[
         (Ipv4Addr::new(0, 0, 0, 0), 8, Path::Drop),
         (Ipv4Addr::new(127, 0, 0, 0), 8, Path::Drop),

@@ -70,8 +70,8 @@ pub trait Packets: Ip {
     fn said(h: &Self::Header) -> usize;
     /// Returns the hash of the flow of the packet `l3`; `None` if the IP header is not complete.
     fn flow_hash(l3: &[u8]) -> Option<u32>;
-    /// Returns an address as the tables contain it. An address that is valid on one link only gets the number of `interface` added,
-    /// so that it is unique across links.
+    /// Returns an address as the tables contain it. If the address is valid only on one link, the result includes the number of
+    /// `interface`, so that it is unique across links.
     fn scoped(address: Self::Bits, interface: u32) -> Self::Bits;
     /// The inverse of [`scoped`](Self::scoped). Returns the address, and its interface if the address is valid on one link only.
     fn unscoped(address: Self::Bits) -> (Self::Bits, Option<u32>);
@@ -82,7 +82,7 @@ pub trait Packets: Ip {
     fn count_down(p: &mut Packet<'_>) -> bool;
     /// True if a router may fragment the packet.
     fn may_fragment(p: &mut Packet<'_>) -> bool;
-    /// The kind of GSO packets that may be segmented again, into smaller segments: TCP of this family.
+    /// The kind of GSO packets of this family whose segments may be made smaller, to fit the MTU: TCP.
     const TCP: GsoKind;
 }
 

@@ -93,8 +93,8 @@ pub struct PathState {
     /// The objects of the paths to which the list resolves. With a layout, one object for each path, in the layout's order;
     /// otherwise only the object `resolved`.
     pub(super) ways: Vec<Object>,
-    /// Objects that packets still use although the paths became unresolved: the installed forwarding object leads to them until the
-    /// routes are withdrawn. Empty in all other cases.
+    /// Objects that packets still use although the list became unresolved. The routes' forwarding object leads to them until the routes are
+    /// withdrawn. Empty in all other cases.
     pub(super) held: Vec<Object>,
     /// The VRF of the routes.
     pub(super) fib: u16,

@@ -77,8 +77,8 @@ impl<A: Ip> Routes<A> {
         found.map(|(prefix, _, state)| (prefix, state))
     }
 
-    /// Of the routes to `address` with prefixes of at most `most` bits and paths that satisfy `like`, returns
-    /// the one with the longest prefix.
+    /// Returns the route with the longest prefix, of those routes to `address` whose prefix has at most `most` bits and whose path list
+    /// satisfies `like`.
     pub(super) fn longest(
         &self,
         fib: u16,

@@ -86,7 +86,7 @@ impl fmt::Display for Lost {
 pub(super) struct Following<A: Ip> {
     pub fib: u16,
     pub prefix: Prefix<A>,
-    /// The last of these lists that was resolved again; `None` at the start.
+    /// The key of the path list that was resolved again last; `None` at the start.
     pub after: Option<Hop>,
 }
 

@@ -12,8 +12,8 @@
 //!
 //! When an interface changes, only the lists that depend on it are resolved again (`asking.rs`). One write to a list's forwarding object
 //! redirects or drops the packets of all its routes. Only if a list becomes resolved or unresolved, its routes are *visited*: installed or
-//! withdrawn. Lists are resolved and routes are visited some at a time ([`Routes::settle`]), so that neither packets nor commands wait.
-//! Until a route is visited, its packets may be dropped as `unresolved`.
+//! withdrawn. Each call of [`Routes::settle`] resolves lists and visits routes, but only a limited number, so that neither packets nor
+//! commands wait. Until a route is visited, its packets may be dropped as `unresolved`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;

@@ -118,8 +118,7 @@ fn rfc4861_7_2_2_three_solicitations_then_failed() {
     assert_eq!(t.pass(3), [(1, request), (2, request), (3, Action::Failed(PEER))]);
 }
 
-/// Every row for received advertisements in the table of RFC 4861 appendix C, with the rules of section
-/// 7.2.5.
+/// Tests every row for received advertisements in the table of RFC 4861 appendix C, and the rules of section 7.2.5.
 #[test]
 fn rfc4861_7_2_5_every_case_of_an_advertisement() {
     use Action::{Changed, Resolved};
@@ -377,7 +376,7 @@ fn any_event() -> impl Strategy<Value = Event<Ipv6Addr>> {
     ]
 }
 
-/// Tracks the known Ethernet addresses by the actions alone, and checks that they match the table.
+/// Derives the known Ethernet addresses from the actions alone, and checks that they match the table.
 #[derive(Default)]
 struct Follower {
     macs: HashMap<Key, Mac>,

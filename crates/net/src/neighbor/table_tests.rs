@@ -299,7 +299,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Tracks the known Ethernet addresses by the actions alone, and checks that they match the table.
+/// Derives the known Ethernet addresses from the actions alone, and checks that they match the table.
 #[derive(Default)]
 struct Follower {
     macs: HashMap<Key, Mac>,

@@ -1,4 +1,4 @@
-//! Interface addresses, and the routes that follow from them.
+//! Interface addresses, and the routes that they require.
 
 use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -192,7 +192,7 @@ impl Router {
         }
     }
 
-    /// Updates the routes that follow from an interface's addresses.
+    /// Updates the routes that an interface's addresses require.
     pub(super) fn sync_connected(&mut self, index: u32) -> Result<(), RouterError> {
         self.sync_connected_of::<Ipv4Addr>(index)?;
         self.sync_connected_of::<Ipv6Addr>(index)

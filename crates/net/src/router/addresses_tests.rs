@@ -19,7 +19,7 @@ fn shown(r: &Router) -> String {
     addresses.chain(routes).collect()
 }
 
-/// The addresses of a list, with networks that follow one another, contain one another, or are the same.
+/// Generates lists of addresses. Their networks may be adjacent, contain one another, or be the same.
 fn lists() -> impl Strategy<Value = Vec<Address>> {
     let one = (0u8..6, 1u8..7, prop::sample::select(vec![24u8, 30, 31, 32]));
     let list = prop::collection::vec(one, 1..12);

@@ -1,4 +1,4 @@
-//! Tests of a router's accounting: each packet that ends is counted for one reason and for its input interface.
+//! Tests of a router's accounting: all packets are accounted for, and the drops by reason and by input interface have the same sum.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

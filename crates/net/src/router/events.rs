@@ -1,4 +1,4 @@
-//! Callbacks by which features follow the router's events, on the main thread.
+//! Callbacks that notify features of the router's events, on the main thread.
 //!
 //! A feature registers its callbacks while the graph is built. It declares its objects and commands elsewhere ([`crate::feature`]).
 
@@ -48,9 +48,9 @@ pub type Follows = fn(&mut Router, index: u32, Change);
 pub enum Loss {
     /// The link is lost: the interfaces are set down or removed, or the router stops.
     Link,
-    /// The last IPv4 address: after this loss, the interface has no IPv4 source address.
+    /// The last IPv4 address is lost: the interface then has no IPv4 source address.
     Ip4,
-    /// The last IPv6 address, which is the link-local one.
+    /// The last IPv6 address is lost, which is the link-local one.
     Ip6,
 }
 
@@ -192,7 +192,8 @@ impl Router {
         }
     }
 
-    /// Notifies features of a loss that these interfaces are about to suffer. Leaves out interfaces that were not usable before.
+    /// Notifies features that these interfaces are about to lose their link or their last address. Leaves out interfaces that were not
+    /// usable when features were last notified of a change.
     pub(super) fn leaving(&mut self, interfaces: &[u32], loss: Loss) {
         let usable = self.usable_of(interfaces);
         for n in 0..self.hooks.events.leaves.len() {

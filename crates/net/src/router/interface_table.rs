@@ -61,8 +61,9 @@ pub struct InterfaceInfo {
     pub receive: super::Receive,
     /// The Ethernet address and the MTU that the interface has without configuration.
     pub initial: (Mac, u16),
-    /// The totals of the counters when this interface was added, by [thread](graph::stats::thread_of_lane). Earlier, removed interfaces
-    /// with the same index caused them, so they are subtracted from the current totals. Empty if there were none.
+    /// The counter totals of this interface's index when the interface was added, by [thread](graph::stats::thread_of_lane). Removed
+    /// interfaces with the same index caused these totals, so they are subtracted from the current ones. Empty if there were no such
+    /// interfaces.
     pub(super) before: Vec<InterfaceTotals>,
     /// Baseline of the features' counters, like `before`.
     pub(super) settings_before: Totals,
@@ -156,8 +157,8 @@ impl InterfaceTable {
         self.get(*self.names.get(name)?)
     }
 
-    /// Adds an interface without addresses, and sets its serial number. Its name must be unique, and its match among the parent's
-    /// sub-interfaces.
+    /// Adds an interface without addresses, and sets its serial number. Its name must be unique. Its match must be unique among the
+    /// parent's sub-interfaces.
     pub fn insert(&mut self, mut info: InterfaceInfo) {
         self.made += 1;
         info.serial = self.made;

@@ -1,4 +1,4 @@
-//! The main thread's interfaces: their configuration, and the updates that follow from a change of it.
+//! The main thread's interfaces: their configuration, and the updates of other tables when it changes.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -70,7 +70,7 @@ impl Neighborhood {
         Ok(())
     }
 
-    /// Updates some of the adjacencies whose interfaces changed. Returns true if more are left.
+    /// Updates a limited number of adjacencies whose interfaces changed. Returns true if more are left.
     pub(super) fn follow_interfaces(&mut self) -> bool {
         let Neighborhood { records, interfaces, adjacencies, .. } = self;
         adjacencies.follow(ADJACENCIES, |index| Some((records.get(index)?, interfaces.get(index)?.tags)))
@@ -120,8 +120,8 @@ impl Router {
         i.before.iter().fold(counted, |totals, before| totals.since(before))
     }
 
-    /// Returns the parts of [`interface_totals`](Self::interface_totals) by [thread](graph::stats::thread_of_lane). Threads at the end
-    /// that have counted nothing are left out.
+    /// Returns the parts of [`interface_totals`](Self::interface_totals) by [thread](graph::stats::thread_of_lane). The list ends with the
+    /// last thread that has counted anything.
     pub fn interface_totals_by_thread(&self, i: &InterfaceInfo) -> Vec<InterfaceTotals> {
         let mut threads = self.counted_by_thread(i.index);
         threads.iter_mut().zip(&i.before).for_each(|(totals, before)| *totals = totals.since(before));
@@ -351,7 +351,7 @@ impl Router {
         Ok(())
     }
 
-    /// Records that the index of a removed interface becomes free once no path leads to it.
+    /// Records that the index of a removed interface becomes free once no path leads to the interface.
     pub(super) fn leave(&mut self, index: u32) {
         if !self.leaving.contains(&index) {
             self.leaving.push(index);

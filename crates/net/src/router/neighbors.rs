@@ -1,5 +1,5 @@
 //! Neighbors: executes the actions of the neighbor protocols. The actions update adjacencies and host routes, and release the packets that
-//! wait on workers. The packets on the link are in `arp.rs` and `nd.rs`.
+//! wait on workers. `arp.rs` and `nd.rs` send and handle the messages on the link.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

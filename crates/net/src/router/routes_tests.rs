@@ -457,8 +457,9 @@ fn the_memory_limit_refuses_only_new_routes() {
     router.add_route(0, to(refused.0), Path::Drop).unwrap();
 }
 
-/// Removes an interface with very many next hops; its paths are resolved in slices. While paths lead to the removed interface, a new
-/// interface gets another index. If a new interface must have the same index, it stays down for the workers until no such path is left.
+/// Removes an interface with very many next hops; its paths are resolved again in several steps. While paths lead to the removed interface,
+/// a new interface gets another index. If a new interface must have the same index, it stays down for the workers until no such path is
+/// left.
 #[test]
 fn an_index_is_reused_only_after_its_last_path() {
     const HOPS: u32 = 2000;

@@ -19,7 +19,7 @@ pub struct Side<A: Family> {
     pub(super) own: Writer<OwnAddresses<A>>,
     /// True if interface addresses have changed since `own` was [published](Router::publish_own). [`Router::poll`] publishes them.
     pub(super) own_changed: bool,
-    /// Routes that follow from interface addresses, by interface.
+    /// Routes that interface addresses require, by interface.
     pub(super) connected: BTreeMap<u32, Vec<Connected<A>>>,
     /// The Ethernet address and the IP addresses that have been announced, for each interface that is up.
     pub(super) announced: BTreeMap<u32, (Mac, Vec<Address<A>>)>,
@@ -65,7 +65,7 @@ impl<K> Check<K> {
     }
 }
 
-/// A route that follows from an interface address: VRF, prefix and path.
+/// A route that an interface address requires: VRF, prefix and path.
 pub(super) type Connected<A> = (u16, Prefix<A>, Path);
 
 impl<A: Family> Side<A> {

@@ -66,7 +66,7 @@ impl PacketNode for Wire {
     }
 }
 
-/// The node of a forwarding kind. It sends packets where the track leads.
+/// The node of a forwarding kind. It sends packets along the route that the track follows.
 struct Entry;
 
 impl PacketNode for Entry {

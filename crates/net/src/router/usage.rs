@@ -1,6 +1,6 @@
 //! Finds stale neighbors that are in use (RFC 4861 section 7.3.3). Workers count packets per adjacency. The main thread reads the count
-//! when an entry becomes stale, and after that at intervals, some entries at a time. So even a single packet is noticed, however late the
-//! next check is.
+//! when an entry becomes stale, and after that at intervals, a limited number of entries each time. So even a single packet is noticed,
+//! however late the next check is.
 
 use std::net::Ipv6Addr;
 

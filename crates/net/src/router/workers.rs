@@ -308,8 +308,8 @@ impl Router {
         Ok(())
     }
 
-    /// Assigns each receive queue in `slots` as its entry in `wished` requires, and the flows as in `shards`. `slots` must contain
-    /// all receive queues. The [module](self) describes the steps.
+    /// Assigns the receive queues as in `wished`, and the flows as in `shards`. `slots` must contain all receive queues, and `wished` the
+    /// assignment of each queue in the same order. The [module](self) describes the steps.
     ///
     /// # Errors
     /// If an assigned worker does not exist, or any worker hangs. Then nothing changes.

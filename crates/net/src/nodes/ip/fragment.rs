@@ -207,9 +207,9 @@ fn pieces(payload: usize, [first, later]: [usize; 2]) -> impl Iterator<Item = Pi
     })
 }
 
-/// Returns the header of all IPv4 fragments except the first; `None` if the header `first` is truncated. It
-/// has only those options that are copied into every fragment, padded with zeros. The first option with an
-/// invalid length and all options after it are left out.
+/// Returns the header of all IPv4 fragments except the first; `None` if the header `first` is truncated. The returned header has only those
+/// options that are copied into every fragment, padded with zeros. The first option with an invalid length and all options after it are
+/// left out.
 fn later_header(first: &[u8]) -> Option<Headers> {
     let mut header = [0; MAX_HEADER];
     let (fixed, options) = first.split_at_checked(Ipv4Header::LEN)?;

@@ -101,8 +101,8 @@ fn report(p: &mut Packet<'_>, cause: Cause) -> Verdict<Next, Reason> {
     Verdict::Next(Next::Report)
 }
 
-/// True if this router can process this extension header in packets for itself. It handles all other
-/// extension headers like an unknown protocol, because it cannot do what they require.
+/// True if this router can process this extension header in packets for itself. A packet with any other extension header is handled like a
+/// packet of an unknown protocol.
 const fn is_understood(protocol: u8) -> bool {
     use protocol::{DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ROUTING};
     matches!(protocol, HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS)

@@ -62,7 +62,7 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     install_family::<Ipv6Addr>(b, t, hooks)
 }
 
-/// Adds the nodes and arcs that both families have, in their versions for the family `A`.
+/// Adds those nodes and arcs of the family `A` that exist for both families.
 fn install_family<A: fragment::Cut>(
     b: &mut Builder,
     t: &Tables,

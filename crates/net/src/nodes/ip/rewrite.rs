@@ -209,7 +209,8 @@ fn move_offload(p: &mut Packet<'_>, link_len: usize) {
     }
 }
 
-/// Returns the verdict for a packet larger than the MTU; `None` if its segments will fit.
+/// Returns the verdict for a packet larger than the MTU. Returns `None` if the packet will be segmented, and its segments will fit. For
+/// this, reduces the segment size of a TCP packet if necessary.
 #[cold]
 fn too_big<A: Packets>(p: &mut Packet<'_>, mtu: u16) -> Option<Verdict<Next, Reason>> {
     let may_fragment = A::may_fragment(p);

@@ -35,7 +35,7 @@ reasons! {
 /// Punt reasons of ARP packets. There are several so that a flood of packets of one kind does not block packets of other kinds.
 #[derive(Clone, Copy)]
 pub struct Punts {
-    /// Requests for an address of this router, or for any host on a proxy interface.
+    /// Requests for an address of this router. On an interface with proxy ARP, requests for any host.
     pub request: PuntReason,
     /// Replies, announcements, and requests from a known neighbor with a new Ethernet address.
     pub reply: PuntReason,
