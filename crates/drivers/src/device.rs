@@ -1,4 +1,4 @@
-//! What every driver provides: an opened device.
+//! The interface of every driver: an opened device, and its control.
 
 use std::io;
 
@@ -6,8 +6,8 @@ use buf::{RxQueue, TxQueue};
 
 use crate::guardian::Guardian;
 
-/// An opened device. Its parts may move to different threads. Dropping the last part closes the device. If the device uses a kernel
-/// interface, the interface is then returned to the kernel.
+/// An opened device: queues and a control handle, which may move to different threads. The device is closed when the last of them is
+/// dropped. If the device uses a kernel interface, the interface is then returned to the kernel.
 pub struct Device {
     /// Name of the driver, such as `af-packet`.
     pub kind: &'static str,

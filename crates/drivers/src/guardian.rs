@@ -200,8 +200,8 @@ impl Drop for Loan {
     }
 }
 
-/// Runs a guardian. It reads standard input until the router has ended. Then it restores the interfaces that the router did not return,
-/// except those that another router has claimed, unless another guardian has done so. Standard output is the lock file.
+/// Runs a guardian. It reads standard input until the router has ended. If no other guardian has restored the interfaces, it then restores
+/// those that the router did not return and no other router has claimed. Standard output is the lock file.
 pub fn watch() {
     // Sets the process name that `ps` shows; otherwise it would be the name of the executable.
     let _ = std::fs::write("/proc/self/comm", "volley-guardian");

@@ -2,7 +2,7 @@
 
 use infra::clock::Clock;
 
-/// A packet rate limiter. Credit for missed time is capped at one vector.
+/// A packet rate limiter. If calls come late, the packets that became due meanwhile are sent later, but at most one vector of them.
 pub(crate) struct Pace {
     pps: f64,
     per_tick: f64,

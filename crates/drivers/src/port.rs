@@ -15,15 +15,15 @@ use crate::kernel::sys;
 pub enum OpenError {
     /// No interface has the name in the first field. The second field lists the existing interfaces.
     NotFound(String, Vec<String>),
-    /// The interface is not an Ethernet interface.
+    /// The interface with this name is not an Ethernet interface.
     NotEthernet(String),
-    /// The machine's default route uses the interface.
+    /// The machine's default route uses the interface with this name.
     DefaultRoute(String),
-    /// Another process has claimed the interface exclusively.
+    /// Another router has claimed the interface with this name.
     InUse(String),
-    /// The configuration is not possible.
+    /// The configuration cannot be used. The text says why.
     Impossible(String),
-    /// The kernel refused this step with this error.
+    /// The kernel has refused a step of opening: a text names the step, and the kernel's error follows.
     Refused(&'static str, io::Error),
 }
 

@@ -77,7 +77,7 @@ enum Stack {
         _claim: Claim,
     },
     Shared,
-    /// The kernel's stack receives packets too, because this error prevented the claim of the interface.
+    /// The kernel's stack receives packets too: the router tried to claim the interface, and the claim failed with this error.
     Hears(io::Error),
 }
 

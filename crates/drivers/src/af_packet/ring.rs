@@ -15,7 +15,7 @@ use crate::kernel::mapping::Mapping;
 use crate::kernel::scratch::tag;
 use crate::kernel::sys;
 
-/// Block sizes are multiples of this: the largest page size on common machines.
+/// Block sizes in bytes are multiples of this number, the largest page size on common machines.
 const PAGE: usize = 65_536;
 /// Maximum number of bytes that the kernel puts before a packet in a frame: its header, an address and the virtio
 /// header.
@@ -171,7 +171,7 @@ pub(super) struct BlockRing {
     blocks: usize,
     /// Index of the block being read.
     block: usize,
-    /// Number of unread packets in the block; 0 before its first packet.
+    /// Number of packets in the block that are not read yet. 0 if the block's header, which has the number of its packets, is not read yet.
     left: usize,
     /// Offset of the next packet in the block.
     next: usize,

@@ -22,9 +22,9 @@ pub(super) struct PacketRx {
     pub(super) name: String,
     /// Consecutive empty polls.
     pub(super) idle: u32,
-    /// True after the interface went down, until it is seen up.
+    /// True after the socket has reported an error, such as the interface going down, until the interface is up.
     pub(super) down: bool,
-    /// Unusable packets not yet reported.
+    /// Number of unusable packets since the last call of `take_lost`, which reports them.
     pub(super) unusable: u64,
 }
 

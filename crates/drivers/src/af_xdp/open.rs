@@ -122,7 +122,7 @@ fn attach(config: &Config, dev: &Netdev, queues: u32) -> Result<Program, OpenErr
     })
 }
 
-/// Returns an error text: what failed, and what the operator can do about it.
+/// Returns the text for an error of opening a socket: what failed, and what the operator can do about it.
 fn explain(e: &io::Error, config: &Config) -> &'static str {
     match (e.raw_os_error(), config.copying) {
         (Some(libc::EOPNOTSUPP), Copying::Never) => {
@@ -137,8 +137,8 @@ fn explain(e: &io::Error, config: &Config) -> &'static str {
     }
 }
 
-/// Binds a socket to its queue. The kernel releases the queue of a closed socket after a delay, so a busy queue is
-/// retried for a while.
+/// Binds a socket to its queue. The kernel releases the queue of a closed socket only after a delay. So if the queue is busy, this function
+/// tries again, for at most [`LETTING_GO`].
 fn bind(socket: BorrowedFd<'_>, address: &libc::sockaddr_xdp) -> io::Result<()> {
     let end = Instant::now() + LETTING_GO;
     loop {

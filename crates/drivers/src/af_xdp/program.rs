@@ -1,8 +1,8 @@
 //! The XDP program that redirects packets to the router's sockets, and its attachment.
 //!
-//! The program is six instructions, loaded as they are: no compiler is needed. Packets of a queue without a socket
-//! are dropped, so nothing leaks into the kernel's forwarding. The attachment is a BPF link, which ends with its
-//! descriptor: a killed process leaves the interface as it was.
+//! The program is six instructions, which the router loads as they are: no compiler is needed. Packets of a queue without a socket are
+//! dropped, so nothing leaks into the kernel's forwarding. The attachment is a BPF link. The kernel detaches the program when the link's
+//! descriptor is closed, even if the process is killed.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};

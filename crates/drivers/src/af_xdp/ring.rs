@@ -1,7 +1,9 @@
 //! The four rings of an AF_XDP socket. Each has a single producer and a single consumer, one of which is the kernel.
 //!
-//! * fill: empty buffers for packets to receive, from the router. Receive: received packets, from the kernel.
-//! * transmit: packets to send, from the router. Completion: buffers of sent packets, from the kernel.
+//! * Fill ring: the router passes empty buffers to the kernel, for packets to receive.
+//! * Receive ring: the kernel passes received packets to the router.
+//! * Transmit ring: the router passes packets to send to the kernel.
+//! * Completion ring: the kernel returns the buffers of sent packets to the router.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -95,7 +97,7 @@ impl<T: Plain> Ring<T> {
         self.slots + (i & (self.size - 1)) as usize * size_of::<T>()
     }
 
-    /// True if the kernel needs a system call to continue.
+    /// True if the kernel processes further entries of the ring only after a system call.
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {
         self.word(self.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
@@ -106,7 +108,7 @@ impl<T: Plain> Ring<T> {
         self.ours.wrapping_sub(self.word(self.consumer).load(Ordering::Acquire))
     }
 
-    /// Returns the number of entries that can be put now, at most `wanted`.
+    /// Returns the number of entries that the router can put into the ring now, at most `wanted`.
     #[inline]
     pub(super) fn room(&mut self, wanted: u32) -> u32 {
         let free = |ring: &Self| ring.size - ring.ours.wrapping_sub(ring.theirs).min(ring.size);
@@ -130,7 +132,7 @@ impl<T: Plain> Ring<T> {
         self.word(self.producer).store(self.ours, Ordering::Release);
     }
 
-    /// Returns the number of entries that can be taken now, at most `wanted`.
+    /// Returns the number of entries that the router can take from the ring now, at most `wanted`.
     #[inline]
     pub(super) fn ready(&mut self, wanted: u32) -> u32 {
         if self.theirs.wrapping_sub(self.ours) < wanted {
@@ -139,7 +141,7 @@ impl<T: Plain> Ring<T> {
         self.theirs.wrapping_sub(self.ours).min(self.size).min(wanted)
     }
 
-    /// Takes one of the ready entries.
+    /// Takes the next entry. The caller has checked with [`ready`](Self::ready) that there is one.
     #[inline]
     pub(super) fn take(&mut self) -> Option<T> {
         let value = self.memory.read(self.slot(self.ours));

@@ -22,7 +22,7 @@ pub(super) struct XdpRx {
     pub(super) dev: Arc<Netdev>,
     pub(super) name: String,
     pub(super) idle: u32,
-    /// The kernel's number of missed packets when it was last read.
+    /// The kernel's counter of missed packets, as last read.
     pub(super) missed: u64,
     pub(super) unusable: u64,
     /// Buffers lent to the kernel; `None` once the queue is dropped.

@@ -34,10 +34,11 @@ fn descriptor(place: usize, offset: u16, len: u16) -> xdp_desc {
     xdp_desc { addr: place as u64 | u64::from(offset) << 48, len: len.into(), options: 0 }
 }
 
-/// Copies a packet into one buffer of the window, which can be lent. Returns the copy.
+/// Copies a packet into one buffer of the pool's window, the memory that the kernel has mapped. So the copy can be lent to the kernel.
+/// Returns the copy.
 ///
 /// # Errors
-/// If the packet is empty or too large for one buffer, or no buffer is free.
+/// If the packet is empty or too large for one buffer, or no buffer of the window is free.
 fn copied(packet: &Packet<'_>, lent: &Lent, cache: &mut Cache) -> Result<Held, Unsent> {
     if packet.total_len().wrapping_sub(1) >= DATA_ROOM {
         return Err(Unsent::Refused);

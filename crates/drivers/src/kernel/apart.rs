@@ -2,8 +2,8 @@
 //!
 //! Closing an untrusted file may block forever. If the file belongs to a FUSE file system, the FUSE server gets a request (`FLUSH`) for
 //! each `close` and may never answer. If a peer watches the file with an `epoll` set, `close` waits for the set's lock. The peer can hold
-//! that lock forever, by an `epoll_wait` that waits for a page that never arrives. No signal ends these waits. A killed process stays until
-//! the wait ends, with all files that it has not closed yet.
+//! that lock forever: its `epoll_wait` writes events to a memory page that the peer never provides. No signal ends these waits. A killed
+//! process stays until the wait ends, with all files that it has not closed yet.
 //!
 //! So threads with almost empty tables receive untrusted files, and close none of them: the kernel closes them after the thread has ended.
 //! If this close hangs, the thread holds nothing that others wait for: no lock, no memory, and no file of the router.
@@ -305,7 +305,7 @@ impl Nursery {
     }
 }
 
-/// Interval between attempts to close the files of jobs for which no thread could be created.
+/// Interval between attempts to close leftover files: those of jobs for which no thread could be created.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Runs the nursery thread: creates a thread for each job, until the process drops the `Nursery`.
@@ -351,8 +351,8 @@ fn close_on_a_thread(left: &mut Vec<OwnedFd>) {
     drop(closed);
 }
 
-/// Creates a thread for `job` with its own descriptor table, which has only the standard streams and copies of the files `numbers`.
-/// The job's work gets the copies of the files `own`.
+/// Creates a thread for `job` with its own descriptor table. The table has only the standard streams and copies of the files with the
+/// descriptors `numbers`, under the same numbers. The job's work gets the copies whose numbers are in `own`.
 fn make(job: Job, own: Vec<RawFd>, numbers: Vec<RawFd>) -> Result<(), (Job, io::Error)> {
     let (to_nursery, is_apart) = sync_channel(1);
     let (to_thread, takes_job) = sync_channel::<Job>(1);

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Number of names to try.
+/// Number of directory names to try.
 const NAMES: usize = 64;
 
 /// An empty directory, next to a socket's path, that no other user can enter. Without it, a user who owns the parent

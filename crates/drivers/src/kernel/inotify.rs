@@ -15,7 +15,7 @@ pub(crate) enum Event {
     Changed(i32),
     /// The watch with this number was removed.
     Removed(i32),
-    /// Events are lost.
+    /// The kernel has dropped events.
     Lost,
 }
 

@@ -12,7 +12,7 @@ use super::sys;
 /// A network interface, identified by its index. So a renamed interface is still found, and a new interface with its old name is not
 /// mistaken for it.
 pub(crate) struct Netdev {
-    /// A socket of the interface's namespace.
+    /// A socket in the interface's namespace, for requests to the kernel.
     socket: OwnedFd,
     index: c_int,
 }

@@ -28,7 +28,8 @@ pub(crate) fn socket(domain: c_int, kind: c_int, protocol: c_int) -> io::Result<
     socket_of_strangers(domain, kind, protocol).map(apart::above)
 }
 
-/// Opens a socket as [`socket`] does, for untrusted peers, which may send files.
+/// Opens a socket for untrusted peers, which may send files. Other programs do not inherit the socket. Unlike [`socket`], does not move its
+/// descriptor [above](apart::above) those of untrusted files.
 pub(crate) fn socket_of_strangers(domain: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
     // SAFETY: no memory is involved.
     new_fd(unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) })
@@ -107,7 +108,7 @@ pub(crate) fn option<T: Plain>(fd: BorrowedFd<'_>, level: c_int, option: c_int) 
 /// # Errors
 /// If the kernel does not support this (before Linux 6.16).
 pub fn refuse_files(socket: BorrowedFd<'_>) -> io::Result<()> {
-    /// `include/uapi/asm-generic/socket.h`.
+    /// Option of sockets that allows peers to pass files (`include/uapi/asm-generic/socket.h`).
     const SO_PASSRIGHTS: c_int = 83;
     set_option::<c_int>(socket, libc::SOL_SOCKET, SO_PASSRIGHTS, 0)
 }
@@ -207,7 +208,7 @@ pub(crate) fn recv(fd: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<usize> {
     check(unsafe { libc::recv(fd.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0) })
 }
 
-/// The direction that a wakeup call resumes.
+/// The direction, receive or send, in which [`nudge`] makes the kernel continue.
 #[derive(Clone, Copy)]
 pub(crate) enum Nudge {
     Receive,
@@ -226,7 +227,7 @@ pub(crate) fn nudge(fd: BorrowedFd<'_>, which: Nudge) -> io::Result<()> {
     check(r).map(|_| ())
 }
 
-/// Returns a memory part for `readv`, `sendmsg` and similar calls.
+/// Returns the address and length of `bytes`, as an entry of the list that `readv`, `sendmsg` and similar calls take.
 pub(crate) fn iovec(bytes: &[u8]) -> libc::iovec {
     libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast::<c_void>(), iov_len: bytes.len() }
 }
@@ -255,7 +256,7 @@ pub(crate) fn epoll() -> io::Result<OwnedFd> {
     new_fd(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })
 }
 
-/// Adds `fd` to the epoll set. Its events carry `number`.
+/// Adds `fd` to the epoll set. Events of `fd` carry `number`.
 pub(crate) fn epoll_add(
     epoll: BorrowedFd<'_>,
     fd: BorrowedFd<'_>,

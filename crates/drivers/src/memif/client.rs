@@ -29,7 +29,7 @@ const UNACKNOWLEDGED: u64 = SECOND / 4;
 pub(super) struct Wish {
     pub(super) id: u32,
     pub(super) secret: Option<[u8; SECRET_LEN]>,
-    /// Name of the interface, sent to the peer.
+    /// Name of the interface, which the client sends to the server.
     pub(super) name: String,
     /// The largest layout to offer: number of rings in each direction, ring size and buffer size.
     pub(super) layout: Layout,
@@ -76,9 +76,10 @@ enum State {
         layout: Layout,
         /// Messages still to be sent, in reverse order.
         left: Vec<Message>,
-        /// Deadline for the acknowledgement of the last message; `None` while the memory is being created, and when all are sent.
+        /// Time in nanoseconds at which the client stops waiting for the acknowledgement of the last message sent. `None` while the memory
+        /// is being created, and when all messages are sent.
         acknowledged_by: Option<u64>,
-        /// Number of messages that the server may still acknowledge.
+        /// Number of messages sent that the server has not acknowledged yet.
         unacknowledged: usize,
     },
     Up,
@@ -89,7 +90,7 @@ enum State {
 pub(super) struct Client {
     wish: Wish,
     state: State,
-    /// Time of the next connection attempt, or of the timeout.
+    /// Time in nanoseconds: of the next connection attempt, or at which the server must have answered.
     due: u64,
 }
 
@@ -98,7 +99,7 @@ impl Client {
         Client { wish, state: State::Down, due: 0 }
     }
 
-    /// Returns when [`timeout`](Client::timeout) is due; `None` if no time limit is running.
+    /// Returns the time in nanoseconds at which [`timeout`](Client::timeout) must be called; `None` if the client waits for nothing.
     pub(super) fn poll_timeout(&self) -> Option<u64> {
         match &self.state {
             State::Down | State::Up => None,
@@ -107,7 +108,7 @@ impl Client {
         }
     }
 
-    /// Acts on a timeout that is due. Call this at the time that [`poll_timeout`](Client::poll_timeout) returned.
+    /// Handles a time limit that has expired. Call this at the time that [`poll_timeout`](Client::poll_timeout) returned.
     pub(super) fn timeout(&mut self, now: u64) -> Vec<Action> {
         match self.poll_timeout() {
             Some(due) if due <= now => {}

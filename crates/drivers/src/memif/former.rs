@@ -7,8 +7,8 @@
 //! allocated.
 //!
 //! The peer can remove pages from memory that this router has created, until the memory is sealed. If the removed pages are freed, the
-//! router later allocates pages in their place that are not reserved. If they are still in use elsewhere, no later check of the file shows
-//! this. A second watch reports the first such change.
+//! router later allocates pages in their place that are not reserved. If the removed pages are still in use elsewhere, no later check of
+//! the file shows this. A second watch reports the first such change.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,8 +26,8 @@ use crate::kernel::inotify::{Event, Watches};
 pub(super) const OF_SERVER: usize = 4;
 /// The limit for a client's interface (see [`OF_SERVER`]). The client connects again only after a second, when the memory is released.
 pub(super) const OF_CLIENT: usize = 1;
-/// Nanoseconds for which a file may still exist after the proof of release: if the connection ended early, other threads of this
-/// router may still unmap or fill the memory.
+/// Nanoseconds for which a file may still exist after the proof of release. If the connection ended early, other threads of this router may
+/// still be unmapping or filling the memory.
 const GRACE: u64 = 2 * SECOND;
 /// Nanoseconds for which memory counts as used if its state is unknown.
 const UNKNOWN: u64 = 3600 * SECOND;
@@ -52,9 +52,9 @@ struct Connection {
     unknown_until: Option<u64>,
 }
 
-/// Reservations of an interface that are kept until the time `until`, in nanoseconds, although the memory was proved released: a
-/// peer may still use some of the pages ([`release`](super::release)). Reservations are kept only if the process cannot read its
-/// memory limits. The amount of free memory then does not show that those pages are in use.
+/// Reservations of an interface that are kept until the time `until`, in nanoseconds, although the memory was proved released: a peer may
+/// still use some of the pages ([`release`](super::release)). Reservations are kept only if the process cannot read all its memory limits.
+/// It then cannot see that those pages reduce its free memory.
 #[derive(Debug)]
 struct Aftermath {
     interface: Interface,
@@ -208,7 +208,7 @@ impl Former {
         self.aftermath.retain(|a| a.interface != interface);
     }
 
-    /// Stops waiting for all memory.
+    /// Removes all connections and their watches, and stops waiting for the release of their memory.
     pub(super) fn end(&mut self) {
         let numbers: Vec<u64> = self.connections.keys().copied().collect();
         numbers.into_iter().for_each(|number| self.forget(number));
@@ -227,8 +227,8 @@ impl Former {
         }
     }
 
-    /// Returns the time, in nanoseconds, at which [`look`](Former::look) must be called even if no thread reports a release. This is at
-    /// least a second from `now`. `None` if there is no such time.
+    /// Returns the time, in nanoseconds, at which [`look`](Former::look) must be called even if no thread reports a release. The time is at
+    /// least a second after `now`. `None` if such a call is not necessary.
     pub(super) fn next_timeout(&self, now: u64) -> Option<u64> {
         let due = |c: &Connection| c.unknown_until.or(c.released_at.map(|since| since + GRACE));
         let unknown = self.connections.values().filter_map(due);
@@ -273,7 +273,7 @@ impl Former {
         unknown
     }
 
-    /// Forgets the files that do not exist any more.
+    /// Reads the inotify reports about watched files, and removes the files that do not exist any more from `watches`.
     fn read_watches(&mut self) {
         let Some(inotify) = &self.inotify else { return };
         inotify.read(|event| match event {
@@ -350,13 +350,13 @@ mod tests {
             self.0.try_clone().unwrap()
         }
 
-        /// Ends the connection: a thread waits for the proof.
+        /// Ends the connection. A thread then waits for the proof of release.
         fn end(self) {
             std::thread::spawn(move || Debt { release: self.1, created: false }.settle(vec![self.0]));
         }
     }
 
-    /// Waits until a connection is accepted.
+    /// Calls [`begin`](Ours::begin) until it succeeds.
     fn begin_at_last(former: &mut Former, ours: &Ours, most: usize) {
         let until = Instant::now() + Duration::from_secs(20);
         while let Err(why) = ours.begin(former, most) {

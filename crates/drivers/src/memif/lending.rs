@@ -1,7 +1,7 @@
 //! Rings whose packets stay in the router's own buffers, for a trusted peer: the pool's memory is shared as a region, and nothing is
 //! copied.
 //!
-//! Buffers given to the peer are lent ([`LentInOrder`]). This side records each slot's buffer, so no descriptor that the peer writes can
+//! Buffers given to the peer are lent ([`LentInOrder`]). The router records each slot's buffer, so no descriptor that the peer writes can
 //! give a buffer two owners. The peer is trusted not to write into the other buffers of the pool.
 
 use buf::layout::{DATA, DATA_ROOM};

@@ -204,7 +204,8 @@ proptest! {
     }
 }
 
-/// As above, with a peer that writes during the router's calls. Not under Miri, which reports this as a race.
+/// Like `a_peer_that_writes_anything_cannot_duplicate_a_buffer`, but the peer writes during the router's calls. Not under Miri, which
+/// reports this as a race.
 #[test]
 #[cfg(not(miri))]
 fn a_peer_that_writes_concurrently_cannot_duplicate_a_buffer() {

@@ -32,13 +32,13 @@ pub(super) struct Hello {
     pub(super) name: String,
     pub(super) min_version: u16,
     pub(super) max_version: u16,
-    /// The highest index of a region.
+    /// Highest region index that the server accepts.
     pub(super) max_region: u16,
-    /// The highest index of a ring to the client.
+    /// Highest index of a ring to the client that the server accepts.
     pub(super) max_to_client: u16,
-    /// The highest index of a ring to the server.
+    /// Highest index of a ring to the server that the server accepts.
     pub(super) max_to_server: u16,
-    /// Binary logarithm of the largest ring size in descriptors.
+    /// Binary logarithm of the largest ring size, in descriptors, that the server accepts.
     pub(super) max_log2_ring_size: u8,
 }
 

@@ -120,7 +120,7 @@ pub struct Config {
     pub id: u32,
     /// Role of this side.
     pub role: Role,
-    /// Number of receive queues. A server's client may have another number of rings; the rings are spread over the queues.
+    /// Number of receive queues. A client may have a different number of rings: the server spreads them over its queues.
     pub rx_queues: usize,
     /// Number of transmit queues.
     pub tx_queues: usize,
@@ -235,7 +235,7 @@ impl Layout {
         self.place(direction, number) * ring::ring_len(self.log2_ring).next_multiple_of(64)
     }
 
-    /// Returns the offset of a ring's buffers.
+    /// Returns the offset of a ring's buffers from the start of the memory, in bytes.
     fn buffer_offset(&self, direction: Direction, number: u16) -> usize {
         self.rings_len() + (self.place(direction, number) << self.log2_ring) * self.stride()
     }

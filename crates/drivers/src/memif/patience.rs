@@ -59,7 +59,7 @@ pub(super) struct Patience(Mutex<Debt>);
 #[derive(Default)]
 pub(super) struct Debt {
     together: u64,
-    /// Time of the last update.
+    /// Time of the last update, in the caller's unit.
     at: u64,
 }
 

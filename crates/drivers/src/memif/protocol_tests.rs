@@ -34,7 +34,7 @@ fn only(id: u32) -> Option<Listed> {
     (id == 3).then(listed)
 }
 
-/// Exchanges messages until neither side has any left. Returns the other actions of both sides, in order.
+/// Passes messages between client and server until none are left. Returns the other actions of both, in order.
 fn converse(c: &mut Client, s: &mut Server<()>, mut to_client: Vec<server::Action<()>>) -> Vec<String> {
     let mut log = Vec::new();
     let mut to_server: Vec<client::Action> = Vec::new();
@@ -175,7 +175,7 @@ fn a_client_uses_at_most_the_rings_of_the_server() {
     assert_eq!(actions, [client::Action::Make(layout)]);
 }
 
-/// Returns a client that has received HELLO and the sizes of its memory, and its next actions.
+/// Returns a client that has received HELLO and has created its memory. Also returns the client's next actions.
 fn offering() -> (Client, Vec<client::Action>) {
     let mut c = client();
     c.handle(0, client::Event::Admin(true));

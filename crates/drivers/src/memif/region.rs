@@ -143,7 +143,7 @@ pub(super) fn seal_filled(file: BorrowedFd<'_>) -> Result<(), String> {
     }
 }
 
-/// Returns the numbers that identify a file; `None` if they cannot be read.
+/// Returns the device and inode numbers, which identify a file; `None` if they cannot be read.
 pub(super) fn identity(file: BorrowedFd<'_>) -> Option<(u64, u64)> {
     stat(file).ok().map(|stat| (stat.st_dev, stat.st_ino))
 }
@@ -454,6 +454,8 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     block(last);
 }
 
+/// Copies `len` bytes, for lengths that the loop in [`copy`] does not handle.
+///
 /// # Safety
 /// As for [`copy`].
 #[cold]

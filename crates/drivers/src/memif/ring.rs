@@ -13,8 +13,8 @@
 //! * Ring to the client: the client moves the head past the empty buffers that it offers. The server moves the tail
 //!   past the slots that it has filled.
 //!
-//! So in three of these four cases, the slots that are [`available`](Ring::available) to a side reach from its own index (`next`) to the
-//! peer's index. For a client that sends, the available slots are the rest of the ring.
+//! The slots that are [`available`](Ring::available) to a side reach from its own index (`next`) to the peer's index. The exception is a
+//! client that sends: the slots from the peer's index to the client's own index are unread, and all others are available.
 //!
 //! A side never reads its own index back from shared memory. It checks the peer's index: one that makes more slots available than the ring
 //! has is an error.
@@ -192,7 +192,7 @@ pub(super) struct Ring {
     role: Role,
     direction: Direction,
     buffers: Buffers,
-    /// The next slot to work on.
+    /// Number of the next slot that this side processes. Increases without limit, modulo 2^16.
     next: u16,
     /// Number of slots whose buffers the peer has. Used only by a client that receives or that lends its buffers.
     given: u16,
@@ -345,7 +345,7 @@ impl Ring {
         self.memory.size
     }
 
-    /// Returns the number of slot `next + i`.
+    /// Returns the slot number `next + i`, modulo 2^16.
     #[inline(always)]
     pub(super) fn slot(&self, i: u16) -> u16 {
         self.next.wrapping_add(i)

@@ -247,8 +247,8 @@ proptest! {
     }
 }
 
-/// As above, with a peer that writes during the router's calls. Not under Miri, which reports this as a race: by design, the router reads
-/// whatever the peer has written.
+/// Like `a_peer_that_writes_anything_cannot_leave_its_memory`, but the peer writes during the router's calls. Not under Miri, which reports
+/// this as a race: by design, the router reads whatever the peer has written.
 #[test]
 #[cfg(not(miri))]
 fn a_peer_that_writes_concurrently_cannot_leave_its_memory() {

@@ -20,7 +20,7 @@ pub(super) const LARGEST: usize = 65_535 + 22;
 
 /// Maximum number of descriptors of a packet: the largest packet in the smallest buffers.
 pub(super) const LONGEST: usize = LARGEST.div_ceil(*BUFFER_SIZES.start() as usize);
-/// Cost of reading a descriptor, in copied bytes.
+/// Cost of reading one descriptor, given as the number of bytes that could be copied in the same time.
 const DESCRIPTOR_COST: usize = 256;
 /// Number of unusable descriptors, minus the number of usable ones, above which the peer is disconnected.
 const MOST_RUBBISH: usize = 65_536;
@@ -30,7 +30,7 @@ const MOST_RUBBISH: usize = 65_536;
 /// its other ports.
 #[derive(Debug)]
 pub(super) struct Budget {
-    /// Remaining budget, in copied bytes.
+    /// Remaining budget: the number of bytes that may still be copied, see also [`DESCRIPTOR_COST`].
     left: usize,
     /// Number of unusable packets.
     pub(super) unusable: u64,
@@ -149,8 +149,8 @@ impl RxRing {
         Ok(())
     }
 
-    /// Copies each usable part of the packets in the ring, out of at most 256 parts, calls `seen` with the copy, and advances the ring.
-    /// Returns the number of packets that end in these parts.
+    /// Reads up to 256 parts of packets from the ring, and calls `seen` with a copy of each usable part. Then returns the parts' buffers to
+    /// the peer. Returns the number of packets that end in these parts.
     pub(super) fn look(&mut self, mut seen: impl FnMut(&[u8])) -> Result<usize, Fault> {
         let n = usize::from(self.ring.available()?).min(FRAME_SIZE);
         let plain = self.ring.gather(LARGEST, &mut self.found[..n]);
@@ -259,7 +259,7 @@ impl RxRing {
 pub(super) struct MemifRx {
     shared: Arc<Shared>,
     queue: usize,
-    /// The ring to poll first.
+    /// Index of the ring that the next poll reads first.
     turn: usize,
     unusable: u64,
 }

@@ -30,7 +30,7 @@ pub(super) struct Listed {
     pub(super) taken: bool,
     pub(super) secret: Option<[u8; SECRET_LEN]>,
     pub(super) trusted: bool,
-    /// Name of the interface, sent to the peer.
+    /// Name of the interface, which the server sends to the client.
     pub(super) name: String,
 }
 
@@ -111,17 +111,17 @@ impl<F> Server<F> {
         (Server { state: State::Greeting, deadline: now + PATIENCE, asked: None }, vec![Action::Send(hello)])
     }
 
-    /// Returns the interface ID that the client asked for, whether or not it got the interface; `None` before it has asked.
+    /// Returns the interface ID that the client asked for, even if the request was refused; `None` before the client has asked.
     pub(super) fn asked(&self) -> Option<u32> {
         self.asked
     }
 
-    /// Returns when [`timeout`](Server::timeout) is due; `None` if no time limit is running.
+    /// Returns the time in nanoseconds at which [`timeout`](Server::timeout) must be called; `None` if the server waits for nothing.
     pub(super) fn poll_timeout(&self) -> Option<u64> {
         matches!(self.state, State::Greeting | State::Collecting { .. }).then_some(self.deadline)
     }
 
-    /// Acts on a timeout that is due. Call this at the time that [`poll_timeout`](Server::poll_timeout) returned.
+    /// Handles a time limit that has expired. Call this at the time that [`poll_timeout`](Server::poll_timeout) returned.
     pub(super) fn timeout(&mut self, now: u64) -> Vec<Action<F>> {
         match self.poll_timeout() {
             Some(due) if due <= now => self.end("the client did not complete the connection in time"),

@@ -144,8 +144,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Sets the link up if every ring to the peer has room: packets sent earlier would be lost. Sets it up in any case if `at_last`,
-    /// because some clients offer their first buffers only when the link is up. Returns true if the link is up.
+    /// Sets the link up if the peer offers room for packets in every transmit ring. On a link that is up earlier, packets would be lost.
+    /// With `at_last`, sets the link up in any case, because some clients offer their first buffers only then. Returns true if the link is
+    /// up.
     pub(super) fn settle(&self, at_last: bool) -> bool {
         let rings = self.rings_out.load(Ordering::Acquire);
         let has_room = |port: &Mutex<Option<TxRing>>| {

@@ -16,7 +16,7 @@ use super::ring::Fault;
 use super::shared::lock;
 use crate::kernel::sys;
 
-/// Number of results that the kernel must be able to store until they are collected. The kernel has room for a few more.
+/// Minimum number of results that the kernel must be able to store until the router collects them.
 const PENDING: libc::c_long = 32;
 
 /// An I/O request (`struct iocb`, `linux/aio_abi.h`).

@@ -111,10 +111,11 @@ pub fn load(file: &Path) -> Result<Recording, OpenError> {
     read::read(file).map_err(|why| OpenError(format!("cannot replay {}: {why}", file.display())))
 }
 
-/// Like [`load`], but of packets that begin with an IP header of this version, 4 or 6. Each gets this Ethernet header.
+/// Like [`load`], but for a file of packets without Ethernet headers: each begins with an IP header of this version, 4 or 6. Puts `header`
+/// in front of each packet.
 ///
 /// # Errors
-/// As [`load`], but an Ethernet capture is refused, and so is a file with a packet of another version.
+/// As [`load`], but an Ethernet capture is refused, and so is a file with a packet of the other IP version.
 pub fn load_ip(file: &Path, version: u8, header: [u8; ETHERNET_HEADER]) -> Result<Recording, OpenError> {
     let read = read::read_ip(file, version, header);
     read.map_err(|why| OpenError(format!("cannot replay {}: {why}", file.display())))

@@ -14,8 +14,8 @@ use super::{ETHERNET_HEADER, LARGEST_FILE};
 /// Maximum length of a packet in bytes: the largest IP packet with link headers is shorter.
 const LONGEST: u32 = 65_600;
 
-/// Bytes of memory that must be free for each byte of a file. Packets may be short, so that the list of packets is long, and
-/// vectors grow by doubling.
+/// Bytes of memory that must be free for each byte of a file: for the packets, for the list of packets, which is long if the packets are
+/// short, and for vectors that grow by doubling.
 const IN_MEMORY: u64 = 4;
 
 /// The packets of a file, in memory.
@@ -111,10 +111,11 @@ pub(super) fn read_ip(path: &Path, version: u8, header: [u8; ETHERNET_HEADER]) -
     })
 }
 
-/// Is called for each packet of a file.
+/// A callback for the packets of a file.
 type Show<'s> = &'s mut dyn FnMut(Seen<'_>);
 
-/// Reads the packets that `each` shows into memory. `before` returns the bytes to put before a packet, by its number from 1.
+/// Reads packets into memory. `each` calls its argument for each packet. `before` returns the bytes to put in front of a packet; it gets
+/// the packet's number, counted from 1, and the packet's bytes.
 fn read_by<'h>(
     path: &Path,
     each: impl FnOnce(Show<'_>) -> Result<(), String>,

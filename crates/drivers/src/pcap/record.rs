@@ -36,7 +36,7 @@ struct Shared {
     waiting: Mutex<Vec<u8>>,
     /// Number of bytes appended to `waiting` so far.
     appended: AtomicU64,
-    /// Number of these bytes that are in the file.
+    /// Number of appended bytes that are in the file.
     written: AtomicU64,
     taken: AtomicU64,
     over: AtomicBool,
@@ -131,8 +131,9 @@ impl Recorder {
         }
     }
 
-    /// Records the packets of a frame, and leaves the frame as it is. Returns the number of packets at the front of the frame that need no
-    /// further call: they are recorded, or left out because the maximum number is recorded already. The buffer has no room for the others.
+    /// Records the packets of a frame, and leaves the frame as it is. Returns the number of packets at the front of the frame that are
+    /// done. They are recorded, or left out because the file already has the maximum number. The other packets need another call, because
+    /// the buffer is full.
     pub(crate) fn take(&self, frame: &mut Frame) -> usize {
         let time = self.clock.now_ns().saturating_add(self.epoch);
         let mut taken = self.taken();

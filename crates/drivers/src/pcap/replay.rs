@@ -64,14 +64,14 @@ pub(super) struct FileRx {
     /// The player's state when this replay began.
     state: u64,
     pace: Option<Pace>,
-    /// Start of the current round in nanoseconds.
+    /// Time in nanoseconds at which the current round began.
     began: u64,
     /// Index of the next packet.
     next: usize,
     /// Due time of the next packet in nanoseconds, if it is later than the last poll.
     due: Option<u64>,
     left: Option<u32>,
-    /// Skipped packets not yet reported.
+    /// Number of packets skipped since the last call of `take_lost`, which reports them.
     skipped: u64,
 }
 

@@ -79,12 +79,13 @@ enum Follow {
 /// A transport header whose checksum is computed for each packet.
 #[derive(Clone, Copy)]
 struct Transport {
-    /// Offset of the header.
+    /// Offset of the header from the start of the packet.
     at: usize,
-    /// Offset of the checksum.
+    /// Offset of the checksum field from the start of the packet.
     checksum: usize,
     protocol: u8,
-    /// Offset and length of the pseudo header's addresses, if the checksum covers them.
+    /// Offset from the start of the packet, and length, of the IP addresses that the checksum's pseudo header has; `None` if there is no
+    /// pseudo header.
     addresses: Option<(usize, usize)>,
 }
 

@@ -47,7 +47,7 @@ impl fmt::Display for StreamState {
 
 #[derive(Default)]
 struct Shared {
-    /// Number of changes of the lists. A poll compares it with the last number that it has seen, without taking the lock.
+    /// Number of times that `lists` has changed. A poll compares it with the number at the previous poll, without taking the lock.
     version: AtomicU64,
     lists: Mutex<Lists>,
 }
@@ -55,7 +55,7 @@ struct Shared {
 #[derive(Default)]
 struct Lists {
     known: Vec<(Stream, Arc<Switch>)>,
-    /// Streams not yet taken over by their queues, each with the number of the queue.
+    /// New streams that their queues have not taken yet, each with the number of its queue.
     new: Vec<(usize, Running)>,
 }
 
@@ -186,7 +186,7 @@ impl Source {
     }
 }
 
-/// A stream in the queue.
+/// A stream whose packets a queue builds.
 struct Running {
     source: Source,
     pace: Option<Pace>,

@@ -47,7 +47,7 @@ impl Drop for Shared {
 pub struct Sink(Arc<Shared>);
 
 impl Sink {
-    /// Returns a sink. If `bare`, it removes the Ethernet headers of packets.
+    /// Returns a sink. If `bare`, the sink removes the Ethernet header of each packet.
     pub(super) fn new(bare: bool) -> Sink {
         let mut shared = Shared::default();
         shared.bare = bare;

@@ -68,7 +68,7 @@ impl Config {
 pub struct OpenError(String, io::Error);
 
 impl OpenError {
-    /// True if the tap can be opened later: after another program has removed its interface with this name, created the namespace, or
+    /// True if opening the tap may succeed later: when another program has removed its interface with this name, created the namespace, or
     /// loaded the tun module.
     pub fn may_pass(&self) -> bool {
         matches!(self.1.kind(), io::ErrorKind::ResourceBusy | io::ErrorKind::NotFound)

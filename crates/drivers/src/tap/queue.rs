@@ -17,7 +17,7 @@ pub(super) struct TapRx {
     pub(super) tun: Arc<File>,
     pub(super) scratch: Scratch,
     pub(super) name: String,
-    /// Unusable packets not yet reported.
+    /// Number of unusable packets since the last call of `take_lost`, which reports them.
     pub(super) unusable: u64,
 }
 

@@ -108,7 +108,7 @@ fn chained_packets_are_joined_and_too_large_ones_refused() {
     });
 }
 
-/// Buffers added later lie outside the memory that the kernel has mapped. Packets in them are copied, and the fill
+/// Buffers that are added to the pool later lie outside the memory that the kernel has mapped. Packets in them are copied, and the fill
 /// ring gets only mapped buffers.
 #[test]
 fn a_grown_pool_still_feeds_the_kernel() {

@@ -1,7 +1,7 @@
 //! Network namespaces for tests over real links.
 //!
-//! A device opens in the namespace of the calling thread. So such a test starts itself again, as the only test of a process within new
-//! namespaces. The namespaces end with the process.
+//! A device opens in the namespace of the calling thread. So a test of real links runs in a process of its own: it starts the test program
+//! again in new namespaces, to run only this test there. The namespaces end with that process.
 
 use std::io::Write;
 use std::process::{Command, Output};
@@ -11,13 +11,13 @@ use buf::{Cache, Frame, Pool};
 use drivers::Device;
 use testkit::skip::{self, skipped};
 
-/// Environment variable with the test's name, set in the process within the namespaces.
+/// Environment variable that is set in the process within the namespaces. It has the test's name.
 const INSIDE: &str = "VOLLEY_DRIVERS_TEST";
 /// Shell commands that mount a private `/run`, in which `ip netns` keeps names, set the loopback interface up, and then run the test.
 const PREPARE: &str = "mount -t tmpfs lab /run && ip link set lo up && exec \"$0\" \"$@\"";
 
-/// Runs `body` within its own namespaces, without IPv6, so that links are silent until the test sends. Called by the test `name`, with its
-/// module path.
+/// Runs `body` in new namespaces. IPv6 is disabled there, so links are silent until the test sends. The calling test passes its own `name`,
+/// with its module path.
 pub fn inside(name: &str, body: fn()) {
     if std::env::var(INSIDE).is_ok_and(|n| n == name) {
         sh("sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1");

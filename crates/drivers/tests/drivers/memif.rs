@@ -200,8 +200,8 @@ fn a_trusted_client_lends_its_own_buffers() {
     assert_eq!((pool.stats().used, pool.stats().lost, there.stats().used), (0, 0, 0));
 }
 
-/// The time before returned buffers are reused starts with the next turn, even after a long idle time. In this test the device is reopened
-/// with another ring size.
+/// Buffers that were lent to a disconnected peer are not reused at once. The waiting time starts with the next turn, even if the last turn
+/// was long ago. In this test, the device is reopened with another ring size.
 #[test]
 fn buffers_rest_after_a_reopen_between_turns() {
     let Lender { mut sides, server: _server, mut client, pool, _place } = lender("reopen", 64);
@@ -248,7 +248,7 @@ fn an_exhausted_pool_lends_fewer_buffers() {
     sides[1].turn();
 }
 
-/// Buffers added later lie outside the peer's mapping: packets in them are copied, and the peer gets only mapped
+/// Buffers that are added to the pool later lie outside the peer's mapping. Packets in them are copied, and the peer gets only mapped
 /// buffers.
 #[test]
 fn a_grown_pool_lends_only_buffers_mapped_by_the_peer() {

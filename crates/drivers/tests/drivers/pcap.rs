@@ -1,4 +1,4 @@
-//! Tests of pcap devices: packets of one file are received, and libpcap reads the sent packets from the other.
+//! Tests of pcap devices: the packets of the replay file are received, and libpcap reads the sent packets from the recording.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -58,7 +58,7 @@ pub(super) enum Received {
     Failed(io::Error),
     /// The peer closed the connection.
     Closed,
-    /// Nothing more for now.
+    /// There are no events now.
     Nothing,
 }
 
@@ -70,7 +70,8 @@ pub(super) struct Means {
     pub(super) signals: Arc<Signals>,
 }
 
-/// Counts the bytes of peers' memory whose files the router has closed. The kernel frees this memory at the cost of the router's CPU time.
+/// Counts the bytes of memory that peers leave when their connections end. The kernel frees this memory at the cost of the router's CPU
+/// time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Freed(Arc<AtomicU64>);
 
@@ -103,8 +104,8 @@ impl Channel {
         Channel::new(Way::Connect(path.to_owned()), &[], means, crew, Freed::default())
     }
 
-    /// Starts a thread of `crew` that waits for the listener's next client and accepts it. After the connection, the thread adds
-    /// the size of the memory that the client leaves behind to `freed`.
+    /// Starts a thread of `crew` that waits for the listener's next client and accepts it. When the connection has ended, the thread adds
+    /// the size of the memory that the client leaves, in bytes, to `freed`.
     ///
     /// # Errors
     /// As for [`connect`](Channel::connect).
@@ -141,8 +142,8 @@ impl Channel {
     /// Queues a message, with a file if one is given.
     ///
     /// # Errors
-    /// If the peer does not read messages. A broken connection is reported by [`receive`](Channel::receive) instead,
-    /// after the peer's earlier messages.
+    /// If the peer does not read messages, so that no more can be queued. A broken connection is reported by [`receive`](Channel::receive)
+    /// instead, after the peer's earlier messages.
     pub(super) fn send(&self, message: &Message, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let stuck = || io::Error::other("the peer does not read messages");
         if let Some(file) = file {
@@ -186,7 +187,7 @@ impl Channel {
         }
     }
 
-    /// Returns the state of the connection's memory.
+    /// Returns the state of the proof that the peer has released the connection's memory.
     pub(super) fn release(&self) -> &Arc<Release> {
         &self.release
     }

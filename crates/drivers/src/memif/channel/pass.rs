@@ -14,7 +14,7 @@ use crate::kernel::{discard, passing};
 pub(in crate::memif) struct Pass(ManuallyDrop<OwnedFd>);
 
 impl Pass {
-    /// Creates both ends; the second one is for the thread.
+    /// Creates a socket pair. Returns the main thread's end, and the end for the connection's thread.
     pub(super) fn new() -> io::Result<(Pass, OwnedFd)> {
         passing::pair().map(|[ours, theirs]| (Pass(ManuallyDrop::new(ours)), theirs))
     }
@@ -22,7 +22,7 @@ impl Pass {
     /// Passes a copy of a file, or only wakes the thread.
     ///
     /// # Errors
-    /// `WouldBlock` if the thread has not read earlier files or wakeups; it is already awake then.
+    /// `WouldBlock` if the socket pair is full of earlier files and wakeups. Those wake the thread.
     pub(super) fn send(&self, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
         send(self.0.as_fd(), file)
     }
@@ -46,10 +46,10 @@ impl Drop for Pass {
     }
 }
 
-/// Passes a copy of a file, or only wakes the other side.
+/// Passes a copy of a file to the thread at the other end of the socket pair, or only wakes that thread.
 ///
 /// # Errors
-/// `WouldBlock` if the other side has not read earlier files or wakeups.
+/// `WouldBlock` if the socket pair is full of earlier files and wakeups.
 pub(super) fn send(end: BorrowedFd<'_>, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
     passing::send(end, &[0], file.as_slice()).map(drop)
 }

@@ -57,7 +57,7 @@ pub(super) enum Way {
     Connect(PathBuf),
 }
 
-/// The thread's side of a connection.
+/// State of a connection's thread.
 pub(super) struct Porter {
     pub(super) way: Way,
     pub(super) let_go: Arc<AtomicBool>,
@@ -69,7 +69,7 @@ pub(super) struct Porter {
     pub(super) memory: RefCell<Vec<RawFd>>,
     /// Counter to which the thread adds the size of `memory` when it ends.
     pub(super) freed: Freed,
-    /// Proves that the peer has released this memory.
+    /// The thread's duty to prove that no process uses `memory` any more.
     pub(super) debt: Debt,
 }
 
@@ -302,7 +302,7 @@ fn remember(memory: &RefCell<Vec<RawFd>>, files: &[Kept]) {
 #[derive(Default)]
 struct Waiting {
     order: Option<Order>,
-    /// The files of `order` and of later messages.
+    /// The files of the waiting messages, in order. The first is that of `order`, if `order` has a file.
     files: VecDeque<Kept>,
 }
 

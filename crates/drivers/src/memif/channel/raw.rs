@@ -27,7 +27,7 @@ pub(super) struct Piece {
     pub(super) files_lost: bool,
 }
 
-/// Creates a non-blocking socket of memif's type.
+/// Creates a non-blocking socket of the type that memif uses, `SOCK_SEQPACKET`.
 pub(super) fn socket() -> io::Result<OwnedFd> {
     sys::socket_of_strangers(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK, 0)
 }

@@ -159,7 +159,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// Offers the memory to the server once its pages are allocated.
+    /// Offers the memory to the server, if its pages are allocated by now.
     pub(super) fn look_at_filled(&mut self, key: (u32, u32)) {
         let now = self.now;
         let Some(Side::Client(c)) = self.interfaces.get_mut(&key).map(|e| &mut e.side) else { return };
@@ -176,7 +176,8 @@ impl Sockets {
         self.drive(key, event);
     }
 
-    /// Starts to pass packets once the memory is sealed and the server cannot remove pages from it.
+    /// Starts to pass packets, if the memory is sealed by now, so that the server cannot remove pages from it. Ends the connection if the
+    /// server has changed the memory by a system call before.
     pub(super) fn look_at_sealed(&mut self, key: (u32, u32)) {
         let now = self.now;
         let Some(entry) = self.interfaces.get_mut(&key) else { return };

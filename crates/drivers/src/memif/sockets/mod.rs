@@ -88,7 +88,7 @@ struct Socket {
     path: PathBuf,
     /// The listening socket, while there are server interfaces.
     listener: Option<Listener>,
-    /// The channel that waits for the next client; `None` while no client is accepted.
+    /// The channel of the next client, whose thread waits for a connection; `None` while the socket accepts no clients.
     next: Option<Channel>,
     /// Time from which clients are accepted again, in nanoseconds.
     pause: u64,
@@ -139,7 +139,7 @@ struct ClientSide {
 }
 
 enum Side {
-    /// The connection's number, if there is one.
+    /// Number of the connection with a client; `None` while no client has the interface.
     Server(Option<u64>),
     Client(Box<ClientSide>),
 }
@@ -152,9 +152,9 @@ struct Entry {
     peer_interface: String,
     regions: Vec<u64>,
     reason: Option<String>,
-    /// Time at which the link is set up even if the peer offers no room for packets; `None` if the link need not wait.
+    /// Time in nanoseconds at which the link is set up even if the peer offers no room for packets; `None` if the link need not wait.
     settles_by: Option<u64>,
-    /// Time until which clients are refused after a fault of the last one.
+    /// Time in nanoseconds until which clients are refused after a fault of the last one.
     barred_until: u64,
     /// Number of recent repetitions of a fault, see [`BARRED`].
     strikes: u32,
@@ -192,7 +192,7 @@ impl Entry {
 pub struct Sockets {
     /// Wakes the main thread when a connection or a queue needs attention.
     bell: Arc<Doorbell>,
-    /// Created with the first interface.
+    /// Signals to peers; created with the first interface.
     signals: Option<Arc<Signals>>,
     /// The number of the next connection.
     next_number: u64,
@@ -204,7 +204,7 @@ pub struct Sockets {
     /// Buffers that were lent to disconnected peers, and the time when they can be reused. `None` until the next call of
     /// [`turn`](Sockets::turn) sets the time, because a connection may end between two calls.
     resting: Vec<(Option<u64>, Vec<LentInOrder>)>,
-    /// True if there is more work that is due at once.
+    /// True if the next call of [`turn`](Sockets::turn) is due at once.
     more: bool,
     now: u64,
 }
@@ -299,7 +299,7 @@ impl Sockets {
         })
     }
 
-    /// Opens an interface for measurements: its queues need no graph.
+    /// Opens an interface for measurements. The caller sends and receives through the [`Tester`], not through nodes of a graph.
     ///
     /// # Errors
     /// As for [`open`](Sockets::open).
@@ -399,8 +399,8 @@ impl Sockets {
         }
     }
 
-    /// Closes listening sockets that no server interface uses. Runs once per turn, not when an interface is removed, so that a new interface
-    /// can take over the socket. Once closing has begun, the name stays taken until a thread has closed the socket.
+    /// Closes listening sockets that no server interface uses. Runs once per turn, not when an interface is removed, so that a new
+    /// interface can take over the socket. Once closing has begun, the name stays taken until a thread has closed the socket.
     fn close_listeners(&mut self) {
         let serves = |(key, e): (&(u32, u32), &Entry)| matches!(e.side, Side::Server(_)).then_some(key.0);
         let serving: BTreeSet<u32> = self.interfaces.iter().filter_map(serves).collect();
@@ -452,7 +452,8 @@ impl Sockets {
         before != self.links()
     }
 
-    /// Returns when [`turn`](Sockets::turn) is due if nothing else happens; `None` if it is not due.
+    /// Returns the time, in nanoseconds of the monotonic clock, at which [`turn`](Sockets::turn) must be called even if the file is not
+    /// readable; `None` if there is no such time.
     pub fn next_timeout(&self) -> Option<u64> {
         if self.more {
             return Some(self.now);
@@ -579,7 +580,7 @@ impl Sockets {
         }
     }
 
-    /// Returns the resources for a channel.
+    /// Returns the resources for a channel; `None` before the first interface was opened.
     fn means(&self) -> Option<Means> {
         Some(Means { bell: self.bell.clone(), signals: self.signals.clone()? })
     }

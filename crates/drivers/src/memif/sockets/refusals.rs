@@ -13,9 +13,9 @@ const MOST: usize = 16;
 /// Reasons for which clients of one socket were refused.
 #[derive(Default)]
 pub(super) struct Refusals {
-    /// Logged reasons, and the time when each was last seen.
+    /// Logged reasons, and for each the time in nanoseconds of the last refusal for it.
     said: Vec<(String, u64)>,
-    /// Time of the last log message.
+    /// Time in nanoseconds of the last log message.
     logged: Option<u64>,
 }
 

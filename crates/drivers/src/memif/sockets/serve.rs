@@ -14,7 +14,7 @@ use crate::memif::ring::Ring;
 use crate::memif::server::{self, Listed, Plan, Server};
 use crate::memif::{SECOND, Secret};
 
-/// Number of clients of a socket that have no interface yet, from which on the oldest of them can be evicted for another client.
+/// Number of a socket's clients without an interface at which the oldest of them can be evicted to make room for another.
 const MOST_STRANGERS: usize = 16;
 /// Nanoseconds that a client has to ask for an interface before it can be evicted for another client.
 const TIME_TO_SPEAK: u64 = SECOND / 10;
@@ -85,8 +85,8 @@ impl Sockets {
         Ok(come)
     }
 
-    /// If at least [`MOST_STRANGERS`] clients of the socket have no interface yet, evicts the oldest of them. That client has at
-    /// least [`TIME_TO_SPEAK`], unless there are four times as many such clients.
+    /// If at least [`MOST_STRANGERS`] clients of the socket have no interface yet, evicts the oldest of them. It is not evicted within its
+    /// first [`TIME_TO_SPEAK`], unless there are at least four times as many such clients.
     fn make_room(&mut self, id: u32) {
         let strangers = self.connections.iter().filter(|(_, c)| c.socket == id && c.interface.is_none());
         let oldest = strangers.clone().map(|(number, c)| (*number, c.since)).next();
@@ -100,7 +100,8 @@ impl Sockets {
         }
     }
 
-    /// Stops accepting clients for a while after the error `why`. Most likely, descriptors or threads have run out. Always returns `None`.
+    /// Stops accepting clients for [`PAUSE`] after the error `why`. Most likely, descriptors or threads have run out. Always returns
+    /// `None`.
     fn pause(&mut self, id: u32, why: &io::Error) -> Option<Channel> {
         let now = self.now;
         if let Some(socket) = self.sockets.get_mut(&id) {

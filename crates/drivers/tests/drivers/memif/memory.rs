@@ -20,9 +20,10 @@ fn shared_memory(len: u64) -> Vec<File> {
     copies.filter(|file| file.metadata().is_ok_and(|about| about.len() == len)).collect()
 }
 
-/// Connects a client repeatedly to a server whose side keeps the client's memory (as the values that `take` returns). Ends when the client
-/// does not connect any more, for the reason `why`, and then releases the memory. Returns the server's side, the client's side, and the
-/// client's device. `ring_size` must differ between tests, because the memory is found by its size.
+/// Connects a client repeatedly to a server whose process keeps the memory of each connection: it keeps the result of `take` for each
+/// memory file. Ends when the client cannot connect any more, and releases the memory. Asserts that the client gives `why` as the reason.
+/// Returns the server's side, the client's side, and the client's device. `ring_size` must differ between tests, because the memory is
+/// found by its size.
 fn keep_memory<K>(
     place: &Place,
     ring_size: u16,
