@@ -23,7 +23,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// Number of destinations in each measurement, except those with [`MANY`].
 const DESTINATIONS: usize = 1 << 18;
-/// Number of destinations that is so large that their lookups in a large table read more cache lines than the caches hold.
+/// Number of destinations in measurements whose lookups must read more memory than the CPU caches hold.
 const MANY: usize = 1 << 20;
 /// Number of rounds: how often each vector is looked up.
 const ROUNDS: usize = 15;
@@ -40,7 +40,7 @@ fn destinations<A: Family>(routes: &Prefixes<A>, n: usize, zipf: bool) -> Vec<A>
     picked.into_iter().map(|(prefix, len)| prefix | A::random(&mut r) & !A::mask(len)).collect()
 }
 
-/// Clocks per address.
+/// Returns the time-stamp counter's ticks per address, for lookups of these destinations in vectors of 256.
 fn clocks<A: Address>(table: &impl LpmLookup<Addr = A>, destinations: &[A]) -> f64 {
     let (mut vector, mut leaves) = ([A::ZERO; 256], [0; 256]);
     let mut least = vec![u64::MAX; destinations.len() / 256];

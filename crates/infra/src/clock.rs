@@ -37,8 +37,8 @@ pub fn utc_offset(time: SystemTime) -> i32 {
     if found.is_null() { 0 } else { i32::try_from(local.tm_gmtoff).unwrap_or(0) }
 }
 
-/// Reads the time-stamp counter and the monotonic clock at almost the same time. The best of several tries
-/// counts, because the thread may be interrupted between the two reads.
+/// Reads the time-stamp counter and the monotonic clock at almost the same time. The thread may be interrupted between the two reads. So
+/// the function reads both several times, and returns the values with the shortest time between the reads.
 fn both() -> (u64, u64) {
     let try_once = || {
         let before = tsc();
@@ -59,7 +59,7 @@ pub fn advance(by: Duration) {
     let _ = ADVANCED.try_update(Ordering::Relaxed, Ordering::Relaxed, |now| Some(now.saturating_add(by)));
 }
 
-/// Returns by how much the time was moved forward.
+/// Returns the total time by which [`advance`] has moved the clocks forward.
 pub fn advanced() -> Duration {
     Duration::from_nanos(ADVANCED.load(Ordering::Relaxed))
 }
@@ -76,7 +76,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Duration of [`new`](Self::new).
+    /// Time that [`new`](Self::new) takes for the measurement.
     const CALIBRATION: Duration = Duration::from_millis(20);
 
     /// Measures the time-stamp counter against the system's clock for 20 ms, with an error of about 5 parts
@@ -115,7 +115,7 @@ impl Clock {
         ((u128::from(ticks) * u128::from(self.ns_per_tick)) >> 32) as u64
     }
 
-    /// Ticks per second.
+    /// Returns the number of time-stamp counter ticks per second.
     pub fn tsc_hz(&self) -> f64 {
         self.hz
     }
@@ -127,9 +127,9 @@ impl Default for Clock {
     }
 }
 
-/// Returns how many core cycles a tick of the time-stamp counter takes on this core now. It measures a chain of additions, each of which
-/// takes one cycle. Returns 1.0 on processors where this is not possible, or if the result is not between 0.05 and 20. Takes less than a
-/// millisecond on a quiet core.
+/// Returns how many core cycles a tick of the time-stamp counter takes on this core now. To measure this, the function runs a chain of
+/// additions, each of which takes one cycle. Returns 1.0 on processors where this is not possible, or if the result is not between 0.05 and
+/// 20. Takes less than a millisecond on a quiet core.
 pub fn core_per_tsc() -> f64 {
     const PLAUSIBLE: RangeInclusive<f64> = 0.05..=20.0;
     // The fastest of many short runs: an interruption only makes a run longer.

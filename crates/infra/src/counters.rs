@@ -29,7 +29,7 @@ struct LaneMemory {
 }
 
 impl LaneMemory {
-    /// Returns the cells in `range` that exist, each with its value at the last clear.
+    /// Returns the counters in `range`, each with its value at the last clear. Ignores indices beyond the end of the memory.
     fn cells(&self, range: Range<usize>) -> impl Iterator<Item = (&AtomicU64, &AtomicU64)> {
         let range = range.start..range.end.min(self.counted.len());
         let counted = self.counted.get(range.clone()).unwrap_or_default();
@@ -118,8 +118,8 @@ impl<const N: usize> CounterSet<N> {
         self.sum(idx, |lane| lane.worker == worker, ever)
     }
 
-    /// Calls `each` with the number of a worker and its counts at `idx` since the start, several times if the worker has had several lanes
-    /// at the same time. A lane that was made after another one was dropped continues its counts.
+    /// Calls `each` with each worker's number and counts at `idx` since the start. If a worker has had several lanes at the same time,
+    /// `each` is called once for each of them. A lane that takes over a dropped lane's memory continues its counts.
     pub fn each_total(&self, idx: u32, mut each: impl FnMut(usize, [u64; N])) {
         let at = idx.min(self.0.capacity) as usize * N;
         for lane in lock(&self.0.lanes).iter() {

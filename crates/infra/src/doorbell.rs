@@ -1,4 +1,4 @@
-//! Wakes a thread that sleeps in `poll` or `epoll`.
+//! Wakes a thread that sleeps in `poll` or `epoll`. The thread is the owner of the doorbell.
 
 use std::{
     fs::File,

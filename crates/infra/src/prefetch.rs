@@ -1,6 +1,6 @@
 //! Prefetch hints. They change no memory, and accept any address.
 
-/// Prefetches for reading.
+/// Prefetches the cache line at an address for reading.
 #[inline(always)]
 pub fn read<T>(at: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -12,7 +12,7 @@ pub fn read<T>(at: *const T) {
     let _ = at;
 }
 
-/// Prefetches for writing: other cores lose their copies of the cache line.
+/// Prefetches the cache line at an address for writing: other cores lose their copies of the line.
 #[inline(always)]
 pub fn write<T>(at: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -83,8 +83,8 @@ impl Domain {
         Participant { domain: self.clone(), announced }
     }
 
-    /// Drops `garbage` in a later [`collect`](Self::collect), after a grace period. No table may contain it
-    /// any more, so that no reader can find it.
+    /// Drops `garbage` in a later [`collect`](Self::collect), after a grace period. The caller has removed it from all tables, so that no
+    /// reader can find it any more.
     pub fn retire(&self, garbage: Box<dyn Send>) {
         let mut state = lock(&self.0.state);
         // Drawn under the lock, so that the queue is in order.
@@ -109,8 +109,8 @@ impl Domain {
         mark <= Self::reached(&lock(&self.0.state))
     }
 
-    /// Returns the latest existing mark that every reader has passed. This says nothing about later marks,
-    /// even if no reader is online now, because one may come online.
+    /// Returns the latest existing mark that every reader has passed. A mark made later does not count as passed, even if no reader is
+    /// online now: a reader may come online before that mark is made.
     pub(crate) fn all_passed(&self) -> Mark {
         let now = Mark(self.0.epoch.load(Acquire));
         Self::reached(&lock(&self.0.state)).min(now)

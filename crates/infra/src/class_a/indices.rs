@@ -26,7 +26,8 @@ pub(crate) struct Indices {
     next: u32,
     used: Vec<bool>,
     len: u32,
-    /// Free indices, the one released first at the front. The mark is `None` for an index that was skipped and never used.
+    /// Free indices, the one released first at the front. The mark ends the index's grace period. It is `None` for an index that was never
+    /// used: [`claim`](Self::claim) has taken a higher one.
     released: VecDeque<(Option<Mark>, u32)>,
 }
 
@@ -49,8 +50,8 @@ impl Indices {
         self.len
     }
 
-    /// Takes a free index: the first one in `released`, if it was skipped or its grace period has ended; otherwise the lowest one above
-    /// all that were ever used.
+    /// Takes a free index: the first one in `released`, if readers cannot use it any more; otherwise the lowest index above all that were
+    /// ever in use.
     pub fn take(&mut self) -> Result<u32, Full> {
         if let Some(&(mark, idx)) = self.released.front()
             && mark.is_none_or(|m| self.domain.passed(m))
@@ -64,7 +65,7 @@ impl Indices {
         Ok(idx)
     }
 
-    /// True if the index is free: it was never used, or was released at least a grace period ago.
+    /// True if the index is free: it was never used, or its grace period after the release has ended.
     pub fn is_free(&self, idx: u32) -> bool {
         let passed = |&(mark, released): &(Option<Mark>, u32)| {
             released == idx && mark.is_none_or(|m| self.domain.passed(m))
@@ -72,7 +73,7 @@ impl Indices {
         (self.next..self.capacity).contains(&idx) || self.released.iter().any(passed)
     }
 
-    /// Takes the index `idx`. Does nothing if it is in use. If it was released, it is taken without waiting for the grace period.
+    /// Takes the index `idx`. If the index is in use already, does nothing. If the index was released, does not wait for the grace period.
     pub fn claim(&mut self, idx: u32) -> Result<(), Full> {
         if idx >= self.capacity {
             return Err(self.full());

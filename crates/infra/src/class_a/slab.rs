@@ -28,7 +28,7 @@ impl<T> Slab<T> {
         Slab(Arc::new(Mutex::new(Places { free: Vec::new(), chunks: Vec::new() })))
     }
 
-    /// Puts a value into a slot, where it stays until the caller [adopts](Self::adopt) it.
+    /// Puts a value into a free slot. The caller must later [adopt](Self::adopt) the value, or else the slot is never freed.
     pub fn insert(&self, value: T) -> NonNull<T> {
         let at = lock(&self.0).take();
         // SAFETY: `take` gives a slot to one caller only, aligned and large enough for a T.

@@ -51,8 +51,8 @@ impl<T: Send + Sync + 'static> SlotWriter<T> {
         Ok(idx)
     }
 
-    /// Takes a free index and returns it; it has no value. The caller [sets](Self::set) a value later, or
-    /// releases the index with [`remove`](Self::remove).
+    /// Takes a free index, and returns it. The index has no value yet: the caller [sets](Self::set) one later, or releases the index with
+    /// [`remove`](Self::remove).
     ///
     /// # Errors
     /// Fails if no index is free, or if there is no memory for a new one.
@@ -168,7 +168,7 @@ impl<T: Send + Sync + 'static> SlotReader<T> {
         unsafe { value.as_ref() }
     }
 
-    /// Returns a view of the table for one section: `guard` is checked once, and not again for each value.
+    /// Returns a view of the table that is valid while `guard` is borrowed. `guard` is checked once for the view, not again for each value.
     #[inline(always)]
     pub fn view<'v>(&'v self, guard: &'v Guard) -> SlotView<'v, T> {
         guard.check(self.domain);

@@ -68,11 +68,11 @@ pub fn dir24(domain: &Domain, groups: u32, pages: Pages) -> io::Result<(Dir24Wri
 /// A handle with which readers look up addresses. Cheap to clone.
 #[derive(Clone)]
 pub struct Dir24Reader {
-    /// 2^24 entries.
+    /// The first table, with 2^24 entries.
     first: SharedZeroed<AtomicU32>,
     /// Prefixes of up to 8 bits.
     wide: WideReader<WIDE>,
-    /// 256 entries for each group.
+    /// The second table, with 256 entries for each group.
     second: SharedZeroed<AtomicU32>,
 }
 

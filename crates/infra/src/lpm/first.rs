@@ -16,7 +16,7 @@ pub(super) const DENSE: usize = 64;
 /// The writer's side of a table that is indexed by the first `BITS` bits of an address. The meaning of an entry depends on the
 /// lookup table that uses it.
 pub(super) struct First<const BITS: u8> {
-    /// The readers' side.
+    /// The entries. Readers have clones of this handle.
     pub entries: SharedZeroed<AtomicU32>,
     /// For each entry, the length of the prefix that set it.
     pub len: Zeroed<u8>,
@@ -35,7 +35,8 @@ impl<const BITS: u8> First<BITS> {
         })
     }
 
-    /// Records that the entries in `range` are written, and makes pages huge where this is worthwhile.
+    /// Records that the entries in `range` are written. With [`Pages::Small`], turns 2 MiB of the table into a huge page once [`DENSE`] of
+    /// their small pages are written.
     pub fn touch(&mut self, range: Range<usize>) {
         for page in range.start / PER_SMALL..range.end.div_ceil(PER_SMALL) {
             if self.touched.note(page) == Some(DENSE) && self.pages == Pages::Small {

@@ -35,7 +35,7 @@ impl List {
         self.0.replace(leaf).expect("room for a list");
     }
 
-    /// Builds a list with `leaf` that is never published. There may be no room for it.
+    /// Builds a list with `leaf` that is never published. Does nothing if all blocks are in use.
     pub fn build_elsewhere(&mut self, leaf: u32) {
         let built = self.0.build(leaf);
         assert!(matches!(built, Ok(_) | Err(LpmFull::Blocks)));

@@ -34,13 +34,13 @@ pub const MAX_LEAF: u32 = (1 << 31) - 1;
 /// The reason why a route was not added. The table is then unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LpmFull {
-    /// All groups for prefixes longer than 24 bits are in use, or readers may still use them.
+    /// All groups for prefixes longer than 24 bits are in use, or readers may still use them. The field is the number of groups.
     Groups(u32),
     /// The machine or a control group has no more memory.
     Memory,
     /// All blocks in the table's address range are in use, or readers may still use them.
     Blocks,
-    /// The leaf is 0 or greater than [`MAX_LEAF`].
+    /// This leaf is 0 or greater than [`MAX_LEAF`].
     Leaf(u32),
 }
 

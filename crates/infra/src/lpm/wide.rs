@@ -45,7 +45,7 @@ impl<const BITS: u8> WideReader<BITS> {
     }
 }
 
-/// The writer's side.
+/// The writer's side of the prefixes of up to `BITS` bits.
 pub(super) struct Wide<const BITS: u8> {
     reader: WideReader<BITS>,
     /// For each leaf, the length of the prefix that set it.

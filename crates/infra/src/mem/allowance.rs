@@ -64,7 +64,7 @@ impl Allowance {
         Allowance { left: 0, watch: Watch::default(), room }
     }
 
-    /// Takes `bytes` bytes. Returns false if too little memory is free, or for more than 4 MiB.
+    /// Takes `bytes` bytes. Returns false if too little memory is free, or if `bytes` is more than 4 MiB.
     pub fn take(&mut self, bytes: u64) -> bool {
         if self.left < bytes {
             self.left = self.watch.free(bytes + LEFT, self.room).saturating_sub(LEFT).min(STEP);

@@ -10,7 +10,7 @@ use super::room::LEFT;
 
 /// Sum of the bytes of all promises.
 static TOTAL: AtomicU64 = AtomicU64::new(0);
-/// Held while a promise is added to `TOTAL`.
+/// Lock that a thread holds while it adds a promise to `TOTAL`.
 static ADDING: Mutex<()> = Mutex::new(());
 
 /// A reservation for pages of a file that another process maps as well. The kernel charges such a page to the process that touches it
@@ -46,11 +46,14 @@ impl Promise {
     /// for the peer.
     ///
     /// # Errors
-    /// Returns `OutOfMemory` for more than half of the free memory beyond 64 MiB, so that peers that take all they get leave enough for
-    /// clients of the CLI and for routes. If the limit of a control group cannot be read, there are three more rules. All promises
-    /// together have at most 256 MiB. The promises of one `account` have at most half of what all other promises leave of these 256 MiB,
-    /// so that the peers of one socket never take all. And a child process must be able to fill all promised memory and another 64 MiB;
-    /// this trial takes 0.1 s. After a failed trial, requests are refused for 1 to 64 s without another trial.
+    /// Returns `OutOfMemory` if `bytes` is more than half of the free memory beyond 64 MiB. So even if peers take all that they get, enough
+    /// is left for clients of the CLI and for routes. If the limit of a control group cannot be read, there are three more conditions:
+    ///
+    /// * All promises together have at most 256 MiB.
+    /// * The promises of one `account` have at most half of the part of these 256 MiB that all other promises leave. So the peers of one
+    ///   socket never take all.
+    /// * A trial succeeds: a child process fills all promised memory and another 64 MiB, which takes 0.1 s. After a failed trial, requests
+    ///   are refused for 1 to 64 s without another trial.
     pub fn to_stranger(bytes: u64, account: &Account) -> io::Result<Promise> {
         if bytes == 0 || Room::sees_all() {
             return Promise::within(bytes, LEFT, None);

@@ -12,7 +12,7 @@ pub enum PageSize {
     Huge2M,
     /// Transparent huge pages.
     Transparent,
-    /// Pages of 4 KiB. Lookups in large memory become slower with them, so the operator should be told.
+    /// Pages of 4 KiB. Lookups in large memory become slower with them, so the router should warn the operator.
     Small,
 }
 
@@ -157,6 +157,8 @@ mod backend {
         Ok((map(std::ptr::null_mut(), len, libc::PROT_NONE, NOTHING, -1)?, len))
     }
 
+    /// Gives the range back to the kernel.
+    ///
     /// # Safety
     /// `base` and `len` come from `reserve`, and nothing uses the range any more.
     pub unsafe fn release(base: NonNull<u8>, len: usize) {
@@ -315,6 +317,8 @@ mod backend {
         Ok((NonNull::new(p).unwrap_or_else(|| handle_alloc_error(layout)), len))
     }
 
+    /// Frees the range.
+    ///
     /// # Safety
     /// `base` and `len` come from `reserve`, and nothing uses the range any more.
     pub unsafe fn release(base: NonNull<u8>, len: usize) {
@@ -324,8 +328,10 @@ mod backend {
         }
     }
 
+    /// Does nothing: with this backend, the whole range has memory from the start.
+    ///
     /// # Safety
-    /// The same as for the backend with `mmap`. Nothing is filled here: the memory exists from the start.
+    /// As for the function that maps memory.
     pub unsafe fn commit(
         _to: NonNull<u8>,
         _len: usize,

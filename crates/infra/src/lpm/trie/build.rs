@@ -193,8 +193,8 @@ impl Item {
         items.splice(at..at + usize::from(around.is_some()), parts);
     }
 
-    /// Returns the item. Removes its default if the default's prefix has at most `depth` bits, because the node above then has the
-    /// same default.
+    /// Returns a copy of the item. If its default is from a prefix of at most `depth` bits, the copy has no default, because the node above
+    /// then has the same default.
     fn without_shorter(&self, depth: u8) -> Item {
         let under = if self.under.len > depth { self.under } else { Slot::default() };
         Item { under, ..*self }

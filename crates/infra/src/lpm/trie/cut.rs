@@ -88,8 +88,8 @@ pub(super) fn cut_up(items: &[Item], depth: u8) -> Vec<Piece> {
     pieces
 }
 
-/// Sets `under`, the default of a point, to `of_child`, the default of a child in this point, if a prefix of at most `depth` bits set
-/// `of_child`. Such a prefix covers the whole point. If no prefix set `of_child`, its length is 0.
+/// Sets `under`, the default of a point, to `of_child`, the default of a child in this point, if `of_child` is from a prefix of at most
+/// `depth` bits. Such a prefix covers the whole point. If `of_child` is from no prefix (its length is 0), does nothing.
 fn take_over(under: &mut Slot, of_child: Slot, depth: u8) {
     if of_child.len > 0 && of_child.len <= depth {
         *under = of_child;

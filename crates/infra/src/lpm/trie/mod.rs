@@ -73,7 +73,7 @@ pub fn trie(domain: &Domain) -> io::Result<(TrieWriter, TrieReader)> {
 /// A handle with which readers look up addresses. Cheap to clone.
 #[derive(Clone)]
 pub struct TrieReader {
-    /// 2^[`FIRST`] entries.
+    /// The first table, with 2^[`FIRST`] entries.
     first: SharedZeroed<AtomicU32>,
     nodes: Nodes,
     /// Prefixes of more than [`WIDEST`] and at most [`WIDE`] bits.

@@ -21,7 +21,7 @@ pub(super) const UNIT: usize = 4;
 pub(super) const UNIT_BYTES: usize = UNIT * size_of::<u64>();
 /// Number of bits of a unit's number. 2^26 units of 32 bytes are 2 GiB.
 pub(super) const UNIT_BITS: u32 = 26;
-/// No unit.
+/// Stands for "no unit" where a unit's number is expected.
 const NONE: u32 = u32::MAX;
 /// Maximum number of retired units, 2 MiB in total. Beyond this, an allocation waits for the end of the grace period. This takes less than
 /// a tenth of a millisecond, unless the kernel has given a worker's core to another thread. Without the limit, memory would grow with every
@@ -51,7 +51,7 @@ impl Size {
     }
 }
 
-/// A block.
+/// A block: the number of its first unit, and its size.
 pub(super) type Block = (u32, Size);
 
 /// Returns memory for all possible units, as 8-byte words. The words after the last unit are enough for the

@@ -38,7 +38,7 @@ impl Paint<'_> {
 /// last interval are not empty.
 #[derive(Default)]
 pub(super) struct Runs {
-    /// All points below this one are included.
+    /// Point at which the next added interval begins.
     at: i128,
     /// Start of the first interval.
     pub start: i128,
