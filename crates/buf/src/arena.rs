@@ -27,7 +27,7 @@ struct Arena {
 
 #[derive(Default)]
 struct State {
-    /// First byte that no region has used yet. Byte 0 is never used, so index 0 is always invalid.
+    /// Offset of the first byte that no region has used yet. Byte 0 is never used, so index 0 is always invalid.
     end: usize,
     /// Regions of removed pools, for reuse. All their buffers have been returned.
     spare: Vec<Region>,

@@ -44,7 +44,7 @@ impl Depot {
         std::mem::replace(&mut self.others, added)
     }
 
-    /// Takes buffers back.
+    /// Takes buffers back: those in the window to `home`, all others to `others`. Until buffers are added to the pool, all go to `home`.
     pub fn give(&mut self, buffers: impl Iterator<Item = u32>) {
         if !self.grown {
             return self.home.extend(buffers);

@@ -12,7 +12,7 @@ pub struct Gone(pub String);
 /// Packets that arrived at a device but were not received by the router.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Packets that the device dropped before its queue.
+    /// Packets that the device dropped before they reached its queue.
     pub missed: u64,
     /// Packets that were unusable in the queue: truncated, inconsistent, or too large for the free buffers.
     pub unusable: u64,

@@ -18,7 +18,7 @@ pub use split::{CodeBytes, Codes, Target};
 
 /// The routines of one CPU level.
 pub struct Kernels {
-    /// The level.
+    /// The CPU level for which the routines are compiled.
     pub level: Level,
     pub(crate) equal: split::EqualFn,
     pub(crate) pick: split::PickFn,

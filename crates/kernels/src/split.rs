@@ -85,11 +85,13 @@ impl Codes {
     }
 }
 
-/// The plain version, with which tests compare the other versions.
+/// The plain version of [`EqualFn`], with which tests compare the other versions.
 pub(crate) fn equal_v2(codes: &CodeBytes, code: u8) -> Mask {
     std::array::from_fn(|w| (0..64).map(|b| u64::from(codes[w * 64 + b] == code) << b).sum())
 }
 
+/// The plain version of [`PickFn`].
+///
 /// # Safety
 /// As for [`PickFn`].
 #[inline(always)]
@@ -113,8 +115,10 @@ pub(crate) mod x86 {
 
     use super::*;
 
+    /// [`EqualFn`] for CPUs with AVX2.
+    ///
     /// # Safety
-    /// The CPU has AVX2, as [`EqualFn`] requires.
+    /// The CPU has AVX2.
     #[target_feature(enable = "avx2")]
     pub(crate) unsafe fn equal_v3(codes: &CodeBytes, code: u8) -> Mask {
         let wanted = _mm256_set1_epi8(code as i8);
@@ -126,8 +130,10 @@ pub(crate) mod x86 {
         [half(0) | half(1) << 32, half(2) | half(3) << 32, half(4) | half(5) << 32, half(6) | half(7) << 32]
     }
 
+    /// [`EqualFn`] for CPUs with AVX-512.
+    ///
     /// # Safety
-    /// The CPU has AVX-512BW, AVX-512VL, BMI1 and BMI2, as [`EqualFn`] requires.
+    /// The CPU has AVX-512BW, AVX-512VL, BMI1 and BMI2.
     #[target_feature(enable = "avx512bw,avx512vl,bmi1,bmi2")]
     pub(crate) unsafe fn equal_v4(codes: &CodeBytes, code: u8) -> Mask {
         let wanted = _mm512_set1_epi8(code as i8);

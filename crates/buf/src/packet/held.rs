@@ -39,7 +39,7 @@ impl Held {
         cache.take().map(Held::new)
     }
 
-    /// Returns the packet.
+    /// Returns a cursor over the packet.
     #[inline]
     pub fn packet(&mut self) -> Packet<'_> {
         // SAFETY: a Held always has its record, and the borrow is unique.

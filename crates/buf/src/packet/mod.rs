@@ -62,8 +62,8 @@ impl<'a> Packet<'a> {
     field!(/// Bytes from the network header to the transport header; 0 while unknown.
         l4_offset, set_l4_offset, l4, u8);
 
-    /// Returns another cursor over the same packet. A loop passes it to the routine for exceptional packets, so that the loop's own cursor
-    /// stays in registers.
+    /// Returns another cursor over the same packet, which a loop passes to the routine for exceptional packets. The compiler can then keep
+    /// the loop's own cursor in registers.
     #[inline(always)]
     pub fn again(&mut self) -> Packet<'_> {
         Packet { record: self.record, base: self.base, buffer: PhantomData }

@@ -6,10 +6,9 @@
 //! use. Any thread may free any buffer. A buffer freed into a cache of another pool stays there: checking its
 //! pool would cost a cache miss per packet.
 //!
-//! The caches of idle threads can hold every free buffer of a small pool. So a cache that is short of buffers
-//! asks the others, and each of these moves half of its buffers to the depot in its next turn
-//! ([`Cache::share`]). A thread that keeps asking empties the caches of idle threads within nine of their
-//! turns, because a cache holds fewer than 2^9 buffers.
+//! The caches of idle threads can hold every free buffer of a small pool. So a cache that is short of buffers asks the others. Each of them
+//! then moves half of its buffers to the depot in the next iteration of its thread's loop ([`Cache::share`]). If a thread keeps asking, the
+//! caches of idle threads are empty after at most nine iterations of those threads, because a cache holds fewer than 2^9 buffers.
 
 mod cache;
 
@@ -100,9 +99,9 @@ pub struct Pool(Arc<Shared>);
 pub struct Part {
     /// Number of buffers.
     pub total: usize,
-    /// Number of these buffers in the depot.
+    /// Number of free buffers: those in the depot.
     pub free: usize,
-    /// The page size of the memory of these buffers. If the memory has several page sizes, the worst of them.
+    /// The page size of the buffers' memory. If the memory has several page sizes, the worst of them.
     pub page: PageSize,
 }
 
@@ -117,7 +116,7 @@ pub struct PoolStats {
     pub cached: usize,
     /// Buffers lent to devices, to fill or to send.
     pub lent: usize,
-    /// Buffers of packets.
+    /// Buffers that belong to packets.
     pub used: usize,
     /// Allocations refused because no buffer was free.
     pub refused: u64,
@@ -126,7 +125,7 @@ pub struct PoolStats {
     pub lost: u64,
     /// The initial buffers. They are in the [`window`](Pool::window), so devices may use them.
     pub window: Part,
-    /// The buffers added since, if any.
+    /// The buffers that were added to the pool later, if any.
     pub added: Option<Part>,
 }
 
@@ -195,7 +194,7 @@ impl Pool {
         counter(&self.0.lent)
     }
 
-    /// The memory of the initial buffers. Buffers added since are elsewhere.
+    /// Returns the memory of the initial buffers. Buffers that were added later are not in it.
     pub fn window(&self) -> Window {
         self.0.window
     }

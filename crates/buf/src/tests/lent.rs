@@ -24,7 +24,7 @@ fn lend(lent: &mut Lent, mut held: Held) -> Result<usize, Held> {
 #[derive(Clone, Debug)]
 enum Op {
     Lend,
-    /// The device returns one of its buffers.
+    /// The device returns one of the buffers that are lent to it.
     Back(usize),
     /// The device reports an arbitrary offset.
     Babble(usize),

@@ -28,7 +28,7 @@ enum Op {
     Append(usize, usize, usize),
 }
 
-/// Small steps, and the edges of the buffer.
+/// Generates numbers of bytes for an operation: mostly small ones, and those that just reach, or exceed, the limits of the buffer.
 fn step() -> impl Strategy<Value = usize> {
     prop_oneof![
         4 => 0..100usize,
