@@ -1,17 +1,18 @@
 //! Return values of requests, with the numbers that VPP's clients know.
 
-/// The return value of a refused request: a negative number.
+/// The return value of a request: a negative number, which says why the router refused the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code(pub i32);
 
 impl Code {
-    /// Refused for a reason without a code of its own. The log contains the reason.
+    /// The request was refused for a reason without a code of its own. The log contains the reason.
     pub const UNSPECIFIED: Code = Code(-1);
-    /// The request may change something, and the role of the client's socket does not allow that.
+    /// The role of the client's socket does not permit requests that may change something. VPP has no code of its own for this, so the
+    /// number is that of [`UNIMPLEMENTED`](Self::UNIMPLEMENTED).
     pub const READ_ONLY: Code = Code(-9);
     /// There is no interface with this number.
     pub const INVALID_SW_IF_INDEX: Code = Code(-2);
-    /// There is no table for these routes.
+    /// The routing table in the request does not exist.
     pub const NO_SUCH_FIB: Code = Code(-3);
     /// There is no such object.
     pub const NO_SUCH_ENTRY: Code = Code(-6);
@@ -47,7 +48,7 @@ impl Code {
     pub const VALUE_EXIST: Code = Code(-81);
     /// Another interface has the address.
     pub const ADDRESS_IN_USE: Code = Code(-105);
-    /// Other objects need this one.
+    /// The object cannot be removed, because other objects use it.
     pub const RSRC_IN_USE: Code = Code(-155);
     /// A floating-point number has the wrong byte order.
     pub const ENDIAN_FAILED: Code = Code(-159);
@@ -57,9 +58,9 @@ impl Code {
     pub const UNSUPPORTED: Code = Code(-126);
     /// There is no such worker.
     pub const INVALID_WORKER: Code = Code(-89);
-    /// The interface has no IPv6.
+    /// IPv6 is not enabled on the interface.
     pub const IP6_NOT_ENABLED: Code = Code(-62);
-    /// There are more objects: the client asks again with the cursor of the reply.
+    /// Not all objects fit into this reply: for the others, the client repeats the request with the cursor of the reply.
     pub const EAGAIN: Code = Code(-165);
     /// Another long change is running: try again when it is done.
     pub const BUSY: Code = Code(-167);

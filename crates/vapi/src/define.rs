@@ -5,13 +5,13 @@ use crate::wire::{Malformed, Reader, Writer};
 
 /// A message. The fields of its header ([`Head`](crate::shape::Head)) are not fields of the Rust type.
 pub trait Message: Sized + Default + 'static {
-    /// Returns the description.
+    /// Returns the description of the message.
     fn info() -> Info;
 
-    /// Appends the fields after the head.
+    /// Appends the encoded fields that follow the head.
     fn put(&self, w: &mut Writer);
 
-    /// Decodes the fields after the head.
+    /// Decodes the fields that follow the head.
     ///
     /// # Errors
     /// If the bytes do not have the form of the definition.

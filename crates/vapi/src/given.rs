@@ -8,7 +8,7 @@ use crate::shape::{Definition, FieldInfo, Kind, Shape, longest};
 use crate::value::Text;
 use crate::wire::{Field, Writer};
 
-/// Why JSON is no message: the path of the faulty field, and what is expected there.
+/// The reason why JSON cannot be encoded as a message: the path of the faulty field, and what is expected there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfit {
     path: String,
@@ -20,7 +20,7 @@ impl Unfit {
         Unfit { path: String::new(), what: what.into() }
     }
 
-    /// Returns the error with the path of the field or element around it.
+    /// Returns the error with `name`, the field or element that contains the faulty one, in front of its path.
     fn within(self, name: impl fmt::Display) -> Unfit {
         let between = if self.path.is_empty() { "" } else { "." };
         Unfit { path: format!("{name}{between}{}", self.path), what: self.what }
@@ -35,8 +35,8 @@ impl fmt::Display for Unfit {
 
 impl std::error::Error for Unfit {}
 
-/// Encodes the fields of a message from JSON. All fields must be given, except counts, which follow from their arrays, and fields of
-/// unions. Other members of the object are ignored.
+/// Encodes the fields of a message from JSON. The object must have all fields, except the fields of unions, and the numbers of elements,
+/// which are those of the arrays. Members of the object that are no fields are ignored.
 ///
 /// # Errors
 /// If a field is missing, or does not have the form of its description.
@@ -164,8 +164,8 @@ fn plain(name: &str, value: &Value, w: &mut Writer) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// Encodes several elements: bytes from a text of hexadecimal digits or from an array, other elements from an array. `n` is their number if
-/// it is fixed; otherwise the reserved count gets their number.
+/// Encodes the elements of an array. Elements of type `u8` may be given as a text of hexadecimal digits, all others as a JSON array. `n` is
+/// the number of elements if it is fixed. Otherwise, writes the number into the reserved count field.
 fn several(element: &'static Shape, n: Option<usize>, value: &Value, w: &mut Writer) -> Result<(), Unfit> {
     let expect = |found: usize| match n {
         Some(n) if n != found => Err(Unfit::new(format!("expected {n} elements, not {found}"))),
@@ -192,7 +192,7 @@ fn several(element: &'static Shape, n: Option<usize>, value: &Value, w: &mut Wri
     Ok(())
 }
 
-/// Returns the bytes of `0x` and hexadecimal digits.
+/// Decodes `0x` and an even number of hexadecimal digits; `None` for any other text.
 fn bytes(text: &str) -> Option<Vec<u8>> {
     let digits = text.strip_prefix("0x")?.as_bytes();
     let (pairs, []) = digits.as_chunks::<2>() else { return None };

@@ -114,7 +114,7 @@ fn services<C>(entries: &[&Entry<C>]) -> Value {
     all.into()
 }
 
-/// Returns the descriptions of fields.
+/// Returns the JSON descriptions of fields.
 fn listed(fields: impl Iterator<Item = &'static FieldInfo>) -> impl Iterator<Item = Value> {
     let mut count = "";
     fields.map(move |FieldInfo { name, shape, default }| {

@@ -13,7 +13,7 @@ pub enum Shape {
     Count(&'static Shape),
     /// An array with this number of elements.
     Array(&'static Shape, usize),
-    /// An array whose number of elements the last [`Count`](Shape::Count) gives.
+    /// An array. The last [`Count`](Shape::Count) before it gives its number of elements.
     Tail(&'static Shape),
     /// A type with a definition of its own.
     Defined(&'static Definition),
@@ -50,20 +50,20 @@ pub(crate) fn longest(fields: &[FieldInfo]) -> usize {
 /// A field of a message, structure or union.
 #[derive(Debug)]
 pub struct FieldInfo {
-    /// Its name.
+    /// Name of the field.
     pub name: &'static str,
-    /// Its type.
+    /// Type of the field.
     pub shape: &'static Shape,
-    /// The default in JSON, which clients use if their program gives no value.
+    /// Default value in JSON, which clients send if their program gives no value.
     pub default: Option<&'static str>,
 }
 
 /// The definition of a type.
 #[derive(Debug)]
 pub struct Definition {
-    /// Its name, without `vl_api_` and `_t`.
+    /// Name of the type, without `vl_api_` and `_t`.
     pub name: &'static str,
-    /// Its kind, with its contents.
+    /// Kind of the type, with its values, fields or target.
     pub kind: Kind,
 }
 
@@ -85,9 +85,9 @@ pub enum Kind {
 /// A value of an enumeration, or a flag.
 #[derive(Debug)]
 pub struct Value {
-    /// Its name.
+    /// Name of the value.
     pub name: &'static str,
-    /// Its number.
+    /// Number that stands for the value in messages.
     pub number: i64,
     /// True if VPP added the value after it had published the enumeration. The checksum ignores such values.
     pub later: bool,
@@ -106,7 +106,7 @@ pub enum Head {
     Details,
     /// `client_index`.
     Event,
-    /// None: the definition has all fields.
+    /// No fields: the definition has all fields of the message.
     Bare,
 }
 
@@ -117,7 +117,7 @@ const RETVAL: FieldInfo = FieldInfo { name: "retval", shape: &Shape::Plain("i32"
 const UNSIGNED: FieldInfo = FieldInfo { name: "retval", shape: U32, default: None };
 
 impl Head {
-    /// Returns the fields.
+    /// Returns the fields of this head.
     pub fn fields(self) -> &'static [FieldInfo] {
         match self {
             Head::Request => &[CLIENT, CONTEXT],
@@ -133,16 +133,16 @@ impl Head {
 /// The description of a message.
 #[derive(Clone, Debug)]
 pub struct Info {
-    /// Its name.
+    /// Name of the message, without the checksum.
     pub name: String,
-    /// Its first fields.
+    /// The first fields of the message.
     pub head: Head,
-    /// Its other fields.
+    /// The fields after the head.
     pub fields: &'static [FieldInfo],
 }
 
 impl Info {
-    /// Returns all fields but the identifier.
+    /// Returns all fields, with those of the head, but without the message's identifier.
     pub fn all(&self) -> impl Iterator<Item = &'static FieldInfo> + use<> {
         self.head.fields().iter().chain(self.fields)
     }

@@ -18,7 +18,7 @@ pub struct Caller {
 pub struct Reply {
     /// The return value; 0 for success.
     pub retval: i32,
-    /// The fields.
+    /// The encoded fields after the header.
     pub body: Vec<u8>,
 }
 
@@ -33,7 +33,7 @@ type Begin<C> = Box<dyn Fn(&C, &mut Reader<'_>) -> Result<Cursor<C>, Malformed>>
 /// Answers one request of a dump with cursors: returns some objects, and the reply.
 type Part<C> = Box<dyn Fn(&C, &mut Reader<'_>) -> Result<(Vec<Vec<u8>>, Reply), Malformed>>;
 
-/// Returns new events. For each: the number of the client that gets it, and its encoded fields after the header.
+/// Returns new events: for each, the number of the client that gets the event, and the encoded fields after the event's header.
 pub type Look<C> = Box<dyn Fn(&mut C) -> Vec<(u64, Vec<u8>)>>;
 
 /// A part of a dump with cursors: some objects, and the reply.
@@ -42,14 +42,14 @@ pub type Found<Q> = (Vec<<Q as Get>::Details>, Result<<Q as Get>::Reply, Code>);
 /// How a request with one reply runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runs {
-    /// It changes nothing but the client's own registrations.
+    /// The request changes nothing but the client's own registrations for events.
     Reading,
-    /// It resets counters, and changes no configuration.
+    /// The request resets counters, and changes no configuration.
     Operating,
-    /// It may change something.
+    /// The request may change something, such as the configuration. Its change is made alone, not in one transaction with those of other
+    /// requests.
     Alone,
-    /// It changes one object. Its change may be made in one transaction with those of the requests after it, if they are for the same
-    /// message.
+    /// The request changes one object. If more requests for the same message follow, all their changes may be made in one transaction.
     InBatch,
 }
 
@@ -57,29 +57,29 @@ pub enum Runs {
 pub enum Serve<C> {
     /// The program does not serve this message: it is a reply, a details message or an event.
     No,
-    /// The program's socket serves it.
+    /// The program's socket handles the message itself.
     Socket,
     /// A request with one reply.
     Request {
-        /// How it runs.
+        /// What the request may change, and with which other requests it runs.
         runs: Runs,
-        /// Index of the reply's entry.
+        /// Index of the reply in the table.
         reply: usize,
         /// The function that answers the request.
         answer: Answer<C>,
     },
     /// A request for all objects.
     Dump {
-        /// Index of the entry of the details messages.
+        /// Index of the details message in the table.
         details: usize,
         /// The function that begins the dump.
         begin: Begin<C>,
     },
     /// A request for objects from a cursor on.
     Get {
-        /// Index of the entry of the details messages.
+        /// Index of the details message in the table.
         details: usize,
-        /// Index of the reply's entry.
+        /// Index of the reply in the table.
         reply: usize,
         /// The function that returns a part of the objects.
         part: Part<C>,
@@ -101,11 +101,12 @@ pub struct Service {
 
 /// A message in the table.
 pub struct Entry<C> {
-    /// Its description.
+    /// Description of the message.
     pub info: Info,
-    /// Its checksum.
+    /// Checksum of the message's definition.
     pub crc: u32,
-    /// How the message is answered, if it is a request. `None` also for requests that were added by [`Module::bare`].
+    /// Name of the reply, and further properties of the answer, if the message is a request. `None` also for requests that were added by
+    /// [`Module::bare`].
     pub service: Option<Service>,
     /// How the program handles the message when a client sends it.
     pub serve: Serve<C>,
@@ -122,11 +123,11 @@ impl<C> Entry<C> {
 
 /// A module of messages.
 pub struct Listed {
-    /// Its name.
+    /// Name of the module.
     pub name: &'static str,
-    /// Its version: major, minor, patch.
+    /// Version of the module: major, minor, patch.
     pub version: [u32; 3],
-    /// The indexes of its messages.
+    /// Indexes of the module's messages in the table.
     pub messages: Vec<usize>,
 }
 
@@ -160,8 +161,8 @@ impl<C: 'static> Table<C> {
         &self.entries
     }
 
-    /// Returns the functions that return new events, each with the identifier of its event's message. The program calls these
-    /// functions often.
+    /// Returns the functions that return new events, each with the identifier of its event's message. The program calls these functions
+    /// some tens of times per second.
     pub fn looks(&self) -> impl Iterator<Item = (u16, &Look<C>)> {
         self.looks.iter().map(|(at, look)| (id_of(*at), look))
     }
@@ -216,15 +217,15 @@ fn reply<M: Message>(result: Result<M, Code>) -> Reply {
     }
 }
 
-/// A module that is being added to a table.
+/// A module of a table, to which messages can be added.
 pub struct Module<'t, C> {
     table: &'t mut Table<C>,
-    /// Its index.
+    /// Index of the module.
     at: usize,
 }
 
 impl<C: 'static> Module<'_, C> {
-    /// Adds a request that may change something.
+    /// Adds a request that may change something, such as the configuration ([`Runs::Alone`]).
     pub fn request<Q: Request>(self, answer: fn(&mut C, &Caller, Q) -> Result<Q::Reply, Code>) -> Self {
         self.served::<Q>(Runs::Alone, answer)
     }
@@ -234,7 +235,8 @@ impl<C: 'static> Module<'_, C> {
         self.served::<Q>(Runs::Operating, answer)
     }
 
-    /// Adds a request that changes one object, and of which clients send very many.
+    /// Adds a request that changes one object. Clients may send very many of these requests at once, so their changes may be made in one
+    /// transaction.
     pub fn request_in_batch<Q: Request>(
         self,
         answer: fn(&mut C, &Caller, Q) -> Result<Q::Reply, Code>,
@@ -242,7 +244,7 @@ impl<C: 'static> Module<'_, C> {
         self.served::<Q>(Runs::InBatch, answer)
     }
 
-    /// Adds a request that changes nothing but the client's own registrations.
+    /// Adds a request that changes nothing but the client's own registrations for events.
     pub fn registration<Q: Request>(self, answer: fn(&mut C, &Caller, Q) -> Result<Q::Reply, Code>) -> Self {
         self.served::<Q>(Runs::Reading, answer)
     }
@@ -324,8 +326,8 @@ impl<C: 'static> Module<'_, C> {
         self
     }
 
-    /// Adds a message that the program's socket handles itself. For messages other than requests, and for requests
-    /// whose reply does not follow them in the module.
+    /// Adds a message that the program's socket handles itself. Use this for messages that are not requests, and for requests whose reply
+    /// is not added right after them.
     pub fn bare<M: Message>(self) -> Self {
         self.table.add::<M>(self.at, M::info(), None, Serve::Socket);
         self

@@ -213,7 +213,8 @@ fn a_promised_array_takes_no_memory() {
 }
 
 proptest! {
-    /// The JSON of a route message gives its bytes again. Nothing of an address is lost, even if VPP's text has no place for it.
+    /// The JSON of a route message is encoded to the same bytes again. This includes bytes of an address that VPP's text form does not
+    /// show.
     #[test]
     fn json_is_the_inverse_of_the_encoding(
         family in 0u8..3,

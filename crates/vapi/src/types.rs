@@ -13,9 +13,9 @@ define! {
     alias interface_index: u32;
     /// Flags of an interface's state.
     enum if_status_flags: u32 {
-        /// The operator enabled it.
+        /// The operator has enabled the interface.
         IF_STATUS_API_FLAG_ADMIN_UP = 1,
-        /// Its link is up.
+        /// The interface's link is up.
         IF_STATUS_API_FLAG_LINK_UP = 2,
     }
     /// Index of a protocol in an array of MTUs.
@@ -52,11 +52,11 @@ define! {
         SUB_IF_API_FLAG_EXACT_MATCH = 16,
         /// All packets that no other sub-interface takes.
         SUB_IF_API_FLAG_DEFAULT = 32,
-        /// Any outer VLAN.
+        /// Packets with any outer VLAN.
         SUB_IF_API_FLAG_OUTER_VLAN_ID_ANY = 64,
-        /// Any inner VLAN.
+        /// Packets with any inner VLAN.
         SUB_IF_API_FLAG_INNER_VLAN_ID_ANY = 128,
-        /// All of the above but the first.
+        /// All of the flags above, except that for packets without a tag.
         SUB_IF_API_FLAG_MASK_VNET = 254,
         /// Provider backbone bridging (802.1ah).
         SUB_IF_API_FLAG_DOT1AH = 256,
@@ -157,7 +157,7 @@ define! {
     enum fib_path_type: u32 {
         /// A next hop, an interface, or both.
         FIB_API_PATH_TYPE_NORMAL = 0,
-        /// The router itself.
+        /// Packets are delivered to the router itself.
         FIB_API_PATH_TYPE_LOCAL = 1,
         /// Packets are dropped.
         FIB_API_PATH_TYPE_DROP = 2,
@@ -169,22 +169,22 @@ define! {
         FIB_API_PATH_TYPE_ICMP_UNREACH = 5,
         /// The sender gets an ICMP error: prohibited.
         FIB_API_PATH_TYPE_ICMP_PROHIBIT = 6,
-        /// A lookup of the source.
+        /// The packet's source address is looked up.
         FIB_API_PATH_TYPE_SOURCE_LOOKUP = 7,
         /// The packet keeps its Ethernet header.
         FIB_API_PATH_TYPE_DVR = 8,
         /// The packet's receive interface is changed.
         FIB_API_PATH_TYPE_INTERFACE_RX = 9,
-        /// A classify table.
+        /// The packet is looked up in a classify table.
         FIB_API_PATH_TYPE_CLASSIFY = 10,
     }
     /// How a path is resolved.
     enum fib_path_flags: u32 {
-        /// By any route.
+        /// Any route may resolve the path.
         FIB_API_PATH_FLAG_NONE = 0,
-        /// By an attached route.
+        /// Only an attached route may resolve the path.
         FIB_API_PATH_FLAG_RESOLVE_VIA_ATTACHED = 1,
-        /// By a host route.
+        /// Only a host route may resolve the path.
         FIB_API_PATH_FLAG_RESOLVE_VIA_HOST = 2,
         /// The pseudo-wire control word is removed, too.
         FIB_API_PATH_FLAG_POP_PW_CW = 4,
@@ -204,24 +204,24 @@ define! {
     }
     /// The next hop of a path.
     struct fib_path_nh {
-        /// Its address.
+        /// IP address of the next hop.
         address: address_union,
         /// An MPLS label.
         via_label: u32,
         /// Index of an object, whose kind depends on the path's type.
         obj_id: u32,
-        /// A classify table.
+        /// Index of a classify table.
         classify_table_index: u32,
     }
     /// An MPLS label of a path.
     struct fib_mpls_label {
-        /// True for the uniform model.
+        /// 1 for the uniform model: the label's TTL is copied from the packet. 0 for the pipe model.
         is_uniform: u8,
         /// The label.
         label: u32,
-        /// Its TTL.
+        /// TTL of the label.
         ttl: u8,
-        /// Its traffic class.
+        /// Traffic class of the label.
         exp: u8,
     }
     /// A path of a route.
@@ -232,13 +232,13 @@ define! {
         table_id: u32,
         /// The interface for reverse-path checks of multicast packets.
         rpf_id: u32,
-        /// Its weight.
+        /// Weight of the path: its share of the packets, relative to the other paths.
         weight: u8,
         /// Paths with the lowest preference are used.
         preference: u8,
-        /// Its type.
+        /// Type of the path.
         r#type: fib_path_type,
-        /// How it is resolved.
+        /// How the path is resolved.
         flags: fib_path_flags,
         /// The protocol of the next hop.
         proto: fib_path_nh_proto,
@@ -251,15 +251,15 @@ define! {
     }
     /// A route.
     struct ip_route {
-        /// Its table.
+        /// Number of the route's table.
         table_id: u32,
         /// Index of the route's counters in the statistics segment.
         stats_index: u32,
-        /// Its destination.
+        /// Destination of the route.
         prefix: prefix,
         /// Number of paths.
         n_paths: Count<u8>,
-        /// Its paths.
+        /// The paths of the route.
         paths: Vec<fib_path>,
     }
 }

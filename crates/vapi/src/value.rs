@@ -143,7 +143,7 @@ impl Text {
         })
     }
 
-    /// Returns the text for encoded bytes; `None` if no text stands for these bytes.
+    /// Returns the text for encoded bytes; `None` if these bytes have no text form.
     fn read(self, bytes: &[u8]) -> Option<String> {
         Some(match self {
             Text::Mac => joined(bytes, ":"),
@@ -154,7 +154,7 @@ impl Text {
         })
     }
 
-    /// Returns the encoded bytes for a text; `None` if it is no such text.
+    /// Returns the encoded bytes for a text; `None` if the text does not have this form.
     pub(crate) fn written(self, text: &str) -> Option<Vec<u8>> {
         let address = |text: &str| {
             let mut bytes = vec![0; 17];
@@ -185,8 +185,8 @@ impl Text {
     }
 }
 
-/// Returns the address in the bytes of an `address`; `None` if no text gives these bytes: the family is unknown, or the rest of an IPv4
-/// address is not 0.
+/// Returns the address in the bytes of an `address`. `None` if the bytes have no text form: the family is unknown, or the bytes after an
+/// IPv4 address are not 0.
 fn ip(bytes: &[u8]) -> Option<IpAddr> {
     let (family, address) = bytes.split_first()?;
     let address: &[u8; 16] = address.first_chunk()?;

@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// Notes the number of elements of the following [`Vec`].
+    /// Sets the number of elements of the following [`Vec`].
     pub(crate) fn announce(&mut self, n: u64) {
         self.count = n;
     }
