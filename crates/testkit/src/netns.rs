@@ -54,7 +54,7 @@ impl Lab {
         Some(Arc::new(Lab { holder, user_namespace, dir }))
     }
 
-    /// Returns a directory for this lab's files, removed with it.
+    /// Returns a directory for this lab's files, which is removed with the lab.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -138,7 +138,7 @@ impl Host {
     /// space, without quoting.
     ///
     /// # Panics
-    /// If it fails; prints its output.
+    /// If the command fails. The command's output is printed.
     pub fn run(&self, command: &str) -> String {
         self.attempt(command, LIMIT).expect_ok()
     }

@@ -65,12 +65,12 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// True if it ended by itself, with exit code 0.
+    /// True if the program ended by itself, with exit code 0.
     pub fn ok(&self) -> bool {
         self.status.is_some_and(|s| s.success())
     }
 
-    /// Returns the exit code; `None` if a signal ended it.
+    /// Returns the exit code; `None` if a signal ended the program.
     pub fn code(&self) -> Option<i32> {
         self.status.and_then(|s| s.code())
     }
@@ -78,7 +78,7 @@ impl Finished {
     /// Returns standard output of a program that must have succeeded.
     ///
     /// # Panics
-    /// If it failed; prints its output.
+    /// If the program failed. The program's output is printed.
     pub fn expect_ok(self) -> String {
         assert!(self.ok(), "{self}");
         self.stdout
@@ -127,22 +127,22 @@ impl Process {
         self.child.id()
     }
 
-    /// True if it has not ended yet.
+    /// True if the program has not ended yet.
     pub fn running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Returns the path of the file with its standard output.
+    /// Returns the path of the file with the program's standard output.
     pub fn stdout_path(&self) -> &Path {
         &self.stdout
     }
 
-    /// Returns its standard output so far.
+    /// Returns the program's standard output so far.
     pub fn stdout(&self) -> String {
         read(&self.stdout)
     }
 
-    /// Returns its standard error so far.
+    /// Returns the program's standard error so far.
     pub fn stderr(&self) -> String {
         read(&self.stderr)
     }

@@ -67,7 +67,7 @@ impl Router {
     /// Starts a router on `host` with `commands` (CLI, one per line) and waits until it forwards.
     ///
     /// # Panics
-    /// If it ends or is not ready within [`START`]; prints its log.
+    /// If the router ends, or does not forward within [`START`]. The router's log is printed.
     pub fn start(host: &Host, commands: &str) -> Router {
         Router::start_with(host, "", commands)
     }
@@ -80,8 +80,8 @@ impl Router {
         Router::launch(host, sections, commands).wait_ready()
     }
 
-    /// Starts a router like [`start`](Self::start), but without the given capabilities. They are in the syntax of `setpriv`, for example
-    /// `-bpf,-sys_admin`.
+    /// Starts a router like [`start`](Self::start), but without the given capabilities. The capabilities are in the syntax of `setpriv`,
+    /// for example `-bpf,-sys_admin`.
     ///
     /// # Panics
     /// As for [`start`](Self::start).
@@ -135,7 +135,7 @@ impl Router {
     /// Waits until the router forwards.
     ///
     /// # Panics
-    /// If it ends or is not ready within [`START`]; prints its log.
+    /// If the router ends, or does not forward within [`START`]. The router's log is printed.
     pub fn wait_ready(mut self) -> Router {
         let ready = poll(START, || match self.process.running() {
             true => self.process.stderr().contains("volley: ready").then_some(true),
@@ -145,27 +145,27 @@ impl Router {
         self
     }
 
-    /// Returns the path of its CLI socket.
+    /// Returns the path of the router's CLI socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Returns its process ID.
+    /// Returns the router's process ID.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Returns its log so far.
+    /// Returns the router's log so far.
     pub fn log(&self) -> String {
         self.process.stderr()
     }
 
-    /// True if it has not ended.
+    /// True if the router has not ended.
     pub fn running(&mut self) -> bool {
         self.process.running()
     }
 
-    /// Runs one CLI command line through `volley ctl`; it may fail.
+    /// Runs one CLI command line, which may fail, through `volley ctl`.
     pub fn attempt(&self, command: &str) -> Finished {
         self.in_background(command).finish(LIMIT)
     }
@@ -188,7 +188,7 @@ impl Router {
     /// Runs CLI commands, one per line, in one `volley ctl -`; all must succeed. Returns their output.
     ///
     /// # Panics
-    /// If one fails; prints its message.
+    /// If a command fails. The command's message is printed.
     pub fn script(&self, commands: &str) -> String {
         self.script_in_background(commands).finish(LIMIT).expect_ok()
     }
@@ -205,7 +205,7 @@ impl Router {
     /// Returns the result of a `show` command as JSON.
     ///
     /// # Panics
-    /// If it fails, or does not print JSON.
+    /// If the command fails, or does not print JSON.
     pub fn json(&self, show: &str) -> Value {
         let text = self.ctl(&format!("{show} --json"));
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("`{show} --json` is not JSON: {e}\n{text}"))
@@ -233,7 +233,7 @@ impl Router {
     /// Stops the router with SIGTERM.
     ///
     /// # Panics
-    /// If it does not end successfully within [`START`].
+    /// If the router does not end successfully within [`START`].
     pub fn stop(mut self) {
         self.process.signal(Signal::TERM);
         self.process.finish(START).expect_ok();

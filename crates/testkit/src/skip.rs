@@ -5,10 +5,7 @@ use std::io::{self, Write};
 /// Prefix of each report. `scripts/count-tests` searches for it.
 pub const MARK: &str = "SKIPPED: ";
 
-/// Reports that the running test was skipped; `why` names what it needs.
-///
-/// Writes one line directly to standard error: the test runner hides `eprintln!` output of tests that pass. Call this function on the
-/// test's own thread, which has the name of the test.
+/// Reports that the running test was skipped. `why` names what the test needs.
 pub fn skipped(why: &str) {
     let thread = std::thread::current();
     let line = format!("{MARK}{}: {why}\n", thread.name().unwrap_or("a test thread"));

@@ -116,7 +116,7 @@ impl Harness {
     /// would have set, such as the receive interface.
     ///
     /// # Panics
-    /// If the node does not exist, or no buffer is free.
+    /// If the node does not exist or is an input node, or no buffer is free.
     pub fn send(
         &mut self,
         node: &str,

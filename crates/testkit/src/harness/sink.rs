@@ -54,7 +54,7 @@ impl FrameNode for Sink {
     }
 }
 
-/// A replacement for a feature: passes all packets on.
+/// A feature that passes all packets on. It replaces a feature that is not under test.
 pub(super) struct PassOn;
 
 graph::edges! { pub(super) enum PassOnNext { Continue = "next-feature" } }

@@ -33,7 +33,7 @@ impl PacketNode for Sorter {
     }
 }
 
-/// Holds all packets; frees them on drop only if `gives_up` is set.
+/// A node that holds all packets. It frees them when it is dropped, but only if `gives_up` is set.
 struct Keeper {
     kept: Vec<Held>,
     gives_up: bool,
