@@ -35,7 +35,7 @@ pub enum ArpError {
     Hardware,
     /// The protocol type is not IPv4, or protocol addresses are not 4 bytes long.
     Protocol,
-    /// Neither request nor reply.
+    /// The operation is neither request nor reply.
     Operation,
 }
 
@@ -57,7 +57,7 @@ header! {
 }
 
 impl ArpPacket {
-    /// Returns a packet with these fields.
+    /// Returns a packet with this operation, sender and target.
     pub fn new(op: Operation, sender: (Mac, Ipv4Addr), target: (Mac, Ipv4Addr)) -> Self {
         let mut p = Self::zeroed();
         put::<0, 2, _>(&mut p.0, HTYPE_ETHERNET.to_be_bytes());
@@ -76,8 +76,8 @@ impl ArpPacket {
         Self::new(Operation::Request, (sender, sender_ip), (Mac::ZERO, target))
     }
 
-    /// Returns the reply to this request: the requested IP address has the Ethernet address `mac`. Send the reply to the request's
-    /// sender (RFC 826).
+    /// Returns the reply to this request, in which `mac` is the Ethernet address of the requested IP address. Send the reply to the
+    /// request's sender (RFC 826).
     pub fn reply(&self, mac: Mac) -> Self {
         Self::new(Operation::Reply, (mac, self.target_ip()), (self.sender_mac(), self.sender_ip()))
     }

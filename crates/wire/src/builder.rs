@@ -216,8 +216,8 @@ impl PacketBuilder {
         self
     }
 
-    /// Extends the payload with zeros, or truncates it, so that the frame is `len` bytes long (without frame check sequence). A frame whose
-    /// headers alone are longer has no payload. Headers must be added before.
+    /// Extends the payload with zeros, or truncates it, so that the frame is `len` bytes long (without frame check sequence). If the
+    /// headers alone are longer than `len`, the payload becomes empty. Add all headers before this call, because it uses their length.
     pub fn frame_len(mut self, len: usize) -> Self {
         self.payload.resize(len.saturating_sub(self.header_len()), 0);
         self
@@ -229,7 +229,7 @@ impl PacketBuilder {
         self
     }
 
-    /// Bytes before the IP header.
+    /// Length of the Ethernet header and its VLAN tags in bytes; 0 without an Ethernet header.
     pub fn link_len(&self) -> usize {
         if self.link.is_some() { EthernetHeader::LEN + self.tags.len() * VlanTag::LEN } else { 0 }
     }
@@ -254,7 +254,7 @@ impl PacketBuilder {
         }
     }
 
-    /// Bytes before the payload.
+    /// Length of all headers before the payload in bytes.
     pub fn header_len(&self) -> usize {
         self.link_len() + self.network_len() + self.transport_len()
     }

@@ -5,8 +5,8 @@
 
 /// An intermediate ones' complement sum.
 ///
-/// It is in memory order, not in host order: the sum does not depend on byte order (RFC 1071 section 2). So
-/// whole machine words are added as they are in memory, and only the result is swapped.
+/// The sum is in memory order, not in host order. It does not depend on the byte order (RFC 1071 section 2). So machine words are added as
+/// they are in memory, and only the result is converted to host order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum(u64);
 
@@ -114,7 +114,7 @@ impl Sum {
         u16::from_be(self.folded())
     }
 
-    /// Returns the checksum for the checksum field, in host order.
+    /// Returns the complement of the sum in host order, which is the value of the checksum field.
     #[inline(always)]
     pub const fn checksum(self) -> u16 {
         !self.fold()
@@ -127,7 +127,7 @@ impl Sum {
         nonzero(self.checksum())
     }
 
-    /// True if data that includes its checksum is intact.
+    /// True if this is the sum of data whose checksum field is correct.
     #[inline(always)]
     pub const fn is_valid(self) -> bool {
         self.folded() == 0xffff
@@ -179,10 +179,11 @@ pub const fn update_partial32(sum: u16, old: u32, new: u32) -> u16 {
     fold32(sum as u32 + halves(!old) + halves(new))
 }
 
-/// Completes a partial checksum: sums up the transport layer of a packet and stores the result.
+/// Completes a partial checksum: sums up the transport header and payload of a packet, and stores the result in the checksum field.
 ///
-/// The sum begins at `start`, and the field is `offset` bytes after that (as in [`crate::VirtioNetHeader`]). The packet is `head` and then
-/// the slices of `tail`. The field must be in `head`; otherwise returns false, and changes nothing.
+/// The packet consists of `head` and then the slices of `tail`. The summed bytes begin at offset `start` in `head` and end with the packet.
+/// The checksum field is at offset `start + offset`, as in [`crate::VirtioNetHeader`]. If this field is not in `head`, the function returns
+/// false and changes nothing.
 pub fn finish_partial<'a>(
     head: &mut [u8],
     tail: impl IntoIterator<Item = &'a [u8]>,

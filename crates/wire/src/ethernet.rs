@@ -20,7 +20,7 @@ pub mod ethertype {
     /// The smallest type value; smaller values are the length of an 802.3 frame (IEEE 802.3 clause 3.2.6).
     pub const MIN: u16 = 0x0600;
 
-    /// True if a VLAN tag follows.
+    /// True if `value` is the type of a VLAN tag.
     #[inline(always)]
     pub const fn is_vlan(value: u16) -> bool {
         matches!(value, VLAN | QINQ | QINQ_LEGACY)

@@ -1,4 +1,4 @@
-//! Extension headers of IPv6 (RFC 8200 section 4), skipped with bounded work.
+//! Extension headers of IPv6 (RFC 8200 section 4), skipped up to a maximum number and length.
 //!
 //! [`Extensions`] iterates over the headers between the IPv6 header and the upper layer. [`Chain`] returns the upper layer and the facts
 //! that a router needs. [`check_options`] checks the options of a hop-by-hop or destination options header.
@@ -63,12 +63,13 @@ pub const fn is_extension(protocol: u8) -> bool {
 /// The reason why the upper layer of a packet was not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtensionError {
-    /// The packet ends within the IPv6 header or an extension header, except for [`FirstFragment`](Self::FirstFragment).
+    /// The packet ends within the IPv6 header or an extension header, and [`FirstFragment`](Self::FirstFragment) does not apply.
     Truncated,
-    /// The packet is the first fragment of a datagram and ends within a header after the fragment header, which RFC 7112 section 5 forbids.
+    /// The packet is the first fragment of a datagram and ends within an extension header after the fragment header. RFC 7112 section 5
+    /// forbids this.
     FirstFragment,
-    /// A hop-by-hop options header must directly follow the IPv6 header (RFC 8200 section 4), but this one does not. The value is
-    /// the offset of the next-header field that announces it.
+    /// A hop-by-hop options header does not directly follow the IPv6 header, as it must (RFC 8200 section 4). The value is the offset of
+    /// the next-header field that announces the options header, from the start of the IPv6 header in bytes.
     HopByHop(usize),
     /// There are more than [`MAX_HEADERS`] headers.
     Headers,
@@ -116,8 +117,8 @@ pub struct Extensions<'a> {
 }
 
 impl<'a> Extensions<'a> {
-    /// Returns the extension headers of `packet`, which begins with its IPv6 header; none without a whole IPv6 header. Bytes after the
-    /// packet's length are ignored; missing bytes count as truncated.
+    /// Returns the extension headers of `packet`, which begins with its IPv6 header. If the IPv6 header is incomplete, there are no
+    /// extension headers. Bytes after the packet's length are ignored. An extension header that is not completely in `packet` is an error.
     #[inline]
     pub fn of(packet: &'a [u8]) -> Extensions<'a> {
         let (protocol, len) = match Ipv6Header::split(packet) {
@@ -247,7 +248,7 @@ pub struct Routing {
     pub at: usize,
     /// Routing type.
     pub kind: u8,
-    /// Number of its addresses still to visit.
+    /// Number of addresses in the routing header still to visit.
     pub segments_left: u8,
 }
 
@@ -262,9 +263,10 @@ impl Routing {
         (header.kind == protocol::ROUTING).then_some(Routing { at: header.at, kind, segments_left })
     }
 
-    /// Offset of the routing type, which is the byte to report to the source if the destination does not support this header.
-    /// `None` if no segments are left: the destination then skips the header (RFC 8200 section 4.4). Type 0 is never supported (RFC
-    /// 5095 section 3).
+    /// Returns the offset of the routing type in bytes from the start of the IPv6 header. The destination reports this offset to the source
+    /// if it does not support the routing type. Type 0 is never supported (RFC 5095 section 3).
+    ///
+    /// Returns `None` if no segments are left: the destination then skips the header (RFC 8200 section 4.4).
     #[inline(always)]
     pub const fn refused_at(&self) -> Option<usize> {
         if self.segments_left == 0 { None } else { Some(self.at + 2) }
@@ -277,22 +279,23 @@ pub struct Chain {
     /// The protocol after the last header, see [`protocol`]. In a fragment other than the first, this is only the next protocol in the
     /// fragment header.
     pub protocol: u8,
-    /// Offset of the bytes after the last header, from the start of the IPv6 header; not beyond the packet's end.
+    /// Offset of the bytes after the last header, from the start of the IPv6 header in bytes; not beyond the packet's end.
     pub offset: usize,
-    /// Offset of the byte that names the protocol: the position to report if the protocol is not supported.
+    /// Offset of the next-header field that contains [`protocol`](Self::protocol), from the start of the IPv6 header in bytes. An error
+    /// message reports this offset if the protocol is not supported.
     pub named_at: usize,
-    /// True if this packet contains the upper-layer header, or at least the part that every header of this protocol has. A first fragment
-    /// without this part is malformed (RFC 7112 section 5).
+    /// True if this packet contains the upper-layer header, at least up to the minimum length for its protocol. A first fragment without
+    /// this minimum is malformed (RFC 7112 section 5).
     pub whole: bool,
-    /// The fragment header; if there are several, the first one that makes the packet a fragment, otherwise the last one.
+    /// The fragment header. If there are several, the first one that is not [atomic](Fragment::is_atomic); if all are atomic, the last one.
     pub fragment: Option<Fragment>,
-    /// The routing header; if there are several, the first one with segments left, otherwise the last one.
+    /// The routing header. If there are several, the first one with segments left; if none has segments left, the last one.
     pub routing: Option<Routing>,
 }
 
 impl Chain {
-    /// Examines `packet`, which begins with its IPv6 header. Bytes after the packet's length are ignored;
-    /// missing bytes count as truncated.
+    /// Examines `packet`, which begins with its IPv6 header. Bytes after the packet's length are ignored. An extension header that is not
+    /// completely in `packet` counts as truncated.
     ///
     /// # Errors
     /// The reason why the upper layer was not found, see [`ExtensionError`].
@@ -331,7 +334,7 @@ fn facts(headers: &mut Extensions<'_>) -> Result<(Option<Fragment>, Option<Routi
     Ok((fragment, routing))
 }
 
-/// Length of the shortest header of an upper layer in bytes; 0 if unknown.
+/// Returns the minimum length of an upper-layer header in bytes; 0 for protocols not listed here.
 const fn shortest(protocol: u8) -> usize {
     match protocol {
         protocol::TCP | protocol::IPIP => 20,
@@ -434,8 +437,8 @@ impl<'a> Iterator for HeaderOptions<'a> {
 }
 
 /// Checks all options of a hop-by-hop or destination options header. Returns the value of the last router alert option, or `None` without
-/// one (RFC 2711; see [`alert`]). For options that are not `known`, the upper two bits of the type determine the packet's fate (RFC 8200
-/// section 4.2). Router alerts are always known.
+/// one (RFC 2711; see [`alert`]). For options that are not `known`, the upper two bits of the type determine whether the option is skipped
+/// or the packet is dropped (RFC 8200 section 4.2). Router alerts are always known.
 ///
 /// # Errors
 /// The first option that is malformed, or unknown and must not be skipped.

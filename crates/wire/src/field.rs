@@ -68,14 +68,13 @@ macro_rules! header {
                 Self([0; $len])
             }
 
-            /// Views the front of `bytes` as this header. Returns it and the rest, or `None` if `bytes` is
-            /// shorter.
+            /// Returns the header at the front of `bytes` and the bytes after it, or `None` if `bytes` is shorter than the header.
             #[inline(always)]
             pub fn split(bytes: &[u8]) -> Option<(&Self, &[u8])> {
                 zerocopy::FromBytes::ref_from_prefix(bytes).ok()
             }
 
-            /// Like [`split`](Self::split), for changes in place.
+            /// Like [`split`](Self::split), but returns a mutable header and mutable bytes after it.
             #[inline(always)]
             pub fn split_mut(bytes: &mut [u8]) -> Option<(&mut Self, &mut [u8])> {
                 zerocopy::FromBytes::mut_from_prefix(bytes).ok()

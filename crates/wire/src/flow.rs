@@ -1,8 +1,8 @@
 //! Flow identification and flow hashes.
 //!
-//! All fragments of a datagram have the same hash, because a fragment, including the first one, counts as having no ports. All unfragmented
-//! packets that one end of a connection sends have the same hash, too. The functions of this module are the plain versions. Vectorized
-//! versions must return the same results.
+//! All fragments of a datagram have the same hash, because the ports of a fragment count as 0, even in the first one. All unfragmented
+//! packets in one direction of a connection also have the same hash. This module processes one packet at a time. Vectorized versions must
+//! return the same results.
 
 use crate::ethernet::ethertype;
 use crate::extension::{self, Chain};
@@ -78,8 +78,9 @@ impl FiveTuple {
     }
 }
 
-/// Like [`FiveTuple`], for an IPv6 packet. The protocol of a fragment is [`protocol::FRAGMENT`], because the fragments of a
-/// datagram may name different protocols (RFC 8200 section 4.5). A packet whose upper layer cannot be found has this protocol, too.
+/// Like [`FiveTuple`], for an IPv6 packet. The protocol of a fragment is [`protocol::FRAGMENT`], because the fragments of a datagram may
+/// name different protocols (RFC 8200 section 4.5). The protocol is also [`protocol::FRAGMENT`] if the upper layer of the packet cannot be
+/// found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FiveTuple6 {
     /// Source address.
@@ -183,8 +184,9 @@ const TUNNELS: usize = 2;
 /// connection have the same hash, and so do all fragments of a datagram.
 ///
 /// The function skips up to three VLAN tags, and up to two outer headers of IP in IP (RFC 2003, 4213) or of GRE without routing (RFC 2784,
-/// 2890). Outer headers are the same for all flows in a tunnel. VXLAN and similar tunnels use the outer source port for their flows (RFC
-/// 7348 section 5). Frames without IP are distinguished by their addresses and type; a frame without two addresses has the hash 0.
+/// 2890). The outer headers are skipped because they are the same for all flows in a tunnel. VXLAN is not skipped: its outer source port
+/// differs by inner flow (RFC 7348 section 5). A frame without IP has a hash of its Ethernet addresses and type. A frame that is too short
+/// for both addresses has the hash 0.
 pub fn frame_hash(frame: &[u8]) -> u32 {
     let Some(stations) = frame.first_chunk::<12>() else { return 0 };
     let (mut at, mut kind) = (12, be16(frame, 12));
@@ -204,7 +206,8 @@ pub fn frame_hash(frame: &[u8]) -> u32 {
     })
 }
 
-/// Returns the hash of an IP packet; `None` for other or malformed contents. `tunnels`: the maximum number of tunnel headers to skip.
+/// Returns the hash of a packet with the EtherType `kind`; `None` if this is not IP, or if the IP header is malformed. `tunnels`: the
+/// maximum number of tunnel headers to skip.
 fn packet_hash(kind: u16, packet: &[u8], tunnels: usize) -> Option<u32> {
     match kind {
         ethertype::IPV4 => {
@@ -224,7 +227,8 @@ fn packet_hash(kind: u16, packet: &[u8], tunnels: usize) -> Option<u32> {
     }
 }
 
-/// Returns the hash of a tunnel's contents; `None` without a tunnel, if its contents have no flow, or if `tunnels` is 0.
+/// Returns the hash of the packet in a tunnel; `None` if `protocol` is not a tunnel, if the tunnel does not contain a valid IP packet, or
+/// if `tunnels` is 0. `tunnels`: the maximum number of tunnel headers to skip.
 fn inner_hash(protocol: u8, payload: &[u8], tunnels: usize) -> Option<u32> {
     let tunnels = tunnels.checked_sub(1)?;
     match protocol {
@@ -247,20 +251,19 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..at + 2)?.try_into().ok().map(u16::from_be_bytes)
 }
 
-/// Folds 128 bits into 64, so that inputs that differ in a few bits anywhere stay different.
+/// Folds 128 bits into 64. Two addresses that differ only in the upper half or only in the lower half have different results.
 const fn fold(address: u128) -> u64 {
     ((address >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ address as u64
 }
 
-/// Returns a hash of two endpoints, in this order, and their ports.
+/// Returns a hash of the addresses `a` and `b` and both ports. The result depends on the order of the addresses.
 #[inline(always)]
 const fn ends_hash(seed: u32, a: u64, b: u64, ports: u32) -> u32 {
     let words = hash_words(seed, (a >> 32) as u32, a as u32, ports);
     hash_words(words, (b >> 32) as u32, b as u32, ports)
 }
 
-/// MurmurHash3 (x86, 32 bits) of three words: it only uses 32-bit multiplications, which every vector unit
-/// has.
+/// Returns the MurmurHash3 (x86, 32 bits) of three words. The function only uses 32-bit multiplications, which every vector unit supports.
 #[inline(always)]
 pub const fn hash_words(seed: u32, a: u32, b: u32, c: u32) -> u32 {
     let mut h = block(block(block(seed, a), b), c) ^ 12;

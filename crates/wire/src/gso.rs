@@ -1,12 +1,11 @@
-//! Segmentation of a large TCP or UDP packet over IPv4 or IPv6: the arithmetic and the headers, not the
-//! copying.
+//! Segmentation of a large TCP or UDP packet over IPv4 or IPv6: this module computes the segments and their headers, but does not copy the
+//! payload.
 //!
-//! A host passes on up to 64 KiB in one packet if its interface supports segmentation (generic segmentation
-//! offload). If such a packet leaves by an interface without that support, it is segmented here:
-//! [`Segmentation::new`] examines the headers once, [`Segmentation::segments`] returns the payload range of
-//! each segment, and [`Segmentation::write_headers`] writes the headers of a segment with a partial checksum.
-//! Once the payload has been added, [`checksum::finish_partial`](crate::checksum::finish_partial) completes
-//! the checksum.
+//! A host can send up to 64 KiB in one packet if its interface supports segmentation (generic segmentation offload). If such a packet
+//! leaves by an interface without that support, it is segmented here: [`Segmentation::new`] examines the headers once,
+//! [`Segmentation::segments`] returns the payload range of each segment, and [`Segmentation::write_headers`] writes the headers of a
+//! segment with a partial checksum. Once the payload has been added, [`checksum::finish_partial`](crate::checksum::finish_partial)
+//! completes the checksum.
 
 use std::fmt;
 
@@ -121,8 +120,8 @@ fn write_network(kind: Kind, packet: &mut [u8], transport_len: u16, id: u16) -> 
 }
 
 impl Segmentation {
-    /// Examines the headers of a packet at the front of `frame`. Of the payload, only the length is used. The
-    /// IPv4 or IPv6 header is at `l3`. Each segment except the last has `size` bytes of payload.
+    /// Examines the headers of a packet at the front of `frame`. The IPv4 or IPv6 header is at offset `l3` in bytes. The payload is
+    /// `payload_len` bytes long and need not be in `frame`. Each segment except the last has `size` bytes of payload.
     ///
     /// # Errors
     /// If the packet cannot be segmented, see [`GsoError`].
@@ -191,12 +190,12 @@ impl Segmentation {
         }
     }
 
-    /// Start of the transport checksum, from the start of the frame.
+    /// Offset of the first byte that the transport checksum covers, from the start of the frame in bytes.
     pub fn csum_start(&self) -> usize {
         self.l4
     }
 
-    /// Offset of the checksum field from [`csum_start`](Self::csum_start).
+    /// Offset of the checksum field from [`csum_start`](Self::csum_start) in bytes.
     pub fn csum_offset(&self) -> usize {
         match self.kind {
             Kind::Tcp => 16,

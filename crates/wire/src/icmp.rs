@@ -1,4 +1,4 @@
-//! The common header of ICMP messages of both families.
+//! The common header of ICMP and ICMPv6 messages.
 
 /// Declares the header: `icmp_header! { /// docs Name }`. The module that uses the macro must have
 /// `kind::ECHO_REPLY`.

@@ -61,8 +61,7 @@ pub mod redirect {
 /// Maximum length of an error message, including its IP header (RFC 1812 section 4.3.2.3).
 pub const MAX_ERROR_LEN: usize = 576;
 
-/// Returns the number of bytes of a packet to quote in an error message: as many as fit into 576 bytes in
-/// total.
+/// Returns the number of bytes of a packet to quote in an error message. The whole message, including its IP header, has at most 576 bytes.
 #[inline(always)]
 pub const fn quote_len(original_len: usize) -> usize {
     const ROOM: usize = MAX_ERROR_LEN - Ipv4Header::LEN - IcmpHeader::LEN;

@@ -81,8 +81,8 @@ pub mod parameter {
 /// Maximum length of an error message, including its IPv6 header (RFC 4443 section 2.4 (c)).
 pub const MAX_ERROR_LEN: usize = ipv6::MIN_MTU as usize;
 
-/// Returns the number of bytes of a packet to quote in an error message: as many as fit into 1,280 bytes in
-/// total.
+/// Returns the number of bytes of a packet to quote in an error message. The whole message, including its IPv6 header, has at most 1,280
+/// bytes.
 #[inline(always)]
 pub const fn quote_len(original_len: usize) -> usize {
     const ROOM: usize = MAX_ERROR_LEN - Ipv6Header::LEN - Icmpv6Header::LEN;
@@ -95,13 +95,13 @@ pub const fn is_error(kind: u8) -> bool {
     kind < 128
 }
 
-/// True if an error of this type and code may be sent about a packet, judging by its bytes (RFC 4443 section 2.4 (e)). False for an ICMPv6
-/// error or a redirect, for a packet that might be one (a later fragment or a truncated packet), and for a packet whose source is not a
-/// single host. About a multicast packet, only two errors may be sent: "packet too big", and a parameter problem for an unknown option
-/// whose type requires it.
+/// True if an error of this type and code may be sent about a packet, judging by its bytes (RFC 4443 section 2.4 (e)). False if the packet
+/// is an ICMPv6 error or a redirect, or if its source is not a single host. Also false if the packet might belong to an ICMPv6 error or
+/// redirect, but is a later fragment or truncated. Only two errors may be sent about a multicast packet: "packet too big", and a parameter
+/// problem for an unknown option whose type requires a report.
 ///
-/// `l3` begins with the IPv6 header. `to_group`: the packet arrived in a link-layer broadcast or multicast,
-/// which the caller must check. Such a packet counts as multicast.
+/// `l3` begins with the IPv6 header. `to_group`: the packet arrived in a link-layer broadcast or multicast, which the caller must check.
+/// Such a packet counts as multicast.
 pub fn may_report(l3: &[u8], to_group: bool, kind: u8, code: u8) -> bool {
     let Some((ip, _)) = Ipv6Header::split(l3) else { return false };
     let (src, dst) = (ip.src_u128(), ip.dst_u128());

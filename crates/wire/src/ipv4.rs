@@ -106,9 +106,8 @@ pub const fn is_loopback(addr: u32) -> bool {
     addr >> 24 == 127
 }
 
-/// The fixed part of an IPv4 header in three registers. Three instructions load them, where one load for each
-/// field would need ten. The words are little-endian, so a right shift by the bit offset of a one-byte field
-/// extracts that field.
+/// The fixed part of an IPv4 header in three registers. Loading the words takes three instructions; loading each field separately takes
+/// ten. The words are little-endian: a right shift by the bit offset of a one-byte field extracts that field.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv4Words {
     first: u64,
@@ -447,8 +446,8 @@ impl PseudoHeader for Ipv4Header {
     }
 }
 
-/// Writes the correct checksum of the header at the front of `bytes`, options included. Returns false if the header is truncated; if only
-/// its options are, the checksum field is 0 afterwards.
+/// Writes the correct checksum of the header at the front of `bytes`, options included. Returns false if the header or its options are
+/// truncated. If only the options are truncated, the checksum field is set to 0.
 pub fn write_checksum(bytes: &mut [u8]) -> bool {
     let Some((header, _)) = Ipv4Header::split_mut(bytes) else { return false };
     header.set_checksum(0);

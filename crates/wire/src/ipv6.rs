@@ -8,9 +8,9 @@ use crate::checksum::{PseudoHeader, Sum};
 use crate::field::{get16, get32, get128, put};
 use crate::mac::Mac;
 
-/// Minimum MTU of a link: every link carries this in one piece (RFC 8200 section 5).
+/// Minimum MTU of a link: every link can carry packets of this length without fragmentation (RFC 8200 section 5).
 pub const MIN_MTU: u16 = 1280;
-/// The network of all link-local addresses, fe80::/64 of fe80::/10 (RFC 4291 section 2.5.6).
+/// The network of valid link-local addresses, fe80::/64. The rest of fe80::/10 is not used (RFC 4291 section 2.5.6).
 pub const LINK_LOCAL_NETWORK: u128 = 0xfe80 << 112;
 /// All nodes on the link, ff02::1 (RFC 4291 section 2.7.1).
 pub const ALL_NODES: u128 = 0xff02 << 112 | 1;
@@ -21,7 +21,7 @@ pub const ALL_MLDV2_ROUTERS: u128 = 0xff02 << 112 | 0x16;
 /// The first of the solicited-node groups, ff02::1:ff00:0/104.
 const SOLICITED_NODE: u128 = 0xff02 << 112 | 0x1_ff00_0000;
 
-/// Scopes of multicast addresses (RFC 4291 section 2.7, RFC 7346); the numbers increase with the distance.
+/// Scopes of multicast addresses (RFC 4291 section 2.7, RFC 7346). A larger number is a wider scope.
 pub mod scope {
     /// Within the node: never on a link.
     pub const INTERFACE: u8 = 1;
@@ -116,7 +116,7 @@ pub const fn solicited_node(addr: u128) -> u128 {
     SOLICITED_NODE | addr & 0xff_ffff
 }
 
-/// True for the solicited-node group of some address.
+/// True if `addr` is a solicited-node group, ff02::1:ff00:0/104.
 #[inline(always)]
 pub const fn is_solicited_node(addr: u128) -> bool {
     addr >> 24 == SOLICITED_NODE >> 24

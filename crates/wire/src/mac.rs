@@ -53,9 +53,8 @@ impl Mac {
         u64::from_be_bytes([0, 0, a, b, c, d, e, f])
     }
 
-    /// Returns a word whose upper six bytes are the address, with the first byte sent as the lowest of them.
-    /// The word is only for comparisons with
-    /// [`EthernetHeader::dst_word`](crate::ethernet::EthernetHeader::dst_word).
+    /// Returns a word with the address in its upper six bytes; the least significant of these is the first byte sent. The word is only for
+    /// comparisons with [`EthernetHeader::dst_word`](crate::ethernet::EthernetHeader::dst_word).
     #[inline(always)]
     pub const fn to_word(self) -> u64 {
         let [a, b, c, d, e, f] = self.0;

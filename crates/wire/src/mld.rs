@@ -1,5 +1,5 @@
-//! Multicast Listener Discovery (RFC 3810; queries of its first version: RFC 2710): a node's reports of its
-//! multicast groups, without lists of sources, and routers' queries for groups.
+//! MLD version 2 (RFC 3810): builds a node's reports of its multicast groups, without lists of sources, and parses routers' queries.
+//! Queries of version 1 (RFC 2710) are also parsed.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -9,22 +9,22 @@ use crate::icmpv6::{Icmpv6Header, kind};
 use crate::ipv4::protocol;
 use crate::ipv6::{self, Ipv6Header};
 
-/// Hop-by-hop options with a router alert for MLD. Every message has these options (RFC 3810 section 5).
+/// A hop-by-hop options header with a router alert for MLD. Every MLD message has this header (RFC 3810 section 5).
 const ALERT: [u8; 8] = [protocol::ICMPV6, 0, option::ROUTER_ALERT, 2, 0, alert::MLD as u8, option::PADN, 0];
-/// Bytes of a record without sources.
+/// Length of a multicast address record without sources, in bytes.
 const RECORD_LEN: usize = 20;
-/// Maximum number of records of one report: as many as fit into the minimum MTU.
+/// Maximum number of multicast address records in one report: as many as fit into the minimum MTU.
 pub const MAX_RECORDS: usize =
     (ipv6::MIN_MTU as usize - Ipv6Header::LEN - ALERT.len() - Icmpv6Header::LEN) / RECORD_LEN;
 
 /// The state of a group in a report (RFC 3810 section 5.2.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// The node listens to all sources: the answer to a query.
+    /// The node is a member of the group and accepts all sources. This record answers a query.
     IsJoined,
-    /// The node starts listening.
+    /// The node joins the group.
     Join,
-    /// The node stops listening.
+    /// The node leaves the group.
     Leave,
 }
 

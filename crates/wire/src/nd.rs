@@ -53,7 +53,7 @@ pub enum Message {
     Redirect {
         /// The first hop, or the destination itself if that is on the link.
         target: Ipv6Addr,
-        /// The destination of the redirect.
+        /// The destination whose packets the redirect is about.
         destination: Ipv6Addr,
     },
 }
@@ -71,7 +71,7 @@ pub struct RouterAdvertisement {
     pub preference: Preference,
     /// Lifetime as a default router in seconds; 0: the sender is no default router.
     pub lifetime: u16,
-    /// Time for which a neighbor is reachable after it was heard, in milliseconds; 0: unspecified.
+    /// Time for which a neighbor counts as reachable after its reachability was confirmed, in milliseconds; 0: unspecified.
     pub reachable: u32,
     /// Time between two solicitations in milliseconds; 0: unspecified.
     pub retransmit: u32,
@@ -82,7 +82,7 @@ pub struct RouterAdvertisement {
 pub enum Preference {
     /// Lower than others.
     Low,
-    /// The default. The reserved value counts as this.
+    /// Medium, the default. The reserved value 2 in a packet is read as medium.
     #[default]
     Medium,
     /// Higher than others.
@@ -134,7 +134,7 @@ pub struct PrefixInformation {
 pub enum NdError {
     /// The message has none of the five types of [`Message`].
     Kind,
-    /// The hop limit is not 255: a router has forwarded it.
+    /// The hop limit is not 255: a router has forwarded the packet.
     HopLimit,
     /// The checksum is wrong.
     Checksum,
@@ -180,7 +180,7 @@ impl fmt::Display for NdError {
 
 impl std::error::Error for NdError {}
 
-/// Iterates over the options of a message, without unknown and malformed ones.
+/// Iterates over the options of a message. Unknown and malformed options are skipped.
 #[derive(Clone, Debug)]
 pub struct NdOptions<'a> {
     rest: &'a [u8],
@@ -364,8 +364,8 @@ fn check(ip: &Ipv6Header, message: &Message, options: &NdOptions<'_>) -> Result<
 }
 
 /// Returns a whole packet from `src` to `dst` with this message and these options. A [`Redirected`](NdOption::Redirected) quote is cut to a
-/// multiple of 8 bytes, and so that the packet up to its end has at most 1,280 bytes. At most 127 DNS servers are included. Everything else
-/// is used as given.
+/// multiple of 8 bytes. It is also cut so that it ends within the first 1,280 bytes of the packet. At most 127 DNS servers are included.
+/// Everything else is used as given.
 pub fn build(src: Ipv6Addr, dst: Ipv6Addr, message: &Message, options: &[NdOption<'_>]) -> Vec<u8> {
     let mut body = Vec::new();
     let (kind, rest) = match *message {

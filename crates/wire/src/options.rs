@@ -20,9 +20,9 @@ pub mod kind {
     pub const ROUTER_ALERT: u8 = 148;
 }
 
-/// The bit in a type for options that are copied into every fragment.
+/// The copied flag of an option's type: routers copy the option into every fragment.
 pub const COPIED: u8 = 0x80;
-/// Bytes of an address, and of a timestamp.
+/// Length of an address or a timestamp in an option, in bytes.
 const WORD: usize = 4;
 
 /// One option.
@@ -36,8 +36,8 @@ pub struct Ipv4Option<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Iterates over a list of options, up to its end or to an invalid length. The error is the offset of that length in the list, or of the
-/// type if the list ends before the length.
+/// Iterates over a list of options, up to its end or to an option with an invalid length. The error is the offset of the length byte in the
+/// list. If the list ends after the type, the error is the offset of the type.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     list: &'a [u8],
@@ -82,13 +82,17 @@ pub fn record_route(option: &mut [u8], address: Ipv4Addr) -> Result<(), usize> {
     Ok(())
 }
 
-/// Writes the time (UTC milliseconds since midnight) into a timestamp option. The option's flag determines what is written: the time alone,
-/// `address` and the time, or the time after the next address in the list if `is_own` returns true for that address. Without room,
-/// increments the overflow counter, except for a list of given addresses.
+/// Writes the time (UTC milliseconds since midnight) into a timestamp option. The option's flag determines what is written:
+/// - 0: the time alone.
+/// - 1: `address` and the time.
+/// - 3: the time after the next address in the option, if `is_own` returns true for that address.
+///
+/// If there is no room, increments the overflow counter, except with flag 3.
 ///
 /// # Errors
-/// The offset of the faulty byte in the option: its length, a pointer that is less than 5 or has no room for all that is to be written, an
-/// unknown flag, or a full overflow counter.
+/// The offset of the faulty byte in the option: its length, the pointer, or the byte with the overflow counter and the flag. The pointer is
+/// faulty if it is less than 5, or points to fewer bytes than are to be written. The byte with the counter and the flag is faulty if the
+/// flag is unknown or the counter is full.
 pub fn timestamp(
     option: &mut [u8],
     time: u32,
@@ -123,8 +127,10 @@ pub fn timestamp(
     Ok(())
 }
 
-/// Returns the `len` bytes to which an option's pointer points, or `None` if the option is full. The pointer counts from 1. The bytes must
-/// begin at least `first` bytes after the option's start and end within the option; otherwise the error is 2, the pointer's offset.
+/// Returns the `len` bytes at an option's pointer, or `None` if the option is full. The pointer counts from 1.
+///
+/// # Errors
+/// 2, which is the pointer's offset, if the bytes begin less than `first` bytes after the option's start or do not end within the option.
 fn place(option: &mut [u8], pointer: u8, first: usize, len: usize) -> Result<Option<&mut [u8]>, usize> {
     let Some(at) = usize::from(pointer).checked_sub(1).filter(|&at| at >= first) else { return Err(2) };
     if at >= option.len() {

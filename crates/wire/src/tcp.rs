@@ -30,7 +30,7 @@ impl Flags {
     /// Congestion window reduced (RFC 3168).
     pub const CWR: Flags = Flags(0x80);
 
-    /// True if any bit of `other` is set.
+    /// True if both sets have a bit in common.
     #[inline(always)]
     pub const fn any(self, other: Flags) -> bool {
         self.0 & other.0 != 0
@@ -42,7 +42,7 @@ impl Flags {
         Flags(self.0 | other.0)
     }
 
-    /// Returns this set without `other`.
+    /// Returns this set without the bits of `other`.
     #[inline(always)]
     pub const fn without(self, other: Flags) -> Flags {
         Flags(self.0 & !other.0)
@@ -101,7 +101,7 @@ impl TcpHeader {
         get16::<2, _>(&self.0)
     }
 
-    /// Sequence number of the first byte of data (of the SYN, if set).
+    /// Sequence number of the first byte of data, or of the SYN if that flag is set.
     #[inline(always)]
     pub const fn seq(&self) -> u32 {
         get32::<4, _>(&self.0)

@@ -52,8 +52,8 @@ impl UdpHeader {
         self.sum(ip, payload).plus(Sum::of_u16(!self.checksum())).checksum_nonzero()
     }
 
-    /// True if the checksum is right, or if it is absent and this is allowed. The length of `payload` must
-    /// match the header.
+    /// True if the checksum is right, or if it is 0 and the packet is IPv4: 0 means "no checksum", which IPv6 does not allow. The length of
+    /// `payload` must match the header.
     pub fn checksum_ok<H: PseudoHeader>(&self, ip: &H, payload: &[u8]) -> bool {
         match self.checksum() {
             0 => H::UDP_CHECKSUM_OPTIONAL,

@@ -6,8 +6,8 @@
 
 use crate::field::put;
 
-/// [`VirtioNetHeader::flags`]: the checksum field contains the sum of the pseudo header only; `csum_start`
-/// and `csum_offset` describe the rest.
+/// [`VirtioNetHeader::flags`]: the checksum field contains only the sum of the pseudo header. `csum_start` and `csum_offset` say how to
+/// complete the checksum.
 pub const NEEDS_CSUM: u8 = 1;
 
 /// [`VirtioNetHeader::gso_type`]: an ordinary packet.
@@ -16,7 +16,7 @@ pub const GSO_NONE: u8 = 0;
 pub const GSO_TCPV4: u8 = 1;
 /// TCP over IPv6, to be segmented.
 pub const GSO_TCPV6: u8 = 4;
-/// UDP, to be cut into datagrams.
+/// UDP, to be segmented into several datagrams.
 pub const GSO_UDP_L4: u8 = 5;
 /// A bit in the byte of the segmentation type: only the first segment may have CWR set (RFC 3168).
 pub const GSO_ECN: u8 = 0x80;
@@ -46,7 +46,7 @@ impl VirtioNetHeader {
         self
     }
 
-    /// [`NEEDS_CSUM`], and bits without a meaning here.
+    /// Flags of the packet: [`NEEDS_CSUM`], or other bits that this router ignores.
     #[inline(always)]
     pub const fn flags(&self) -> u8 {
         self.0[0]
@@ -77,13 +77,13 @@ impl VirtioNetHeader {
         u16::from_ne_bytes([self.0[4], self.0[5]])
     }
 
-    /// Start of the checksummed bytes, from the start of the frame.
+    /// Offset of the first byte that the checksum covers, from the start of the frame in bytes.
     #[inline(always)]
     pub const fn csum_start(&self) -> u16 {
         u16::from_ne_bytes([self.0[6], self.0[7]])
     }
 
-    /// Offset of the checksum field from `csum_start`.
+    /// Offset of the checksum field from `csum_start` in bytes.
     #[inline(always)]
     pub const fn csum_offset(&self) -> u16 {
         u16::from_ne_bytes([self.0[8], self.0[9]])

@@ -108,7 +108,7 @@ fn hex(bytes: &[u8]) -> impl fmt::Display + '_ {
     })
 }
 
-/// The kind of a message: a name or, if it has none, type and code.
+/// Displays the kind of a message as a name, or as type and code if the kind has no name.
 pub(super) struct Kind<'a>(pub(super) &'a Icmpv6Header);
 
 impl fmt::Display for Kind<'_> {
@@ -144,8 +144,8 @@ impl fmt::Display for Kind<'_> {
     }
 }
 
-/// The details of a message, as text after a space: for example its target address or its MTU. Empty for
-/// messages without details.
+/// Displays the details of a message after a space: for example its target address or its MTU. The text is empty for messages without
+/// details.
 pub(super) struct Subject<'a>(pub(super) &'a Icmpv6Header, pub(super) &'a [u8]);
 
 impl fmt::Display for Subject<'_> {

@@ -137,7 +137,7 @@ fn link<'a>(f: &mut fmt::Formatter<'_>, frame: &'a [u8]) -> Result<Option<Networ
     }))
 }
 
-/// Writes the line's part about a transport header: ports and TCP flags, or the kind and details of an ICMP message.
+/// Writes the description of a transport header: ports and TCP flags, or the kind and details of an ICMP message.
 fn transport_line(f: &mut fmt::Formatter<'_>, proto: u8, l4: &[u8]) -> fmt::Result {
     match proto {
         protocol::TCP if let Some((tcp, _)) = TcpHeader::split(l4) => {

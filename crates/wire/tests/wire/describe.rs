@@ -199,7 +199,7 @@ proptest! {
         prop_assert!(!detail_ipv6(&bytes).to_string().is_empty());
     }
 
-    /// Damaged packets reach more code than random bytes.
+    /// Tests that damaged packets can be described. They reach more code than random bytes.
     #[test]
     fn damaged_packets_can_be_described(
         which in 0..8,

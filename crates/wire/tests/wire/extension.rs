@@ -177,7 +177,7 @@ fn malformed_and_too_many_options_are_refused() {
     assert_eq!(check_options(&[], |_| true), Ok(None));
 }
 
-/// The rules of RFC 8200 and the limits of the parser, step by step.
+/// A plain parser with the rules of RFC 8200 and the limits of [`Chain`], as the reference for the tests.
 fn oracle(bytes: &[u8]) -> Result<Chain, ExtensionError> {
     if bytes.len() < 40 {
         return Err(ExtensionError::Truncated);
@@ -251,7 +251,7 @@ fn any_header() -> impl Strategy<Value = (u8, Vec<u8>)> {
     })
 }
 
-/// Checks for any bytes that [`Chain`] equals the oracle, and that the headers are adjacent.
+/// Checks for any bytes that [`Chain`] equals the oracle, and that each extension header starts where the previous one ends.
 fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
     let found = Chain::of(bytes);
     prop_assert_eq!(found, oracle(bytes));
@@ -296,7 +296,7 @@ proptest! {
         check(&packet(first, &bytes))?;
     }
 
-    /// Another parser finds the same UDP datagram behind the same headers.
+    /// The etherparse crate finds the same UDP datagram after the same headers.
     #[test]
     fn agrees_with_etherparse(
         headers in prop::collection::vec((prop::sample::select(vec![43u8, 51, 60]), 0usize..3), 0..5),

@@ -103,7 +103,7 @@ fn every_bit_reaches_every_bit() {
     }
 }
 
-/// Flows that differ only in the source port spread over 1,024 shards like random ones.
+/// Flows that differ only in the source port are distributed over 1,024 shards about as evenly as random flows.
 #[test]
 fn ports_spread() {
     let mut shards = vec![0u32; 1024];
@@ -260,7 +260,7 @@ proptest! {
         prop_assert_eq!(frame_hash(&there), frame_hash(&back));
     }
 
-    /// Fragments may name different protocols, and the first one may even be malformed.
+    /// All fragments have the same hash, even if they name different protocols or the first one is malformed.
     #[test]
     fn all_fragments_of_an_ipv6_datagram_are_one_flow(
         (src, dst) in any::<([u8; 16], [u8; 16])>(),

@@ -9,7 +9,7 @@ use wire::{Ipv4Header, Ipv6Header, Mac, TcpHeader, UdpHeader, protocol};
 
 use crate::{plain_checksum, plain_transport_checksum};
 
-/// Segments a frame like a transmit path, and returns whole frames.
+/// Segments a frame as a driver does when it sends, and returns whole frames.
 fn cut(plan: &Segmentation, frame: &[u8]) -> Vec<Vec<u8>> {
     let payload = &frame[plan.header_len()..];
     plan.segments()

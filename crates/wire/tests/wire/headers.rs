@@ -105,7 +105,7 @@ fn udp_and_tcp_lengths() {
 }
 
 proptest! {
-    /// Each view exists exactly if the bytes suffice, and the rest is returned.
+    /// Each header type is returned exactly if the bytes are long enough for it, together with the bytes after it.
     #[test]
     fn views_split_at_their_end(bytes in prop::collection::vec(any::<u8>(), 0..48)) {
         macro_rules! check {
@@ -123,7 +123,7 @@ proptest! {
         check!(EthernetHeader, VlanTag, ArpPacket, Ipv4Header, IcmpHeader, UdpHeader, TcpHeader, VirtioNetHeader, Ipv6Header, Icmpv6Header);
     }
 
-    /// The getters agree with another parser.
+    /// The getters agree with the etherparse crate.
     #[test]
     fn ipv4_agrees_with_etherparse(mut bytes in any::<[u8; 20]>()) {
         bytes[0] = 0x45;

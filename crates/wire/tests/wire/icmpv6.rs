@@ -17,7 +17,7 @@ fn packet(src: &str, dst: &str, next: u8, payload: &[u8]) -> Vec<u8> {
     [&ip(src, dst, next, payload.len()).0[..], payload].concat()
 }
 
-/// The checksum over message and pseudo header: 0 if it is right.
+/// Returns the checksum over message and pseudo header: 0 if the checksum field is right.
 fn plain(ip: &Ipv6Header, message: &[u8]) -> u16 {
     let len = message.len() as u32;
     plain_checksum(&[&ip.0[8..40], &len.to_be_bytes(), &[0, 0, 0, 58], message].concat())

@@ -122,7 +122,7 @@ fn rfc8200_8_1_udp_has_a_checksum() {
 }
 
 proptest! {
-    /// The getters agree with another parser.
+    /// The getters agree with the etherparse crate.
     #[test]
     fn agrees_with_etherparse(mut bytes in any::<[u8; 40]>()) {
         bytes[0] = 0x60 | bytes[0] & 15;
@@ -173,7 +173,7 @@ proptest! {
         }
     }
 
-    /// Pseudo header and transport checksums match the sums of the bytes.
+    /// Pseudo header and transport checksums equal the plain sums over the packet's bytes.
     #[test]
     fn checksums_agree(
         (src, dst, ports) in any::<(u128, u128, (u16, u16))>(),
