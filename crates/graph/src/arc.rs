@@ -16,7 +16,7 @@ pub const CONTINUE: &str = "next-feature";
 /// Value in a row: there is no further feature, so the packet goes to the end of the arc.
 pub(crate) const TO_END: u8 = u8::MAX;
 
-/// Which interface of a packet selects the features that the packet visits on an arc: those that are enabled on this interface.
+/// The kind of interface that selects a packet's features on an arc: the packet visits the features that are enabled on this interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArcKey {
     /// The receive interface.
@@ -28,10 +28,10 @@ pub enum ArcKey {
 /// Selects the edge to the next feature, at one place of an arc: at an entry, or after a feature.
 #[derive(Clone)]
 pub(crate) struct Row {
-    /// True if a feature that can be reached from this place is enabled on any interface.
+    /// True if a feature after this place is enabled on at least one interface.
     pub(crate) any: bool,
     pub(crate) key: ArcKey,
-    /// The edge to take for each interface, or `TO_END`.
+    /// The edge to take for each interface; `TO_END` if no further feature is enabled on the interface.
     pub(crate) by_interface: Vec<u8>,
 }
 
@@ -49,16 +49,16 @@ impl Row {
 #[derive(Clone, Default)]
 pub(crate) struct Rows(pub(crate) Vec<Row>);
 
-/// An entry or a feature of an arc, as the control plane sees it.
+/// An entry or a feature of an arc, with the data that the control plane needs to fill the place's row.
 pub(crate) struct Place {
     pub(crate) row: usize,
-    /// Position of the first feature that can be reached from this place.
+    /// Position on the arc of the first feature after this place.
     pub(crate) first: usize,
-    /// The edge from this place to each feature that can be reached.
+    /// The edges from this place to the features after it, in the order of the arc.
     pub(crate) edges: Vec<u8>,
 }
 
-/// An arc as the control plane sees it.
+/// An arc, with the data that the control plane needs to enable features.
 pub(crate) struct ArcPlan {
     pub(crate) name: &'static str,
     pub(crate) features: Vec<&'static str>,

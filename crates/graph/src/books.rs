@@ -2,15 +2,14 @@
 //!
 //! in + made = out + dropped + freed + kept
 //!
-//! All numbers except `kept` are observed from outside: from the lengths of frames, from the pending frames,
-//! and from the counters of the worker's buffers. The node itself reports how many packets it keeps
-//! ([`buf::Cache::note_kept`]).
+//! The graph measures all numbers except `kept`: from the lengths of frames, from the pending frames, and from the counters of the worker's
+//! buffers. The node itself reports how many packets it keeps ([`buf::Cache::note_kept`]).
 
 use buf::{Cache, Tally};
 
 use crate::pending::Pending;
 
-/// The numbers before a node runs.
+/// The counts of packets before a node runs, for the comparison after the run.
 pub(crate) struct Books {
     came: usize,
     waiting: usize,
@@ -19,7 +18,7 @@ pub(crate) struct Books {
 }
 
 impl Books {
-    /// Records the numbers before a node receives `came` packets.
+    /// Records the counts of packets before a node receives `came` packets.
     pub(crate) fn open(came: usize, pending: &Pending, drop_node: u32, bufs: &Cache) -> Books {
         Books {
             came,
@@ -29,11 +28,11 @@ impl Books {
         }
     }
 
-    /// Checks that the numbers match after the node's packets have left it. If the whole frame moves on to
-    /// one node, its packets are not in `pending`, and `whole` is their number. Otherwise `whole` is 0.
+    /// Checks the counts of packets after a node has run and its packets have been passed on. If the whole frame moves on to one node,
+    /// `whole` is the number of packets in the frame, because they are not in `pending`. Otherwise `whole` is 0.
     ///
     /// # Errors
-    /// Returns a text with the numbers if they do not match.
+    /// If packets were lost or duplicated: a text with the counts.
     pub(crate) fn close(
         self,
         whole: usize,

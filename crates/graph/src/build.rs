@@ -152,9 +152,9 @@ impl Builder {
 
     /// Declares an arc: packets that enter it go to the node `end` unless a feature takes them.
     ///
-    /// An edge with the arc's name enters the arc, even if the arc's end node has the same name. There is one exception: the node
-    /// with the arc's name may itself have an edge with this name. Then only this edge enters the arc, and the edges of other nodes
-    /// with this name lead to the node.
+    /// An edge with the arc's name enters the arc, even if the node `end` has the same name. There is one exception: a node that has the
+    /// arc's name may also have an edge with the arc's name. Then only the edge of this node enters the arc. Edges of other nodes with the
+    /// arc's name lead to this node.
     pub fn arc(&mut self, name: &'static str, end: &'static str, key: ArcKey) {
         self.arcs.push(ArcDef { name, end, key });
     }
@@ -184,12 +184,13 @@ impl Builder {
         self.features.push(FeatureDef { arc, node, after: after.to_vec(), before: before.to_vec() });
     }
 
-    /// Allocates a field in each packet, in which one node of a feature passes data about the packet to the feature's other nodes: see
-    /// [`buf::feature`]. The nodes get the handle when they are made. `trace` writes the field's text for a trace, which shows it at every
-    /// node on the packet's path.
+    /// Allocates a field in each packet for a feature. One node of the feature writes data about the packet to the field, and the feature's
+    /// other nodes read them: see [`buf::feature`]. The nodes get the handle of the field when they are made. `trace` writes the field's
+    /// text for a packet trace, which shows the text at every node on the packet's path.
     ///
     /// # Errors
-    /// Fails if the feature already has a field, or if there is no room; the error text lists the features with fields.
+    /// Fails if the feature already has a field, or if the packet has no room for the field. In the second case, the error text lists the
+    /// features with fields.
     pub fn feature_field<T: Field>(
         &mut self,
         feature: &'static str,
@@ -206,8 +207,7 @@ impl Builder {
         Ok(field)
     }
 
-    /// Returns the packet field of another feature, for nodes that read it. That feature must be installed
-    /// before.
+    /// Returns the packet field of another feature, for nodes that read it. Install that feature before this call.
     ///
     /// # Errors
     /// Fails if that feature has no field, or a field of another type.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 /// Lowest code of a reason. Codes 0 to 127 are edges, codes 128 to 252 are reasons for dropped or ignored packets, and the constants below
 /// have the remaining codes.
 pub(crate) const FIRST_REASON: u8 = 128;
-/// The node is done with the packet. The packet's buffers are freed and no reason is counted; another packet may continue in its place.
+/// The node is done with the packet. The packet's buffers are freed, and no reason is counted.
 pub(crate) const CONSUMED: u8 = 253;
 /// The node returned no verdict on the packet. The packet is freed and counted as lost. This is a bug in the node.
 pub(crate) const UNSAID: u8 = 254;
@@ -70,9 +70,9 @@ impl<R: Reasons> Reasons for Extended<R> {
 /// The verdict on a whole frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Every packet that is left in the frame has this code.
+    /// Every packet that is still in the frame has this code.
     All(u8),
-    /// The code bytes hold one code for each packet.
+    /// The code bytes of the frame hold a separate code for each packet.
     Mixed,
     /// Like `Mixed`, but the packets leave one by one, in the order of the frame.
     InOrder,
@@ -87,7 +87,7 @@ pub struct NodeId(pub u32);
 pub enum Severity {
     /// Expected in normal operation.
     Info,
-    /// Worth a look if it increases.
+    /// Look into the cause if the count increases.
     Warn,
     /// The packet is broken, or the configuration is wrong.
     Error,

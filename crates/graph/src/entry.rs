@@ -15,23 +15,23 @@ pub struct Entry {
     pub trace: u32,
     /// The node.
     pub node: NodeId,
-    /// Time of the worker's turn in nanoseconds of the monotonic clock.
+    /// Start time of the worker's turn (one round of polling its input nodes), in nanoseconds of the monotonic clock.
     pub time: u64,
-    /// The packet's record before the node; `None` for an input node.
+    /// The packet's metadata before the node ran; `None` for an input node.
     pub before: Option<Snapshot>,
-    /// The packet's record after the node; `None` if the node took the packet.
+    /// The packet's metadata after the node ran; `None` if the node took the packet.
     pub after: Option<Snapshot>,
     /// The VRF number that the trace shows for `after`. At first this is the VRF's index; a caller may
     /// replace it by the table ID.
     pub vrf: u32,
-    /// Where the packet went.
+    /// The node's result for the packet.
     pub fate: Fate,
-    /// Length of the packet in bytes, over all its buffers: after the node, or before it if the node took the packet.
+    /// Length of the packet in bytes, over all its buffers: after the node ran, or before it ran if the node took the packet.
     pub total_len: u32,
     pub(crate) bytes_before: [u8; BYTES],
     pub(crate) bytes_after: [u8; BYTES],
     pub(crate) kept: [u8; 2],
-    /// The packet's feature fields after the node, or before it if the node took the packet.
+    /// The packet's feature fields after the node ran, or before it ran if the node took the packet.
     pub(crate) features: Features,
 }
 

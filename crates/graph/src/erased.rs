@@ -1,4 +1,4 @@
-//! A node without its type, as a worker calls it.
+//! Type-erased nodes: a worker calls nodes of all types by the same trait.
 
 use std::io;
 use std::marker::PhantomData;

@@ -1,12 +1,12 @@
 //! Handoff: one worker passes packets to another.
 //!
 //! There are two rings between every two workers, one for each direction, with one producer and one consumer. So passing a packet takes no
-//! lock. The sending node has an [`Outbox`], and the receiving input node has an [`Inbox`]. Both check once per turn whether workers have
-//! joined or left ([`Exchange::join`], [`Exchange::leave`]), and take the ends of new rings.
+//! lock. The sending node has an [`Outbox`], and the receiving input node has an [`Inbox`]. Once per turn, both check whether workers have
+//! joined or left ([`Exchange::join`], [`Exchange::leave`]), and take over the ends of new rings.
 //!
 //! Before work is reassigned between workers, all packets in the rings must have arrived: [`Exchange::settle`].
 //!
-//! A worker may sleep. It announces that before it checks its rings for the last time. A sender rings the bell of a receiver that has
+//! A worker may sleep. It announces its sleep before it checks its rings for the last time. A sender rings the bell of a receiver that has
 //! announced its sleep, once for all packets of a frame ([`Outbox::flush`]).
 
 use std::collections::BTreeMap;
@@ -25,10 +25,11 @@ pub const RING: usize = if cfg!(feature = "loom") { 2 } else { 2048 };
 /// Numbers of the sending and the receiving worker.
 type Pair = (usize, usize);
 
-/// A bell that wakes a worker. Even under loom it uses the atomics of the standard library, because no memory access is ordered by it.
+/// A bell that wakes a worker. Under loom, the bell still uses the atomics of the standard library. This is allowed because no memory
+/// access is ordered by the bell.
 type Bell = std::sync::Arc<Doorbell>;
 
-/// The rings between the workers of a graph. They carry packets; in tests under loom, items of a simpler type.
+/// The rings between the workers of a graph. The rings carry packets; in tests under loom, they carry items of a simpler type.
 pub struct Exchange<T = Held>(Arc<Shared<T>>);
 
 struct Shared<T> {
@@ -147,7 +148,7 @@ impl<T: Send> Exchange<T> {
     }
 }
 
-/// The connection to one worker.
+/// The sending end of the ring to one worker, and the worker's bell.
 struct Way<T> {
     ring: Producer<T>,
     bell: Bell,
@@ -164,7 +165,8 @@ pub struct Outbox<T = Held> {
 }
 
 impl<T: Send> Outbox<T> {
-    /// Checks whether workers have joined or left. A node calls this before it sends packets, at least once per turn.
+    /// Checks whether workers have joined or left, and updates the connections. A node calls this before it sends packets, at least once
+    /// per turn.
     #[inline(always)]
     pub fn refresh(&mut self) {
         if self.version != self.exchange.version() {

@@ -1,5 +1,5 @@
-//! The graph: nodes, the edges between them, and the worker that runs frames of packets through the graph. It
-//! knows no protocol.
+//! The graph: nodes, the edges between them, and the worker that runs frames of packets through the graph. This crate has no code for any
+//! network protocol.
 //!
 //! A node is a struct and one trait impl in one file ([`node`]). Its edges and reasons are enums ([`edge`]). A [`Builder`] collects nodes,
 //! arcs and features, resolves every name, and builds a [`Blueprint`]. Each [`Worker`] has its own nodes, made from the blueprint.

@@ -107,8 +107,8 @@ impl Work {
     }
 }
 
-/// Worker 0 polls a queue whose flow belongs to worker 1. Then the main thread assigns the flow to worker 0,
-/// and ends worker 1. Every packet is finished in order, although worker 1 has no further turn.
+/// Worker 0 polls a queue whose flow belongs to worker 1. Then the main thread assigns the flow to worker 0, and stops worker 1. All
+/// packets are finished in order, also those that were on the ring to worker 1 at the time of the change.
 #[test]
 fn loom_a_leaving_worker_finishes_its_packets_in_order() {
     let mut model = loom::model::Builder::new();

@@ -1,5 +1,4 @@
-//! The three kinds of nodes, beginning with the kind that is easiest to write, and the context in which a
-//! node runs.
+//! The three kinds of nodes, and the context in which a node runs. The first kind in the table is the easiest to write.
 //!
 //! | kind | for | the author writes |
 //! |---|---|---|
@@ -26,7 +25,7 @@ use crate::rings::{Inject, PuntInfo, Punted};
 use crate::stats::Stats;
 use crate::ways::Sink;
 
-/// The context of a node's run, which every node gets besides its packets.
+/// The context of a node's run. The worker passes it to the node together with the packets.
 pub struct Cx<'w> {
     /// Permits reads of shared tables ([`infra::class_a`]) until the end of the worker's turn.
     pub guard: &'w Guard,
@@ -34,7 +33,7 @@ pub struct Cx<'w> {
     pub bufs: &'w mut Cache,
     /// Time of this turn in nanoseconds of the monotonic clock. Nodes never read a clock.
     pub now: u64,
-    /// The routines that are fastest on this CPU.
+    /// The vector routines that are fastest on this CPU.
     pub kernels: &'static Kernels,
     /// Number of this worker, from 0.
     pub worker: usize,
@@ -75,9 +74,9 @@ pub trait FrameNode: Send + 'static {
     /// packets to a driver.
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Self::Next, Self::Drop>);
 
-    /// Receives all packets that `run` left with [`Verdict::Hold`], in order, and takes every packet out of
-    /// the frame. A node implements this if most of its work is for all the packets together, and
-    /// [`held`](Self::held) otherwise.
+    /// Receives all packets that `run` left with [`Verdict::Hold`], in order, and takes every packet out of the frame. A node implements
+    /// `hold` if it can process the held packets together. Otherwise it implements [`held`](Self::held), which `hold` calls for each
+    /// packet.
     fn hold(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Self::Next, Self::Drop>) {
         frame.drain(|packet| self.held(cx, packet, out));
     }
@@ -112,8 +111,8 @@ pub trait InputNode: Send + 'static {
     fn poll(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Self::Next, Self::Drop>)
     -> More;
 
-    /// Adds to `wait` the events that end the worker's sleep. The worker has announced its sleep, so from now
-    /// on a packet put into one of its rings wakes it.
+    /// Adds to `wait` the events that end the worker's sleep. The worker has already announced its sleep, so a packet put into one of the
+    /// worker's rings also wakes the worker.
     fn wait<'a>(&'a self, wait: &mut WaitSet<'a>);
 
     /// Returns how promptly the worker must serve the node's queues.

@@ -1,9 +1,10 @@
 //! Limits the rate of packets that are costly to handle. All interfaces together have one rate limit, of which each group of interfaces has
 //! a share.
 
-/// A policer with a burst of a tenth of a second. It uses the generic cell rate algorithm, which needs only one time stamp. Each group of
-/// interfaces has a share of the rate. Packets within the share of their group may use a second burst of the same length. So a flood on one
-/// interface can use what the others leave of the rate, but does not keep the others from using their shares.
+/// A policer with a burst of a tenth of a second. It uses the generic cell rate algorithm, which stores only one time stamp.
+///
+/// Each group of interfaces has a share of the rate. A packet within its group's share may use a second burst of the same length. So a
+/// flood on one interface can use all of the rate that other groups leave unused, but the other groups can still use their shares.
 #[derive(Clone)]
 pub struct Police {
     /// Time in nanoseconds when the next packet would be due at an even rate.

@@ -8,9 +8,9 @@
 //! |---|---|---|---|
 //! | polling | polls | polls | polls |
 //! | adaptive | polls | naps, as long as the rings allow | sleeps, after a few more polls |
-//! | interrupt | polls | sleeps | sleeps |
+//! | interrupt | polls | sleeps after each turn without packets | sleeps |
 //!
-//! The worker rests only as much as its most eager queue allows.
+//! A worker with several queues follows the mode of its most eager queue: polling before adaptive before interrupt.
 
 use std::time::Duration;
 
@@ -119,8 +119,8 @@ impl Pacer {
         }
     }
 
-    /// Returns the length of a nap in nanoseconds at the present packet rate. Returns 0 if the nap would be
-    /// too short, and `None` if too few packets arrive for a nap to pay off.
+    /// Returns the length of a nap in nanoseconds at the present packet rate. Returns 0 if the rings would fill before the shortest nap
+    /// ends, and `None` if too few packets arrive for a nap to pay off.
     fn nap(&self, depth: usize) -> Option<u64> {
         if self.rate.saturating_mul(NAP) < WORTH * 1_000_000_000 {
             return None;

@@ -26,17 +26,16 @@ pub(crate) const CLOCKS: usize = 3;
 /// Maximum number of interfaces with separate drop counters.
 const INTERFACES: u32 = 1 << 16;
 
-/// Number of the main thread's counter lane. No worker has this number.
+/// Number of the main thread's lane, its own set of counters. No worker has this number.
 const MAIN_LANE: usize = usize::MAX;
 
-/// Returns the number of the thread that counts in a lane: 0 for the main thread, otherwise the worker's number
-/// plus 1.
+/// Returns the number of the thread that writes the counters of a lane: 0 for the main thread, otherwise the worker's number plus 1.
 pub fn thread_of_lane(lane: usize) -> usize {
     // The main thread's number wraps around to 0.
     lane.wrapping_add(1)
 }
 
-/// Returns the number of the lane in which a thread counts. The reverse of [`thread_of_lane`].
+/// Returns the number of the lane whose counters a thread writes. The inverse of [`thread_of_lane`].
 fn lane_of_thread(thread: usize) -> usize {
     thread.wrapping_sub(1)
 }
@@ -181,7 +180,7 @@ pub struct NodeBooks {
 /// Turns and times of a worker since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerTotals {
-    /// Turns.
+    /// Number of turns.
     pub turns: u64,
     /// Nanoseconds spent in turns with packets.
     pub busy_ns: u64,

@@ -22,7 +22,7 @@ use crate::info::NodeInfo;
 
 /// Maximum number of entries in the log of one worker.
 const ENTRIES: usize = 64 * 1024;
-/// Writes a packet's value of a feature field as a line of the trace, if the packet has one.
+/// Writes a packet's value of a feature field as a line of the trace. Writes nothing if the packet has no such value.
 pub(crate) type FieldTrace = Box<dyn Fn(&[u8; FEATURE_LEN], &mut String) + Send + Sync>;
 
 /// The traces of a graph.
@@ -255,7 +255,7 @@ pub(crate) fn before(frame: &mut buf::Frame, input: bool, into: &mut Vec<Before>
     }
 }
 
-/// Adds an entry to the log, while it has room, for each traced packet in `noted`: the packet before and after the node.
+/// Adds an entry for each traced packet in `noted`: the packet before and after the node. Adds no entry if the log is full.
 #[cold]
 pub(crate) fn record(
     log: &Log,

@@ -1,4 +1,4 @@
-//! The ways by which packets leave a node: along its edges, into arcs, to `error-drop`, or out of the graph.
+//! Distributes the packets that leave a node: along its edges, into arcs, to `error-drop`, or out of the graph.
 
 use buf::{Cache, Frame, Held};
 use infra::counters::Lane;
@@ -15,7 +15,7 @@ fn enabled<'r>(targets: &[Target], rows: &'r Rows, edge: u8) -> Option<&'r Row> 
     rows.0.get(usize::from(targets[usize::from(edge)].row)).filter(|row| row.any)
 }
 
-/// For each packet whose edge leads into an arc: replaces this edge with the one that the arc has for the packet's interface.
+/// Replaces each packet's edge that enters an arc. The new edge is the one that the arc's row has for the packet's interface.
 #[inline(always)]
 pub(crate) fn enter_arcs(
     targets: &[Target],

@@ -28,7 +28,7 @@ use crate::ways::{Sink, Ways, enter_arcs};
 
 /// Frames of at least this many packets are always timed.
 const TIMED_LEN: usize = 32;
-/// Shorter frames are timed in one of this many turns, because reading the clock takes about 13 TSC ticks.
+/// Shorter frames are timed only in every `SAMPLE`th turn, because reading the clock takes about 13 TSC ticks.
 const SAMPLE: u64 = 16;
 
 /// Returns the clock of all workers. It is calibrated only once, so that the times of all workers are
@@ -163,7 +163,7 @@ impl Worker {
         self.clock.now_ns()
     }
 
-    /// Uses `kernels` instead of the best kernels for this CPU: for tests, and to compare CPU levels.
+    /// Sets the vector routines to `kernels` instead of those that are fastest on this CPU: for tests, and to compare CPU levels.
     pub fn set_kernels(&mut self, kernels: &'static Kernels) {
         self.kernels = kernels;
     }
@@ -312,8 +312,8 @@ impl Worker {
         }
     }
 
-    /// Counts the packets that a node made, freed and kept. Not called for input nodes: their packets are counted elsewhere, and only a
-    /// driver knows how it uses its buffers.
+    /// Counts the packets that a node made, freed and kept. Not called for input nodes: [`poll`](Self::poll) counts their packets, and the
+    /// number of buffers that a driver takes or frees is not a number of packets.
     #[inline(always)]
     fn enter_books(&mut self, node: u32) {
         let now = self.bufs.tally();

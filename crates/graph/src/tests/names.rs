@@ -1,4 +1,4 @@
-//! Tests errors at the start, and their messages.
+//! Tests errors when a graph is built, and their texts.
 
 use std::collections::BTreeSet;
 

@@ -86,8 +86,8 @@ impl Count {
     }
 }
 
-/// Makes the bytes of a packet valid: an edge follows each COPY and MAKE, and each HOLD that is not the last byte, and the packet becomes
-/// at most four packets.
+/// Makes the bytes of a packet valid. Each COPY and MAKE must be followed by an edge, and so must each HOLD that is not the last byte. At
+/// most two COPY bytes remain, so that the packet becomes at most four packets.
 fn sound(mut bytes: Vec<u8>) -> Vec<u8> {
     let (mut named, mut copies) = (false, 0);
     for b in &mut bytes {

@@ -176,7 +176,7 @@ fn two_workers_share_a_graph() {
 /// An input node that counts its polls, and asks for sleeps of a given length.
 struct Counting {
     polls: Arc<AtomicU64>,
-    /// Nanoseconds from one poll to the next; `None` for no sleep.
+    /// Nanoseconds from one poll to the next; `None` if the worker must not sleep.
     nap: Option<u64>,
     now: u64,
 }

@@ -96,8 +96,8 @@ impl InputNode for Source {
 /// Packets that `Toy` nodes keep until the test takes them.
 pub(super) type Kept = Arc<Mutex<Vec<Held>>>;
 
-/// A packet whose first byte is lower than this has the number of an edge there. Other first bytes are commands: the commands from this one
-/// up to `HOLD - 1` drop the packet.
+/// The lowest command. A first byte below this is the number of the edge by which the packet leaves. First bytes from this one up to
+/// `HOLD - 1` drop the packet.
 pub(super) const DROP: u8 = 200;
 pub(super) const REASONS: u8 = 3;
 /// Hold the packet, then send it on by the edge in the next byte.
