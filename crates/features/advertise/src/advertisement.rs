@@ -195,12 +195,12 @@ impl Advertisement {
     }
 }
 
-/// The configured router advertisements of an interface.
+/// The operator's settings for the router advertisements of an interface, and whether these advertisements are suppressed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Advice {
-    /// The router advertisements to hosts on the link, if any.
+    /// The contents of the router advertisements; `None` if the operator has configured no advertisements.
     pub says: Option<Box<Advertisement>>,
-    /// True if the advertisements are not sent, although their settings are kept. No effect if there are no settings.
+    /// True if the interface sends no advertisements, although it keeps their settings. Has no effect without settings.
     pub suppressed: bool,
 }
 

@@ -120,8 +120,8 @@ struct Sender {
 }
 
 impl Sender {
-    /// Schedules the next advertisement: `delay` after `now`, or `delay` after the end of the minimum gap since the last one, if that is
-    /// later. If an earlier advertisement is scheduled already, nothing changes.
+    /// Schedules an advertisement `delay` nanoseconds after `now`. If the minimum gap since the last advertisement ends after `now`, the
+    /// delay counts from the end of the gap. An advertisement that is already scheduled for an earlier time stays.
     fn hasten(&mut self, now: u64, delay: u64) {
         let earliest = self.last.map_or(now, |last| now.max(last + GAP));
         let then = earliest + delay;

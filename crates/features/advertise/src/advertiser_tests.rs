@@ -40,7 +40,7 @@ impl Clocked {
     }
 }
 
-/// A router that has been advertising for a while.
+/// Returns an advertiser with an interface that has been advertising for 60 seconds, so that the initial advertisements have been sent.
 fn settled(seed: u64) -> Clocked {
     let mut t = Clocked::new(seed);
     t.event(Event::Start(LINK, Interval::default()));
@@ -147,8 +147,8 @@ fn changes_are_advertised_soon_and_three_times() {
 }
 
 proptest! {
-    /// For any events, advertisements on an interface are at least three seconds apart, unless the interface was down in between. In the
-    /// end, exactly the advertising interfaces send one within ten minutes.
+    /// For any events, advertisements on an interface are at least three seconds apart, unless the interface was down in between. After the
+    /// last event, each advertising interface sends an advertisement within ten minutes, and other interfaces send none.
     #[test]
     fn advertisements_keep_their_intervals_under_any_events(
         events in prop::collection::vec((0u64..20, 0u32..2, 0u8..8), 1..80),

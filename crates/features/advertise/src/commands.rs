@@ -1,4 +1,4 @@
-//! Router advertisements.
+//! The commands for router advertisements.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -102,7 +102,7 @@ fn set<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     })
 }
 
-/// Returns the prefix of a command.
+/// Returns the IPv6 prefix that a command gives.
 fn named(a: &Args) -> Result<Prefix6, CliError> {
     let prefix = feature::exact_prefix(a, "prefix")?.of::<Ipv6Addr>();
     prefix.ok_or_else(|| a.fault("prefix", "only IPv6 prefixes can be advertised"))

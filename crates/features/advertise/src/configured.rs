@@ -119,7 +119,7 @@ fn server(text: &str) -> Result<Ipv6Addr, String> {
     text.parse().map_err(|_| format!("\"{text}\" is not an IPv6 address"))
 }
 
-/// The shortest and the longest time between two advertisements.
+/// The field for the minimum and the maximum time between two advertisements, in seconds.
 struct Times;
 
 impl Form for Times {
@@ -156,7 +156,7 @@ impl Form for Times {
     }
 }
 
-/// Returns the form of a prefix that can be advertised.
+/// Returns the field type for prefixes that can be advertised.
 fn prefix() -> Parsed<Prefix6> {
     parsed(
         "an IPv6 prefix",
@@ -170,7 +170,7 @@ fn prefix() -> Parsed<Prefix6> {
     )
 }
 
-/// Returns the settings of a prefix.
+/// Returns the fields for the settings of a prefix.
 fn advice() -> &'static Schema<PrefixAdvice> {
     static SCHEMA: LazyLock<Schema<PrefixAdvice>> = LazyLock::new(|| {
         Schema::new(PrefixAdvice::default())
@@ -207,7 +207,7 @@ fn advice() -> &'static Schema<PrefixAdvice> {
     &SCHEMA
 }
 
-/// A time in seconds, or infinite.
+/// The field type for a lifetime: a number of seconds, or `infinite`.
 struct Lifetime;
 
 impl Form for Lifetime {

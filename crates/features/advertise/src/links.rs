@@ -81,7 +81,7 @@ fn was_set(router: &mut Router, index: u32, before: &Advertised) {
     }
 }
 
-/// Follows a change of an interface.
+/// Updates the advertisements of an interface after a change of the interface.
 fn follow(router: &mut Router, index: u32, change: Change) {
     if link(router, index).is_none() {
         if let Ok(links) = router.state_mut::<Links>() {
@@ -170,7 +170,7 @@ pub fn advertised_prefixes(router: &Router, info: &InterfaceInfo) -> Vec<PrefixI
     says.map_or_else(Vec::new, |says| says.prefixes(networks(info)))
 }
 
-/// Returns the networks of an interface that can be advertised to hosts.
+/// Returns the networks of an interface that can be advertised to hosts: those of its IPv6 addresses that are not link-local.
 fn networks(info: &InterfaceInfo) -> impl Iterator<Item = Prefix6> {
     let given = info.addresses_of::<Ipv6Addr>().filter(|a| !Address::from(*a).is_link_local());
     given.map(|a| a.prefix())

@@ -229,8 +229,8 @@ fn the_loss_of_ipv4_ends_no_advertisements() {
     assert!(!told.is_empty() && told.iter().all(|(lifetime, _)| *lifetime == 1800), "{told:?}");
 }
 
-/// Interfaces without hosts, such as loopbacks, send no advertisements. The final ones, after advertisements are disabled, have the last
-/// settings.
+/// Interfaces without hosts, such as loopbacks, send no advertisements. After advertisements are disabled, the final advertisements still
+/// have the last settings.
 #[test]
 fn only_links_with_hosts_get_advertisements() {
     let mut lab = lab();

@@ -32,10 +32,7 @@ impl<C: App> feature::Feature<C> for Feature {
     }
 }
 
-/// Adds the checks of the load to the turns of the main thread.
-///
-/// # Errors
-/// If the state cannot be created.
+/// Registers the check of the workers' loads, which runs in each iteration of the main thread's loop.
 pub fn install(hooks: &mut Hooks) -> Result<(), GraphError> {
     hooks.state(|_| Ok(Balance::default()))?;
     hooks.on_turn(turn);
@@ -45,13 +42,13 @@ pub fn install(hooks: &mut Hooks) -> Result<(), GraphError> {
 /// State of the balancing.
 #[derive(Default)]
 struct Balance {
-    /// Time of the last measurement of the load that was handled, in nanoseconds of the monotonic clock.
+    /// Time of the last load measurement that the balancer has handled, in nanoseconds of the monotonic clock.
     handled: u64,
     checks: Checks,
 }
 
-/// Reacts to each measurement of the workers' loads once. Returns `None`: needs no further call at a certain
-/// time.
+/// Handles the latest measurement of the workers' loads, unless this measurement has been handled before. Always returns `None`, which
+/// requests no call at a certain time.
 fn turn(router: &mut Router, _: u64) -> Option<u64> {
     let (measured, loads) = router.loads();
     if router.state::<Balance>().is_ok_and(|balance| balance.handled < measured) {

@@ -10,10 +10,10 @@ const TOO_BUSY: f64 = 0.85;
 const HAS_TIME: f64 = 0.6;
 /// If the loads of all workers add up to less than this, one worker can do all the work.
 const LITTLE: f64 = 0.5;
-/// Number of checks in a row with an overloaded worker before work is spread. One check is enough if another worker has no queue, as
-/// after a time of little load, and the overloaded worker has several movable queues.
+/// Number of consecutive checks with an overloaded worker before work is spread over the workers. One check is enough if another worker has
+/// no queue and the overloaded worker has several movable queues. This happens when traffic grows again after a time of little load.
 const BUSY_CHECKS: u32 = 2;
-/// Number of checks in a row with little load, before work is gathered on one worker.
+/// Number of consecutive checks with little load before all movable queues are moved to one worker.
 const CALM_CHECKS: u32 = 30;
 
 /// A receive queue.
@@ -21,17 +21,17 @@ const CALM_CHECKS: u32 = 30;
 pub struct Queue {
     /// The queue's worker, receive mode and handoff.
     pub at: Attention,
-    /// Number of receive queues of its device.
+    /// Number of receive queues of the queue's device.
     pub of: usize,
 }
 
-/// How the work is assigned to the workers.
+/// The present assignment of work to the workers.
 pub struct Situation<'a> {
     pub queues: &'a [Queue],
     /// Number of workers.
     pub workers: usize,
     pub shards: &'a Shards,
-    /// True if the operator assigned shards of flows to workers; the balancer then moves no shard.
+    /// True if the operator assigned shards (groups of flows by hash) to workers; the balancer then moves no shard.
     pub fixed: bool,
 }
 
@@ -41,11 +41,11 @@ pub struct Change {
     /// The new assignment of each queue.
     pub queues: Vec<Attention>,
     pub shards: Shards,
-    /// What is done, for the log.
+    /// A description of the change for the log.
     pub what: &'static str,
 }
 
-/// What the last checks found.
+/// The results of the last checks of the workers' loads.
 #[derive(Default)]
 pub struct Checks {
     /// Number of checks in a row with an overloaded worker.
@@ -55,17 +55,18 @@ pub struct Checks {
 }
 
 impl Checks {
-    /// Returns the change that the workers' loads (0 to 1) of one check require; `None` if they require none:
+    /// Returns the change that the workers' loads (0 to 1) of one check require; `None` if they require none. The busiest worker has the
+    /// highest load, and the calmest worker the lowest.
     ///
-    /// - If the busiest worker is overloaded with several movable queues, the calmest has capacity, and a worker has no queue, all movable
-    ///   queues are spread over the workers at once.
-    /// - If the busiest worker is overloaded and the calmest has capacity in `BUSY_CHECKS` checks in a row, half of the busiest worker's
-    ///   movable queues move to the calmest. If no queue can move, the flows of shareable queues of overloaded workers are spread over the
-    ///   workers. If these flows are already spread, some shards of flows move, unless the operator assigned the shards.
-    /// - If the load is little in `CALM_CHECKS` checks in a row, flows of shareable queues are no longer spread, and one worker gets all
+    /// - The busiest worker is overloaded and has several movable queues, the calmest worker has capacity, and a worker has no queue: all
+    ///   movable queues are spread over the workers at once.
+    /// - The busiest worker is overloaded and the calmest worker has capacity, in `BUSY_CHECKS` consecutive checks: half of the busiest
+    ///   worker's movable queues move to the calmest worker. If no queue can move, the flows of shareable queues of overloaded workers are
+    ///   spread over the workers. If these flows are already spread, some shards of flows move, unless the operator assigned the shards.
+    /// - The load is little in `CALM_CHECKS` consecutive checks: flows of shareable queues are no longer spread, and one worker gets all
     ///   movable queues. Then a single packet wakes one worker instead of two, and packets of two devices form one vector.
     ///
-    /// Queues that the operator placed, or that are in polling mode, are not movable.
+    /// Queues that the operator assigned to a worker, or that are in polling mode, are not movable.
     pub fn plan(&mut self, loads: &[f64], s: &Situation<'_>) -> Option<Change> {
         if loads.len() != s.workers || loads.len() < 2 {
             *self = Checks::default();
@@ -90,8 +91,8 @@ impl Checks {
     }
 }
 
-/// Returns the change that relieves the busiest worker; `None` if there is none. `scattered` is the placement with queues on all workers,
-/// if there is one.
+/// Returns the change that relieves the busiest worker; `None` if no change is possible. `scattered` is the result of [`scattered`]: it is
+/// preferred to moving half of the queues.
 fn spread(
     loads: &[f64],
     (busiest, calmest): (usize, usize),
@@ -154,8 +155,8 @@ fn movable(a: &Attention) -> bool {
     !a.chosen && a.mode != RxMode::Polling
 }
 
-/// Returns the placement with all movable queues spread over the workers. `None` unless the busiest worker has several movable queues,
-/// another worker has no queue, and some queue would move.
+/// Returns the assignment with all movable queues spread over the workers. `None` unless the busiest worker has several movable queues,
+/// another worker has no queue, and the assignment differs from the present one.
 fn scattered(now: &[Attention], workers: usize, busiest: usize) -> Option<Vec<Attention>> {
     let idle = (0..workers).any(|worker| now.iter().all(|a| a.worker != worker));
     let several = now.iter().filter(|a| a.worker == busiest && movable(a)).count() > 1;
@@ -166,7 +167,7 @@ fn scattered(now: &[Attention], workers: usize, busiest: usize) -> Option<Vec<At
     (idle && several && placed != now).then_some(placed)
 }
 
-/// Returns the placement with half of the busiest worker's movable queues moved to the calmest worker. `None` if the busiest worker has no
+/// Returns the assignment with half of the busiest worker's movable queues moved to the calmest worker. `None` if the busiest worker has no
 /// movable queue, or only one queue.
 fn halved(now: &[Attention], busiest: usize, calmest: usize) -> Option<Vec<Attention>> {
     let own: Vec<usize> = (0..now.len()).filter(|at| now[*at].worker == busiest).collect();
@@ -179,7 +180,7 @@ fn halved(now: &[Attention], busiest: usize, calmest: usize) -> Option<Vec<Atten
     (!some.is_empty()).then_some(placed)
 }
 
-/// Returns the placement with all movable queues on the worker that has the most queues; `None` if they are there already.
+/// Returns the assignment with all movable queues on the worker that has the most queues; `None` if they are there already.
 fn gathered(now: &[Attention], workers: usize) -> Option<Vec<Attention>> {
     let has = |worker: &usize| now.iter().filter(|a| a.worker == *worker).count();
     let home = (0..workers).rev().max_by_key(has)?;

@@ -119,8 +119,8 @@ fn queue() -> impl Strategy<Value = Queue> {
 }
 
 proptest! {
-    /// Whatever the loads are, only queues that may move do, flows are spread only where the router decides about it, all workers exist,
-    /// and with constant loads the changes come to an end.
+    /// Checks the plans for arbitrary loads. Only movable queues move. Flows are spread only if the operator left this decision to the
+    /// router. All assignments name existing workers. With constant loads, the changes come to an end.
     #[test]
     fn plans_respect_the_operator_and_end(
         queues in prop::collection::vec(queue(), 0..8),

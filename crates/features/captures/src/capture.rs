@@ -11,7 +11,7 @@ use crate::destination::{Destination, FILE_HEADER, PACKET_HEADER};
 use crate::request::{Request, Scope};
 use crate::rings::{Captured, Point, Rings};
 
-/// Approximate maximum number of copies taken from the workers in one call of [`Progress::take`].
+/// Approximate maximum number of copies that one call of [`Progress::take`] takes from the workers.
 const A_TURN: usize = 256;
 /// Interval in nanoseconds at which copies for a file are taken from the workers. A ring with room for 1,024 copies can then take two
 /// million packets per second.
@@ -175,8 +175,8 @@ fn switch(router: &mut Router, points: &[Point], interfaces: &[u32], on: bool) {
     }
 }
 
-/// Makes sure that no capture runs. If the caller is an admin, ends the running capture of a client that is not an
-/// admin.
+/// Checks that no capture runs. If the running capture belongs to a client that is not an admin and the caller is an admin, ends that
+/// capture first.
 ///
 /// # Errors
 /// Fails if a capture still runs.

@@ -28,7 +28,7 @@ pub(crate) enum Destination {
 }
 
 impl Destination {
-    /// Returns what was done with the packets, as a text: `written to FILE`, for example.
+    /// Returns the words for what was done with the packets, to complete a sentence: `written to FILE` or `captured`.
     pub(crate) fn became(&self) -> String {
         match self {
             Destination::File(sink) => format!("written to {}", sink.path().display()),
@@ -116,7 +116,7 @@ impl Sink {
         self.too_full = fstatvfs(&self.disk).ok().and_then(|disk| too_full(&disk, self.leave_free));
     }
 
-    /// True if no more packets are to be written.
+    /// True if the file cannot be continued: a write failed, or the file system became too full.
     pub(crate) fn is_over(&self) -> bool {
         self.failed.is_some() || self.too_full.is_some()
     }

@@ -62,12 +62,12 @@ fn start<C: App>(c: &mut C, a: &Args, filter: Option<Program>) -> Result<Output<
     c.create_file(a, "file", &path, allows, move |c, a, file| begin(c, a, request, bounds, to, file))
 }
 
-/// The limits of a file.
+/// The limits for the size of a capture file.
 #[derive(Clone, Copy)]
 struct Bounds {
-    /// Packets.
+    /// Maximum number of packets in the file.
     most: u64,
-    /// Bytes.
+    /// Maximum size of the file in bytes.
     most_bytes: u64,
     /// Percentage of the file system to leave free, if given.
     leave_free: Option<u32>,
@@ -102,7 +102,7 @@ struct Status {
     file: Option<String>,
     packets: u64,
     max_packets: Option<u64>,
-    /// Size in bytes of the file, or, if a client gets the packets, of a file with the same packets.
+    /// Size of the file in bytes. If a client receives the packets, the size that a file with these packets would have.
     bytes: u64,
     max_bytes: Option<u64>,
     lost: u64,

@@ -17,7 +17,7 @@ pub(crate) struct Request {
 
 /// The interfaces of a capture, including those made while it runs.
 pub(crate) enum Scope {
-    /// All.
+    /// All interfaces.
     Any,
     /// This device with its sub-interfaces.
     Device(String),

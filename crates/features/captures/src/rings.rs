@@ -83,7 +83,7 @@ struct Shared {
     wanted: Reader<Wanted>,
     copied: AtomicU64,
     lost: AtomicU64,
-    /// Locked by the main thread, and when a worker is created.
+    /// Lock for changes of the capture and of the list of rings. The main thread takes it, and so does the creation of a worker.
     control: Mutex<Control>,
 }
 
@@ -110,7 +110,7 @@ pub struct Copies {
     empty: Consumer<Box<Captured>>,
     filled: Producer<Box<Captured>>,
     shared: Arc<Shared>,
-    /// Shows the main thread that these ends exist.
+    /// Token for [`Ring::worker`]: shows the main thread that the worker still has its ends of the rings.
     _worker: Arc<()>,
 }
 
@@ -213,7 +213,7 @@ impl Rings {
         self.control().rings.iter().map(|ring| ring.filled.len()).sum()
     }
 
-    /// Returns the number of pairs of rings: each worker has one for each point.
+    /// Returns the number of pairs of rings. Each worker has one pair for each point.
     #[cfg(test)]
     pub(crate) fn points(&self) -> usize {
         self.control().rings.len()

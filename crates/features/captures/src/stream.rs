@@ -19,7 +19,7 @@ use crate::destination::{Client, Destination, write, writer};
 use crate::request::Request;
 use crate::rings::{MOST_BYTES, Point};
 
-/// Time until the next check for packets when there were none.
+/// Time until the next check for packets, if the last check found none.
 const LOOK: Duration = Duration::from_millis(1);
 
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
@@ -66,13 +66,13 @@ impl Write for Bytes {
 }
 
 struct Stream {
-    /// Lives as long as the client.
+    /// Token that is dropped when the client disconnects. The capture has a weak reference to it.
     there: Arc<()>,
     /// Writes the packets into `bytes`.
     stream: PcapWriter<Bytes>,
     /// Bytes that the client has not got yet.
     bytes: Bytes,
-    /// The last status text for the client.
+    /// The last status text of the capture.
     told: String,
     over: bool,
 }

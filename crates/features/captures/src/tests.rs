@@ -11,7 +11,7 @@ use net::testing::Bench;
 use crate::node;
 use crate::rings::{Captured, Point, Rings, WAITING};
 
-/// The common graph, with captures.
+/// Returns the rings of a capture, and a graph with the interface nodes and the capture features.
 fn bench() -> (Rings, Harness) {
     let bench = Bench::new();
     let rings = Rings::new(&bench.domain);
@@ -36,7 +36,7 @@ fn taken(rings: &Rings) -> Vec<Copied> {
     all
 }
 
-/// A frame from this UDP port.
+/// Returns a frame with the UDP source port `port`.
 fn frame_from(port: u16) -> Vec<u8> {
     let packet = PacketBuilder::ipv4(Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(198, 51, 100, 1));
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0];
@@ -44,7 +44,7 @@ fn frame_from(port: u16) -> Vec<u8> {
     frame
 }
 
-/// The UDP port that a frame is from.
+/// Returns the UDP source port of a frame.
 fn port_of(frame: &[u8]) -> u16 {
     u16::from_be_bytes([frame[34], frame[35]])
 }
@@ -53,7 +53,7 @@ fn frame() -> Vec<u8> {
     frame_from(1)
 }
 
-/// If the rings of removed workers were kept, each change of the number of workers would cost memory.
+/// The rings of removed workers are freed. Otherwise each change of the number of workers would cost memory.
 #[test]
 fn rings_of_removed_workers_are_freed() {
     let (rings, mut h) = bench();

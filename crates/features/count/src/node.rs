@@ -9,13 +9,13 @@ use net::interface::Runs;
 use net::router::Hooks;
 use net::setting::{Setting, Switch};
 
-/// The counters of an interface. There is no setting: the operator switches the feature on and off with
+/// The setting by which the router counts packets for each interface. It has no value: the operator switches the feature on and off with
 /// `set interface feature`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Count;
 
 impl Setting for Count {
-    /// Packets and bytes.
+    /// Numbers of packets and bytes.
     type Counts = CounterSet<2>;
     const COUNTED: &'static str = "/feature/ip4-count";
 

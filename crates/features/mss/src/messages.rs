@@ -11,11 +11,11 @@ use crate::node::{Clamping, Clamps, Mss};
 define! {
     /// The packets whose MSS is lowered.
     flags mss_clamp_dir: u8 {
-        /// None.
+        /// No packets.
         MSS_CLAMP_DIR_NONE = 0,
-        /// Received ones.
+        /// Received packets.
         MSS_CLAMP_DIR_RX = 1,
-        /// Sent ones.
+        /// Sent packets.
         MSS_CLAMP_DIR_TX = 2,
     }
     /// Sets the largest MSS on an interface.

@@ -23,13 +23,13 @@ use net::setting::{Attached, Setting, Switch};
 
 /// A family with MSS clamping.
 pub trait Clamped: Packets {
-    /// The feature of received packets.
+    /// Name of the feature for received packets.
     const IN: &'static str;
-    /// The feature of sent packets.
+    /// Name of the feature for sent packets.
     const OUT: &'static str;
     /// The word for the family in commands.
     const WORD: &'static str;
-    /// What one lowered segment adds to the two counters: over IPv4, over IPv6.
+    /// The numbers to add to the two counters (IPv4 and IPv6) for one lowered segment of this family.
     const LOWERED: [u64; 2];
 
     /// Returns the offset of the TCP header in a packet that begins with its IP header. `None` for other protocols, and for fragments
@@ -77,14 +77,14 @@ fn behind_extensions(l3: &[u8]) -> Option<usize> {
 /// The directions in which the MSS is lowered on an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clamping {
-    /// No direction.
+    /// The MSS is not lowered.
     #[default]
     Off,
     /// Received packets.
     Rx,
     /// Sent packets.
     Tx,
-    /// Both.
+    /// Received and sent packets.
     Both,
 }
 

@@ -9,7 +9,7 @@ use net::testing::{Bench, checksum};
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 
-/// Makes a family's packets by hand.
+/// Makes a family's packets byte by byte, without the builder of the crate `wire`.
 trait ByHand: Clamped {
     /// Returns a packet with this TCP segment, and fills in the segment's checksum. The lower 13 bits of
     /// `fragment` are the fragment offset in units of 8 bytes, and the next bit is "more fragments".

@@ -11,9 +11,9 @@ use serde_json::json;
 use crate::route::Target;
 use crate::session::{self, Held, Pings};
 
-/// Nanoseconds to wait for the last reply, in addition to the interval after the last request.
+/// Nanoseconds to wait for the last reply, after the interval that follows the last request.
 pub(crate) const PATIENCE: u64 = 1_000_000_000;
-/// Maximum number of requests at once.
+/// Maximum number of requests in a burst.
 const MOST_AT_ONCE: u32 = 64;
 /// The polling interval for replies.
 const LOOK: Duration = Duration::from_millis(2);

@@ -7,7 +7,7 @@ use net::router::Router;
 use crate::route::Target;
 use crate::session::{Pings, send, start};
 
-/// Pings stations at random.
+/// The exercise for the whole-graph fuzzer: starts pings, sends requests and ends pings at random.
 pub(crate) const EXERCISE: Exercise = Exercise { begin, act, look: |_| Ok(()) };
 
 /// Ends all pings.

@@ -12,13 +12,13 @@ use crate::session::{self, Held, Pings};
 
 /// Number of data bytes in a request.
 const SIZE: usize = 56;
-/// An interval in nanoseconds in which most replies arrive.
+/// If the interval is at least this long in nanoseconds, the ping does not wait longer than the interval for the last reply.
 const ENOUGH: u64 = 100_000_000;
 /// The longest interval between two requests in seconds.
 const LONGEST: f64 = 3600.0;
 
 define! {
-    /// Pings an address. An event tells the result.
+    /// Pings an address. An event reports the result.
     request want_ping_finished_events { address: address, repeat: u32 = 1, interval: f64 = 1.0 } events ping_finished_event;
     /// A ping has ended.
     event ping_finished_event { request_count: u32, reply_count: u32 }

@@ -1,6 +1,7 @@
 //! The active pings: requests without a reply, and replies.
 //!
-//! "Read-only clients" are all clients that are not admins.
+//! Viewers and operators are the clients that are not admins. The pings of all viewers and operators share limits. Code and tests call
+//! these clients readers, or read-only clients.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -19,17 +20,19 @@ use crate::route::{self, Target};
 
 /// Maximum number of active pings.
 pub(crate) const SESSIONS: usize = 64;
-/// Maximum number of active pings of viewers and operators. The router can run more pings than this, so other clients can still ping.
+/// Maximum number of active pings of all viewers and operators together. It is lower than [`SESSIONS`], so that admins can still start
+/// pings.
 const READERS: usize = 16;
-/// Time that each packet of viewers and operators takes up, in nanoseconds: their pings together send 500 packets a second.
+/// Time in nanoseconds for which one packet of a viewer or an operator uses up their common rate: all their pings together send 500 packets
+/// a second.
 const READERS_PACKET: u64 = 2_000_000;
-/// Time by which viewers and operators may be ahead of that rate, in nanoseconds: their pings together send 64 packets at once.
+/// The burst of this rate in nanoseconds: all pings of viewers and operators together may send 64 packets at once.
 const READERS_AHEAD: u64 = READERS_AT_ONCE as u64 * READERS_PACKET;
 /// Maximum number of packets that a viewer or an operator sends at once.
 pub(crate) const READERS_AT_ONCE: u32 = 64;
-/// Number of data bytes of a request for which one more packet is counted. Longer requests leave in fragments.
+/// Number of data bytes in a request for each of which one more packet counts against the limits. Longer requests leave in fragments.
 const COUNTED: usize = 1400;
-/// Time after which a waiting ping loses its place if it does not ask again, in nanoseconds.
+/// Time in nanoseconds after which a waiting ping loses its place in the queue, unless its client asks again whether it may send.
 const ASKS: u64 = 1_000_000_000;
 /// Limit for each ping: the maximum number of unanswered requests, and the maximum number of replies that have not been taken.
 pub(crate) const WAITING: usize = 256;
@@ -37,7 +40,8 @@ pub(crate) const WAITING: usize = 256;
 /// TTL or hop limit of requests.
 const HOPS: u8 = 255;
 
-/// Returns about the number of packets of a request with `size` bytes of data, for the limits of viewers and operators.
+/// Returns the approximate number of packets in which a request with `size` bytes of data leaves. Only the limits of viewers and operators
+/// use this number.
 pub(crate) fn packets(size: usize) -> u32 {
     1 + u32::try_from(size / COUNTED).unwrap_or(u32::MAX - 1)
 }
@@ -72,16 +76,17 @@ pub(crate) struct Pings {
     pub(crate) last: u16,
     /// Identification of the last IPv4 request. All pings share it, so that fragments of different requests are not mixed up.
     datagram: u16,
-    /// When viewers and operators would have sent all their packets at the permitted rate, in nanoseconds of the monotonic clock.
+    /// Time in nanoseconds of the monotonic clock up to which viewers and operators have used up their common rate. It may be later than
+    /// now by at most [`READERS_AHEAD`].
     paid: u64,
-    /// The pings of viewers and operators that wait until they may send, the next one first.
+    /// The pings of viewers and operators that wait until they may send. The ping that may send next is the first.
     waiting: VecDeque<Waiting>,
 }
 
 /// A ping that waits until it may send.
 struct Waiting {
     id: u16,
-    /// When it asked last, in nanoseconds of the monotonic clock.
+    /// Last time at which the ping's client asked whether it may send, in nanoseconds of the monotonic clock.
     asked: u64,
 }
 
@@ -108,7 +113,8 @@ impl Pings {
         router.state_mut()
     }
 
-    /// Ends the pings of disconnected clients. Then checks that a client may start one more.
+    /// Ends the pings of disconnected clients. Then checks that the client may start another ping. `reader` is true for a viewer or an
+    /// operator.
     ///
     /// # Errors
     /// If viewers and operators have too many active pings.
@@ -135,8 +141,9 @@ impl Pings {
         Ok(id)
     }
 
-    /// True if a viewer or an operator may send this number of requests now. Then counts them. Otherwise the client asks again later. Viewers and
-    /// operators that ask after it must wait until it may send, or until it has not asked for [`ASKS`].
+    /// Returns true if a ping of a viewer or an operator may send this number of requests now, and counts the requests. If not, the ping
+    /// waits in a queue, and its client must ask again. Pings behind it in the queue may send only after it has sent, or after its client
+    /// has not asked for [`ASKS`].
     pub(crate) fn may_send(&mut self, id: u16, requests: u32, now: u64) -> bool {
         let Pings { sessions, waiting, .. } = self;
         if let Some(own) = waiting.iter_mut().find(|one| one.id == id) {

@@ -278,7 +278,7 @@ fn sessions_and_waiting_replies_are_limited() {
 }
 
 /// 16 read-only clients send as much as they can for 10 seconds, in bursts of 32 requests of 2 packets. Together they send at most 500
-/// packets a second and one burst of `READERS_AT_ONCE`, and hardly less.
+/// packets a second plus one burst of `READERS_AT_ONCE` packets, and at least 490 packets a second.
 #[test]
 fn read_only_clients_share_a_rate() {
     let (mut router, _worker) = router();
@@ -299,7 +299,8 @@ fn read_only_clients_share_a_rate() {
     assert!(packets.iter().all(|n| *n > 0), "{packets:?}");
 }
 
-/// A read-only client asks once, and then no more, because nobody reads its output. Another one sends after a second.
+/// A client asks once whether it may send, and then stops asking, because nobody reads its output. Another client behind it in the queue
+/// sends after a second.
 #[test]
 fn a_client_that_stops_asking_loses_its_place() {
     let (mut router, _worker) = router();

@@ -5,9 +5,9 @@ use std::fmt;
 /// The action for packets of one color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Action {
-    /// Drop.
+    /// Drop the packet.
     Drop,
-    /// Pass unchanged.
+    /// Pass the packet unchanged.
     Transmit,
     /// Set this DSCP (0 to 63), if the packet is an IP packet, and pass it. ECN stays unchanged.
     Mark(u8),

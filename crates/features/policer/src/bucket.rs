@@ -10,18 +10,19 @@
 //! is the number of its tokens.
 //!
 //! **One step for a vector.** A worker copies the state. On the copy, it polices all packets of its vector for this policer, one after the
-//! other. It publishes the result by one compare-and-exchange; if another worker was faster, it starts again. So the vectors of all workers
-//! have an order, and the results are those of policing the packets one by one in this order.
+//! other. It publishes the result by one compare-and-exchange. If another worker has published a result in the meantime, the exchange
+//! fails, and the worker starts again with the new state. So the vectors of all workers have an order, and the results are those of
+//! policing the packets one by one in this order.
 //!
 //! **Publishing two words.** The state of one bucket is the shared word itself. The state of two buckets is stored in a *cell*. The shared
-//! word contains the number of the cell, which of the cell's two states is valid, and a version. A worker writes only its own cell, and
-//! there only the state that it did not publish last, so never the valid one. If a worker reads a state while the cell's owner overwrites
-//! it, the shared word has changed since the reader read it, so the reader's exchange fails. No two exchanges replace the same word: a
-//! version recurs only after 2^48 vectors.
+//! word contains the number of the cell, which of the cell's two states is valid, and a version. A worker writes only to its own cell, and
+//! there only to the state that it did not publish last. So it never overwrites the valid state. If a worker reads a state while the cell's
+//! owner overwrites it, the shared word has changed since the reader read it, so the reader's exchange fails. No two exchanges replace the
+//! same word: a version recurs only after 2^48 vectors.
 //!
 //! **Reading without an exchange.** A reader reads the word, the cell, and the word again. A writer overwrites a state only after it has
-//! seen a later word, and stores with `Release`. If the reader sees any of these stores, its `Acquire` fence makes it see a later word,
-//! too, and the reader starts again.
+//! seen a later word, and stores with `Release`. If the reader sees any of these stores, then after its `Acquire` fence it also sees a
+//! later word, and starts again.
 
 use std::hint;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -48,7 +49,7 @@ impl Color {
     /// All colors, the best first.
     pub const ALL: [Color; 3] = [Color::Green, Color::Yellow, Color::Red];
 
-    /// Returns its name.
+    /// Returns the color's name.
     pub fn name(self) -> &'static str {
         match self {
             Color::Green => "green",
@@ -110,15 +111,14 @@ impl Cell {
     }
 }
 
-/// The workers' view of a policer: parameters that never change, and shared buckets.
+/// The part of a policer that workers use: parameters that never change, and shared buckets.
 ///
 /// Guarantees, for any number of workers: the packets of all workers together get the colors that they would get one by one, in an order
-/// that keeps the order of each worker's packets. In any time T, green packets take at most `cir`·T + `cb` + 1 tokens; the 1 is a token
-/// that may have been about to arrive. The same holds with `eir` and `eb` for yellow packets of RFC 4115, and for green and yellow packets
-/// together of RFC 2698.
+/// that keeps the order of each worker's packets. In any time T, green packets take at most `cir`·T + `cb` + 1 tokens. The 1 is a token of
+/// which a fraction had already arrived when T began. The same holds with `eir` and `eb` for yellow packets of RFC 4115, and for green and
+/// yellow packets together of RFC 2698.
 ///
-/// Workers' clocks may differ. A worker whose clock is behind by t finds up to rate·t tokens less than there
-/// are, never more.
+/// Workers' clocks may differ. A worker whose clock is behind by a time t sees too few tokens, by at most rate·t, and never too many.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Policer {
@@ -127,7 +127,7 @@ pub struct Policer {
     word: AtomicU64,
     c: Rate,
     cb: u64,
-    /// One cell for each worker known when the policer was made, and a spare cell for all later workers; none for 1r2c.
+    /// One cell for each worker that existed when the policer was made, and a spare cell that all later workers share; no cells for 1r2c.
     cells: Box<[Cell]>,
     kind: Kind,
     aware: bool,
@@ -155,8 +155,8 @@ fn code(action: Action) -> u8 {
     }
 }
 
-/// Adds the tokens that have `arrived` to a bucket of size `burst`, and returns the bucket's new number of used tokens. Tokens for
-/// which the bucket has no room are lost, so they count as used.
+/// Returns the number of used tokens of a bucket of size `burst` after tokens have arrived. `used` is the number before, and `arrived` the
+/// number of tokens that have arrived since time 0. Tokens for which the bucket has no room are lost, so they count as used.
 #[inline(always)]
 fn filled(used: u64, arrived: u64, burst: u64) -> u64 {
     let full = arrived.wrapping_sub(burst);
@@ -170,8 +170,8 @@ fn has(used: u64, arrived: u64, tokens: u64) -> bool {
 }
 
 impl Policer {
-    /// Returns a policer with full buckets at `now` (nanoseconds of the workers' clock), for workers with numbers
-    /// below `workers` (others can use it, but are slower). The parameters must have been [checked](Params::check).
+    /// Returns a policer with full buckets at `now` (nanoseconds of the workers' clock). It is made for workers with numbers below
+    /// `workers`; workers with higher numbers can also use it, but more slowly. The parameters must have been [checked](Params::check).
     pub fn new(params: &Params, workers: usize, now: u64) -> Policer {
         let (c, e) = (Rate::new(params.per_second(params.cir)), Rate::new(params.per_second(params.eir)));
         let cells = if params.kind == Kind::OneRateTwoColors { 0 } else { workers + 1 };
@@ -364,8 +364,8 @@ impl Policer {
         }
     }
 
-    /// Calls `f` with a copy of the state. If `f` returns true, publishes the changed copy; if another worker has published a state in the
-    /// meantime, starts again. Returns the last result of `f`.
+    /// Calls `f` with a copy of the state. If `f` returns true, publishes the changed copy. If another worker has published a state in the
+    /// meantime, calls `f` again with a copy of that state. Returns the last result of `f`.
     #[inline(always)]
     fn change(&self, worker: usize, mut f: impl FnMut(&mut State) -> bool) -> bool {
         if !self.cells.is_empty() {

@@ -21,7 +21,7 @@ pub(crate) struct Oracle {
 }
 
 impl Oracle {
-    /// Full at `now`.
+    /// Returns a policer whose buckets are full at `now` (nanoseconds).
     pub(crate) fn new(params: Params, now: u64) -> Oracle {
         Oracle { params, tc: params.cb.into(), te: params.eb.into(), last: now }
     }
@@ -138,7 +138,8 @@ fn police(policer: &Policer, worker: usize, now: u64, items: &mut [Item]) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Packets that any workers police in vectors get the colors that the RFCs give them one by one.
+    /// Several workers police packets in vectors. The packets get the same colors as from the RFCs' algorithms, which police packets one by
+    /// one.
     #[test]
     fn colors_agree_with_the_rfcs(
         params in params(), vectors in vectors(), start in 0u64..LATE, workers in prop::collection::vec(0usize..5, 30),

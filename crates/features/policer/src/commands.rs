@@ -38,7 +38,7 @@ fn parameters() -> String {
     )
 }
 
-/// An existing policer.
+/// The grammar by which a command names an existing policer.
 const ONE: &str = "{name <policer:policer> | index <index:u32>}";
 
 /// Declares the commands.

@@ -55,9 +55,9 @@ const fn limit(kind: Algorithm, unit: Unit, cb: u64, eb: u64, exceed: Action) ->
 /// The names of the policers of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicedBy {
-    /// For received packets.
+    /// The policer for received packets.
     pub input: Option<String>,
-    /// For sent packets.
+    /// The policer for sent packets.
     pub output: Option<String>,
 }
 

@@ -20,18 +20,18 @@ define! {
         SSE2_QOS_RATE_API_KBPS = 0,
         /// Rates in packets a second, bursts in milliseconds at that rate.
         SSE2_QOS_RATE_API_PPS = 1,
-        /// None of these.
+        /// Not a valid unit.
         SSE2_QOS_RATE_API_INVALID = 2,
     }
     /// How rates are rounded.
     enum sse2_qos_round_type: u8 {
         /// To the closest possible rate.
         SSE2_QOS_ROUND_API_TO_CLOSEST = 0,
-        /// To the next higher one.
+        /// To the next higher possible rate.
         SSE2_QOS_ROUND_API_TO_UP = 1,
-        /// To the next lower one.
+        /// To the next lower possible rate.
         SSE2_QOS_ROUND_API_TO_DOWN = 2,
-        /// None of these.
+        /// Not a valid rounding.
         SSE2_QOS_ROUND_API_INVALID = 3,
     }
     /// The algorithm.
@@ -46,7 +46,7 @@ define! {
         SSE2_QOS_POLICER_TYPE_API_2R3C_RFC_4115 = 3,
         /// Two rates, three colors, by the Metro Ethernet Forum.
         SSE2_QOS_POLICER_TYPE_API_2R3C_RFC_MEF5CF1 = 4,
-        /// None of these.
+        /// Not a valid algorithm.
         SSE2_QOS_POLICER_TYPE_API_MAX = 5,
     }
     /// What happens to packets of a color.
@@ -60,9 +60,9 @@ define! {
     }
     /// An action.
     struct sse2_qos_action {
-        /// Its type.
+        /// The type of the action.
         r#type: sse2_qos_action_type,
-        /// The DSCP.
+        /// The DSCP to set, for `SSE2_QOS_ACTION_API_MARK_AND_TRANSMIT`.
         dscp: u8,
     }
     /// The parameters of a policer.
@@ -75,13 +75,13 @@ define! {
         cb: u64,
         /// The excess or peak burst.
         eb: u64,
-        /// The unit.
+        /// The unit of rates and bursts.
         rate_type: sse2_qos_rate_type,
-        /// The rounding.
+        /// The rounding of rates.
         round_type: sse2_qos_round_type,
         /// The algorithm.
         r#type: sse2_qos_policer_type,
-        /// True if the color of arriving packets counts.
+        /// True if the policer takes the color of arriving packets into account.
         color_aware: bool,
         /// The action for green packets.
         conform_action: sse2_qos_action,

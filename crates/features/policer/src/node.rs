@@ -160,7 +160,7 @@ impl From<Color> for Reason {
     }
 }
 
-/// What a trace records about a packet: the policer's index plus one, and the color.
+/// The data that a trace records about a packet: the policer's index plus one, and the color.
 struct Seen;
 
 impl Seen {

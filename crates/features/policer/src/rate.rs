@@ -250,8 +250,8 @@ impl Params {
         bad(name, format!("{what}: use 1 to {MAX_BURST} {tokens}"))
     }
 
-    /// Returns a warning for each burst in bytes that is smaller than a frame of `frame` bytes (link header included):
-    /// such frames can then never get certain colors. Bursts in packets get no warning.
+    /// Returns a warning for each burst in bytes that is smaller than a frame of `frame` bytes (link header included). The warning says
+    /// which color such frames can never get, or that they are always red. Bursts in packets get no warning.
     pub fn too_small_for(&self, frame: u64) -> impl Iterator<Item = String> {
         let never = match self.kind {
             Kind::OneRateTwoColors => None,

@@ -155,7 +155,7 @@ struct Shown {
     users: Users,
     next: u32,
     last: u32,
-    /// `None` if each policer is shown in several lines.
+    /// The table to which the policers are added; `None` if each policer is shown in several lines.
     table: Option<Table>,
 }
 

@@ -44,7 +44,7 @@ struct Entry {
     before: [u64; 6],
 }
 
-/// What the nodes use: the policers, and their counters. Cheap to clone.
+/// The part of the table that the nodes use: the policers and their counters. Cheap to clone.
 #[derive(Clone)]
 pub struct Shared {
     /// The policers by index.

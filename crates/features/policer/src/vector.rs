@@ -52,7 +52,7 @@ struct Group {
 /// The packets of a vector, grouped by policer. It is reused for each vector, so that memory is allocated
 /// once.
 pub struct Vector {
-    /// The number of the current vector, in the upper 32 bits; the lower ones are 0.
+    /// The number of the current vector, in the upper 32 bits of this word. The lower 32 bits are 0.
     number: u64,
     places: [Place; PLACES],
     groups: Vec<Group>,
@@ -219,7 +219,7 @@ mod tests {
     use crate::table::Policers;
 
     proptest! {
-        /// Policers that share an entry of the table of places each police exactly their own packets, in order.
+        /// Policers whose indexes have the same entry in the table of places police exactly their own packets, in order.
         #[test]
         fn each_packet_passes_its_own_policer(
             vectors in prop::collection::vec(prop::collection::vec((0u32..40, 1u32..200), 1..FRAME_SIZE), 1..4),

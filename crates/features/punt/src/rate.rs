@@ -16,7 +16,7 @@ pub const RATES: RangeInclusive<u32> = 1..=10_000_000;
 pub struct PuntRate(pub u32);
 
 impl Kind for PuntRate {
-    /// The reason.
+    /// The name of the punt reason.
     type Key = String;
     const NAME: &'static str = "punt-rate";
     const PHASE: u16 = 21;

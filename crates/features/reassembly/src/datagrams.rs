@@ -1,9 +1,8 @@
-//! Assigns fragments to datagrams (RFC 791 section 3.2, RFC 815). The code here does not know packets.
+//! Assigns fragments to datagrams (RFC 791 section 3.2, RFC 815). This module does not parse packets.
 //!
-//! A datagram with overlapping fragments is dropped as a whole, including fragments that arrive later (RFC
-//! 5722 requires this for IPv6; RFC 8900 section 3.7). No honest sender makes overlapping fragments, and the
-//! router cannot know which of two different bytes is right. A second fragment with the same extent is a copy
-//! made by the network; only the copy is dropped.
+//! A datagram with overlapping fragments is dropped as a whole, including fragments that arrive later (RFC 5722 requires this for IPv6; RFC
+//! 8900 section 3.7). No honest sender makes overlapping fragments, and the router cannot know which of two different bytes is right. A
+//! second fragment with the same start and end is a copy made by the network; only the copy is dropped.
 
 use std::hash::Hash;
 
@@ -19,7 +18,7 @@ use crate::waiting::{Fill, Limits, NONE, Span, View, Waiting, Why};
 pub struct Datagram {
     /// Length of the datagram's payload in bytes; `None` until the last fragment has arrived.
     len: Option<u32>,
-    /// Bytes received.
+    /// Number of payload bytes received.
     have: u32,
     /// The ECN code points of the received fragments, one bit each.
     ecn: u8,

@@ -128,8 +128,8 @@ proptest! {
         }
     }
 
-    /// In any order of fragments and copies, a datagram is complete as soon as each of its fragments has
-    /// arrived; it never is if one is lost.
+    /// In any order of fragments and copies, a datagram is complete as soon as each of its fragments has arrived. If one fragment is lost,
+    /// the datagram never becomes complete.
     #[test]
     fn a_datagram_becomes_whole_in_any_order(
         len in 17u32..500, piece in 2u32..20, seed: u64, copies in prop::collection::vec(any::<prop::sample::Index>(), 0..9),

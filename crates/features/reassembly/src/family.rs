@@ -30,7 +30,7 @@ const USUAL6: Limits = Limits { timeout: 60 * SECOND, ..USUAL4 };
 
 /// An address family whose datagrams can be reassembled.
 pub trait Fragmented: Packets {
-    /// The table of fragments that are addressed to this router.
+    /// Properties of the table for fragments of datagrams to this router.
     const FULL: &'static KindInfo;
     /// Type and code of the ICMP error about a datagram whose fragments did not all arrive in time.
     const TIMEOUT: (u8, u8);
@@ -114,8 +114,8 @@ impl Fragmented for Ipv6Addr {
         Some((key, Fragment { span, more, header, counted, ecn }))
     }
 
-    /// Makes the headers of the whole datagram, without the fragment header. The preceding header gets the "next header" value of
-    /// the fragment header.
+    /// Turns the headers of a first fragment into those of the whole datagram, without the fragment header. The header before the fragment
+    /// header gets the "next header" value of the fragment header.
     fn make_whole(p: &mut Packet<'_>, len: u32, congested: bool) -> Result<(), Reason> {
         let (piece, named_at) = piece(p.bytes()).ok_or(Reason::Malformed)?;
         let payload = piece.at.saturating_sub(Ipv6Header::LEN) + len as usize;

@@ -59,7 +59,7 @@ pub struct Fragment {
     pub span: Span,
     /// True if more fragments of the datagram follow.
     pub more: bool,
-    /// Number of bytes in front of the fragment's data.
+    /// Number of bytes before the fragment's data, from the start of the packet.
     pub header: u32,
     /// Number of the `header` bytes that count as part of the datagram's length.
     pub counted: u32,

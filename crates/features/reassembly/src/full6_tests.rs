@@ -38,9 +38,8 @@ fn datagram(len: usize) -> PacketBuilder {
     PacketBuilder::ipv6(HOST, OWN).udp(1000, 53).payload(&payload(len))
 }
 
-/// Returns a packet's fragments, each with `piece` times 8 bytes of data behind the packet's first `front`
-/// bytes, which are headers. `named_at` is the offset of the "next header" byte that then announces the
-/// fragment header.
+/// Returns a packet's fragments. Each fragment has the first `front` bytes of the packet (its headers up to the cut), a fragment header,
+/// and up to `piece` times 8 bytes of the rest. `named_at` is the offset of the "next header" byte that announces the fragment header.
 fn cut_behind(packet: &[u8], (front, named_at): (usize, usize), id: u32, piece: usize) -> Vec<Vec<u8>> {
     let (head, rest) = packet.split_at(front);
     let pieces = rest.chunks(piece * 8).count();
@@ -56,8 +55,7 @@ fn cut_behind(packet: &[u8], (front, named_at): (usize, usize), id: u32, piece: 
     rest.chunks(piece * 8).enumerate().map(one).collect()
 }
 
-/// Does the same, but cuts the packet behind its IPv6 header, so that only the first fragment has the
-/// extension headers.
+/// Like [`cut_behind`], but cuts the packet directly after its IPv6 header. So only the first fragment has the extension headers.
 fn cut(packet: &[u8], piece: usize) -> Vec<Vec<u8>> {
     cut_behind(packet, (40, 6), 77, piece)
 }

@@ -17,8 +17,9 @@
 //! lock, which is taken once per fragment (`shards.rs`). `waiting.rs` stores fragments within the limits, for all tables; `datagrams.rs`
 //! and `ports.rs` interpret the fragments. The main thread's list of the tables is [`Reassembly`].
 //!
-//! Fragments wait across quiescent points. So they keep no index into tables of class A: whole datagrams are looked up again, and fragments
-//! that continue on an arc use their receive interface.
+//! Fragments wait longer than one turn of a worker. Meanwhile, the main thread may free entries of the workers' tables
+//! ([`infra::class_a`]). So a waiting fragment keeps no index into these tables: whole datagrams are looked up again, and fragments that
+//! continue on an arc use their receive interface.
 
 #![forbid(unsafe_code)]
 

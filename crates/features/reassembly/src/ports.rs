@@ -1,5 +1,4 @@
-//! Shallow virtual reassembly: assigns the ports of a datagram's first fragment to the later ones. The code
-//! here does not know packets.
+//! Shallow virtual reassembly: assigns the ports of a datagram's first fragment to the later ones. This module does not parse packets.
 //!
 //! Fragments that arrive before the first one wait for it; those that arrive after it continue at once. A
 //! datagram stays in the table until it expires: its bytes are not counted, so the table cannot know when it
@@ -41,9 +40,9 @@ impl<K: Copy + Eq + Hash, T> PortsOf<K, T> {
         PortsOf { waiting: Waiting::new(limits), learned: 0 }
     }
 
-    /// Takes a first fragment with its `ports`. Passes it to `each` with the ports, and then the fragments that waited for it.
-    /// Passes fragments that must be dropped to `each` with a reason: the first fragment if an earlier first fragment had different
-    /// ports, and the fragments of evicted datagrams.
+    /// Takes a first fragment with its `ports`. Passes this fragment to `each` with the ports, and then the fragments of the datagram that
+    /// waited for the ports. Fragments that must be dropped are passed to `each` with a reason instead: the first fragment if an earlier
+    /// first fragment had different ports, and the fragments of evicted datagrams.
     pub fn first(
         &mut self,
         now: u64,

@@ -39,11 +39,11 @@ pub struct DatagramView {
     pub id: u32,
     /// Time at which the first of the datagram's fragments arrived, in nanoseconds of the monotonic clock.
     pub since: u64,
-    /// Waiting fragments.
+    /// Number of waiting fragments.
     pub fragments: u32,
     /// Number of buffers of the waiting fragments.
     pub buffers: u32,
-    /// Source and destination port; `None` if they are not known or do not matter for the table.
+    /// Source and destination port; `None` if they are not known yet, or if the table does not store ports.
     pub ports: Option<(u16, u16)>,
 }
 
@@ -128,7 +128,7 @@ impl<S: Shard> Drop for Shards<S> {
     }
 }
 
-/// [`Shards`] of any type.
+/// The main thread's operations on a whole table, for [`Shards`] of any type.
 pub trait Fragments: Send + Sync {
     fn set_limits(&self, limits: Limits);
     fn totals(&self) -> Totals;

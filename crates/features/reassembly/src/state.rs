@@ -189,7 +189,7 @@ pub fn vary(router: &mut Router, n: u64) -> Result<(), RouterError> {
 }
 
 /// Sends the first worker a message for each table with expired datagrams. If sending fails, the next iteration of the main thread's loop
-/// tries again, which is soon enough. Returns `None`: needs no call at a certain time.
+/// tries again, which is soon enough. Always returns `None`, which requests no call at a certain time.
 pub fn expire(router: &mut Router, now: u64) -> Option<u64> {
     let all = router.state::<Reassembly>().ok()?;
     let due: Vec<&'static str> = all.due(now).collect();

@@ -63,11 +63,11 @@ struct Place<T> {
     next: u32,
 }
 
-/// A datagram, in the list by age.
+/// A datagram. It is an element of the list of all datagrams in order of age.
 struct Context<K, C> {
     key: K,
     state: C,
-    /// Arrival of the fragment that arrived first, in nanoseconds.
+    /// Time at which the first of the datagram's fragments arrived, in nanoseconds.
     since: u64,
     older: u32,
     newer: u32,
@@ -76,16 +76,16 @@ struct Context<K, C> {
     fill: Fill,
 }
 
-/// One datagram, as the operator sees it.
+/// One datagram, with the data for show commands.
 #[derive(Clone, Copy, Debug)]
 pub struct View<K, C> {
     /// The datagram's key.
     pub key: K,
-    /// Arrival of the fragment that arrived first, in nanoseconds.
+    /// Time at which the first of the datagram's fragments arrived, in nanoseconds.
     pub since: u64,
     /// The numbers of the datagram's waiting fragments and of their buffers.
     pub fill: Fill,
-    /// Its state.
+    /// The datagram's state.
     pub state: C,
 }
 
@@ -289,7 +289,7 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         }
     }
 
-    /// Does the same as [`empty`](Self::empty), and then removes the datagram.
+    /// Removes a datagram and all its fragments. Passes the fragments to `each` in the order of the datagram's list.
     pub fn close(&mut self, at: u32, each: impl FnMut(Span, T)) {
         self.empty(at, each);
         let Some(context) = self.contexts.get_mut(at as usize).and_then(Option::take) else { return };

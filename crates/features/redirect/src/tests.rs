@@ -21,7 +21,7 @@ const BETTER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 /// A destination behind the better first hop.
 const FAR: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 
-/// A graph with the node, and two interfaces: `link`, and an `other`.
+/// A graph with the node and the interfaces `link` and `other`. The host and the better first hop are neighbors on `link`.
 struct Lab {
     link: u32,
     other: u32,

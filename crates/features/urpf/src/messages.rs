@@ -10,11 +10,11 @@ use crate::node::{Mode, Urpf};
 define! {
     /// How sources are checked.
     enum urpf_mode: u8 {
-        /// Not at all.
+        /// Sources are not checked.
         URPF_API_MODE_OFF = 0,
-        /// There must be a route.
+        /// There must be a route to the source.
         URPF_API_MODE_LOOSE = 1,
-        /// There must be a route by the receive interface.
+        /// There must be a route to the source through the receive interface.
         URPF_API_MODE_STRICT = 2,
     }
     /// Sets how sources are checked on an interface.

@@ -25,7 +25,7 @@ const MODES: [Mode; 2] = [Mode::Strict, Mode::Loose];
 type Route = (u16, Prefix4, Object);
 
 /// Returns a graph with the strict and the loose node. `routes` are the routes of VRFs 0 and 2. Two adjacencies lead to each interface; the
-/// routes use the first and the second in turn.
+/// routes use them alternately.
 fn harness(routes: &[Route]) -> (Bench, Harness) {
     let mut bench = Bench::new();
     bench.writers.ip4.objects.set(0, 0).unwrap();

@@ -1,4 +1,4 @@
-//! VPP's names for this feature's work.
+//! VPP's commands and drop reasons to which this feature has equivalents.
 
 use net::feature::{App, Foreign, NodeReason, Registrar, VppReason};
 
