@@ -264,7 +264,7 @@ fn run(config: Option<PathBuf>, words: &[String]) -> ExitCode {
     }
 }
 
-/// Prints a line on standard error, which may be a full disk, or a pipe that nobody reads.
+/// Prints a line on standard error. Errors are ignored, because standard error may be a file on a full disk, or a pipe without a reader.
 fn tell(line: impl Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }

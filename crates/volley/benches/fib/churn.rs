@@ -1,6 +1,6 @@
-//! Adds and removes routes without pause while a worker forwards, at 80 % of its capacity, to prefixes that do not
-//! change. Reports lost and misrouted packets, and whether the memory use is constant. The worker's capacity is
-//! measured while the main thread is busy with other work.
+//! Adds and removes routes without pause. Meanwhile a worker forwards packets to prefixes that do not change, at 80 % of the worker's
+//! capacity. Reports lost and misrouted packets, and whether the memory use is constant. The worker's capacity is measured while the main
+//! thread is busy with other work.
 //!
 //! The memory use settles in the first quarter of the time. The number of nodes that wait for readers depends on when the system preempts
 //! the worker, and the last few of them may need another huge page of 2 MiB. The growth is the memory use in the last quarter minus the
@@ -173,8 +173,8 @@ impl Lab {
         }
     }
 
-    /// Keeps the main thread busy in all measurements alike: its CPU may share a core, caches or memory bandwidth with the CPU of the
-    /// worker.
+    /// Keeps the main thread busy for `time`. All measurements do this, so that they are comparable: the main thread's CPU may share a
+    /// core, caches or memory bandwidth with the worker's CPU.
     fn spin(&mut self, time: Duration) {
         let until = Instant::now() + time;
         while Instant::now() < until {
@@ -191,7 +191,7 @@ impl Lab {
         (self.sinks[0].packets() - before) as f64 / start.elapsed().as_secs_f64()
     }
 
-    /// Sends at `rate_pps`; without a rate, as fast as the worker receives.
+    /// Sends at `rate_pps` packets per second; if this is `None`, sends as fast as the worker receives.
     fn send(&self, f: &Family, rate_pps: Option<f64>) -> Result<()> {
         let templates = vec![(f.frame)(Mac([2, 0xfe, 0, 0, 0, 0]))];
         self.generator.remove("churn");

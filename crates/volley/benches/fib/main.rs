@@ -31,12 +31,12 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// Repetitions of each measurement, except those of memory and of `churn`.
 const REPETITIONS: usize = 5;
-/// Number of next hops of made-up routes.
+/// Number of next hops of generated routes.
 const NEXT_HOPS: u32 = 1000;
-/// The port with all next hops, 10.0.0.1/8.
+/// The port of all next hops. It has the address 10.0.0.1/8.
 const PORT: u32 = 0;
 
-/// A point in the CPU time of this thread.
+/// A reading of the CPU time of this thread.
 struct Cpu(Timespec);
 
 impl Cpu {
@@ -137,8 +137,8 @@ fn real() -> Result<Option<Vec<(Prefix4, Path)>>> {
     Ok(Some(routes))
 }
 
-/// Returns `n` prefixes in random order: those of a real IPv6 table or of a made-up one, and further ones of the same
-/// kind.
+/// Returns `n` prefixes in random order. They are those of a real IPv6 table, or of a generated one if there is no real one. If they are
+/// fewer than `n`, similar prefixes are added.
 fn random6(n: usize) -> Result<Vec<(Prefix6, Path)>> {
     let (_, prefixes) = rib::real::<u128>()?;
     let mut all = rib::extend(&prefixes, n);
@@ -213,8 +213,8 @@ impl Longest {
     }
 }
 
-/// Sets an interface with 100,000 routes over 100 next hops down and up. Measures the longest time for which the main
-/// thread is busy, and the time until the last packet takes the right path.
+/// Sets an interface with 100,000 routes over 100 next hops down and up. Measures the longest time for which the main thread is busy
+/// without a pause, and the CPU time until all routes are updated.
 fn flip() -> Result<Vec<Figure>> {
     let routes = random(100_000, 100);
     let mut figures = Vec::new();
@@ -239,7 +239,7 @@ fn flip() -> Result<Vec<Figure>> {
 }
 
 /// Changes, removes and adds a route that resolves the next hops of many other routes. Measures the longest time for which the main thread
-/// is busy, and the time until the last dependent route is updated.
+/// is busy without a pause, and the CPU time until the last dependent route is updated.
 fn recursive() -> Result<Vec<Figure>> {
     const HOPS: u32 = 50_000;
     let mut figures = Vec::new();
@@ -308,7 +308,7 @@ fn wide() -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Runs a command as the daemon does, with the router's turns between its slices. Returns the number of bytes
+/// Runs a command as the daemon does: in steps, between which the router's main thread does its other work. Returns the number of bytes
 /// printed.
 fn command(
     registry: &Rc<Registry<Context>>,
@@ -471,7 +471,7 @@ fn apply() -> Result<Vec<Figure>> {
     Ok([check].into_iter().chain(times.into_iter().flatten()).collect())
 }
 
-/// Runs one benchmark.
+/// A function that runs one benchmark.
 type Measure<'m> = &'m dyn Fn() -> Result<Vec<Figure>>;
 
 fn main() -> Result<()> {

@@ -59,9 +59,9 @@ impl Lab {
     }
 }
 
-/// Measures two lists of commands, each of which restores the initial state at its end. The commands of the first list are about objects
-/// unrelated to the routes. Those of the second list are about objects that all routes depend on; they run with routes that name their
-/// interface and with routes that do not.
+/// Measures two lists of commands. Each list restores the initial state at its end. The commands of the first list are about objects that
+/// no route depends on. The commands of the second list are about objects that all routes depend on. They run twice: with routes that name
+/// their interface, and with routes that do not.
 pub fn stalls() -> Result<Vec<Figure>> {
     let beside = [
         ("table-add", "ip table add 7"),

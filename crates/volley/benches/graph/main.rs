@@ -33,7 +33,7 @@ const PLAIN: &str = "ip4-1";
 /// What a benchmark adds to the forwarding path, or runs instead of it.
 #[derive(Clone, Copy)]
 enum Extra {
-    /// Nothing.
+    /// No addition.
     Nothing,
     /// A counter on the unicast arc.
     Count,
@@ -60,7 +60,7 @@ struct Bench {
     target: f64,
 }
 
-/// The base benchmark: the others change some of its fields.
+/// The base benchmark. Other benchmarks copy it and change some fields.
 const ONE: Bench = Bench {
     name: PLAIN,
     what: "one route",

@@ -1,5 +1,5 @@
-//! Thousands of policers, without the graph around them. An interface has at most one in each direction, and tens of thousands of
-//! interfaces would dominate the result.
+//! Thousands of policers, without the graph around them. In the graph, this would need tens of thousands of interfaces, because an
+//! interface has at most one policer in each direction. These interfaces would dominate the result.
 
 use infra::clock::tsc;
 use infra::hash::mix64;

@@ -29,9 +29,9 @@ pub enum Table {
     One6,
     /// This number of consecutive IPv6 prefixes, a quarter each of /48, /64, /112 and /128, with random destinations.
     Mixed6(u32),
-    /// The table of a real IPv4 router, as large as today's; all prefixes are equally likely.
+    /// The table of a real IPv4 router, with the size of today's full tables; all prefixes are equally likely.
     Real4,
-    /// The table of a real IPv6 router, as large as today's; all prefixes are equally likely.
+    /// The table of a real IPv6 router, with the size of today's full tables; all prefixes are equally likely.
     Real6,
     /// Both real tables, with three IPv4 packets for each IPv6 packet.
     Both,
@@ -154,7 +154,7 @@ impl Load {
     }
 }
 
-/// An IP address as a number, from which the variable fields of packets are made.
+/// An IP address as a number. The variable fields of packets are made from such addresses.
 trait Address: rib::Family {
     /// Returns the variable fields that send packets to these destinations, one after the other.
     fn destinations(all: impl Iterator<Item = Self>) -> Vec<Field>;

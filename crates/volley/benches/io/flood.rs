@@ -1,5 +1,5 @@
-//! The maximum rate: the tester fills the ring to the router, and empties the ring from it. So the router is always
-//! behind, its vectors are full, and the rate of returned packets is its capacity. Clocks are per received packet,
+//! The maximum rate: the tester keeps the ring to the router full, and empties the ring from the router. So the router always has more
+//! packets than it can process, its vectors are full, and the rate of returned packets is its capacity. Clocks are per received packet,
 //! over all nodes including the driver's.
 
 use std::net::Ipv4Addr;
@@ -26,7 +26,7 @@ pub struct Bench {
     pub name: &'static str,
     /// True if the router looks up routes; otherwise packets received on the first interface leave by the second.
     routes: bool,
-    /// True if packets are in the router's own buffers. The router is the memif client then.
+    /// True if packets are in the router's own buffers, for which the router must be the memif client. Otherwise the router is the server.
     lends: bool,
     /// Maximum clocks per packet, and minimum Mpps.
     target: (f64, f64),
@@ -74,8 +74,8 @@ fn test([mut into, mut from]: [Tester; 2], seen: &Seen) -> Vec<f64> {
     clocks
 }
 
-/// The measured figures, with one value for each repetition. `tester` has a value for each full round, and `nodes` is of the last
-/// repetition.
+/// The measured figures, with one value for each repetition, except for two fields: `tester` has one value for each round of the tester
+/// that sent and received [`FRAME_SIZE`] packets, and `nodes` has the values of the last repetition.
 #[derive(Default)]
 struct Figures {
     clocks: Vec<f64>,

@@ -1,8 +1,8 @@
-//! Overload: the rate that the router still forwards when much more than its capacity arrives, and three in ten packets cause ICMP errors.
+//! Overload: the rate at which the router still forwards when packets arrive at much more than its capacity, and three in ten packets cause
+//! ICMP errors.
 //!
-//! The same mix is offered at several rates, up to the tester's maximum. The best result is the highest rate of
-//! returned packets. The result at the highest offered rate should be nearly as good: it is worse for a router that
-//! works on packets and drops them afterwards.
+//! The same mix is offered at several rates, up to the tester's maximum. The best result is the highest rate of returned packets. The
+//! result at the highest offered rate should be nearly as good. It is worse if the router spends time on packets and drops them afterwards.
 //!
 //! The benchmark runs with one worker, and with two workers that share the flows. The two workers have their own cores if there are three
 //! cores. Otherwise three busy threads share two cores, and only the ratio of the result at the highest offered rate to the best result is
@@ -27,9 +27,9 @@ const TIME: Duration = Duration::from_millis(200);
 const RATES: [f64; 8] = [5e6, 10e6, 15e6, 20e6, 25e6, 30e6, 35e6, f64::INFINITY];
 /// Maximum number of packets sent at once, each of another flow.
 const BURST: usize = 250;
-/// Packets in a round of the mix.
+/// Number of packets after which the mix repeats.
 const ROUND: usize = 10;
-/// Packets in a round that have used up their time to live.
+/// Number of packets in each round of the mix whose TTL expires at the router.
 const EXPIRED: usize = 3;
 
 /// One measurement.

@@ -19,8 +19,8 @@ pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 edges! { enum Next { Output = "interface-output", Continue = "next-feature" } }
 
-/// Forwards packets from an interface to the one that was added after it. A vector takes the usual path if it has packets that are not the
-/// tester's.
+/// Forwards packets from an interface to the interface that was added after it. If a vector contains packets that are not the tester's, the
+/// whole vector continues on the usual path of received packets.
 struct Port;
 
 impl FrameNode for Port {
@@ -45,7 +45,8 @@ fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> std::result::Resul
     Ok(())
 }
 
-/// The router with two interfaces, with the route to the tester's destination by the second, and a tester at each.
+/// The router with two interfaces, and a tester at each interface. The route to the testers' destination leads through the second
+/// interface.
 pub struct Setup {
     pub parts: Parts,
     pub testers: [Tester; 2],

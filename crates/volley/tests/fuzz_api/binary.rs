@@ -15,7 +15,7 @@ use super::dice::Dice;
 use super::peer::{Peer, frame, framed};
 use super::{START, course, message};
 
-/// Maximum number of frames of a round.
+/// Maximum number of frames in a round.
 const FRAMES: usize = 40;
 
 /// The results of the frames so far.
@@ -23,9 +23,9 @@ const FRAMES: usize = 40;
 struct Seen {
     frames: u64,
     answers: u64,
-    /// Connections that ended before the last answer: the router ended them after invalid data, or the client left.
+    /// Number of connections that ended before the last answer: the router closed them after invalid data, or the client disconnected.
     ended: u64,
-    /// The identifiers of the answers that are no refusals.
+    /// Identifiers of answers that report success.
     granted: BTreeSet<u16>,
 }
 
@@ -54,7 +54,7 @@ fn round(socket: &Path, table: &Table<Context>, seed: u64, seen: &mut Seen) {
     }
 }
 
-/// Sends something that is no frame, or only a part of one. The client then leaves.
+/// Sends bytes that are not a frame, or only a part of a frame. Returns an error, so that the client then disconnects.
 fn violate(peer: &mut Peer<'_>, table: &Table<Context>, dice: &mut Dice) -> io::Result<()> {
     let message = message::message(table, dice);
     let bytes = match dice.below(5) {
@@ -76,7 +76,7 @@ fn reads_back(control: &mut Peer<'_>, file: &Path) {
     }
 }
 
-/// Pings until `done`. Returns the longest time for an answer.
+/// Sends pings until `done` is set. Returns the longest time for an answer.
 fn bystander(socket: &Path, done: &AtomicBool) -> Duration {
     let table = volley::features::messages();
     let mut peer = Peer::connect(socket, &table).expect("the router serves clients");

@@ -1,5 +1,5 @@
-//! Inputs to a running router, one seed after the other, while another client uses it: the router does not panic and does not grow, and the
-//! other client is answered.
+//! Sends inputs to a running router, one seed after the other, while another client uses the router. Checks that the router does not panic,
+//! that its memory does not grow, and that it answers the other client.
 
 use std::cell::Cell;
 use std::sync::Mutex;
@@ -23,7 +23,7 @@ const MORE_FILES: usize = 8;
 /// optimization.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// What happened, for a line about the test.
+/// The results of a test run.
 pub struct Course {
     first: u64,
     took: Duration,
@@ -37,8 +37,9 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Calls `round` with one seed after the other, and after some rounds `reset`, which gives the router its first configuration again.
-/// `other` is another client, which returns its longest time for an answer: it runs until the flag is set.
+/// Runs a test. Calls `round` with one seed after the other. After every [`ROUNDS`] rounds, calls `reset`, which restores the router's
+/// first configuration. Meanwhile `other` runs as another client, until the flag that it gets is set. `other` returns its longest time for
+/// an answer.
 pub fn run(
     router: &mut Router,
     mut round: impl FnMut(u64),
@@ -80,7 +81,8 @@ pub fn run(
 }
 
 impl Course {
-    /// Prints a line about `inputs` inputs with what they did. Then checks that the router has not grown, and served the other client.
+    /// Prints a line about the run: `inputs` is the number of inputs, and `did` describes their effects. Then checks that the router's
+    /// memory and descriptors have not grown, and that the other client was answered in time.
     pub fn check(&self, inputs: u64, did: &str) {
         let [before, after] = self.usage;
         eprintln!(
@@ -100,7 +102,7 @@ impl Course {
     }
 }
 
-/// Resident memory in KiB, and number of descriptors.
+/// Returns the router's resident memory in KiB, and its number of file descriptors.
 fn usage(router: &Router) -> (u64, usize) {
     let process = format!("/proc/{}", router.id());
     let status = std::fs::read_to_string(format!("{process}/status")).expect("the router runs");
@@ -109,7 +111,7 @@ fn usage(router: &Router) -> (u64, usize) {
     (memory, std::fs::read_dir(format!("{process}/fd")).expect("the router runs").count())
 }
 
-/// Says from about which seed on the inputs fail.
+/// Prints, if the test fails, the seed from which on the inputs fail.
 struct Failing<'s>(&'s Cell<u64>);
 
 impl Drop for Failing<'_> {
@@ -120,7 +122,7 @@ impl Drop for Failing<'_> {
     }
 }
 
-/// Ends the other client.
+/// Tells the other client to end when this value is dropped.
 struct Done<'d>(&'d AtomicBool);
 
 impl Drop for Done<'_> {

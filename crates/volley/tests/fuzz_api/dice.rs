@@ -1,8 +1,8 @@
-//! Random numbers for inputs that a seed repeats.
+//! Random numbers for inputs. The same seed gives the same numbers.
 
 use infra::hash::mix64;
 
-/// Numbers that follow from a seed.
+/// A generator of numbers that depend only on the seed.
 pub struct Dice {
     seed: u64,
     rolls: u64,
@@ -24,7 +24,7 @@ impl Dice {
         (self.roll() % n as u64) as usize
     }
 
-    /// True once in `n` times.
+    /// Returns true with the probability 1/`n`.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }

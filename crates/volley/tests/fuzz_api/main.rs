@@ -1,7 +1,7 @@
-//! The APIs of a running router under arbitrary input: it does not panic and does not grow, answers have their form, and another client is
-//! answered meanwhile. The input is made from the definitions of all messages and operations. Here, each API gets it for some seconds. With
-//! `$VOLLEY_FUZZ_SECONDS`, other input is sent for that time (`make fuzz`). A failure shows the seed of its input, for
-//! `$VOLLEY_FUZZ_FROM`.
+//! The APIs of a running router under arbitrary input. The router must not panic, its memory must not grow, its answers must be
+//! well-formed, and it must still answer another client. The input is made from the definitions of all messages and operations. Without
+//! `$VOLLEY_FUZZ_SECONDS`, each API gets the same input for 20 seconds. With it, each API gets different input for that time (`make fuzz`).
+//! A failure shows the seed of its input, for `$VOLLEY_FUZZ_FROM`.
 
 mod binary;
 mod course;

@@ -1,4 +1,4 @@
-//! Messages that are made from the definitions in the table, and changed in places.
+//! Messages that are made from the definitions in the table of messages, and then partly changed.
 
 use vapi::Table;
 use vapi::shape::{Definition, Head, Info, Kind, Shape};
@@ -7,7 +7,7 @@ use control::app::Context;
 
 use super::dice::Dice;
 
-/// Texts that mean something to some message.
+/// Texts that have a meaning in at least one message, such as interface names and commands.
 const TEXTS: [&str; 14] = [
     "",
     "x",
@@ -25,14 +25,14 @@ const TEXTS: [&str; 14] = [
     "\u{e9}\u{20ac}",
 ];
 
-/// Numbers near the limits of something.
+/// Numbers near limits of fields.
 const NUMBERS: [u64; 14] = [0, 0, 1, 1, 2, 3, 7, 24, 32, 128, 1500, 0x7fff_ffff, 0xffff_ffff, u64::MAX];
 
-/// Makes values by their shapes.
+/// Makes the bytes of values from the types (shapes) of fields.
 struct Maker<'d> {
     dice: &'d mut Dice,
     out: Vec<u8>,
-    /// The number of elements of the following array.
+    /// The number of elements of the array that follows, as the last count field states it.
     count: usize,
 }
 
@@ -128,14 +128,15 @@ pub fn width_of(shape: &Shape) -> usize {
     }
 }
 
-/// Returns a whole message with this identifier, which has the form of its definition, except that a count may be too large.
+/// Returns a complete message with this identifier and the fields of its definition. A count in it may be larger than the number of
+/// elements.
 fn whole(info: &Info, id: u16, dice: &mut Dice) -> Vec<u8> {
     let mut maker = Maker { dice, out: id.to_be_bytes().to_vec(), count: 0 };
     info.all().for_each(|field| maker.value(field.shape));
     maker.out
 }
 
-/// Returns a message of the table, of any kind and possibly changed in places. It has at least its identifier.
+/// Returns a message of any type in the table, in some cases with changes. The message has at least its identifier.
 pub fn message(table: &Table<Context>, dice: &mut Dice) -> Vec<u8> {
     let entries = table.entries();
     // Clients send requests, mostly.
@@ -211,7 +212,7 @@ pub fn command(table: &Table<Context>, line: &str) -> Vec<u8> {
     [&id.to_be_bytes()[..], &[0; 8], &(line.len() as u32).to_be_bytes(), line.as_bytes()].concat()
 }
 
-/// The context of an answer, if answers with this head have one.
+/// Returns the context of an answer; `None` if answers of this type have no context.
 pub fn context(info: &Info, message: &[u8]) -> Option<u32> {
     let at = match info.head {
         Head::Reply | Head::Unsigned | Head::Details => 2,

@@ -21,7 +21,7 @@ use super::{START, course};
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Operations that end only when the client leaves.
 const ENDLESS: [&str; 2] = ["/v1/watch", "/v1/capture"];
-/// Values that mean something to some operation or field.
+/// Values that have a meaning in at least one operation or field.
 const WORDS: [&str; 20] = [
     "",
     "0",
@@ -116,7 +116,7 @@ fn change(document: &mut Value, dice: &mut Dice) {
     }
 }
 
-/// Returns a JSON pointer to some place of a document, or to none.
+/// Returns a JSON pointer into a document. The pointer may lead to no value.
 fn pointer(mut at: &Value, dice: &mut Dice) -> String {
     let mut path = String::new();
     while !dice.one_in(4) {
@@ -289,7 +289,8 @@ struct Seen {
     done: BTreeSet<String>,
 }
 
-/// Sends the requests of a seed. Valid ones are answered.
+/// Sends the input of a seed: a valid request, a damaged request, or frames of HTTP/2. Checks that a valid request gets an answer that is
+/// no server error.
 fn round(socket: &Path, all: &[Operation], config: &Value, seed: u64, seen: &mut Seen) {
     let mut dice = Dice::new(seed);
     seen.inputs += 1;
@@ -347,7 +348,8 @@ fn bystander(socket: &Path, done: &AtomicBool) -> Duration {
     longest
 }
 
-/// Gives the router its first configuration again. A change may await confirmation, or be rolled back now.
+/// Restores the router's first configuration. Confirms a change that awaits confirmation, and tries again while another change is being
+/// rolled back.
 fn reset(router: &Router, first: &Path) {
     let apply = format!("config apply {}", first.display());
     until("the first configuration is accepted", PATIENCE, || {

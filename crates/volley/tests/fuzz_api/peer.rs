@@ -21,11 +21,11 @@ const HEADER: usize = 16;
 pub struct Peer<'t> {
     table: &'t Table<Context>,
     stream: UnixStream,
-    /// Received bytes that were not taken yet.
+    /// Received bytes that have not been parsed yet.
     received: Vec<u8>,
     /// Number of answers that were checked.
     pub answers: u64,
-    /// The identifiers of the answers that are no refusals.
+    /// Identifiers of answers that report success.
     pub granted: BTreeSet<u16>,
 }
 

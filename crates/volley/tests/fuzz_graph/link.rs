@@ -27,11 +27,11 @@ pub struct Line {
     pub taken: u64,
     /// Number of packets that the router sent.
     pub sent_count: u64,
-    /// Packets that a transmit queue accepts at once.
+    /// Number of packets that a transmit queue accepts in one call.
     pub room: usize,
     /// True if packets beyond `room` are refused (`Unsent::Refused`), instead of the queue being full.
     pub refuses: bool,
-    /// True without carrier; nothing is sent then.
+    /// True if the link has no carrier. Then no packet is sent.
     pub unplugged: bool,
     /// True if the device has vanished.
     pub gone: bool,

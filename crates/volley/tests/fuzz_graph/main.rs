@@ -22,12 +22,12 @@ use run::{LIFE, Seen, Worlds};
 
 /// Number of scripts in a test run without `$VOLLEY_FUZZ_SCRIPTS`.
 const SCRIPTS: u64 = 1000;
-/// Length in bytes that every script is shorter than.
+/// All scripts are shorter than this number of bytes.
 const LONGEST: u64 = 6000;
 /// Maximum number of threads; each has its own worlds, which take 300 MB.
 const MOST_THREADS: usize = 8;
 
-/// Returns a script made from a number.
+/// Returns the script for a seed.
 fn script(seed: u64) -> Vec<u8> {
     let len = mix64(seed << 32) % LONGEST;
     (0..len).map(|i| mix64(seed << 32 | (i + 1)) as u8).collect()
@@ -82,7 +82,8 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Finds out why the last of these scripts of one world fails, and panics.
+/// Finds a shorter sequence of scripts that still fails, prints it, and panics. The last of `scripts` has failed in a world that ran the
+/// others before.
 fn explain(seed: u64, mut scripts: Vec<Vec<u8>>) -> ! {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));
@@ -105,8 +106,8 @@ fn explain(seed: u64, mut scripts: Vec<Vec<u8>>) -> ! {
 /// The seed of a failed script, and the scripts of its world, up to this one.
 type Failure = (u64, Vec<Vec<u8>>);
 
-/// Runs the scripts from the seed `first` on, until `enough` returns true for the number of earlier seeds. Returns the
-/// number of scripts run, and their results.
+/// Runs the scripts from the seed `first` on. Ends when `enough` returns true; its argument is the number of seeds before the next one.
+/// Returns the number of scripts run, and their results.
 ///
 /// Each core, up to [`MOST_THREADS`], has a thread with its own worlds. With `n` threads, each runs every `n`th seed.
 /// So on one machine, a world always has the same scripts.

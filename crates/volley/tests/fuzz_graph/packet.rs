@@ -22,7 +22,8 @@ pub struct Offload {
 pub struct Arriving {
     pub bytes: Vec<u8>,
     pub offload: Offload,
-    /// True if the offload words are arbitrary, and need not match the bytes. No driver of this router allows that.
+    /// True if the offload information is arbitrary and may not match the bytes of the packet. Drivers of this router never pass such
+    /// information.
     pub lies: bool,
 }
 

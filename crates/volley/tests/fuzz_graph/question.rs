@@ -1,4 +1,4 @@
-//! The router's questions to the hosts on its links, and their answers.
+//! The router's questions (ARP requests and neighbor solicitations) to the hosts on its links, and the hosts' answers.
 
 use std::net::Ipv6Addr;
 
@@ -6,7 +6,7 @@ use wire::builder::arp_frame;
 use wire::nd::{self, Message, NdOption};
 use wire::{ArpPacket, Mac, ethertype};
 
-/// The Ethernet address of all hosts that answer by themselves.
+/// The Ethernet address of all hosts that answer without a step of the script.
 pub const ANSWERING: Mac = Mac([2, 0, 0, 0, 2, 3]);
 
 /// An ARP or Neighbor Discovery request of the router: which station has an address?
@@ -48,8 +48,8 @@ impl Asked {
         frame
     }
 
-    /// True if the host answers by itself, at once: hosts whose address ends in 3 do. Others answer when the script
-    /// says so.
+    /// True if the host answers at once, without a step of the script. These are the hosts whose address ends in 3. Other hosts answer in a
+    /// step of the script.
     pub fn is_answered_at_once(&self) -> bool {
         match &self.question {
             Question::Arp(arp) => arp.target_ip().octets()[3] == 3,

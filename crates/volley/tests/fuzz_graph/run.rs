@@ -15,9 +15,9 @@ use crate::packet::{Arriving, arriving, correct_checksum, destination_of};
 use crate::script::Script;
 use crate::world::{LINKS, MS, OTHERS, WORKERS, World, device_name};
 
-/// One in this many changes is checked: if the router refuses it, the router's state must be the same as before.
+/// Every `LOOK`th attempted change is checked: if the router refuses the change, the router's state must be the same as before.
 const LOOK: usize = 8;
-/// Number of packets to trace from the start of some scripts. Where a script says so, fewer are traced.
+/// Number of packets that some scripts trace from their start. A step of a script can trace fewer packets.
 const TRACED: u32 = 20;
 /// Maximum size of a burst in bytes, except for one burst in eight.
 const BURST: u32 = 50_000;
@@ -51,7 +51,7 @@ impl Seen {
 /// Default number of scripts that a world runs before it is replaced.
 pub const LIFE: usize = 1000;
 
-/// Worlds for scripts, one for each size of the buffer pool. They are reused.
+/// The worlds in which scripts run, one for each size of the buffer pool. A world runs several scripts.
 pub struct Worlds {
     life: usize,
     worlds: BTreeMap<usize, (World, Vec<Vec<u8>>)>,
@@ -156,8 +156,8 @@ impl Run<'_> {
         }
     }
 
-    /// Traces `n` more packets, or clears the trace if `n` is 0. Also starts the features that no setting enables. For some values of `n`,
-    /// both apply only to packets that match a filter.
+    /// Traces `n` more packets, or clears the trace if `n` is 0. Also starts the features that are not enabled by a setting, such as
+    /// captures. For some values of `n`, a filter selects the packets that are traced and those that these features process.
     fn trace(&mut self, n: u32) {
         let filter = (n % 4 == 1).then(udp_with_a_first_byte);
         self.w.exercise(filter.as_ref());
@@ -214,8 +214,8 @@ impl Run<'_> {
         self.arrive(link, queue, Arriving { bytes, ..Arriving::default() });
     }
 
-    /// Changes the router. It may refuse the change, but must then have changed nothing. This is checked only now and
-    /// then, because it takes longer than most changes.
+    /// Attempts a change of the router. The router may refuse the change, but a refused change must leave the configuration as it was. This
+    /// is checked only for every [`LOOK`]th attempt, because the check takes longer than most changes.
     fn attempt<T, E: std::fmt::Display>(&mut self, change: impl FnOnce(&mut Router) -> Result<T, E>) {
         self.w.changed = true;
         self.changes += 1;
@@ -360,7 +360,7 @@ impl Run<'_> {
         }
     }
 
-    /// Changes a limit.
+    /// Changes the limits of a feature, or the rate of a punt reason.
     fn limit(&mut self, s: &mut Script<'_>) {
         if s.one_in(2) {
             let variations: Vec<_> = self.w.catalog.variations().iter().map(|v| v.vary).collect();
@@ -387,7 +387,8 @@ impl Run<'_> {
         }
     }
 
-    /// Restores the device of link `n`: attaches it again to its interface, or adds the interface if that does not exist either.
+    /// Restores the device of link `n`. If the interface exists without a device, attaches a device to it. If the interface does not exist,
+    /// adds it with a device.
     fn attach(&mut self, n: usize) {
         let Some(i) = self.w.router.interface_named(&device_name(n)) else { return self.w.add_device(n) };
         let (index, without) = (i.index, i.device.is_none());
@@ -397,7 +398,7 @@ impl Run<'_> {
         }
     }
 
-    /// Removes a device, or takes its link down or up. The main thread notices this at once (and may detach the device), or later.
+    /// Removes a device, or takes its link down or up. The main thread notices this at once (and may detach the device) or in a later step.
     fn vanish(&mut self, s: &mut Script<'_>) {
         let n = s.below(LINKS);
         self.w.changed = true;

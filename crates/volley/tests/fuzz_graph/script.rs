@@ -1,4 +1,5 @@
-//! An input as a sequence of choices. Any bytes are a script, and a short one ends early.
+//! A script: an input that is read as a sequence of choices. Any sequence of bytes is a valid script. When the bytes are used up, the
+//! script ends.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -29,7 +30,7 @@ fn special6(n: u8) -> Ipv6Addr {
     }
 }
 
-/// Returns an address that hosts, routes and packets share, so that they often match.
+/// Returns one of a few addresses that hosts, routes and packets have in common, so that they often match.
 fn special(n: u8) -> Ipv4Addr {
     match n {
         0 => Ipv4Addr::UNSPECIFIED,
@@ -44,7 +45,7 @@ fn special(n: u8) -> Ipv4Addr {
     }
 }
 
-/// The remaining bytes.
+/// A script: the bytes that are not used yet.
 pub struct Script<'d> {
     data: &'d [u8],
 }
@@ -78,7 +79,7 @@ impl<'d> Script<'d> {
         usize::from(self.u8()) % n.max(1)
     }
 
-    /// True once in `n` times.
+    /// Returns true with the probability 1/`n`.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == n - 1
     }

@@ -90,7 +90,7 @@ impl World {
     }
 }
 
-/// True if the main thread sent the packet to a station or a group on the link. Forwarded packets have fewer hops left, and no multicast
+/// True if the main thread sent the packet to a station or a group on the link. Forwarded packets have a lower hop limit, and no multicast
 /// destination.
 fn is_of_main_thread(packet: &[u8]) -> bool {
     let (ip, _) = Ipv6Header::split(packet).expect("an IPv6 header is whole");

@@ -1,5 +1,4 @@
-//! A feature whose packets follow the route to another destination, as a tunnel's do. No feature of the program does
-//! this.
+//! A test feature. Its packets follow the route to another destination, like packets into a tunnel. The router itself has no such feature.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use net::ip::{ForwardingKind, Path};
 use net::router::KindInfo;
 use net::router::{Hooks, Router};
 
-/// The other destinations, behind routes that scripts change.
+/// The destinations whose routes the packets follow. Scripts change these routes.
 const TO: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(10, 1, 1, 9)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 1, 1, 0, 0, 0, 9))];
 

@@ -44,13 +44,13 @@ pub const CAPS: [TxCaps; LINKS] = [
     TxCaps { gso: false, csum: false },
 ];
 pub const MS: u64 = 1_000_000;
-/// Number of times that the world settles between two checks of its tables.
+/// The tables are checked after this number of calls of [`World::settle`], if the router was changed.
 const LOOK: usize = 8;
 
 pub struct World {
     pub router: Router,
     pub catalog: Arc<Catalog>,
-    /// Values that an interface may have, for each setting of a feature.
+    /// For each setting of a feature: example values that an interface may have.
     pub examples: Rc<[Vec<Attached>]>,
     pub workers: Vec<Worker>,
     participant: Participant,
@@ -67,7 +67,7 @@ pub struct World {
     at_once: u64,
     /// The default limits of the neighbor tables.
     bounds: (net::neighbor::Config, net::neighbor::Config),
-    /// The path of packets that follow the route to another destination.
+    /// The path by which packets follow the route to another destination (see [`track`]).
     elsewhere: Path,
     /// The state of the router after its first setup.
     fresh: Option<State>,
@@ -78,7 +78,7 @@ pub struct World {
 /// The features of an interface, by arc; true for those that are on.
 type Features = Vec<(&'static str, Vec<(&'static str, bool)>)>;
 
-/// The state that is compared with a new world's.
+/// The part of a router's state that must be the same after a reset as in a new world.
 #[derive(Debug, PartialEq)]
 struct State {
     configuration: Configuration,
@@ -314,14 +314,15 @@ impl World {
         let _ = self.router.add_neighbor(index, host6(n), Mac([2, 0, 0, 0, 1, n as u8]), true);
     }
 
-    /// Starts features that no setting enables, for packets that match the filter, or for all without one.
+    /// Starts the features that are not enabled by a setting, such as captures. They process packets that match `filter`; without a filter,
+    /// all packets.
     pub fn exercise(&mut self, filter: Option<&Program>) {
         for exercise in self.catalog.exercises() {
             (exercise.begin)(&mut self.router, filter.cloned());
         }
     }
 
-    /// Does what commands of features may do.
+    /// Performs random actions of features that an operator would start by commands, such as pings.
     pub fn act(&mut self, s: &mut Script<'_>) {
         for exercise in self.catalog.exercises() {
             (exercise.act)(&mut self.router, s);
@@ -350,7 +351,7 @@ impl World {
         came
     }
 
-    /// Runs workers and main thread until all work is done, or for four rounds.
+    /// Runs the workers and the main thread until all work is done, but for at most four rounds.
     pub fn settle(&mut self) {
         for _ in 0..4 {
             let came = self.turn();
@@ -429,8 +430,8 @@ impl World {
         self.check_buffers("when all was removed");
     }
 
-    /// Makes the nodes that hold packets for unknown next hops drop the expired ones. A packet whose request was
-    /// policed stays there until the next packet reaches the node.
+    /// Makes the nodes that hold packets for unknown next hops drop the expired packets. If a rate limit has suppressed the request for a
+    /// next hop, the packet would otherwise stay in its node until the next packet reaches the node.
     fn sweep(&mut self) {
         for name in [Ipv4Addr::NODES.resolve, Ipv6Addr::NODES.resolve] {
             let node = self.router.graph().node(name).expect("the node is there");
@@ -467,7 +468,7 @@ impl World {
         assert_eq!(stats.used, 0, "buffers are still in use {when}: {stats:?}\n{dropped:?}");
     }
 
-    /// Returns the number of packets at each node.
+    /// Returns the number of packets that each node received.
     pub fn nodes(&self) -> BTreeMap<&'static str, u64> {
         self.router.graph().stats().runtime(None).iter().map(|n| (n.name, n.packets)).collect()
     }

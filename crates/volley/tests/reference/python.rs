@@ -23,13 +23,13 @@ pub fn module(schema: &Value) -> String {
 struct Types {
     /// The definitions. Each type is defined before its first use.
     text: String,
-    /// The defined types, by the name of the member: the members of the object, and the type's name.
+    /// The defined types of objects. For each member name: the members of each object with this name, and the name of its type.
     defined: BTreeMap<String, Vec<(Value, String)>>,
 }
 
 impl Types {
-    /// Returns the type of a member of the type `parent`, and defines the types that the member uses. `member` is the member's name, in
-    /// words with capitals.
+    /// Returns the Python type of a member of the type `parent`, and defines the types that the member uses. `member` is the member's name
+    /// in CamelCase.
     fn of(&mut self, schema: &Value, parent: &str, member: &str, help: &str) -> String {
         if let Some(any) = schema["anyOf"].as_array() {
             let types: Vec<String> = any.iter().map(|one| self.of(one, parent, member, help)).collect();
@@ -47,7 +47,7 @@ impl Types {
         types.join(" | ")
     }
 
-    /// Returns the Python type for the type with this name in JSON Schema.
+    /// Returns the Python type of a member. `name` is the member's type in JSON Schema, for example `array`.
     fn named(&mut self, name: &str, schema: &Value, parent: &str, member: &str, help: &str) -> String {
         let members = schema["properties"].as_object().is_some_and(|members| !members.is_empty());
         let entry = help.replacen("The section", "An entry of the section", 1);
@@ -66,7 +66,8 @@ impl Types {
         }
     }
 
-    /// Defines the type of an object, unless a type with the same members is defined for a member of the same name.
+    /// Defines the type of an object, and returns its name. If a member with the same name already has a type with the same members,
+    /// returns the name of that type instead.
     fn object(&mut self, schema: &Value, parent: &str, member: &str, help: &str) -> String {
         let alone = parent == "Config" || member.ends_with(parent);
         let name = if alone { member.into() } else { format!("{parent}{member}") };
@@ -102,7 +103,7 @@ impl Types {
     }
 }
 
-/// Returns a name with hyphens as words with capitals.
+/// Converts a name with hyphens to CamelCase.
 fn capitals(name: &str) -> String {
     let word = |word: &str| {
         let (first, rest) = word.split_at(word.chars().next().map_or(0, char::len_utf8));
@@ -111,7 +112,7 @@ fn capitals(name: &str) -> String {
     name.split('-').map(word).collect()
 }
 
-/// Returns the meaning of a field, with its default.
+/// Returns the comment for a field: its help text and its default.
 fn remark(help: &str, usual: &Value) -> String {
     match usual {
         Value::Null | Value::Object(_) => help.into(),

@@ -9,7 +9,7 @@ use net::feature::Instead;
 /// One command per line: the expected outcome, whether it needs a Linux interface, and the command, separated by
 /// tabs.
 const TYPED: &str = include_str!("typed.tsv");
-/// The interfaces of the list, and their substitutes on a router without Linux interfaces.
+/// The interfaces in the commands of the list, each with the packet-generator interface that replaces it here.
 const INTERFACES: [(&str, &str); 2] = [("host-eth1", "pg1"), ("host-eth2", "pg2")];
 
 /// Returns the outcome of a command: `runs`, `form` (refused with Volley's form), `not yet`, or `refused` for another
@@ -81,7 +81,7 @@ fn sample(beginning: &str) -> String {
     beginning.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// Existing commands are not listed as missing, and each entry is found by its own words.
+/// The table of VPP's missing commands contains no command that exists in Volley. Each entry of the table is found by its own words.
 #[test]
 fn table_of_foreign_commands_has_no_existing_command() {
     let (cli, mut faults) = (router(), String::new());
