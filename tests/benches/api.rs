@@ -1,6 +1,6 @@
-//! Benchmarks of the APIs of the running router. Binary API: routes that a client adds without waiting for answers, a dump of a million routes
-//! while another client waits for answers, and clients that come and go. Native API: a million routes that a client in Python loads by gRPC,
-//! while another client waits for answers. `cargo bench -p scenarios --bench api` prints a table and writes
+//! Benchmarks of the APIs of the running router. Binary API: routes that a client adds without waiting for answers, a dump of a million
+//! routes while another client waits for answers, and clients that connect and disconnect. Native API: a million routes that a client in
+//! Python loads by gRPC, while another client waits for answers. `cargo bench -p scenarios --bench api` prints a table and writes
 //! `target/bench/api.json`, one object a line.
 
 use std::io::{Read, Write};
@@ -20,7 +20,7 @@ const REPETITIONS: usize = 3;
 const ADDED: u32 = 300_000;
 /// Routes of the dump.
 const DUMPED: u32 = 1_000_000;
-/// Clients that come and go.
+/// Number of clients that connect and disconnect.
 const CLIENTS: usize = 1000;
 /// Length of the header before each message, in bytes.
 const HEADER: usize = 16;
@@ -37,7 +37,7 @@ struct Client {
     /// The identifiers of all messages, by name.
     table: Vec<(String, u16)>,
     received: Vec<u8>,
-    /// Number of received bytes that were taken.
+    /// Number of received bytes that have been parsed.
     taken: usize,
 }
 
@@ -203,7 +203,7 @@ fn dumped() -> Option<Vec<Figure>> {
     ])
 }
 
-/// Measures connecting and disconnecting, and the descriptors that clients leave.
+/// Measures how long a client takes to connect and disconnect, and how many file descriptors the router keeps open afterwards.
 fn connected() -> Option<Vec<Figure>> {
     let (_r, router, socket) = served("")?;
     let files = || std::fs::read_dir(format!("/proc/{}/fd", router.id())).expect("the router runs").count();

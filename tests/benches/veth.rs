@@ -6,10 +6,10 @@
 //! pairs is the same for all. The receiver is the far end of the second pair: it counts the packets, which are addressed
 //! to another station.
 //!
-//! The first load is one that all of them forward: it gives the CPU time for a packet. The second load is as much as the
-//! sender can send: it gives the forwarding rate and the CPU time for a forwarded packet, including the time spent on
-//! lost ones. The kernel forwards within the sender's system call, so the sender never sends more than is forwarded, and
-//! one core does all the work.
+//! The first load is low enough that AF_XDP, af_packet and the kernel forward all packets: it gives the CPU time for a packet. The second
+//! load is as much as the sender can send: it gives the forwarding rate and the CPU time for a forwarded packet, including the time spent
+//! on lost packets. The kernel forwards within the sender's system call, so the sender never sends more than is forwarded, and one core
+//! does all the work.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -41,8 +41,8 @@ fn received(host: &Host) -> f64 {
     host.run("cat /sys/class/net/eth0/statistics/rx_packets").trim().parse().expect("a number")
 }
 
-/// Starts forwarding by `forward`, which returns the router if one forwards. Then measures: CPU microseconds a packet at the first load,
-/// then millions of packets a second and CPU microseconds a packet at full load.
+/// Calls `forward`, which starts forwarding, and returns the router unless the kernel forwards. Then measures two loads. First load: CPU
+/// microseconds per packet. Full load: forwarded millions of packets per second, and CPU microseconds per packet.
 fn measure(names: [&'static str; 3], forward: impl FnOnce(&Host) -> Option<Router>) -> Option<Vec<Figure>> {
     let (a, r, b) = cabled()?;
     let router = forward(&r);

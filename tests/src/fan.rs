@@ -56,9 +56,9 @@ impl Way {
 /// A forwarded packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// Its number.
+    /// The packet's number.
     pub number: u32,
-    /// Its way.
+    /// The output port and the destination Ethernet address.
     pub way: Way,
 }
 

@@ -1,4 +1,4 @@
-//! Programs of others that scenarios use.
+//! Third-party programs that scenarios use.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! The binary API, with VPP's own client for Python (unchanged, from the registry of Python packages), and with frames that no client sends.
+//! The binary API, with VPP's own client for Python (unchanged, from the registry of Python packages), and with frames that no client
+//! sends.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -107,7 +108,7 @@ fn vpps_client_reads_statistics() {
     assert!(!stats.exists());
 }
 
-/// Workers that leave and come back keep their columns: no counter of an interface or of a node goes back.
+/// If a worker is removed and added again, it keeps its counters: no counter of an interface or of a node decreases.
 #[test]
 fn counters_are_those_of_each_worker() {
     let Some(lab) = Lab::new() else { return };
@@ -212,7 +213,7 @@ fn frame(message: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Returns the frame by which a client introduces itself.
+/// Returns the frame with which a client opens a session of the API.
 fn create() -> Vec<u8> {
     let mut message = vec![0, 15, 0, 0, 0, 124];
     message.extend([0; 64]);
@@ -379,8 +380,8 @@ fn route(table: &[u8], n: u32, valid: bool) -> Vec<u8> {
     frame(&message)
 }
 
-/// A client sends many requests for routes without waiting for answers. The router answers them in order, each with its own return value, and
-/// combines them into few entries of the configuration history.
+/// A client sends many requests for routes without waiting for answers. The router answers them in order, each with its own return value,
+/// and combines them into few entries of the configuration history.
 #[test]
 fn pipelined_routes_make_few_changes() {
     const ROUTES: u32 = 1000;

@@ -109,8 +109,7 @@ fn looks_right(page: &Path) {
     assert!(browser::paper(page) >= 2, "number of printed pages");
 }
 
-/// Checks that Volley's ports sent at least the frames that the tester received in `loads`. The router's own frames may
-/// come on top.
+/// Checks that Volley's ports sent at least the frames that the tester received in `loads`. The ports also count the router's own frames.
 fn counted(cell: &Value) {
     let loads =
         list(&cell["measurements"], "measurements").iter().find(|m| m["found"]["procedure"] == "loads");
@@ -209,7 +208,8 @@ fn tester_fills_tables_and_restarts_routers() {
     assert!((0.01..5.0).contains(&seconds), "{seconds} s");
 }
 
-/// Traffic that the tester cannot send and a meter whose command fails cost only the results that need them.
+/// If the tester cannot send some traffic, or if the command of a meter fails, only the results that need this traffic or this meter are
+/// missing.
 #[test]
 fn unsendable_traffic_and_a_missing_meter_end_no_campaign() {
     let Some(lab) = Lab::new() else { return };
@@ -287,7 +287,7 @@ fn routers_are_measured_in_turns() {
     }
 }
 
-/// After the time `most-minutes`, no procedure begins. A failure says how many are missing.
+/// After the time `most-minutes`, no further procedure begins. The campaign reports how many procedures are missing.
 #[test]
 fn a_campaign_ends_at_its_limit_of_time() {
     let Some(lab) = Lab::new() else { return };

@@ -80,7 +80,7 @@ fn bins(run: &Value) -> Vec<(u64, u64)> {
     serde_json::from_value(run["delays"]["bins"].clone()).expect("bins")
 }
 
-/// Checks that about one frame of a hundred was lost.
+/// Checks that about one frame in a hundred was lost.
 fn one_of_a_hundred_is_lost(trials: &Trials) {
     let [sent, received] = ["sent", "received"].map(|what| trials.sum(0, what) as f64);
     // Within six standard deviations of a binomial distribution.

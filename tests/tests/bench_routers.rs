@@ -480,7 +480,7 @@ fn tester_measures_a_router_on_another_machine() {
     is_as_before();
 }
 
-/// A login over the port's link-local address is seen in the table of sockets.
+/// A port is refused if a login uses its link-local address. The tester finds the login in the kernel's table of sockets.
 #[test]
 fn a_port_that_carries_a_login_is_refused() {
     let Some(lab) = Lab::new() else { return };
@@ -553,8 +553,8 @@ fn the_tester_sends_and_receives_with_af_xdp() {
     forwarded(&campaign.results(), &["none"]);
 }
 
-/// A bridge that its restart command takes down for 1 s. On a busy machine the sender is late, and sends some of the frames that were due
-/// during the outage after it: the measured time may be shorter.
+/// A restart command takes a bridge down for 1 s. The test measures the outage. On a busy machine, the sender may send frames of the outage
+/// after its end, so the measured time may be shorter than 1 s.
 #[test]
 fn reset_measures_the_outage_of_a_restart_command() {
     let Some(lab) = Lab::new() else { return };
@@ -571,7 +571,7 @@ fn reset_measures_the_outage_of_a_restart_command() {
     assert!(lines.contains("restart: ip link set br0 down"), "{lines}");
 }
 
-/// The thesis' traffic has its own source and destination addresses. The tester adds routes for both to the router.
+/// The traffic `slavik-2025` (from a thesis) has its own source and destination addresses. The tester adds routes for both to the router.
 #[test]
 fn traffic_with_addresses_of_its_own_is_forwarded_both_ways() {
     let Some(lab) = Lab::new() else { return };

@@ -44,8 +44,8 @@ fn number(value: &Value, name: &str) -> u64 {
     value[name].as_u64().unwrap_or_else(|| panic!("no {name}: {value}"))
 }
 
-/// Checks the numbers of connections in an attempt and, if present, in the kernel's count: no more than were tried, and at least those
-/// confirmed. Returns true if all were confirmed.
+/// Checks the numbers of connections in an attempt. At most as many connections arrived and were confirmed as were tried. The kernel's
+/// count, if present, is between the confirmed and the tried connections. Returns true if all tried connections were confirmed.
 fn conserved(attempt: &Value) -> bool {
     let [tried, arrived, different] =
         ["connections", "arrived", "different"].map(|name| number(attempt, name));

@@ -206,8 +206,8 @@ fn a_campaign_without_results_fails_with_the_reason() {
     assert_eq!(run().0, Some(0));
 }
 
-/// A router whose version changes between its turns lacks the results of the later turns. When the campaign is resumed, the router is
-/// measured anew.
+/// The version of a router changes between two of its turns in a campaign, so the campaign ends without the results of the later turns.
+/// When the campaign is resumed, the router is measured anew.
 #[test]
 fn a_campaign_with_a_changed_router_is_not_finished() {
     let Some(lab) = Lab::new() else { return };

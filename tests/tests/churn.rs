@@ -18,12 +18,12 @@ const STABLE: usize = 1000;
 const ADDRESSES: usize = 4;
 /// Packets a second to each family.
 const RATE: u32 = 25_000;
-/// Tolerance in KiB for the whole memory and for the routes' memory. The smallest value of the later rounds may exceed the
-/// largest of the earlier ones by this much when all routes are installed.
+/// Tolerance in KiB for the whole memory and for the routes' memory. It applies to the values with all routes installed: the smallest value
+/// of the later rounds may exceed the largest value of the earlier rounds by this much.
 ///
-/// The routes of a round take about 25 MiB. About 40 MiB more come and go: records of a round's changes, and memory that
-/// the heap returns late. After the teardown only the routes' memory is compared, because the heap sometimes keeps another
-/// 40 MiB until the next round.
+/// The routes of a round take about 25 MiB. About 40 MiB more are used temporarily: records of a round's changes, and memory that the heap
+/// returns late. After the teardown only the routes' memory is compared, because the heap sometimes keeps another 40 MiB until the next
+/// round.
 const LEVEL: [u64; 2] = [48 << 10, 1 << 10];
 /// Time limit for each wait.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -33,7 +33,7 @@ struct Part<A> {
     table: Table<A>,
     stable: Prefixes<A>,
     churned: Prefixes<A>,
-    /// Destinations of the packets, and their ways.
+    /// Destinations of the packets. Each has the way that its packets must take.
     destinations: Vec<(A, Way)>,
 }
 

@@ -26,7 +26,7 @@ fn port(n: usize, role: &str, socket: &Path, id: u32, more: &str) -> String {
     format!("--vdev=net_memif{n},role={role},socket={socket},socket-abstract=no,id={id}{more}")
 }
 
-/// Returns the number behind a name.
+/// Returns the number that follows `name` in `text`.
 fn number(text: &str, name: &str) -> u64 {
     let at = text.find(name).unwrap_or_else(|| panic!("no {name} in\n{text}")) + name.len();
     text[at..].split_whitespace().next().unwrap().parse().unwrap()

@@ -29,8 +29,9 @@ fn count(router: &Router, counter: &str) -> u64 {
     shown["counters"][counter].as_u64().unwrap_or_else(|| panic!("no {counter}: {shown}"))
 }
 
-/// Checks the router during an attack, from the time that `begun` is true. The table and the memory must stay within their limits. `host`
-/// gets new addresses of `network`, and `other` pings each of them. `other` also pings `known` all the time and must lose nothing.
+/// Checks the router during an attack. The checks begin when `begun` returns true. The neighbor table and the router's memory must stay
+/// within their limits. `host` gets new addresses of `network`, and `other` pings each of them. `other` also pings `known` all the time and
+/// must lose no reply.
 fn withstands(
     net: &Routed6,
     mut attack: Process,

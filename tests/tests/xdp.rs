@@ -1,4 +1,4 @@
-//! Linux interfaces through AF_XDP. Hosts must complete their checksums here, as AF_XDP does not carry checksum offload.
+//! Linux interfaces through AF_XDP. AF_XDP does not carry checksum offload, so hosts must send complete checksums here.
 
 use std::fs;
 use std::time::Duration;
@@ -17,7 +17,7 @@ set interface ip address xdp-eth0 10.0.0.1/24
 set interface ip address xdp-eth1 10.0.1.1/24
 ";
 
-/// Returns hosts that complete their checksums, and the router's namespace: `(a, r, b)`. `None` if XDP programs cannot be
+/// Returns two hosts without checksum offload, and the router's namespace between them: `(a, r, b)`. `None` if XDP programs cannot be
 /// loaded (reported as skipped).
 fn hosts() -> Option<(Host, Host, Host)> {
     let (a, r, b) = cabled()?;

@@ -7,7 +7,7 @@ use wire::{EthernetHeader, Mac, ethertype};
 
 use super::{Corpus, ETHERNET, ROUTER, ROUTER_BEHIND, SENDER, THERE, patch};
 
-/// Destination groups of protocols that stay on their link, and broadcast, with their names.
+/// Broadcast, and multicast destinations of protocols whose frames no bridge forwards, with their names.
 const GROUPS: [(Mac, &str); 3] = [
     (Mac([1, 0x80, 0xc2, 0, 0, 0]), "spanning tree's group"),
     (Mac([1, 0x80, 0xc2, 0, 0, 0xe]), "LLDP's group"),

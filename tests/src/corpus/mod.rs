@@ -27,7 +27,7 @@ pub const ROUTER: (Mac, Ipv4Addr, Ipv6Addr) =
 /// The router's addresses on eth1.
 pub const ROUTER_BEHIND: (Mac, Ipv4Addr, Ipv6Addr) =
     (Mac([2, 0, 0, 0, 0, 2]), Ipv4Addr::new(10, 0, 1, 1), Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 1));
-/// The host behind the router.
+/// The addresses of the host behind the router.
 pub const THERE: (Ipv4Addr, Ipv6Addr) =
     (Ipv4Addr::new(10, 0, 1, 2), Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 2));
 /// Number of hosts that send in turn, so that limits of ICMP errors per source have no effect.

@@ -152,8 +152,8 @@ const QUOTED: Range<usize> = 12..20;
 /// Position of the addresses in an IPv6 packet that an ICMPv6 error quotes.
 const QUOTED6: Range<usize> = 8..40;
 
-/// True if a message is no ICMP error, or quotes the addresses of the frame `sent`. An error about an earlier packet, whose
-/// next hop did not answer for seconds, has other addresses.
+/// True if a message from the router can be an answer to the frame `sent`: it is no ICMP error, or it quotes the addresses of `sent`. An
+/// error that quotes other addresses is about an earlier packet, whose next hop did not answer for seconds.
 fn is_about(message: &[u8], sent: &[u8], addresses: Range<usize>) -> bool {
     let reports = if addresses == QUOTED { matches!(message[0], 3 | 5 | 11 | 12) } else { message[0] < 128 };
     let quoted = message.get(IcmpHeader::LEN..).and_then(|quote| quote.get(addresses));

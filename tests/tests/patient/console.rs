@@ -261,8 +261,8 @@ fn anonymous(id: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// The commands of 60 clients wait half done: they hold sorted lists, or filters with their caches. The router's memory grows by less than
-/// 56 MiB.
+/// 60 clients send commands and do not read the answers, so their commands wait unfinished. The commands hold sorted lists, or filters with
+/// their caches. The router's memory grows by less than 56 MiB.
 #[test]
 fn clients_that_read_nothing_take_little_memory() {
     let Some(lab) = Lab::new() else { return };

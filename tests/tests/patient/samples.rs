@@ -1,4 +1,4 @@
-//! The samples of the README and the user guide run as they stand. The label of a code block is its kind:
+//! Runs the samples of the README and the user guide without changes. The label of a code block is its kind:
 //! - `cli`: commands of the CLI. `console`: the same, after `$ volley ctl`. A page's blocks run in one router, in order.
 //! - `yaml` and `startup`: configurations and startup.conf. They are checked.
 //! - `python`, `go` or another kind, and a file name: a file for the commands below it.
@@ -53,7 +53,8 @@ fn command<'l>(label: &str, line: &'l str) -> Option<&'l str> {
     Some(line).filter(|line| !line.trim_start().is_empty() && !line.trim_start().starts_with('#'))
 }
 
-/// Programs that may be missing: how a command with each begins, and what succeeds if it is installed.
+/// Programs that may be missing. Each entry has the beginning of a command that needs the program, and a command that succeeds if the
+/// program is installed.
 const PROGRAMS: [(&str, &str); 4] = [
     ("ansible-playbook", "command -v ansible-playbook"),
     ("go", "command -v go"),
@@ -61,7 +62,7 @@ const PROGRAMS: [(&str, &str); 4] = [
     ("vppcfg", "command -v vppcfg"),
 ];
 
-/// Returns the first of [`PROGRAMS`] that these commands need, and that is not installed here; `None` if none is missing.
+/// Returns the first program of [`PROGRAMS`] that these commands need and that is not installed here; `None` if no program is missing.
 fn missing(host: &Host, commands: &str) -> Option<&'static str> {
     let begins = |line: &str, program| {
         line.strip_prefix(program).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))

@@ -16,7 +16,7 @@ use testkit::router::{START, binary};
 /// The watchdog's time limit.
 const WATCHDOG: Duration = Duration::from_millis(400);
 
-/// A service manager as its service sees it.
+/// A stand-in for the service manager: the socket to which the service sends messages, and the service.
 struct Manager {
     socket: UnixDatagram,
     service: Process,

@@ -70,7 +70,7 @@ fn client(host: &Host, socket: &Path) -> Router {
     Router::start(host, &commands)
 }
 
-/// Returns the number of hanging threads of each socket that has any.
+/// Returns the numbers of hanging threads of memif sockets, without sockets that have none.
 fn hanging(router: &Router) -> Vec<u64> {
     let shown = router.json("show memif");
     let counts = shown["sockets"].as_array().unwrap().iter().map(|s| s["hanging_threads"].as_u64().unwrap());
