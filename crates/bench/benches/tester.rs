@@ -1,10 +1,12 @@
 //! Costs of the tester itself: TSC clocks per frame sent and per frame received, over an in-memory cable.
 //!
 //! `cargo bench -p bench --bench tester` prints a table and writes `target/bench/tester.json`, one object per line. The costs bound what
-//! the tester can measure. Sending means building the frames, marking them, and putting them into the cable. Receiving means taking them
-//! out, accounting for them, and freeing their buffers. Both run on one pinned thread, in bursts as in a trial. Figures are medians over
-//! repetitions. `delay-error-*` is the error of the measured delay: the measured median less the simulated router's
-//! delay.
+//! the tester can measure. Sending means building the frames, writing the tester's stamps into them, and putting them into the cable.
+//! Receiving means taking the frames out of the cable, checking and counting them, and freeing their buffers. Both run on one pinned
+//! thread, in bursts as in a trial. Figures are medians over repetitions.
+//!
+//! `delay-error-*` is the error of the delay that the tester measures through a simulated router, in nanoseconds: the measured median delay
+//! less the simulated router's delay.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -50,7 +52,7 @@ fn udp(is_v6: bool, size: usize) -> Template {
     Template { fields: vec![field(ports, 1024, 65535), field(ports + 2, 1, 49151)], ..Template::fixed(bytes) }
 }
 
-/// A case: name, marking of the frames, frame template, target in clocks per frame.
+/// A case: name, mode of the frames (stamped or flood), frame template, and the maximum median in clocks per frame.
 type Case = (&'static str, Mode, Template, f64);
 
 /// Returns the clocks per frame sent and per frame received, one value for each repetition.

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use buf::{Cache, Frame, Gone, Held, RxQueue, TxCaps, TxQueue, Unsent};
 
-/// Makes one direction of a link that holds at most `depth` frames. When it is full, the sender gets [`Unsent::Full`].
+/// Makes one direction of a link that holds at most `depth` frames. If the link is full, the sender gets [`Unsent::Full`].
 ///
-/// The two ends may be on different threads. Each end takes the lock once per burst.
+/// The two ends may be on different threads: a mutex protects the frames in the link. Each end locks the mutex once per burst.
 pub fn cable(depth: usize) -> (Box<dyn TxQueue>, Box<dyn RxQueue>) {
     let wire = Wire(Arc::new(Mutex::new(VecDeque::with_capacity(depth))));
     (Box::new(Sending { wire: wire.clone(), depth }), Box::new(Receiving { wire }))

@@ -15,7 +15,7 @@ use crate::testbed;
 pub struct Asked {
     campaign: Campaign,
     file: File,
-    /// True for a paper's campaign, which was written for the machines of the paper's authors.
+    /// True for a built-in campaign, which repeats a paper's measurements and was written for the machines of the paper's authors.
     is_paper: bool,
     machine: Option<Machine>,
 }
@@ -96,8 +96,8 @@ impl Asked {
         all.map_err(|fault| self.named(&fault))
     }
 
-    /// Adds the file and line to a fault. The first key in the fault names a part: the testbed, the meters or the routers. The file is the
-    /// machine file if it has this part, else the campaign's file.
+    /// Returns a fault with the file and line of the wrong value. If the first key in the fault is that of a part that the machine file has
+    /// (testbed, meters or routers), the file is the machine file. Otherwise it is the campaign's file.
     fn named(&self, fault: &Fault) -> Fault {
         let key = fault.0.split([':', ' ']).next();
         let of_machine = |machine: &&Machine| match key {
@@ -123,7 +123,7 @@ mod tests {
     const BED: &str =
         "[testbed]\nkind = 'physical'\nports = ['no-1', 'no-2']\nrouter-ports = ['a', 'b']\ngbit = 10\n";
 
-    /// Checks a paper's campaign with a machine file that has this text.
+    /// Checks a paper's campaign together with a machine file whose text is `machine`.
     fn on(paper: &str, machine: &str) -> Result<Asked, String> {
         let file = tempfile::NamedTempFile::new().map_err(|e| e.to_string())?;
         std::fs::write(file.path(), machine).map_err(|e| e.to_string())?;

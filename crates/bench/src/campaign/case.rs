@@ -48,9 +48,9 @@ enum Unprepared {
     Store(Failure),
 }
 
-/// A traffic with a frame size.
+/// A case to measure: traffic of one kind with one frame size.
 pub(super) struct Case {
-    /// Key of the case, with the name of the current router.
+    /// Traffic, frame size and options of the case, with the name of the current router.
     pub key: Key,
     /// Maximum rate and delays of the tester alone with this traffic.
     pub tester: Ceiling,
@@ -176,8 +176,8 @@ impl Setup<'_> {
         Ok(trials)
     }
 
-    /// Returns the networks that the router needs routes to: those of the test's `routes`, and the traffic's own destinations unless a link
-    /// has them.
+    /// Returns the networks for which the router needs routes. These are the test's destination networks (`routes`), and the traffic's own
+    /// destinations, unless they lie in the network behind a link. Routes to that network are part of each router's setup.
     fn networks(&self, key: &Key, bed: &Bed) -> Result<Vec<Networks>, Failure> {
         let Key { traffic, size, routes, bidirectional, .. } = key;
         let Some(traffic) = self.campaign.traffic(traffic, *size) else { return Ok(Vec::new()) };
@@ -198,8 +198,8 @@ impl Setup<'_> {
         Ok(all)
     }
 
-    /// Creates the connection table for the flows of both directions. Then replaces `directions` by a single one, with the
-    /// initiator's frames that establish the connections.
+    /// Creates the connection table for the flows of both directions. Then replaces `directions` by a single direction: the initiator's
+    /// frames on the first `connections` connections of the table.
     fn sessions(
         &self,
         connections: u32,

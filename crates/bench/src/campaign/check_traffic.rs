@@ -36,10 +36,10 @@ impl Campaign {
         Ok(())
     }
 
-    /// Checks that the links carry all frames.
+    /// Checks that no frame is too long for the links.
     ///
     /// # Errors
-    /// Returns the keys of the first frame that is too long, and an error text.
+    /// Returns the place of the first frame that is too long, as keys of the traffic's description, and an error text.
     pub(super) fn check_links(&self, traffic: &Traffic) -> Result<(), (String, String)> {
         let Some(most) = self.testbed.kind.most_bytes() else { return Ok(()) };
         for (f, flow) in traffic.flows.iter().enumerate() {

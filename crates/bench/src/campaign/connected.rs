@@ -13,10 +13,10 @@ pub(super) struct Sessions {
     pub table: Table,
     /// Number of connections that trials use: the first entries of the table.
     pub connections: u64,
-    /// True if both sides send in trials.
+    /// True if both the initiator and the responder send in trials.
     pub bidirectional: bool,
-    /// Rate at which connections are established before a trial, in connections per second: the first rate, halved after each attempt that
-    /// lost connections.
+    /// Rate at which connections are established before a trial, in connections per second. Halved after each attempt in which connections
+    /// were lost.
     pub rate_fps: f64,
 }
 

@@ -9,8 +9,8 @@ use crate::stats::jitter::Jitter;
 use crate::stats::latency::{DelayHistogram, Ranked as _};
 use crate::trial::Failure;
 
-/// Returns the delays of all time-stamped frames of a trial with these directions. A lost frame counts as if its delay were the trial's time
-/// plus the wait for late frames. `None` if no time-stamped frame arrived.
+/// Returns the delays of all time-stamped frames of a trial with these directions. A lost frame counts as if its delay were the trial's
+/// time plus the wait for late frames. `None` if no time-stamped frame arrived.
 ///
 /// # Errors
 /// Returns an error if a delay cannot be counted.
@@ -43,7 +43,7 @@ pub(super) fn delays(directions: &[Direction], report: &Report) -> Result<Option
     Ok(Some(Delays { figures, ipdv: ipdv(&all).map_err(failed)?, jitter, bins, directions: each }))
 }
 
-/// Returns the delays of the received frames of these flows; `None` without a flow.
+/// Returns the delays of the received frames of these flows; `None` if `flows` is empty.
 fn sum(flows: &[&FlowReport]) -> Result<Option<DelayHistogram>, Error> {
     let Some((first, others)) = flows.split_first() else { return Ok(None) };
     let mut all = first.delays.clone();
@@ -51,7 +51,7 @@ fn sum(flows: &[&FlowReport]) -> Result<Option<DelayHistogram>, Error> {
     Ok(Some(all))
 }
 
-/// Adds the lost frames of these flows.
+/// Returns the delays with the lost frames of these flows added. Each lost frame counts with the histogram's penalty delay.
 fn with_lost(mut received: DelayHistogram, flows: &[&FlowReport]) -> Result<DelayHistogram, Error> {
     for flow in flows {
         received.record_lost(flow.intended.saturating_sub(flow.tally.received))?;
@@ -85,8 +85,8 @@ mod tests {
     type Error = Box<dyn std::error::Error>;
     type Ends2 = (Box<dyn TxQueue>, Box<dyn RxQueue>);
 
-    /// Returns the delays of a trial in both directions: `forth` has the queues of the link from the first port to the second, and `back`
-    /// those of the opposite link. `None` if no time-stamped frame arrived.
+    /// Returns the delays of a trial in both directions. `forth` has the queues of the direction from the first port to the second, and
+    /// `back` those of the opposite direction. `None` if no time-stamped frame arrived.
     fn measured(forth: Ends2, back: Ends2) -> Result<Option<Delays>, Error> {
         let pool = Pool::new(8192)?;
         let (left, right) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));

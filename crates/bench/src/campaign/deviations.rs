@@ -53,8 +53,8 @@ impl Campaign {
         all
     }
 
-    /// Returns the deviation of a tester that cannot fill the link. `cases` names each traffic and frame size with which it cannot.
-    /// `None` if `cases` is empty, or no procedure is affected.
+    /// Returns the deviation of a tester that is slower than the link. `cases` names each traffic and frame size for which the tester
+    /// cannot fill the link. `None` if `cases` is empty, or the campaign runs no procedure that needs a full link.
     pub(super) fn slower_than_the_link(&self, cases: &[String]) -> Option<Deviation> {
         let parts = [
             (Procedure::LossRate, "the largest load of the frame loss rate"),

@@ -20,7 +20,7 @@ pub struct GoalSpec {
     pub width: f64,
     /// Duration of the search's first trials.
     pub initial_seconds: Seconds,
-    /// Full trial duration; a shorter trial counts for less.
+    /// Full trial duration. Shorter trials can count against a load, but not for it.
     pub final_seconds: Seconds,
     /// Total time of the trials that are needed to decide about a load.
     pub sum_seconds: Seconds,

@@ -14,7 +14,7 @@ pub trait Keeper {
     /// Returns the stored result of a procedure; `None` if there is none. The repetitions that it contains are not run again.
     fn known(&self, key: &Key, procedure: Procedure) -> Option<Measurement>;
 
-    /// True if a router's description of itself is stored in this campaign, also from before an interruption.
+    /// True if this campaign has stored a router's description of itself, now or before an interruption.
     ///
     /// # Errors
     /// Returns an error if the stored description cannot be read.
@@ -42,8 +42,8 @@ pub trait Keeper {
     /// As [`trial`](Self::trial).
     fn cell(&self, cell: &Cell) -> Result<(), Failure>;
 
-    /// Stores a router's description of itself. If a different description was stored before an interruption, the router's stored
-    /// results are those of another router, and are deleted. Returns the number of deleted results.
+    /// Stores a router's description of itself. If a different description was stored before an interruption, the router has changed since
+    /// then, and its stored results are deleted. Returns the number of deleted results.
     ///
     /// # Errors
     /// As [`trial`](Self::trial).

@@ -20,8 +20,7 @@ pub enum Load {
     Frames(f64),
 }
 
-/// Units of a load. Each has a name, true if it counts bits and false if it counts frames, and a factor to bits or frames per
-/// second.
+/// Units of a load. Each has a name, a flag that is true for bits and false for frames, and a factor to bits or frames per second.
 const UNITS: [(&str, bool, f64); 7] = [
     ("Gbit/s", true, 1e9),
     ("Mbit/s", true, 1e6),

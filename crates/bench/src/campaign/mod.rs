@@ -73,8 +73,8 @@ pub struct Campaign {
     /// Repetitions of each measurement; overrides the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repetitions: Option<u32>,
-    /// Resolution of `throughput`, `session-rate` and `session-capacity`; overrides the profile. A share also replaces the width of the
-    /// profile's MLRsearch goals.
+    /// Resolution of `throughput`, `session-rate` and `session-capacity`; overrides the profile. A resolution in percent also replaces the
+    /// width of the profile's MLRsearch goals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<ResolutionSpec>,
     /// Limit for the time of the whole campaign in minutes: after it, no further procedure begins. No limit by default.
@@ -139,12 +139,12 @@ fn yes() -> bool {
     true
 }
 
-/// True for the default value. JSON then omits the value; [`is_million`] has the reason.
+/// True for `true`, the default of the key. JSON then omits the key; see [`is_million`] for the reason.
 fn is_yes(value: &bool) -> bool {
     *value
 }
 
-/// True for the default value. JSON then omits the value; [`is_million`] has the reason.
+/// True for `false`, the default of the key. JSON then omits the key; see [`is_million`] for the reason.
 fn is_no(value: &bool) -> bool {
     !*value
 }
@@ -153,7 +153,7 @@ fn million() -> u32 {
     1_000_000
 }
 
-/// True for the default value. JSON then omits the value, so that a campaign stored before this key existed still equals the
+/// True for 1,000,000, the default of the key. JSON then omits the key, so that a campaign stored before this key existed still equals the
 /// campaign in its file.
 fn is_million(n: &u32) -> bool {
     *n == million()
@@ -182,7 +182,7 @@ pub struct Test {
     pub flows: u32,
 }
 
-/// True for 0. JSON then omits the value; [`is_million`] has the reason.
+/// True for 0, the default of the key. JSON then omits the key; see [`is_million`] for the reason.
 fn is_zero(n: &u32) -> bool {
     *n == 0
 }
@@ -272,7 +272,8 @@ impl Campaign {
         }
     }
 
-    /// Iterates over each test and frame size, in order. A mix has one size: the mean of its frames.
+    /// Iterates over each test and frame size, in order. Traffic that sets its own sizes has only one size here: the mean size of its
+    /// frames.
     pub fn cells(&self) -> impl Iterator<Item = (&Test, usize)> {
         self.tests.iter().flat_map(|test| self.sizes(test).into_iter().map(move |size| (test, size)))
     }

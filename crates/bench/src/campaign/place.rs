@@ -16,7 +16,7 @@ pub(super) struct File {
 }
 
 impl File {
-    /// Creates a file from its text.
+    /// Returns a file with this name and text. Reads nothing from the disk.
     pub fn new(name: &str, text: &str) -> File {
         File { name: name.into(), text: text.into() }
     }

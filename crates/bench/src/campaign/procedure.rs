@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 pub enum Procedure {
     /// Maximum rate of the tester over a cable without a router. Always runs first.
     SelfTest,
-    /// Warm-up with a router, before the first trial that counts. The trials that establish the connections of other trials have this
-    /// procedure, too.
+    /// Warm-up with a router, before the first trial that counts. Also the procedure in the records of trials that only establish
+    /// connections for later trials.
     WarmUp,
     /// RFC 2544 section 26.1.
     Throughput,
     /// RFC 8219 section 7.2, RFC 2544 section 26.2.
     Latency,
-    /// RFC 8219 section 7.3.
+    /// Delay variation: RFC 8219 section 7.3.
     Variation,
     /// RFC 2544 section 26.3.
     LossRate,
@@ -29,15 +29,15 @@ pub enum Procedure {
     Loads,
     /// Loss at one load over a long time.
     Soak,
-    /// RFC 2544 section 26.5.
+    /// Recovery from overload: RFC 2544 section 26.5.
     Recovery,
-    /// RFC 2544 section 26.6, RFC 6201.
+    /// Outage while the router restarts: RFC 2544 section 26.6, RFC 6201.
     Reset,
-    /// RFC 9693 sections 4.5 and 4.6.
+    /// Maximum connection establishment rate: RFC 9693 sections 4.5 and 4.6.
     SessionRate,
-    /// RFC 9693 section 4.9.
+    /// Maximum number of connections: RFC 9693 section 4.9.
     SessionCapacity,
-    /// RFC 9693 section 4.8.
+    /// Time to delete all connections: RFC 9693 section 4.8.
     SessionTeardown,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Recorded<'a> {
     pub keeper: &'a dyn Keeper,
     /// Set when the campaign must stop.
     pub stop: &'a AtomicBool,
-    /// Key of the measured cell.
+    /// Key of the measured cell: router, traffic, frame size and options of the test.
     pub key: Key,
     /// Connections that trials use, if any.
     pub sessions: Option<Sessions>,
@@ -47,15 +47,16 @@ pub(super) struct Recorded<'a> {
     pub idle: Vec<Measured>,
     /// Last trial.
     pub last: Option<Trial>,
-    /// Load of the tester in the current procedure.
+    /// Largest load that the tester offered in the current procedure, and whether the tester's ports refused frames.
     pub strain: Strain,
     /// Duplicated, reordered, damaged and misdirected frames of the current procedure.
     pub disorder: Disorder,
-    /// Longest delays that the tester caused in the valid trials of the current procedure.
+    /// Largest delays that the tester itself caused in the valid trials of the current procedure.
     pub absence: Absence,
 }
 
-/// Load of the tester in the trials of a procedure, to compare it later with the tester's maximum rate.
+/// Largest load that the tester offered in the trials of a procedure, and whether the tester's ports refused frames. Shows whether the
+/// tester may have limited a result.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Strain {
     /// Largest load offered, in frames per second.

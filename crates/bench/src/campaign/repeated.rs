@@ -1,4 +1,5 @@
-//! Runs a router's procedures with one kind of traffic and one frame size. Stores each repetition of a search as soon as it ends.
+//! Runs a router's procedures with one kind of traffic and one frame size. Stores each repetition of `throughput` and of MLRsearch as soon
+//! as it ends.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
@@ -40,8 +41,8 @@ impl<'a> Repeated<'a> {
         self.cell
     }
 
-    /// Runs the repetitions of a procedure that have no result yet; none if the router failed its warm-up. A failure is recorded, and ends
-    /// the procedure. Returns false if the campaign must end.
+    /// Runs those repetitions of a procedure that have no result yet. Runs none if the router failed its warm-up. A failure is recorded,
+    /// and ends the procedure. Returns false if the campaign must end.
     ///
     /// # Errors
     /// Returns an error if results cannot be stored.
@@ -100,7 +101,8 @@ impl<'a> Repeated<'a> {
         }
     }
 
-    /// Runs a procedure, or repetition `round` of a search. Stores the result together with those of earlier repetitions.
+    /// Runs a procedure; of `throughput` and MLRsearch, only repetition `round`. Stores the result together with those of earlier
+    /// repetitions.
     fn run(
         &mut self,
         procedure: Procedure,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::load::Load;
 use crate::search::throughput::Resolution;
 
-/// Smallest and largest resolution as a share, in percent. The width of MLRsearch's goals has the same limits.
+/// Smallest and largest resolution in percent of the upper bound. The width of MLRsearch's goals has the same limits.
 const PERCENT: [f64; 2] = [0.0001, 50.0];
 /// Smallest and largest resolution in frames per second.
 const FPS: [f64; 2] = [1.0, 1e6];

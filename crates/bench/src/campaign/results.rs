@@ -56,11 +56,11 @@ pub struct Results {
 pub struct Part {
     /// The campaign's name in the joined results.
     pub name: String,
-    /// Its routers, by their names in the joined results.
+    /// Names of the campaign's routers in the joined results.
     pub routers: Vec<String>,
-    /// Its traffics and frame sizes, without a router.
+    /// Keys of the campaign's traffics and frame sizes. The router's name in these keys is empty.
     pub cases: Vec<Key>,
-    /// Its procedures.
+    /// The campaign's procedures.
     pub procedures: Vec<Procedure>,
     /// Time, machine and programs.
     pub provenance: Provenance,
@@ -155,7 +155,7 @@ impl Cell {
         self.measurements.iter().find(|m| m.found.procedure() == procedure)
     }
 
-    /// Returns the throughput to quote, in frames per second per direction: the median of the repetitions. `None` without a result.
+    /// Returns the throughput in frames per second per direction: the median of the repetitions. `None` without a result.
     pub fn throughput_fps(&self) -> Option<f64> {
         match &self.found(Procedure::Throughput)?.found {
             Found::Throughput(searches) => median_throughput(searches),
@@ -192,8 +192,8 @@ pub fn conditional<'a>(searches: &'a [MlrResult], goal: &'a str) -> impl Iterato
     })
 }
 
-/// Returns the throughput of each search in frames per second, 0 if every load lost frames. Skips searches that
-/// failed or ran out of budget.
+/// Returns the throughput of each search in frames per second; 0 if every load lost frames. Skips searches in which a trial failed, or
+/// which reached their limit of trials or time.
 pub fn throughputs(searches: &[ThroughputResult]) -> Vec<f64> {
     let decided = |s: &&ThroughputResult| !matches!(s.ended, Ended::Failed(_) | Ended::OutOfBudget);
     searches.iter().filter(decided).map(|s| s.throughput_fps.unwrap_or(0.0)).collect()
@@ -204,8 +204,8 @@ pub fn throughputs(searches: &[ThroughputResult]) -> Vec<f64> {
 pub struct Measurement {
     /// The result itself.
     pub found: Found,
-    /// True if the tester may have set the limit: the result (or the largest load, if the result is no rate) exceeds 90 % of the tester's
-    /// maximum rate, the tester's ports refused frames, or the result relies on invalid trials.
+    /// True if the tester may have limited the result, for one of three reasons. The result exceeds 90 % of the tester's maximum rate (for
+    /// a result that is not a rate: the largest load does). Or the tester's ports refused frames. Or the result relies on invalid trials.
     pub limited_by_tester: bool,
     /// Invalid trials that were repeated; the result does not include them.
     #[serde(default)]
@@ -213,7 +213,7 @@ pub struct Measurement {
     /// Frames that arrived duplicated, reordered, damaged or on the wrong port.
     #[serde(default)]
     pub disorder: Disorder,
-    /// Longest delays that the tester caused in the valid trials; `None` in results of older versions, which did not measure them.
+    /// Largest delays that the tester itself caused in the valid trials; `None` in results of older versions, which did not measure them.
     #[serde(default)]
     pub absence: Option<Absence>,
     /// Increase of the router's counters during the procedure, as names and values.
@@ -221,7 +221,7 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// Returns this measurement with further repetitions of the same procedure.
+    /// Returns this measurement together with `more`, which has further repetitions of the same procedure.
     pub(super) fn and(mut self, more: Measurement) -> Measurement {
         match (&mut self.found, more.found) {
             (Found::Throughput(searches), Found::Throughput(others)) => searches.extend(others),
@@ -251,7 +251,7 @@ impl Measurement {
         self
     }
 
-    /// True if the tester may have set the limit at this load.
+    /// True if the tester may have caused the loss at the load `at`.
     pub fn is_limited_at(&self, at: &DelaysAt) -> bool {
         self.limited_by_tester && at.limited_by_tester.unwrap_or(true)
     }
@@ -469,7 +469,7 @@ pub struct Recovery {
     pub relief_fps: f64,
     /// Seconds from the halving of the load to the last lost frame; `None` if frames were lost to the end.
     pub seconds: Option<f64>,
-    /// Outcomes of both trials.
+    /// Outcomes of the two trials: at the overload, then at half of it.
     pub outcomes: Vec<Outcome>,
 }
 
@@ -500,7 +500,7 @@ impl Teardown {
 pub struct Reset {
     /// Load in frames per second per direction.
     pub load_fps: f64,
-    /// Outage in seconds, from the number of lost frames (RFC 6201 section 4.1); `None` if the router did not forward again.
+    /// Outage in seconds, computed from the number of lost frames (RFC 6201 section 4.1); `None` if the router did not forward again.
     pub seconds: Option<f64>,
     /// Outcome of the trial.
     pub outcome: Outcome,

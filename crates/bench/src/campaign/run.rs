@@ -18,16 +18,16 @@ use crate::search::profile::Deviation;
 use crate::testbed::Bed;
 use crate::trial::{Failure, Request};
 
-/// Buffers of the tester: for two receive rings and the frames in flight.
+/// Number of the tester's buffers: enough for two receive rings and the frames in flight.
 const BUFFERS: usize = 32 * 1024;
 
 /// Load sent through a simulated router, to determine the error of measured delays.
 const ACCURACY: Request = Request { load_fps: 100_000.0, duration: Duration::from_millis(100) };
 
-/// First words of the failure of a campaign that reached its time limit.
+/// First words of the failure that a campaign records when it reaches its time limit.
 pub(crate) const OVER: &str = "The campaign reached its limit (most-minutes)";
 
-/// The condition of routers that are measured in turns.
+/// Sentence for the report's conditions if the routers are measured in turns.
 const IN_TURNS: &str = "The routers were measured in turns: one repetition of the throughput and of MLRsearch on each router, then the next \
     repetition on each router.";
 
@@ -36,8 +36,8 @@ const IN_TURNS: &str = "The routers were measured in turns: one repetition of th
 ///
 /// # Errors
 /// Returns an error if the testbed fails, if every self-test fails, or if results cannot be stored. Failures of a router are part of the
-/// results. But it is an error if a router was measured, and later does not start again, or starts with another version or configuration:
-/// its further results are missing.
+/// results, with one exception. If a router was measured, but later does not start again, or starts with another version or configuration,
+/// its further results are missing, and an error is returned.
 pub fn run(
     campaign: &Campaign,
     keeper: &dyn Keeper,
@@ -111,7 +111,7 @@ fn unfinished(routers: &BTreeSet<&str>) -> Failure {
     ))
 }
 
-/// Outcome of a router's turn.
+/// Outcome of a visit to a router, which lasts from a start of the router to its stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turned {
     /// The router was measured. A procedure may have failed.
@@ -124,8 +124,9 @@ enum Turned {
     Changed,
 }
 
-/// Runs the self-test of each test and frame size. Returns the cases that passed, each with the tester's own rate and delays; if the
-/// campaign must stop, those so far. Adds a condition about cases in which the tester cannot fill the link.
+/// Runs the self-test of each test and frame size. Returns the cases that passed, each with the tester's own rate and delays. If the
+/// campaign must stop, returns the cases that have passed so far. If the tester cannot fill the link in some cases, adds a condition that
+/// names them.
 ///
 /// # Errors
 /// Returns an error if every self-test failed, or results cannot be stored.
@@ -238,7 +239,7 @@ fn told(tester: &Ceiling, link_fps: f64) -> String {
     format!("  the tester alone: {:.0} kfps without loss{link}{delay}", fps / 1e3)
 }
 
-/// Formats a deviation as a condition.
+/// Formats a deviation from an RFC as a sentence for the report's conditions.
 fn deviates(deviation: &Deviation) -> String {
     format!("Deviation from {deviation}.")
 }
@@ -259,7 +260,7 @@ pub fn head(campaign: &Campaign) -> Results {
 }
 
 impl Results {
-    /// Adds a failure to the results, and stores it with `keeper`, unless it is there already.
+    /// Adds a failure to the results, and stores it with `keeper`. Does nothing if the results contain this failure already.
     pub(super) fn fail(&mut self, why: String, keeper: &dyn Keeper) -> Result<(), Failure> {
         // A router that is measured in turns can fail in the same way again.
         if !self.failures.contains(&why) {
@@ -269,8 +270,8 @@ impl Results {
         Ok(())
     }
 
-    /// Adds a caveat to the results, unless it is there already, and stores it with `keeper`. The caveat is about a router's results, or
-    /// about all results if `dut` is empty.
+    /// Stores a caveat with `keeper`, and adds it to the results, unless they contain it already. The caveat is about a router's results,
+    /// or about all results if `dut` is empty.
     pub(super) fn warn(&mut self, dut: &str, what: String, keeper: &dyn Keeper) -> Result<(), Failure> {
         keeper.caveat(dut, &what)?;
         if !self.caveats.contains(&what) {
@@ -280,7 +281,7 @@ impl Results {
     }
 }
 
-/// Progress of a campaign, counted in procedures. Each repetition of a search counts as one procedure.
+/// Progress of a campaign, counted in procedures. Each repetition of `throughput` and of MLRsearch counts as one procedure.
 pub(super) struct Left {
     begun: Instant,
     done: usize,

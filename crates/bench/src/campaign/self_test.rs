@@ -10,11 +10,11 @@ use crate::search::{Ended, Valid};
 use crate::testbed::Bed;
 use crate::trial::{Failure, Measure as _, Request};
 
-/// Longest sending time of a trial: long enough to meet the disturbances of a busy machine.
+/// Longest sending time of a trial: long enough for the disturbances of a busy machine to show.
 const TRIAL: Duration = Duration::from_millis(200);
 /// Wait for frames in flight: a cable has no other delay than its queues.
 const WAIT: Duration = Duration::from_millis(20);
-/// Repeats of an invalid trial. More repeats do not help: above its throughput, the tester has no valid trials.
+/// Number of repeats of an invalid trial. More repeats do not help: above its throughput, the tester has no valid trials.
 const REPEATS: u32 = 1;
 /// Resolution of the tester's throughput, as a share.
 const RESOLUTION: f64 = 0.05;

@@ -11,7 +11,7 @@ use crate::trial::Outcome;
 /// A trial of a campaign. All trials are stored, including invalid ones that were repeated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Key of the measured cell.
+    /// Key of the measured cell: router, traffic, frame size and options of the test.
     pub key: Key,
     /// Procedure that ran the trial.
     pub procedure: Procedure,
@@ -31,7 +31,7 @@ pub struct Trial {
     /// answered them; they are part of `foreign`.
     #[serde(default)]
     pub asked: Vec<u64>,
-    /// Delays that the tester caused; `None` in trials of older versions, which did not measure them.
+    /// Delays that the tester itself caused; `None` in trials of older versions, which did not measure them.
     #[serde(default)]
     pub absence: Option<Absence>,
     /// Delays of the time-stamped frames of all flows; `None` if none of these frames arrived.

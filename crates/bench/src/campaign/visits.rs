@@ -29,7 +29,7 @@ impl Visit {
         campaign.procedures.iter().copied().filter(wanted).collect()
     }
 
-    /// Returns the numbers of the repetitions to run, from 1 on. A procedure that is not a search runs all its repetitions at once,
+    /// Returns the numbers of the repetitions to run, from 1 on. A procedure that is not in [`IN_TURNS`] runs all its repetitions at once,
     /// under the number 1.
     pub fn rounds(self, procedure: Procedure, repetitions: u32) -> RangeInclusive<u32> {
         match self {
@@ -39,7 +39,8 @@ impl Visit {
         }
     }
 
-    /// Returns the number of steps in this visit: each repetition of a search is a step, and each other procedure.
+    /// Returns the number of steps in this visit. Each repetition of a procedure in [`IN_TURNS`] is a step. Any other procedure is one step
+    /// with all its repetitions.
     pub fn steps(self, campaign: &Campaign, repetitions: u32) -> usize {
         self.procedures(campaign)
             .into_iter()
@@ -49,14 +50,14 @@ impl Visit {
 }
 
 impl Procedure {
-    /// True if each repetition is run and stored on its own.
+    /// True for a procedure in [`IN_TURNS`]. Each of its repetitions is run and stored separately.
     pub(super) fn is_search(self) -> bool {
         IN_TURNS.contains(&self)
     }
 }
 
 impl Measurement {
-    /// Returns the number of repetitions in this measurement; 1 for a procedure that is not a search.
+    /// Returns the number of repetitions in this measurement; always 1 for a procedure that is not in [`IN_TURNS`].
     pub(super) fn repetitions(&self) -> u32 {
         match &self.found {
             Found::Throughput(searches) => searches.len() as u32,

@@ -8,8 +8,8 @@ use crate::search::profile::Profile;
 /// First words of a condition that only one campaign has.
 pub(super) const ONLY: &str = "only in the";
 
-/// Returns all differences between the two campaigns, as text: machine, profile, conditions and routers. A text with both values
-/// gives the base's first.
+/// Returns all differences between the two campaigns, as text: machine, profile, conditions and routers. If a text gives two values, the
+/// first is the base's.
 pub(super) fn differences(base: &Results, new: &Results) -> Vec<String> {
     let mut all = base.provenance.differences(&new.provenance);
     all.extend(profiles(&base.profile, &new.profile));

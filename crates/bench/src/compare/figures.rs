@@ -32,7 +32,7 @@ pub(super) struct Figure {
     /// Number of repetitions without a valid value.
     pub left_out: usize,
     pub terms: Terms,
-    /// True if the tester may have set the limit.
+    /// True if the tester, not the router, may have limited the figure.
     pub limited: bool,
 }
 
@@ -157,7 +157,7 @@ pub(super) fn is_split<'a>(figure: &str, mut names: impl Iterator<Item = &'a str
     names.any(|name| DIRECTIONS.iter().any(|direction| name == one_way(figure, direction)))
 }
 
-/// Returns the delays and the loss as separate figures for each direction. The direction is the end of each figure's name.
+/// Returns the delays and the loss as separate figures for each direction. Each figure's name ends with its direction.
 fn ways(at: &DelaysAt, delays: &[(&str, Delay)]) -> Vec<Figure> {
     let us = ("µs", low(Effect::Ratio, BIN));
     let mut all: Vec<Figure> = Vec::new();

@@ -29,8 +29,7 @@ pub struct Comparison {
     pub conditions: Vec<String>,
     /// One row for each figure that both campaigns have.
     pub rows: Vec<Row>,
-    /// Number of figures to judge: those with enough runs for an interval at the overall confidence level. This level applies to
-    /// all of them together.
+    /// Number of figures to judge: those with enough runs for an interval at the confidence level of the whole comparison.
     pub judged: usize,
     /// Bootstrap parameters for each figure.
     pub bootstrap: Bootstrap,
@@ -43,7 +42,7 @@ pub struct Comparison {
 /// A figure that both campaigns have.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Key of the measured cell.
+    /// Key of the measured cell: router, traffic, frame size and options of the test.
     #[serde(flatten)]
     pub key: Key,
     /// Procedure of the figure.
@@ -60,7 +59,7 @@ pub struct Row {
     pub judgement: Judgement,
 }
 
-/// A figure's repetitions.
+/// The repetitions of a figure in one campaign.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Side {
     /// Median of the runs; `None` if there are no runs.
@@ -79,9 +78,9 @@ pub enum Judgement {
     Compared(stats::Comparison),
     /// One of the sets has too few repetitions.
     TooFew {
-        /// Repetitions of the smaller set.
+        /// Number of repetitions in the smaller set.
         have: usize,
-        /// Repetitions needed.
+        /// Number of repetitions needed.
         needed: usize,
     },
     /// The tester may have limited the worse of the two results, so the router of this result may be better than measured.
@@ -141,7 +140,8 @@ struct Pair<'a> {
     new: Figure,
 }
 
-/// Returns the figures that both campaigns have, in the base's order. Leaves out figures that both campaigns also have for each direction.
+/// Returns the figures that both campaigns have, in the base's order. If both campaigns also have a figure for each direction separately,
+/// the figure for both directions together is left out.
 fn pairs<'a>(base: &'a Results, new: &Results) -> Vec<Pair<'a>> {
     let mut pairs = Vec::new();
     for (cell, old) in measurements(base) {
@@ -223,8 +223,8 @@ impl Pair<'_> {
         }
     }
 
-    /// Returns the terms of the comparison, with the coarser of the two resolutions. If a run is 0, a ratio would be meaningless,
-    /// so the difference is compared. Its resolution is the relative resolution times the greater median.
+    /// Returns the terms of the comparison, with the coarser of the two resolutions. If a run is 0, a ratio would be meaningless, so the
+    /// difference is compared. The resolution of this difference is the relative resolution times the greater median.
     fn terms(&self, base: &Runs, new: &Runs) -> Terms {
         let Terms { wanted, effect, resolution } = self.base.terms;
         let resolution = resolution.max(self.new.terms.resolution);

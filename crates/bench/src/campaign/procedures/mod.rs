@@ -28,7 +28,7 @@ const WARM_UP: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Number of connections in the warm-up of a stateful router.
 const FEW: u64 = 64;
-/// Share of the tester's maximum rate below which the router, not the tester, sets the limit.
+/// Share of the tester's maximum rate. Above this share, the tester may have limited a result; below it, the router did.
 const OURS: f64 = 0.9;
 
 /// Context in which procedures run.
@@ -120,9 +120,11 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// True if the tester, not the router, may have set the limit: the result came near the tester's maximum rate, or the tester's ports
-    /// refused frames, which then counted as lost. If the result is no rate, the largest load is compared in its place. In searches for a
-    /// rate, only refused frames at the lowest load with loss count.
+    /// True if the tester, not the router, may have limited the result.
+    ///
+    /// The tester may have limited a rate that is near the tester's own maximum rate. If the result is not a rate, the largest load is
+    /// compared with this maximum instead. The tester may also have limited a result if its ports refused frames, since these count as
+    /// lost. In searches for a rate, refused frames matter only at the lowest load that had loss.
     fn is_limited(&self, found: &Found) -> bool {
         let strain = &self.valid.inner().strain;
         let near = |fps: f64| fps > OURS * self.tester_fps;
@@ -144,8 +146,8 @@ impl Bench<'_> {
         strain.refused || strain.most_fps > OURS * self.tester_fps
     }
 
-    /// Returns the rate that a result states, in frames or connections per second: the median of the repetitions. If the result has a rate
-    /// for each goal or load, returns the highest one. `None` if the result has no rate.
+    /// Returns the rate in a result, in frames or connections per second: the median of the repetitions. If the result has a rate for each
+    /// goal or load, returns the highest one. `None` if the result has no rate.
     fn reached(&self, found: &Found) -> Option<f64> {
         match found {
             Found::Throughput(_) => self.throughput_fps,
@@ -184,8 +186,8 @@ impl Bench<'_> {
     }
 }
 
-/// Returns the increase of each counter between two readings. A counter that is no number, or was reset, keeps the value of the second
-/// reading.
+/// Returns the increase of each counter between two readings. If a value is not a number, or the counter was reset in between, returns the
+/// value of the second reading.
 fn counted(before: &[(String, String)], after: Vec<(String, String)>) -> Vec<(String, String)> {
     let less = |(name, now): (String, String)| {
         let then = before.iter().find(|(known, _)| *known == name);
@@ -204,7 +206,7 @@ fn tell(what: &str, p: &Progress<'_>, say: &dyn Fn(&str)) {
     say(&format!("  {what}{goal}: {trial}; {} s or less left", p.time_left.as_secs()));
 }
 
-/// Turns a search that ended with a failed trial into an error.
+/// Returns `result`, or an error if the search ended with a failed trial.
 fn completed<T>(ended: &Ended, result: T) -> Result<T, Failure> {
     match ended {
         Ended::Failed(why) => Err(Failure(why.clone())),

@@ -14,7 +14,7 @@ type Result = std::result::Result<(Found, bool), Failure>;
 /// Minimum time at the halved load after an overload.
 const RELIEVED: Duration = Duration::from_secs(2);
 
-/// Length of the last part of a trial, in seconds. A restarted router is back only if it forwards frames in this part.
+/// Length of the last part of a trial, in seconds. A restarted router counts as recovered only if it forwards frames in this part.
 const BACK: f64 = 0.5;
 
 pub(super) fn recovery(b: &mut Bench<'_>) -> Result {

@@ -13,7 +13,8 @@ fn bad(e: BadInput) -> Failure {
 /// The result, and true if one of its bounds relies on invalid trials.
 type Result = std::result::Result<(Found, bool), Failure>;
 
-/// Runs `search` for each repetition, with a name for progress lines that has the number of the repetition. Returns all results.
+/// Runs `search` for each repetition and returns all results. Passes `search` the text for progress lines: `what`, followed by the number
+/// of the repetition.
 fn repeated<'a, T>(
     b: &mut Bench<'a>,
     what: &str,
