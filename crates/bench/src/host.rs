@@ -7,8 +7,8 @@ use std::time::Duration;
 /// Ticks per second in `/proc`. The same on all machines, whatever the kernel's own tick rate (proc(5), USER_HZ).
 pub const TICKS: f64 = 100.0;
 
-/// Times of one processor, or of all together, split by use: since the machine started, or between two readings. The unit is ticks of
-/// `/proc/stat` (proc(5)).
+/// Processor times by use, for one processor or for all together. They cover the time since the machine started, or the time between two
+/// readings. The unit is ticks of `/proc/stat` (proc(5)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// User programs, including those of low priority (nice).

@@ -20,7 +20,7 @@ pub struct Busy {
     pub name: String,
     /// Process ID.
     pub id: u32,
-    /// Used processors: 1 for one busy processor.
+    /// Mean number of processors that the program used: 1 for one busy processor.
     pub processors: f64,
 }
 
@@ -54,8 +54,8 @@ fn busy_between(before: &HashMap<u32, Task>, after: &HashMap<u32, Task>, seconds
     all
 }
 
-/// Returns the conditions about a machine that was not idle. First come those of a resumed campaign, found in `before`, because
-/// they still apply to its earlier results. The last one names the programs that are busy now.
+/// Returns the conditions about a machine that was not idle. If a campaign is resumed, the conditions found in `before` come first, because
+/// they still apply to the campaign's earlier results. The last condition names the programs that are busy now.
 pub fn conditions(before: Option<Vec<String>>, busy: &[Busy]) -> Vec<String> {
     let now = told(busy, if before.is_some() { "was resumed" } else { "began" });
     let mut all: Vec<String> = before.into_iter().flatten().filter(|c| c.starts_with(BUSY)).collect();
@@ -63,8 +63,8 @@ pub fn conditions(before: Option<Vec<String>>, busy: &[Busy]) -> Vec<String> {
     all
 }
 
-/// Returns a text for the report's conditions: the machine was not idle when the campaign `did` something (for example "began"), because of
-/// the programs in `busy`, of which it names five at most. `None` if `busy` is empty.
+/// Returns a sentence for the report's conditions: the machine was not idle when the campaign `did` something, such as "began". Names at
+/// most five of the programs in `busy`. `None` if `busy` is empty.
 fn told(busy: &[Busy], did: &str) -> Option<String> {
     let one = |b: &Busy| format!("{} (process {}) used {:.0} %", b.name, b.id, b.processors * 100.0);
     let list: Vec<_> = busy.iter().take(5).map(one).collect();

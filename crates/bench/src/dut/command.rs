@@ -7,7 +7,7 @@ use super::{Dut, Facts, Networks, Spec, commands, cores};
 use crate::testbed::{Bed, Kind, lab};
 use crate::trial::Failure;
 
-/// Text printed after `start` has ended successfully, for a `start` that does not stay in the foreground.
+/// Text printed when `start` has ended successfully. Used if `start` does not stay in the foreground.
 const STARTED: &str = "volley-bench: started";
 
 /// A router started by commands.

@@ -36,7 +36,7 @@ pub struct Linux {
     interfaces: Vec<String>,
     /// Cores on which the kernel forwards; empty for a router on another machine.
     cores: Vec<usize>,
-    /// True if routes of the campaign may be set.
+    /// True if the kernel may have routes that the tester added for a test.
     has_networks: bool,
     /// True if the kernel tracks connections and a test uses connections.
     has_sessions: bool,

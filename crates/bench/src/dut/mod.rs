@@ -80,7 +80,7 @@ pub trait Dut {
         None
     }
 
-    /// Runs the campaign's command that stops the router, if there is one. Dropping the router ends what still runs.
+    /// Runs the campaign's `stop` command, if there is one. Processes of the router that still run after it end when the router is dropped.
     ///
     /// # Errors
     /// Returns an error if the command fails: the router may still run.

@@ -50,11 +50,11 @@ pub fn spread(
     Ok(cores)
 }
 
-/// Returns the `needed` cores nearest to a port, then `more` further ones, or none of those if the machine has too few. `root` precedes the
-/// paths of the machine's files, such as `/sys`.
+/// Returns the `needed` plus `more` cores nearest to a port. If the machine has too few cores for `more`, returns only the `needed` nearest
+/// ones. `root` precedes the paths of the machine's files, such as `/sys`.
 ///
 /// # Errors
-/// Returns an error if the machine has too few cores.
+/// Returns an error if the machine has fewer than `needed` cores.
 pub fn near(
     shell: &Shell,
     port: &str,

@@ -43,8 +43,8 @@ impl Remote {
     /// first port. VPP's main thread gets the next core, if there is one.
     ///
     /// # Errors
-    /// Returns an error if a port is in use, a command fails, or the router does not start. In the last case the error includes the router's
-    /// output.
+    /// Returns an error if a port is in use, a command fails, or the router does not start. In the last case the error includes the
+    /// router's output.
     pub fn start(spec: &Spec, bed: &Bed, of: Router) -> Result<Remote, Failure> {
         let mut shell = Shell::open(spec.host.as_deref())?;
         check_router_ports(&bed.links, &|line| shell.run(line))?;
@@ -242,7 +242,7 @@ fn taken(shell: &mut Shell, mut links: [Link; 2]) -> Result<[Link; 2], Failure> 
     Ok(links)
 }
 
-/// Returns a line about cores and NUMA nodes, for reports.
+/// Returns a line for reports with the NUMA node of a port, and the NUMA nodes of the cores.
 fn placement(shell: &Shell, port: &str, cores: &[usize]) -> String {
     let nodes = |list: &str| {
         shell.run(list).map_or_else(

@@ -29,7 +29,7 @@ pub struct Table {
     /// Number of cores that the router uses. One by default, but unknown for `linux` and `command` on another machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
-    /// Setup of the router.
+    /// `linux`: kernel settings of the router. `testpmd`: how it changes frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
     /// `linux`: true to masquerade packets that leave through the second link.
@@ -105,7 +105,7 @@ pub enum Kind {
     None,
 }
 
-/// Setup of a router.
+/// Kernel settings of `linux`, or how `testpmd` changes frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -288,8 +288,8 @@ impl Spec {
         self.workers.unwrap_or(1)
     }
 
-    /// Returns the number of cores that the router uses on this kind of testbed. `None` if the campaign names none, and the router is on
-    /// another machine where the tester does not set its cores.
+    /// Returns the number of cores that the router uses on this kind of testbed. `None` if the number is unknown: the campaign does not
+    /// give it, and the router is on another machine, where the tester does not assign cores to a router of this kind.
     pub fn workers_on(&self, bed: testbed::Kind) -> Option<usize> {
         let is_set = bed != testbed::Kind::Physical || matches!(self.kind, Kind::Volley | Kind::Vpp);
         self.workers.or(is_set.then_some(1))

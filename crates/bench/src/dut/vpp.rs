@@ -12,7 +12,7 @@ use crate::testbed::Bed;
 use crate::testbed::lab::{program, said_in_time};
 use crate::trial::Failure;
 
-/// Node whose variant is reported: VPP has its nodes compiled for several processors, and chooses one at its start.
+/// Node whose variant is reported. VPP contains variants of each node, compiled for different processors, and selects one at its start.
 const NODE: &str = "ip4-lookup";
 
 /// The programs of an installation or of a built tree.

@@ -27,7 +27,7 @@ fn output(mut command: Command) -> Result<String, Fault> {
 /// A shell command that prints one figure.
 pub(super) struct Shell {
     line: String,
-    /// Counter of the joules so far.
+    /// Description of the only counter, which counts microjoules.
     units: [Unit; 1],
 }
 

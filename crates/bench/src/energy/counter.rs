@@ -39,7 +39,7 @@ pub(super) fn added(before: u64, now: u64, values: u128) -> u128 {
     if now >= before { now - before } else { (now + values).saturating_sub(before) }
 }
 
-/// Returns the shortest time in which one of the counters can wrap around, in seconds.
+/// Returns the maximum time between two readings, in seconds: the shortest time in which one of the counters can wrap around.
 fn longest_gap(units: &[Unit], most_watts: f64) -> f64 {
     units.iter().map(|u| u.values as f64 * u.joules / most_watts).fold(f64::INFINITY, f64::min)
 }
@@ -56,7 +56,7 @@ impl<C: Counters> Counting<C> {
     }
 }
 
-/// Sums so far.
+/// Increase of each counter since the first reading.
 struct Sum<C> {
     counters: Arc<Mutex<C>>,
     first: Option<Instant>,
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The reference is a counter that never wraps around; the meter sees only the remainder of its value.
+        /// Compares with a counter that never wraps around. The meter sees only that counter's value modulo the number of values.
         #[test]
         fn wraparounds_do_not_change_the_sum(
             values in 2u64..1 << 40,

@@ -18,7 +18,7 @@ pub struct CpuReading {
     pub seconds: f64,
     /// Processor time in seconds: two processors busy for a second give two seconds.
     pub total: f64,
-    /// What the total covers.
+    /// The cores, processes or control group whose processor time is in `total`.
     pub whose: Whose,
     /// Processor time of each core: that of all programs and of interrupts, and the time stolen by the host.
     pub cores: Vec<CoreTime>,
@@ -30,7 +30,7 @@ pub struct CpuReading {
     pub cgroup: Option<GroupTime>,
 }
 
-/// What a total covers.
+/// The part of the machine whose processor time a total covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Whose {
@@ -54,7 +54,7 @@ pub struct CoreTime {
     pub system: f64,
     /// Interrupts.
     pub irq: f64,
-    /// Softirqs: the kernel's forwarding.
+    /// Softirqs. The kernel forwards packets in them.
     pub softirq: f64,
     /// Time stolen by the host.
     pub steal: f64,
@@ -78,7 +78,7 @@ pub struct ThreadTime {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct GroupTime {
-    /// Total.
+    /// Total processor time.
     pub total: f64,
     /// Programs in user mode.
     pub user: f64,

@@ -25,8 +25,8 @@ fn put(dir: &Path, file: &str, text: &str) {
     fs::write(file, text).unwrap();
 }
 
-/// Returns a meter of core 0 and process 7, and its tree of files as they are before the trial: cores 0 and 1, process 7 with threads 7 and
-/// 8, and a control group, which the meter does not read.
+/// Returns a directory with fake `/proc` files, and a meter that reads core 0 and process 7 from them. The files are as before the trial:
+/// cores 0 and 1, process 7 with threads 7 and 8, and a control group, which the meter does not read.
 fn tree() -> (tempfile::TempDir, Cpu) {
     let dir = tempfile::tempdir().unwrap();
     put(dir.path(), "stat", "cpu  0 0 0 0 0 0 0 0\ncpu0 10 0 10 50 0 1 2 3\ncpu1 5 0 5 5 0 5 5 5\n");

@@ -40,7 +40,7 @@ pub enum Kind {
 pub enum Resolution {
     /// Step of an energy counter, in joules.
     Joules(f64),
-    /// Step of a power, in watts. The sampling interval limits the resolution, too.
+    /// Smallest step of a power reading, in watts. The resolution of the energy also depends on the sampling interval.
     Watts(f64),
     /// Step of processor time, in seconds.
     Seconds(f64),
@@ -71,7 +71,7 @@ pub struct Energy {
 pub struct Part {
     /// Name of the part. If the part belongs to another one, the other's name precedes it: `package-0/core`.
     pub name: String,
-    /// Joules.
+    /// Energy of the part, in joules.
     pub joules: f64,
     /// True if the part is added to the sum. False if it is only listed, for example because another part already includes it.
     pub counted: bool,

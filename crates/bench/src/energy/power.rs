@@ -10,7 +10,7 @@ use super::{Energy, Fault, Meter, Reading, Resolution, not_begun};
 pub(super) trait Power: Send + 'static {
     /// Returns the power in watts.
     fn watts(&mut self) -> Result<f64, Fault>;
-    /// Returns the smallest step in watts.
+    /// Returns the resolution of the power: its smallest step, in watts.
     fn step(&self) -> f64;
 }
 
@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    /// A power of 10, 20, 30 … W, which cannot be read above a maximum.
+    /// A power source that reads 10, 20, 30 … W. The first field is the last reading. A reading above the second field fails.
     struct Rising(f64, f64);
 
     impl Power for Rising {

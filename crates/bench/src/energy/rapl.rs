@@ -16,7 +16,7 @@ pub(super) const ROOT: &str = "/sys/class/powercap";
 /// Upper limit for the power of a domain, in watts. A faster increase of the counter is a fault, not a wraparound.
 const MOST_WATTS: f64 = 1000.0;
 
-/// The domains of a machine.
+/// The RAPL domains of a machine.
 pub(super) struct Rapl {
     files: Vec<PathBuf>,
     units: Vec<Unit>,

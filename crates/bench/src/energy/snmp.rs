@@ -25,7 +25,7 @@ const TRIES: usize = 3;
 /// Object to read.
 #[derive(Clone, Debug)]
 pub(super) enum What {
-    /// An outlet of a Raritan PX. `pdu` is the number of the outlet's unit among linked units.
+    /// An outlet of a Raritan PX. `pdu` is the number of the outlet's power distribution unit, if several units are linked.
     Outlet { pdu: u32, outlet: u32 },
     /// Any counter. `joules` is the energy of one count.
     Object { oid: Vec<u64>, joules: f64 },
@@ -75,7 +75,7 @@ impl Snmp {
         Ok(snmp)
     }
 
-    /// Reads a value. Also returns the number of different values of its type: a counter wraps around to 0 after the highest one.
+    /// Reads a value. Also returns the number of different values of its type: after its highest value, a counter wraps around to 0.
     fn get(&mut self, oid: &[u64]) -> Result<(u64, u128), Fault> {
         let shown: Vec<_> = oid.iter().map(u64::to_string).collect();
         let failed =
@@ -106,9 +106,9 @@ impl Snmp {
 
 use What::{Object, Outlet};
 
-/// Returns a value, and the number of different values of its type: a counter wraps around to 0 after the highest one. Gauges and integers
-/// never wrap around (RFC 2578, section 7.1); their number is so large that a smaller value is taken for a reset. `None` for negative
-/// values and other types.
+/// Returns a value, and the number of different values of its type: after its highest value, a counter wraps around to 0. Gauges and
+/// integers never wrap around (RFC 2578, section 7.1). For them, the number is so large that a decrease always counts as a reset. `None`
+/// for negative values and other types.
 fn number(value: &Value<'_>) -> Option<(u64, u128)> {
     match *value {
         Value::Counter32(v) => Some((v.into(), 1 << 32)),

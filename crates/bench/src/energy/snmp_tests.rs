@@ -26,8 +26,9 @@ impl Drop for Agent {
     }
 }
 
-/// Script for the objects below 1.3.6.1.4.1.13742, each in a file with its type and value. The agent starts the script once and asks it for
-/// each request (snmpd.conf(5), `pass_persist`), while a `pass` script's values are cached for 30 seconds.
+/// Script that answers requests for the objects below 1.3.6.1.4.1.13742. Each object is a file with the object's type and value. The agent
+/// starts the script once, and asks it at each request (snmpd.conf(5), `pass_persist`). With `pass`, the agent would cache values for 30
+/// seconds.
 const PASS: &str = r#"while read -r what; do
     case $what in
     PING) echo PONG ;;

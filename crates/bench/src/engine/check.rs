@@ -21,7 +21,7 @@ pub enum Damage {
     /// The IP packet has a length that its template cannot have, or the frame is not as long as its headers state. Padding up to 68 bytes
     /// is no damage.
     Length,
-    /// The checksum of the IPv4 header, or of UDP, TCP or ICMP, is wrong, or the IP version is.
+    /// The checksum of the IPv4 header, or of UDP, TCP or ICMP, is wrong, or the IP version is wrong.
     Checksum,
     /// The time to live, or hop limit, was not lowered by one for each router on the way.
     Ttl,
@@ -32,7 +32,7 @@ pub enum Damage {
 /// The frames of a stream as they should arrive.
 pub struct Expected {
     kinds: Box<[Kind]>,
-    /// Index of the kind for each position of the pattern.
+    /// For each position of the pattern, the index in `kinds`. The pattern is the order in which templates are used, and repeats.
     order: Box<[u16]>,
 }
 
@@ -43,30 +43,30 @@ struct Kind {
     lengths: RangeInclusive<usize>,
     /// Time to live or hop limit on arrival; `None` if it varies.
     ttl: Option<u8>,
-    /// The bytes that follow the tester's mark in the longest frame; `None` if some of them vary.
+    /// The bytes that follow the tester's stamp in the longest frame; `None` if some of them vary.
     payload: Option<Box<[u8]>>,
-    /// Sum of this payload for checksums; 0 if `payload` is `None`.
+    /// Sum of `payload` as in checksums; 0 if `payload` is `None`.
     sum: Sum,
 }
 
 impl Expected {
-    /// Returns the frames of these templates as they should arrive after `hops` routers. `order` has the template's index for each
-    /// position of the pattern.
+    /// Returns the frames of these templates as they should arrive after `hops` routers. `order` has the template's index for each position
+    /// of the pattern.
     ///
     /// # Errors
-    /// Returns an error if a template has no room for the tester's mark.
+    /// Returns an error if a template has no room for the tester's stamp.
     pub fn new(templates: &[Template], order: &[u16], hops: u8) -> Result<Expected, StreamError> {
         let kinds = templates.iter().map(|template| Kind::new(template, hops));
         Ok(Expected { kinds: kinds.collect::<Result<_, _>>()?, order: order.into() })
     }
 
-    /// Returns the pattern position of the frame with this number.
+    /// Returns the position in the pattern of the frame with this sequence number.
     #[cold]
     pub fn turn(&self, sequence: u64) -> usize {
         sequence.checked_rem(self.order.len() as u64).unwrap_or_default() as usize
     }
 
-    /// Returns the position in the pattern after this one.
+    /// Returns the position in the pattern after position `turn`. After the last position, this is 0.
     #[inline(always)]
     pub fn after(&self, turn: usize) -> usize {
         if turn + 1 < self.order.len() { turn + 1 } else { 0 }

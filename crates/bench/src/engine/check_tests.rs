@@ -9,7 +9,8 @@ use crate::engine::stamp::Stamp;
 
 const STAMP: Stamp = Stamp { signature: 0x1234_5678, stream: 3, sequence: 77, ticks: 1 << 40 };
 
-/// Templates of all families, protocols and taggings, with this many bytes of payload behind the tester's mark.
+/// Returns templates of all address families and protocols, with and without VLAN tag. Each has `behind` bytes of payload after the
+/// tester's stamp.
 fn templates(behind: usize) -> Vec<Template> {
     let (a4, b4) = (Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::new(198, 19, 0, 2));
     let (a6, b6) =
@@ -49,8 +50,8 @@ fn check(template: &Template, frame: &[u8]) -> Result<(), Damage> {
 }
 
 proptest! {
-    /// A forwarded frame is intact, and one with a changed byte in its IP packet is not. The first four bytes of an IPv6 header, with
-    /// traffic class and flow label, may change.
+    /// A forwarded frame passes the check. A forwarded frame with a changed byte in its IP packet fails, unless the byte is one of the
+    /// first four of an IPv6 header: traffic class and flow label may change.
     #[test]
     fn each_changed_byte_is_found(behind in 0usize..1400, at in 0usize..1500, change in 1u8..=255) {
         for template in templates(behind) {
@@ -65,7 +66,7 @@ proptest! {
         }
     }
 
-    /// Every other length is found, except padding up to [`PADDED`] bytes.
+    /// A frame that is longer or shorter than sent fails the check, except for padding up to [`PADDED`] bytes.
     #[test]
     fn each_other_length_is_found(behind in 0usize..300, len in 0usize..500) {
         for template in templates(behind) {

@@ -13,7 +13,7 @@ use wire::{Ipv6Header, Mac};
 /// All hosts of some networks, behind one Ethernet address.
 #[derive(Clone, Debug)]
 pub struct Hosts {
-    /// Their Ethernet address.
+    /// Ethernet address of all these hosts.
     pub mac: Mac,
     /// The networks on the port's link.
     pub networks: Vec<IpNet>,

@@ -18,7 +18,7 @@ pub struct Receiver {
     streams: Vec<Account>,
     /// Frames of this trial received on the wrong port.
     pub astray: u64,
-    /// Frames that do not belong to this trial: frames without a mark, frames of another trial, and frames with a number that was never
+    /// Frames that do not belong to this trial: frames without a stamp, frames of another trial, and frames with a number that was never
     /// sent.
     pub foreign: u64,
     /// For each port, the number of requests for simulated hosts that the tester answered. The caller counts them. They count in
@@ -129,13 +129,13 @@ enum Fate {
     Counted,
     /// The frame counts as damaged.
     Damaged,
-    /// The stream has no such frame.
+    /// The stream has no frame with this number.
     Unknown,
 }
 
 impl Receiver {
-    /// Creates a receiver for these streams, which are numbered from 0 on, and for this number of ports. `signature` marks the frames of
-    /// the trial.
+    /// Creates a receiver for this number of ports. A stream's number is its index in `streams`. `signature` identifies the frames of the
+    /// trial.
     pub fn new(signature: u32, streams: Vec<Account>, ports: usize) -> Receiver {
         let none = vec![0; ports];
         Receiver {
@@ -162,8 +162,8 @@ impl Receiver {
     }
 
     /// Counts the frames received on `port` at `now` (in ticks). Calls `came` with each intact frame of the trial that arrived on the right
-    /// port, duplicates included, and its stamp. Calls `other` with each frame that neither has a stamp of the trial nor is a truncated
-    /// frame of it.
+    /// port, and with the frame's stamp; duplicates are included. Calls `other` with each frame that does not belong to the trial. A frame
+    /// that was truncated within a stamp of the trial counts as damaged.
     #[inline]
     pub fn take(
         &mut self,
@@ -243,7 +243,7 @@ impl Account {
         })
     }
 
-    /// Accounts for a frame received at `now`.
+    /// Checks and counts a frame received at `now` (in ticks), and records its delay.
     #[inline(always)]
     fn take(&mut self, stamp: Stamp, bytes: &[u8], place: Place, now: u64) -> Fate {
         let sequence = stamp.sequence;
@@ -289,12 +289,12 @@ impl Account {
         }
     }
 
-    /// Returns the highest received number; `None` if no frame was received.
+    /// Returns the highest sequence number of a received frame; `None` if no frame was received.
     pub fn last_received(&self) -> Option<u64> {
         self.expected.checked_sub(1)
     }
 
-    /// Returns the number of the last missing frame among the first `sent`, if any is missing.
+    /// Returns the sequence number of the last missing frame among the first `sent` frames; `None` if none is missing.
     pub fn last_missing(&self, sent: u64) -> Option<u64> {
         let sent = sent.min(self.seen.len() as u64 * 64);
         (0..sent.div_ceil(64)).rev().find_map(|n| {

@@ -38,7 +38,7 @@ pub struct Flow {
     pub templates: Vec<Template>,
     /// Rate.
     pub rate: Rate,
-    /// Marking of the flow's frames.
+    /// How the flow's frames are generated and stamped.
     pub mode: Mode,
 }
 
@@ -105,7 +105,7 @@ pub struct Report {
     /// For each port, the number of ARP and Neighbor Discovery requests for hosts behind the port. The tester answered them; they are part
     /// of `foreign`.
     pub asked: Vec<u64>,
-    /// Delays that the tester caused.
+    /// Delays that the tester itself caused.
     pub absence: Absence,
 }
 
@@ -525,7 +525,8 @@ fn receive(
 }
 
 impl Port {
-    /// Sends a frame that does not belong to the trial.
+    /// Sends a frame that is not part of the trial, such as the reply of a simulated host. The frame is dropped if there is no free buffer,
+    /// or the send ring is full.
     #[cold]
     pub(crate) fn answer(&mut self, bytes: &[u8], frame: &mut Frame, cache: &mut Cache) {
         if frame.alloc(cache, 1) == 1 {

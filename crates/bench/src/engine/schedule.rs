@@ -1,8 +1,8 @@
 //! Schedule of the frames of a stream.
 //!
-//! Frame `i` is due `i / rate` after the start, regardless of the frames before it. So errors do not add up, and a delay in the middle does
-//! not move the end of the trial. The schedule records how late frames are and how fast the sender catches up, since a trial with unwanted
-//! bursts measures the tester, not the router.
+//! Frame `i` is due `i / rate` after the start, regardless of when the frames before it were sent. So timing errors do not add up, and a
+//! delay in the middle does not move the end of the trial. The schedule records how late frames are and how fast the sender catches up,
+//! since a trial with unwanted bursts measures the tester, not the router.
 
 /// Minimum time in seconds over which the rate is checked for bursts.
 const WINDOW: f64 = 0.01;

@@ -8,17 +8,17 @@ use infra::hash::mix64;
 use super::check::Expected;
 use super::stamp::{LEN, Place, Stamp};
 
-/// Maximum total size in bytes of the frames that a flood repeats, unless their fields need more ([`MOST`]): some 70,000 frames of the
-/// minimum size.
+/// Maximum total size in bytes of the frames that a flood repeats: some 70,000 frames of the minimum size. Floods whose fields run through
+/// many values may be larger ([`MOST`]).
 const FLOOD: usize = 4 << 20;
 
-/// Maximum total size in bytes of a flood whose fields take many values one after the other, such as the sources of a /16.
+/// Maximum total size in bytes of the frames of a flood whose fields run through many values, such as the source addresses of a /16.
 const MOST: usize = 128 << 20;
 
-/// Maximum length in frames of a mix's pattern.
+/// Maximum length of a mix's pattern, in frames. The pattern is the order in which the mix's templates are used, and repeats.
 pub(crate) const TURNS: u64 = 4096;
 
-/// Marking of frames.
+/// How frames are generated and stamped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Each frame carries its number and sending time, so that loss, order and delay are known for each frame.
@@ -196,8 +196,8 @@ impl Kind {
     }
 }
 
-/// A pattern has `length` frames. Returns the number of patterns after which every field that increments or runs through a list has
-/// had all its values; 1 if so many patterns are too large for a flood.
+/// Returns the number of patterns, of `length` frames each, after which every field that increments or runs through a list has had all its
+/// values. Returns 1 if the frames of so many patterns would exceed [`MOST`] bytes.
 fn patterns(templates: &[Template], length: usize) -> usize {
     let divisor = templates.iter().fold(0, |all, t| gcd(all, t.weight)).max(1);
     let values = |field: &Field| match &field.mode {

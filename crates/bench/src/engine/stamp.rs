@@ -44,7 +44,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// A place in no frame.
+    /// Placeholder for an unknown place: all offsets are beyond the end of any frame.
     pub const NONE: Place =
         Place { at: usize::MAX, checksum: usize::MAX, ip: usize::MAX, transport: usize::MAX };
 
@@ -106,7 +106,8 @@ impl Stamp {
         *field = new.to_be_bytes();
     }
 
-    /// Returns signature and stream, the first 6 bytes of a stamp that may be truncated. `None` if the frame has no place for them.
+    /// Returns the signature and the stream number: the first 6 bytes of a stamp, whose other bytes may be missing. `None` if the frame has
+    /// no place for these 6 bytes.
     #[cold]
     pub fn cut(frame: &[u8]) -> Option<(u32, u16)> {
         let place = Place::find_with(frame, 6)?;
@@ -115,7 +116,8 @@ impl Stamp {
         Some((u32::from_be_bytes([a, b, c, d]), u16::from_be_bytes([e, f])))
     }
 
-    /// Reads a stamp. Any 18 bytes parse as one; only the signature identifies it. `None` if the frame ends before them.
+    /// Reads the stamp at `place`. Any 18 bytes can be read as a stamp: only the signature shows that the tester wrote them. `None` if the
+    /// frame ends before the stamp does.
     #[inline(always)]
     pub fn read(frame: &[u8], place: Place) -> Option<Stamp> {
         let bytes: &[u8; LEN] = frame.get(place.at..)?.first_chunk()?;

@@ -2,13 +2,13 @@
 
 use super::{Bed, Driver, Kind, lab, veth};
 
-/// The condition of a self-test over a virtual link in place of physical ports.
+/// Sentence for the report's conditions if the self-test used a virtual link in place of physical ports.
 const VIRTUAL_CABLE: &str = "The limits of the tester itself were measured over a virtual link with the same driver, so the costs of the \
                              network cards are not included.";
 
 impl Bed {
-    /// Returns sentences about how the testbed is set up, and what its numbers do and do not show. Reports print these sentences next to
-    /// their tables.
+    /// Returns sentences about the testbed's setup, and about the limits of measurements on it. Reports print these sentences next to their
+    /// tables.
     pub fn conditions(&self) -> Vec<String> {
         let list = |cores: &[usize]| cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
         let of = format!(

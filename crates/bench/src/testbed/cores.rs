@@ -3,8 +3,11 @@
 use super::{Kind, Spec};
 use crate::trial::Failure;
 
-/// Returns whether the kernel processes frames to the router on the router's cores (RPS): true, unless the campaign disables RPS. `told` is
-/// the result of setting RPS. If it is an error, returns `None`, or an error if the campaign requires RPS.
+/// Returns true if the kernel processes frames to the router on the router's cores (RPS), and false if the campaign disables RPS. `told` is
+/// the result of setting RPS. `None` if this failed.
+///
+/// # Errors
+/// If setting RPS failed, and the campaign requires RPS.
 pub(super) fn rps(spec: &Spec, told: Result<(), Failure>) -> Result<Option<bool>, Failure> {
     match (spec.rps, told) {
         (asked, Ok(())) => Ok(Some(asked != Some(false))),
@@ -16,8 +19,8 @@ pub(super) fn rps(spec: &Spec, told: Result<(), Failure>) -> Result<Option<bool>
 /// Returns the tester's core and the routers' cores on this machine.
 ///
 /// # Errors
-/// If a named core is not online, or no core is. Unless the ports are physical: also if no core is left for routers, or the tester's core
-/// is one of theirs.
+/// If a core named in the campaign is not online, or no core is online. Unless the ports are physical: also if no core is left for routers,
+/// or the routers' cores include the tester's core.
 pub fn cores_of(spec: &Spec) -> Result<(usize, Vec<usize>), Failure> {
     cores(spec, &infra::cpu::online_cores())
 }
@@ -25,7 +28,7 @@ pub fn cores_of(spec: &Spec) -> Result<(usize, Vec<usize>), Failure> {
 /// Returns the cores of the threads that only send; empty without such threads.
 ///
 /// # Errors
-/// As [`cores_of`]; also if the campaign names no core and none is free, or a named core is not online.
+/// If there are such threads: as [`cores_of`]; also if no core is free for them, or a core named for them is not online.
 pub fn sender_cores_of(spec: &Spec) -> Result<Vec<usize>, Failure> {
     sender_cores(spec, &infra::cpu::online_cores())
 }

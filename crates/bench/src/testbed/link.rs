@@ -29,7 +29,7 @@ pub struct Link {
     pub router_mac: Mac,
     /// In IPv4: the router's address with the prefix length of the link, and the network behind the tester's host.
     pub ipv4: (IpNet, IpNet),
-    /// The same for IPv6.
+    /// In IPv6: the router's address with the prefix length of the link, and the network behind the tester's host.
     pub ipv6: (IpNet, IpNet),
 }
 
@@ -78,7 +78,8 @@ pub(crate) fn links() -> [Link; 2] {
     [0, 1].map(Link::new)
 }
 
-/// Changes the links for a cable between the tester's two ends, without a router.
+/// Sets the router's Ethernet address of each link to the tester's address on the other link. This is for a cable between the tester's two
+/// ends, without a router.
 pub(super) fn crossed(links: &mut [Link; 2]) {
     let [a, b] = links;
     // Frames to a router's address must reach the other end.

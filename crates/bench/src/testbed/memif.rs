@@ -45,7 +45,7 @@ impl Memif {
         Memif::new(open, links, vec![sockets])
     }
 
-    /// Makes one link with both ends on the tester.
+    /// Connects the tester's two ends with each other by one memif.
     ///
     /// # Errors
     /// If a socket cannot be opened.

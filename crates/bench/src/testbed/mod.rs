@@ -226,7 +226,7 @@ impl Bed {
         }
     }
 
-    /// Waits until a router is connected at the other ends.
+    /// Waits until a router is connected to both links.
     ///
     /// # Errors
     /// If no router connects in time.
@@ -266,7 +266,7 @@ impl Bed {
         })
     }
 
-    /// Returns the ends of the direction that starts at this port.
+    /// Returns the Ethernet and IP addresses for frames of the direction that starts at port `from`.
     pub fn ends(&self, from: usize) -> Ends {
         let (link, other) = (&self.links[from.min(1)], &self.links[1 - from.min(1)]);
         let to = if self.bridged { other.tester_mac } else { link.router_mac };

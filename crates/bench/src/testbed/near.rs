@@ -96,7 +96,8 @@ pub(super) fn port(mut device: Device, link: &Link) -> Result<(Port, Box<dyn Dev
 /// Several receive queues, polled in turn as one.
 struct Several {
     queues: Vec<Box<dyn RxQueue>>,
-    /// Index of the queue to poll first. Each poll begins with the next queue, because one busy queue alone can fill the frame.
+    /// Index of the queue to poll first. Each poll begins with another queue than the last poll, because one busy queue alone can fill the
+    /// frame.
     first: usize,
 }
 

@@ -140,7 +140,7 @@ impl Kind {
         })
     }
 
-    /// Returns the size of the smallest frame of this kind that has room for the tester's mark, in bytes with frame check sequence: at
+    /// Returns the size of the smallest frame of this kind that has room for the tester's stamp, in bytes with frame check sequence: at
     /// least 64.
     pub fn least_size(&self, ends: &Ends) -> Result<usize, String> {
         Ok((self.headers(ends)?.header_len() + stamp::LEN + FCS).max(64))

@@ -1,4 +1,4 @@
-//! Traffic with the mix of a capture.
+//! Traffic with the same mix of frames as a capture.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -29,7 +29,7 @@ pub struct Captured {
     pub traffic: Traffic,
     /// Number of frames in the file.
     pub frames: u64,
-    /// Number of frames made longer, because the tester's mark did not fit.
+    /// Number of frames made longer, because the tester's stamp did not fit.
     pub longer: u64,
     /// Numbers of frames that are left out, by reason.
     pub left_out: BTreeMap<&'static str, u64>,
@@ -181,8 +181,9 @@ fn stays(ip: IpAddr) -> bool {
     link || ip.is_unspecified() || ip.is_loopback() || ip.is_multicast()
 }
 
-/// Returns the number of frames of each kind in a mix. If all frames fit into a mix, these are the given counts. Otherwise they are
-/// shares of the maximum in proportion to the counts, rounded by the largest-remainder method.
+/// Returns the number of frames of each kind in a mix, for the given counts in a capture. A mix has at most [`TURNS`] frames. If all frames
+/// of the capture fit, the numbers are the counts. Otherwise they are shares of [`TURNS`] in proportion to the counts, rounded by the
+/// largest-remainder method.
 fn turns(counts: &[u64]) -> Vec<u32> {
     let all: u128 = counts.iter().map(|n| u128::from(*n)).sum();
     let most = u128::from(TURNS);

@@ -42,7 +42,7 @@ impl Traffic {
         text.map_err(|e| Fault(format!("traffic {}: {e}", self.name)))
     }
 
-    /// True if the frames of some flow are stamped with numbers and times.
+    /// True if at least one flow has frames that carry their sending times.
     pub fn is_stamped(&self) -> bool {
         self.flows.iter().any(|flow| flow.mark == Mark::Stamped)
     }
@@ -77,7 +77,7 @@ pub struct Flow {
     /// The rate.
     #[serde(default)]
     pub load: Load,
-    /// How the flow's frames are marked.
+    /// The data that the tester writes into the flow's frames.
     #[serde(default)]
     pub mark: Mark,
     /// The kinds of frames, at least one.
@@ -100,7 +100,7 @@ impl Default for Load {
     }
 }
 
-/// How frames are marked.
+/// The data that the tester writes into each frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mark {
@@ -213,7 +213,7 @@ pub struct Vary {
     /// Minimum value. For IP addresses, an offset that is added to the frame's address.
     #[serde(default)]
     pub min: u64,
-    /// Maximum value, as for `min`.
+    /// Maximum value. For IP addresses, an offset as in `min`.
     pub max: u64,
     /// Distance between values.
     #[serde(default = "step")]

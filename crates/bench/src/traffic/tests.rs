@@ -79,7 +79,7 @@ fn kinds() -> impl Strategy<Value = Kind> {
 }
 
 proptest! {
-    /// Whatever fields vary, each frame has its size, room for the mark, and right checksums.
+    /// Whatever fields vary, each frame has its size, room for the tester's stamp, and right checksums.
     #[test]
     fn frames_are_valid_with_any_varying_fields(kind in kinds()) {
         let flow = Flow { name: "test".into(), load: Load::default(), mark: Mark::Stamped, frames: vec![kind.clone()] };
