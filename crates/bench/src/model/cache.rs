@@ -1,4 +1,4 @@
-//! Largest tables that fit each cache of a processor. Plots over the table size mark them (Okelmann 2019, sections 6.3.1 and 6.3.2).
+//! Largest tables that fit each cache of a processor. Okelmann 2019 marks these table sizes in its plots (sections 6.3.1 and 6.3.2).
 
 use serde::{Deserialize, Serialize};
 
@@ -16,8 +16,8 @@ impl Entry {
     pub const L2FIB: Self = Self { key_bits: 64, value_bits: 64 };
     /// VPP's IPv6 table: 128-bit keys and 32-bit values, so that a cache of n bytes holds n / 20 entries.
     ///
-    /// The thesis prints n · 8 / (128 + 32) = n / 24, and derives 350,000 entries in 8 MiB. That is a mistake: 8 / 160 is 1 / 20, and 8 MiB
-    /// hold 419,430 entries.
+    /// Okelmann 2019 prints n · 8 / (128 + 32) = n / 24, and derives 350,000 entries in 8 MiB. That is a mistake: 8 / 160 is 1 / 20, and 8
+    /// MiB hold 419,430 entries.
     pub const IP6FIB: Self = Self { key_bits: 128, value_bits: 32 };
 
     /// Returns the maximum number of entries in `bytes` bytes; `None` if the entry has 0 bits.
@@ -47,7 +47,8 @@ pub struct Caches {
     pub l3: u64,
 }
 
-/// Largest tables, in entries, that fit each cache. Throughput drops before a mark, since a table never has a cache to itself.
+/// Largest tables, in entries, that fit each cache. In practice, the throughput drops at smaller tables already, since a table never has a
+/// cache to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marks {
     /// Entries that fit the first level.
@@ -96,7 +97,7 @@ mod tests {
 
     use super::*;
 
-    /// The thesis' Xeon E3-1230 (table 5.1).
+    /// The Xeon E3-1230 that Okelmann 2019 used (table 5.1).
     const E3_1230: Caches = Caches { l1: 32 << 10, l2: 256 << 10, l3: 8 << 20 };
 
     #[test]

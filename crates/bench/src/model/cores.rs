@@ -10,15 +10,16 @@ use crate::stats::{Error, check_positive};
 pub struct CoreModel {
     /// Throughput of one worker (w_t), in the unit of the measured throughputs.
     pub per_worker: f64,
-    /// Maximum throughput of the link, the card or the tester, in the unit of the measured throughputs; `None` if the measured throughputs
-    /// stayed well below it.
+    /// Maximum throughput of the link, the network card or the tester, in the unit of the measured throughputs; `None` if the measured
+    /// throughputs stayed well below this maximum.
     pub ceiling: Option<f64>,
 }
 
 impl CoreModel {
-    /// Fits the throughput of a worker to points of (workers, throughput). `ceiling` is the maximum throughput, if there is one. The fit
-    /// uses all points, and determines which of them are at the ceiling. As long as the same points are at the ceiling, the sum of squares
-    /// is a parabola, so trying the minimum for each number of points below the ceiling finds the global minimum.
+    /// Fits the throughput of a worker to points of (workers, throughput). `ceiling` is the maximum throughput, if there is one.
+    ///
+    /// The fit uses all points, and determines which of them are at the ceiling. For each possible number of points below the ceiling, the
+    /// sum of squares is a parabola, whose minimum has a direct formula. The smallest of these minimums is the global one.
     ///
     /// # Errors
     /// Returns an error if there are no points, if a number of workers or the ceiling is not above 0, or if the best fit has every point at

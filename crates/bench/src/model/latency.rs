@@ -7,15 +7,15 @@ use crate::stats::{Error, check_positive};
 
 /// l(t) = 59 − 62 · (1 − t / t_max)^(t_max / (8 t)) microseconds, for loads t between 0 and t_max.
 ///
-/// With the thesis' parameters, the latency is 4.7 µs at 10 % of the load, 6.9 at half, 14.0 at 90 % and 24.3 at 99 %. The curve ends at 59
-/// µs, while the thesis measured about 600 µs with full queues: the model does not apply from t_max on.
+/// With these parameters of Okelmann 2019, the latency is 4.7 µs at 10 % of t_max, 6.9 µs at 50 %, 14.0 µs at 90 % and 24.3 µs at 99 %. The
+/// curve ends at 59 µs, while the thesis measured about 600 µs with full queues: the model does not apply from t_max on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencyModel {
-    /// Latency at the end of the curve, in microseconds; 59 in the thesis.
+    /// Latency at the end of the curve, in microseconds; 59 in Okelmann 2019.
     pub end_us: f64,
-    /// Factor of the falling term that is subtracted from `end_us`, in microseconds; 62 in the thesis.
+    /// Factor of the falling term that is subtracted from `end_us`, in microseconds; 62 in Okelmann 2019.
     pub span_us: f64,
-    /// Bend: the larger, the later the curve rises; 8 in the thesis.
+    /// Bend of the curve: with a larger bend, the curve rises later; 8 in Okelmann 2019.
     pub bend: f64,
     /// Highest load without loss (t_max), in the unit of the measured loads.
     pub max_load: f64,
@@ -23,11 +23,12 @@ pub struct LatencyModel {
 
 /// Range of bends that the fit searches.
 const BENDS: std::ops::RangeInclusive<f64> = 0.05..=500.0;
-/// Number of equal steps, in the bend's logarithm, from the smallest to the largest bend that is tried before the best one is refined.
+/// Number of steps from the smallest to the largest bend that the fit tries, before it refines the best one. The steps are equal on a
+/// logarithmic scale.
 const TRIED: u32 = 400;
 
 impl LatencyModel {
-    /// Returns the thesis' curve for VPP with this highest load instead of the thesis' own.
+    /// Returns the curve of Okelmann 2019 for VPP, but with this highest load.
     pub const fn of_vpp(max_load: f64) -> Self {
         Self { end_us: 59.0, span_us: 62.0, bend: 8.0, max_load }
     }
@@ -36,7 +37,7 @@ impl LatencyModel {
     /// loss.
     ///
     /// For a given bend, the model is linear in `end_us` and `span_us`, and least squares have a direct solution. So the fit tries bends
-    /// from 0.05 to 500, each with its best line, and refines the best one.
+    /// from 0.05 to 500. For each bend, it computes the best `end_us` and `span_us`. Then it refines the best bend.
     ///
     /// # Errors
     /// Returns an error if there are fewer than four points, or a load is not between 0 and `max_load`.

@@ -7,8 +7,9 @@ use crate::stats::Error;
 
 /// f = t_max · (1 − d_lookup): the time spent on lookups in a large table is not available for forwarding.
 ///
-/// In the thesis, t_max is the throughput with one or two routes, and d_lookup the share of time in the lookup node. That node also takes
-/// time with a single route, so a fitted t_max is somewhat higher: the throughput if lookups cost nothing.
+/// In Okelmann 2019, t_max is the throughput with one or two routes, and d_lookup the share of time in the lookup node. This node also
+/// takes time with a single route. A fitted t_max is therefore somewhat higher: it is the throughput that the router would have if lookups
+/// cost nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LookupModel {
     /// Throughput without lookups, in the unit of the measured throughputs.

@@ -119,8 +119,8 @@ impl Case {
         self.figures.get(&metric).map(|figure| figure.value)
     }
 
-    /// Returns the packets per second forwarded in all directions together. `None` for results at fixed loads: the thesis gives
-    /// them in Gbit/s, and does not define whether these include the overhead on the wire.
+    /// Returns the packets per second forwarded in all directions together. `None` for results at fixed loads: Slavík 2025 gives these
+    /// loads in Gbit/s, and does not define whether the loads include the overhead on the wire.
     pub fn forwarded_pps(&self) -> Option<f64> {
         let directions = f64::from(self.traffic.directions());
         let each_way = self.value(Metric::MedianFps).map(|fps| fps * directions);

@@ -39,7 +39,7 @@ impl fmt::Display for Figure {
 
 macro_rules! metrics {
     ($($(#[$doc:meta])+ $name:ident = $column:literal),+ $(,)?) => {
-        /// Quantity of a figure. The file has a column for each quantity. The column's name contains the unit.
+        /// Quantity of a figure. The file of published results has a column for each quantity. The column's name contains the unit.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Metric {
             $($(#[$doc])+ #[serde(rename = $column)] $name),+

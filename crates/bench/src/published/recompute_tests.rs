@@ -73,9 +73,11 @@ fn published_scale_ups_and_ratios_are_reproduced() {
     assert_eq!((scale_ups, ratios), (32, 24));
 }
 
-/// Except in two rows, the printed standard deviation is possible for 20 runs with the printed range. For n runs, the smallest deviation is
-/// reached if all but two lie in the middle: range / sqrt(2 n) with the divisor n, a little more with n − 1. The largest one is reached if
-/// half lie at each end.
+/// Except in two rows, the printed standard deviation is possible for 20 runs with the printed minimum and maximum.
+///
+/// The deviation of n runs is smallest if one run is at the minimum, one at the maximum, and all others are in the middle. With the divisor
+/// n, it is then (maximum − minimum) / sqrt(2 n); with the divisor n − 1, it is a little more. The deviation is largest if half of the runs
+/// are at the minimum, and half at the maximum.
 #[test]
 fn standard_deviations_are_possible_for_20_runs() {
     let cases = of(Paper::KosakLencse2025);
@@ -131,8 +133,8 @@ fn published_throughput_shares_are_reproduced() {
     );
 }
 
-/// Except in three rows, the drafts' bytes are their packets times the frame size. In all rows, their packets match the offered load in
-/// both directions for 30 times five minutes, without preamble and gap.
+/// Except in three rows, the bytes printed in the drafts are the printed packets times the frame size. In all rows, the packets match the
+/// offered load in both directions for 30 trials of five minutes, if the load does not include preamble and gap.
 #[test]
 fn bytes_and_packets_of_the_drafts_are_consistent() {
     let cases = of(Paper::Slavik2025Draft);

@@ -69,7 +69,7 @@ fn ratios(results: &Results) -> Option<Section> {
     some("Comparison of routers".into(), text, table)
 }
 
-/// Adds the row of two routers.
+/// Adds the row that compares two routers, with the ratio `new` / `base` of their median rates.
 fn ratio(table: &mut Table, rate: &str, new: &Rated<'_>, base: &Rated<'_>) {
     let plain = (base.runs.median() > 0.0).then(|| new.runs.median() / base.runs.median());
     let drawn = Bootstrap::default().ratio_of_medians(&new.runs, &base.runs).ok();
@@ -150,7 +150,7 @@ pub fn scaled(results: &Results) -> Vec<Scaled> {
     groups
 }
 
-/// Splits a spec into the number of cores and the rest. `None` if the number is unknown.
+/// Splits a router's spec into its number of cores and its other keys, without the name. `None` if the number of cores is unknown.
 fn apart(spec: &Spec, bed: testbed::Kind) -> Option<(u32, Router)> {
     let workers = u32::try_from(spec.workers_on(bed)?).unwrap_or(u32::MAX);
     Some((workers, Router { name: None, workers: None, ..spec.clone().into() }))

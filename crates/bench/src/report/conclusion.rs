@@ -229,7 +229,7 @@ mod tests {
     use super::super::markdown::markdown;
     use crate::campaign::{Found, Procedure, Results};
 
-    /// Returns results with these throughputs of two routers, of which the tester limited none.
+    /// Returns results with these throughputs of two routers, neither of which the tester limited.
     fn two(linux: &[f64], volley: &[f64]) -> Results {
         let mut all = fixture::results(&[1e3], &["linux", "volley"], 1, "x");
         all.cells.retain(|cell| cell.key.size == 64);

@@ -140,7 +140,8 @@ pub fn marked(table: &mut Table, dut: &str, limited: bool) -> String {
     format!("{dut}\u{a0}†")
 }
 
-/// Returns the heading of a procedure's section.
+/// Returns the heading of a procedure's section: the procedure's name, and `rest` in parentheses. If `rest` begins with "section", it is a
+/// section of RFC 2544, and "RFC 2544-like" precedes it.
 pub fn title(found: Procedure, rest: &str) -> String {
     let name = match found {
         Procedure::Throughput => "Throughput",

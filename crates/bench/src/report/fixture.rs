@@ -26,7 +26,7 @@ use crate::stats::jitter::JitterFigures;
 use crate::stats::latency::{LatencyFigures, Lost};
 use crate::trial::{Invalid, Outcome, Request};
 
-/// Source of the numbers in the results: gives them in order, beginning with the second, and starts again with the first after the last.
+/// Source of the numbers in the results. Returns the elements of `all` in a cycle that begins with the second element.
 pub struct Numbers<'a> {
     all: &'a [f64],
     next: usize,

@@ -32,7 +32,7 @@ fn write(out: &mut String, results: &Results) -> std::fmt::Result {
     Ok(())
 }
 
-/// Pads columns to their widest cell, so that the table is readable as plain text.
+/// Writes a table as Markdown. Pads columns to their widest cell, so that the table is readable as plain text.
 fn write_table(out: &mut String, table: &Table) -> std::fmt::Result {
     writeln!(out, "{}:\n", one_line(&table.caption))?;
     let rows: Vec<Vec<String>> =

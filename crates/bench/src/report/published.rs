@@ -27,7 +27,7 @@ fn system(router: &Spec) -> Option<&'static str> {
     }
 }
 
-/// Returns what the router does with this traffic, in the terms of the published results; `None` for traffic that no paper used.
+/// Returns the router's operation on packets of this traffic; `None` for traffic that no paper used.
 fn path(router: &Spec, key: &Key) -> Option<Path> {
     let nat = router.nat == Some(true);
     match key.traffic.as_str() {

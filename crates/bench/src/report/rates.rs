@@ -14,7 +14,7 @@ pub struct Rated<'a> {
     pub cell: &'a Cell,
     /// The rate in each repetition, in frames per second and direction.
     pub runs: Runs,
-    /// True if the tester may have set the limit.
+    /// True if the tester, not the router, may have limited the rate.
     pub limited: bool,
     /// True if the largest load was forwarded in at least half of the repetitions.
     pub all_forwarded: bool,

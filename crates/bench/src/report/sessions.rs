@@ -113,7 +113,8 @@ fn teardown(results: &Results) -> Option<Section> {
     some(title(Procedure::SessionTeardown, "RFC 9693 section 4.8"), text, table)
 }
 
-/// Returns a remark for each way in which searches ended other than with a result between their bounds; each remark once.
+/// Returns remarks on the searches that ended without a result between two bounds. Each different remark is listed once. `what` names the
+/// quantity searched for.
 fn remarks<'a>(ended: impl Iterator<Item = &'a Ended>, what: &str) -> String {
     let mut all: Vec<String> = Vec::new();
     for end in ended {

@@ -31,7 +31,7 @@ impl Count {
         }
     }
 
-    /// Returns the number in a key.
+    /// Returns this number (routes, sessions or flows) from a key.
     pub fn of(self, key: &Key) -> u32 {
         match self {
             Count::Routes => key.routes,

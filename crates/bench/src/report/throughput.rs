@@ -132,7 +132,7 @@ pub fn some(head: String, text: &str, table: Table) -> Option<Section> {
     (!table.rows().is_empty()).then(|| Section::table(head, text, table))
 }
 
-/// Returns a remark for each way in which searches ended other than with a result between their bounds; each remark once.
+/// Returns remarks on the searches that ended without a result between two bounds. Each different remark is listed once.
 pub fn remarks<'a>(ended: impl IntoIterator<Item = &'a Ended>) -> String {
     let mut all: Vec<String> = Vec::new();
     for end in ended {

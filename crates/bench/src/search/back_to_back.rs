@@ -53,9 +53,9 @@ pub struct BurstSummary {
     pub max: u64,
     /// Sample standard deviation; 0 for a single burst.
     pub deviation: f64,
-    /// [`implied_buffer_seconds`].
+    /// Implied buffer time in seconds: [`implied_buffer_seconds`].
     pub implied_seconds: f64,
-    /// [`corrected_buffer_seconds`].
+    /// Corrected buffer time in seconds: [`corrected_buffer_seconds`].
     pub corrected_seconds: f64,
 }
 

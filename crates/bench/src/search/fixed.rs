@@ -36,7 +36,7 @@ pub struct Fixed {
     pub rates: Vec<Rate>,
     /// Sending time of a trial.
     pub duration: Duration,
-    /// Consecutive trials at each load.
+    /// Number of consecutive trials at each load.
     pub repetitions: u32,
 }
 
@@ -70,12 +70,12 @@ pub struct FixedResult {
 
 impl Fixed {
     /// Returns the procedure for the maximum receive rate, or forwarding rate at maximum offered load (RFC 2285 section 3.6.2). CSIT uses
-    /// ten trials of 1 s for trends, and five trials of 10 s for a change.
+    /// ten trials of 1 s to observe trends, and five trials of 10 s to judge a change.
     pub fn maximum_receive_rate(max_fps: f64, duration: Duration, repetitions: u32) -> Self {
         Fixed { max_fps, rates: vec![Rate::Share(1.0)], duration, repetitions }
     }
 
-    /// Returns a soak: one load for `total`, as consecutive trials of `interval` (as many as fit), whose outcomes give the loss over time.
+    /// Returns a soak: consecutive trials of `interval` at one load, as many as fit into `total`. Their outcomes give the loss over time.
     /// Nothing is sent during the waits between trials, so an interval should be much longer than a wait.
     ///
     /// A soak measures the loss of a load. Unlike PLRsearch, it does not search for the load with a given loss.

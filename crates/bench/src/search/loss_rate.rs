@@ -31,7 +31,7 @@ pub struct LossPoint {
     pub share: f64,
     /// Lost frames as a share of the intended frames: (in − out)/in. Also set for an invalid trial (see `outcome`).
     pub loss_ratio: f64,
-    /// The trial.
+    /// Outcome of the trial.
     pub outcome: Outcome,
 }
 

@@ -33,7 +33,7 @@ impl Waits {
     }
 }
 
-/// Latency: RFC 2544 section 26.2, RFC 8219 section 7.2.
+/// Parameters of latency measurements: RFC 2544 section 26.2, RFC 8219 section 7.2.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencyProfile {
     /// Sending time of the stream.
@@ -42,7 +42,7 @@ pub struct LatencyProfile {
     pub repetitions: u32,
 }
 
-/// Back-to-back frames: RFC 2544 section 26.4, RFC 9004.
+/// Parameters of the back-to-back procedure: RFC 2544 section 26.4, RFC 9004.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BackToBackProfile {
     /// The longest burst, as its transmission time on the link.
@@ -55,7 +55,7 @@ pub struct BackToBackProfile {
     pub verifications: u32,
 }
 
-/// System recovery and reset: RFC 2544 sections 26.5 and 26.6.
+/// Parameters of system recovery and reset: RFC 2544 sections 26.5 and 26.6.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecoveryProfile {
     /// Sending time of the overload.
@@ -95,13 +95,13 @@ pub struct Profile {
     pub repetitions: u32,
     /// Load step of the frame loss rate procedure, as a share of the largest load.
     pub loss_step: f64,
-    /// Latency.
+    /// Parameters of latency measurements.
     pub latency: LatencyProfile,
     /// Sending time of delay variation trials (RFC 8219 section 7.3).
     pub variation: Duration,
-    /// Back-to-back frames.
+    /// Parameters of the back-to-back procedure.
     pub back_to_back: BackToBackProfile,
-    /// System recovery and reset.
+    /// Parameters of system recovery and reset.
     pub recovery: RecoveryProfile,
     /// Duration of a measurement of power and processor time without traffic.
     pub idle: Duration,
@@ -112,7 +112,7 @@ pub struct Profile {
 /// The procedures that a profile's value applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Part {
-    /// Every trial.
+    /// All procedures.
     All,
     /// Throughput and frame loss rate.
     Trials,

@@ -22,7 +22,7 @@ fn the_quick_profile_lists_all_its_deviations() {
     }
 }
 
-/// Breaks each rule alone. The wait for residual frames appears in two rules.
+/// Violates one rule of the RFCs at a time, and counts the deviations. Two rules concern the wait for residual frames.
 #[test]
 fn each_deviation_is_detected_separately() {
     let changes: [fn(&mut Profile); 12] = [

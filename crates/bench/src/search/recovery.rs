@@ -1,5 +1,5 @@
-//! System recovery (RFC 2544 section 26.5) and reset (RFC 2544 section 26.6, RFC 6201): times computed from the times and losses that a
-//! trial reports. Times are on the tester's clock, from any origin.
+//! Outage times of system recovery (RFC 2544 section 26.5) and reset (RFC 2544 section 26.6, RFC 6201), computed from the times and losses
+//! that a trial reports. All times are on the same clock of the tester; their origin does not matter.
 
 use std::time::Duration;
 

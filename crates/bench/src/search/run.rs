@@ -10,7 +10,7 @@ use crate::trial::{Measure, Outcome, Request};
 /// An invalid parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadInput {
-    /// The parameter's field.
+    /// Name of the parameter's field.
     pub field: &'static str,
     /// The condition that the parameter violates; messages put it after the name of the field.
     pub why: String,
@@ -61,7 +61,7 @@ impl std::error::Error for BadInput {}
 pub enum Ended {
     /// The search found its result.
     Found,
-    /// The largest load was forwarded: the router's limit is at least that.
+    /// The largest load was forwarded: the router's limit is at least this load.
     AllForwarded,
     /// Not even the smallest load was forwarded.
     NothingForwarded,
@@ -108,18 +108,18 @@ pub struct Progress<'a> {
     pub lower: Option<f64>,
     /// Upper bound of the result before the trial, in the unit of `lower`; `None` if none is known yet.
     pub upper: Option<f64>,
-    /// The trial.
+    /// Outcome of the trial.
     pub outcome: &'a Outcome,
 }
 
-/// A trial that a search requests, with the search's state.
+/// A trial that a search requests, with the search's state for progress reports.
 pub(crate) struct Wanted<'g> {
     pub(crate) request: Request,
     pub(crate) goal: &'g str,
     pub(crate) lower: Option<f64>,
     pub(crate) upper: Option<f64>,
-    /// Number of remaining trials, and their sending time (an estimate of MLRsearch includes this trial); `None` to derive both from the
-    /// limits.
+    /// Number of remaining trials, and their sending time. An estimate by MLRsearch includes this trial. `None` for all other searches:
+    /// both values then follow from the limit of trials.
     pub(crate) left: Option<(u32, Duration)>,
 }
 

@@ -92,9 +92,9 @@ pub struct Throughput {
 pub struct ThroughputResult {
     /// The parameters.
     pub asked: Throughput,
-    /// How it ended.
+    /// How the search ended.
     pub ended: Ended,
-    /// The largest load forwarded without loss, in frames per second in each direction; `None` if no load was.
+    /// The largest load forwarded without loss, in frames per second in each direction; `None` if every load had loss or an invalid trial.
     pub throughput_fps: Option<f64>,
     /// The smallest load with loss or with an invalid trial, in frames per second in each direction; `None` if there was no such load.
     pub upper_fps: Option<f64>,

@@ -29,7 +29,7 @@ impl<M> Valid<M> {
         &self.inner
     }
 
-    /// Returns the wrapped `Measure` as mutable, for example to set the purpose of the next trials.
+    /// Returns the wrapped `Measure` as mutable, for example to set the procedure of the next trials.
     pub fn inner_mut(&mut self) -> &mut M {
         &mut self.inner
     }

@@ -65,7 +65,7 @@ pub trait Establish {
 
 /// Runs the phases of an attempt.
 pub trait Phases {
-    /// Sends the frames of a direction; calls `came` with the number and bytes of each received frame.
+    /// Sends the frames of a direction. Calls `came` with the sequence number and the bytes of each received frame.
     ///
     /// # Errors
     /// If the phase has no outcome.

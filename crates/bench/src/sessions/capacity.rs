@@ -1,10 +1,12 @@
 //! Connection tracking table capacity: RFC 9693 section 4.9.
 //!
-//! The search doubles the number of connections until the router does not hold them all, and bisects from there. If even the first number
-//! is too large, it bisects below that number. A number that fails is tried again at half the rate, because a router may slow down as its
-//! table fills, and because a random loss does not mean that the table is full. The RFC instead searches for the maximum rate of each
-//! number of connections. A number is too large if its maximum rate is much lower than that of smaller numbers. This search finds the same
-//! result with fewer attempts.
+//! The search doubles the number of connections until the router does not hold all of them. Then it bisects between this number and the
+//! last one that the router held. If even the first number is too large, the search bisects between 0 and the first number. After a failed
+//! attempt, the search tries the same number at half the rate, because a router may slow down as its table fills, and because a random loss
+//! does not mean that the table is full.
+//!
+//! The RFC instead searches for the maximum rate of each number of connections. A number is too large if its maximum rate is much lower
+//! than that of smaller numbers. The search here finds the same result with fewer attempts.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +14,8 @@ use super::attempt::{Attempt, Establish};
 use crate::search::throughput::Resolution;
 use crate::search::{BadInput, Ended};
 
-/// Share of the rate at which a number of connections is tried again after it failed. If it fails again, the number is too large
-/// (the RFC's unacceptable drop).
+/// Share of the rate for the second attempt at a number of connections, after the first attempt failed. If the second attempt fails, too,
+/// and is valid, the number is too large (the RFC's unacceptable drop).
 const SLOWEST: f64 = 0.5;
 
 /// Parameters of the search.

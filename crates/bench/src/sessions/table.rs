@@ -81,7 +81,7 @@ impl Table {
         direction(1, &self.templates[1], &answers.filter(|all| !all.is_empty()).ok_or_else(missing)?)
     }
 
-    /// True if `frame`, which the initiator received with the sequence number `number`, belongs to connection `number`.
+    /// True if `frame` belongs to connection `number`. The initiator received this frame, and its sequence number is `number`.
     pub fn came_back(&self, number: u64, frame: &[u8]) -> bool {
         let of = self.initiator.get(number as usize).map(|t| t.answer());
         of.is_some() && of == Tuple::of(frame)

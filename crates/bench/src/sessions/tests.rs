@@ -56,8 +56,8 @@ proptest! {
         prop_assert!(found.search.outcomes.iter().all(|o| o.intended == connections));
     }
 
-    /// The search finds the table's size: whether a full table refuses the newest connection or evicts the oldest, and even at a rate that
-    /// the router only partly sustains.
+    /// The search finds the table's size, whether a full table refuses the newest connection or evicts the oldest one. It also finds the
+    /// size if the router sustains only half of the rate.
     #[test]
     fn the_size_of_a_table_is_found(size in 1usize..2_000, evict: bool, slow: bool, seed: u64) {
         let full = if evict { Full::Evict } else { Full::Refuse };

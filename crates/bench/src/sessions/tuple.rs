@@ -86,8 +86,8 @@ impl Tuple {
         }
     }
 
-    /// Writes the four-tuple into a UDP frame of the same address family, without updating checksums. Returns false if the frame is
-    /// something else.
+    /// Writes the four-tuple into a UDP frame of the same address family, without updating checksums. Returns false if the frame is not
+    /// UDP, or has another address family.
     pub fn write(self, frame: &mut [u8]) -> bool {
         let Some(Place { addresses, len, ports }) = Place::find(frame) else { return false };
         let mut put = |at: usize, bytes: &[u8]| {

@@ -9,9 +9,9 @@ pub enum Delay {
     Fixed(u64),
     /// Uniformly distributed between both values. Frames stay in order: a frame that would overtake waits.
     Jittered(u64, u64),
-    /// `fixed_ns`, plus service and waiting time in an M/D/1 queue (Poisson arrivals, one server, `service_ns` per frame). The arrivals
-    /// have the same mean gap as the frames. The waiting time grows without bound as the load approaches the capacity. Frames stay in
-    /// order.
+    /// `fixed_ns`, plus service and waiting time in an M/D/1 queue (Poisson arrivals, one server, `service_ns` per frame). The queue's
+    /// arrivals are random; their mean gap is that of the frames sent. The waiting time grows without bound as the load approaches the
+    /// capacity. Frames stay in order.
     Queue {
         /// Delay of a frame without service and waiting time, in nanoseconds.
         fixed_ns: u64,

@@ -61,7 +61,8 @@ struct State {
     waiting: BinaryHeap<Reverse<Waiting>>,
     /// Frames sent.
     frames: u64,
-    /// Frames and copies put into the heap so far. Of those due at the same time, the first one put leaves first.
+    /// Number of frames and copies put into the heap so far. Determines the order of frames that are due at the same time: the frame that
+    /// was put first leaves first.
     order: u64,
     arrivals: Vec<Arrival>,
 }

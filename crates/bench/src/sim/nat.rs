@@ -79,7 +79,7 @@ impl Nat {
         self.inside.len()
     }
 
-    /// Empties the table, and frees the server.
+    /// Empties the table, and ends the service time of the last connection: the next connection need not wait.
     pub fn forget(&mut self) {
         self.inside.clear();
         self.answers.clear();

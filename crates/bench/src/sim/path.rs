@@ -23,9 +23,9 @@ pub struct Truth {
     pub sent: u64,
     /// Frames lost at random, or because the queue was full.
     pub lost: u64,
-    /// Additional copies that left.
+    /// Copies that left the router in addition to the frames.
     pub duplicated: u64,
-    /// Frames held back so that others could overtake. How many of them count as reordered depends on the frames sent after them; see
+    /// Frames held back so that later frames could overtake them. The number of reordered frames depends on the frames sent after them; see
     /// [`reordered`].
     pub held_back: u64,
     /// Minimum delay of the frames that left, in nanoseconds. Copies do not count.
@@ -163,8 +163,8 @@ impl Path {
     }
 }
 
-/// Returns the number of reordered arrivals (RFC 4737 section 3.3): those with a smaller sequence number than an earlier arrival. Copies
-/// count like frames, so a copy right after its frame only counts if the frame does.
+/// Returns the number of reordered arrivals (RFC 4737 section 3.3): those with a smaller sequence number than an earlier arrival. A copy
+/// counts separately: a copy right after its frame is reordered if the frame is.
 pub fn reordered(arrivals: &[Arrival]) -> u64 {
     let mut next = 0;
     let mut late = 0;

@@ -125,8 +125,8 @@ fn queue_delays_equal_the_formula() {
 
 proptest! {
     /// Two independent computations of the lost frames agree, except for 2 frames and 0.1 %: the arithmetic over the whole trial, and the
-    /// simulation frame by frame. Without a queue, the simulation would lose more, because the server idles between frames that arrive at
-    /// its own rate.
+    /// simulation frame by frame. The queue holds at least one frame. Without a queue, the simulation would lose more frames, because its
+    /// server would idle between two arrivals.
     #[test]
     fn computed_and_simulated_frames_agree(
         capacity in 1e4f64..1e6, load in 0.5f64..3.0, queue in 1u64..500, frames in 100u64..5000,

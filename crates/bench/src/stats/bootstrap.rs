@@ -1,10 +1,11 @@
 //! Confidence intervals of medians, and of ratios and differences of medians.
 //!
 //! The method is the percentile bootstrap. Sets of the same size are drawn from the runs with replacement, many times, and the interval
-//! covers the middle of the results. BCa, which corrects bias and skew, was considered and rejected. Its acceleration is computed by
-//! leaving out one run at a time, and a median then only takes two or three values, whatever the data. For medians the plain percentile
-//! interval keeps its confidence level (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, sections 11.6 and 13.3; Wilcox,
-//! Introduction to Robust Estimation, chapter 4). It needs no assumption about the distribution, which is lumpy for throughput searches.
+//! covers the middle of the results. Another method, BCa, corrects bias and skew. It was considered and rejected: its acceleration is
+//! computed by leaving out one run at a time, and a median then only takes two or three values, whatever the data. For medians the plain
+//! percentile interval keeps its confidence level (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, sections 11.6 and 13.3;
+//! Wilcox, Introduction to Robust Estimation, chapter 4). The plain interval needs no assumption about the distribution of the runs, which
+//! is lumpy for throughput searches.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
@@ -88,7 +89,8 @@ impl Bootstrap {
         Ok(self.of_both(new, base, |new, base| new - base))
     }
 
-    /// Draws from both sets in turn with one generator, because PCG's streams are not independent of each other.
+    /// Returns the interval of `effect`, which compares the medians of both sets. Draws from both sets in turn with one generator, because
+    /// PCG's streams are not independent of each other.
     fn of_both(&self, new: &Runs, base: &Runs, effect: impl Fn(f64, f64) -> f64) -> Interval {
         let (mut of_new, mut of_base, mut generator) = (Draws::new(new), Draws::new(base), self.generator());
         let drawn = (0..self.resamples).map(|_| {

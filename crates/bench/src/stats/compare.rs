@@ -24,7 +24,7 @@ pub enum Verdict {
     Better,
     /// The new runs are worse, beyond the noise.
     Worse,
-    /// The difference may be noise. This does not prove that there is none.
+    /// The difference may be noise. This does not prove that there is no difference.
     NoDifference,
 }
 

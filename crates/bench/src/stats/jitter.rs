@@ -82,7 +82,7 @@ mod tests {
     }
 
     proptest! {
-        /// A constant magnitude of the differences is the limit of the smoothed jitter.
+        /// If all delay differences have the same magnitude, the smoothed jitter approaches this magnitude.
         #[test]
         fn the_smoothed_jitter_approaches_a_constant_difference(step in 1u64..1_000_000, n in 400usize..1000) {
             let delays: Vec<u64> = (0..n).map(|at| 5_000_000 + step * (at % 2) as u64).collect();

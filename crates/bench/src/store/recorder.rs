@@ -123,7 +123,7 @@ impl<'a> Recorder<'a> {
         self.transaction(|connection| connection.execute(sql, row)).map(drop)
     }
 
-    /// Runs a transaction. After one has failed, all later ones fail, even smaller ones that might fit on the disk.
+    /// Runs a transaction. After a failed transaction, all later ones fail, even smaller ones that might fit on the disk.
     fn transaction<T>(&self, act: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Failure> {
         if let Some(why) = self.lost.get() {
             return Err(why.clone());

@@ -1,7 +1,8 @@
 //! Chooses the next load, and the duration of its trials.
 //!
-//! A goal is reached through a series of coarser targets. A few short trials find the approximate load; only near this load are trials long
-//! and many. All goals proceed through their targets at the same pace, so that trials for one goal also count for the others.
+//! A goal is reached through a series of targets, of which each is finer than the one before. For the first target, a few short trials find
+//! the approximate load. Only near this load does the search run many and long trials. All goals proceed through their targets at the same
+//! pace, so that trials for one goal also count for the others.
 
 use std::time::Duration;
 
@@ -15,13 +16,14 @@ pub(super) struct Way {
     first: usize,
     /// Index of the goal itself, which is the last target.
     last: usize,
-    /// The target and load chosen last. The choice stands until the load is classified or no longer lies between the bounds, or the target
-    /// changes.
+    /// The target and load chosen last. Further trials use the same load until it is classified, it no longer lies between the bounds, or
+    /// the target changes.
     at: Option<(usize, f64)>,
     last_move: Move,
 }
 
-/// How the last load was chosen. The number in `Up` and `Down` says how many steps in the same direction came immediately before this one.
+/// How the last load was chosen: by a step up, by a step down, or otherwise. A step's number is the number of steps in the same direction
+/// immediately before it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Move {
     Up(u32),
@@ -42,8 +44,9 @@ impl Way {
         self.last
     }
 
-    /// Returns the target that follows the finest one whose search has ended; `None` if that was the last target, the goal. Coarser targets
-    /// are not looked at again, even if longer trials have removed one of their bounds.
+    /// Returns the target to search next: the one after the finest target whose search has ended, or the first one. `None` if the search
+    /// for the last target, which is the goal itself, has ended. Coarser targets are not searched again, even if longer trials have removed
+    /// one of their bounds.
     pub(super) fn target(&self, loads: &Loads) -> Option<usize> {
         let reached = (self.first..=self.last).rev().find(|&target| loads.ended(target).is_some());
         let next = reached.map_or(self.first, |target| target + 1);

@@ -24,11 +24,11 @@ pub struct Seen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// Meets the goal, whatever trials up to the duration sum would still show.
+    /// The load meets the goal, whatever the result of the trials that are still missing from the duration sum.
     Lower,
-    /// Fails the goal, whatever trials up to the duration sum would still show.
+    /// The load fails the goal, whatever the result of the trials that are still missing from the duration sum.
     Upper,
-    /// Depends on the trials that are still missing from the duration sum.
+    /// The classification depends on the trials that are still missing from the duration sum.
     Undecided,
 }
 

@@ -119,8 +119,8 @@ fn half_of_the_csit_trials_decide() {
     assert_eq!((class(10, 0), class(0, 10)), (Class::Undecided, Class::Undecided));
 }
 
-/// Implements the definition directly, in whole milliseconds, with an exceed ratio of `sixteenths`/16. Either the share of high-loss time
-/// is certain to stay within this ratio, or it is certain to exceed the ratio, or the remaining time decides.
+/// Implements the definition directly, in whole milliseconds, with an exceed ratio of `sixteenths`/16. Returns `Lower` if the share of
+/// high-loss time is certain to stay within this ratio, `Upper` if it is certain to exceed the ratio, and otherwise `Undecided`.
 fn plain(target: &Target, sixteenths: i128, trials: &[Seen]) -> Class {
     let time = |full: bool, high: bool| -> i128 {
         trials

@@ -19,7 +19,7 @@ pub struct Goal {
     pub width: f64,
     /// Goal Initial Trial Duration: the duration of the first trials.
     pub initial_duration: Duration,
-    /// Goal Final Trial Duration: shorter trials are short trials, and count less.
+    /// Goal Final Trial Duration: the minimum duration of a full-length trial. Shorter trials can count against a load, but not for it.
     pub final_duration: Duration,
     /// Goal Duration Sum: once the trials of the final duration at a load add up to this time, the load is classified.
     pub duration_sum: Duration,

@@ -13,7 +13,7 @@ struct Load {
     sums: Vec<Sums>,
 }
 
-/// All tried loads, in rising order. The targets of all goals are in one list and referred to by index.
+/// All tried loads, in rising order, and the targets of all goals in one list. The functions take a target as its index in this list.
 #[derive(Clone, Debug)]
 pub(super) struct Loads {
     min_fps: f64,

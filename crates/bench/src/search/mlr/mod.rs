@@ -46,7 +46,7 @@ pub struct Mlr {
     pub preceding: u32,
     /// The time of a trial that counts in a goal's duration sum.
     pub effective: Effective,
-    /// Limits of the search.
+    /// Limits of the search: number of trials, and time.
     pub limits: Limits,
 }
 
@@ -123,10 +123,12 @@ impl Mlr {
         BadInput::unless(self.limits.trials >= 1, "limits", "must allow at least 1 trial")
     }
 
-    /// Returns the maximum number of trials for a deterministic router of any capacity. Each goal takes the steps that find the
-    /// capacity, and four loads for each of its targets. For other routers, only `limits` bounds the number. With CSIT's goals,
-    /// searches with a capacity jitter of 0.5 % also stay below this number: 4,000 such searches took 63 trials on average and 113
-    /// at most. Without jitter, 35 trials were enough.
+    /// Returns the maximum number of trials for a deterministic router of any capacity: for each goal, the trials of the steps that find
+    /// the capacity, and the trials of four loads for each of the goal's targets. For other routers, only `limits` bounds the number of
+    /// trials.
+    ///
+    /// With CSIT's goals, searches with a capacity jitter of 0.5 % also stay below this number: 4,000 such searches took 63 trials on
+    /// average and 113 at most. Without jitter, 35 trials were enough.
     pub fn trials_without_noise(&self) -> u32 {
         let of_goal = |goal: &Goal| {
             let targets = goal.targets(self.preceding);

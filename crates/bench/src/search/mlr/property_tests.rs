@@ -71,7 +71,8 @@ proptest! {
         prop_assert!(result.tally.trials <= 60, "{:?}", result.tally);
     }
 
-    /// CSIT's goals on a noisy virtual machine: the capacity has 0.5 % jitter, which the result may follow.
+    /// Searches with CSIT's goals on a noisy virtual machine. The capacity has 0.5 % jitter, so that the result may be off by a similar
+    /// share.
     #[test]
     fn the_capacity_is_found_despite_noise(log_capacity in 5.5f64..7.1, seed: u64) {
         let capacity = 10f64.powf(log_capacity);

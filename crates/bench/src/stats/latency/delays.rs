@@ -30,7 +30,8 @@ impl Ranked for Delays {
         self.lost
     }
 
-    /// Ranks lost frames by their penalty, without storing each one: there may be far more lost than received frames.
+    /// Returns the delay at a rank. Lost frames are ranked by their penalty without being stored one by one: there may be far more lost
+    /// than received frames.
     fn at_rank(&self, rank: u64) -> u64 {
         let before_lost = self.sorted.partition_point(|ns| *ns <= self.lost.penalty_ns) as u64;
         if rank <= before_lost {

@@ -46,7 +46,7 @@ impl DelayHistogram {
         Ok(())
     }
 
-    /// Adds the counts of another receiver.
+    /// Adds the counts of another histogram.
     ///
     /// # Errors
     /// If the two histograms count lost frames with different penalties.

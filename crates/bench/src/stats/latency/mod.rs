@@ -42,8 +42,8 @@ pub struct LatencyFigures {
     pub worst_case_ns: u64,
     /// The maximum delay.
     pub maximum_ns: u64,
-    /// The arithmetic mean of the delays of all frames. A lost frame counts with its penalty, a long delay, so one in a
-    /// thousand can make the mean many times longer. Reports use [`received_mean_ns`](Self::received_mean_ns).
+    /// The arithmetic mean of the delays of all frames. A lost frame counts with its penalty, a long delay. So one lost frame in a thousand
+    /// can make the mean many times longer. Reports use [`received_mean_ns`](Self::received_mean_ns).
     pub mean_ns: f64,
     /// Packet delay variation PDV: D99.9 − Dmin.
     pub pdv_ns: u64,
