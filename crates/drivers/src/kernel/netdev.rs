@@ -76,9 +76,19 @@ impl Netdev {
     }
 
     fn get(&self, what: c_ulong) -> io::Result<ifreq> {
-        let mut r = self.request()?;
-        self.call(what, &mut r)?;
-        Ok(r)
+        loop {
+            let mut r = self.request()?;
+            match self.call(what, &mut r) {
+                // The interface may have got another name since the request was made. If it no longer exists, the next request fails.
+                Err(e) if e.raw_os_error() == Some(libc::ENODEV) && self.name_differs(&r) => {}
+                done => return done.map(|()| r),
+            }
+        }
+    }
+
+    /// True if the interface no longer has the name in `r`.
+    fn name_differs(&self, r: &ifreq) -> bool {
+        self.request().map_or(true, |now| now.ifr_name != r.ifr_name)
     }
 
     /// Returns the current name.
