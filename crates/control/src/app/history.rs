@@ -83,18 +83,23 @@ impl Context {
     /// rollback only reports what would change.
     ///
     /// # Errors
-    /// If fewer than `n` changes are in effect, or `n` is 0.
+    /// If fewer than `n` changes are in effect, or `n` is 0. The rollback itself fails if the configuration changes before it can begin:
+    /// then the last changes are others.
     pub fn roll_back(&self, n: Option<usize>, dry_run: bool) -> Result<Transition, Failure> {
-        let n = match (n, self.confirmation()) {
-            (Some(n), _) => n,
+        // A number of changes means those that the client knows. A rollback of an unconfirmed configuration also undoes all later changes.
+        let known = Some(self.journal.generation());
+        let (n, known) = match (n, self.confirmation()) {
+            (Some(n), _) => (n, known),
             (None, Some(waiting)) => {
-                self.journal.changes().take_while(|entry| entry.number > waiting.generation).count()
+                let later = self.journal.changes().take_while(|entry| entry.number > waiting.generation);
+                (later.count(), None)
             }
-            (None, None) => 1,
+            (None, None) => (1, known),
         };
         let last = n.checked_sub(1).and_then(|n| self.journal.changes().nth(n)).map(|entry| entry.number);
         let there = || Failure::NoWayBack { there: self.journal.can_be_taken_back() };
-        Ok(Transition::back_to(last.ok_or_else(there)? - 1, dry_run, self.origin.clone()))
+        let back = Transition::back_to(last.ok_or_else(there)? - 1, dry_run, self.origin.clone());
+        Ok(back.expecting(known))
     }
 }
 

@@ -207,7 +207,7 @@ impl Context {
     pub fn transact(&mut self, changes: Vec<Change>) -> Result<(), Failure> {
         self.changes.must_be_free()?;
         let origin = self.origin.clone();
-        self.finish_abandoned();
+        self.finish_abandoned()?;
         let before = Journal::before(&self.store, &changes);
         self.change(changes)?;
         let edits = Journal::edits(before, &self.store);

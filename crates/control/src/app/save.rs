@@ -37,13 +37,20 @@ impl Context {
             let why = "the router was started without a startup-config: name the file to write";
             return Err(Failure::from(why.to_string()));
         };
-        if self.confirmation().is_some() {
-            // A restart would apply a configuration that may be rolled back.
+        must_be_confirmed(self)?;
+        Ok(Save { path, stage: Saving::Waiting })
+    }
+}
+
+/// Refuses to save a configuration that may be rolled back: a restart would apply it.
+fn must_be_confirmed(c: &Context) -> Result<(), Failure> {
+    match c.confirmation() {
+        Some(_) => {
             let why =
                 "the applied configuration is not confirmed: run config confirm or config rollback first";
-            return Err(Failure::from(why.to_string()));
+            Err(Failure::from(why.to_string()))
         }
-        Ok(Save { path, stage: Saving::Waiting })
+        None => Ok(()),
     }
 }
 
@@ -99,6 +106,8 @@ impl Work for Save {
         match &mut self.stage {
             Saving::Waiting => {
                 let Some(_turn) = c.changes.turn("config save") else { return Ok(Go::After(LOOK)) };
+                // While the save waited, a configuration may have been applied.
+                must_be_confirmed(c)?;
                 let document = || Writer::new(c.store.tree(), &c.system.abilities.catalog);
                 let heading = || header(c.journal.generation());
                 let (form, text) = match Format::of(&self.path) {

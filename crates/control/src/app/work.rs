@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
 use std::rc::{Rc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::failure::in_words;
 use super::{Context, Failure};
@@ -17,6 +17,8 @@ use crate::intent::Family;
 pub(crate) const SLICE: Duration = Duration::from_millis(1);
 /// The polling interval for results of other threads.
 pub(crate) const LOOK: Duration = Duration::from_millis(2);
+/// Maximum time for which a change waits at once for the work of disconnected clients.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A request that takes more than one slice.
 pub trait Work {
@@ -315,7 +317,16 @@ impl Context {
 
     /// Runs the work of disconnected clients to its end, so that another change can be made. Returns early if some of this work has
     /// to wait ([`Go::After`]).
-    pub(crate) fn finish_abandoned(&mut self) {
-        while self.tidy() == Some(Duration::ZERO) {}
+    ///
+    /// # Errors
+    /// If the work takes longer than [`PATIENCE`]. It goes on in slices.
+    pub(crate) fn finish_abandoned(&mut self) -> Result<(), Failure> {
+        let begun = Instant::now();
+        while self.tidy() == Some(Duration::ZERO) {
+            if begun.elapsed() > PATIENCE {
+                return Err(Failure::Busy { what: "a change whose client has left", percent: 0 });
+            }
+        }
+        Ok(())
     }
 }

@@ -570,3 +570,26 @@ fn a_document_warns_of_next_hops_that_nothing_covers() {
     assert_eq!(warned.len(), 1, "{would}");
     assert!(warned[0].contains("10.8.0.2, the next hop of 10.11.0.0/16"), "{would}");
 }
+
+/// A save that has to wait for an apply does not write its unconfirmed configuration.
+#[test]
+fn a_save_that_waits_writes_no_unconfirmed_configuration() {
+    let mut cli = Cli::new();
+    let (folder, path) = many_routes(20_000);
+    let saved = folder.path().join("saved.yaml");
+    let mut apply =
+        run_until(&mut cli, &format!("config apply {path} confirm 60s"), |cli| routes_there(cli) > 10_000);
+    let line = format!("config save {}", saved.display());
+    let mut save = cli.registry.run(&mut cli.context, &line, Call::default()).unwrap().job.unwrap();
+    assert!(matches!(save.step(&mut cli.context, &mut String::new()), Step::After(_)), "it waits");
+    while !matches!(apply.step(&mut cli.context, &mut String::new()), Step::Done) {}
+    drop(apply);
+    let told = loop {
+        match save.step(&mut cli.context, &mut String::new()) {
+            Step::Failed(e) => break e.to_string(),
+            Step::Done => panic!("it saved a configuration that may be rolled back"),
+            _ => {}
+        }
+    };
+    assert!(told.contains("the applied configuration is not confirmed") && !saved.exists(), "{told}");
+}

@@ -2,6 +2,7 @@
 
 use super::config_tests::*;
 use crate::app::Confirmation;
+use crate::cli::{Call, Step};
 use crate::testing::Cli;
 
 #[test]
@@ -295,4 +296,30 @@ fn an_unconfirmed_start_file_is_reported_until_it_is_saved() {
     assert_eq!(cli.context.degraded().len(), 1);
     cli.ok("config save");
     assert!(cli.context.degraded().is_empty());
+}
+
+/// A rollback that has to wait does not undo changes that were made meanwhile.
+#[test]
+fn a_rollback_is_of_the_changes_that_its_client_knew() {
+    let mut cli = Cli::new();
+    cli.ok("ip route add 20.0.0.0/24 via 10.0.0.2");
+    let begin = |cli: &mut Cli, line: &str| {
+        cli.registry.run(&mut cli.context, line, Call::default()).unwrap().job.unwrap()
+    };
+    let mut routes = begin(&mut cli, "ip route add 30.0.0.0/24 via 10.0.0.2 count 20000");
+    let mut rollback = begin(&mut cli, "config rollback");
+    assert!(matches!(rollback.step(&mut cli.context, &mut String::new()), Step::After(_)), "it waits");
+    while !matches!(routes.step(&mut cli.context, &mut String::new()), Step::Done) {}
+    drop(routes);
+    let told = loop {
+        match rollback.step(&mut cli.context, &mut String::new()) {
+            Step::Failed(e) => break e.to_string(),
+            Step::Done => panic!("it rolled back another change"),
+            _ => {}
+        }
+    };
+    assert!(told.contains("it was changed (show config history)"), "{told}");
+    assert_eq!(cli.ok("show config").matches("ip route add").count(), 20_001);
+    cli.ok("config rollback");
+    assert_eq!(cli.ok("show config").matches("ip route add").count(), 1);
 }

@@ -222,7 +222,7 @@ fn change(c: &mut Context, a: &Args, deed: Deed) -> Result<Output, CliError> {
     }
     // An error that concerns all routes occurs with the first one.
     c.changes.must_be_free().map_err(|e| about(e.into(), c))?;
-    c.finish_abandoned();
+    c.finish_abandoned().map_err(|e| about(e.into(), c))?;
     work.one(c).map_err(|e| about(e, c))?;
     if of > 1 {
         return Ok(Output::job(ForClient::new(work, c)));

@@ -329,3 +329,25 @@ fn the_recursive_lookup_of_a_next_hop_is_shown() {
         "{text}"
     );
 }
+
+/// A change is refused, instead of keeping all clients waiting, while many routes of a client that has left are rolled back.
+#[test]
+fn a_long_rollback_of_a_client_that_left_delays_nobody() {
+    let mut cli = Cli::new();
+    let before = cli.ok("show config");
+    let line = "ip route add 20.0.0.0/24 count 400000 via 10.0.0.2";
+    let mut job = cli.registry.run(&mut cli.context, line, Call::default()).unwrap().job.unwrap();
+    while !matches!(job.step(&mut cli.context, &mut String::new()), Step::Done) {
+        if cli.context.store.tree().len() > 300_000 {
+            break;
+        }
+    }
+    drop(job);
+    for line in ["set interface mtu 1200 pg0", "ip route add 30.0.0.0/24 via 10.0.0.2"] {
+        let told = cli.run(line).unwrap_err().to_string();
+        assert!(told.contains("a change whose client has left is running"), "{told}");
+    }
+    while cli.context.tidy().is_some() {}
+    assert_eq!(cli.ok("show config"), before);
+    cli.ok("set interface mtu 1200 pg0");
+}

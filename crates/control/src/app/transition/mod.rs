@@ -56,6 +56,8 @@ pub struct Transition {
     cut_off: bool,
     /// True if the router itself started the change: errors go to the log.
     unasked: bool,
+    /// The generation that the configuration must have when the change begins, if the change depends on it.
+    expected: Option<u64>,
     /// Called once the change is made or turns out to have no steps, before any other change can begin.
     then: Option<Then>,
 }
@@ -168,13 +170,18 @@ impl Transition {
     }
 
     fn new(stage: Stage, origin: Origin) -> Transition {
-        Transition { stage, origin, cut_off: false, unasked: false, then: None }
+        Transition { stage, origin, cut_off: false, unasked: false, expected: None, then: None }
     }
 
     /// Returns a rollback to generation `to`, which undoes all later changes. An interface whose device is missing is restored without the
     /// device, and waits for it. A dry run only reports what would change.
     pub(super) fn back_to(to: u64, dry_run: bool, origin: Origin) -> Transition {
         Transition::new(Stage::Waiting(Goal::Back { to, dry_run }), origin)
+    }
+
+    /// Makes a rollback fail if the configuration does not have this generation when the rollback can begin.
+    pub(super) fn expecting(self, generation: Option<u64>) -> Transition {
+        Transition { expected: generation, ..self }
     }
 
     /// Marks this change as the automatic rollback of an unconfirmed configuration. When this rollback can begin, it first checks whether
@@ -194,7 +201,13 @@ impl Transition {
             }
             Stage::Waiting(Goal::Back { to, .. }) if self.unasked && !c.goes_back_to(to) => now(Stage::Over),
             Stage::Waiting(goal) => match c.changes.turn(goal.name()) {
-                Some(turn) => now(Stage::Planning(turn, plan(c, goal, self.origin.clone())?)),
+                Some(turn) => {
+                    let is = c.journal.generation();
+                    if let Some(expected) = self.expected.filter(|expected| *expected != is) {
+                        return Err(Failure::Changed { is, expected });
+                    }
+                    now(Stage::Planning(turn, plan(c, goal, self.origin.clone())?))
+                }
                 None => Ok((Stage::Waiting(goal), LOOK)),
             },
             Stage::Planning(turn, planner) if !planner.is_finished() => {
