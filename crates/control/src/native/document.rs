@@ -1,6 +1,7 @@
 //! The configuration as a document: reading it, replacing it, patching it, confirming it, and rolling it back. For all protocols.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
@@ -175,14 +176,19 @@ pub(super) async fn patch(
 ) -> Result<Changed, Problem> {
     // A patch needs much more memory than a document, so only one is made at a time. A long patch already has this right, and must not wait
     // for itself.
-    let _permit = if patch.is_long() { None } else { Some(client.long().await?) };
+    let permit = Arc::new(if patch.is_long() { None } else { Some(client.long().await?) });
     for _ in 0..TRIES {
         let (generation, now) = whole_text(client).await?;
         if let Some(expected) = wanted.expected.filter(|expected| *expected != generation) {
             return Err(Failure::Changed { is: generation, expected }.into());
         }
-        let patch = patch.clone();
-        let document = on_thread(move || patched(form, &now, patch.as_ref())).await??;
+        let (patch, permit) = (patch.clone(), permit.clone());
+        let work = move || {
+            // The thread has the right until it ends, even if the client leaves before.
+            let _permit = permit;
+            patched(form, &now, patch.as_ref())
+        };
+        let document = on_thread(work).await??;
         let terms = Terms { expected: Some(generation), ..wanted };
         match apply(client, line, document, terms).await {
             Err((_, true)) if wanted.expected.is_none() => {}

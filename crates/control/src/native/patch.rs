@@ -19,6 +19,8 @@ const PER_MAP: u64 = 700;
 const MOST_MAPS: usize = 100_000;
 /// Maximum number of operations in a patch. An operation on a list takes time in proportion to the list.
 const MOST_OPERATIONS: usize = 10_000;
+/// Maximum number of list items that operations move to make or close gaps.
+const MOST_MOVED: usize = 50_000_000;
 /// Maximum length of all values that operations copy, in bytes of JSON.
 const LONGEST_COPIES: usize = 4 << 20;
 /// Maximum number of times that the nesting levels of the whole configuration are counted for one patch.
@@ -113,7 +115,7 @@ fn operate(all: &mut Value, operations: &[PatchOperation]) -> Result<(), Problem
         );
         return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, why));
     }
-    let (mut copied, mut deepest, mut measured) = (0, depth(all), 0);
+    let (mut copied, mut moved, mut deepest, mut measured) = (0, 0, depth(all), 0);
     for (n, operation) in operations.iter().enumerate() {
         let place = || format!("operation {} of the patch, at '{}'", n + 1, operation.path());
         let refuse = |status, why: &str| Err(Problem::new(status, format!("{}: {why}", place())));
@@ -141,6 +143,12 @@ fn operate(all: &mut Value, operations: &[PatchOperation]) -> Result<(), Problem
             }
             must_have(text.len(), text.matches('{').count())?;
         }
+        moved += shifted(all, operation);
+        if moved > MOST_MOVED {
+            let why =
+                format!("the patch moves more than {MOST_MOVED} items of lists: send the whole document");
+            return refuse(StatusCode::PAYLOAD_TOO_LARGE, &why);
+        }
         if let Err(error) = patch_unsafe(all, std::slice::from_ref(operation)) {
             return match error.kind {
                 _ if matches!(operation, PatchOperation::Test(_)) => {
@@ -158,6 +166,22 @@ fn operate(all: &mut Value, operations: &[PatchOperation]) -> Result<(), Problem
         }
     }
     Ok(())
+}
+
+/// Returns how many items of lists an operation moves: those behind the place where it adds or removes one.
+fn shifted(all: &Value, operation: &PatchOperation) -> usize {
+    let behind = |place: &Pointer| {
+        let (list, index) = place.as_str().rsplit_once('/')?;
+        all.pointer(list)?.as_array()?.len().checked_sub(index.parse().ok()?)
+    };
+    let places = match operation {
+        PatchOperation::Add(add) => [Some(&add.path), None],
+        PatchOperation::Copy(copy) => [Some(&copy.path), None],
+        PatchOperation::Remove(remove) => [Some(&remove.path), None],
+        PatchOperation::Move(moves) => [Some(&moves.from), Some(&moves.path)],
+        PatchOperation::Replace(_) | PatchOperation::Test(_) => return 0,
+    };
+    places.into_iter().flatten().filter_map(|place| behind(place)).sum()
 }
 
 /// Returns an upper bound for the nesting levels of a configuration after an operation. `now` is an upper bound before it. With the
@@ -201,6 +225,24 @@ mod tests {
             patched(Form::Merge, "{}", many.as_bytes()).unwrap_err().status,
             StatusCode::PAYLOAD_TOO_LARGE
         );
+    }
+
+    #[test]
+    fn a_patch_moves_a_limited_number_of_items() {
+        let zeros = format!("[{}0]", "0,".repeat(99_999));
+        let moves = |n: usize| {
+            let one = r#",{"op":"move","from":"/x/0","path":"/x/0"}"#;
+            format!("[{{\"op\":\"add\",\"path\":\"/x\",\"value\":{zeros}}}{}]", one.repeat(n))
+        };
+        let patch = |n| patched(Form::Operations, "{}", moves(n).as_bytes());
+        assert!(patch(100).is_ok());
+        assert_eq!(patch(1000).unwrap_err().status, StatusCode::PAYLOAD_TOO_LARGE);
+        // At the end of a list, nothing moves.
+        let appends = format!(
+            "[{}{{\"op\":\"add\",\"path\":\"/x/-\",\"value\":1}}]",
+            "{\"op\":\"add\",\"path\":\"/x/-\",\"value\":1},".repeat(5000)
+        );
+        assert!(patched(Form::Operations, &format!("{{\"x\":{zeros}}}"), appends.as_bytes()).is_ok());
     }
 
     fn operated(all: Value, operations: &Value) -> Result<Value, Problem> {
