@@ -3,10 +3,12 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use scenarios::tool::of_python;
 use testkit::netns::{Host, Lab};
+use testkit::process::until;
 use testkit::router::Router;
 
 const PORT: u16 = 8443;
@@ -83,6 +85,36 @@ fn grpc_runs_over_tls() {
     let Some(python) = of_python("python3") else { return };
     let Some((lab, r, _router)) = served() else { return };
     client(&r, &python.display().to_string(), lab.dir(), "grpc");
+}
+
+#[test]
+fn changed_certificates_are_used_without_a_restart() {
+    let Some((lab, r, router)) = served() else { return };
+    let directory = lab.dir();
+    // A certificate without its key, as while a program replaces both: the old ones stay in use.
+    let good = fs::read(directory.join("router.pem")).unwrap();
+    fs::write(directory.join("router.pem"), "no certificate").unwrap();
+    let says = |text: &str, times: usize| {
+        until(text, Duration::from_secs(60), || router.log().matches(text).count() >= times);
+    };
+    says("the certificates of before stay in use", 1);
+    client(&r, "python3", directory, "roles");
+    fs::write(directory.join("router.pem"), good).unwrap();
+    says("the files of certificates have changed", 1);
+    // A new authority: certificates of the old one give no role any more.
+    for name in ["alice.pem", "alice.key"] {
+        fs::copy(directory.join(name), directory.join(format!("old-{name}"))).unwrap();
+    }
+    authority(directory, "of-admins", &["alice"]);
+    says("the files of certificates have changed", 2);
+    client(&r, "python3", directory, "roles");
+    for name in ["alice.pem", "alice.key"] {
+        fs::rename(directory.join(format!("old-{name}")), directory.join(name)).unwrap();
+    }
+    let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/tls.py");
+    let old = format!("python3 {tool} {} {PORT} roles", directory.display());
+    let old = r.attempt(&old, Duration::from_secs(60));
+    assert!(!old.ok(), "a certificate of the old authority still gives a role");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! one. The thread passes a client with a valid certificate to the main thread as one end of a socket pair, and relays between the pair and
 //! the encrypted connection.
 
+mod credentials;
 mod handshakes;
 
 use std::collections::BTreeMap;
@@ -11,18 +12,14 @@ use std::future;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::cli::Role;
 use model::origin::Peer;
 use nix::sys::socket::{setsockopt, sockopt};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
-use rustls::server::WebPkiClientVerifier;
+use rustls::pki_types::UnixTime;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::{RootCertStore, ServerConfig};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net;
 use tokio::sync::{Semaphore, mpsc};
@@ -32,7 +29,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::fair::Queue;
-use crate::startup::{Tls, for_role};
+use crate::startup::Tls;
+use credentials::{CHECK, Credentials, Files};
 use handshakes::Handshakes;
 
 /// Maximum number of clients with a valid certificate.
@@ -76,9 +74,8 @@ pub(crate) struct Certified {
 /// The port, before it accepts clients.
 pub struct Port {
     listener: TcpListener,
-    acceptor: TlsAcceptor,
-    /// The verifiers of client certificates, from the highest role to the lowest. The first one that accepts a client decides its role.
-    verifiers: Arc<[(Role, Arc<dyn ClientCertVerifier>)]>,
+    files: Files,
+    credentials: Credentials,
 }
 
 /// The reason why a port cannot be used: the parameter of startup.conf, and the error in it.
@@ -90,55 +87,13 @@ impl Port {
     /// # Errors
     /// If no certificate, private key or authority is set, or if a file or the address cannot be used.
     pub fn open(address: SocketAddr, settings: &Tls) -> Result<Port, Wrong> {
-        let set = |path: &Option<PathBuf>, name| {
-            let missing =
-                || format!("the port {address} needs a certificate: set native-api {{ {name} FILE }}");
-            path.clone().ok_or_else(|| ("listen".to_owned(), missing()))
-        };
-        let (certificate, key) =
-            (set(&settings.certificate, "certificate")?, set(&settings.key, "private-key")?);
-        if settings.authorities.is_empty() {
-            let why = format!(
-                "the port {address} needs an authority for clients: set native-api {{ client-ca FILE }}, client-ca-operator or client-ca-read-only"
-            );
-            return Err(("listen".to_owned(), why));
-        }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let verifier = |roots: RootCertStore| {
-            WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone()).build()
-        };
-        let (mut all, mut verifiers) = (RootCertStore::empty(), Vec::new());
-        for (role, path) in settings.authorities.iter().rev() {
-            let at = |why| (for_role("client-ca", *role), why);
-            let mut roots = RootCertStore::empty();
-            for one in certificates(path).map_err(at)? {
-                let wrong = |e| at(format!("{}: a certificate cannot be used as a CA: {e}", path.display()));
-                roots.add(one.clone()).map_err(wrong)?;
-                all.add(one).map_err(wrong)?;
-            }
-            let wrong = |e| at(format!("{} cannot be used: {e}", path.display()));
-            let verifier: Arc<dyn ClientCertVerifier> = verifier(roots).map_err(wrong)?;
-            verifiers.push((*role, verifier));
-        }
-        let own = certificates(&certificate).map_err(|why| ("certificate".to_owned(), why))?;
-        let key = PrivateKeyDer::from_pem_file(&key).map_err(|e| {
-            ("private-key".to_owned(), format!("cannot read a private key from {}: {e}", key.display()))
-        })?;
-        let wrong =
-            |e| ("certificate".to_owned(), format!("the certificate and the key cannot be used: {e}"));
-        let verifier = verifier(all).map_err(|e| ("client-ca".to_owned(), e.to_string()))?;
-        let mut config = ServerConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
-            .map_err(wrong)?
-            .with_client_cert_verifier(verifier)
-            .with_single_cert(own, key)
-            .map_err(wrong)?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let mut files = Files::new(settings, address)?;
+        let credentials = files.read()?;
         let taken = |e: io::Error| ("listen".to_owned(), format!("cannot listen on {address}: {e}"));
         let listener = TcpListener::bind(address).map_err(taken)?;
         listener.set_nonblocking(true).map_err(taken)?;
         let listener = drivers::closed_first(listener.into()).into();
-        Ok(Port { listener, acceptor: TlsAcceptor::from(Arc::new(config)), verifiers: verifiers.into() })
+        Ok(Port { listener, files, credentials })
     }
 
     /// Accepts clients on a thread of its own, until the receiver is dropped.
@@ -157,11 +112,10 @@ impl Port {
     }
 
     async fn accept(self, pass: mpsc::Sender<Certified>) -> io::Result<()> {
-        let Port { listener, acceptor, verifiers } = self;
+        let Port { listener, mut files, credentials } = self;
         let listener = net::TcpListener::from_std(listener)?;
         let mut door = Door {
-            acceptor,
-            verifiers,
+            credentials,
             pass,
             queue: Queue::default(),
             handshakes: Handshakes::new(HANDSHAKES),
@@ -171,7 +125,10 @@ impl Port {
             told: None,
         };
         let mut pace = interval(PACE);
-        pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut check = interval(CHECK);
+        for ticks in [&mut pace, &mut check] {
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        }
         loop {
             tokio::select! {
                 come = listener.accept() => match come {
@@ -188,6 +145,7 @@ impl Port {
                     }
                 }
                 _ = pace.tick(), if !door.queue.is_empty() => door.next(),
+                _ = check.tick() => door.renew(&mut files),
                 () = door.pass.closed() => return Ok(()),
             }
         }
@@ -196,8 +154,7 @@ impl Port {
 
 /// Connections to the port, from their arrival to their end.
 struct Door {
-    acceptor: TlsAcceptor,
-    verifiers: Arc<[(Role, Arc<dyn ClientCertVerifier>)]>,
+    credentials: Credentials,
     pass: mpsc::Sender<Certified>,
     /// Connections that wait for their handshakes, by address.
     queue: Queue<IpAddr, (net::TcpStream, SocketAddr)>,
@@ -213,6 +170,21 @@ struct Door {
 }
 
 impl Door {
+    /// Reads the files of certificates again if they have changed. New clients get the new certificate. If the files cannot be used, the
+    /// present one stays.
+    fn renew(&mut self, files: &mut Files) {
+        match files.read_again() {
+            None => {}
+            Some(Ok(credentials)) => {
+                self.credentials = credentials;
+                tracing::info!("native API: the files of certificates have changed, and are in use");
+            }
+            Some(Err((parameter, why))) => {
+                tracing::warn!("native API: {parameter}: {why}; the certificates of before stay in use");
+            }
+        }
+    }
+
     /// Adds a new connection to the queue. Rejects connections if there are too many of its address, or too many in the queue.
     fn add(&mut self, stream: net::TcpStream, address: SocketAddr) {
         let ip = network(address.ip());
@@ -252,7 +224,7 @@ impl Door {
     fn next(&mut self) {
         let Some((ip, (stream, address))) = self.queue.next() else { return };
         let displaced = self.handshakes.begin(ip);
-        let (acceptor, verifiers) = (self.acceptor.clone(), self.verifiers.clone());
+        let Credentials { acceptor, verifiers } = self.credentials.clone();
         let (pass, places) = (self.pass.clone(), self.places.clone());
         self.clients.spawn(async move {
             let served = async {
@@ -269,16 +241,6 @@ impl Door {
             }
             ip
         });
-    }
-}
-
-/// Reads the certificates of a file.
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let all = read.map_err(|e| format!("cannot read certificates from {}: {e}", path.display()))?;
-    match all.is_empty() {
-        true => Err(format!("{} has no certificate in PEM form", path.display())),
-        false => Ok(all),
     }
 }
 
