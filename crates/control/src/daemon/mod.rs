@@ -194,6 +194,7 @@ fn state(startup: &Startup, system: System, log: Arc<Log>, placement: &Placement
     let mut context = Context::new(system);
     context.log = log;
     context.startup = startup.text.clone();
+    context.messages.received = startup.api.is_recorded;
     context.main_core = placement.main;
     context.startup_config = startup.unix.startup_config.clone();
     // The first turn sets the router's time, from which the ages of configured objects count.

@@ -122,6 +122,8 @@ pub struct Api {
     /// True if startup.conf configures the socket for admins. The router does not start if it cannot open a socket that startup.conf
     /// configures.
     pub asked: bool,
+    /// True to record the messages received from clients (section `api-trace`).
+    pub is_recorded: bool,
 }
 
 /// The `native-api` section: the sockets and the TCP port of the native API.

@@ -102,13 +102,7 @@ fn the_packaged_file_of_vpp_is_accepted_with_warnings_only() {
     let statistics = Statistics { asked: true, size: 32 << 20, per_node: true, ..Statistics::default() };
     let socket = Some("/run/vpp/stats.sock".into());
     assert_eq!(startup.statistics, Statistics { socket, ..statistics });
-    assert_eq!(
-        startup.warnings,
-        [
-            "f:13:1: section 'api-trace' is not used by this version",
-            "f:18:1: section 'api-segment' is not used by this version",
-        ]
-    );
+    assert_eq!(startup.warnings, ["f:18:1: section 'api-segment' is not used by this version",]);
 }
 
 #[test]
@@ -585,4 +579,7 @@ fn the_api_listens_beside_the_cli_or_where_it_is_asked_to() {
         api("socksvr { socket-name x.sock socket-name-read-only /tmp/ro.sock socket-name-operator o }");
     let sockets = ["/tmp/ro.sock", "/run/volley/o", "/run/volley/x.sock"].map(PathBuf::from);
     assert_eq!((asked.sockets, asked.asked), (Role::ALL.into_iter().zip(sockets).collect(), true));
+    let is_recorded =
+        ["", "api-trace { on }", "api-trace { nitems 5000 enable }"].map(|text| api(text).is_recorded);
+    assert_eq!(is_recorded, [false, true, true]);
 }

@@ -45,7 +45,6 @@ const SECTIONS: &[Section] = &[
             "api-size <>",
         ]),
     ),
-    ("api-trace", Some(&["on", "enable", "nitems <>", "save-api-table <>"])),
     ("cj", None),
     (
         "cnat",
