@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// Limit for each output of a program, in bytes. Output beyond it is not read.
+/// Limit for each output of a program, in bytes. Output beyond it is discarded.
 const MOST_BYTES: u64 = 16 << 20;
 
 /// Runs a program to completion and returns its output. Kills the program's process group if, after `limit`, the program still runs, or a
@@ -62,9 +62,13 @@ fn read(pipe: Option<impl Read + Send + 'static>) -> Receiver<io::Result<Vec<u8>
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        let read = pipe.map_or(Ok(0), |pipe| pipe.take(MOST_BYTES).read_to_end(&mut bytes));
+        let read = pipe.map_or(Ok(()), |mut pipe| {
+            pipe.by_ref().take(MOST_BYTES).read_to_end(&mut bytes)?;
+            // A program whose output is closed would end early.
+            io::copy(&mut pipe, &mut io::sink()).map(drop)
+        });
         // After a timeout the receiver is gone.
-        let _ = sender.send(read.map(|_| bytes));
+        let _ = sender.send(read.map(|()| bytes));
     });
     receiver
 }
@@ -75,6 +79,13 @@ mod tests {
 
     fn shell(line: &str, limit: Duration) -> io::Result<Output> {
         output(Command::new("/bin/sh").args(["-c", line]), limit)
+    }
+
+    #[test]
+    fn a_program_with_too_much_output_ends_by_itself() -> io::Result<()> {
+        let said = shell("head -c 17000000 /dev/zero; exit 3", Duration::from_secs(60))?;
+        assert_eq!((said.stdout.len() as u64, said.status.code()), (MOST_BYTES, Some(3)));
+        Ok(())
     }
 
     #[test]
