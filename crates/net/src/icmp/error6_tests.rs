@@ -212,7 +212,10 @@ fn rfc4443_2_2_the_error_has_the_source_that_the_sender_knows() {
     let mut bench = Bench::new();
     let given = ip("fe80::77");
     let both = vec![Address::new(given, 64), Address::new(ip(NEAR), 64)];
-    let (with, without) = (bench.interface_with(0, both), bench.interface(0, None));
+    let with = bench.interface_with(0, both);
+    let implied = Ipv6Addr::from_bits(ipv6::link_local(Mac([2, 0, 0, 0, 0, 1])));
+    let (without, tentative) =
+        (bench.interface_with(0, vec![Address::new(implied, 64)]), bench.interface(0, None));
     let elsewhere = bench.interface_with(7, vec![Address::new(ip("2001:db8:7::1"), 64)]);
     let own =
         [(0, ip(NEAR), with), (0, ip(OTHER), with), (0, given, with), (7, ip("2001:db8:7::1"), elsewhere)];
@@ -236,8 +239,8 @@ fn rfc4443_2_2_the_error_has_the_source_that_the_sender_knows() {
     assert_eq!(from(elsewhere, 3, HOST, FAR), None);
     // To a link-local host, from an address of the link.
     assert_eq!(from(with, 0, HOST_LINK, FAR), Some(given), "the interface's address");
-    let implied = Ipv6Addr::from_bits(ipv6::link_local(Mac([2, 0, 0, 0, 0, without as u8])));
     assert_eq!(from(without, 0, HOST_LINK, FAR), Some(implied), "the interface's implied address");
+    assert_eq!(from(tentative, 0, HOST_LINK, FAR), Some(ip(NEAR)), "the interface has no address yet");
     assert_eq!(from(with, 0, HOST_LINK, "fe80::77"), Some(given), "the address that the packet was sent to");
     assert_eq!(from(without, 0, HOST_LINK, "fe80::77"), Some(implied), "not an address of another link");
     assert_eq!(h.dropped("ip6-icmp-error", "unreported-no-address"), 1);

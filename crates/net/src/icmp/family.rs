@@ -135,7 +135,7 @@ impl Icmp for Ipv6Addr {
 
     fn sender(interface: &Interface, to: u128) -> Option<Ipv6Addr> {
         // A link-local address is valid on this link only (RFC 4007 section 5).
-        if ipv6::is_link_local(to) { Some(interface.link_local()) } else { interface.primary() }
+        if ipv6::is_link_local(to) { interface.link_local() } else { interface.primary() }
     }
 
     fn write_headers(report: &mut [u8], from: Ipv6Addr, to: Ipv6Addr, _: u16, message: Message) {

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 use buf::{TxCaps, TxQueue};
 use graph::stats::thread_of_lane;
 use infra::counters::{CounterSet, Lane};
-use wire::{Mac, ipv6};
+use wire::Mac;
 
 use super::kind::InterfaceKind;
 use crate::ethernet::{PortMode, Vlans};
@@ -73,7 +73,8 @@ pub struct Interface {
     pub mtu: u16,
     /// The sub-interfaces of a device.
     pub vlans: Vlans,
-    /// The interface's addresses. An unnumbered interface has the addresses of the interface from which it borrows them. The first address
+    /// The addresses from which the router sends on this interface, none of which is tentative or a duplicate (RFC 4862 section 5.4). An
+    /// unnumbered interface has the addresses of the interface from which it borrows them, and its own link-local address. The first address
     /// of a family that is not link-local is the primary one. The primary address is the source of ICMP errors about packets that this
     /// interface received, with two exceptions. If such a packet was sent to an address of the router, the source is that address. If the
     /// error is sent to a link-local address, the source is the interface's link-local address.
@@ -92,10 +93,9 @@ impl Interface {
     }
 
     /// Returns the interface's link-local IPv6 address: the configured one, or the one derived from the interface's Ethernet address (RFC
-    /// 4291 appendix A).
-    pub fn link_local(&self) -> Ipv6Addr {
-        let given = self.addresses.iter().filter(|a| a.is_link_local()).find_map(|a| Ipv6Addr::of(a.address));
-        given.unwrap_or_else(|| Ipv6Addr::from_bits(ipv6::link_local(self.mac)))
+    /// 4291 appendix A). `None` if the interface may not use it, or not yet.
+    pub fn link_local(&self) -> Option<Ipv6Addr> {
+        self.addresses.iter().filter(|a| a.is_link_local()).find_map(|a| Ipv6Addr::of(a.address))
     }
 
     /// Returns the interface's address in the connected network that contains `neighbor`, if there is one.

@@ -42,7 +42,6 @@ impl Neighborhood {
     /// Publishes an interface to the workers.
     pub(crate) fn publish(&mut self, index: u32) -> Result<(), RouterError> {
         let Some(i) = self.interfaces.get(index) else { return Ok(()) };
-        let addresses = &self.lender(i).unwrap_or(i).addresses;
         let record = Interface {
             kind: i.kind,
             device: i.parent,
@@ -51,7 +50,7 @@ impl Neighborhood {
             fib: i.fib,
             mtu: i.mtu,
             vlans: Vlans::new(self.interfaces.carried_by(index)),
-            addresses: addresses.clone(),
+            addresses: self.sources(i),
             proxy: i.proxy,
             mode: i.mode,
         };
@@ -507,9 +506,8 @@ impl Router {
             self.ip6_follows(i);
             self.sync_connected(i)?;
         }
-        // Records of unnumbered interfaces contain the lender's addresses.
-        for borrower in all.iter().flat_map(|i| self.borrowers(*i)).collect::<Vec<_>>() {
-            self.near.publish(borrower)?;
+        for &i in all {
+            self.publish_borrowers(i)?;
         }
         let mut what = Affected::default();
         for i in all.iter().filter_map(|i| self.near.interfaces.get(*i)) {

@@ -217,9 +217,13 @@ impl Router {
             self.join_groups(interface);
             let done = self.sync_connected(interface);
             self.neighbors_follow::<Ipv6Addr>(interface);
+            let published = self.publish_sources(interface);
+            let name = self.near.interfaces.get(interface).map_or("?", |i| &i.name);
             if let Err(e) = done {
-                let name = self.near.interfaces.get(interface).map_or("?", |i| &i.name);
                 tracing::error!("{name}: connected routes could not be updated: {e}");
+            }
+            if let Err(e) = published {
+                tracing::error!("{name}: the workers do not know all of its addresses yet: {e}");
             }
         }
         unique.into_iter().for_each(|(index, address)| self.notify_of(index, Change::Unique(address)));

@@ -140,6 +140,43 @@ fn undeliverable_packets_are_reported() {
     assert_eq!((icmp.kind(), icmp.rest()), (kind::PACKET_TOO_BIG, 1280));
 }
 
+/// Returns the source of the ICMPv6 error about a packet that the first link received and whose hop limit expires. The error leaves by
+/// the second link.
+fn expired(lab: &mut Lab) -> Ipv6Addr {
+    let beside = Ipv6Addr::from_bits(B.to_bits() + 1);
+    for host in [B, beside] {
+        lab.router.add_neighbor(1, host, B_MAC, true).unwrap();
+    }
+    lab.run();
+    lab.sent(1);
+    lab.receive(0, 0, PacketBuilder::ipv6(B, beside).ethernet(A_MAC, own_mac(0)).ttl(1).udp(1, 2).build());
+    let sent = lab.sent(1);
+    packet(sent.iter().find(|f| packet(f).0.dst() == B_MAC).unwrap()).1.src()
+}
+
+#[test]
+fn rfc4862_5_4_errors_are_not_sent_from_tentative_or_duplicate_addresses() {
+    let mut lab = lab();
+    assert_eq!(expired(&mut lab), own(0));
+    let new = |n| Ipv6Addr::new(0x2001, 0xdb8, 5, 0, 0, 0, 0, n);
+    lab.router.remove_address(0, Address::new(own(0), 64)).unwrap();
+    lab.router.add_address(0, Address::new(new(1), 64)).unwrap();
+    lab.run();
+    assert_eq!((lab.stands(0, new(1)), expired(&mut lab)), (Some(Standing::Tentative), own(1)));
+    lab.pass(5000);
+    assert_eq!((lab.stands(0, new(1)), expired(&mut lab)), (Some(Standing::Unique), new(1)));
+    // Another station has the second address.
+    lab.router.add_address(0, Address::new(new(2), 64)).unwrap();
+    lab.run();
+    let claim =
+        Message::NeighborAdvertisement { target: new(2), router: false, solicited: false, overrides: true };
+    let all = Ipv6Addr::from_bits(ipv6::ALL_NODES);
+    lab.hear(0, (A_MAC, new(2)), all, claim, &[NdOption::TargetMac(A_MAC)]);
+    lab.router.remove_address(0, Address::new(new(1), 64)).unwrap();
+    lab.run();
+    assert_eq!((lab.stands(0, new(2)), expired(&mut lab)), (Some(Standing::Duplicate), own(1)));
+}
+
 #[test]
 fn rfc4291_2_5_6_link_local_packets_are_not_forwarded() {
     let mut lab = lab();

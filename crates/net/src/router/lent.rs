@@ -1,6 +1,8 @@
 //! Unnumbered interfaces, proxy ARP and proxy Neighbor Discovery (RFC 1027, RFC 4389 section 4.1). An unnumbered interface uses the
 //! addresses of another interface. A proxy answers for hosts behind other interfaces. All are off by default.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use super::{InterfaceInfo, Neighborhood, Routed, Router, RouterError};
 use crate::ip::{Address, Object};
 
@@ -17,6 +19,15 @@ impl Neighborhood {
         A::own(info).chain(self.lender(info).into_iter().flat_map(A::own)).collect()
     }
 
+    /// Returns the addresses from which workers may send on an interface: those of [`speaks_from`](Self::speaks_from), without another
+    /// interface's link-local address, which is valid on that link only.
+    pub(super) fn sources(&self, info: &InterfaceInfo) -> Vec<Address> {
+        let ip4 = self.speaks_from::<Ipv4Addr>(info).into_iter().map(Address::from);
+        let own = Ipv6Addr::own(info).map(Address::from);
+        let lent = self.lender(info).into_iter().flat_map(Ipv6Addr::own).map(Address::from);
+        ip4.chain(own).chain(lent.filter(|a| !a.is_link_local())).collect()
+    }
+
     /// True if an address is the subnet-router anycast address of one of the interface's networks.
     pub(super) fn is_anycast<A: Routed>(&self, info: &InterfaceInfo, address: A) -> bool {
         self.speaks_from::<A>(info).iter().any(|a| a.anycast() == Some(address))
@@ -24,6 +35,17 @@ impl Neighborhood {
 }
 
 impl Router {
+    /// Publishes an interface and those unnumbered to it after a change of the addresses from which the router may send.
+    pub(super) fn publish_sources(&mut self, index: u32) -> Result<(), RouterError> {
+        self.near.publish(index)?;
+        self.publish_borrowers(index)
+    }
+
+    /// Publishes the interfaces that are unnumbered to this one: their records contain its addresses.
+    pub(super) fn publish_borrowers(&mut self, index: u32) -> Result<(), RouterError> {
+        self.borrowers(index).into_iter().try_for_each(|borrower| self.near.publish(borrower))
+    }
+
     /// Makes an interface unnumbered: it uses the addresses of the interface `lender` as long as both are in the same VRF. With `None`, the
     /// interface is no longer unnumbered.
     ///
