@@ -122,6 +122,9 @@ Settings = TypedDict(
         "ip6-neighbors": SettingsIp6Neighbors,
         # The maximum rate of packets of one reason from each worker to the main thread (`show punt`).
         "punt-rates": dict[str, int],
+        # Whether the router reports packets that it cannot deliver to their sources, by ICMP messages
+        # "destination unreachable". Packets that are too big are always reported.
+        "unreachables": dict[str, bool],
     },
     total=False,
 )

@@ -33,6 +33,8 @@ pub const ALL: &[&Feature] = &[
     &advertise::Feature,
     #[cfg(feature = "balancer")]
     &balancer::Feature,
+    #[cfg(feature = "unreachables")]
+    &unreachables::Feature,
     #[cfg(feature = "ping")]
     &ping::Feature,
     // Last, to show packets as all others leave them.

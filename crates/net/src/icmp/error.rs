@@ -15,7 +15,7 @@ use super::family::Icmp;
 use super::report::{Message, Reporter, Unreported};
 use crate::Tables;
 use crate::interface::Interface;
-use crate::ip::{Cause, CauseInfo, Limit, OwnAddresses};
+use crate::ip::{Cause, CauseInfo, Limit, OwnAddresses, Unreachables};
 
 edges! {
     /// The edges, with the names of the IPv4 nodes; for IPv6 see [`FrameNode::EDGES`].
@@ -41,6 +41,7 @@ reasons! {
         Limit = "unreported-limit", Warn, counted, "no ICMP error sent: the rate limit for all sources is exceeded";
         NoAddress = "unreported-no-address", Warn, counted,
             "no ICMP error sent: the router has no source address for it in the packet's VRF";
+        Off = "unreported-off", Info, counted, "no ICMP error sent: messages \"destination unreachable\" are switched off";
         NoBuffer = "unreported-no-buffer", Warn, counted, "no ICMP error sent: no buffer was free";
     }
 }
@@ -51,6 +52,7 @@ pub struct IcmpError<A: Icmp> {
     reporter: Reporter<A>,
     /// Causes of features.
     causes: Vec<CauseInfo>,
+    unreachables: Unreachables,
     /// The result for each packet of a frame: a report, or the reason why none is sent.
     reports: Vec<Result<Held, Reason>>,
 }
@@ -67,6 +69,7 @@ impl<A: Icmp> IcmpError<A> {
             own: t.of::<A>().own.clone(),
             reporter: Reporter::default(),
             causes: t.of::<A>().causes.all(),
+            unreachables: t.of::<A>().unreachables.clone(),
             reports: Vec::with_capacity(FRAME_SIZE),
         }
     }
@@ -122,12 +125,16 @@ impl<A: Icmp> FrameNode for IcmpError<A> {
     const TRACE: graph::trace::TraceFn = A::TRACE;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Self::Drop>) {
-        let IcmpError { interfaces, own, reporter, causes, reports } = self;
+        let IcmpError { interfaces, own, reporter, causes, unreachables, reports } = self;
         let own = own.get(cx.guard);
+        let are_sent = unreachables.are_sent();
         out.each(frame, |_, p| {
             let (reason, message, limit) = described::<A>(causes, Cause::from_raw(p.fwd()), p.bytes());
             let source = |cx: &Cx<'_>, p: &mut Packet<'_>| source(own, interfaces, cx.guard, p);
-            reports.push(reporter.report(cx, p, message, limit, source).map_err(unreported));
+            reports.push(match are_sent || !A::is_unreachable(message) {
+                true => reporter.report(cx, p, message, limit, source).map_err(unreported),
+                false => Err(Reason::Off),
+            });
             Verdict::Drop(reason)
         });
         for report in reports.drain(..) {

@@ -187,6 +187,28 @@ fn the_error_has_the_source_that_the_sender_knows() {
 }
 
 #[test]
+fn unreachables_are_sent_unless_they_are_off() {
+    let (bench, interface, mut h) = router();
+    let unreachables = &bench.tables.ip4.unreachables;
+    let mut told = |on: bool, cause: Cause| {
+        unreachables.send(on);
+        let (reports, dropped) = send(&mut h, interface, cause, &[datagram().build()], Flags::NONE);
+        assert_eq!(dropped.len(), 1);
+        h.advance(Duration::from_secs(1));
+        reports.len()
+    };
+    for cause in [Cause::NoRoute, Cause::Prohibited, Cause::PortUnreachable] {
+        assert_eq!((told(true, cause), told(false, cause)), (1, 0));
+    }
+    // Path MTU discovery and traceroute still work.
+    for cause in [Cause::FragmentationNeeded(1280), Cause::TtlExpired] {
+        assert_eq!(told(false, cause), 1);
+    }
+    assert_eq!(h.dropped("ip4-icmp-error", "unreported-off"), 3);
+    assert_eq!(h.dropped("ip4-icmp-error", "no-route"), 2);
+}
+
+#[test]
 fn rfc1812_4_3_2_8_reports_are_limited_per_source() {
     let (_bench, interface, mut h) = router();
     let storm = vec![datagram().build(); 256];

@@ -26,6 +26,8 @@ pub trait Icmp: Packets {
     /// Returns the drop reason of a packet to which `cause` applies, and the ICMP message to report. `l3` is the packet from its IP
     /// header on.
     fn message(cause: Cause, l3: &[u8]) -> (Reason, Message);
+    /// True for a message "destination unreachable" that is not needed for path MTU discovery.
+    fn is_unreachable(message: Message) -> bool;
     /// True if this message may be sent about a packet. The packet begins with its IP header.
     fn may_report(p: &Packet<'_>, message: Message) -> bool;
     /// Returns how many bytes of a packet an ICMP error quotes, if the packet has `original` bytes.
@@ -65,6 +67,10 @@ impl Icmp for Ipv4Addr {
             Cause::IncompleteHeaders => (Reason::Incomplete, PARAMETER_PROBLEM, 0, 0),
         };
         (reason, Message { kind, code, rest })
+    }
+
+    fn is_unreachable(message: Message) -> bool {
+        message.kind == icmpv4::kind::UNREACHABLE && message.code != icmpv4::unreachable::FRAGMENTATION_NEEDED
     }
 
     fn may_report(p: &Packet<'_>, _: Message) -> bool {
@@ -121,6 +127,10 @@ impl Icmp for Ipv6Addr {
             Cause::SourceRouteFailed => (Reason::SourceRoute, UNREACHABLE, unreachable::ADMIN_PROHIBITED, 0),
         };
         (reason, Message { kind, code, rest })
+    }
+
+    fn is_unreachable(message: Message) -> bool {
+        message.kind == icmpv6::kind::UNREACHABLE
     }
 
     fn may_report(p: &Packet<'_>, message: Message) -> bool {

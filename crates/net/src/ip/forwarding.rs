@@ -13,6 +13,7 @@ use super::fibs::Fibs;
 use super::kind::{self, ForwardingKind};
 use super::own::OwnAddresses;
 use super::packet::Packets;
+use super::undelivered::Unreachables;
 use crate::registry::{IcmpTypes, Registry};
 use crate::waiting::{Budget, Queues};
 
@@ -48,6 +49,8 @@ pub struct Forwarding<A: Packets> {
     pub icmp_types: IcmpTypes,
     /// Features' causes of ICMP errors.
     pub causes: Causes,
+    /// The switch for messages "destination unreachable".
+    pub unreachables: Unreachables,
 }
 
 /// The writers of the forwarding tables, for the main thread.
@@ -101,6 +104,7 @@ impl<A: Packets> Forwarding<A> {
             router_alerts,
             icmp_types: IcmpTypes::new(A::NODES.icmp),
             causes: Causes::default(),
+            unreachables: Unreachables::default(),
         };
         Ok((writers, tables))
     }

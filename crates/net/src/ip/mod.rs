@@ -27,6 +27,7 @@ mod slab;
 mod source;
 mod table;
 mod track;
+mod undelivered;
 mod utc;
 
 pub use address::{Address, BadAddress};
@@ -49,6 +50,7 @@ pub use recursion::{Lost, Trail};
 pub use source::{Source, SourceNames};
 pub use table::{Resolver, RouteError, Routes};
 pub use track::Track;
+pub use undelivered::Unreachables;
 pub use utc::UtcClock;
 
 /// Maximum number of VRFs in which one address is looked up: the first one, and those to which routes lead.
