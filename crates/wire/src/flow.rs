@@ -48,6 +48,26 @@ pub fn five_tuple(l3: &[u8]) -> Option<FiveTuple> {
     })
 }
 
+/// Returns the hash of the five-tuple of the IPv4 packet at the front of `l3`, like [`five_tuple`] and [`FiveTuple::hash`]. It is faster for
+/// packets without options that have at least 4 bytes of payload.
+#[inline(always)]
+pub fn flow_hash(l3: &[u8]) -> Option<u32> {
+    let Some(head) = l3.first_chunk::<24>().filter(|head| head[0] == 0x45) else { return slow_flow_hash(l3) };
+    let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let protocol = head[9];
+    // Offset and "more fragments" (RFC 791 section 3.1).
+    let is_fragment = word(4) & 0x3fff != 0;
+    let ports = if protocol::has_ports(protocol) && !is_fragment { word(20) } else { 0 };
+    let (addresses, rest) = (u64::from(word(12)) << 32 | u64::from(word(16)), u64::from(protocol) << 32);
+    Some(hash_words(addresses, rest | u64::from(ports)))
+}
+
+#[cold]
+#[inline(never)]
+fn slow_flow_hash(l3: &[u8]) -> Option<u32> {
+    five_tuple(l3).map(FiveTuple::hash)
+}
+
 impl FiveTuple {
     /// Returns the five-tuple of the opposite direction.
     #[inline(always)]
@@ -65,8 +85,8 @@ impl FiveTuple {
     /// The two directions of a connection have different hashes.
     #[inline(always)]
     pub const fn hash(self) -> u32 {
-        let ports = (self.src_port as u32) << 16 | self.dst_port as u32;
-        hash_words(self.protocol as u32, self.src, self.dst, ports)
+        let ports = (self.src_port as u64) << 16 | self.dst_port as u64;
+        hash_words((self.src as u64) << 32 | self.dst as u64, (self.protocol as u64) << 32 | ports)
     }
 
     /// Like [`hash`](Self::hash), but both directions of a connection have the same hash.
@@ -252,28 +272,32 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 /// Folds 128 bits into 64. Two addresses that differ only in the upper half or only in the lower half have different results.
+#[inline(always)]
 const fn fold(address: u128) -> u64 {
     ((address >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ address as u64
 }
 
-/// Returns a hash of the addresses `a` and `b` and both ports. The result depends on the order of the addresses.
+/// Returns a hash of the addresses `a` and `b`, their protocol and both ports. The result depends on the order of the addresses.
 #[inline(always)]
-const fn ends_hash(seed: u32, a: u64, b: u64, ports: u32) -> u32 {
-    let words = hash_words(seed, (a >> 32) as u32, a as u32, ports);
-    hash_words(words, (b >> 32) as u32, b as u32, ports)
+const fn ends_hash(protocol: u32, a: u64, b: u64, ports: u32) -> u32 {
+    hash_words(multiply(a ^ KEYS[2], b ^ KEYS[3]), (protocol as u64) << 32 | ports as u64)
 }
 
-/// Returns the MurmurHash3 (x86, 32 bits) of three words. The function only uses 32-bit multiplications, which every vector unit supports.
+/// Numbers with about as many ones as zeros: digits of π behind the point. They keep words of zeros from making products of 0.
+const KEYS: [u64; 4] =
+    [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, 0x082e_fa98_ec4e_6c89];
+
+/// Returns the exclusive or of the two halves of the product.
 #[inline(always)]
-pub const fn hash_words(seed: u32, a: u32, b: u32, c: u32) -> u32 {
-    let mut h = block(block(block(seed, a), b), c) ^ 12;
-    h = (h ^ (h >> 16)).wrapping_mul(0x85eb_ca6b);
-    h = (h ^ (h >> 13)).wrapping_mul(0xc2b2_ae35);
-    h ^ (h >> 16)
+const fn multiply(a: u64, b: u64) -> u64 {
+    let product = a as u128 * b as u128;
+    product as u64 ^ (product >> 64) as u64
 }
 
+/// Returns a hash of two words. It takes two multiplications of 64 bits, whose halves are combined: in the middle of a product, every bit of
+/// the factors has an effect.
 #[inline(always)]
-const fn block(h: u32, word: u32) -> u32 {
-    let k = word.wrapping_mul(0xcc9e_2d51).rotate_left(15).wrapping_mul(0x1b87_3593);
-    (h ^ k).rotate_left(13).wrapping_mul(5).wrapping_add(0xe654_6b64)
+pub const fn hash_words(a: u64, b: u64) -> u32 {
+    let mixed = multiply(multiply(a ^ KEYS[0], b ^ KEYS[1]) ^ KEYS[2], KEYS[3]);
+    mixed as u32 ^ (mixed >> 32) as u32
 }

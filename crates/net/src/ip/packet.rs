@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use buf::{Flags, GsoKind, Packet};
 use graph::trace::TraceFn;
-use wire::flow::{FiveTuple, FiveTuple6, five_tuple, five_tuple6};
+use wire::flow::{FiveTuple6, five_tuple6, flow_hash};
 use wire::{Ipv4Header, Ipv6Header, PseudoHeader, ipv4, ipv6};
 
 use super::cause::Cause;
@@ -78,8 +78,11 @@ pub trait Packets: Ip {
     /// True if the packet never leaves its link because its source address is not routable. With IPv4, this is true only for packets from
     /// the unspecified address to the limited broadcast address.
     fn stays_on_link(h: &Self::Header) -> bool;
-    /// Decrements the TTL or hop limit. If the packet must not be forwarded, sets the cause as its forwarding index, and returns `false`.
-    fn count_down(p: &mut Packet<'_>) -> bool;
+    /// Decrements the TTL or hop limit.
+    ///
+    /// # Errors
+    /// The cause for which the packet must not be forwarded. The packet is unchanged then.
+    fn count_down(p: &mut Packet<'_>) -> Result<(), Cause>;
     /// True if a router may fragment the packet.
     fn may_fragment(p: &mut Packet<'_>) -> bool;
     /// The kind of GSO packets of this family whose segments may be made smaller, to fit the MTU: TCP.
@@ -130,8 +133,9 @@ impl Packets for Ipv4Addr {
         h.total_len().into()
     }
 
+    #[inline(always)]
     fn flow_hash(l3: &[u8]) -> Option<u32> {
-        five_tuple(l3).map(FiveTuple::hash)
+        flow_hash(l3)
     }
 
     #[inline(always)]

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 use wire::builder::PacketBuilder;
-use wire::flow::{FiveTuple, FiveTuple6, five_tuple, five_tuple6, frame_hash, hash_words};
+use wire::flow::{FiveTuple, FiveTuple6, five_tuple, five_tuple6, flow_hash, frame_hash, hash_words};
 use wire::protocol;
 
 fn any_tuple() -> impl Strategy<Value = FiveTuple> {
@@ -46,29 +46,14 @@ fn invalid_headers_have_no_five_tuple() {
     }
 }
 
-/// MurmurHash3 of any bytes, by its author's description.
-fn murmur3(seed: u32, bytes: &[u8]) -> u32 {
-    let scramble = |k: u32| k.wrapping_mul(0xcc9e2d51).rotate_left(15).wrapping_mul(0x1b873593);
-    let mut h = seed;
-    let mut words = bytes.chunks_exact(4);
-    for w in &mut words {
-        h ^= scramble(u32::from_le_bytes(w.try_into().unwrap()));
-        h = h.rotate_left(13).wrapping_mul(5).wrapping_add(0xe6546b64);
-    }
-    let tail = words.remainder().iter().rev().fold(0, |k, &b| k << 8 | u32::from(b));
-    h ^= scramble(tail);
-    h ^= bytes.len() as u32;
-    h = (h ^ h >> 16).wrapping_mul(0x85ebca6b);
-    h = (h ^ h >> 13).wrapping_mul(0xc2b2ae35);
-    h ^ h >> 16
-}
-
-#[test]
-fn the_hash_oracle_gives_published_values() {
-    assert_eq!(murmur3(0, b""), 0);
-    assert_eq!(murmur3(1, b""), 0x514e28b7);
-    assert_eq!(murmur3(0, b"test"), 0xba6bd213);
-    assert_eq!(murmur3(0, b"Hello, world!"), 0xc0363e43);
+/// The hash by its description, with numbers of any size: each product is split at 2^64, and its halves are combined.
+fn plain_hash(a: u64, b: u64) -> u32 {
+    const PI: [u128; 4] =
+        [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, 0x082e_fa98_ec4e_6c89];
+    let halves = |product: u128| (product % (1 << 64)) ^ (product / (1 << 64));
+    let first = halves((u128::from(a) ^ PI[0]) * (u128::from(b) ^ PI[1]));
+    let second = halves((first ^ PI[2]) * PI[3]);
+    ((second % (1 << 32)) ^ (second / (1 << 32))) as u32
 }
 
 /// Each input bit changes each output bit in about half of the cases, even for adjacent inputs, such as addresses and ports.
@@ -77,6 +62,9 @@ fn every_bit_reaches_every_bit() {
     const SAMPLES: u64 = 4000;
     let input = |i: u64| -> [u32; 4] {
         [6, 0x0a00_0000 + i as u32, 0xc612_0000 + (i as u32 >> 4), (1024 + i as u32) << 16 | 80]
+    };
+    let of = |protocol: u32, src: u32, dst: u32, ports: u32| {
+        hash_words(u64::from(src) << 32 | u64::from(dst), u64::from(protocol) << 32 | u64::from(ports))
     };
     for bit in 0..(8 + 3 * 32) {
         let mut flips = [0u32; 32];
@@ -88,7 +76,7 @@ fn every_bit_reaches_every_bit() {
             } else {
                 other[1 + (bit - 8) / 32] ^= 1 << ((bit - 8) % 32);
             }
-            let diff = hash_words(s, a, b, c) ^ hash_words(other[0], other[1], other[2], other[3]);
+            let diff = of(s, a, b, c) ^ of(other[0], other[1], other[2], other[3]);
             for (out, n) in flips.iter_mut().enumerate() {
                 *n += diff >> out & 1;
             }
@@ -118,10 +106,27 @@ fn ports_spread() {
 proptest! {
     #[test]
     fn hash_agrees(t in any_tuple()) {
-        let ports = u32::from(t.src_port) << 16 | u32::from(t.dst_port);
-        let bytes = [t.src, t.dst, ports].map(u32::to_le_bytes).concat();
-        prop_assert_eq!(t.hash(), murmur3(t.protocol.into(), &bytes));
-        prop_assert_eq!(t.hash(), hash_words(t.protocol.into(), t.src, t.dst, ports));
+        let ports = u64::from(t.src_port) << 16 | u64::from(t.dst_port);
+        let (ends, rest) = (u64::from(t.src) << 32 | u64::from(t.dst), u64::from(t.protocol) << 32 | ports);
+        prop_assert_eq!(t.hash(), plain_hash(ends, rest));
+    }
+
+    /// The fast hash of a packet is that of its five-tuple, for whole, truncated and malformed packets.
+    #[test]
+    fn the_hash_of_a_packet_is_that_of_its_five_tuple(
+        t in any_tuple(),
+        options in 0usize..3,
+        fragment in (0u16..3, any::<bool>()),
+        cut in 0usize..64,
+        first in prop::option::weighted(0.2, any::<u8>()),
+    ) {
+        let packet = l3(t).options(&[1; 8][..4 * options]).fragment(fragment.0, fragment.1);
+        let mut packet = packet.build();
+        packet.truncate(cut);
+        if let (Some(byte), Some(first)) = (packet.first_mut(), first) {
+            *byte = first;
+        }
+        prop_assert_eq!(flow_hash(&packet), five_tuple(&packet).map(FiveTuple::hash));
     }
 
     #[test]
