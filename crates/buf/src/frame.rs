@@ -3,6 +3,8 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
+use infra::prefetch;
+
 use crate::arena;
 use crate::layout::DATA_ROOM;
 use crate::packet::{Held, Packet};
@@ -11,6 +13,8 @@ use crate::record::{Flags, NO_INTERFACE, Record, Snapshot};
 
 /// Maximum number of packets in a frame.
 pub const FRAME_SIZE: usize = 256;
+/// How many packets ahead [`Frame::packets_ahead`] prefetches.
+const AHEAD: usize = 8;
 
 const _: () = assert!(FRAME_SIZE <= BATCH);
 
@@ -151,6 +155,23 @@ impl Frame {
     pub fn packets(&mut self) -> impl ExactSizeIterator<Item = Packet<'_>> {
         let base = arena::base();
         self.records_mut().iter_mut().map(move |r| Packet::new(r, base))
+    }
+
+    /// All packets in order, like [`packets`](Frame::packets). With each packet, the first bytes of a later packet are prefetched. This is
+    /// for the first node that reads the headers.
+    #[inline(always)]
+    pub fn packets_ahead(&mut self) -> impl Iterator<Item = Packet<'_>> {
+        let base = arena::base();
+        let mut rest = self.records_mut().iter_mut();
+        std::iter::from_fn(move || {
+            let record = rest.next()?;
+            if let Some(later) = rest.as_slice().get(AHEAD) {
+                // SAFETY: a record has the index of a buffer of the arena.
+                let start = unsafe { arena::at(base, later.buf) };
+                prefetch::read(start.as_ptr().wrapping_add(later.off as usize));
+            }
+            Some(Packet::new(record, base))
+        })
     }
 
     /// Returns a copy of the metadata of the packet at `i`, without borrowing the packet. `None` if the frame has fewer packets.

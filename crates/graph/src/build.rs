@@ -54,6 +54,8 @@ pub(crate) struct Def {
     pub(crate) edges: Vec<String>,
     pub(crate) reasons: Vec<&'static ReasonInfo>,
     pub(crate) trace: TraceFn,
+    /// The names of the nodes through which the node can take packets itself.
+    pub(crate) through: &'static [&'static str],
     pub(crate) make: Make,
 }
 
@@ -120,6 +122,9 @@ impl Builder {
             T::TRACE,
             Box::new(move |s| Ok(Box::new(OfFrame(make(s)?)))),
         );
+        if let Some(def) = self.defs.last_mut() {
+            def.through = T::THROUGH;
+        }
     }
 
     /// Adds an input node. Its name is a parameter, because several drivers may use the same type.
@@ -147,7 +152,7 @@ impl Builder {
     ) {
         let edges = edges.iter().map(|n| n.to_string()).collect();
         let reasons = D::INFO.iter().collect();
-        self.defs.push(Def { name, input, edges, reasons, trace, make });
+        self.defs.push(Def { name, input, edges, reasons, trace, through: &[], make });
     }
 
     /// Declares an arc: packets that enter it go to the node `end` unless a feature takes them.

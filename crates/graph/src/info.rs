@@ -32,6 +32,8 @@ pub struct NodeInfo {
     pub(crate) targets: Vec<Target>,
     /// The edges that enter an arc.
     pub(crate) arc_edges: Vec<u8>,
+    /// The nodes through which this node can take packets itself.
+    pub(crate) through: Vec<u32>,
 }
 
 impl NodeInfo {

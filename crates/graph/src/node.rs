@@ -66,6 +66,9 @@ pub trait FrameNode: Send + 'static {
     /// The names of the edges if they differ from [`Edges::NAMES`], as in nodes that exist once for each
     /// address family.
     const EDGES: &'static [&'static str] = <Self::Next as Edges>::NAMES;
+    /// The names of other nodes through which this node can take packets itself, because their work for most packets is simple. These
+    /// packets count as theirs, too ([`Out::went_through`]).
+    const THROUGH: &'static [&'static str] = &[];
     /// Describes in a trace what the node did with a packet.
     const TRACE: TraceFn = plain;
 
@@ -249,14 +252,56 @@ impl<N: Edges, D: Reasons> Out<'_, N, D> {
         frame: &mut Frame,
         mut f: impl FnMut(usize, &mut Packet<'_>) -> Option<Verdict<N, D>>,
     ) {
-        let mut exceptions =
-            Exceptions { codes: &mut self.codes.0, usual: usual.code(), packets: frame.len(), any: false };
+        let mut exceptions = self.exceptions(usual, frame.len());
         for (i, mut packet) in frame.packets().enumerate() {
             if let Some(verdict) = f(i, &mut packet) {
                 exceptions.note(i, verdict.code());
             }
         }
         self.outcome = exceptions.outcome();
+    }
+
+    /// Like [`mostly`](Self::mostly), for the first node that reads the headers: they are prefetched.
+    #[inline(always)]
+    pub fn mostly_ahead(
+        &mut self,
+        usual: Verdict<N, D>,
+        frame: &mut Frame,
+        mut f: impl FnMut(&mut Packet<'_>) -> Option<Verdict<N, D>>,
+    ) {
+        let mut exceptions = self.exceptions(usual, frame.len());
+        for (i, mut packet) in frame.packets_ahead().enumerate() {
+            if let Some(verdict) = f(&mut packet) {
+                exceptions.note(i, verdict.code());
+            }
+        }
+        self.outcome = exceptions.outcome();
+    }
+
+    #[inline(always)]
+    fn exceptions(&mut self, usual: Verdict<N, D>, packets: usize) -> Exceptions<'_> {
+        Exceptions { codes: &mut self.codes.0, usual: usual.code(), packets, any: false }
+    }
+
+    /// True if packets that leave by `edge` may meet a feature: the edge enters an arc on which a feature is enabled, on `interface` or, if
+    /// that is `None`, on any interface. It is the receive or the transmit interface, as the arc requires.
+    #[inline(always)]
+    pub fn meets_feature(&self, edge: N, interface: Option<u32>) -> bool {
+        self.sink.meets_feature(edge.code(), interface)
+    }
+
+    /// Like [`went_through`](Self::went_through), for packets that end in the other node. All packets that this call frees count as freed by
+    /// that node.
+    #[inline(always)]
+    pub fn ended_in(&mut self, through: usize, packets: u64) {
+        self.sink.ended_in(through, packets);
+    }
+
+    /// Counts packets that this node has also taken through another node of the frame's path: `through` is the node's place in
+    /// [`FrameNode::THROUGH`].
+    #[inline(always)]
+    pub fn went_through(&mut self, through: usize, packets: u64) {
+        self.sink.went_through(through, packets);
     }
 
     /// Keeps the packets strictly in the order of the frame. Packets that [`FrameNode::held`] emits for a held packet then leave

@@ -262,6 +262,9 @@ fn in_order(defs: Vec<Def>, targets: &[Vec<(usize, u16)>]) -> (Arc<[NodeInfo]>, 
     for (rank, &n) in order.iter().enumerate() {
         place[n] = rank as u32;
     }
+    // Names of nodes that do not exist are left out: a graph may have only a part of the nodes.
+    let number = |name: &&str| defs.iter().position(|d| d.name == *name).map(|n| place[n]);
+    let through: Vec<Vec<u32>> = defs.iter().map(|d| d.through.iter().filter_map(number).collect()).collect();
     let mut slots: Vec<Option<Def>> = defs.into_iter().map(Some).collect();
     let (mut infos, mut makes, mut first_reason) = (Vec::new(), Vec::new(), 0);
     for &n in &order {
@@ -279,6 +282,7 @@ fn in_order(defs: Vec<Def>, targets: &[Vec<(usize, u16)>]) -> (Arc<[NodeInfo]>, 
             trace: def.trace,
             targets: of_node,
             arc_edges,
+            through: through[n].clone(),
         });
         first_reason += reasons;
         makes.push(def.make);

@@ -4,7 +4,7 @@ use buf::{Cache, Frame, Held};
 use infra::counters::Lane;
 use kernels::Codes;
 
-use crate::arc::{ArcKey, Row, Rows};
+use crate::arc::{ArcKey, Row, Rows, TO_END};
 use crate::edge::{CONSUMED, FIRST_REASON, HELD, Outcome, ReasonInfo};
 use crate::info::{NO_ROW, Target};
 use crate::pending::Pending;
@@ -131,11 +131,38 @@ pub struct Sink<'o> {
     pub(crate) targets: &'o [Target],
     pub(crate) rows: &'o Rows,
     pub(crate) reasons: &'o mut Lane<1>,
+    pub(crate) runtime: &'o mut Lane<4>,
+    /// The nodes of [`FrameNode::THROUGH`](crate::FrameNode::THROUGH).
+    pub(crate) through: &'o [u32],
+    pub(crate) freed_by: &'o mut u32,
     pub(crate) first_reason: u32,
     pub(crate) drop_node: u32,
 }
 
 impl Sink<'_> {
+    /// See [`Out::meets_feature`](crate::Out::meets_feature).
+    #[inline(always)]
+    pub(crate) fn meets_feature(&self, edge: u8, interface: Option<u32>) -> bool {
+        let row = enabled(self.targets, self.rows, edge);
+        row.is_some_and(|row| interface.is_none_or(|i| row.edge(i, TO_END) != TO_END))
+    }
+
+    /// See [`Out::ended_in`](crate::Out::ended_in).
+    #[inline(always)]
+    pub(crate) fn ended_in(&mut self, through: usize, packets: u64) {
+        self.went_through(through, packets);
+        *self.freed_by = self.through.get(through).copied().unwrap_or(*self.freed_by);
+    }
+
+    /// See [`Out::went_through`](crate::Out::went_through).
+    #[inline(always)]
+    pub(crate) fn went_through(&mut self, through: usize, packets: u64) {
+        // The time is counted for the node that took the packets through.
+        if let Some(&node) = self.through.get(through) {
+            self.runtime.add(node, [1, packets, 0, 0]);
+        }
+    }
+
     pub(crate) fn emit(&mut self, code: u8, mut packet: Held) {
         if code >= FIRST_REASON {
             let reason = self.first_reason + u32::from(code - FIRST_REASON);

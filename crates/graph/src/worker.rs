@@ -56,6 +56,8 @@ pub struct Worker {
     reasons: Lane<1>,
     /// Numbers of packets made, freed and kept by nodes.
     books: Lane<3>,
+    /// The node in whose name the present call frees packets.
+    freed_by: u32,
     /// The state of the buffer cache's counters when `books` was last updated.
     counted: Tally,
     tracer: Tracer,
@@ -75,6 +77,7 @@ struct Slot {
     node: Box<dyn Erased>,
     targets: Vec<Target>,
     arc_edges: Vec<u8>,
+    through: Vec<u32>,
     first_reason: u32,
     reasons: Arc<[&'static ReasonInfo]>,
 }
@@ -110,6 +113,7 @@ impl Worker {
                 node: make(&mut setup).map_err(failed)?,
                 targets: info.targets.clone(),
                 arc_edges: info.arc_edges.clone(),
+                through: info.through.clone(),
                 first_reason: info.first_reason,
                 reasons: info.reasons.clone(),
             });
@@ -135,6 +139,7 @@ impl Worker {
             slowest: blueprint.stats().slowest(number),
             reasons: reasons.lane(number)?,
             books: books.lane(number)?,
+            freed_by: 0,
             counted: Tally::default(),
             tracer: blueprint.tracer.clone(),
             log: blueprint.tracer.log(),
@@ -281,6 +286,7 @@ impl Worker {
     #[inline(always)]
     fn call<'a>(&'a mut self, guard: &'a Guard, now: u64, node: u32) -> Call<'a> {
         let slot = &mut self.nodes[node as usize];
+        self.freed_by = node;
         Call {
             node: &mut *slot.node,
             cx: Cx { guard, bufs: &mut self.bufs, now, kernels: self.kernels, worker: self.number },
@@ -290,6 +296,9 @@ impl Worker {
                 targets: &slot.targets,
                 rows: self.rows.get(guard),
                 reasons: &mut self.reasons,
+                runtime: &mut self.runtime,
+                through: &slot.through,
+                freed_by: &mut self.freed_by,
                 first_reason: slot.first_reason,
                 drop_node: self.drop_node,
             },
@@ -315,10 +324,10 @@ impl Worker {
     /// Counts the packets that a node made, freed and kept. Not called for input nodes: [`poll`](Self::poll) counts their packets, and the
     /// number of buffers that a driver takes or frees is not a number of packets.
     #[inline(always)]
-    fn enter_books(&mut self, node: u32) {
+    fn enter_books(&mut self) {
         let now = self.bufs.tally();
         if now != self.counted {
-            self.books.add(node, now.since(self.counted));
+            self.books.add(self.freed_by, now.since(self.counted));
             self.counted = now;
         }
     }
@@ -371,7 +380,7 @@ impl Worker {
             }
             let whole = self.leave(guard, now, node, frame, outcome);
             self.close_books(books, node, whole.as_ref().map_or(0, |(_, frame)| frame.len()));
-            self.enter_books(node);
+            self.enter_books();
             match whole {
                 Some(next) => (node, frame) = next,
                 None => return,

@@ -86,6 +86,10 @@ impl<A: Address> Hashes<A> {
 impl<A: Address> LpmLookup for Hashes<A> {
     type Addr = A;
 
+    fn routes(&self) -> usize {
+        self.0.iter().map(|(_, routes)| routes.len()).sum()
+    }
+
     fn fetch(&self, _: A) {}
 
     fn lookup(&self, addr: A) -> u32 {

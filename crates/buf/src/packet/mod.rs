@@ -197,6 +197,12 @@ impl<'a> Packet<'a> {
         true
     }
 
+    /// True if `n` bytes fit in front of the packet: [`push`](Self::push) and [`prepend`](Self::prepend) then succeed.
+    #[inline(always)]
+    pub fn has_headroom(&self, n: usize) -> bool {
+        self.record.off as usize >= HEADROOM + n
+    }
+
     /// Writes a link header in front of the network header, which begins at the current offset. Returns
     /// false, without a change, if the headroom is too small.
     #[inline(always)]

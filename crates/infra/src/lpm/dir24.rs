@@ -11,7 +11,7 @@
 //! The writer also has a separate map of the routes.
 
 use super::{
-    Address, Lpm, LpmFull, LpmLookup, MAX_LEAF, NO_ROUTE, PrefixMap,
+    Address, Lpm, LpmFull, LpmLookup, MAX_LEAF, NO_ROUTE, PrefixMap, RouteCount,
     first::{DENSE, First, PER_HUGE, resident},
     wide::{Wide, WideReader},
 };
@@ -51,6 +51,7 @@ pub fn dir24(domain: &Domain, groups: u32, pages: Pages) -> io::Result<(Dir24Wri
         first: first.entries.clone(),
         wide: wide.reader(),
         second: Zeroed::with_pages(group_entries, pages)?.share(),
+        count: RouteCount::default(),
     };
     let writer = Dir24Writer {
         reader: reader.clone(),
@@ -74,6 +75,7 @@ pub struct Dir24Reader {
     wide: WideReader<WIDE>,
     /// The second table, with 256 entries for each group.
     second: SharedZeroed<AtomicU32>,
+    count: RouteCount,
 }
 
 impl Dir24Reader {
@@ -112,6 +114,11 @@ impl LpmLookup for Dir24Reader {
     #[inline(always)]
     fn lookup(&self, addr: u32) -> u32 {
         self.resolve(self.entry(addr), addr)
+    }
+
+    #[inline(always)]
+    fn routes(&self) -> usize {
+        self.count.get()
     }
 
     #[inline(always)]
@@ -269,12 +276,14 @@ impl Lpm for Dir24Writer {
             }
         }
         self.routes.insert(prefix, len, leaf);
+        self.reader.count.set(self.routes.len());
         Ok(old)
     }
 
     fn remove(&mut self, prefix: u32, len: u8) -> Option<u32> {
         let (prefix, len) = prefix.canonical(len);
         let old = self.routes.remove(prefix, len)?;
+        self.reader.count.set(self.routes.len());
         // If no prefix of more than 8 bits covers this one, the entry is 0 and the leaf of the first byte
         // applies.
         let least = if len > WIDE { WIDE + 1 } else { 0 };

@@ -24,12 +24,29 @@ pub use prefix_map::PrefixMap;
 pub use trie::{TrieReader, TrieWriter, trie};
 
 use std::fmt;
+use std::sync::Arc;
+// Not of `sync`: readers use the number for nothing that must be consistent with the table.
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The result of a lookup if no route covers the address.
 pub const NO_ROUTE: u32 = 0;
 
 /// The largest leaf. Tables need the remaining bit of a 32-bit word for themselves.
 pub const MAX_LEAF: u32 = (1 << 31) - 1;
+
+/// The number of routes of a table, as the writer tells it to the readers.
+#[derive(Clone, Default)]
+struct RouteCount(Arc<AtomicUsize>);
+
+impl RouteCount {
+    fn set(&self, routes: usize) {
+        self.0.store(routes, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 /// The reason why a route was not added. The table is then unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +115,9 @@ pub trait LpmLookup {
 
     /// Returns the leaf of the longest prefix that covers `addr`; [`NO_ROUTE`] if there is none.
     fn lookup(&self, addr: Self::Addr) -> u32;
+
+    /// Returns the number of routes, or the number of a moment ago. It shows how well the table fits into caches.
+    fn routes(&self) -> usize;
 
     /// Prefetches the first memory that a lookup of `addr` will read.
     fn fetch(&self, addr: Self::Addr);

@@ -60,5 +60,9 @@ impl<A: Address> LpmLookup for NaiveLpm<A> {
         (0..=A::BITS).rev().find_map(|len| self.exact(addr, len)).unwrap_or(NO_ROUTE)
     }
 
+    fn routes(&self) -> usize {
+        self.routes.len()
+    }
+
     fn fetch(&self, _: A) {}
 }

@@ -152,14 +152,13 @@ impl Packets for Ipv4Addr {
     }
 
     #[inline(always)]
-    fn count_down(p: &mut Packet<'_>) -> bool {
+    fn count_down(p: &mut Packet<'_>) -> Result<(), Cause> {
         let h = p.peek::<Ipv4Header>();
         if h.ttl() <= 1 {
-            p.set_fwd(Cause::TtlExpired.to_raw());
-            return false;
+            return Err(Cause::TtlExpired);
         }
         h.decrement_ttl();
-        true
+        Ok(())
     }
 
     fn may_fragment(p: &mut Packet<'_>) -> bool {
@@ -237,16 +236,15 @@ impl Packets for Ipv6Addr {
     }
 
     #[inline(always)]
-    fn count_down(p: &mut Packet<'_>) -> bool {
+    fn count_down(p: &mut Packet<'_>) -> Result<(), Cause> {
         let h = p.peek::<Ipv6Header>();
         // RFC 4291 section 2.5.6: a link-local source is not valid on another link.
         let beyond = ipv6::is_link_local(h.src_u128());
         if h.hop_limit() <= 1 || beyond {
-            p.set_fwd(if beyond { Cause::BeyondScope } else { Cause::TtlExpired }.to_raw());
-            return false;
+            return Err(if beyond { Cause::BeyondScope } else { Cause::TtlExpired });
         }
         h.decrement_hop_limit();
-        true
+        Ok(())
     }
 
     /// Only the source of a packet may fragment it (RFC 8200 section 5).

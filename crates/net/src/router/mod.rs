@@ -410,6 +410,8 @@ mod routes_tests;
 #[cfg(test)]
 mod share_tests;
 #[cfg(test)]
+mod straight_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod toys_tests;

@@ -38,7 +38,7 @@ mod writer;
 pub use one_list::{OneList, OneListReader};
 pub use writer::TrieWriter;
 
-use super::{Address, LpmLookup, NO_ROUTE, wide::WideReader};
+use super::{Address, LpmLookup, NO_ROUTE, RouteCount, wide::WideReader};
 use crate::{
     mem::SharedZeroed,
     prefetch,
@@ -80,6 +80,7 @@ pub struct TrieReader {
     wide: WideReader<WIDE>,
     /// Prefixes of up to [`WIDEST`] bits.
     widest: WideReader<WIDEST>,
+    count: RouteCount,
 }
 
 impl TrieReader {
@@ -164,10 +165,18 @@ impl TrieReader {
                 }
             };
         }
-        for (i, (addr, leaf)) in addrs.iter().zip(leaves.iter_mut()).enumerate() {
-            let entry = self.entry(*addr);
-            *leaf = entry & !child(entry);
-            go_on!(i, entry, addr);
+        let mut any = 0;
+        for (addr, leaf) in addrs.iter().zip(leaves.iter_mut()) {
+            *leaf = self.entry(*addr);
+            any |= *leaf;
+        }
+        // Without a child, the entries are the leaves: no address waits.
+        if any & CHILD != 0 {
+            for (i, (addr, leaf)) in addrs.iter().zip(leaves.iter_mut()).enumerate() {
+                let entry = *leaf;
+                *leaf = entry & !child(entry);
+                go_on!(i, entry, addr);
+            }
         }
         for _ in 0..DEEPEST {
             if n_lists + n_tables == 0 {
@@ -199,6 +208,11 @@ impl LpmLookup for TrieReader {
             NO_ROUTE => self.settle(addr),
             leaf => leaf,
         }
+    }
+
+    #[inline(always)]
+    fn routes(&self) -> usize {
+        self.count.get()
     }
 
     #[inline(always)]

@@ -9,7 +9,7 @@ use super::{
     store::Builder,
 };
 use crate::{
-    lpm::{Address, Lpm, LpmFull, MAX_LEAF, NO_ROUTE, PrefixMap, first::First, wide::Wide},
+    lpm::{Address, Lpm, LpmFull, MAX_LEAF, NO_ROUTE, PrefixMap, RouteCount, first::First, wide::Wide},
     mem::Pages,
     quiesce::{Domain, Mark},
     sync::atomic::Ordering::{Relaxed, Release},
@@ -42,6 +42,7 @@ impl TrieWriter {
             nodes: Nodes::new(words.clone())?,
             wide: wide.reader(),
             widest: widest.reader(),
+            count: RouteCount::default(),
         };
         let nodes = Builder::new(Pool::new(domain, words, units));
         Ok(TrieWriter {
@@ -159,6 +160,7 @@ impl Lpm for TrieWriter {
             };
             return Err(full);
         }
+        self.reader.count.set(self.routes.len());
         Ok(old)
     }
 
@@ -176,6 +178,7 @@ impl Lpm for TrieWriter {
         let (entry, cover_len) = self.routes.cover(prefix, len, least).unwrap_or((NO_ROUTE, 0));
         self.apply(&Change { prefix, len, to: Slot { entry, len: cover_len }, adds: false }).ok()?;
         self.routes.remove(prefix, len);
+        self.reader.count.set(self.routes.len());
         Some(old)
     }
 

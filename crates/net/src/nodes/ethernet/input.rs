@@ -1,17 +1,20 @@
 //! `ethernet-input`: the MAC filter, VLAN tags, and dispatch by EtherType.
 
 use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use buf::{Flags, Frame, Packet};
-use graph::{Cx, EdgeId, FrameNode, NoNext, Out, Verdict, reasons};
+use graph::{Cx, EdgeId, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::SlotReader;
 use infra::counters::Lane;
 use infra::quiesce::Guard;
 use wire::ethernet::{EthernetHeader, VlanTag, ethertype};
 
+use super::straight::{THROUGH, straight};
 use crate::Tables;
 use crate::ethernet::{HEADER, TAG, Tags};
 use crate::interface::Interface;
+use crate::nodes::ip::straight::Straight;
 use crate::registry::Registry;
 
 reasons! {
@@ -25,7 +28,33 @@ reasons! {
     }
 }
 
+edges! {
+    /// The edges for packets that the node takes further itself. The edges to the nodes of EtherTypes are in [`Tables::ethertypes`].
+    pub enum Next {
+        Lookup4 = "ip4-unicast",
+        Rewrite4 = "ip4-rewrite",
+        Output4 = "ip4-output",
+        Lookup6 = "ip6-unicast",
+        Rewrite6 = "ip6-rewrite",
+        Output6 = "ip6-output",
+    }
+}
+
 pub struct EthernetInput {
+    checks: Checks,
+    ip4: Straight<Ipv4Addr>,
+    ip6: Straight<Ipv6Addr>,
+}
+
+impl EthernetInput {
+    pub fn new(t: &Tables, worker: usize) -> io::Result<EthernetInput> {
+        let checks = Checks::new(t, worker)?;
+        Ok(EthernetInput { checks, ip4: Straight::new(t, worker)?, ip6: Straight::new(t, worker)? })
+    }
+}
+
+/// The tables for the checks of frames.
+pub(super) struct Checks {
     ethertypes: Registry,
     modes: Registry,
     interfaces: SlotReader<Interface>,
@@ -49,25 +78,25 @@ struct Port {
 }
 
 /// A value of [`Port::mac`] that matches no destination address.
-const NO_STATION: u64 = u64::MAX;
+pub(super) const NO_STATION: u64 = u64::MAX;
 /// A number that no EtherType has.
 const NO_TYPE: u32 = u32::MAX;
 
 /// The properties of a receive interface by which nearly all of its frames get the usual verdict at once: their destination is `station`.
-/// [`EthernetInput::checked`] handles all other frames.
+/// [`Checks::checked`] handles all other frames.
 #[derive(Clone, Copy)]
-struct Plain {
-    interface: u32,
+pub(super) struct Usual {
+    pub(super) interface: u32,
     /// The port's address, [`Port::mac`]. [`NO_STATION`] if the port is down.
-    station: u64,
-    fib: u16,
+    pub(super) station: u64,
+    pub(super) fib: u16,
 }
 
-impl EthernetInput {
-    pub fn new(t: &Tables, worker: usize) -> io::Result<EthernetInput> {
+impl Checks {
+    fn new(t: &Tables, worker: usize) -> io::Result<Checks> {
         let (ethertypes, modes, interfaces) =
             (t.ethertypes.clone(), t.port_modes.clone(), t.interfaces.clone());
-        Ok(EthernetInput { ethertypes, modes, interfaces, sub_rx: t.counters.rx.lane(worker)? })
+        Ok(Checks { ethertypes, modes, interfaces, sub_rx: t.counters.rx.lane(worker)? })
     }
 
     fn port(&self, guard: &Guard, interface: u32) -> Port {
@@ -82,20 +111,25 @@ impl EthernetInput {
 
     /// Returns the properties by which nearly all frames of an interface are handled at once.
     #[inline(always)]
-    fn plain(&self, guard: &Guard, interface: u32) -> Plain {
+    fn usual_of(&self, guard: &Guard, interface: u32) -> Usual {
         let Port { interface, mac, fib, up, .. } = self.port(guard, interface);
-        Plain { interface, station: if up { mac } else { NO_STATION }, fib }
+        Usual { interface, station: if up { mac } else { NO_STATION }, fib }
     }
 
-    /// As [`plain`](Self::plain), but never inlined: the loop over the packets is faster without these instructions.
+    /// As [`usual_of`](Self::usual_of), but never inlined: the loop over the packets is faster without these instructions.
     #[inline(never)]
-    fn next_plain(&self, guard: &Guard, interface: u32) -> Plain {
-        self.plain(guard, interface)
+    pub(super) fn next_usual(&self, guard: &Guard, interface: u32) -> Usual {
+        self.usual_of(guard, interface)
     }
 
     /// Makes all checks of a frame. Sets `subs` if the frame may belong to a sub-interface.
     #[inline(never)]
-    fn checked(&mut self, guard: &Guard, p: &mut Packet<'_>, subs: &mut bool) -> Verdict<NoNext, Reason> {
+    pub(super) fn checked(
+        &mut self,
+        guard: &Guard,
+        p: &mut Packet<'_>,
+        subs: &mut bool,
+    ) -> Verdict<Next, Reason> {
         let port = self.port(guard, p.rx_if());
         if !port.up {
             return Verdict::Drop(Reason::Down);
@@ -119,7 +153,7 @@ impl EthernetInput {
         p: &mut Packet<'_>,
         device: Port,
         outer: u16,
-    ) -> Verdict<NoNext, Reason> {
+    ) -> Verdict<Next, Reason> {
         if p.len() < HEADER + TAG {
             return Verdict::Drop(Reason::Runt);
         }
@@ -154,7 +188,7 @@ impl EthernetInput {
         device: Port,
         ethertype: u16,
         header: usize,
-    ) -> Verdict<NoNext, Reason> {
+    ) -> Verdict<Next, Reason> {
         match device.untagged {
             Some(sub) => self.taken(guard, p, sub, ethertype, header),
             None => self.filter(p, device, ethertype, header),
@@ -169,7 +203,7 @@ impl EthernetInput {
         sub: u32,
         ethertype: u16,
         header: usize,
-    ) -> Verdict<NoNext, Reason> {
+    ) -> Verdict<Next, Reason> {
         let port = self.port(guard, sub);
         if !port.up {
             return Verdict::Drop(Reason::Down);
@@ -182,13 +216,7 @@ impl EthernetInput {
     /// Marks frames to group addresses, drops frames to other stations, and passes all others to their protocol's node. If the interface is
     /// in a port mode, all frames go to the mode's node instead.
     #[cold]
-    fn filter(
-        &self,
-        p: &mut Packet<'_>,
-        port: Port,
-        ethertype: u16,
-        header: usize,
-    ) -> Verdict<NoNext, Reason> {
+    fn filter(&self, p: &mut Packet<'_>, port: Port, ethertype: u16, header: usize) -> Verdict<Next, Reason> {
         let h = p.peek::<EthernetHeader>();
         if h.dst_word() != port.mac {
             let dst = h.dst();
@@ -214,10 +242,23 @@ impl EthernetInput {
         }
     }
 
+    /// Returns the verdict for a frame to the station of its port, with another EtherType than most, such as IPv6 beside IPv4. `None` if the
+    /// frame must be [`checked`](Self::checked). VLAN tags are no EtherType of a node.
+    #[inline(always)]
+    pub(super) fn other_type(
+        &self,
+        p: &mut Packet<'_>,
+        port: &Usual,
+        ethertype: u16,
+    ) -> Option<Verdict<Next, Reason>> {
+        let edge = self.ethertypes.get(ethertype)?;
+        accept(p, port.fib, HEADER).then_some(Verdict::Edge(edge))
+    }
+
     /// Returns the EtherType that most frames of a vector probably have, and the verdict for frames with this EtherType. `first` is
     /// the EtherType of the vector's first frame. Frames with other EtherTypes cost more. [`NO_TYPE`] if not even IPv4 has a node.
     #[inline(always)]
-    fn usual(&self, first: u16) -> (u32, Verdict<NoNext, Reason>) {
+    fn usual(&self, first: u16) -> (u32, Verdict<Next, Reason>) {
         let of = |kind| self.ethertypes.get(kind).map(|edge| (u32::from(kind), Verdict::Edge(edge)));
         of(first).or_else(|| of(ethertype::IPV4)).unwrap_or((NO_TYPE, Verdict::Drop(Reason::UnknownType)))
     }
@@ -231,15 +272,15 @@ impl EthernetInput {
         &self,
         guard: &Guard,
         interface: u32,
-        usual: (u32, Verdict<NoNext, Reason>),
-    ) -> (u32, Verdict<NoNext, Reason>) {
+        usual: (u32, Verdict<Next, Reason>),
+    ) -> (u32, Verdict<Next, Reason>) {
         self.port(guard, interface).mode.map_or(usual, |edge| (NO_TYPE, Verdict::Edge(edge)))
     }
 }
 
 /// Prepares a packet for its protocol's node by skipping `header` bytes. Returns false, without a change, if the packet is too short.
 #[inline(always)]
-fn accept(p: &mut Packet<'_>, fib: u16, header: usize) -> bool {
+pub(super) fn accept(p: &mut Packet<'_>, fib: u16, header: usize) -> bool {
     if !p.advance(header) {
         return false;
     }
@@ -250,42 +291,61 @@ fn accept(p: &mut Packet<'_>, fib: u16, header: usize) -> bool {
 
 impl FrameNode for EthernetInput {
     const NAME: &'static str = "ethernet-input";
-    type Next = NoNext;
+    const THROUGH: &'static [&'static str] = THROUGH;
+    type Next = Next;
     type Drop = Reason;
     const TRACE: graph::trace::TraceFn = crate::trace::ethernet;
 
-    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, Reason>) {
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
+        let EthernetInput { checks, ip4, ip6 } = self;
         let Some(mut first) = frame.get(0) else { return };
-        let mut plain = self.plain(cx.guard, first.rx_if());
-        let mut usual = self.usual(first.peek::<EthernetHeader>().ethertype());
-        if plain.station == NO_STATION {
-            usual = self.usual_of_port(cx.guard, plain.interface, usual);
+        let port = checks.usual_of(cx.guard, first.rx_if());
+        let kind = first.peek::<EthernetHeader>().ethertype();
+        let mut usual = checks.usual(kind);
+        if port.station == NO_STATION {
+            usual = checks.usual_of_port(cx.guard, port.interface, usual);
         }
-        let (kind, usual) = usual;
-        let mut subs = false;
-        out.mostly(usual, frame, |_, p| {
-            if p.rx_if() != plain.interface {
-                plain = self.next_plain(cx.guard, p.rx_if());
-            }
-            // In a frame that is too short, the header is old data, and `accept` returns false.
-            let header = p.peek::<EthernetHeader>();
-            let (ethertype, dst) = (header.ethertype(), header.dst_word());
-            if dst == plain.station {
-                if u32::from(ethertype) == kind && accept(p, plain.fib, HEADER) {
-                    return None;
-                }
-                // Another protocol, such as IPv6 beside IPv4. VLAN tags are no protocol.
-                if let Some(edge) = self.ethertypes.get(ethertype)
-                    && accept(p, plain.fib, HEADER)
-                {
-                    return Some(Verdict::Edge(edge));
-                }
-            }
-            let verdict = self.checked(cx.guard, &mut p.again(), &mut subs);
-            (verdict != usual).then_some(verdict)
-        });
+        let went = match kind {
+            ethertype::IPV4 => straight(checks, ip4, port, usual, cx, frame, out),
+            ethertype::IPV6 => straight(checks, ip6, port, usual, cx, frame, out),
+            _ => None,
+        };
+        let subs = went.unwrap_or_else(|| by_type(checks, port, usual, cx, frame, out));
         if subs {
             frame.forget_uniform_rx();
         }
     }
+}
+
+/// Sends each packet of a frame to the node for its EtherType. Returns true if frames may belong to sub-interfaces. `usual` is the EtherType
+/// of most packets, with its verdict.
+#[inline(always)]
+fn by_type(
+    checks: &mut Checks,
+    mut port: Usual,
+    (kind, usual): (u32, Verdict<Next, Reason>),
+    cx: &Cx<'_>,
+    frame: &mut Frame,
+    out: &mut Out<'_, Next, Reason>,
+) -> bool {
+    let mut subs = false;
+    out.mostly(usual, frame, |_, p| {
+        if p.rx_if() != port.interface {
+            port = checks.next_usual(cx.guard, p.rx_if());
+        }
+        // In a frame that is too short, the header is old data, and `accept` returns false.
+        let header = p.peek::<EthernetHeader>();
+        let (ethertype, dst) = (header.ethertype(), header.dst_word());
+        if dst == port.station {
+            if u32::from(ethertype) == kind && accept(p, port.fib, HEADER) {
+                return None;
+            }
+            if let Some(verdict) = checks.other_type(p, &port, ethertype) {
+                return Some(verdict);
+            }
+        }
+        let verdict = checks.checked(cx.guard, &mut p.again(), &mut subs);
+        (verdict != usual).then_some(verdict)
+    });
+    subs
 }

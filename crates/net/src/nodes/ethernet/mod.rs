@@ -6,6 +6,7 @@
 //! ([`Tables::ethertypes`]).
 
 mod input;
+mod straight;
 
 use graph::Builder;
 use wire::ethernet::ethertype;

@@ -14,7 +14,7 @@ use infra::quiesce::Guard;
 use super::by_frame::ByFrame;
 use crate::Tables;
 use crate::gso::{self, Fault};
-use crate::interface::{Interface, Kind, TxPort};
+use crate::interface::{Interface, Kind, TX, TxPort};
 
 edges! { pub enum Next { Tx = "interface-output" } }
 reasons! {
@@ -55,6 +55,8 @@ pub struct InterfaceOutput {
 #[derive(Clone, Copy)]
 struct To {
     device: u32,
+    /// True if the device has a transmit queue.
+    is_port: bool,
     plain: Verdict<Next, Reason>,
     /// Packets with any of these flags need segmentation or a checksum in software.
     cannot: Flags,
@@ -65,7 +67,7 @@ struct To {
 impl Default for To {
     fn default() -> To {
         let plain = Verdict::Drop(Reason::Deleted);
-        To { device: u32::MAX, plain, cannot: Flags::NONE, packets: 0, bytes: 0 }
+        To { device: u32::MAX, is_port: false, plain, cannot: Flags::NONE, packets: 0, bytes: 0 }
     }
 }
 
@@ -111,6 +113,7 @@ fn find(interfaces: &SlotReader<Interface>, ports: &SlotReader<TxPort>, guard: &
             if !port.caps.csum {
                 to.cannot |= Flags::CSUM_PARTIAL;
             }
+            to.is_port = true;
             Verdict::Next(Next::Tx)
         }
         _ => Verdict::Drop(Reason::Down),
@@ -132,8 +135,33 @@ fn finish(p: &mut Packet<'_>) -> Result<(), Verdict<Next, Reason>> {
     gso::complete(p).map_err(|fault| Verdict::Drop(fault.into()))
 }
 
+/// Passes the packets of a frame for one interface to the device's transmit queue, unless they are traced or meet a feature. The node
+/// `interface-tx` gets the packets that the queue does not take: it tries again, and drops them for its reasons.
+#[inline(always)]
+fn send(
+    ports: &SlotReader<TxPort>,
+    device: u32,
+    interface: u32,
+    cx: &mut Cx<'_>,
+    frame: &mut Frame,
+    out: &mut Out<'_, Next, Reason>,
+) {
+    if frame.any().any(Flags::TRACED) || out.meets_feature(Next::Tx, Some(interface)) {
+        return;
+    }
+    let Some(port) = ports.get(cx.guard, device) else { return };
+    let packets = frame.len();
+    let sent = port.queue(cx.worker).send(frame, cx.bufs);
+    out.ended_in(0, (packets - frame.len()) as u64);
+    // A node must leave all packets in the frame, or none.
+    if sent.is_err() && frame.len() < packets {
+        frame.drain(|packet| out.emit(Next::Tx, packet));
+    }
+}
+
 impl FrameNode for InterfaceOutput {
     const NAME: &'static str = "interface-output";
+    const THROUGH: &'static [&'static str] = &[TX];
     type Next = Next;
     type Drop = Reason;
 
@@ -147,6 +175,9 @@ impl FrameNode for InterfaceOutput {
                 all.packets = frame.len() as u64;
                 all.bytes = frame.total_len() as u64;
                 count(tx, interface, &all);
+                if all.is_port {
+                    send(ports, all.device, interface, cx, frame, out);
+                }
                 return;
             }
         }

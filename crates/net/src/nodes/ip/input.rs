@@ -56,7 +56,7 @@ impl FrameNode for Ip4Input {
         };
         let usual = Verdict::Next(Next::Lookup);
         out.mostly(usual, frame, |_, p| {
-            if is_plain(own, p) {
+            if is_plain(own, p, p.len()) {
                 fetch(p.peek::<Ipv4Header>().dst_u32());
                 return None;
             }
@@ -67,10 +67,10 @@ impl FrameNode for Ip4Input {
 }
 
 /// True for nearly all packets: in one buffer, with a valid header without options, from one host to another.
-/// [`check`] handles all other packets.
+/// [`check`] handles all other packets. `len` is the packet's length in bytes without padding, which must be the length in its header.
 #[inline(always)]
-fn is_plain(own: &OwnAddresses<Ipv4Addr>, p: &mut Packet<'_>) -> bool {
-    let (len, fib, chained) = (p.len(), p.fib(), p.flags().any(Flags::CHAINED));
+pub(super) fn is_plain(own: &OwnAddresses<Ipv4Addr>, p: &mut Packet<'_>, len: usize) -> bool {
+    let (fib, chained) = (p.fib(), p.flags().any(Flags::CHAINED));
     let h = p.peek::<Ipv4Header>().words();
     let src = h.src_u32();
     len >= Ipv4Header::LEN

@@ -47,7 +47,7 @@ impl FrameNode for Ip6Input {
         let fetch = self.fibs.get(cx.guard).ahead(frame);
         let usual = Verdict::Next(Next::Lookup);
         out.mostly(usual, frame, |_, p| {
-            if is_plain(own, p) {
+            if is_plain(own, p, p.len()) {
                 fetch(p.peek::<Ipv6Header>().dst_u128());
                 return None;
             }
@@ -58,10 +58,11 @@ impl FrameNode for Ip6Input {
 }
 
 /// True for nearly all packets: in one buffer, without hop-by-hop options, from one host to another, and
-/// without link-local addresses. [`check`] handles all other packets.
+/// without link-local addresses. [`check`] handles all other packets. `len` is the packet's length in bytes without padding,
+/// which must be the length in its header.
 #[inline(always)]
-fn is_plain(own: &OwnAddresses<Ipv6Addr>, p: &mut Packet<'_>) -> bool {
-    let (len, fib, chained) = (p.len(), p.fib(), p.flags().any(Flags::CHAINED));
+pub(super) fn is_plain(own: &OwnAddresses<Ipv6Addr>, p: &mut Packet<'_>, len: usize) -> bool {
+    let (fib, chained) = (p.fib(), p.flags().any(Flags::CHAINED));
     let h = p.peek::<Ipv6Header>();
     let src = h.src_u128();
     len >= Ipv6Header::LEN

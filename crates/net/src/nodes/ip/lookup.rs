@@ -49,12 +49,12 @@ impl<A: Packets> Lookup<A> {
 }
 
 /// Read access to forwarding objects during one call of a node.
-struct Ways<'t, A: Packets> {
-    tables: &'t Forwarding<A>,
-    guard: &'t Guard,
+pub(super) struct Ways<'t, A: Packets> {
+    pub(super) tables: &'t Forwarding<A>,
+    pub(super) guard: &'t Guard,
     /// True if a packet whose forwarding object belongs to a feature may go to the feature's node. Only the lookup node has edges
     /// to such nodes.
-    to_features: bool,
+    pub(super) to_features: bool,
 }
 
 impl<A: Packets> Ways<'_, A> {
@@ -67,16 +67,26 @@ impl<A: Packets> Ways<'_, A> {
         object: u32,
         address: impl FnOnce(&mut Packet<'_>) -> A::Bits,
     ) -> Option<Verdict<Next, Reason>> {
+        match self.adjacency(p, object) {
+            Ok(adjacency) => {
+                p.set_fwd(adjacency);
+                None
+            }
+            Err(word) => {
+                let address = address(p);
+                Some(self.other(&mut p.again(), address, word))
+            }
+        }
+    }
+
+    /// Returns the index of the adjacency over which a packet with the forwarding object `object` leaves. If it does not leave over an
+    /// adjacency, the error is the object's word.
+    #[inline(always)]
+    pub(super) fn adjacency(&self, p: &Packet<'_>, object: u32) -> Result<u32, u64> {
         let Forwarding { objects, balances, .. } = self.tables;
         let word = objects.get(object);
-        let one = Object::adjacency(word);
         let of_several = || Object::adjacency(share::<A>(balances, self.guard, p, Object::balance(word)?));
-        if let Some(adjacency) = one.or_else(of_several) {
-            p.set_fwd(adjacency);
-            return None;
-        }
-        let address = address(p);
-        Some(self.other(&mut p.again(), address, word))
+        Object::adjacency(word).or_else(of_several).ok_or(word)
     }
 
     /// Returns the verdict for a packet whose forwarding object `word` is not an adjacency.
@@ -141,7 +151,7 @@ impl<A: Packets> Ways<'_, A> {
 
 /// For a route with several paths, returns the encoded forwarding object of the path that the packet's flow uses. The two
 /// directions of a connection may use different paths. All fragments of a datagram use the same path.
-#[inline(never)]
+#[inline(always)]
 pub(super) fn share<A: Packets>(
     balances: &SlotReader<Buckets>,
     guard: &Guard,

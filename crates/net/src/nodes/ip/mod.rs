@@ -24,6 +24,7 @@ mod multicast6;
 mod options;
 mod options6;
 mod rewrite;
+pub(crate) mod straight;
 mod trace;
 
 use std::net::{Ipv4Addr, Ipv6Addr};

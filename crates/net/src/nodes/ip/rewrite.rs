@@ -91,23 +91,20 @@ impl<A: Cut> FrameNode for Rewrite<A> {
                 adjacency = adjacencies.get(index);
             }
             let Some(adjacency) = adjacency else { return Some(Verdict::Drop(Reason::Stale)) };
-            p.set_tx_if(adjacency.interface);
-            let Some(rewrite) = &adjacency.rewrite else { return Some(Verdict::Next(Next::Resolve)) };
-            let mut len = p.len();
-            if p.flags().any(UNUSUAL) || len > usize::from(adjacency.mtu) {
-                if let Err(verdict) = unusual::<A>(&mut p.again(), adjacency.mtu, rewrite.len()) {
-                    cuts |= verdict == Verdict::Hold;
-                    return Some(verdict);
+            if let Some(len) = plain::<A>(p, adjacency) {
+                counted.add(len);
+                return None;
+            }
+            match unusual::<A>(&mut p.again(), adjacency) {
+                Ok(len) => {
+                    counted.add(len);
+                    None
                 }
-                len = p.total_len();
-            } else if !A::count_down(p) {
-                return Some(Verdict::Next(Next::Report));
+                Err(verdict) => {
+                    cuts |= verdict == Verdict::Hold;
+                    Some(verdict)
+                }
             }
-            if !p.prepend(rewrite) {
-                return Some(Verdict::Drop(Reason::NoHeadroom));
-            }
-            counted.add(len + rewrite.len());
-            None
         });
         if cuts {
             out.in_order();
@@ -172,29 +169,56 @@ const UNUSUAL: Flags = Flags::CHAINED
     .or(Flags::CSUM_PARTIAL)
     .or(Flags::GSO);
 
-/// Prepares an unusual packet for its link header: a large one, a link broadcast, the router's own, or one with pending offloads.
+/// Rewrites a plain packet: decrements the TTL and writes the link header. Returns the packet's new length in bytes. Returns `None` for all
+/// other packets, which it leaves unchanged.
+#[inline(always)]
+pub(super) fn plain<A: Packets>(p: &mut Packet<'_>, adjacency: &Adjacency) -> Option<usize> {
+    let Adjacency { rewrite: Some(rewrite), interface, mtu, .. } = adjacency else { return None };
+    let len = p.len();
+    if p.flags().any(UNUSUAL)
+        || len > usize::from(*mtu)
+        || !p.has_headroom(rewrite.len())
+        || A::count_down(p).is_err()
+    {
+        return None;
+    }
+    p.set_tx_if(*interface);
+    // There is room for the header.
+    let _ = p.prepend(rewrite);
+    Some(len + rewrite.len())
+}
+
+/// Rewrites a packet that is not [plain]: a large one, a link broadcast, the router's own, one with pending offloads, or one whose TTL
+/// expires. Returns the packet's new length in bytes.
 ///
 /// # Errors
 /// The verdict for a packet that cannot be sent unchanged.
 #[inline(never)]
-fn unusual<A: Packets>(p: &mut Packet<'_>, mtu: u16, link_len: usize) -> Result<(), Verdict<Next, Reason>> {
+fn unusual<A: Packets>(p: &mut Packet<'_>, adjacency: &Adjacency) -> Result<usize, Verdict<Next, Reason>> {
+    p.set_tx_if(adjacency.interface);
+    let Some(rewrite) = &adjacency.rewrite else { return Err(Verdict::Next(Next::Resolve)) };
     if !p.flags().any(Flags::LOCAL_ORIGIN) {
         if p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST) {
             return Err(Verdict::Drop(Reason::LinkBroadcast));
         }
-        if !A::count_down(p) {
+        if let Err(cause) = A::count_down(p) {
+            p.set_fwd(cause.to_raw());
             return Err(Verdict::Next(Next::Report));
         }
     }
-    if p.total_len() > usize::from(mtu)
-        && let Some(verdict) = too_big::<A>(p, mtu)
+    if p.total_len() > usize::from(adjacency.mtu)
+        && let Some(verdict) = too_big::<A>(p, adjacency.mtu)
     {
         return Err(verdict);
     }
     if p.flags().any(Flags::CSUM_PARTIAL | Flags::GSO) {
-        move_offload(p, link_len);
+        move_offload(p, rewrite.len());
     }
-    Ok(())
+    let len = p.total_len();
+    match p.prepend(rewrite) {
+        true => Ok(len + rewrite.len()),
+        false => Err(Verdict::Drop(Reason::NoHeadroom)),
+    }
 }
 
 /// Corrects a packet's offload offsets for a new link header of `link_len` bytes. The offsets count from the Ethernet header.
