@@ -39,8 +39,8 @@ impl Table {
         self.initiator.len() as u64
     }
 
-    /// Returns the [`Direction`] from the initiator for the first phase, with the first `connections` connections. Discards all learned
-    /// four-tuples.
+    /// Returns the [`Direction`] of the frames that the initiator sends in the first phase, for connections 0 to `connections` - 1.
+    /// Discards all learned four-tuples.
     ///
     /// # Errors
     /// If the frame cannot carry the four-tuples.

@@ -158,7 +158,7 @@ impl<'a> Draws<'a> {
         middle(self.drawn_at((n - 1) / 2), self.drawn_at(n / 2))
     }
 
-    /// Returns the drawn run at a rank, from 0.
+    /// Returns the value at index `place` of the drawn set in ascending order. The least value has index 0.
     fn drawn_at(&self, place: usize) -> f64 {
         let mut before = 0;
         for (value, times) in self.sorted.iter().zip(&self.times) {

@@ -47,8 +47,8 @@ impl Traffic {
         self.flows.iter().any(|flow| flow.mark == Mark::Stamped)
     }
 
-    /// Returns the mean frame size in bytes of the flows whose rate is a share of the load. `None` if there is no such flow, or if
-    /// any flow has frames without a size of their own.
+    /// Returns the mean frame size in bytes, over the flows whose rate is a share of the load. `None` if no flow has such a rate, or if
+    /// the frames of any flow get their size from the campaign.
     pub fn own_size(&self) -> Option<usize> {
         let mut kinds = self.flows.iter().flat_map(|flow| &flow.frames);
         if kinds.any(|kind| kind.size == 0) {

@@ -69,8 +69,8 @@ impl Traffic {
 }
 
 impl Kind {
-    /// Returns a network that contains all destination addresses of this kind of frame (in the return direction: all source addresses).
-    /// `None` if the description gives no such address.
+    /// Returns a network with all addresses to which this kind of frame is sent. If `reverse` is true, returns one with all source
+    /// addresses: frames of the return direction are sent there. `None` if the description gives no such address.
     fn own_network(&self, reverse: bool) -> Option<IpNet> {
         let own = if reverse { self.source } else { self.destination }?;
         let varies = |fields: [Field; 2]| self.vary.iter().filter(move |v| fields.contains(&v.field));

@@ -56,7 +56,8 @@ pub(super) fn end_table(c: &mut Context, table: u32, is_ip6: bool) -> Result<Don
     DONE
 }
 
-/// Removes the static routes of a VRF and an address family (true for IPv6) whose prefixes `goes` selects, and then calls `then`.
+/// Removes static routes of the VRF `table`, of IPv6 if `is_ip6` is true and otherwise of IPv4: those for whose prefix `goes` returns true.
+/// Then calls `then`.
 pub(super) fn remove_routes(
     c: &mut Context,
     (table, is_ip6): (u32, bool),

@@ -167,7 +167,8 @@ struct Files {
 }
 
 impl Files {
-    /// Starts the threads that read the journal and, if it is a YAML or JSON file, the start configuration.
+    /// Starts the thread that reads the journal. If the start configuration is a YAML or JSON file, also starts a thread that reads this
+    /// file.
     fn begin(startup: &Startup, catalog: &Arc<Catalog>) -> Result<Files, DaemonError> {
         let asked = std::time::Instant::now();
         let keeper = startup.unix.state_dir.as_deref().map(|state| Keeper::begin(state, catalog.clone()));

@@ -68,8 +68,8 @@ impl Config {
 pub struct OpenError(String, io::Error);
 
 impl OpenError {
-    /// True if opening the tap may succeed later: when another program has removed its interface with this name, created the namespace, or
-    /// loaded the tun module.
+    /// True if opening the tap may succeed later, without a change of the configuration. This is so if another interface has the name, if
+    /// the namespace does not exist, or if the tun module is not loaded.
     pub fn may_pass(&self) -> bool {
         matches!(self.1.kind(), io::ErrorKind::ResourceBusy | io::ErrorKind::NotFound)
     }

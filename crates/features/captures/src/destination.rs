@@ -63,7 +63,7 @@ impl Client {
         self.there.strong_count() > 0
     }
 
-    /// True if this client was made with the reference `there`.
+    /// True if this is the client for which [`Client::of`] was called with `there`.
     pub(crate) fn is(&self, there: &Arc<()>) -> bool {
         self.there.as_ptr() == Arc::as_ptr(there)
     }

@@ -1,7 +1,6 @@
-//! The active pings: requests without a reply, and replies.
+//! The active pings, each with its requests that have no reply yet, and the replies that its client has not taken.
 //!
-//! Viewers and operators are the clients that are not admins. The pings of all viewers and operators share limits. Code and tests call
-//! these clients readers, or read-only clients.
+//! Clients that are not admins (viewers and operators) are called readers here. Their pings share limits.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -30,7 +29,8 @@ const READERS_PACKET: u64 = 2_000_000;
 const READERS_AHEAD: u64 = READERS_AT_ONCE as u64 * READERS_PACKET;
 /// Maximum number of packets that a viewer or an operator sends at once.
 pub(crate) const READERS_AT_ONCE: u32 = 64;
-/// Number of data bytes in a request for each of which one more packet counts against the limits. Longer requests leave in fragments.
+/// A request counts as one packet against the limits, and as one more for each [`COUNTED`] bytes of data, because long requests leave in
+/// fragments.
 const COUNTED: usize = 1400;
 /// Time in nanoseconds after which a waiting ping loses its place in the queue, unless its client asks again whether it may send.
 const ASKS: u64 = 1_000_000_000;

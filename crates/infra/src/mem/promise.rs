@@ -46,14 +46,14 @@ impl Promise {
     /// for the peer.
     ///
     /// # Errors
-    /// Returns `OutOfMemory` if `bytes` is more than half of the free memory beyond 64 MiB. So even if peers take all that they get, enough
-    /// is left for clients of the CLI and for routes. If the limit of a control group cannot be read, there are three more conditions:
+    /// Returns `OutOfMemory` if `bytes` is more than half of the free memory, after 64 MiB are set aside. So even if peers take all that
+    /// they get, enough is left for clients of the CLI and for routes. If the limit of a control group cannot be read, also in these cases:
     ///
-    /// * All promises together have at most 256 MiB.
-    /// * The promises of one `account` have at most half of the part of these 256 MiB that all other promises leave. So the peers of one
+    /// * All promises together would have more than 256 MiB.
+    /// * The promises of one `account` would have more than half of what the other accounts have left of these 256 MiB. So the peers of one
     ///   socket never take all.
-    /// * A trial succeeds: a child process fills all promised memory and another 64 MiB, which takes 0.1 s. After a failed trial, requests
-    ///   are refused for 1 to 64 s without another trial.
+    /// * A trial fails: a child process cannot fill all promised memory and another 64 MiB. A trial takes 0.1 s. After a failed one,
+    ///   requests are refused for 1 to 64 s, without another trial.
     pub fn to_stranger(bytes: u64, account: &Account) -> io::Result<Promise> {
         if bytes == 0 || Room::sees_all() {
             return Promise::within(bytes, LEFT, None);
@@ -106,9 +106,9 @@ impl Drop for Promise {
     }
 }
 
-/// Waiting time after the first failed trial, in which requests are refused without another trial. The time doubles with each
-/// further failed trial, up to `LONGEST`. A failed trial fills all memory of the control group for a moment, so peers must not
-/// cause many.
+/// After a trial has failed, requests are refused for this time, and no further trial is made. The time doubles with each further failed
+/// trial, up to `LONGEST`. In a trial, a child process fills memory. If the trial fails, the memory of the control group was full for a
+/// moment, so peers must not cause many trials.
 const HOLDS: Duration = Duration::from_secs(1);
 /// Maximum waiting time after a failed trial. If no trial fails within this time after the waiting time, the next failed trial
 /// counts as the first one.

@@ -135,8 +135,8 @@ impl<W: World> Snapshot<W> {
         Index::of(&self.tree) == *self.index
     }
 
-    /// Returns an object and another object that it needs, if the order of their keys is wrong: the needed object comes later, or is of a
-    /// kind with potentially many objects. Then one of the two kinds has a wrong phase.
+    /// Looks for an object that needs another one although their kinds do not allow it. Returns both. Either the needed object has the
+    /// higher key, so that one of the two kinds has a wrong phase, or it is of a kind with potentially many objects, which none may need.
     pub fn out_of_order(&self) -> Option<(&Key, &Key)> {
         let roles: BTreeMap<Need, &Key> =
             self.tree.keys().filter_map(|key| Some((key.role()?, key))).collect();

@@ -371,7 +371,8 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         field.member.syntax(argument)
     }
 
-    /// Returns the rows of the reference: one for each field, and for each field inside its value. All names begin with `around`.
+    /// Returns the rows of the reference: one for each field, and one for each field inside the value of a field. The names in the rows
+    /// begin with the text `around`.
     pub fn rows(&self, around: &str) -> Vec<Row> {
         let rows = |field: &Field<T>| {
             let name = format!("{around}{}", field.name);

@@ -342,7 +342,8 @@ proptest! {
         prop_assert!(store.tree() == slow.tree() && store.snapshot().is_consistent());
     }
 
-    /// The room depends only on the tree, not on the changes that led to the tree. Every plan reaches its tree.
+    /// `Room` is the state of the router in these tests. It depends only on the configuration, not on the changes that led to it: it is the
+    /// same after the steps of a plan, after one transaction, and after the way back.
     #[test]
     fn every_sequence_of_changes_gives_the_same_result(a in prop::collection::vec(step(), 0..30), b in prop::collection::vec(step(), 0..30)) {
         let (mut room, mut store) = walked(&a)?;

@@ -339,7 +339,7 @@ impl Paths {
     }
 }
 
-/// A position among the lists that a change affects.
+/// Where a visit of the lists that a change affects has arrived.
 #[derive(Debug, Default)]
 pub(super) struct Place {
     /// The interface or network whose lists are being visited, and the kind of list. Let `n` be the index among the affected interfaces,

@@ -221,8 +221,8 @@ impl Harness {
         text
     }
 
-    /// Appends packets that nodes ignored. They are taken from the trace, which has only the first bytes of a packet. Bytes and records
-    /// are those after the node.
+    /// Appends packets that nodes ignored. They are taken from the trace, which has only the first bytes of a packet. Bytes and
+    /// metadata of a packet are as the node has left them.
     fn ignored(&mut self, all: &mut Vec<Out>) {
         let tracer = self.blueprint.tracer();
         let places = tracer.places(0, self.looked, usize::MAX);

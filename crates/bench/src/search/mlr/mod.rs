@@ -42,7 +42,8 @@ pub struct Mlr {
     pub min_fps: f64,
     /// Max Load, in frames per second in each direction.
     pub max_fps: f64,
-    /// Number of coarser targets before each goal: 2 in CSIT. With 0, all trials have the final duration.
+    /// Number of targets before each goal, with shorter trials and wider intervals than the goal has: 2 in CSIT. With 0, all trials have
+    /// the duration of the goal.
     pub preceding: u32,
     /// The time of a trial that counts in a goal's duration sum.
     pub effective: Effective,
