@@ -34,9 +34,12 @@ pub(super) struct Files {
     key: PathBuf,
     authorities: Vec<(Role, PathBuf)>,
     state: Vec<Option<State>>,
+    /// The fault that [`read_again`](Self::read_again) has returned last; `None` if the files were read since.
+    fault: Option<Wrong>,
 }
 
-/// Device, inode, size and time of the last change, in nanoseconds of its second, and in seconds. A changed file has another state.
+/// Device, inode and size of a file, and the time of the last change of its contents or its rights, in seconds and nanoseconds. A changed
+/// file has another state.
 type State = (u64, u64, u64, i64, i64);
 
 impl Files {
@@ -60,7 +63,7 @@ impl Files {
         }
         let authorities =
             settings.authorities.iter().rev().map(|(role, path)| (*role, path.clone())).collect();
-        Ok(Files { certificate, key, authorities, state: Vec::new() })
+        Ok(Files { certificate, key, authorities, state: Vec::new(), fault: None })
     }
 
     /// Reads the files.
@@ -105,15 +108,29 @@ impl Files {
         Ok(Credentials { acceptor: TlsAcceptor::from(Arc::new(config)), verifiers: verifiers.into() })
     }
 
-    /// Reads the files again if one of them has changed. Returns `None` if none has.
+    /// Reads the files again if one of them has changed, or if the last reading failed. Returns `None` if there is nothing new: no file has
+    /// changed, or the files have the fault that was returned before.
     pub(super) fn read_again(&mut self) -> Option<Result<Credentials, Wrong>> {
-        (self.present() != self.state).then(|| self.read())
+        if self.present() == self.state {
+            return None;
+        }
+        match self.read() {
+            Ok(credentials) => {
+                self.fault = None;
+                Some(Ok(credentials))
+            }
+            Err(wrong) => {
+                // The next check reads them again, whether they change or not: the fault may be one of the machine.
+                self.state.clear();
+                (self.fault.replace(wrong.clone()).as_ref() != Some(&wrong)).then_some(Err(wrong))
+            }
+        }
     }
 
     fn present(&self) -> Vec<Option<State>> {
         let all =
             [&self.certificate, &self.key].into_iter().chain(self.authorities.iter().map(|(_, path)| path));
-        let state = |m: Metadata| (m.dev(), m.ino(), m.size(), m.mtime_nsec(), m.mtime());
+        let state = |m: Metadata| (m.dev(), m.ino(), m.size(), m.ctime(), m.ctime_nsec());
         all.map(|path| fs::metadata(path).ok().map(state)).collect()
     }
 }
