@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_program_with_too_much_output_ends_by_itself() -> io::Result<()> {
-        let said = shell("head -c 17000000 /dev/zero; exit 3", Duration::from_secs(60))?;
+        let said = shell("head -c 17000000 /dev/zero && exit 3", Duration::from_secs(60))?;
         assert_eq!((said.stdout.len() as u64, said.status.code()), (MOST_BYTES, Some(3)));
         Ok(())
     }

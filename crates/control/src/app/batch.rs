@@ -58,8 +58,15 @@ impl Context {
             key: key.clone(),
             value: value.clone(),
         };
-        if self.transact(changes.iter().map(change).collect()).is_ok() {
-            return;
+        match self.transact(changes.iter().map(change).collect()) {
+            Ok(()) => return,
+            // None of the changes has a fault, and each would be refused for the same reason.
+            Err(busy @ Failure::Busy { .. }) => {
+                let all = changes.into_values().map(|(number, _)| (number, busy.clone()));
+                self.batch.refused.extend(all);
+                return;
+            }
+            Err(_) => {}
         }
         let mut changes: Vec<(Key, (usize, Option<Value>))> = changes.into_iter().collect();
         changes.sort_by_key(|(_, (number, _))| *number);

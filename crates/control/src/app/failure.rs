@@ -29,6 +29,8 @@ pub enum Failure {
         /// The generation in the request.
         expected: u64,
     },
+    /// While a rollback waited, other changes were made or the configuration was confirmed.
+    Overtaken,
     /// The last applied configuration awaits confirmation.
     Unconfirmed,
     /// No configuration awaits confirmation.
@@ -59,6 +61,9 @@ impl fmt::Display for Failure {
             Failure::Changed { is, expected } => write!(
                 f,
                 "the configuration has generation {is}, not {expected}: it was changed (show config history)"
+            ),
+            Failure::Overtaken => f.write_str(
+                "nothing was rolled back: the configuration was changed or confirmed while the rollback waited (show config history)",
             ),
             Failure::Unconfirmed => f.write_str(
                 "the last applied configuration awaits confirmation: run config confirm or config rollback first",

@@ -7,6 +7,7 @@ use model::store::{Counts, Deed, Detail};
 use serde::Serialize;
 
 use super::thread::let_go;
+use super::transition::Basis;
 use super::{Context, Failure, Thread, Transition, on_a_thread};
 use crate::intent::{Edit, Entry, HIDDEN, Journal, Note, Noted};
 use crate::journal::{self, Found, Keeper};
@@ -86,20 +87,18 @@ impl Context {
     /// If fewer than `n` changes are in effect, or `n` is 0. The rollback itself fails if the configuration changes before it can begin:
     /// then the last changes are others.
     pub fn roll_back(&self, n: Option<usize>, dry_run: bool) -> Result<Transition, Failure> {
-        // A number of changes means those that the client knows. A rollback of an unconfirmed configuration also undoes all later changes.
-        let known = Some(self.journal.generation());
-        let (n, known) = match (n, self.confirmation()) {
-            (Some(n), _) => (n, known),
+        // A number of changes means those of the present. A rollback of an unconfirmed configuration also undoes later changes.
+        let (n, basis) = match (n, self.confirmation()) {
             (None, Some(waiting)) => {
                 let later = self.journal.changes().take_while(|entry| entry.number > waiting.generation);
-                (later.count(), None)
+                (later.count(), Basis::Unconfirmed(waiting.generation))
             }
-            (None, None) => (1, known),
+            (n, _) => (n.unwrap_or(1), Basis::Generation(self.journal.generation())),
         };
         let last = n.checked_sub(1).and_then(|n| self.journal.changes().nth(n)).map(|entry| entry.number);
         let there = || Failure::NoWayBack { there: self.journal.can_be_taken_back() };
         let back = Transition::back_to(last.ok_or_else(there)? - 1, dry_run, self.origin.clone());
-        Ok(back.expecting(known))
+        Ok(back.on(basis))
     }
 }
 

@@ -20,6 +20,9 @@ pub(crate) const LOOK: Duration = Duration::from_millis(2);
 /// Maximum time for which a change waits at once for the work of disconnected clients.
 const PATIENCE: Duration = Duration::from_millis(100);
 
+/// The work of disconnected clients, in errors.
+const ABANDONED: &str = "the rollback of a change whose client has left";
+
 /// A request that takes more than one slice.
 pub trait Work {
     /// Runs one slice, and appends its reports to `reports`.
@@ -302,7 +305,9 @@ impl Context {
     /// slice; `None` if no such work is left.
     pub fn tidy(&mut self) -> Option<Duration> {
         let mut work = self.abandoned.borrow_mut().pop_front()?;
-        match work.go_on(self) {
+        let next = work.go_on(self);
+        self.is_tidying = next == Go::Again;
+        match next {
             Go::Again => {
                 self.abandoned.borrow_mut().push_front(work);
                 Some(Duration::ZERO)
@@ -315,6 +320,19 @@ impl Context {
         }
     }
 
+    /// Refuses a change while another change has the exclusive right to change the configuration, or while work of a disconnected client
+    /// is being ended. For clients that wait until both are over.
+    ///
+    /// # Errors
+    /// The other change, or that work.
+    pub(crate) fn must_be_idle(&self) -> Result<(), Failure> {
+        self.changes.must_be_free()?;
+        match self.is_tidying {
+            true => Err(Failure::Busy { what: ABANDONED, percent: 0 }),
+            false => Ok(()),
+        }
+    }
+
     /// Runs the work of disconnected clients to its end, so that another change can be made. Returns early if some of this work has
     /// to wait ([`Go::After`]).
     ///
@@ -324,7 +342,7 @@ impl Context {
         let begun = Instant::now();
         while self.tidy() == Some(Duration::ZERO) {
             if begun.elapsed() > PATIENCE {
-                return Err(Failure::Busy { what: "a change whose client has left", percent: 0 });
+                return Err(Failure::Busy { what: ABANDONED, percent: 0 });
             }
         }
         Ok(())

@@ -345,7 +345,7 @@ fn a_long_rollback_of_a_client_that_left_delays_nobody() {
     drop(job);
     for line in ["set interface mtu 1200 pg0", "ip route add 30.0.0.0/24 via 10.0.0.2"] {
         let told = cli.run(line).unwrap_err().to_string();
-        assert!(told.contains("a change whose client has left is running"), "{told}");
+        assert!(told.contains("the rollback of a change whose client has left is running"), "{told}");
     }
     while cli.context.tidy().is_some() {}
     assert_eq!(cli.ok("show config"), before);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use hyper::StatusCode;
 use model::yaml::pointers;
 use serde::Serialize;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::body::{Cut, PIECE};
 use super::client::Client;
@@ -182,13 +183,12 @@ pub(super) async fn patch(
         if let Some(expected) = wanted.expected.filter(|expected| *expected != generation) {
             return Err(Failure::Changed { is: generation, expected }.into());
         }
-        let (patch, permit) = (patch.clone(), permit.clone());
-        let work = move || {
-            // The thread has the right until it ends, even if the client leaves before.
-            let _permit = permit;
-            patched(form, &now, patch.as_ref())
-        };
-        let document = on_thread(work).await??;
+        let right = Right { patch: patch.clone(), _permit: permit.clone() };
+        let document = on_thread(move || {
+            let bytes = patched(form, &now, right.patch.as_ref())?;
+            Ok::<Patched, Problem>(Patched { bytes, _right: right })
+        });
+        let document = document.await??;
         let terms = Terms { expected: Some(generation), ..wanted };
         match apply(client, line, document, terms).await {
             Err((_, true)) if wanted.expected.is_none() => {}
@@ -196,6 +196,26 @@ pub(super) async fn patch(
         }
     }
     Err(changes_too_often())
+}
+
+/// The right to make a patch: that of a long document, or a permit. A thread keeps it until it ends, even if the client leaves before.
+#[derive(Clone)]
+struct Right {
+    patch: Document,
+    _permit: Arc<Option<OwnedSemaphorePermit>>,
+}
+
+/// The configuration after a patch, with the right to have it.
+#[derive(Clone)]
+struct Patched {
+    bytes: Arc<[u8]>,
+    _right: Right,
+}
+
+impl AsRef<[u8]> for Patched {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 fn changes_too_often() -> Problem {
@@ -305,6 +325,8 @@ pub(super) async fn roll_back(
     changes: Option<usize>,
     dry_run: bool,
 ) -> Result<Changed, Problem> {
-    let back = client.change(line, |c| c.roll_back(changes, dry_run)).await?;
+    // The client means the changes of now, not those that are made while it waits.
+    let back = client.look(|c| c.roll_back(changes, dry_run))?;
+    let back = client.change(line, |c| back.by(c.origin.clone())).await;
     Ok(finish(client, back).await?)
 }

@@ -95,7 +95,7 @@ impl Connection {
     /// # Errors
     /// If the client leaves.
     pub(super) async fn wait_for_changes(&mut self, until: Instant, socket: &mut Socket) -> io::Result<()> {
-        while self.cx.borrow().changes.must_be_free().is_err() && Instant::now() < until {
+        while self.cx.borrow().must_be_idle().is_err() && Instant::now() < until {
             self.next_slice(LOOK, socket).await?;
         }
         Ok(())

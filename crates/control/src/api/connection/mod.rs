@@ -372,7 +372,7 @@ impl Connection {
                 self.answer(*reply, caller, Ok(Err(Code::READ_ONLY)));
             }
             Serve::Request { runs: Runs::InBatch, reply, answer } => {
-                if self.cx.borrow().changes.must_be_free().is_err() {
+                if self.cx.borrow().must_be_idle().is_err() {
                     self.end_batch();
                     self.wait_for_changes(Instant::now() + BUSY, socket).await?;
                 }

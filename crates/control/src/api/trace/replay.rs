@@ -163,7 +163,7 @@ impl Replay {
             self.counts[2] += 1;
             return None;
         };
-        if c.changes.must_be_free().is_err() {
+        if c.must_be_idle().is_err() {
             self.messages.push_front((number, Ok(message)));
             return Some(Step::After(LOOK));
         }

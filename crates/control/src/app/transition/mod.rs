@@ -56,8 +56,8 @@ pub struct Transition {
     cut_off: bool,
     /// True if the router itself started the change: errors go to the log.
     unasked: bool,
-    /// The generation that the configuration must have when the change begins, if the change depends on it.
-    expected: Option<u64>,
+    /// The basis of a rollback that a client has requested.
+    basis: Option<Basis>,
     /// Called once the change is made or turns out to have no steps, before any other change can begin.
     then: Option<Then>,
 }
@@ -137,6 +137,25 @@ impl Context {
     }
 }
 
+/// The state of the configuration for which a rollback was requested.
+pub(super) enum Basis {
+    /// The configuration has this generation.
+    Generation(u64),
+    /// A configuration awaits confirmation, and this is the generation before it was applied.
+    Unconfirmed(u64),
+}
+
+impl Basis {
+    fn holds(&self, c: &Context) -> bool {
+        match self {
+            Basis::Generation(generation) => c.journal.generation() == *generation,
+            Basis::Unconfirmed(before) => {
+                c.confirmation().is_some_and(|waiting| waiting.generation == *before)
+            }
+        }
+    }
+}
+
 impl Transition {
     /// Makes the change call `then` after its last step, before any other change can begin. Such a change does not wait for the links of
     /// reopened devices before it passes its reports on.
@@ -170,7 +189,7 @@ impl Transition {
     }
 
     fn new(stage: Stage, origin: Origin) -> Transition {
-        Transition { stage, origin, cut_off: false, unasked: false, expected: None, then: None }
+        Transition { stage, origin, cut_off: false, unasked: false, basis: None, then: None }
     }
 
     /// Returns a rollback to generation `to`, which undoes all later changes. An interface whose device is missing is restored without the
@@ -179,9 +198,14 @@ impl Transition {
         Transition::new(Stage::Waiting(Goal::Back { to, dry_run }), origin)
     }
 
-    /// Makes a rollback fail if the configuration does not have this generation when the rollback can begin.
-    pub(super) fn expecting(self, generation: Option<u64>) -> Transition {
-        Transition { expected: generation, ..self }
+    /// Sets the origin of the change, which the journal names.
+    pub(crate) fn by(self, origin: Origin) -> Transition {
+        Transition { origin, ..self }
+    }
+
+    /// Makes a rollback fail if it has lost its basis when it can begin.
+    pub(super) fn on(self, basis: Basis) -> Transition {
+        Transition { basis: Some(basis), ..self }
     }
 
     /// Marks this change as the automatic rollback of an unconfirmed configuration. When this rollback can begin, it first checks whether
@@ -202,9 +226,8 @@ impl Transition {
             Stage::Waiting(Goal::Back { to, .. }) if self.unasked && !c.goes_back_to(to) => now(Stage::Over),
             Stage::Waiting(goal) => match c.changes.turn(goal.name()) {
                 Some(turn) => {
-                    let is = c.journal.generation();
-                    if let Some(expected) = self.expected.filter(|expected| *expected != is) {
-                        return Err(Failure::Changed { is, expected });
+                    if self.basis.as_ref().is_some_and(|basis| !basis.holds(c)) {
+                        return Err(Failure::Overtaken);
                     }
                     now(Stage::Planning(turn, plan(c, goal, self.origin.clone())?))
                 }
