@@ -165,7 +165,7 @@ impl Frame {
         let mut rest = self.records_mut().iter_mut();
         std::iter::from_fn(move || {
             let record = rest.next()?;
-            if let Some(later) = rest.as_slice().get(AHEAD) {
+            if let Some(later) = rest.as_slice().get(AHEAD - 1) {
                 // SAFETY: a record has the index of a buffer of the arena.
                 let start = unsafe { arena::at(base, later.buf) };
                 prefetch::read(start.as_ptr().wrapping_add(later.off as usize));

@@ -14,6 +14,8 @@ pub(crate) struct Target {
 }
 
 pub(crate) const NO_ROW: u16 = u16::MAX;
+/// In place of a node that does not exist.
+pub(crate) const NO_NODE: u32 = u32::MAX;
 
 /// Description of a built node, for show commands.
 #[derive(Clone, Debug)]
@@ -32,7 +34,7 @@ pub struct NodeInfo {
     pub(crate) targets: Vec<Target>,
     /// The edges that enter an arc.
     pub(crate) arc_edges: Vec<u8>,
-    /// The nodes through which this node can take packets itself.
+    /// The nodes through which this node can take packets itself, [`NO_NODE`] in place of one that does not exist.
     pub(crate) through: Vec<u32>,
 }
 

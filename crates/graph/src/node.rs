@@ -67,7 +67,7 @@ pub trait FrameNode: Send + 'static {
     /// address family.
     const EDGES: &'static [&'static str] = <Self::Next as Edges>::NAMES;
     /// The names of other nodes through which this node can take packets itself, because their work for most packets is simple. These
-    /// packets count as theirs, too ([`Out::went_through`]).
+    /// packets count as theirs, too ([`Out::went_through`]). The node must not do this while frames wait ([`Out::is_alone`]).
     const THROUGH: &'static [&'static str] = &[];
     /// Describes in a trace what the node did with a packet.
     const TRACE: TraceFn = plain;
@@ -288,6 +288,13 @@ impl<N: Edges, D: Reasons> Out<'_, N, D> {
     #[inline(always)]
     pub fn meets_feature(&self, edge: N, interface: Option<u32>) -> bool {
         self.sink.meets_feature(edge.code(), interface)
+    }
+
+    /// True if no frame waits anywhere in the graph. Otherwise packets that a node takes through other nodes itself could overtake packets
+    /// of their flow that wait at those nodes.
+    #[inline(always)]
+    pub fn is_alone(&self) -> bool {
+        self.sink.is_alone()
     }
 
     /// Like [`went_through`](Self::went_through), for packets that end in the other node. All packets that this call frees count as freed by

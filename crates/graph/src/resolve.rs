@@ -12,7 +12,7 @@ use crate::build::{ArcDef, Blueprint, Builder, Def, FeatureDef, GraphError, push
 use crate::edge::FIRST_REASON;
 use crate::erased::Make;
 use crate::handoff::Exchange;
-use crate::info::{NO_ROW, NodeInfo, Target};
+use crate::info::{NO_NODE, NO_ROW, NodeInfo, Target};
 use crate::rank;
 use crate::stats::Stats;
 use crate::trace::Tracer;
@@ -262,9 +262,9 @@ fn in_order(defs: Vec<Def>, targets: &[Vec<(usize, u16)>]) -> (Arc<[NodeInfo]>, 
     for (rank, &n) in order.iter().enumerate() {
         place[n] = rank as u32;
     }
-    // Names of nodes that do not exist are left out: a graph may have only a part of the nodes.
-    let number = |name: &&str| defs.iter().position(|d| d.name == *name).map(|n| place[n]);
-    let through: Vec<Vec<u32>> = defs.iter().map(|d| d.through.iter().filter_map(number).collect()).collect();
+    // A graph may have only a part of the nodes.
+    let number = |name: &&str| defs.iter().position(|d| d.name == *name).map_or(NO_NODE, |n| place[n]);
+    let through: Vec<Vec<u32>> = defs.iter().map(|d| d.through.iter().map(number).collect()).collect();
     let mut slots: Vec<Option<Def>> = defs.into_iter().map(Some).collect();
     let (mut infos, mut makes, mut first_reason) = (Vec::new(), Vec::new(), 0);
     for &n in &order {

@@ -6,7 +6,7 @@ use kernels::Codes;
 
 use crate::arc::{ArcKey, Row, Rows, TO_END};
 use crate::edge::{CONSUMED, FIRST_REASON, HELD, Outcome, ReasonInfo};
-use crate::info::{NO_ROW, Target};
+use crate::info::{NO_NODE, NO_ROW, Target};
 use crate::pending::Pending;
 
 /// Returns the row of an edge that enters an arc; `None` if no feature of the row is enabled on any interface, or the edge enters no arc.
@@ -132,8 +132,10 @@ pub struct Sink<'o> {
     pub(crate) rows: &'o Rows,
     pub(crate) reasons: &'o mut Lane<1>,
     pub(crate) runtime: &'o mut Lane<4>,
-    /// The nodes of [`FrameNode::THROUGH`](crate::FrameNode::THROUGH).
+    /// The nodes of [`FrameNode::THROUGH`](crate::FrameNode::THROUGH), [`NO_NODE`] in place of one that does not exist.
     pub(crate) through: &'o [u32],
+    /// True if the call is timed.
+    pub(crate) timed: bool,
     pub(crate) freed_by: &'o mut u32,
     pub(crate) first_reason: u32,
     pub(crate) drop_node: u32,
@@ -147,19 +149,32 @@ impl Sink<'_> {
         row.is_some_and(|row| interface.is_none_or(|i| row.edge(i, TO_END) != TO_END))
     }
 
+    /// See [`Out::is_alone`](crate::Out::is_alone).
+    #[inline(always)]
+    pub(crate) fn is_alone(&self) -> bool {
+        self.pending.is_empty()
+    }
+
     /// See [`Out::ended_in`](crate::Out::ended_in).
     #[inline(always)]
     pub(crate) fn ended_in(&mut self, through: usize, packets: u64) {
         self.went_through(through, packets);
-        *self.freed_by = self.through.get(through).copied().unwrap_or(*self.freed_by);
+        if let Some(&node) = self.through.get(through)
+            && node != NO_NODE
+        {
+            *self.freed_by = node;
+        }
     }
 
     /// See [`Out::went_through`](crate::Out::went_through).
     #[inline(always)]
     pub(crate) fn went_through(&mut self, through: usize, packets: u64) {
-        // The time is counted for the node that took the packets through.
-        if let Some(&node) = self.through.get(through) {
-            self.runtime.add(node, [1, packets, 0, 0]);
+        // The time is counted for the node that took the packets through. Here it is 0, so that the averages of all nodes add up.
+        if let Some(&node) = self.through.get(through)
+            && node != NO_NODE
+            && packets > 0
+        {
+            self.runtime.add(node, [1, packets, if self.timed { packets } else { 0 }, 0]);
         }
     }
 

@@ -58,6 +58,8 @@ pub struct Worker {
     books: Lane<3>,
     /// The node in whose name the present call frees packets.
     freed_by: u32,
+    /// True if the present call is timed.
+    is_timed: bool,
     /// The state of the buffer cache's counters when `books` was last updated.
     counted: Tally,
     tracer: Tracer,
@@ -140,6 +142,7 @@ impl Worker {
             reasons: reasons.lane(number)?,
             books: books.lane(number)?,
             freed_by: 0,
+            is_timed: false,
             counted: Tally::default(),
             tracer: blueprint.tracer.clone(),
             log: blueprint.tracer.log(),
@@ -298,6 +301,7 @@ impl Worker {
                 reasons: &mut self.reasons,
                 runtime: &mut self.runtime,
                 through: &slot.through,
+                timed: self.is_timed,
                 freed_by: &mut self.freed_by,
                 first_reason: slot.first_reason,
                 drop_node: self.drop_node,
@@ -353,6 +357,7 @@ impl Worker {
     /// edge and no other frame is pending.
     fn run(&mut self, guard: &Guard, now: u64, mut node: u32, mut frame: Box<Frame>) {
         let timed = self.timed(frame.len());
+        self.is_timed = timed;
         let mut start = if timed { tsc() } else { 0 };
         loop {
             let n = frame.len();

@@ -44,6 +44,7 @@ fn lab() -> Lab {
     }
     lab.run();
     (0..2).for_each(|link| drop(lab.sent(link)));
+    lab.router.graph().stats().clear_runtime();
     lab
 }
 
@@ -73,6 +74,23 @@ fn feed(lab: &mut Lab, frames: &[Vec<u8>], traced: bool) -> [Vec<Vec<u8>>; 2] {
 /// Returns how many packets a node has processed.
 fn count(lab: &Lab, node: &str) -> u64 {
     lab.router.graph().stats().runtime(None).iter().find(|n| n.name == node).map_or(0, |n| n.packets)
+}
+
+/// Returns the clocks per packet that were measured in a node; 0 if packets only went through it in another node.
+fn clocks(lab: &Lab, node: &str) -> f64 {
+    lab.router
+        .graph()
+        .stats()
+        .runtime(None)
+        .iter()
+        .find(|n| n.name == node)
+        .map_or(0.0, |n| n.clocks_per_packet)
+}
+
+/// Returns the packets and bytes sent over each adjacency, and sent on the second link.
+fn sent_counts(lab: &Lab) -> (Vec<[u64; 2]>, [u64; 2]) {
+    let tables = lab.router.tables();
+    ((0..32).map(|index| tables.adjacency_counters.total(index)).collect(), tables.counters.tx.total(1))
 }
 
 /// What a packet of the test is like.
@@ -213,8 +231,9 @@ proptest! {
             all.map(|dropped| (dropped.node, dropped.reason.name, dropped.packets)).collect::<Vec<_>>()
         };
         prop_assert_eq!(drops(&straight), drops(&plain));
+        prop_assert_eq!(sent_counts(&straight), sent_counts(&plain));
         // The nodes count the packets that went through them, either way.
-        for node in ["ip4-input", "ip4-lookup", "ip4-rewrite", "ip6-input", "ip6-lookup", "ip6-rewrite"] {
+        for node in ["ip4-input", "ip4-lookup", "ip4-rewrite", "ip6-input", "ip6-lookup", "ip6-rewrite", "interface-output", "interface-tx"] {
             prop_assert_eq!(count(&straight, node), count(&plain, node), "{}", node);
         }
     }
@@ -229,4 +248,49 @@ fn packets_behind_a_fragmented_one_do_not_overtake_it() {
     let [_, sent] = feed(&mut lab, &frames, false);
     assert_eq!(sent.len(), 7, "two packets were cut in two");
     assert_eq!(orders(&sent)[&(8, 1001)], [2000, 2001, 2002, 2003, 2004]);
+}
+
+/// Returns frames of plain packets, enough for a timed vector.
+fn plain_frames(count: u16) -> Vec<Vec<u8>> {
+    (0..count).map(|n| frame(Like::Plain { shared: false }, false, 1, n)).collect()
+}
+
+#[test]
+fn plain_packets_of_small_tables_go_straight() {
+    let mut lab = lab();
+    assert_eq!(feed(&mut lab, &plain_frames(40), false)[1].len(), 40);
+    assert_eq!((count(&lab, "ip4-lookup"), clocks(&lab, "ip4-lookup")), (40, 0.0));
+    assert!(clocks(&lab, "ethernet-input") > 0.0);
+    assert_eq!((count(&lab, "interface-tx"), clocks(&lab, "interface-tx")), (40, 0.0));
+    feed(&mut lab, &plain_frames(40), true);
+    assert!(
+        clocks(&lab, "ip4-lookup") > 0.0 && clocks(&lab, "interface-tx") > 0.0,
+        "the nodes' own work is timed"
+    );
+}
+
+#[test]
+fn long_vectors_of_large_tables_do_not_go_straight() {
+    let mut lab = lab();
+    for n in 0..300u32 {
+        let prefix = IpPrefix::new(Ipv4Addr::from_bits(0x1400_0000 + (n << 8)).into(), 24);
+        lab.router.add_route(0, prefix, Path::Via { next_hop: B4.into(), interface: None }).unwrap();
+    }
+    lab.run();
+    assert_eq!(feed(&mut lab, &plain_frames(40), false)[1].len(), 40);
+    assert!(clocks(&lab, "ip4-lookup") > 0.0);
+}
+
+/// A frame that is not for one interface waits at `interface-tx`. A later frame for one interface must not overtake it.
+#[test]
+fn a_frame_for_one_interface_does_not_overtake_a_waiting_one() {
+    let mut lab = lab();
+    // Many packets that are cut in two become two frames for `interface-output`. The first one also has a packet for the first link.
+    let mut frames: Vec<Vec<u8>> = (0..200).map(|n| frame(Like::Long, false, 1, n)).collect();
+    let back = PacketBuilder::ipv4(B4, A4).ethernet(A_MAC, own_mac(0)).udp(9, 9).payload(&[1; 64]).build();
+    frames.insert(1, back);
+    let [first, second] = feed(&mut lab, &frames, false);
+    assert_eq!((first.len(), second.len()), (1, 400));
+    let numbers: Vec<u16> = (2000..2200).collect();
+    assert_eq!(orders(&second)[&(8, 1001)], numbers);
 }

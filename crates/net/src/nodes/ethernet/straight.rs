@@ -59,7 +59,8 @@ pub(super) fn straight<A: Family>(
     frame: &mut Frame,
     out: &mut Out<'_, Next, Reason>,
 ) -> Option<bool> {
-    let cannot = port.station == NO_STATION
+    let cannot = !out.is_alone()
+        || port.station == NO_STATION
         || kind != u32::from(A::ETHERTYPE)
         || frame.any().any(NEVER)
         || out.meets_feature(A::LOOKUP, frame.uniform_rx());
@@ -105,7 +106,12 @@ pub(super) fn straight<A: Family>(
             }
         }
         before += 1;
-        Some(checks.checked(cx.guard, &mut p.again(), &mut subs))
+        let verdict = checks.checked(cx.guard, &mut p.again(), &mut subs);
+        if verdict == to_input {
+            // For example, a frame with a priority tag: it may be of the same flow as later frames.
+            way.close();
+        }
+        Some(verdict)
     });
     let packets = packets as u64;
     let through = [packets - before, packets - before - at_lookup, packets - before - at_lookup - at_rewrite];

@@ -135,8 +135,9 @@ fn finish(p: &mut Packet<'_>) -> Result<(), Verdict<Next, Reason>> {
     gso::complete(p).map_err(|fault| Verdict::Drop(fault.into()))
 }
 
-/// Passes the packets of a frame for one interface to the device's transmit queue, unless they are traced or meet a feature. The node
-/// `interface-tx` gets the packets that the queue does not take: it tries again, and drops them for its reasons.
+/// Passes the packets of a frame for one interface to the device's transmit queue. It does not if packets are traced or meet a feature, or if
+/// other frames wait, which may be for the same device. The node `interface-tx` gets the packets that the queue does not take: it tries again,
+/// and drops them for its reasons.
 #[inline(always)]
 fn send(
     ports: &SlotReader<TxPort>,
@@ -146,7 +147,7 @@ fn send(
     frame: &mut Frame,
     out: &mut Out<'_, Next, Reason>,
 ) {
-    if frame.any().any(Flags::TRACED) || out.meets_feature(Next::Tx, Some(interface)) {
+    if !out.is_alone() || frame.any().any(Flags::TRACED) || out.meets_feature(Next::Tx, Some(interface)) {
         return;
     }
     let Some(port) = ports.get(cx.guard, device) else { return };

@@ -116,6 +116,12 @@ pub struct Way<'f, A: Packets> {
 }
 
 impl<A: Plain> Way<'_, A> {
+    /// Sends all later packets of the frame to the input node.
+    #[cold]
+    pub fn close(&mut self) {
+        self.is_closed = true;
+    }
+
     /// Takes a packet, which begins with its IP header, to the output.
     ///
     /// # Errors
