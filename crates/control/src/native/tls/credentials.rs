@@ -34,8 +34,8 @@ pub(super) struct Files {
     key: PathBuf,
     authorities: Vec<(Role, PathBuf)>,
     state: Vec<Option<State>>,
-    /// The fault that [`read_again`](Self::read_again) has returned last; `None` if the files were read since.
-    fault: Option<Wrong>,
+    /// The fault that [`read_again`](Self::read_again) has found last, and the state of the files then; `None` if the files were read since.
+    fault: Option<(Wrong, Vec<Option<State>>)>,
 }
 
 /// Device, inode and size of a file, and the time of the last change of its contents or its rights, in seconds and nanoseconds. A changed
@@ -109,7 +109,7 @@ impl Files {
     }
 
     /// Reads the files again if one of them has changed, or if the last reading failed. Returns `None` if there is nothing new: no file has
-    /// changed, or the files have the fault that was returned before.
+    /// changed, or the same files have the fault that was returned before.
     pub(super) fn read_again(&mut self) -> Option<Result<Credentials, Wrong>> {
         if self.present() == self.state {
             return None;
@@ -121,8 +121,10 @@ impl Files {
             }
             Err(wrong) => {
                 // The next check reads them again, whether they change or not: the fault may be one of the machine.
-                self.state.clear();
-                (self.fault.replace(wrong.clone()).as_ref() != Some(&wrong)).then_some(Err(wrong))
+                let found = (wrong.clone(), std::mem::take(&mut self.state));
+                let is_known = self.fault.as_ref() == Some(&found);
+                self.fault = Some(found);
+                (!is_known).then_some(Err(wrong))
             }
         }
     }
