@@ -105,8 +105,8 @@ pub struct Context {
     start_is_stale: bool,
     /// Long work whose client has disconnected, and which must still run to its end.
     pub abandoned: Abandoned,
-    /// True after a slice of this work that was not the last one and does not wait for anything.
-    is_tidying: bool,
+    /// True if the work whose slice ran last waits for something, such as the end of a load.
+    abandoned_waits: bool,
     /// The text of startup.conf, or the command-line arguments given instead of it.
     pub startup: String,
     /// When this instance started.
@@ -157,7 +157,7 @@ impl Context {
             rates: Rates::new(clock.now_ns()),
             trouble: Trouble::default(),
             abandoned: Abandoned::default(),
-            is_tidying: false,
+            abandoned_waits: false,
             startup: String::new(),
             started: Instant::now(),
             sessions: Sessions::default(),

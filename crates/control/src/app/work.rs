@@ -306,7 +306,7 @@ impl Context {
     pub fn tidy(&mut self) -> Option<Duration> {
         let mut work = self.abandoned.borrow_mut().pop_front()?;
         let next = work.go_on(self);
-        self.is_tidying = next == Go::Again;
+        self.abandoned_waits = matches!(next, Go::After(_));
         match next {
             Go::Again => {
                 self.abandoned.borrow_mut().push_front(work);
@@ -327,9 +327,9 @@ impl Context {
     /// The other change, or that work.
     pub(crate) fn must_be_idle(&self) -> Result<(), Failure> {
         self.changes.must_be_free()?;
-        match self.is_tidying {
-            true => Err(Failure::Busy { what: ABANDONED, percent: 0 }),
-            false => Ok(()),
+        match self.abandoned.borrow().is_empty() || self.abandoned_waits {
+            true => Ok(()),
+            false => Err(Failure::Busy { what: ABANDONED, percent: 0 }),
         }
     }
 

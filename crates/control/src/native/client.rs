@@ -207,7 +207,7 @@ impl Client {
     /// a limited time, until no long change of another client is running.
     pub(super) async fn change<R>(&self, line: &str, request: impl FnOnce(&mut Context) -> R) -> R {
         let begun = Instant::now();
-        while self.look(|c| c.must_be_idle()).is_err() && begun.elapsed() < BUSY {
+        while self.look(|c| c.changes.must_be_free()).is_err() && begun.elapsed() < BUSY {
             sleep(LOOK).await;
         }
         let origin = self.origin(line);

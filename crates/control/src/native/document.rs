@@ -309,8 +309,12 @@ async fn pointed(problem: Problem, document: impl AsRef<[u8]> + Send + 'static) 
 /// # Errors
 /// If no configuration awaits confirmation, or if its rollback has begun.
 pub(super) async fn confirm(client: &Client, line: &str) -> Result<Changed, Problem> {
-    let confirm = |c: &mut Context| c.confirm().map(|()| c.journal.generation());
-    let generation = client.change(line, confirm).await?;
+    // A confirmation waits for nothing: its time may end.
+    let confirm = |c: &mut Context| {
+        c.origin = client.origin(line);
+        c.confirm().map(|()| c.journal.generation())
+    };
+    let generation = client.slice(confirm).await?;
     Ok(Changed { generation, ..Changed::default() })
 }
 

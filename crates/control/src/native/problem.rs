@@ -60,7 +60,8 @@ impl Problem {
 impl From<Failure> for Problem {
     fn from(failure: Failure) -> Problem {
         let status = match &failure {
-            Failure::Changed { .. } => StatusCode::PRECONDITION_FAILED,
+            // Not that of another change: a client that tries again would roll back what it does not know.
+            Failure::Changed { .. } | Failure::Overtaken => StatusCode::PRECONDITION_FAILED,
             Failure::Faults(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Failure::Refused(_) => of_reason(failure.reason()),
             _ => StatusCode::CONFLICT,
