@@ -97,7 +97,7 @@ fn changed_certificates_are_used_without_a_restart() {
     let says = |text: &str, times: usize| {
         until(text, Duration::from_secs(60), || router.log().matches(text).count() >= times);
     };
-    says("the certificates of before stay in use", 1);
+    says("the previous certificates stay in use", 1);
     client(&r, "python3", directory, "roles");
     fs::write(directory.join("router.pem"), good).unwrap();
     says("the files of certificates have changed", 1);

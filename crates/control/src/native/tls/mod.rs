@@ -180,7 +180,7 @@ impl Door {
                 tracing::info!("native API: the files of certificates have changed, and are in use");
             }
             Some(Err((parameter, why))) => {
-                tracing::warn!("native API: {parameter}: {why}; the certificates of before stay in use");
+                tracing::warn!("native API: {parameter}: {why}; the previous certificates stay in use");
             }
         }
     }
