@@ -6,18 +6,17 @@
 
 use std::fs::{File, Permissions};
 use std::io::{self, Cursor, Read, Take};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
+use drivers::{Patience, Progress};
 use infra::mem::Room;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
 use nix::sys::stat::Mode;
-use nix::sys::statfs::{self, FsType, fstatfs};
 use nix::unistd::Uid;
 
 /// Maximum size of a file to read, in bytes. This is enough for some millions of routes.
@@ -54,6 +53,8 @@ impl Drop for Place {
     }
 }
 
+const DIED: &str = "internal error: the thread that uses the file system died";
+
 /// Runs `work` on a thread of its own, because a file system may block it, and waits for the result. The thread has none of this process's
 /// open files. So `work` must neither log nor wake another thread through a file descriptor.
 ///
@@ -62,7 +63,24 @@ impl Drop for Place {
 pub fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let (done, result) = sync_channel(1);
     drivers::spawn_apart("volley_files", move || drop(done.send(work())))?;
-    result.recv().map_err(|_| io::Error::other("internal error: the thread that uses the file system died"))
+    result.recv().map_err(|_| io::Error::other(DIED))
+}
+
+/// Longest time without progress while a file is read.
+const QUIET: Duration = Duration::from_secs(5);
+
+/// Reads a file by `read`, on a thread as in [`apart`]. Waits while there is `patience`, and at most for 5 s without progress. To be called on
+/// a thread that may block.
+///
+/// # Errors
+/// If the time is over, the thread cannot be started or panics, or too many files hang. Further reads of the file fail until its file system
+/// has answered.
+pub fn read_by<T: Send + 'static>(
+    path: &Path,
+    patience: &Patience,
+    read: impl FnOnce(&Path, &Progress) -> T + Send + 'static,
+) -> io::Result<T> {
+    drivers::read_apart(path, QUIET, patience, read)
 }
 
 /// Opens a file with `open` on a separate thread, and waits for the result. To be called on a thread that may block.
@@ -126,22 +144,6 @@ impl Read for Reader {
     }
 }
 
-/// True if the kernel generates the contents of files in a file system of this type. Reading some of these files blocks until there is
-/// data.
-fn is_made_by_the_kernel(kind: FsType) -> bool {
-    let kinds = [
-        statfs::PROC_SUPER_MAGIC,
-        statfs::SYSFS_MAGIC,
-        statfs::DEBUGFS_MAGIC,
-        statfs::TRACEFS_MAGIC,
-        statfs::CGROUP_SUPER_MAGIC,
-        statfs::CGROUP2_SUPER_MAGIC,
-        statfs::SECURITYFS_MAGIC,
-        statfs::BPF_FS_MAGIC,
-    ];
-    kinds.contains(&kind)
-}
-
 /// Opens an ordinary file of at most [`LARGEST`] bytes for reading. To be called on a thread that may block, because
 /// the file system may hang.
 ///
@@ -169,27 +171,19 @@ pub fn open(path: &Path) -> io::Result<Reader> {
             }
         }
     })?;
-    let size = opened
-        .recv()
-        .map_err(|_| io::Error::other("internal error: the thread that reads the file died"))??;
+    let size = opened.recv().map_err(|_| io::Error::other(DIED))??;
     Ok(Reader { size, chunks, chunk: Cursor::default() })
 }
 
 /// Finds and opens an ordinary file. Returns its size in bytes, and the open file. The caller must also read the file on the thread that
 /// calls this.
 fn find(path: &Path) -> io::Result<(u64, Take<File>)> {
-    // Only finds the file: opening a device may have effects, and opening a pipe waits for its other end.
-    let found = File::options().read(true).custom_flags(OFlag::O_PATH.bits()).open(path)?;
-    let about = found.metadata()?;
-    if !about.is_file() || is_made_by_the_kernel(fstatfs(&found)?.filesystem_type()) {
-        return Err(io::Error::other("it is not an ordinary file"));
-    }
-    if about.len() > LARGEST {
+    let found = drivers::find_ordinary(path)?;
+    let size = found.about.len();
+    if size > LARGEST {
         return Err(io::Error::other(format!("it is larger than {} MiB", LARGEST >> 20)));
     }
-    // Opens the file that was found, even if its name now belongs to another.
-    let file = File::open(format!("/proc/thread-self/fd/{}", found.as_raw_fd()))?;
-    Ok((about.len(), file.take(LARGEST)))
+    Ok((size, File::open(found.path())?.take(LARGEST)))
 }
 
 /// Opens a file of this process for reading and appending; only its owner can open it. Creates it if missing.

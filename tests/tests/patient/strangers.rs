@@ -6,7 +6,7 @@ use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use scenarios::{Ping, Routed, cabled};
@@ -253,7 +253,6 @@ fn a_hanging_file_system_does_not_delay_other_commands() {
     let file = held.stdout().trim().to_string();
     let commands = [
         "create pcap interface pcap3 tx FILE",
-        "create pcap interface pcap4 rx FILE",
         "create tap id 5 host-ns FILE",
         "pcap trace rx max 10 file FILE",
     ];
@@ -285,6 +284,67 @@ fn a_hanging_file_system_does_not_delay_other_commands() {
     }
     assert_eq!(router.json("show interface").as_array().map(Vec::len), Some(0));
     router.stop();
+}
+
+/// A capture that cannot be read is refused after some seconds. It keeps neither the rollback of an unconfirmed configuration waiting, nor a
+/// start.
+#[test]
+fn a_capture_that_hangs_does_not_block_changes() {
+    let Some(lab) = Lab::new() else { return };
+    let r = lab.host("r");
+    let native = lab.dir().join("http.sock");
+    let router = Router::start_with(&r, &format!("native-api {{ socket-name {} }}", native.display()), "");
+    let held = stranger(&r, "mute READ", "\n");
+    if held.stdout().contains("cannot") {
+        return skipped("needs root, for a FUSE file system");
+    }
+    let file = |name: &str, text: &str| {
+        let path = lab.dir().join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let mute = held.stdout().trim().to_string();
+    let hangs = format!("interfaces:\n  pcap0:\n    pcap: {{ rx: \"{mute}\" }}\n");
+    let (hangs, other) = (file("hangs.yaml", &hangs), file("other.yaml", "tables: [ 7 ]\n"));
+    router.ctl(&format!("config apply {other} confirm 2s"));
+    // The rollback is due before the file system has been silent for too long.
+    let refused = router.attempt(&format!("config apply {hangs} dry-run"));
+    assert!(refused.stderr.contains("the file was not read in time"), "{refused}");
+    until("the configuration is rolled back", LIMIT, || !router.ctl("show config").contains("ip table add"));
+    // The router knows now that the file hangs.
+    let begun = Instant::now();
+    for _ in 0..100 {
+        let refused = router.attempt(&format!("create pcap interface pcap1 rx {mute}"));
+        assert!(refused.stderr.contains("the file system does not answer"), "{refused}");
+    }
+    assert!(begun.elapsed() < LIMIT, "{:?}", begun.elapsed());
+    router.ctl("ip table add 8");
+    // The reading of an apply ends when its client leaves.
+    let second = stranger(&r, "mute READ", "\n");
+    let path = second.stdout().trim().to_string();
+    let body = format!("{{\"interfaces\": {{\"pcap0\": {{\"pcap\": {{\"rx\": \"{path}\"}}}}}}}}");
+    let mut client = UnixStream::connect(&native).unwrap();
+    write!(client, "PUT /v1/config HTTP/1.1\r\nhost: v\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+        .unwrap();
+    until("a thread reads the file", LIMIT, || second.stdout().contains("somebody waits"));
+    drop(client);
+    let begun = Instant::now();
+    until("other changes are made", LIMIT, || router.attempt("ip table add 9").ok());
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    // The kernel ends the process only after the file system has answered.
+    let killed = Pid::from_raw(router.id() as i32).unwrap();
+    kill_process(killed, Signal::KILL).unwrap();
+    let again = Router::spawn_from(&r, Path::new(&hangs)).wait_ready();
+    let pcap0 = again.ctl("show interface pcap0");
+    assert!(pcap0.contains("the file system does not answer"), "{pcap0}");
+    again.ctl("ip table add 8");
+    // A rollback restores the interface, which waits again.
+    again.ctl("delete pcap interface pcap0");
+    again.ctl("config rollback");
+    assert!(again.ctl("show interface pcap0").contains("the file system does not answer"));
+    stop(held);
+    stop(second);
+    again.stop();
 }
 
 #[test]

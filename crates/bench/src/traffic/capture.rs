@@ -70,6 +70,7 @@ pub fn captured(path: &Path, name: &str, keep: Keep) -> Result<Captured, Fault> 
             Ok(kind) => *kinds.entry(kind).or_default() += 1,
             Err(why) => *left_out.entry(why).or_default() += 1,
         }
+        Ok(())
     })
     .map_err(named)?;
     if kinds.is_empty() {

@@ -1,8 +1,11 @@
 //! Commands that create, configure and remove interfaces.
 
+use std::time::Instant;
+
+use drivers::Patience;
 use graph::ArcError;
 use net::ethernet::{Match, Tags};
-use net::feature::{Prepared, free_number, unset};
+use net::feature::{Prepared, Unready, free_number, unset};
 use net::interface::Kind;
 use net::ip::Address;
 use wire::Mac;
@@ -215,10 +218,12 @@ pub(super) fn create_backed(c: &mut Context, a: &Args, about: &str, name: &str, 
         return create(c, a, about, Interface::key(name), interface);
     }
     let (of, may_wait) = (backed.clone(), c.system.absence != Absence::Refused);
+    let patience = if may_wait { Patience::of(c.system.patience) } else { Patience::without_end() };
+    let begun = Instant::now();
     let work = move || {
-        let ready = of.prepare().and_then(|prepared| of.find().map(|()| prepared));
+        let ready = of.prepare(&patience).and_then(|prepared| of.find().map(|()| prepared));
         // At the start, the interface waits for its device.
-        Ok(ready.or_else(|unready| if may_wait { Ok(None) } else { Err(unready) }))
+        Ok(if may_wait { Ok(ready) } else { ready.map(Ok) })
     };
     let mut preparing = Some(on_a_thread(work)?);
     let look = move |a: &Args| {
@@ -226,7 +231,10 @@ pub(super) fn create_backed(c: &mut Context, a: &Args, about: &str, name: &str, 
         Some(prepared.and_then(|prepared| prepared.map_err(|e| a.fault(e.about, e.why.to_string()))))
     };
     let (name, about) = (name.to_string(), about.to_string());
-    let then = move |c: &mut Context, a: &Args, prepared: Prepared| {
+    let then = move |c: &mut Context, a: &Args, prepared: Result<Prepared, Unready>| {
+        if may_wait {
+            c.system.patience = c.system.patience.saturating_sub(begun.elapsed());
+        }
         // A running apply may have prepared an interface of this name.
         c.changes.must_be_free().map_err(|e| a.about(&about, e))?;
         c.system.prepared.insert(name.clone(), (backed, prepared));

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use drivers::pcap::{self, Config, PACKETS, Record, Recording, Replay, Speed};
+use drivers::{Patience, Progress};
 use graph::{Builder, GraphError};
 use model::object::Fact;
 use model::schema::{Bad, Parsed, Schema, number, optional, parsed, truth};
@@ -205,18 +206,22 @@ impl Backing<System> for Config {
         })
     }
 
-    fn prepare(&self) -> Result<Prepared, Unready> {
-        let recording = self.replay.as_ref().map(|replay| pcap::load(&replay.file)).transpose();
-        let recording = recording.map_err(|e| Unready { about: "rx", why: Refused::new(e.to_string()) })?;
-        Ok(recording.map(|recording| Box::new(recording) as _))
+    fn prepare(&self, patience: &Patience) -> Result<Prepared, Unready> {
+        let Some(Replay { file, .. }) = &self.replay else { return Ok(None) };
+        let load = |file: &Path, progress: &Progress| pcap::load(file, progress).map_err(|e| e.to_string());
+        let recording = files::read_by(file, patience, load)
+            .unwrap_or_else(|e| Err(format!("cannot replay {}: {e}", file.display())))
+            .map_err(|why| Unready { about: "rx", why: Refused::new(why) })?;
+        Ok(Some(Box::new(recording)))
     }
 
     fn open(&self, _: &str, prepared: Prepared, _: &mut System) -> Result<Opened, Unopened> {
         let recording = prepared.and_then(|prepared| prepared.downcast::<Recording>().ok());
-        let device = match recording {
-            None => pcap::open(self),
-            Some(recording) => pcap::open_loaded(self, Some(*recording)),
-        };
+        if self.replay.is_some() && recording.is_none() {
+            // This thread must not read files of clients.
+            return Err(Unopened { missing: true, ..Unopened::new("its files will be read again") });
+        }
+        let device = pcap::open_loaded(self, recording.map(|recording| *recording));
         // Any error counts as a missing device, so that the router starts, and the interface waits: other users may remove or replace the
         // files.
         device.map(Opened::Device).map_err(|e| Unopened { missing: true, ..Unopened::new(e) })

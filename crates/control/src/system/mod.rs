@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 use drivers::{Device, Guardian};
 use model::object::{Refused, refuse, refuse_as};
 use model::reason::Reason;
-use net::feature::{Opened, Prepared, Unopened};
+use net::feature::{Opened, Prepared, Unopened, Unready};
 use net::router::Router;
 use wire::Mac;
 
 pub use abilities::Abilities;
 pub use spec::Spec;
+pub(crate) use waiting::PATIENCE;
 use waiting::Wait;
 
 /// The declarations of all features.
@@ -77,7 +78,9 @@ pub struct System {
     pub abilities: Arc<Abilities>,
     /// Results that other threads have prepared for new interfaces, by interface name. Each result has the options for which it was
     /// prepared, because a rollback may create an interface with the same name and other options.
-    pub prepared: BTreeMap<String, (Backed, Prepared)>,
+    pub prepared: BTreeMap<String, (Backed, Result<Prepared, Unready>)>,
+    /// Remaining time for preparing devices of commands at the start.
+    pub(crate) patience: Duration,
     /// The handling of interfaces whose devices cannot be opened.
     pub absence: Absence,
     /// Number of times that an interface was created or deleted, since the start of the router.
@@ -102,6 +105,7 @@ impl System {
     pub fn new(router: Router, catalog: Arc<Catalog>, guardian: Guardian) -> System {
         System {
             prepared: BTreeMap::new(),
+            patience: PATIENCE,
             absence: Absence::default(),
             interfaces_changed: 0,
             abilities: Arc::new(Abilities::of(&router, catalog)),
@@ -175,7 +179,7 @@ impl System {
             return refuse_as(Reason::There, format!("there is an interface {name} already"));
         }
         let prepared = self.prepared_of(name, backed);
-        let added = match self.open(name, backed, prepared) {
+        let added = match prepared.and_then(|prepared| self.open(name, backed, prepared)) {
             Ok(Opened::Device(device)) => self.router.add_device(name, device),
             Ok(Opened::Feature { kind, mac, mtu }) => self.router.add_feature_interface(name, kind, mac, mtu),
             Err(Unopened { why, .. }) if !backed.is_device() => return Err(why),
@@ -245,7 +249,7 @@ impl System {
         let since = self.router.usable(index).then(Instant::now);
         self.router.release_device(index)?;
         let prepared = self.prepared_of(name, new);
-        let done = match self.open_device(name, new, prepared) {
+        let done = match prepared.and_then(|prepared| self.open_device(name, new, prepared)) {
             Ok(device) => self.attach(index, name, device, own == NEVER_SEEN),
             Err(unopened) => {
                 self.may_wait(name, new, unopened).and_then(|()| Ok(self.router.detach_device(index)?))
@@ -441,10 +445,15 @@ impl System {
 
     /// Takes the data for opening the device of `name` that another thread has prepared. Returns `None` if there is no such data, or if it
     /// was prepared for other options.
-    fn prepared_of(&mut self, name: &str, backed: &Backed) -> Prepared {
+    ///
+    /// # Errors
+    /// If that thread has failed.
+    fn prepared_of(&mut self, name: &str, backed: &Backed) -> Result<Prepared, Unopened> {
         match self.prepared.entry(name.to_string()) {
-            Entry::Occupied(of) if of.get().0 == *backed => of.remove().1,
-            Entry::Occupied(_) | Entry::Vacant(_) => None,
+            Entry::Occupied(of) if of.get().0 == *backed => {
+                of.remove().1.map_err(|unready| Unopened { missing: true, why: unready.why })
+            }
+            Entry::Occupied(_) | Entry::Vacant(_) => Ok(None),
         }
     }
 

@@ -3,10 +3,15 @@
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use drivers::Patience;
 use net::feature::{Prepared, Unready};
 
 use super::{Backed, System};
 
+/// Time for preparing all devices at the start, or in a rollback. Other devices are prepared afterwards: they wait.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum number of devices that are prepared at the same time.
+const AT_ONCE: usize = 4;
 /// The pause after the first failed attempt to open a device that takes time to open. Each further pause is twice as long.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause between attempts.
@@ -60,7 +65,10 @@ impl Wait {
             return Some(None);
         }
         let of = backed.clone();
-        match thread::Builder::new().name("volley_device".into()).spawn(move || of.prepare()) {
+        match thread::Builder::new()
+            .name("volley_device".into())
+            .spawn(move || of.prepare(&Patience::without_end()))
+        {
             Ok(thread) => self.trying = Some((backed.clone(), thread)),
             Err(e) => self.failed(format!("no thread can be started: {e}"), true),
         }
@@ -82,6 +90,9 @@ impl System {
 
     /// Returns the data for opening the device of a waiting interface now; `None` if it is not time yet, or if the data is not ready.
     pub(super) fn attempt(&mut self, name: &str, backed: &Backed) -> Option<Prepared> {
-        self.waiting.entry(name.to_string()).or_insert_with(|| Wait::new(String::new())).attempt(backed)
+        let busy = self.waiting.values().filter(|wait| wait.trying.is_some()).count();
+        let wait = self.waiting.entry(name.to_string()).or_insert_with(|| Wait::new(String::new()));
+        // If all devices of a file system that hangs began at once, its threads would leave none for others.
+        if wait.trying.is_none() && busy >= AT_ONCE && backed.is_slow() { None } else { wait.attempt(backed) }
     }
 }

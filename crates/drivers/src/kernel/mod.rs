@@ -4,6 +4,7 @@ pub(crate) mod apart;
 pub(crate) mod claim;
 pub(crate) mod discard;
 pub(crate) mod events;
+pub(crate) mod files;
 pub(crate) mod hidden;
 pub(crate) mod inotify;
 pub(crate) mod lease;

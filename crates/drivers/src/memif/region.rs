@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use infra::mem::{Account, Promise, SMALL};
 
-use crate::kernel::{discard, sys};
+use crate::kernel::{discard, files, sys};
 
 /// Maximum size of the shared memory of an untrusted peer, in bytes. 16 rings of 16,384 packets of 2 KiB need half of
 /// it.
@@ -253,12 +253,7 @@ impl Region {
     ) -> Result<Region, String> {
         let trusted = account.is_none();
         let unknown = |e: io::Error| format!("its properties cannot be read: {e}");
-        // SAFETY: zeros are a valid record, and the kernel fills it.
-        let system = unsafe {
-            let mut system: libc::statfs = std::mem::zeroed();
-            sys::check(libc::fstatfs(file.as_raw_fd(), &mut system) as isize).map_err(unknown)?;
-            system
-        };
+        let system = files::file_system(file).map_err(unknown)?;
         let (size, _) = sizes(file).map_err(unknown)?;
         let seals = seals(file).unwrap_or(0);
         if len == 0 || len > size {
@@ -276,7 +271,7 @@ impl Region {
             if seals & libc::F_SEAL_SHRINK == 0 {
                 return refused("it is not sealed against shrinking (F_SEAL_SHRINK)");
             }
-            if system.f_type != libc::TMPFS_MAGIC {
+            if system != libc::TMPFS_MAGIC {
                 return refused("it uses huge pages, which may run out");
             }
             if seals & libc::F_SEAL_SEAL != 0 {

@@ -19,7 +19,7 @@ use buf::RxQueue;
 use self::record::FileTx;
 use self::replay::{FileRx, Player};
 use crate::device::{Device, DeviceControl, Link};
-use crate::kernel::apart;
+use crate::kernel::apart::{self, Progress};
 
 pub use self::read::{Recording, Seen, each};
 pub(crate) use self::record::Recorder;
@@ -102,13 +102,13 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// Reads a replay file into memory. The time that this takes is proportional to the file's size.
+/// Reads a replay file into memory. The time that this takes is proportional to the file's size. Notes its progress.
 ///
 /// # Errors
 /// If the file cannot be read, is larger than [`LARGEST_FILE`] or than the free memory permits, is not an Ethernet capture, or is
 /// truncated.
-pub fn load(file: &Path) -> Result<Recording, OpenError> {
-    read::read(file).map_err(|why| OpenError(format!("cannot replay {}: {why}", file.display())))
+pub fn load(file: &Path, progress: &Progress) -> Result<Recording, OpenError> {
+    read::read(file, progress).map_err(|why| OpenError(format!("cannot replay {}: {why}", file.display())))
 }
 
 /// Like [`load`], but for a file of packets without Ethernet headers: each begins with an IP header of this version, 4 or 6. Puts `header`
@@ -116,8 +116,13 @@ pub fn load(file: &Path) -> Result<Recording, OpenError> {
 ///
 /// # Errors
 /// As [`load`], but an Ethernet capture is refused, and so is a file with a packet of the other IP version.
-pub fn load_ip(file: &Path, version: u8, header: [u8; ETHERNET_HEADER]) -> Result<Recording, OpenError> {
-    let read = read::read_ip(file, version, header);
+pub fn load_ip(
+    file: &Path,
+    version: u8,
+    header: [u8; ETHERNET_HEADER],
+    progress: &Progress,
+) -> Result<Recording, OpenError> {
+    let read = read::read_ip(file, version, header, progress);
     read.map_err(|why| OpenError(format!("cannot replay {}: {why}", file.display())))
 }
 
@@ -126,7 +131,8 @@ pub fn load_ip(file: &Path, version: u8, header: [u8; ETHERNET_HEADER]) -> Resul
 /// # Errors
 /// If the replay file cannot be loaded or the recording cannot be written.
 pub fn open(config: &Config) -> Result<Device, OpenError> {
-    open_loaded(config, config.replay.as_ref().map(|replay| load(&replay.file)).transpose()?)
+    let load = |replay: &Replay| load(&replay.file, &Progress::default());
+    open_loaded(config, config.replay.as_ref().map(load).transpose()?)
 }
 
 /// Opens a device whose replay file was [loaded](load) before.

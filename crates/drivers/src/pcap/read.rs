@@ -1,22 +1,28 @@
 //! Reads captures with libpcap: pcap and pcapng, with microsecond and nanosecond timestamps.
 
-use std::fs::{self, OpenOptions};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use buf::{Cache, Flags, Frame};
 use infra::mem::Room;
 use pcap::{Capture, Error, Linktype, Precision};
 
 use super::{ETHERNET_HEADER, LARGEST_FILE};
+use crate::kernel::apart::Progress;
+use crate::kernel::files::find_ordinary;
+use crate::kernel::sys;
 
 /// Maximum length of a packet in bytes: the largest IP packet with link headers is shorter.
 const LONGEST: u32 = 65_600;
 
-/// Bytes of memory that must be free for each byte of a file: for the packets, for the list of packets, which is long if the packets are
-/// short, and for vectors that grow by doubling.
-const IN_MEMORY: u64 = 4;
+/// Bytes of memory that must be free for each byte of a file: for the copy, for the packets, for the list of packets, which is long if the
+/// packets are short, and for vectors that grow by doubling.
+const IN_MEMORY: u64 = 5;
+
+/// Bytes of one read.
+const PIECE: usize = 256 << 10;
 
 /// The packets of a file, in memory.
 #[derive(Debug)]
@@ -86,107 +92,142 @@ pub struct Seen<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Reads a file of Ethernet packets into memory.
+/// Reads a file of Ethernet packets into memory. Notes the progress after each piece of the file.
 ///
 /// # Errors
 /// Returns an error text: why the file cannot be replayed.
-pub(super) fn read(path: &Path) -> Result<Recording, String> {
-    read_by(path, |show| each(path, show), |_, _| Ok(&[]))
+pub(super) fn read(path: &Path, progress: &Progress) -> Result<Recording, String> {
+    read_by(&Copied::of(path, LARGEST_FILE, progress)?, is_ethernet, |_, _| Ok(&[]))
 }
 
-/// Reads a file of packets that begin with an IP header of this version into memory. Each packet gets this Ethernet header.
+/// Reads a file of packets that begin with an IP header of this version into memory. Each packet gets this Ethernet header. Notes the
+/// progress after each piece of the file.
 ///
 /// # Errors
 /// Returns an error text: why the file cannot be replayed.
-pub(super) fn read_ip(path: &Path, version: u8, header: [u8; ETHERNET_HEADER]) -> Result<Recording, String> {
-    let open = |show: Show<'_>| {
-        // Programs give such files one of several link types.
-        let is_ip =
-            |link| if link == Linktype::ETHERNET { Err("it has Ethernet headers".into()) } else { Ok(()) };
-        each_of(path, is_ip, show)
-    };
-    read_by(path, open, |number, bytes| match bytes.first().map(|byte| byte >> 4) {
-        Some(found) if found == version => Ok(&header[..]),
-        _ => Err(format!("packet {number} is no IPv{version} packet")),
+pub(super) fn read_ip(
+    path: &Path,
+    version: u8,
+    header: [u8; ETHERNET_HEADER],
+    progress: &Progress,
+) -> Result<Recording, String> {
+    // Programs give such files one of several link types.
+    let is_ip =
+        |link| if link == Linktype::ETHERNET { Err("it has Ethernet headers".into()) } else { Ok(()) };
+    read_by(&Copied::of(path, LARGEST_FILE, progress)?, is_ip, |number, bytes| {
+        match bytes.first().map(|byte| byte >> 4) {
+            Some(found) if found == version => Ok(&header[..]),
+            _ => Err(format!("packet {number} is no IPv{version} packet")),
+        }
     })
 }
 
-/// A callback for the packets of a file.
-type Show<'s> = &'s mut dyn FnMut(Seen<'_>);
+/// A copy of a file in memory. The file itself may grow while it is read, or have other contents than its file system has said.
+struct Copied(File);
 
-/// Reads packets into memory. `each` calls its argument for each packet. `before` returns the bytes to put in front of a packet; it gets
-/// the packet's number, counted from 1, and the packet's bytes.
+impl Copied {
+    /// Copies a file of at most `largest` bytes. Notes the progress after each piece.
+    ///
+    /// # Errors
+    /// Returns an error text: the file is not ordinary, is too large, or cannot be read, or there is not enough free memory.
+    fn of(path: &Path, largest: u64, progress: &Progress) -> Result<Copied, String> {
+        let too_large = |size: u64| {
+            let more = "split it with editcap -c, or capture less with tcpdump -c";
+            Err(format!("it has {size} bytes, more than {largest}: {more}"))
+        };
+        let said = |e: io::Error| e.to_string();
+        let found = find_ordinary(path).map_err(said)?;
+        let size = found.about.len();
+        if size > largest {
+            return too_large(size);
+        }
+        let room = |bytes: u64| Room::now().must_have(IN_MEMORY * bytes).map_err(|e| e.to_string());
+        room(size)?;
+        let mut from = File::open(found.path()).map_err(said)?;
+        let mut file = File::from(sys::memory_file(c"volley-capture").map_err(said)?);
+        let (mut len, mut piece) = (0, vec![0; PIECE]);
+        loop {
+            let n = match from.read(&mut piece) {
+                Ok(0) => return Ok(Copied(file)),
+                Ok(n) => n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => return Err(said(e)),
+            };
+            len += n as u64;
+            if len > largest {
+                return too_large(len);
+            }
+            if len > size {
+                room(len)?;
+            }
+            file.write_all(piece.get(..n).unwrap_or_default()).map_err(said)?;
+            progress.advance().map_err(said)?;
+        }
+    }
+
+    /// Returns a path for opening the copy on this thread.
+    fn path(&self) -> PathBuf {
+        format!("/proc/thread-self/fd/{}", self.0.as_raw_fd()).into()
+    }
+}
+
+/// Reads packets into memory. `accepts` decides on the link type. `before` returns the bytes to put in front of a packet; it gets the
+/// packet's number, counted from 1, and the packet's bytes.
 fn read_by<'h>(
-    path: &Path,
-    each: impl FnOnce(Show<'_>) -> Result<(), String>,
+    from: &Copied,
+    accepts: impl FnOnce(Linktype) -> Result<(), String>,
     before: impl Fn(usize, &[u8]) -> Result<&'h [u8], String>,
 ) -> Result<Recording, String> {
-    let there = fs::metadata(path).map_err(|e| e.to_string())?;
-    if there.len() > LARGEST_FILE {
-        return Err(format!(
-            "it has {} bytes, more than {LARGEST_FILE}: split it with editcap -c, or capture less with tcpdump -c",
-            there.len()
-        ));
-    }
-    // The packets, the list of packets, and the growth of both.
-    Room::now().must_have(IN_MEMORY * there.len()).map_err(|e| e.to_string())?;
     let mut all = Recording { packets: Vec::new(), bytes: Vec::new(), skipped: 0 };
-    let (mut number, mut failure) = (0, None);
-    each(&mut |Seen { at, len, bytes }| {
+    let mut number = 0;
+    each_of(&from.path(), accepts, |Seen { at, len, bytes }| {
         number += 1;
         if bytes.len() < len as usize || len > LONGEST {
             all.skipped += 1;
-            return;
+            return Ok(());
         }
         let begin = all.bytes.len();
-        match before(number, bytes) {
-            Ok(header) => all.bytes.extend_from_slice(header),
-            Err(why) => drop(failure.get_or_insert(why)),
-        }
+        all.bytes.extend_from_slice(before(number, bytes)?);
         all.bytes.extend_from_slice(bytes);
         all.packets.push(Recorded { at, begin, end: all.bytes.len() });
+        Ok(())
     })?;
-    failure.map_or(Ok(all), Err)
+    Ok(all)
 }
 
-/// Calls `show` for each packet of a file, in order.
+/// Calls `show` for each packet of a file, in order. An error of `show` ends the reading.
 ///
 /// # Errors
-/// Returns an error text: why the file, or a packet of it, cannot be read.
-pub fn each(path: &Path, show: impl FnMut(Seen<'_>)) -> Result<(), String> {
-    let is_ethernet = |link: Linktype| match link {
+/// Returns an error text: why the file, or a packet of it, cannot be read, or the error of `show`.
+pub fn each(path: &Path, show: impl FnMut(Seen<'_>) -> Result<(), String>) -> Result<(), String> {
+    each_of(path, is_ethernet, show)
+}
+
+fn is_ethernet(link: Linktype) -> Result<(), String> {
+    match link {
         Linktype::ETHERNET => Ok(()),
         _ => Err(format!(
             "its link type is {}, not Ethernet",
             link.get_name().unwrap_or_else(|_| link.0.to_string())
         )),
-    };
-    each_of(path, is_ethernet, show)
+    }
 }
 
-/// Calls `show` for each packet of a file whose link type `accepts` accepts, in order.
+/// Like [`each`], for a file whose link type `accepts` accepts.
 ///
 /// # Errors
-/// Returns an error text: why the file, or a packet of it, cannot be read.
+/// As [`each`], and those of `accepts`.
 fn each_of(
     path: &Path,
     accepts: impl FnOnce(Linktype) -> Result<(), String>,
-    mut show: impl FnMut(Seen<'_>),
+    mut show: impl FnMut(Seen<'_>) -> Result<(), String>,
 ) -> Result<(), String> {
-    // `O_PATH` does not open the file: opening a pipe would wait for its other end.
-    let found = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path);
-    let found = found.map_err(|e| e.to_string())?;
-    if !found.metadata().map_err(|e| e.to_string())?.is_file() {
-        return Err("it is not an ordinary file".into());
-    }
-    // This path names the file found above, even if another file has its name by now. It is the path of this thread, not of the process,
-    // because this thread may have its own file descriptor table.
-    let path = format!("/proc/thread-self/fd/{}", found.as_raw_fd());
+    let found = find_ordinary(path).map_err(|e| e.to_string())?;
     let said = |e: Error| match e {
         Error::PcapError(text) => text,
         other => other.to_string(),
     };
-    let mut file = Capture::from_file_with_precision(path, Precision::Nano).map_err(said)?;
+    let mut file = Capture::from_file_with_precision(found.path(), Precision::Nano).map_err(said)?;
     accepts(file.get_datalink())?;
     let (mut first, mut number) = (None, 0u64);
     loop {
@@ -199,6 +240,33 @@ fn each_of(
         // With this precision `tv_usec` holds nanoseconds.
         let time = i128::from(packet.header.ts.tv_sec) * 1_000_000_000 + i128::from(packet.header.ts.tv_usec);
         let at = u64::try_from(time - *first.get_or_insert(time)).unwrap_or(0);
-        show(Seen { at, len: packet.header.len, bytes: packet.data });
+        show(Seen { at, len: packet.header.len, bytes: packet.data })?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn files_are_copied_up_to_their_limit() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let bytes: Vec<u8> = (0..PIECE * 2 + 7).map(|n| n as u8).collect();
+        file.write_all(&bytes).unwrap();
+        let len = bytes.len() as u64;
+        let copied = Copied::of(file.path(), len, &Progress::default()).unwrap();
+        assert_eq!(std::fs::read(copied.path()).unwrap(), bytes);
+        let refused = Copied::of(file.path(), len - 1, &Progress::default()).err().unwrap();
+        assert!(
+            refused.starts_with(&format!("it has {len} bytes, more than {}: split it", len - 1)),
+            "{refused}"
+        );
+        // Files of the kernel may consume what is read, and block.
+        for other in ["/proc/kmsg", "/proc/self/status", "/dev/zero", "/"] {
+            let refused = Copied::of(Path::new(other), len, &Progress::default()).err().unwrap();
+            assert_eq!(refused, "it is not an ordinary file", "{other}");
+        }
     }
 }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use buf::{Frame, Held, Pool, Unsent};
-use drivers::Device;
 use drivers::pcap::{self, Config, Record, Replay, Speed};
+use drivers::{Device, Progress};
 
 /// Returns a pcap file with these packets: time in nanoseconds, bytes, and original length.
 fn classic(big: bool, nanos: bool, link: u32, packets: &[(u64, &[u8], usize)]) -> Vec<u8> {
@@ -257,19 +257,19 @@ fn packets_without_an_ethernet_header_get_one() {
     // Raw IP by its number in files and by that of Linux's libpcap, and IPv4.
     for link in [101, 12, 228] {
         let file = folder.file("raw.pcap", &classic(false, true, link, &packets));
-        let recording = pcap::load_ip(&file, 4, HEADER).unwrap();
+        let recording = pcap::load_ip(&file, 4, HEADER, &Progress::default()).unwrap();
         assert_eq!(recording.len(), 2);
         let mut device = pcap::open_loaded(&replay(&file, Speed::Full, Some(1)), Some(recording)).unwrap();
         device.control.set_admin(true).unwrap();
         let mut cache = Pool::new(64).unwrap().cache();
         let got = bytes(receive(&mut device, &mut cache, 2));
         assert_eq!(got, [[&HEADER[..], &one].concat(), [&HEADER[..], &two].concat()]);
-        let why = pcap::load_ip(&file, 6, HEADER).unwrap_err().to_string();
+        let why = pcap::load_ip(&file, 6, HEADER, &Progress::default()).unwrap_err().to_string();
         assert!(why.ends_with("packet 1 is no IPv6 packet"), "{why}");
     }
     let file = folder.file("ethernet.pcap", &classic(false, true, 1, &packets));
-    let why = pcap::load_ip(&file, 4, HEADER).unwrap_err().to_string();
+    let why = pcap::load_ip(&file, 4, HEADER, &Progress::default()).unwrap_err().to_string();
     assert!(why.ends_with("it has Ethernet headers"), "{why}");
     let empty = folder.file("empty.pcap", &classic(false, true, 101, &[(0, &[], 0)]));
-    assert!(pcap::load_ip(&empty, 4, HEADER).is_err());
+    assert!(pcap::load_ip(&empty, 4, HEADER, &Progress::default()).is_err());
 }

@@ -6,8 +6,8 @@ use std::fmt::{self, Debug};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use drivers::Device;
 use drivers::af_packet::OpenError;
+use drivers::{Device, Patience};
 use model::key::Need;
 use model::object::{Fact, Refused, View, World};
 use model::reason::Reason;
@@ -100,16 +100,17 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
         Ok(())
     }
 
-    /// Does the slow part of opening in advance, on a separate thread.
+    /// Does the slow part of opening in advance, on a separate thread. Other changes of the configuration may wait meanwhile, so it ends when
+    /// there is no more `patience` and, if a file system does not answer, after some seconds.
     ///
     /// # Errors
     /// Returns the reason why [`open`](Self::open) would fail.
-    fn prepare(&self) -> Result<Prepared, Unready> {
+    fn prepare(&self, _patience: &Patience) -> Result<Prepared, Unready> {
         Ok(None)
     }
 
-    /// Opens the backing for the interface called `name`. `prepared` is the result of [`prepare`](Self::prepare); `None` when a device is
-    /// reopened.
+    /// Opens the backing for the interface called `name`. `prepared` is the result of [`prepare`](Self::prepare), or `None` if that was not
+    /// called: when a change is undone, the device [is taken over](Self::takes_over), or the backing is not [slow](Self::is_slow).
     ///
     /// # Errors
     /// Fails if the backing cannot be opened.
@@ -184,7 +185,7 @@ pub trait AnyBacking<W: World>: Any + Debug + Send + Sync {
     ///
     /// # Errors
     /// Returns the reason why [`open`](Self::open) would fail.
-    fn prepare(&self) -> Result<Prepared, Unready>;
+    fn prepare(&self, patience: &Patience) -> Result<Prepared, Unready>;
     /// As [`Backing::open`].
     ///
     /// # Errors
@@ -240,8 +241,8 @@ impl<W: World, T: Backing<W>> AnyBacking<W> for T {
         Backing::find(self)
     }
 
-    fn prepare(&self) -> Result<Prepared, Unready> {
-        Backing::prepare(self)
+    fn prepare(&self, patience: &Patience) -> Result<Prepared, Unready> {
+        Backing::prepare(self, patience)
     }
 
     fn open(&self, name: &str, prepared: Prepared, world: &mut W) -> Result<Opened, Unopened> {

@@ -19,7 +19,7 @@ use super::work::{Go, LOOK, Report, SLICE, Turn, Work};
 use super::{Context, Failure, Thread, joined, warnings};
 use crate::intent::{Change, Key, Making, Note, Plan, Refused, Snapshot};
 use crate::system::{Absence, Interruption};
-use plan::{Goal, Planned, plan};
+use plan::{Goal, Planned, Planning, plan};
 use read::Read;
 
 pub use read::Reading;
@@ -77,7 +77,7 @@ enum Stage {
     Reading(Thread<Read>),
     /// Waits until other long changes have ended.
     Waiting(Goal),
-    Planning(Turn, Thread<(Goal, Planned)>),
+    Planning(Turn, Planning),
     Making(Box<Made>),
     /// Waits until reopened devices have their links again, but not beyond this time.
     Opening(Turn, VecDeque<Report>, Instant),
@@ -233,13 +233,17 @@ impl Transition {
                 }
                 None => Ok((Stage::Waiting(goal), LOOK)),
             },
-            Stage::Planning(turn, planner) if !planner.is_finished() => {
-                Ok((Stage::Planning(turn, planner), LOOK))
+            Stage::Planning(turn, planning) if !planning.thread.is_finished() => {
+                // The rollback of an unconfirmed configuration is due, and waits.
+                if c.is_going_back() && !self.unasked {
+                    planning.patience.end();
+                }
+                Ok((Stage::Planning(turn, planning), LOOK))
             }
             // The client has disconnected: the plan is dropped.
             Stage::Planning(..) if self.cut_off => now(Stage::Over),
-            Stage::Planning(turn, planner) => {
-                let stage = begin(c, turn, joined(planner)?);
+            Stage::Planning(turn, planning) => {
+                let stage = begin(c, turn, joined(planning.thread)?);
                 now(self.follow(c, stage)?)
             }
             Stage::Making(made) => {
@@ -286,7 +290,10 @@ impl Work for Transition {
         self.cut_off = true;
         match &mut self.stage {
             // The thread has a snapshot of the configuration, so nothing may change until the thread ends.
-            Stage::Planning(..) => true,
+            Stage::Planning(_, planning) => {
+                planning.patience.end();
+                true
+            }
             Stage::Making(made) => {
                 made.making.turn_back(Refused::new("the client disconnected"));
                 true

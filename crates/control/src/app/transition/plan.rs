@@ -1,11 +1,13 @@
 //! Planning a change of the whole configuration, on a thread of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use drivers::Patience;
 use infra::mem::Room;
 use model::origin::Origin;
 use model::store::Written;
-use net::feature::Prepared;
+use net::feature::{Prepared, Unready};
 
 use super::Terms;
 use crate::app::difference::{difference, numbered};
@@ -14,7 +16,7 @@ use crate::config::Wanted;
 use crate::intent::{Change, Interface, Key, Note, Plan, Refusal, Refused, Snapshot, Way, reopened, slow};
 use crate::journal;
 use crate::startup::Fault;
-use crate::system::{Abilities, Backed};
+use crate::system::{Abilities, Backed, PATIENCE};
 
 /// Memory in bytes that each object needs in a copy of the configuration. Measured with routes.
 const OBJECT: u64 = 256;
@@ -73,7 +75,7 @@ impl Goal {
 pub(super) struct Planned {
     pub(super) plan: Plan,
     /// Results that were prepared for new interfaces, as in `System::prepared`, by interface name.
-    pub(super) prepared: BTreeMap<String, (Backed, Prepared)>,
+    pub(super) prepared: BTreeMap<String, (Backed, Result<Prepared, Unready>)>,
     /// The keys of the changed interfaces. The planning thread collects them, because the main thread would take too long to search all
     /// changes.
     pub(super) interfaces: Vec<Key>,
@@ -87,15 +89,19 @@ pub(super) struct Planned {
     pub(super) reports: Vec<Report>,
 }
 
-/// Starts the planning of the change on another thread.
+/// The planning of a change, on another thread.
+pub(super) struct Planning {
+    pub(super) thread: Thread<(Goal, Planned)>,
+    /// The patience to read the files of new devices. If it ends, the change is refused or, at the start and in a rollback, goes on
+    /// without these devices.
+    pub(super) patience: Patience,
+}
+
+/// Starts the planning of the change.
 ///
 /// # Errors
 /// If the change is refused now, or if the thread cannot be started.
-pub(super) fn plan(
-    c: &mut Context,
-    mut goal: Goal,
-    origin: Origin,
-) -> Result<Thread<(Goal, Planned)>, Failure> {
+pub(super) fn plan(c: &mut Context, mut goal: Goal, origin: Origin) -> Result<Planning, Failure> {
     let is = c.journal.generation();
     let mut way = None;
     match &goal {
@@ -112,11 +118,18 @@ pub(super) fn plan(
         Goal::Without(_) | Goal::After(_) => {}
     }
     let (now, abilities) = (c.store.snapshot(), c.system.abilities.clone());
-    on_a_thread(move || {
-        let planned =
-            planned(&now, &mut goal, way, &abilities, origin).map_err(|refusal| goal.refused(refusal))?;
+    let time = match &goal {
+        Goal::File(_, Terms { quiet: true, .. }) | Goal::Back { .. } | Goal::Without(_) => PATIENCE,
+        Goal::File(..) | Goal::After(_) => LONG_PATIENCE,
+    };
+    let patience = Patience::of(time);
+    let shared = patience.clone();
+    let thread = on_a_thread(move || {
+        let planned = planned(&now, &mut goal, way, &abilities, origin, &shared);
+        let planned = planned.map_err(|refusal| goal.refused(refusal))?;
         Ok((goal, planned))
-    })
+    })?;
+    Ok(Planning { thread, patience })
 }
 
 /// Plans the change, on the planning thread.
@@ -126,6 +139,7 @@ fn planned(
     way: Option<Way>,
     abilities: &Abilities,
     origin: Origin,
+    patience: &Patience,
 ) -> Result<Planned, Refusal> {
     let mut said = BTreeSet::new();
     if !matches!(goal, Goal::File(..)) {
@@ -155,13 +169,17 @@ fn planned(
     let mut reports = if quiet { Vec::new() } else { difference(&plan, &said) };
     let mut prepared = BTreeMap::new();
     for (key, name, backed) in slow(&plan) {
-        match backed.prepare() {
-            Ok(one) => drop(prepared.insert(name, (backed.clone(), one))),
+        let ready = if patience.is_over() {
+            Err(Unready { about: "", why: Refused::new("other devices took too long") })
+        } else {
+            backed.prepare(patience)
+        };
+        match ready {
             Err(unready) if goes_forward && !is_start => {
                 return Err(Refusal { key: Some(key.clone()), why: unready.why });
             }
-            // At the start and in a rollback, the interface waits for its device.
-            Err(_) => {}
+            // At the start and in a rollback, the interface waits for its device if it is not ready.
+            done => drop(prepared.insert(name, (backed.clone(), done))),
         }
     }
     let interfaces =

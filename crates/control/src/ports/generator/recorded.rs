@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use drivers::pcap::{self, Recording};
 use drivers::pktgen::Stream;
+use drivers::{Patience, Progress};
 use net::feature::Registrar;
 use wire::Mac;
 
@@ -59,12 +60,15 @@ fn new(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let file: PathBuf = a.need("file")?;
     let header = header(c, &interface);
     let reading = on_a_thread(move || {
-        let load = move || match header {
-            None => pcap::load(&file),
-            Some((version, header)) => pcap::load_ip(&file, version, header),
+        let load = move |file: &Path, progress: &Progress| match header {
+            None => pcap::load(file, progress),
+            Some((version, header)) => pcap::load_ip(file, version, header, progress),
         };
-        let read = files::apart(move || load().map_err(|e| CliError::new(e.to_string())));
-        read.map_err(|e| CliError::new(e.to_string()))?
+        let read = files::read_by(&file, &Patience::without_end(), move |file, progress| {
+            load(file, progress).map_err(|e| e.to_string())
+        });
+        let read = read.unwrap_or_else(|e| Err(format!("cannot replay {}: {e}", file.display())));
+        read.map_err(CliError::new)
     })?;
     Ok(Output::job(Reading { args: a.clone(), thread: Some(reading) }))
 }
