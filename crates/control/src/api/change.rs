@@ -34,7 +34,7 @@ pub(crate) fn make_all(
         make(c, changes)?;
         return then(c).map_err(refused);
     }
-    let change = c.change_many(changes).followed_by(then);
+    let change = c.change_many(|now| Ok(changes(now))).followed_by(then);
     begin(c, change);
     Ok(())
 }

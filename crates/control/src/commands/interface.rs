@@ -13,9 +13,11 @@ use wire::Mac;
 use super::later::later;
 use super::long::{ForClient, Told};
 use super::table;
-use crate::app::{Context, Done, Output, Removal, joined, on_a_thread};
+use crate::app::{AT_ONCE, Context, Done, Failure, Output, Removal, joined, on_a_thread};
 use crate::cli::{Args, CliError, Registry};
-use crate::intent::{Addresses, Change, Family, FeatureOn, Interface, Key, Unnumbered, VLANS};
+use crate::intent::{
+    Addresses, Change, Family, FeatureOn, Interface, Key, Refused, Snapshot, Unnumbered, VLANS, refuse,
+};
 use crate::system::{Absence, Backed, Spec};
 
 /// Declares the commands.
@@ -281,30 +283,37 @@ fn create_sub(c: &mut Context, a: &Args, of_match: &str, takes: Match) -> Done {
     create(c, a, about, Interface::sub_key(&name), Interface::new(Spec::Sub { parent, id, takes }))
 }
 
-/// Creates the sub-interfaces of a range of VLANs in one transaction.
+/// Creates the sub-interfaces of a range of VLANs, all or none. A long range is made in slices.
 fn create_range(c: &mut Context, a: &Args) -> Done {
     let (parent, (first, last)) = (a.need::<String>("interface")?, a.need::<(u32, u32)>("ids")?);
     let vlan = |id: u32| u16::try_from(id).ok().filter(|vlan| VLANS.contains(vlan));
     let (Some(first), Some(last)) = (vlan(first), vlan(last)) else {
         return Err(a.fault("ids", format!("VLANs must be {} to {}", VLANS.start(), VLANS.end())));
     };
-    let (mut changes, mut names) = (Vec::new(), String::new());
-    for vlan in first..=last {
-        let name = format!("{parent}.{vlan}");
-        let key = Interface::sub_key(&name);
-        if c.store.get(&key).is_some() {
-            return Err(
-                a.fault("ids", format!("there is an interface {name} already; no interface was made"))
-            );
-        }
-        let tags = Tags { outer_service: false, outer: vlan, inner: None };
-        let spec = Spec::Sub { parent: parent.clone(), id: vlan.into(), takes: tags.into() };
-        changes.push(Change::set(key, Interface::new(spec)));
-        names.extend([&name, "\n"]);
-    }
     let device = c.system.router.interface_named(&parent).is_none_or(|i| i.kind == Kind::Device);
-    c.transact(changes).map_err(|e| a.about(if device { "ids" } else { "interface" }, e))?;
-    Ok(Output::text(names))
+    let about = if device { "ids" } else { "interface" };
+    let names: String = (first..=last).map(|vlan| format!("{parent}.{vlan}\n")).collect();
+    let changes = move |now: &Snapshot| {
+        let new = (first..=last).map(|vlan| {
+            let name = format!("{parent}.{vlan}");
+            let key = Interface::sub_key(&name);
+            if now.tree().get(&key).is_some() {
+                return refuse(format!("there is an interface {name} already; no interface was made"));
+            }
+            let tags = Tags { outer_service: false, outer: vlan, inner: None };
+            let spec = Spec::Sub { parent: parent.clone(), id: vlan.into(), takes: tags.into() };
+            Ok(Change::set(key, Interface::new(spec)))
+        });
+        new.collect::<Result<Vec<Change>, Refused>>()
+    };
+    // The snapshot is dropped before the change. If it still existed, the change would copy the whole tree.
+    let few = changes(&c.store.snapshot()).map_err(|e| a.about("ids", Failure::from(e)))?;
+    if few.len() <= AT_ONCE {
+        c.transact(few).map_err(|e| a.about(about, e))?;
+        return Ok(Output::text(names));
+    }
+    let told = Told::new(c.change_many(changes)).about(a, about).ending_with(names);
+    Ok(Output::job(ForClient::new(told, c)))
 }
 
 /// Changes the settings of an interface. Error messages point to the argument `about` of the command.

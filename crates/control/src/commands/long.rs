@@ -56,16 +56,23 @@ pub(super) struct Told<W> {
     work: W,
     /// The argument at which errors are marked, if any.
     about: Option<(Args, &'static str)>,
+    /// The output at the end.
+    end: String,
 }
 
 impl<W: Work> Told<W> {
     pub fn new(work: W) -> Told<W> {
-        Told { work, about: None }
+        Told { work, about: None, end: String::new() }
     }
 
     /// Returns the same job, but with errors that point to the argument `name` of the command.
     pub fn about(self, args: &Args, name: &'static str) -> Told<W> {
         Told { about: Some((args.clone(), name)), ..self }
+    }
+
+    /// Returns the same job, but with this text as its last output.
+    pub fn ending_with(self, end: String) -> Told<W> {
+        Told { end, ..self }
     }
 }
 
@@ -77,7 +84,10 @@ impl<W: Work> Job<Context> for Told<W> {
         match went {
             Ok(Go::Again) => Step::Again,
             Ok(Go::After(time)) => Step::After(time),
-            Ok(Go::Done) => Step::Done,
+            Ok(Go::Done) => {
+                out.push_str(&std::mem::take(&mut self.end));
+                Step::Done
+            }
             Err(e) => Step::Failed(match &self.about {
                 Some((args, name)) => args.about(name, e),
                 None => CliError::from(e),

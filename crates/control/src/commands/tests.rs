@@ -1,7 +1,10 @@
 //! Commands as typed, on a real router with packet generators as devices.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
+use super::config_tests::run_until;
+use crate::cli::Step;
 use crate::testing::Cli;
 use std::time::Duration;
 
@@ -34,6 +37,32 @@ fn the_mtu_of_a_sub_interface_follows_its_device() {
         cli.ok("set interface mtu 1700 pg0");
         assert_eq!(mtus(&cli), [1700, 1700, 1700]);
     }
+}
+
+#[test]
+fn long_ranges_of_sub_interfaces_are_made_in_slices() {
+    let mut cli = Cli::new();
+    let before = cli.ok("show config");
+    let mut job = run_until(&mut cli, "create sub-interfaces pg0 1-300", |_| true);
+    let (mut names, mut counts) = (String::new(), BTreeSet::new());
+    loop {
+        match job.step(&mut cli.context, &mut names) {
+            Step::Done => break,
+            Step::Failed(e) => panic!("{e}"),
+            _ => counts.insert(cli.context.system.router.interfaces().count()),
+        };
+    }
+    assert!(counts.len() > 2, "{counts:?}");
+    assert_eq!(
+        names.lines().map(str::to_string).collect::<Vec<_>>(),
+        (1..=300).map(|n| format!("pg0.{n}")).collect::<Vec<_>>()
+    );
+    for range in ["300-301", "300-400"] {
+        let told = cli.refused(&format!("create sub-interfaces pg0 {range}"), range);
+        assert!(told.contains("there is an interface pg0.300 already; no interface was made"), "{told}");
+    }
+    cli.ok("config rollback");
+    assert_eq!(cli.ok("show config"), before);
 }
 
 #[test]

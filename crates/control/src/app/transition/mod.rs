@@ -131,8 +131,11 @@ impl Context {
     }
 
     /// Returns a change of many objects. When the change can begin, `changes` gets the configuration of that time, and returns the
-    /// changes to make.
-    pub fn change_many(&self, changes: impl FnOnce(&Snapshot) -> Vec<Change> + Send + 'static) -> Transition {
+    /// changes to make, or an error to make none.
+    pub fn change_many(
+        &self,
+        changes: impl FnOnce(&Snapshot) -> Result<Vec<Change>, Refused> + Send + 'static,
+    ) -> Transition {
         Transition::new(Stage::Waiting(Goal::After(Box::new(changes))), self.origin.clone())
     }
 }

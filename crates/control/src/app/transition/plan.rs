@@ -26,9 +26,12 @@ const CHANGE: u64 = 1024;
 /// memory.
 const LITTLE: u64 = 4 << 20;
 
-/// Gets a configuration, and returns the changes to make to it. Called on the planning thread, because it may have to look at all
-/// objects.
-pub(super) type Changes = Box<dyn FnOnce(&Snapshot) -> Vec<Change> + Send>;
+/// Time for preparing all devices of a change. Other changes, also the rollback of an unconfirmed configuration, wait meanwhile.
+const LONG_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Gets a configuration, and returns the changes to make to it, or why there are none. Called on the planning thread, because it may have
+/// to look at all objects.
+pub(super) type Changes = Box<dyn FnOnce(&Snapshot) -> Result<Vec<Change>, Refused> + Send>;
 
 /// The configuration that a change leads to.
 pub(super) enum Goal {
@@ -156,7 +159,8 @@ fn planned(
         }
         (Goal::Without(key), _) => now.without(key),
         (Goal::After(changes), _) => {
-            now.with(std::mem::replace(changes, Box::new(|_: &Snapshot| Vec::new()))(now))
+            let changes = std::mem::replace(changes, Box::new(|_: &Snapshot| Ok(Vec::new())));
+            now.with(changes(now).map_err(|why| Refusal { key: None, why })?)
         }
         (_, Some(way)) => {
             let read = |written: &Written| journal::read(written, &abilities.catalog);
