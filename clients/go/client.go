@@ -54,6 +54,11 @@ type Change struct {
 	RollsBackIn uint64 `json:"rolls_back_in"`
 }
 
+// Tag returns the tag of the configuration after the change, for Options.IfMatch.
+func (c Change) Tag() string {
+	return strconv.Quote(strconv.FormatUint(c.Generation, 10))
+}
+
 // Options of a change.
 type Options struct {
 	// IfMatch is the tag that the configuration must still have; otherwise IsConflict is true for the error. Empty: any.
@@ -154,14 +159,15 @@ func (c *Client) Patch(ctx context.Context, patch any, options Options) (Change,
 	return c.change(ctx, "PATCH", "/v1/config", patch, options)
 }
 
-// Confirm keeps the change that was made with ConfirmWithin.
-func (c *Client) Confirm(ctx context.Context) (Change, error) {
-	return c.change(ctx, "POST", "/v1/config/confirm", nil, Options{})
+// Confirm keeps this change, which was made with ConfirmWithin. It is refused if another change is to be confirmed, or if
+// this one was rolled back.
+func (c *Client) Confirm(ctx context.Context, change Change) (Change, error) {
+	return c.change(ctx, "POST", "/v1/config/confirm", nil, Options{IfMatch: change.Tag()})
 }
 
-// Rollback rolls back the last changes. Rolling back again goes further back.
-func (c *Client) Rollback(ctx context.Context, changes int) (Change, error) {
-	return c.change(ctx, "POST", "/v1/config/rollback", map[string]int{"changes": changes}, Options{})
+// Rollback rolls back the last changes. Rolling back again goes further back. Of the options, IfMatch and DryRun apply.
+func (c *Client) Rollback(ctx context.Context, changes int, options Options) (Change, error) {
+	return c.change(ctx, "POST", "/v1/config/rollback", map[string]int{"changes": changes}, options)
 }
 
 // Show reads the output of a show command into a value, as json.Unmarshal does: Show(ctx, "interface host-eth1", &ports).

@@ -65,7 +65,10 @@ func TestTheConfigurationIsReplacedAndRolledBack(t *testing.T) {
 	if !volley.IsConflict(err) {
 		t.Fatal(err)
 	}
-	if back := must(router.Rollback(ctx, 1))(t); !back.Changed {
+	if _, err := router.Rollback(ctx, 1, volley.Options{IfMatch: tag}); !volley.IsConflict(err) {
+		t.Fatal(err)
+	}
+	if back := must(router.Rollback(ctx, 1, volley.Options{}))(t); !back.Changed {
 		t.Fatalf("%+v", back)
 	}
 }
@@ -77,9 +80,13 @@ func TestAChangeIsConfirmed(t *testing.T) {
 	if change.RollsBackIn != 60 {
 		t.Fatalf("%+v", change)
 	}
-	must(router.Confirm(ctx))(t)
+	other := volley.Change{Generation: change.Generation - 1}
+	if _, err := router.Confirm(ctx, other); !volley.IsConflict(err) {
+		t.Fatal(err)
+	}
+	must(router.Confirm(ctx, change))(t)
 	var refused *volley.Refused
-	if _, err := router.Confirm(ctx); !errors.As(err, &refused) || refused.Status != 409 {
+	if _, err := router.Confirm(ctx, change); !errors.As(err, &refused) || refused.Status != 409 {
 		t.Fatal(err)
 	}
 }

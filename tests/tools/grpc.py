@@ -110,7 +110,10 @@ def config(path):
     patch = {"interfaces": {"host-eth0": {"mtu": 1400}}}
     answer = apply(router, patch, kind=KIND.MERGE_PATCH, confirm_seconds=60)
     assert answer.changed.rolls_back_in == 60, answer
-    assert router.Confirm(v1.ConfirmRequest()).generation == answer.changed.generation
+    applied = answer.changed.generation
+    other = v1.ConfirmRequest(expected_generation=applied - 1)
+    assert "applied as generation" in refused(grpc.StatusCode.ABORTED, router.Confirm, other)
+    assert router.Confirm(v1.ConfirmRequest(expected_generation=applied)).generation == applied
     assert "awaits confirmation" in refused(grpc.StatusCode.FAILED_PRECONDITION, router.Confirm, v1.ConfirmRequest())
     # Operations change what they name, if their test passes.
     place = "/interfaces/host-eth0/mtu"

@@ -63,7 +63,12 @@ def config(path):
     kind = "application/merge-patch+json"
     status, changed, _ = router.ask("PATCH", "/v1/config?confirm=60", patch, kind)
     assert status == 200 and changed["rolls_back_in"] == 60, changed
-    assert router.ask("POST", "/v1/config/confirm")[0] == 200
+    other, own = (f'"{changed["generation"] - before}"' for before in (1, 0))
+    status, refused, _ = router.ask("POST", "/v1/config/confirm", If_Match=other)
+    assert status == 412 and "applied as generation" in refused["detail"], refused
+    status, refused, _ = router.ask("POST", "/v1/config/rollback", If_Match=other)
+    assert status == 412 and "has generation" in refused["detail"], refused
+    assert router.ask("POST", "/v1/config/confirm", If_Match=own)[0] == 200
     status, refused, _ = router.ask("POST", "/v1/config/confirm")
     assert status == 409 and "awaits confirmation" in refused["detail"], refused
     status, _, _ = router.ask("PATCH", "/v1/config", {"interfaces": {"host-eth0": {"description": None}}}, kind)
@@ -280,7 +285,7 @@ def words(path):
     router.request("HEAD", "/v1/config")
     answer = router.getresponse()
     assert answer.status == 200 and answer.headers["ETag"] and answer.read() == b""
-    assert router.ask("POST", "/v1/config/rollback", {}, If_Match='"1"')[0] == 400
+    assert router.ask("POST", "/v1/commands", {"commands": []}, If_Match='"1"')[0] == 400
     # A client that has read its answer may be silent for long.
     time.sleep(11)
     router.auto_open = False

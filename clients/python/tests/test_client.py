@@ -5,6 +5,7 @@ They make loopback interfaces and routes only. The router's devices are in the n
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 import signal
@@ -130,7 +131,9 @@ class Configuration(WithRouter):
     def test_confirm(self) -> None:
         change = self.router.patch({"tables": [7]}, confirm_within=60)
         self.assertEqual(change.rolls_back_in, 60)
-        self.assertEqual(self.router.confirm().generation, change.generation)
+        with self.assertRaisesRegex(volley.Refused, "awaits confirmation was applied as generation"):
+            self.router.confirm(dataclasses.replace(change, generation=change.generation - 1))
+        self.assertEqual(self.router.confirm(change).generation, change.generation)
         with self.assertRaisesRegex(volley.Refused, "awaits confirmation") as refused:
             self.router.confirm()
         self.assertEqual(refused.exception.status, 409)
@@ -148,7 +151,10 @@ class Configuration(WithRouter):
         self.router.patch({"tables": [7]})
         self.router.patch({"tables": [7, 8]})
         self.assertEqual(self.router.rollback(dry_run=True).difference, ["- ip table add 8"])
-        self.router.rollback()
+        generation = self.router.config().generation
+        with self.assertRaises(volley.Conflict):
+            self.router.rollback(generation=generation - 1)
+        self.router.rollback(generation=generation)
         self.assertEqual(self.router.config().config["tables"], [7])
         self.router.rollback()
         self.assertEqual(self.router.config().config, before)

@@ -7,7 +7,7 @@
     config["interfaces"]["host-eth1"]["mtu"] = 9000
     change = router.replace(config, generation=generation, confirm_within=60)
     print("\\n".join(change.difference))
-    router.confirm()
+    router.confirm(change)
 
 `volley.document` has the types of all parts of the configuration.
 """

@@ -85,13 +85,18 @@ class Client:
         """
         return self._change("PATCH", "/v1/config", (_dump(patch), _PATCH), generation, dry_run, confirm_within)
 
-    def confirm(self) -> Change:
-        """Keeps the change that was made with `confirm_within`."""
-        return answers.change(self._json("POST", "/v1/config/confirm"))
+    def confirm(self, change: Change | None = None) -> Change:
+        """Keeps the change that was made with `confirm_within`.
 
-    def rollback(self, changes: int = 1, *, dry_run: bool = False) -> Change:
-        """Rolls back the last changes. Rolling back again goes further back."""
-        return self._change("POST", "/v1/config/rollback", (_dump({"changes": changes}), _JSON), None, dry_run, None)
+        `change`: confirms only this change: if another one is to be confirmed, raises Refused. By default, any.
+        """
+        headers = {} if change is None else _if_match(change.generation)
+        return answers.change(self._json("POST", "/v1/config/confirm", None, headers))
+
+    def rollback(self, changes: int = 1, *, generation: int | None = None, dry_run: bool = False) -> Change:
+        """Rolls back the last changes. Rolling back again goes further back. `generation` and `dry_run` are as for `replace`."""
+        body = (_dump({"changes": changes}), _JSON)
+        return self._change("POST", "/v1/config/rollback", body, generation, dry_run, None)
 
     def show(self, command: str) -> Any:
         """Returns the output of a `show` command as JSON: `show("interface host-eth1")`."""
@@ -170,7 +175,7 @@ class Client:
             options["confirm"] = confirm_within
         if options:
             path += "?" + urllib.parse.urlencode(options)
-        headers = {} if generation is None else {"If-Match": f'"{generation}"'}
+        headers = {} if generation is None else _if_match(generation)
         try:
             return answers.change(self._json(method, path, body, headers))
         except Refused as e:
@@ -252,6 +257,10 @@ def _advice(e: OSError) -> str:
         case TimeoutError() | BlockingIOError():
             return "the router accepts no connections: too many clients wait"
     return "expected the path of a UNIX socket"
+
+
+def _if_match(generation: int) -> _Headers:
+    return {"If-Match": f'"{generation}"'}
 
 
 def _dump(value: object) -> str:

@@ -67,6 +67,6 @@ func add(router *volley.Client, name, address string) error {
 	if !errors.Is(err, errUp) {
 		return fmt.Errorf("%s has no link, so the router rolls the change back: %w", name, err)
 	}
-	_, err = router.Confirm(ctx)
+	_, err = router.Confirm(ctx, change)
 	return err
 }

@@ -15,6 +15,8 @@ const RETRY: Duration = Duration::from_secs(5);
 pub struct Confirmation {
     /// The generation to roll back to.
     pub generation: u64,
+    /// The generation of the applied configuration.
+    pub(super) applied: u64,
     /// True if the configuration comes from the file that the router starts from.
     pub(super) start: bool,
     /// The time of the rollback, or of the next attempt.
@@ -34,10 +36,11 @@ struct Failed {
 }
 
 impl Confirmation {
-    /// Returns the state of a configuration that awaits confirmation, and is rolled back to `generation` after `time`. `start` is
-    /// true if the configuration comes from the file that the router starts from.
-    pub(super) fn new(generation: u64, time: Duration, start: bool) -> Confirmation {
-        Confirmation { generation, start, deadline: Instant::now() + time, expired: false, failed: None }
+    /// Returns the state of a configuration that was applied as generation `applied`, awaits confirmation, and is rolled back to
+    /// `generation` after `time`. `start` is true if the configuration comes from the file that the router starts from.
+    pub(super) fn new(generation: u64, applied: u64, time: Duration, start: bool) -> Confirmation {
+        let deadline = Instant::now() + time;
+        Confirmation { generation, applied, start, deadline, expired: false, failed: None }
     }
 
     /// Returns the number of seconds until the configuration is rolled back or, after a failed rollback, until the next attempt.
@@ -57,20 +60,23 @@ impl Context {
         self.confirmation.as_ref()
     }
 
-    /// Confirms the configuration that awaits confirmation, so that it is not rolled back.
+    /// Confirms the configuration that awaits confirmation, so that it is not rolled back. If `expected` is given, confirms only the
+    /// configuration that was applied as this generation.
     ///
     /// # Errors
-    /// If no configuration awaits confirmation, or if its rollback has begun.
-    pub fn confirm(&mut self) -> Result<(), Failure> {
-        match &self.confirmation {
-            Some(waiting) if waiting.expired => Err(Failure::TooLate),
-            Some(_) => {
-                self.forget_confirmation();
-                tracing::info!(event = "config", "the configuration is confirmed");
-                Ok(())
-            }
-            None => Err(Failure::NothingToConfirm),
+    /// If no configuration awaits confirmation, or another one, or if its rollback has begun.
+    pub fn confirm(&mut self, expected: Option<u64>) -> Result<(), Failure> {
+        let waiting = self.confirmation.as_ref().ok_or(Failure::NothingToConfirm)?;
+        let is = waiting.applied;
+        if let Some(expected) = expected.filter(|expected| *expected != is) {
+            return Err(Failure::OtherUnconfirmed { is, expected });
         }
+        if waiting.expired {
+            return Err(Failure::TooLate);
+        }
+        self.forget_confirmation();
+        tracing::info!(event = "config", "the configuration is confirmed");
+        Ok(())
     }
 
     /// Starts the rollback of a configuration that was not confirmed in time. Called regularly.

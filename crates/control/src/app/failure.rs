@@ -35,6 +35,13 @@ pub enum Failure {
     Unconfirmed,
     /// No configuration awaits confirmation.
     NothingToConfirm,
+    /// Another configuration awaits confirmation: it was applied as generation `is`, and the request was made for generation `expected`.
+    OtherUnconfirmed {
+        /// The generation of the applied configuration.
+        is: u64,
+        /// The generation in the request.
+        expected: u64,
+    },
     /// The time to confirm has expired, and the rollback has begun.
     TooLate,
     /// The request is to roll back no change, or more changes than can be rolled back.
@@ -67,6 +74,10 @@ impl fmt::Display for Failure {
             ),
             Failure::Unconfirmed => f.write_str(
                 "the last applied configuration awaits confirmation: run config confirm or config rollback first",
+            ),
+            Failure::OtherUnconfirmed { is, expected } => write!(
+                f,
+                "the configuration that awaits confirmation was applied as generation {is}, not {expected} (show config history)"
             ),
             Failure::NothingToConfirm => f.write_str("no configuration awaits confirmation"),
             Failure::TooLate => f.write_str("too late: the rollback has begun"),

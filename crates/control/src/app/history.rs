@@ -81,19 +81,28 @@ impl Context {
 
     /// Returns a rollback of the last `n` changes in effect. If `n` is `None`, it depends on whether a configuration awaits confirmation:
     /// if so, returns a rollback of this configuration and all later changes, and otherwise of the last change. With `dry_run`, the
-    /// rollback only reports what would change.
+    /// rollback only reports what would change. If `expected` is given, the configuration must have this generation.
     ///
     /// # Errors
-    /// If fewer than `n` changes are in effect, or `n` is 0. The rollback itself fails if the configuration changes before it can begin:
-    /// then the last changes are others.
-    pub fn roll_back(&self, n: Option<usize>, dry_run: bool) -> Result<Transition, Failure> {
+    /// If the configuration has another generation, fewer than `n` changes are in effect, or `n` is 0. The rollback itself fails if the
+    /// configuration changes before it can begin: then the last changes are others.
+    pub fn roll_back(
+        &self,
+        n: Option<usize>,
+        dry_run: bool,
+        expected: Option<u64>,
+    ) -> Result<Transition, Failure> {
+        let is = self.journal.generation();
+        if let Some(expected) = expected.filter(|expected| *expected != is) {
+            return Err(Failure::Changed { is, expected });
+        }
         // A number of changes means those of the present. A rollback of an unconfirmed configuration also undoes later changes.
         let (n, basis) = match (n, self.confirmation()) {
             (None, Some(waiting)) => {
                 let later = self.journal.changes().take_while(|entry| entry.number > waiting.generation);
-                (later.count(), Basis::Unconfirmed(waiting.generation))
+                (later.count(), Basis::Unconfirmed { before: waiting.generation, is: expected })
             }
-            (n, _) => (n.unwrap_or(1), Basis::Generation(self.journal.generation())),
+            (n, _) => (n.unwrap_or(1), Basis::Generation(is)),
         };
         let last = n.checked_sub(1).and_then(|n| self.journal.changes().nth(n)).map(|entry| entry.number);
         let there = || Failure::NoWayBack { there: self.journal.can_be_taken_back() };

@@ -32,8 +32,9 @@ pub fn register(r: &mut Registry<Context>) {
          \"generation\" refuses the file unless the configuration has this generation.",
         apply,
     );
-    r.add("config confirm", "Keep the configuration that was applied with \"confirm\".", |c, _| {
-        c.confirm()?;
+    let help = "Keep the configuration that was applied with \"confirm\". With \"generation\", only if it was applied as this generation.";
+    r.add("config confirm [generation <expected:u64>]", help, |c, a| {
+        c.confirm(a.get("expected")).map_err(|e| a.about("expected", e))?;
         Ok(Output::text("confirmed"))
     });
     r.add(

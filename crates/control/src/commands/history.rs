@@ -34,7 +34,7 @@ pub fn register(r: &mut Registry<Context>) {
 
 fn rollback(c: &mut Context, a: &Args, dry_run: bool) -> Result<Output, CliError> {
     let n = a.get::<u32>("n").map(|n| n as usize);
-    let back = c.roll_back(n, dry_run).map_err(|e| a.about("n", e))?;
+    let back = c.roll_back(n, dry_run, None).map_err(|e| a.about("n", e))?;
     Ok(Output::job(ForClient::new(Told::new(back), c)))
 }
 

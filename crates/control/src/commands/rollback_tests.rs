@@ -1,7 +1,7 @@
 //! Rollbacks: by command, without confirmation, and failed ones.
 
 use super::config_tests::*;
-use crate::app::Confirmation;
+use crate::app::{Confirmation, Go, Work};
 use crate::cli::{Call, Step};
 use crate::testing::Cli;
 
@@ -71,7 +71,11 @@ fn an_unconfirmed_configuration_is_rolled_back() {
     assert_eq!(cli.ok("show config"), before);
     // A confirmed configuration stays. A rollback without a number rolls back the unconfirmed one.
     cli.ok(&format!("config apply {path} confirm 1"));
-    cli.ok("config confirm");
+    let applied = cli.context.journal.generation();
+    // A late confirmation of another configuration.
+    let late = cli.run(&format!("config confirm generation {}", applied - 1)).unwrap_err().to_string();
+    assert!(late.contains(&format!("was applied as generation {applied}, not")), "{late}");
+    cli.ok(&format!("config confirm generation {applied}"));
     cli.look_at_confirmation();
     assert_ne!(cli.ok("show config"), before);
     cli.ok("config rollback");
@@ -296,6 +300,31 @@ fn an_unconfirmed_start_file_is_reported_until_it_is_saved() {
     assert_eq!(cli.context.degraded().len(), 1);
     cli.ok("config save");
     assert!(cli.context.degraded().is_empty());
+}
+
+/// A rollback of an unconfirmed configuration undoes later changes, too, but not those after the generation that its client names.
+#[test]
+fn a_rollback_with_a_generation_undoes_no_later_change() {
+    let mut cli = Cli::new();
+    let (_folder, path) = file("a.yaml", TWO_PORTS);
+    cli.ok(&format!("config apply {path} confirm 1"));
+    let known = cli.context.journal.generation();
+    let early = cli.context.roll_back(None, false, Some(known - 1)).err().map(|e| e.to_string());
+    assert!(early.as_ref().is_some_and(|e| e.contains("not")), "{early:?}");
+    for (expected, undone) in [(Some(known), false), (None, true)] {
+        let mut back = cli.context.roll_back(None, false, expected).unwrap_or_else(|e| panic!("{e}"));
+        cli.ok("create loopback interface");
+        let ended = loop {
+            match back.step(&mut cli.context, &mut Vec::new()) {
+                Ok(Go::Done) => break Ok(()),
+                Err(e) => break Err(e.to_string()),
+                Ok(_) => {}
+            }
+        };
+        assert_eq!(ended.is_ok(), undone, "{ended:?}");
+        assert_eq!(cli.ok("show config").contains("loopback"), !undone);
+        assert_eq!(cli.context.confirmation().is_none(), undone);
+    }
 }
 
 /// A rollback that has to wait does not undo changes that were made meanwhile.

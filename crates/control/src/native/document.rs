@@ -304,33 +304,35 @@ async fn pointed(problem: Problem, document: impl AsRef<[u8]> + Send + 'static) 
     }
 }
 
-/// Keeps the configuration that awaits confirmation. `line` names the request in the journal.
+/// Keeps the configuration that awaits confirmation. If `expected` is given, that configuration must have been applied as this generation.
+/// `line` names the request in the journal.
 ///
 /// # Errors
-/// If no configuration awaits confirmation, or if its rollback has begun.
-pub(super) async fn confirm(client: &Client, line: &str) -> Result<Changed, Problem> {
+/// If no configuration awaits confirmation, or another one, or if its rollback has begun.
+pub(super) async fn confirm(client: &Client, line: &str, expected: Option<u64>) -> Result<Changed, Problem> {
     // A confirmation waits for nothing: its time may end.
     let confirm = |c: &mut Context| {
         c.origin = client.origin(line);
-        c.confirm().map(|()| c.journal.generation())
+        c.confirm(expected).map(|()| c.journal.generation())
     };
     let generation = client.slice(confirm).await?;
     Ok(Changed { generation, ..Changed::default() })
 }
 
 /// Rolls back this number of changes. If `changes` is `None`, rolls back the configuration that awaits confirmation or, if there is none,
-/// the last change. `line` names the request in the journal.
+/// the last change. If `expected` is given, the configuration must have this generation. `line` names the request in the journal.
 ///
 /// # Errors
-/// If there are fewer changes that can be rolled back.
+/// If the configuration has another generation, or if there are fewer changes that can be rolled back.
 pub(super) async fn roll_back(
     client: &Client,
     line: &str,
     changes: Option<usize>,
     dry_run: bool,
+    expected: Option<u64>,
 ) -> Result<Changed, Problem> {
     // The client means the changes of now, not those that are made while it waits.
-    let back = client.look(|c| c.roll_back(changes, dry_run))?;
+    let back = client.look(|c| c.roll_back(changes, dry_run, expected))?;
     let back = client.change(line, |c| back.by(c.origin.clone())).await;
     Ok(finish(client, back).await?)
 }

@@ -61,7 +61,9 @@ impl From<Failure> for Problem {
     fn from(failure: Failure) -> Problem {
         let status = match &failure {
             // Not that of another change: a client that tries again would roll back what it does not know.
-            Failure::Changed { .. } | Failure::Overtaken => StatusCode::PRECONDITION_FAILED,
+            Failure::Changed { .. } | Failure::OtherUnconfirmed { .. } | Failure::Overtaken => {
+                StatusCode::PRECONDITION_FAILED
+            }
             Failure::Faults(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Failure::Refused(_) => of_reason(failure.reason()),
             _ => StatusCode::CONFLICT,

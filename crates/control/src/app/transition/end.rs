@@ -80,7 +80,7 @@ fn await_confirmation(c: &mut Context, terms: &Terms, generation: u64) -> Vec<Re
         in_words(time)
     );
     c.journal.hold(Some(generation));
-    c.confirmation = Some(Confirmation::new(generation, time, terms.start));
+    c.confirmation = Some(Confirmation::new(generation, c.journal.generation(), time, terms.start));
     let mut reports = vec![Report::AwaitsConfirmation(time)];
     if terms.start {
         let why = "the router starts from this file: a restart applies it, confirmed or not";

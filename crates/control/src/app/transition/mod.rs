@@ -144,16 +144,18 @@ impl Context {
 pub(super) enum Basis {
     /// The configuration has this generation.
     Generation(u64),
-    /// A configuration awaits confirmation, and this is the generation before it was applied.
-    Unconfirmed(u64),
+    /// A configuration awaits confirmation, and `before` is the generation before it was applied. The configuration has generation `is`, if
+    /// given.
+    Unconfirmed { before: u64, is: Option<u64> },
 }
 
 impl Basis {
     fn holds(&self, c: &Context) -> bool {
         match self {
             Basis::Generation(generation) => c.journal.generation() == *generation,
-            Basis::Unconfirmed(before) => {
-                c.confirmation().is_some_and(|waiting| waiting.generation == *before)
+            Basis::Unconfirmed { before, is } => {
+                is.is_none_or(|is| c.journal.generation() == is)
+                    && c.confirmation().is_some_and(|waiting| waiting.generation == *before)
             }
         }
     }

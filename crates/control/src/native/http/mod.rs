@@ -179,7 +179,8 @@ const OPERATIONS: &[Operation] = &[
         path: "/v1/config/confirm",
         id: "confirm",
         task: Task::Confirm,
-        help: "Keep the configuration that was applied with `confirm`.",
+        help: "Keep the configuration that was applied with `confirm`. With If-Match, only if it is the one whose change was answered with this \
+               ETag.",
         parameters: &[],
         sends: Sends::Nothing,
         returns: Returns::Changed,
@@ -190,7 +191,8 @@ const OPERATIONS: &[Operation] = &[
         path: "/v1/config/rollback",
         id: "rollback",
         task: Task::RollBack,
-        help: "Roll back the last change of the configuration, or the last `changes` ones.",
+        help: "Roll back the last change of the configuration, or the last `changes` ones. With If-Match, only if the configuration still has \
+               this ETag.",
         parameters: &[DRY_RUN],
         sends: Sends::Members(&[("changes", "integer", "Number of changes.")]),
         returns: Returns::Changed,
@@ -285,7 +287,7 @@ const OPERATIONS: &[Operation] = &[
 impl Operation {
     /// True if the operation checks `If-Match`.
     fn is_conditional(&self) -> bool {
-        matches!(self.task, Task::PutConfig | Task::PatchConfig)
+        matches!(self.task, Task::PutConfig | Task::PatchConfig | Task::Confirm | Task::RollBack)
     }
 
     /// Returns the part of `path` that matches `{…}` in the operation's path; an empty part if the operation's path has no `{…}`. Returns
@@ -439,10 +441,11 @@ fn describe(operation: &Operation) -> Value {
     }
     let header = |name: &str, help: &str| json!({ "name": name, "in": "header", "description": help, "schema": { "type": "string" } });
     if operation.is_conditional() {
-        parameters.push(header(
-            "If-Match",
-            "Change the configuration only if it still has this ETag (otherwise 412).",
-        ));
+        let help = match operation.task {
+            Task::Confirm => "Confirm only the change that was answered with this ETag (otherwise 412).",
+            _ => "Change the configuration only if it still has this ETag (otherwise 412).",
+        };
+        parameters.push(header("If-Match", help));
     }
     if operation.task == Task::GetConfig {
         parameters.push(header("If-None-Match", "Answer 304 if the configuration still has this ETag."));

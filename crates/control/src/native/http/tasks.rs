@@ -62,13 +62,18 @@ pub(super) async fn get(client: &Rc<Client>, asked: &Asked) -> Answered {
     })
 }
 
-/// Returns the options for applying a document.
-fn terms(asked: &Asked) -> Result<Terms, Problem> {
-    let expected = match asked.expected()? {
+/// Returns the generation that the configuration must have for the request, if the client names one.
+fn expected(asked: &Asked) -> Result<Option<u64>, Problem> {
+    Ok(match asked.expected()? {
         Tags::One(generation) => Some(generation),
         Tags::Unsaid | Tags::Any => None,
-    };
-    document::terms(asked.flag("dry-run")?, asked.parameter("confirm", "a number of seconds")?, expected)
+    })
+}
+
+/// Returns the options for applying a document.
+fn terms(asked: &Asked) -> Result<Terms, Problem> {
+    let confirm = asked.parameter("confirm", "a number of seconds")?;
+    document::terms(asked.flag("dry-run")?, confirm, expected(asked)?)
 }
 
 /// Refuses a body with a media type other than `kinds`. A body without a type is accepted.
@@ -105,7 +110,7 @@ pub(super) async fn patch(client: &Rc<Client>, mut asked: Asked) -> Answered {
 
 /// Keeps the configuration that awaits confirmation.
 pub(super) async fn confirm(client: &Rc<Client>, asked: &Asked) -> Answered {
-    changed(client, &document::confirm(client, &asked.line).await?)
+    changed(client, &document::confirm(client, &asked.line, expected(asked)?).await?)
 }
 
 /// The body of a request for a rollback.
@@ -118,9 +123,9 @@ struct RollbackRequest {
 
 /// Rolls back the last changes.
 pub(super) async fn roll_back(client: &Rc<Client>, mut asked: Asked) -> Answered {
-    let dry_run = asked.flag("dry-run")?;
+    let (dry_run, expected) = (asked.flag("dry-run")?, expected(&asked)?);
     let RollbackRequest { changes } = asked.fields(client).await?;
-    changed(client, &document::roll_back(client, &asked.line, changes, dry_run).await?)
+    changed(client, &document::roll_back(client, &asked.line, changes, dry_run, expected).await?)
 }
 
 /// Answers with the output of a `show` command as JSON.

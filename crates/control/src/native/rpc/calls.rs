@@ -133,8 +133,8 @@ async fn confirm(
     mut requests: Requests<v1::ConfirmRequest>,
     replies: Replies<v1::Changed>,
 ) -> Answered {
-    requests.only().await?;
-    replies.send(changed(document::confirm(&client, &line("Confirm")).await?)).await
+    let v1::ConfirmRequest { expected_generation } = requests.only().await?;
+    replies.send(changed(document::confirm(&client, &line("Confirm"), expected_generation).await?)).await
 }
 
 async fn roll_back(
@@ -142,9 +142,11 @@ async fn roll_back(
     mut requests: Requests<v1::RollbackRequest>,
     replies: Replies<v1::Changed>,
 ) -> Answered {
-    let v1::RollbackRequest { changes, dry_run } = requests.only().await?;
+    let v1::RollbackRequest { changes, dry_run, expected_generation } = requests.only().await?;
     let changes = changes.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-    replies.send(changed(document::roll_back(&client, &line("Rollback"), changes, dry_run).await?)).await
+    let line = line("Rollback");
+    let back = document::roll_back(&client, &line, changes, dry_run, expected_generation).await?;
+    replies.send(changed(back)).await
 }
 
 async fn watch(
