@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use scenarios::{Ping, Routed, address};
 use testkit::process::until;
+use testkit::skip::skipped;
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -106,4 +107,26 @@ fn a_renamed_interface_is_used_on_and_reported() {
     until("the new name is logged", SOON, || router.log().contains("interface eth1 is now named lan7"));
     Ping::until_answered(&a, "10.0.1.2", SOON);
     assert!(router.ctl("show hardware-interfaces host-eth1").contains("lan7"));
+}
+
+/// A rename at the moment when the router asks for the state of an interface does not make the port deaf.
+#[test]
+fn many_renames_under_traffic_do_no_harm() {
+    let Some(Routed { a, r, router, .. }) = Routed::new() else { return };
+    let first = r.attempt("ip link set eth1 name lan0", SOON);
+    if first.stderr.contains("busy") {
+        return skipped("needs a kernel that renames interfaces that are up (6.2)");
+    }
+    first.expect_ok();
+    let renames: String = (0..200).map(|n| format!("link set lan{n} name lan{}\n", n + 1)).collect();
+    let batch = r.lab().dir().join("renames");
+    std::fs::write(&batch, renames).unwrap();
+    let flood = a.spawn("ping -f -q 10.0.1.2");
+    r.run(&format!("ip -batch {}", batch.display()));
+    drop(flood);
+    Ping::until_answered(&a, "10.0.1.2", SOON);
+    until("the last name is shown", SOON, || {
+        router.ctl("show hardware-interfaces host-eth1").contains("lan200")
+    });
+    assert_eq!(router.json("show interface host-eth1")[0]["usable"], true);
 }

@@ -4,10 +4,17 @@ use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::thread;
+use std::time::Duration;
 
 use libc::{c_char, c_int, c_short, c_ulong, ifreq};
 
 use super::sys;
+
+/// Maximum number of [pauses](PAUSE): the kernel waits for the end of an RCU period while it renames an interface.
+const MOST_PAUSES: u32 = 200;
+/// The pause between two questions while an interface is renamed.
+const PAUSE: Duration = Duration::from_micros(200);
 
 /// A network interface, identified by its index. So a renamed interface is still found, and a new interface with its old name is not
 /// mistaken for it.
@@ -62,7 +69,8 @@ impl Netdev {
     }
 
     fn call(&self, what: c_ulong, r: &mut ifreq) -> io::Result<()> {
-        // SAFETY: every call in this file takes an ifreq, and writes nothing else.
+        // SAFETY: every call in this file takes an ifreq. It writes to nothing else, but for queries of drivers, which write to a structure
+        // of the length that the command at its beginning says.
         unsafe { sys::ioctl(self.socket.as_fd(), what, r) }
     }
 
@@ -75,15 +83,39 @@ impl Netdev {
         Ok(r)
     }
 
-    fn get(&self, what: c_ulong) -> io::Result<ifreq> {
+    /// Makes a call with a request that has the interface's current name, and what `fill` adds. Returns the request after the call.
+    ///
+    /// If the interface is renamed meanwhile, repeats the call.
+    fn ask(&self, what: c_ulong, mut fill: impl FnMut(&mut ifreq)) -> io::Result<ifreq> {
         loop {
+            // If the interface no longer exists, this fails.
             let mut r = self.request()?;
+            fill(&mut r);
             match self.call(what, &mut r) {
-                // The interface may have got another name since the request was made. If it no longer exists, the next request fails.
                 Err(e) if e.raw_os_error() == Some(libc::ENODEV) && self.name_differs(&r) => {}
                 done => return done.map(|()| r),
             }
         }
+    }
+
+    /// Asks for a property that the kernel knows itself. While the kernel renames the interface, it finds it by neither name for a moment,
+    /// so the question is repeated.
+    fn get(&self, what: c_ulong) -> io::Result<ifreq> {
+        let mut pauses = 0;
+        loop {
+            match self.ask(what, |_| ()) {
+                Err(e) if e.raw_os_error() == Some(libc::ENODEV) && pauses < MOST_PAUSES && self.exists() => {
+                    thread::sleep(PAUSE);
+                    pauses += 1;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Queries the driver. `data` is one of the structures of `linux/ethtool.h`, which begins with the command.
+    fn ethtool<T, const N: usize>(&self, data: &mut [T; N]) -> io::Result<()> {
+        self.ask(libc::SIOCETHTOOL, |r| r.ifr_ifru.ifru_data = data.as_mut_ptr().cast()).map(drop)
     }
 
     /// True if the interface no longer has the name in `r`.
@@ -116,9 +148,7 @@ impl Netdev {
         const ETHTOOL_GLINK: u32 = 0x0a;
         // `struct ethtool_value`: the command and the answer. The flags hold the answer for all drivers.
         let mut value = [ETHTOOL_GLINK, 0];
-        let mut r = self.request()?;
-        r.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
-        let _ = self.call(libc::SIOCETHTOOL, &mut r);
+        let _ = self.ethtool(&mut value);
         Ok(self.flags()? & libc::IFF_RUNNING != 0)
     }
 
@@ -129,9 +159,7 @@ impl Netdev {
         if new == flags {
             return Ok(());
         }
-        let mut r = self.request()?;
-        r.ifr_ifru.ifru_flags = new as c_short;
-        self.call(libc::SIOCSIFFLAGS, &mut r)
+        self.ask(libc::SIOCSIFFLAGS, |r| r.ifr_ifru.ifru_flags = new as c_short).map(drop)
     }
 
     /// Returns the MTU in bytes.
@@ -141,9 +169,7 @@ impl Netdev {
     }
 
     pub(crate) fn set_mtu(&self, mtu: c_int) -> io::Result<()> {
-        let mut r = self.request()?;
-        r.ifr_ifru.ifru_mtu = mtu;
-        self.call(libc::SIOCSIFMTU, &mut r)
+        self.ask(libc::SIOCSIFMTU, |r| r.ifr_ifru.ifru_mtu = mtu).map(drop)
     }
 
     /// Returns the Ethernet address; `None` if it is not an Ethernet interface.
@@ -156,27 +182,23 @@ impl Netdev {
     }
 
     pub(crate) fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {
-        let mut r = self.request()?;
         // SAFETY: zeros are a valid address.
         let mut address: libc::sockaddr = unsafe { std::mem::zeroed() };
         address.sa_family = libc::ARPHRD_ETHER;
         address.sa_data.iter_mut().zip(mac).for_each(|(to, from)| *to = from as c_char);
-        r.ifr_ifru.ifru_hwaddr = address;
-        self.call(libc::SIOCSIFHWADDR, &mut r)
+        self.ask(libc::SIOCSIFHWADDR, |r| r.ifr_ifru.ifru_hwaddr = address).map(drop)
     }
 
     /// Sets the IPv4 address, with prefix length `len`.
     pub(crate) fn set_ip4(&self, address: Ipv4Addr, len: u8) -> io::Result<()> {
         let mask = Ipv4Addr::from(u32::MAX.checked_shl(32 - u32::from(len.min(32))).unwrap_or(0));
         for (what, value) in [(libc::SIOCSIFADDR, address), (libc::SIOCSIFNETMASK, mask)] {
-            let mut r = self.request()?;
             // SAFETY: zeros are a valid address.
             let mut to: libc::sockaddr = unsafe { std::mem::zeroed() };
             to.sa_family = libc::AF_INET as libc::sa_family_t;
             // A sockaddr_in: the port, then the address.
             to.sa_data.iter_mut().skip(2).zip(value.octets()).for_each(|(to, from)| *to = from as c_char);
-            r.ifr_ifru.ifru_addr = to;
-            self.call(what, &mut r)?;
+            self.ask(what, |r| r.ifr_ifru.ifru_addr = to)?;
         }
         Ok(())
     }
@@ -187,9 +209,7 @@ impl Netdev {
         // `struct ethtool_drvinfo`: the command, then the driver's name in 32 bytes.
         let mut info = [0u8; 196];
         info[..4].copy_from_slice(&ETHTOOL_GDRVINFO.to_ne_bytes());
-        let mut r = self.request().ok()?;
-        r.ifr_ifru.ifru_data = info.as_mut_ptr().cast();
-        self.call(libc::SIOCETHTOOL, &mut r).ok()?;
+        self.ethtool(&mut info).ok()?;
         let name = info[4..36].split(|byte| *byte == 0).next()?;
         Some(String::from_utf8_lossy(name).into_owned())
     }
@@ -200,9 +220,7 @@ impl Netdev {
         // `struct ethtool_channels`: the command; the maximum of receive, transmit, other and combined queues; their
         // current numbers.
         let mut channels = [ETHTOOL_GCHANNELS, 0, 0, 0, 0, 0, 0, 0, 0];
-        let mut r = self.request()?;
-        r.ifr_ifru.ifru_data = channels.as_mut_ptr().cast();
-        match self.call(libc::SIOCETHTOOL, &mut r) {
+        match self.ethtool(&mut channels) {
             Ok(()) => Ok((channels[5] + channels[8]).max(1)),
             // A driver without this query has one queue.
             Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(1),
@@ -218,9 +236,7 @@ impl Netdev {
         // at 12 (after `supported` and `advertising`), its upper half is at 28.
         let mut cmd = [0u8; 44];
         cmd[..4].copy_from_slice(&ETHTOOL_GSET.to_ne_bytes());
-        let mut r = self.request().ok()?;
-        r.ifr_ifru.ifru_data = cmd.as_mut_ptr().cast();
-        self.call(libc::SIOCETHTOOL, &mut r).ok()?;
+        self.ethtool(&mut cmd).ok()?;
         let half = |at: usize| u32::from(u16::from_ne_bytes([cmd[at], cmd[at + 1]]));
         let speed = half(28) << 16 | half(12);
         (speed != 0 && speed != UNKNOWN && speed != 0xffff).then_some(speed)
