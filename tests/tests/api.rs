@@ -185,7 +185,7 @@ fn connections_leave_no_descriptor() {
     // That client's thread may take a moment to end.
     std::thread::sleep(Duration::from_secs(1));
     let before = files();
-    papi(&r, &socket, "reconnect 1000");
+    papi(&r, &socket, "reconnect 200");
     testkit::process::until("all descriptors are closed", Duration::from_secs(10), || files() <= before);
 }
 
