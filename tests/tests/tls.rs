@@ -91,22 +91,34 @@ fn grpc_runs_over_tls() {
 fn changed_certificates_are_used_without_a_restart() {
     let Some((lab, r, router)) = served() else { return };
     let directory = lab.dir();
-    // A certificate without its key, as while a program replaces both: the old ones stay in use.
-    let good = fs::read(directory.join("router.pem")).unwrap();
-    fs::write(directory.join("router.pem"), "no certificate").unwrap();
-    let says = |text: &str, times: usize| {
-        until(text, Duration::from_secs(60), || router.log().matches(text).count() >= times);
+    // Replaces a file as a whole. The router then says something that it has not said before.
+    let replaced = |name: &str, bytes: &[u8], text: &str| {
+        let before = router.log().matches(text).count();
+        let new = directory.join("new");
+        fs::write(&new, bytes).unwrap();
+        fs::rename(new, directory.join(name)).unwrap();
+        until(text, Duration::from_secs(60), || router.log().matches(text).count() > before);
     };
-    says("the previous certificates stay in use", 1);
+    let (stays, changed) =
+        ("the previous certificates stay in use", "the files of certificates have changed");
+    let read = |name: &str| fs::read(directory.join(name)).unwrap();
+    let (good, good_key) = (read("router.pem"), read("router.key"));
+    replaced("router.pem", b"no certificate", stays);
     client(&r, "python3", directory, "roles");
-    fs::write(directory.join("router.pem"), good).unwrap();
-    says("the files of certificates have changed", 1);
+    // A program that replaces the certificate before its key.
+    authority(directory, "of-fresh-routers", &["fresh"]);
+    replaced("router.pem", &read("fresh.pem"), stays);
+    client(&r, "python3", directory, "roles");
+    replaced("router.key", &read("fresh.key"), changed);
+    replaced("router.key", &good_key, stays);
+    replaced("router.pem", &good, changed);
     // A new authority: certificates of the old one give no role any more.
     for name in ["alice.pem", "alice.key"] {
         fs::copy(directory.join(name), directory.join(format!("old-{name}"))).unwrap();
     }
+    let before = router.log().matches(changed).count();
     authority(directory, "of-admins", &["alice"]);
-    says("the files of certificates have changed", 2);
+    until(changed, Duration::from_secs(60), || router.log().matches(changed).count() > before);
     client(&r, "python3", directory, "roles");
     for name in ["alice.pem", "alice.key"] {
         fs::rename(directory.join(format!("old-{name}")), directory.join(name)).unwrap();

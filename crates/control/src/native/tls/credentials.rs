@@ -18,7 +18,7 @@ use super::Wrong;
 use crate::startup::{Tls, for_role};
 
 /// Interval at which the files are checked for changes.
-pub(super) const CHECK: Duration = Duration::from_secs(10);
+pub(super) const CHECK: Duration = Duration::from_secs(2);
 
 /// The contents of the files.
 #[derive(Clone)]
