@@ -136,7 +136,7 @@ impl Campaign {
         let stamped = self.traffic(&test.traffic, 0).is_some_and(|t| t.is_stamped());
         if let Some(procedure) = self.procedures.iter().find(|p| timed.contains(p) && !stamped) {
             return Err(Fault(format!(
-                "{} needs a flow with mark = \"stamped\": lost frames of a flood cannot be identified",
+                "{} needs a flow with mark = \"stamped\": the time of each lost frame counts, and the frames of a flood have no numbers",
                 procedure.name()
             )));
         }

@@ -1,7 +1,7 @@
 //! Campaigns that repeat a paper's tables. They need hardware like the authors'; [`miniature`](Campaign::miniature) turns such a campaign
 //! into one that takes minutes on a laptop.
 
-use super::{Campaign, Fault, Times, WaitsSpec};
+use super::{Campaign, Fault, Soak, Times, WaitsSpec};
 
 /// A built-in campaign.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,8 @@ impl Paper {
 }
 
 impl Campaign {
-    /// Returns this campaign with the quick profile, in place of its own profile, trial time, repetitions, resolution and waits.
+    /// Returns this campaign with the quick profile, in place of its own profile, trial time, repetitions, resolution, waits, goals and
+    /// times of `soak`.
     pub fn miniature(self) -> Campaign {
         Campaign {
             profile: Times::Quick,
@@ -54,6 +55,8 @@ impl Campaign {
             repetitions: None,
             resolution: None,
             waits: WaitsSpec::default(),
+            goals: Vec::new(),
+            soak: Soak::default(),
             ..self
         }
     }

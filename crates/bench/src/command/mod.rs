@@ -206,7 +206,7 @@ fn traffic(capture: &Path, name: Option<&str>, keep: Keep) -> Result<(), Failure
         tell(&format!("of {frames} frames, these were skipped: {}\n", told(&left_out)));
     }
     if longer > 0 {
-        tell(&format!("{longer} of {frames} frames were enlarged to make room for the tester's mark\n"));
+        tell(&format!("{longer} of {frames} frames were enlarged to make room for the tester's stamp\n"));
     }
     print(&traffic.toml().map_err(|e| Failure(e.to_string()))?)
 }

@@ -50,8 +50,7 @@ pub fn spread(
     Ok(cores)
 }
 
-/// Returns the `needed` plus `more` cores nearest to a port. If the machine has too few cores for `more`, returns only the `needed` nearest
-/// ones. `root` precedes the paths of the machine's files, such as `/sys`.
+/// Returns the cores nearest to a port: `needed` plus `more`, or all if there are fewer. `root` precedes the paths of the machine's files, such as `/sys`.
 ///
 /// # Errors
 /// Returns an error if the machine has fewer than `needed` cores.
@@ -62,8 +61,9 @@ pub fn near(
     more: usize,
     root: &str,
 ) -> Result<Vec<usize>, Failure> {
-    let all = Machine { root, workers: needed + more }.cores(shell, port);
-    all.or_else(|_| Machine { root, workers: needed }.cores(shell, port))
+    let mut cores = Machine { root, workers: needed }.all_cores(shell, port)?;
+    cores.truncate(needed + more);
+    Ok(cores)
 }
 
 /// Gives each port a queue for each worker. The shell undoes this at its end.
@@ -90,8 +90,15 @@ impl Machine<'_> {
         format!("{}/proc/irq/{irq}/smp_affinity_list", self.root)
     }
 
-    /// Returns the cores to use: those near the port first, and only the first hardware thread of each core.
+    /// Returns the cores to use, as [`all_cores`](Self::all_cores) sorts them.
     fn cores(&self, shell: &Shell, port: &str) -> Result<Vec<usize>, Failure> {
+        let mut cores = self.all_cores(shell, port)?;
+        cores.truncate(self.workers);
+        Ok(cores)
+    }
+
+    /// Returns all cores, at least as many as needed: those near the port first, and only the first hardware thread of each core.
+    fn all_cores(&self, shell: &Shell, port: &str) -> Result<Vec<usize>, Failure> {
         let (root, workers) = (self.root, self.workers);
         let list = |file: String| shell.run(&format!("cat {file}")).map(|text| parse_list(text.trim()));
         let online = list(format!("{root}/sys/devices/system/cpu/online"))?;
@@ -106,7 +113,6 @@ impl Machine<'_> {
         if cores.len() < workers {
             return Err(self.fault(&format!("the machine has only {} cores ({cores:?})", cores.len())));
         }
-        cores.truncate(workers);
         Ok(cores)
     }
 

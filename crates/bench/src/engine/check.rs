@@ -100,7 +100,7 @@ impl Kind {
     fn new(template: &Template, hops: u8) -> Result<Kind, StreamError> {
         let mut longest = template.bytes.clone();
         longest.resize(*template.size.end(), 0);
-        let none = || StreamError("the frame has no room for the tester's mark".into());
+        let none = || StreamError("the frame has no room for the tester's stamp".into());
         let place = Place::find(&longest).ok_or_else(none)?;
         let is_ipv4 = longest.get(place.ip).is_some_and(|first| first >> 4 == 4);
         let varies = |from: usize, to: usize| {

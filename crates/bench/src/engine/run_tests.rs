@@ -344,7 +344,7 @@ fn invalid_traffic_is_refused_with_the_reason() -> Result<(), Box<dyn std::error
         ),
         (
             vec![udp4(64), Template { fields: vec![field], ..udp4(64) }],
-            "template 1: field 0: it overlaps the tester's mark",
+            "template 1: field 0: it overlaps the tester's stamp",
         ),
         (vec![Template { weight: 5_000, ..udp4(64) }, udp4(64)], "the weights add up to 5001"),
     ];

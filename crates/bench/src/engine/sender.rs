@@ -179,14 +179,14 @@ impl Kind {
         let shortest = template.bytes.get(..*template.size.start()).unwrap_or(&template.bytes);
         let place = Place::find(shortest).ok_or_else(|| {
             StreamError(format!(
-                "a frame of {} bytes has no room for the tester's mark, which needs {LEN} bytes after a UDP, TCP or echo header",
+                "a frame of {} bytes has no room for the tester's stamp, which needs {LEN} bytes after a UDP, TCP or echo header",
                 template.size.start()
             ))
         })?;
         if let Some(i) =
             template.fields.iter().position(|f| f.offset < place.at + LEN && place.at < f.offset + f.width)
         {
-            return Err(StreamError(format!("field {i}: it overlaps the tester's mark")));
+            return Err(StreamError(format!("field {i}: it overlaps the tester's stamp")));
         }
         template.bytes[place.at..place.at + LEN].fill(0);
         // Varying fields need a new checksum.

@@ -118,8 +118,8 @@ pub(crate) struct Wanted<'g> {
     pub(crate) goal: &'g str,
     pub(crate) lower: Option<f64>,
     pub(crate) upper: Option<f64>,
-    /// Number of remaining trials, and their sending time. An estimate by MLRsearch includes this trial. `None` for all other searches:
-    /// both values then follow from the limit of trials.
+    /// Number of remaining trials with this one, and their sending time, as estimated by MLRsearch. `None` for all other searches: both
+    /// values then follow from the limit of trials.
     pub(crate) left: Option<(u32, Duration)>,
 }
 
@@ -167,8 +167,11 @@ impl<'a> Run<'a> {
         self.tally.invalid += u32::from(!outcome.is_valid());
         self.tally.spent += outcome.took;
         let allowed = self.limits.trials - self.tally.trials;
-        let (trials, sending) =
-            wanted.left.unwrap_or((allowed, wanted.request.duration.saturating_mul(allowed)));
+        let this = wanted.request.duration;
+        let (trials, sending) = match wanted.left {
+            Some((trials, sending)) => (trials.saturating_sub(1), sending.saturating_sub(this)),
+            None => (allowed, this.saturating_mul(allowed)),
+        };
         let trials_left = trials.min(allowed);
         let waits = outcome.took.saturating_sub(wanted.request.duration);
         let mut time_left = sending.saturating_add(waits.saturating_mul(trials_left));
