@@ -42,6 +42,8 @@ def config(path):
     assert status == 200 and tag == f'"{about["generation"]}"', (status, tag, about)
     assert router.ask("GET", "/v1/config", If_None_Match=tag)[0] == 304
     assert router.ask("GET", "/v1/config", If_None_Match="*")[0] == 304
+    sessions = router.ask("POST", "/v1/commands", {"commands": ["show cli-sessions"]})[1]["results"][0]["output"]
+    assert [s["command"] for s in sessions if s["kind"] == "native"] == ["POST /v1/commands"], sessions
     assert b"\n  host-eth0:" in router.ask("GET", "/v1/config", Accept="application/yaml")[1]
     wanted = json.loads(json.dumps(was))
     wanted["routes"] = [{"prefix": "198.51.100.0/24", "via": "drop"}]

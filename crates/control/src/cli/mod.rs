@@ -32,7 +32,7 @@ pub(crate) use programs::{Arrival, Programs, serve_programs};
 pub use script::{check_commands, exec, run_file, run_job};
 pub use server::{Service, serve};
 pub(crate) use session::{Seat, State, Stream};
-pub(crate) use sessions::Guest;
 pub use sessions::{Client, Connected, Entrance, Sessions};
+pub(crate) use sessions::{Guest, Running};
 pub use turns::Turns;
 pub(crate) use turns::{Hold, Share, Turn};

@@ -62,7 +62,8 @@ pub struct Connected {
     pub since: SystemTime,
     /// When the client connected, on the monotonic clock.
     pub begun: Instant,
-    /// The command that runs or waits to run: its text, truncated to the length that the journal stores, and its arrival time.
+    /// The command or request that runs or waits to run, the last one if there are several: its text, truncated to the length that the
+    /// journal stores, and its arrival time.
     pub running: Option<(Arc<str>, Instant)>,
 }
 
@@ -75,6 +76,10 @@ struct List {
     /// The number of the client that connected last.
     last: u64,
     clients: BTreeMap<u64, Connected>,
+    /// The running commands by client and number, with their arrival times.
+    running: BTreeMap<(u64, u64), (Arc<str>, Instant)>,
+    /// The number of the command that arrived last.
+    last_command: u64,
 }
 
 impl Sessions {
@@ -90,18 +95,22 @@ impl Sessions {
 
     /// Returns the clients by number, in the order in which they connected.
     pub fn connected(&self) -> Vec<(u64, Connected)> {
-        self.list().clients.iter().map(|(number, one)| (*number, one.clone())).collect()
+        let list = self.list();
+        let running = |number: u64| {
+            list.running
+                .range((number, 0)..=(number, u64::MAX))
+                .next_back()
+                .map(|(_, running)| running.clone())
+        };
+        let with = |(number, one): (&u64, &Connected)| {
+            (*number, Connected { running: running(*number), ..one.clone() })
+        };
+        list.clients.iter().map(with).collect()
     }
 
     fn list(&self) -> MutexGuard<'_, List> {
         // No change of the list can be left halfway.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn set_running(&self, number: u64, running: Option<(Arc<str>, Instant)>) {
-        if let Some(one) = self.list().clients.get_mut(&number) {
-            one.running = running;
-        }
     }
 }
 
@@ -112,11 +121,14 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// Shows `line` as the client's running command, until the returned value is dropped.
-    pub(super) fn runs(&self, line: &str) -> Running {
+    /// Shows `line` as a running command or request of the client, until the returned value is dropped.
+    pub(crate) fn runs(&self, line: &str) -> Running {
         let line = Origin::new(FrontEnd::Cli, Peer::Own, line).line;
-        self.sessions.set_running(self.number, Some((line, Instant::now())));
-        Running { sessions: self.sessions.clone(), number: self.number }
+        let mut list = self.sessions.list();
+        list.last_command += 1;
+        let number = (self.number, list.last_command);
+        list.running.insert(number, (line, Instant::now()));
+        Running { sessions: self.sessions.clone(), number }
     }
 }
 
@@ -127,14 +139,14 @@ impl Drop for Guest {
 }
 
 /// A running command in the list.
-pub(super) struct Running {
+pub(crate) struct Running {
     sessions: Sessions,
-    number: u64,
+    number: (u64, u64),
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.sessions.set_running(self.number, None);
+        self.sessions.list().running.remove(&self.number);
     }
 }
 
@@ -156,6 +168,11 @@ mod tests {
             all.map(|(n, one)| (n, one.client.peer.uid(), one.running.map(|(line, _)| line.len()))).collect()
         };
         assert_eq!(shown(), [(1, Some(1), None), (2, Some(2), Some(256 + "…".len()))]);
+        // The request that began last is shown until it ends.
+        let later = second.runs("later");
+        assert_eq!(shown()[1].2, Some(5));
+        drop(later);
+        assert_eq!(shown()[1].2, Some(256 + "…".len()));
         drop(running);
         drop(first);
         assert_eq!(shown(), [(2, Some(2), None)]);

@@ -18,7 +18,7 @@ use super::Service;
 use super::problem::Problem;
 use super::watch::Board;
 use crate::app::{Attended, Context, Failure, Go, LOOK, Report, Transition};
-use crate::cli::{Arrival, Client as Listed, Entrance, Guest, Hold, Registry, Seat, Share, State};
+use crate::cli::{Arrival, Client as Listed, Entrance, Guest, Hold, Registry, Running, Seat, Share, State};
 
 /// Maximum time that a request waits for long changes of other clients to end, or for the right to parse a long document.
 pub(super) const BUSY: Duration = Duration::from_secs(10);
@@ -75,7 +75,7 @@ pub(super) struct Connected {
     /// The answers that the client is reading.
     pub(super) answers: Answers,
     /// The client's entry in the list of clients. Dropping it removes the entry.
-    _guest: Guest,
+    guest: Guest,
 }
 
 impl Connected {
@@ -97,7 +97,7 @@ impl Connected {
             board: service.board.clone(),
             is_multiplexed: Cell::new(false),
             answers: Answers::default(),
-            _guest: guest,
+            guest,
         }
     }
 
@@ -112,7 +112,7 @@ impl Connected {
         if self.seat.state() != State::Told {
             self.seat.begin();
         }
-        let client = Client { connected: self.clone(), works: Cell::new(false) };
+        let client = Client { connected: self.clone(), works: Cell::new(false), shown: OnceCell::new() };
         client.works();
         Rc::new(client)
     }
@@ -137,6 +137,8 @@ pub(super) struct Client {
     connected: Rc<Connected>,
     /// True while the router processes the request; false while the request waits for the client.
     works: Cell<bool>,
+    /// The request's entry in the list of running commands.
+    shown: OnceCell<Running>,
 }
 
 impl std::ops::Deref for Client {
@@ -155,6 +157,11 @@ impl Drop for Client {
 }
 
 impl Client {
+    /// Shows this text as the client's request, in `show cli-sessions`, until the request ends.
+    pub(super) fn shows(&self, line: &str) {
+        self.shown.get_or_init(|| self.guest.runs(line));
+    }
+
     /// Notes that the request waits for the client. While all requests of a client do so, the client may be disconnected in favor of
     /// another one.
     pub(super) fn rests(&self) {

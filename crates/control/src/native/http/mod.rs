@@ -339,8 +339,9 @@ async fn run(client: &Rc<Client>, head: Parts, body: RequestBody) -> Result<Resp
     }
     let names: Vec<&str> = operation.parameters.iter().map(|parameter| parameter.name).collect();
     let asked = Asked::new(head, body, operation.rest(&path).unwrap_or_default(), &names)?;
+    client.shows(&asked.line);
     if operation.needs > Role::Viewer && !operation.is_conditional() && asked.expected()? != Tags::Unsaid {
-        return Err(bad("If-Match is not supported here, only for /v1/config").into());
+        return Err(bad("If-Match is not supported here, only for changes of the configuration").into());
     }
     match operation.task {
         Task::Describe => {

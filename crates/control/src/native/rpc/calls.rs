@@ -21,6 +21,7 @@ use crate::native::watch::{Event, Watcher};
 
 /// Runs a call, and answers it.
 pub(super) async fn run(client: &Rc<Client>, call: Call, request: Request<Incoming>) -> Response<Body> {
+    client.shows(&line(request.uri().path().rsplit('/').next().unwrap_or_default()));
     match call {
         Call::About => serve(client, request, LONGEST_SHORT, about).await,
         Call::Get => serve(client, request, LONGEST_SHORT, get).await,
