@@ -1,7 +1,7 @@
 //! Fair shares of the main thread and of memory.
 //!
-//! In each round of the main thread's tasks, only one non-root client runs. The users take turns: a user with many clients or requests runs
-//! no more often than a user with one client. All non-root clients together have one memory budget, for their commands and for output that
+//! In each round of the main thread's tasks, only one non-root client runs, and one request of root to the native API: a connection may have
+//! many requests. The users take turns: a user with many clients or requests runs no more often than a user with one client. All non-root clients together have one memory budget, for their commands and for output that
 //! they have not read.
 
 use std::cell::RefCell;
@@ -30,6 +30,8 @@ const STALLED: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, Default)]
 pub struct Turns {
     turn: Rc<RefCell<Waiting>>,
+    /// The turn of root's requests to the native API.
+    of_root: Rc<RefCell<Waiting>>,
     /// The clients that have reserved memory.
     holders: Rc<RefCell<Vec<Holder>>>,
 }
@@ -44,7 +46,7 @@ struct Holder {
 
 /// A user with non-root clients.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum User {
+pub(crate) enum User {
     /// A user of this machine, by user ID.
     Own(u32),
     /// The name in a certificate, and the role that the certificate gives: authorities of different roles may use the same names.
@@ -111,33 +113,52 @@ impl Turns {
     }
 }
 
-/// A client's share of the main thread and of memory, under the limits of [`Turns`]. `None` for a client of root, which is not
-/// limited.
-pub(crate) struct Share(Option<(Turns, User)>);
+/// A client's share of the main thread and of memory, under the limits of [`Turns`].
+pub(crate) enum Share {
+    /// A client of root on the command line: it is not limited.
+    Free,
+    /// A client of root whose requests take turns with other such requests. Its memory is not limited.
+    Root(Turns),
+    /// A client of this user.
+    Limited(Turns, User),
+}
 
 impl Share {
-    /// Returns a client's share. A client of root neither waits for a turn nor reserves memory.
+    /// Returns the share of a client of the command line. A client of root neither waits for a turn nor reserves memory.
     pub(crate) fn of(turns: &Turns, peer: &Peer, role: Role) -> Share {
         let user = match peer {
-            Peer::User(0, _) => return Share(None),
+            Peer::User(0, _) => return Share::Free,
             Peer::User(id, _) => User::Own(*id),
             Peer::Certified(name, _) => User::Certified(role, name.clone()),
             Peer::Own | Peer::Address(_) => User::Unknown,
         };
-        Share(Some((turns.clone(), user)))
+        Share::Limited(turns.clone(), user)
     }
 
-    /// Waits for this client's turn, and returns it. A client of root gets `None` at once. The caller must drop the turn after its slice,
-    /// once all other runnable tasks have run.
+    /// Returns the share of a client that may make many requests at a time. Those of root do not delay root's commands.
+    pub(crate) fn of_requests(turns: &Turns, peer: &Peer, role: Role) -> Share {
+        match Share::of(turns, peer, role) {
+            Share::Free => Share::Root(turns.clone()),
+            limited => limited,
+        }
+    }
+
+    /// Waits for this client's turn, and returns it. A client without limits gets `None` at once. The caller must drop the turn after its
+    /// slice, once all other runnable tasks have run.
     pub(crate) async fn take(&self) -> Option<Turn> {
-        let (Turns { turn, .. }, user) = self.0.as_ref()?;
-        Turn::take(turn, user).await
+        match self {
+            Share::Free => None,
+            Share::Root(turns) => Turn::take(&turns.of_root, &User::Own(0)).await,
+            Share::Limited(turns, user) => Turn::take(&turns.turn, user).await,
+        }
     }
 
     /// Runs `work` in this client's turn.
     pub(crate) async fn turn<R>(&self, work: impl FnOnce() -> R) -> R {
-        let Some((Turns { turn, .. }, user)) = &self.0 else { return work() };
-        let turn = Turn::take(turn, user).await;
+        if let Share::Free = self {
+            return work();
+        }
+        let turn = self.take().await;
         let done = work();
         // Hold the turn until all other runnable tasks have run.
         yield_now().await;
@@ -147,7 +168,11 @@ impl Share {
 
     /// Returns an empty reservation of memory for a command of this client.
     pub(crate) fn hold(&self, seat: &Rc<Seat>) -> Hold {
-        Hold { turns: self.0.as_ref().map(|(turns, _)| turns.clone()), seat: Rc::downgrade(seat), kib: 0 }
+        let turns = match self {
+            Share::Free | Share::Root(_) => None,
+            Share::Limited(turns, _) => Some(turns.clone()),
+        };
+        Hold { turns, seat: Rc::downgrade(seat), kib: 0 }
     }
 }
 
@@ -305,6 +330,32 @@ mod tests {
             assert!(most <= Some(2), "{most:?} turns of others between two of root's");
             let of = |client| begun.iter().filter(|(other, _)| *other == client).count();
             assert!((0..60).all(|client| of(client).abs_diff(of(0)) <= 1));
+        });
+    }
+
+    /// Root's requests take turns with each other, and do not delay root's commands.
+    #[test]
+    fn requests_of_root_run_one_per_round() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        LocalSet::new().block_on(&runtime, async {
+            let (turns, count) = (Turns::default(), Rc::new(Cell::new(0u32)));
+            let peer = Peer::user(0, None);
+            for _ in 0..960 {
+                let (share, count) = (Share::of_requests(&turns, &peer, Role::Admin), count.clone());
+                spawn_local(async move {
+                    loop {
+                        share.turn(|| count.set(count.get() + 1)).await;
+                    }
+                });
+            }
+            let command = of(&turns, Some(0));
+            for _ in 0..100 {
+                let before = count.get();
+                command.turn(|| ()).await;
+                yield_now().await;
+                assert!(count.get() - before <= 2, "{}", count.get() - before);
+            }
+            assert!(count.get() >= 50, "{}", count.get());
         });
     }
 

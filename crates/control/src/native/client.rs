@@ -90,7 +90,7 @@ impl Connected {
             identity,
             seat: Seat::new(peer.uid()),
             at_work: Cell::new(0),
-            share: Share::of(&service.turns, peer, *role),
+            share: Share::of_requests(&service.turns, peer, *role),
             long: service.long.clone(),
             description: service.description.clone(),
             traced: service.traced.clone(),
