@@ -1,8 +1,8 @@
 //! Fair shares of the main thread and of memory.
 //!
 //! In each round of the main thread's tasks, only one non-root client runs, and one request of root to the native API: a connection may have
-//! many requests. The users take turns: a user with many clients or requests runs no more often than a user with one client. All non-root clients together have one memory budget, for their commands and for output that
-//! they have not read.
+//! many requests. The users take turns: a user with many clients or requests runs no more often than a user with one client. All non-root
+//! clients together have one memory budget, for their commands and for output that they have not read.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -62,7 +62,7 @@ struct Waiting {
     queue: Queue<User, oneshot::Sender<Turn>>,
 }
 
-/// Permission for one non-root client to run on the main thread. The next client gets it when this value is dropped.
+/// Permission for one non-root client, or one request of root to the native API, to run on the main thread. The next client gets it when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn(Option<Rc<RefCell<Waiting>>>);
 

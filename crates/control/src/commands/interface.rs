@@ -219,13 +219,13 @@ pub(super) fn create_backed(c: &mut Context, a: &Args, about: &str, name: &str, 
     if !backed.is_slow() {
         return create(c, a, about, Interface::key(name), interface);
     }
-    let (of, may_wait) = (backed.clone(), c.system.absence != Absence::Refused);
-    let patience = if may_wait { Patience::of(c.system.patience) } else { Patience::without_end() };
+    let (of, is_start) = (backed.clone(), c.system.absence == Absence::Missing);
+    let patience = if is_start { Patience::of(c.system.patience) } else { Patience::without_end() };
     let begun = Instant::now();
     let work = move || {
-        let ready = of.prepare(&patience).and_then(|prepared| of.find().map(|()| prepared));
-        // At the start, the interface waits for its device.
-        Ok(if may_wait { Ok(ready) } else { ready.map(Ok) })
+        let ready = of.prepare(&patience);
+        // At the start, the interface waits for its device. The other files are looked up when it is opened.
+        Ok(if is_start { Ok(ready) } else { ready.and_then(|ready| of.find().map(|()| Ok(ready))) })
     };
     let mut preparing = Some(on_a_thread(work)?);
     let look = move |a: &Args| {
@@ -234,7 +234,7 @@ pub(super) fn create_backed(c: &mut Context, a: &Args, about: &str, name: &str, 
     };
     let (name, about) = (name.to_string(), about.to_string());
     let then = move |c: &mut Context, a: &Args, prepared: Result<Prepared, Unready>| {
-        if may_wait {
+        if is_start {
             c.system.patience = c.system.patience.saturating_sub(begun.elapsed());
         }
         // A running apply may have prepared an interface of this name.

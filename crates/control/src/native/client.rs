@@ -101,8 +101,8 @@ impl Connected {
         }
     }
 
-    /// Waits for the client's turn: only one non-root client runs on the main thread at a time. Returns after all other runnable tasks have
-    /// run.
+    /// Waits for the client's turn: one request of root and one of another client run in each round of the main thread. Returns after all
+    /// other runnable tasks have run.
     pub(super) async fn turn(&self) {
         self.share.turn(|| ()).await;
     }

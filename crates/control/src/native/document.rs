@@ -310,7 +310,7 @@ async fn pointed(problem: Problem, document: impl AsRef<[u8]> + Send + 'static) 
 /// # Errors
 /// If no configuration awaits confirmation, or another one, or if its rollback has begun.
 pub(super) async fn confirm(client: &Client, line: &str, expected: Option<u64>) -> Result<Changed, Problem> {
-    // A confirmation waits for nothing: its time may end.
+    // A confirmation does not wait for other changes: its time may end.
     let confirm = |c: &mut Context| {
         c.origin = client.origin(line);
         c.confirm(expected).map(|()| c.journal.generation())

@@ -8,6 +8,8 @@ use net::feature::{Prepared, Unready};
 
 use super::{Backed, System};
 
+/// Longest time of an attempt. Other devices may have to wait for its end.
+const MOST: Duration = Duration::from_secs(600);
 /// Time for preparing all devices at the start, or in a rollback. Other devices are prepared afterwards: they wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// Maximum number of devices that are prepared at the same time.
@@ -25,8 +27,24 @@ pub(super) struct Wait {
     next: Instant,
     /// The pause before the next attempt, for a device that takes time to open.
     pause: Duration,
-    /// The thread that prepares data for opening the device, and the options for which it does so.
-    trying: Option<(Backed, JoinHandle<Result<Prepared, Unready>>)>,
+    trying: Option<Trying>,
+}
+
+/// An attempt to prepare data for opening a device.
+struct Trying {
+    /// The options of the device.
+    of: Backed,
+    thread: JoinHandle<Result<Prepared, Unready>>,
+    _limit: Limit,
+}
+
+/// Ends the attempt when it is dropped, because nobody needs the data then.
+struct Limit(Patience);
+
+impl Drop for Limit {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }
 
 impl Wait {
@@ -47,7 +65,8 @@ impl Wait {
     /// Returns the data for opening the device now; `None` if it is not time yet, or while another thread prepares the data. A separate
     /// thread prepares the data, because this may take long, for example to read a large file.
     fn attempt(&mut self, backed: &Backed) -> Option<Prepared> {
-        if let Some((of, thread)) = self.trying.take_if(|(of, thread)| *of != *backed || thread.is_finished())
+        let ended = |trying: &mut Trying| trying.of != *backed || trying.thread.is_finished();
+        if let Some(Trying { of, thread, .. }) = self.trying.take_if(ended)
             && of == *backed
         {
             match thread.join() {
@@ -64,12 +83,10 @@ impl Wait {
         if !backed.is_slow() {
             return Some(None);
         }
-        let of = backed.clone();
-        match thread::Builder::new()
-            .name("volley_device".into())
-            .spawn(move || of.prepare(&Patience::without_end()))
-        {
-            Ok(thread) => self.trying = Some((backed.clone(), thread)),
+        let (of, patience) = (backed.clone(), Patience::of(MOST));
+        let _limit = Limit(patience.clone());
+        match thread::Builder::new().name("volley_device".into()).spawn(move || of.prepare(&patience)) {
+            Ok(thread) => self.trying = Some(Trying { of: backed.clone(), thread, _limit }),
             Err(e) => self.failed(format!("no thread can be started: {e}"), true),
         }
         None
@@ -92,7 +109,7 @@ impl System {
     pub(super) fn attempt(&mut self, name: &str, backed: &Backed) -> Option<Prepared> {
         let busy = self.waiting.values().filter(|wait| wait.trying.is_some()).count();
         let wait = self.waiting.entry(name.to_string()).or_insert_with(|| Wait::new(String::new()));
-        // If all devices of a file system that hangs began at once, its threads would leave none for others.
+        // A file system that is slow or hangs must not get a thread for each device at once.
         if wait.trying.is_none() && busy >= AT_ONCE && backed.is_slow() { None } else { wait.attempt(backed) }
     }
 }

@@ -222,8 +222,12 @@ impl Call {
     fn begin(path: &Path, most: usize) -> io::Result<Call> {
         let mut hanging = HANGING.lock().unwrap_or_else(|e| e.into_inner());
         hanging.retain(|(_, waits)| waits.strong_count() > 0);
-        if hanging.len() >= most || hanging.iter().any(|(hangs, _)| hangs == path) {
+        if hanging.iter().any(|(hangs, _)| hangs == path) {
             return Err(silent());
+        }
+        if hanging.len() >= most {
+            let why = format!("{most} files wait for file systems that do not answer: check those first");
+            return Err(io::Error::new(io::ErrorKind::TimedOut, why));
         }
         Ok(Call(Arc::new(())))
     }

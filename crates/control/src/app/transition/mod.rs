@@ -240,7 +240,7 @@ impl Transition {
             },
             Stage::Planning(turn, planning) if !planning.thread.is_finished() => {
                 // The rollback of an unconfirmed configuration is due, and waits.
-                if c.is_going_back() && !self.unasked {
+                if c.is_going_back() && !planning.goes_back {
                     planning.patience.end();
                 }
                 Ok((Stage::Planning(turn, planning), LOOK))

@@ -26,7 +26,7 @@ const CHANGE: u64 = 1024;
 /// memory.
 const LITTLE: u64 = 4 << 20;
 
-/// Time for preparing all devices of a change. Other changes, also the rollback of an unconfirmed configuration, wait meanwhile.
+/// Time for preparing all devices of a change. Other changes wait meanwhile.
 const LONG_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Gets a configuration, and returns the changes to make to it, or why there are none. Called on the planning thread, because it may have
@@ -95,6 +95,8 @@ pub(super) struct Planned {
 /// The planning of a change, on another thread.
 pub(super) struct Planning {
     pub(super) thread: Thread<(Goal, Planned)>,
+    /// True if the change is a rollback.
+    pub(super) goes_back: bool,
     /// The patience to read the files of new devices. If it ends, the change is refused or, at the start and in a rollback, goes on
     /// without these devices.
     pub(super) patience: Patience,
@@ -121,6 +123,7 @@ pub(super) fn plan(c: &mut Context, mut goal: Goal, origin: Origin) -> Result<Pl
         Goal::Without(_) | Goal::After(_) => {}
     }
     let (now, abilities) = (c.store.snapshot(), c.system.abilities.clone());
+    let goes_back = matches!(goal, Goal::Back { .. });
     let time = match &goal {
         Goal::File(_, Terms { quiet: true, .. }) | Goal::Back { .. } | Goal::Without(_) => PATIENCE,
         Goal::File(..) | Goal::After(_) => LONG_PATIENCE,
@@ -132,7 +135,7 @@ pub(super) fn plan(c: &mut Context, mut goal: Goal, origin: Origin) -> Result<Pl
         let planned = planned.map_err(|refusal| goal.refused(refusal))?;
         Ok((goal, planned))
     })?;
-    Ok(Planning { thread, patience })
+    Ok(Planning { thread, goes_back, patience })
 }
 
 /// Plans the change, on the planning thread.
