@@ -26,11 +26,12 @@ pub mod tap;
 pub use device::{Device, DeviceControl, Link};
 pub use guardian::Guardian;
 pub use kernel::apart::{
-    Patience, Progress, above as closed_first, open as open_apart, prepare as prepare_for_strangers,
-    read as read_apart, spawn as spawn_apart, spawn_with as spawn_apart_with,
+    above as closed_first, prepare as prepare_for_strangers, spawn as spawn_apart,
+    spawn_with as spawn_apart_with,
 };
 pub use kernel::events::link_events;
 pub use kernel::files::{Found, find_ordinary};
 pub use kernel::hidden::Hidden;
+pub use kernel::slow::{Patience, Progress, open as open_apart, read as read_apart};
 pub use kernel::sys::{is_unread, refuse_files};
 pub use port::has_only_learned_default_route;

@@ -21,12 +21,11 @@ use std::fs::File;
 use std::io;
 use std::mem::{self, ManuallyDrop};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use infra::wait;
 use libc::{c_int, c_uint};
@@ -201,185 +200,6 @@ pub fn spawn_with(
     };
     run(&Crew::default(), name, 2 << 20, &[file], work)?;
     is_there.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))
-}
-
-/// Time limit for a file system's answer, for callers that make other threads wait.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
-/// Maximum number of calls of [`open`] and [`read`] that have timed out and still wait for a file system. At this number, further calls
-/// fail at once.
-const MOST_HANGING: usize = 64;
-/// Paths of files for which calls timed out. Each weak reference is valid while the thread still waits for the file system.
-static HANGING: Mutex<Vec<(PathBuf, Weak<()>)>> = Mutex::new(Vec::new());
-
-/// A call that uses a file, and may wait for its file system. The thread keeps it until the file system has answered.
-struct Call(Arc<()>);
-
-impl Call {
-    /// Begins a call.
-    ///
-    /// # Errors
-    /// If an earlier call for this file still waits, or `most` calls for other files.
-    fn begin(path: &Path, most: usize) -> io::Result<Call> {
-        let mut hanging = HANGING.lock().unwrap_or_else(|e| e.into_inner());
-        hanging.retain(|(_, waits)| waits.strong_count() > 0);
-        if hanging.iter().any(|(hangs, _)| hangs == path) {
-            return Err(silent());
-        }
-        if hanging.len() >= most {
-            let why = format!("{most} files wait for file systems that do not answer: check those first");
-            return Err(io::Error::new(io::ErrorKind::TimedOut, why));
-        }
-        Ok(Call(Arc::new(())))
-    }
-
-    /// Returns a function to call after a timeout: until this call has ended, further calls for the same path fail.
-    fn late(&self, path: &Path) -> impl FnOnce() -> io::Error + use<> {
-        let hangs = (path.to_owned(), Arc::downgrade(&self.0));
-        move || {
-            HANGING.lock().unwrap_or_else(|e| e.into_inner()).push(hangs);
-            silent()
-        }
-    }
-}
-
-/// The progress of a [`read`].
-#[derive(Debug, Default)]
-pub struct Progress {
-    pieces: AtomicU64,
-    given_up: AtomicBool,
-}
-
-impl Progress {
-    /// Notes that the file system has answered.
-    ///
-    /// # Errors
-    /// If nobody waits for the file any more.
-    pub fn advance(&self) -> io::Result<()> {
-        self.pieces.fetch_add(1, Ordering::Relaxed);
-        if self.given_up.load(Ordering::Relaxed) { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
-    }
-}
-
-/// The time that a caller has for a [`read`], or for several. All clones share it.
-#[derive(Clone, Debug)]
-pub struct Patience {
-    /// The time at which it ends; `None` if it has no end.
-    until: Option<Instant>,
-    ended: Arc<AtomicBool>,
-}
-
-impl Patience {
-    /// Returns the patience to wait for this time from now.
-    pub fn of(time: Duration) -> Patience {
-        Patience { until: Instant::now().checked_add(time), ended: Arc::default() }
-    }
-
-    /// Returns the patience to wait while there is progress.
-    pub fn without_end() -> Patience {
-        Patience::of(Duration::MAX)
-    }
-
-    /// Ends it now: a read fails within [`LOOK`].
-    pub fn end(&self) {
-        self.ended.store(true, Ordering::Relaxed);
-    }
-
-    /// True if its time is over, or it was ended.
-    pub fn is_over(&self) -> bool {
-        self.ended.load(Ordering::Relaxed) || self.until.is_some_and(|until| Instant::now() >= until)
-    }
-}
-
-/// Interval at which a [`read`] looks at its progress.
-const LOOK: Duration = Duration::from_millis(100);
-
-fn silent() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, "the file system does not answer")
-}
-
-fn died() -> io::Error {
-    io::Error::other("internal error: the thread that uses the file system died")
-}
-
-/// Opens a file by `open`, on a thread without other files, and waits for at most `patience`. After a timeout of this or of a [`read`],
-/// further opens of this path fail until the file system has answered.
-///
-/// # Errors
-/// If `open` fails, the file system does not answer, 64 earlier calls wait for an answer, or the thread cannot be created.
-pub fn open(
-    path: &Path,
-    patience: Duration,
-    open: impl FnOnce(&Path) -> io::Result<File> + Send + 'static,
-) -> io::Result<File> {
-    let call = Call::begin(path, MOST_HANGING)?;
-    let late = call.late(path);
-    let [ours, theirs] = passing::pair()?;
-    let (to_us, opened) = sync_channel(1);
-    let name = path.to_owned();
-    let work = move |files: io::Result<Vec<Kept>>| {
-        let done = files.and_then(|files| {
-            let file = ManuallyDrop::new(open(&name)?);
-            let door = files.first().ok_or(io::ErrorKind::NotFound)?;
-            passing::send(door.as_fd(), &[0], &[file.as_fd()]).map(|_| ())
-        });
-        drop(call);
-        let _ = to_us.send(done);
-    };
-    run(&Crew::default(), "volley_files", 2 << 20, &[theirs.as_fd()], work)?;
-    match opened.recv_timeout(patience) {
-        Ok(done) => done?,
-        Err(RecvTimeoutError::Timeout) => return Err(late()),
-        Err(RecvTimeoutError::Disconnected) => return Err(died()),
-    }
-    let mut piece = passing::receive(ours.as_fd(), &mut [0], false)?;
-    piece
-        .files
-        .pop()
-        .map(File::from)
-        .ok_or_else(|| io::Error::other("no file descriptor is free: raise LimitNOFILE of the service"))
-}
-
-/// Reads a file by `read`, on a thread without other files. Waits while there is `patience`, and at most for `quiet` without progress. After
-/// a timeout, `read` should end at its next progress; until it has ended, further reads and opens of this path fail.
-///
-/// # Errors
-/// If the time is over, 32 earlier calls wait for an answer, or the thread cannot be created or panics.
-pub fn read<T: Send + 'static>(
-    path: &Path,
-    quiet: Duration,
-    patience: &Patience,
-    read: impl FnOnce(&Path, &Progress) -> T + Send + 'static,
-) -> io::Result<T> {
-    // Half of the calls, so that others can still open files if many captures are on a file system that hangs.
-    let call = Call::begin(path, MOST_HANGING / 2)?;
-    let (late, name) = (call.late(path), path.to_owned());
-    let progress = Arc::new(Progress::default());
-    let (to_us, result) = sync_channel(1);
-    let noted = progress.clone();
-    spawn("volley_files", move || {
-        let done = read(&name, &noted);
-        drop(call);
-        let _ = to_us.send(done);
-    })?;
-    let (mut pieces, mut since) = (0, Instant::now());
-    loop {
-        match result.recv_timeout(LOOK) {
-            Ok(done) => return Ok(done),
-            Err(RecvTimeoutError::Disconnected) => return Err(died()),
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-        let now = progress.pieces.load(Ordering::Relaxed);
-        if now != pieces {
-            (pieces, since) = (now, Instant::now());
-        }
-        let hangs = since.elapsed() >= quiet;
-        if hangs || patience.is_over() {
-            progress.given_up.store(true, Ordering::Relaxed);
-            let silent = late();
-            let slow = || io::Error::new(io::ErrorKind::TimedOut, "the file was not read in time");
-            return Err(if hangs { silent } else { slow() });
-        }
-    }
 }
 
 /// Closes a file on a new thread of `crew`: the kernel closes the file after the thread has ended. If no thread can be created, the file
@@ -568,28 +388,6 @@ mod tests {
             "{mask:x}"
         );
         assert!(!is_blocked(libc::SIGSEGV) && !is_blocked(libc::SIGBUS), "{mask:x}");
-    }
-
-    #[test]
-    fn a_file_is_opened_by_a_thread_or_times_out() {
-        use std::io::Read;
-        let mut text = String::new();
-        let opened = open(Path::new("/proc/self/comm"), PATIENCE, |path| File::open(path));
-        opened.unwrap().read_to_string(&mut text).unwrap();
-        assert!(!text.is_empty());
-        let missing = open(Path::new("/nowhere"), PATIENCE, |path| File::open(path));
-        assert_eq!(missing.unwrap_err().kind(), io::ErrorKind::NotFound);
-        // A file system that does not answer until the test lets it.
-        let (tell, told) = channel::<()>();
-        let path = Path::new("/dev/zero");
-        let mute = open(path, Duration::ZERO, move |path| {
-            told.recv().map_or_else(|_| File::open(path), |()| File::open(path))
-        });
-        assert_eq!(mute.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        let again = open(path, Duration::MAX, |path| File::open(path));
-        assert_eq!(again.unwrap_err().kind(), io::ErrorKind::TimedOut, "it is not opened again");
-        drop(tell);
-        until(|| open(path, Duration::MAX, |path| File::open(path)).is_ok());
     }
 
     #[test]

@@ -32,6 +32,11 @@ pub(crate) fn file_system(file: BorrowedFd<'_>) -> io::Result<i64> {
     }
 }
 
+/// Returns a path for opening this file again on the calling thread: other threads may have other descriptor tables.
+pub(crate) fn path_of(file: &File) -> PathBuf {
+    format!("/proc/thread-self/fd/{}", file.as_raw_fd()).into()
+}
+
 /// An ordinary file that has been found, but is not open.
 #[derive(Debug)]
 pub struct Found {
@@ -44,7 +49,7 @@ impl Found {
     /// Returns a path for opening the file. It names this file even if another file has its name by now. Valid on the thread that has found
     /// the file, because other threads may have other descriptor tables, and until this value is dropped.
     pub fn path(&self) -> PathBuf {
-        format!("/proc/thread-self/fd/{}", self.file.as_raw_fd()).into()
+        path_of(&self.file)
     }
 }
 

@@ -13,4 +13,5 @@ pub(crate) mod netdev;
 pub(crate) mod offload;
 pub(crate) mod passing;
 pub(crate) mod scratch;
+pub(crate) mod slow;
 pub(crate) mod sys;

@@ -19,7 +19,7 @@ use buf::RxQueue;
 use self::record::FileTx;
 use self::replay::{FileRx, Player};
 use crate::device::{Device, DeviceControl, Link};
-use crate::kernel::apart::{self, Progress};
+use crate::kernel::slow::{self, Progress};
 
 pub use self::read::{Recording, Seen, each};
 pub(crate) use self::record::Recorder;
@@ -155,7 +155,7 @@ pub fn open_loaded(config: &Config, recording: Option<Recording>) -> Result<Devi
                 record::begin(&mut file, ETHERNET)?;
                 Ok(file)
             };
-            let file = apart::open(&record.file, apart::PATIENCE, begin).map_err(|e| failed(&e))?;
+            let file = slow::open(&record.file, slow::PATIENCE, begin).map_err(|e| failed(&e))?;
             Some(Arc::new(Recorder::start(file, record.most).map_err(|e| failed(&e))?))
         }
     };

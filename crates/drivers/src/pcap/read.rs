@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use buf::{Cache, Flags, Frame};
@@ -10,8 +9,8 @@ use infra::mem::Room;
 use pcap::{Capture, Error, Linktype, Precision};
 
 use super::{ETHERNET_HEADER, LARGEST_FILE};
-use crate::kernel::apart::Progress;
-use crate::kernel::files::find_ordinary;
+use crate::kernel::files::{find_ordinary, path_of};
+use crate::kernel::slow::Progress;
 use crate::kernel::sys;
 
 /// Maximum length of a packet in bytes: the largest IP packet with link headers is shorter.
@@ -167,7 +166,7 @@ impl Copied {
 
     /// Returns a path for opening the copy on this thread.
     fn path(&self) -> PathBuf {
-        format!("/proc/thread-self/fd/{}", self.0.as_raw_fd()).into()
+        path_of(&self.0)
     }
 }
 

@@ -18,10 +18,10 @@ use libc::{c_int, c_ulong};
 
 use self::queue::{TapRx, TapTx};
 use crate::device::{Device, DeviceControl, Link};
-use crate::kernel::apart;
 use crate::kernel::netdev::{self, Netdev};
 use crate::kernel::scratch::Scratch;
 use crate::kernel::sys;
+use crate::kernel::{apart, slow};
 
 /// Name of the input node that polls these devices.
 pub const INPUT_NODE: &str = "tap-input";
@@ -106,7 +106,7 @@ pub fn open(config: &Config) -> Result<Device, OpenError> {
             let failed =
                 |e| OpenError(format!("cannot enter the network namespace {}", namespace.display()), e);
             let file =
-                apart::open(&namespace_file(namespace), apart::PATIENCE, open_namespace).map_err(failed)?;
+                slow::open(&namespace_file(namespace), slow::PATIENCE, open_namespace).map_err(failed)?;
             let inside = move || sys::enter_network(file.as_fd()).map_err(failed).and_then(|()| make(config));
             scope.spawn(inside).join().unwrap_or_else(|_| {
                 Err(OpenError("cannot enter the network namespace".into(), io::ErrorKind::Other.into()))
