@@ -310,7 +310,10 @@ fn a_rollback_with_a_generation_undoes_no_later_change() {
     cli.ok(&format!("config apply {path} confirm 1"));
     let known = cli.context.journal.generation();
     let early = cli.context.roll_back(None, false, Some(known - 1)).err().map(|e| e.to_string());
-    assert!(early.as_ref().is_some_and(|e| e.contains("not")), "{early:?}");
+    assert!(
+        early.as_ref().is_some_and(|e| e.contains(&format!("has generation {known}, not {}", known - 1))),
+        "{early:?}"
+    );
     for (expected, undone) in [(Some(known), false), (None, true)] {
         let mut back = cli.context.roll_back(None, false, expected).unwrap_or_else(|e| panic!("{e}"));
         cli.ok("create loopback interface");
