@@ -1,11 +1,8 @@
 //! Saving the configuration in a file.
 
-use std::ffi::OsStr;
 use std::fmt::Display;
-use std::fs::{self, File, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -90,9 +87,13 @@ impl Save {
     /// Starts the thread that writes the file.
     fn store(&self, c: &Context, text: String) -> io::Result<JoinHandle<io::Result<bool>>> {
         let (path, start) = (self.path.clone(), c.startup_config.clone());
+        let journal = c.keeper.as_ref().map(|keeper| keeper.path().to_owned());
         let write = move || {
+            if journal.is_some_and(|journal| files::same(&journal, &path)) {
+                return Err(io::Error::other("it is the router's journal: use another name"));
+            }
             let to = path.clone();
-            for left in files::apart(move || write_whole(&to, &text))?? {
+            for left in files::apart(move || files::replace(&to, &text))?? {
                 tracing::info!("removed {}, left by an interrupted save", left.display());
             }
             Ok(start.is_some_and(|start| files::same(&start, &path)))
@@ -188,46 +189,4 @@ impl Form {
         }
         more
     }
-}
-
-/// Prefix and suffix of the name of a file that is being written.
-const BEGUN: (&str, &str) = (".volley-save-", ".tmp");
-
-/// Removes the files that interrupted saves have left in a folder, and returns their paths. A running save locks its file, so its file
-/// stays.
-fn remove_left_behind(folder: &Path) -> Vec<PathBuf> {
-    let mut gone = Vec::new();
-    let begun = |name: &OsStr| name.to_str().is_some_and(|n| n.starts_with(BEGUN.0) && n.ends_with(BEGUN.1));
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if begun(&entry.file_name()) && entry.file_type().is_ok_and(|kind| kind.is_file()) {
-            let left = File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
-            if left && fs::remove_file(entry.path()).is_ok() {
-                gone.push(entry.path());
-            }
-        }
-    }
-    gone
-}
-
-/// Replaces a file atomically: even after a crash or on a full disk, the file has either the old text or the new one. Also removes the
-/// files that interrupted saves have left in the same folder, and returns their paths.
-fn write_whole(path: &Path, text: &str) -> std::io::Result<Vec<PathBuf>> {
-    // Replaces the target of a link, not the link.
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let old = fs::metadata(&path).ok();
-    if old.as_ref().is_some_and(|old| !old.is_file()) {
-        return Err(io::Error::other("it is not an ordinary file"));
-    }
-    let permissions = old.map_or(Permissions::from_mode(0o640), |old| old.permissions());
-    let gone = remove_left_behind(folder);
-    let mut new = tempfile::Builder::new().prefix(BEGUN.0).suffix(BEGUN.1).tempfile_in(folder)?;
-    // The lock protects the file from other saves. If another save removed the file before it was locked, renaming it fails.
-    new.as_file().lock()?;
-    new.as_file().set_permissions(permissions)?;
-    new.write_all(text.as_bytes())?;
-    new.as_file().sync_all()?;
-    new.persist(&path)?;
-    File::open(folder)?.sync_all()?;
-    Ok(gone)
 }

@@ -55,6 +55,20 @@ impl Cli {
 
 const TWO: &str = "interfaces:\n  pg0: { addresses: [ 10.0.0.1/24 ] }\n  pg1: {}\n";
 
+#[test]
+fn a_save_does_not_replace_the_journal() {
+    let state = tempfile::tempdir().unwrap();
+    let mut cli = Cli::started(state.path(), TWO);
+    let journal = state.path().join("journal");
+    let link = state.path().join("link.yaml");
+    std::os::unix::fs::symlink(&journal, &link).unwrap();
+    for path in [&journal, &link] {
+        let told = cli.run(&format!("config save {}", path.display())).unwrap_err().to_string();
+        assert!(told.contains("it is the router's journal: use another name"), "{told}");
+    }
+    cli.ok(&format!("config save {}", state.path().join("saved.yaml").display()));
+}
+
 /// A script makes changes faster than a disk can sync them one by one. After a successful `config save`, the journal on disk has all of
 /// them, even if the router is then killed.
 #[test]

@@ -166,6 +166,11 @@ impl Keeper {
         Keeper { path, shared, found, ended, told: None }
     }
 
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Returns the changes of earlier runs; `None` if they have not been read yet. If they have not been read five seconds after `begun`,
     /// returns no changes, and ignores those that are read later.
     pub fn found(&self, begun: Instant) -> Option<Found> {
