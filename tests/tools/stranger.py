@@ -6,6 +6,8 @@ hang SOCKET KIND COUNT PID passes files whose close takes a minute or hangs to t
                           "passed", or "cannot" if such files cannot be made; releases them when stopped
 mute [OPERATION]          serves a file on which READ, or this operation (LOOKUP), hangs until stopped; prints its name, or
                           "cannot", and "somebody waits" once a process hangs
+slow SECONDS              serves a file without end until stopped; each read takes SECONDS and gets 64 bytes; prints its name, or
+                          "cannot"
 silent SOCKET COUNT       connects and sends nothing; connects again after each disconnect, until stopped
 unread SOCKET COUNT UID LINE  connects COUNT clients of this user, runs LINE and reads nothing, until stopped
 rubbish SOCKET ID RINGS   connects and fills all rings with descriptors of invalid packets, again and again, until stopped;
@@ -103,8 +105,9 @@ class Mute(threading.Thread):
     # INTERRUPT, FORGET, BATCH_FORGET need no reply.
     TOLD = 36, 2, 42
 
-    def __init__(self, *unanswered):
+    def __init__(self, *unanswered, pace=0):
         super().__init__(daemon=True)
+        self.pace = pace
         libc = ctypes.CDLL(None, use_errno=True)
         self.unanswered, self.held, self.directory = unanswered, [], tempfile.mkdtemp()
         self.device = os.open("/dev/fuse", os.O_RDWR)
@@ -138,7 +141,11 @@ class Mute(threading.Thread):
             elif kind == self.STATFS:
                 self.reply(unique, bytes(80))
             elif kind == self.OPEN:
-                self.reply(unique, struct.pack("<QII", 1, 0, 0))
+                # FOPEN_DIRECT_IO: the kernel passes each read on.
+                self.reply(unique, struct.pack("<QII", 1, 1 if self.pace else 0, 0))
+            elif kind == self.READ and self.pace:
+                time.sleep(self.pace)
+                self.reply(unique, bytes(64))
             elif kind in (self.RELEASE, self.FLUSH, self.READ):
                 self.reply(unique)
             elif kind not in self.TOLD:
@@ -163,6 +170,16 @@ def mute(operation="READ"):
     while not files.held and goes_on(wait=0.01):
         pass
     print("somebody waits", flush=True)
+    goes_on()
+    files.let_go()
+
+
+def slow(seconds):
+    try:
+        files = Mute(pace=float(seconds))
+    except OSError:
+        return print("cannot")
+    print(f"/proc/{os.getpid()}/root{files.path}", flush=True)
     goes_on()
     files.let_go()
 

@@ -347,6 +347,52 @@ fn a_capture_that_hangs_does_not_block_changes() {
     again.stop();
 }
 
+/// A file system that answers slowly keeps a thread of the router only while a client waits for the file.
+#[test]
+fn the_reading_of_a_slow_capture_ends_when_its_client_leaves() {
+    let Some(lab) = Lab::new() else { return };
+    let r = lab.host("r");
+    let native = lab.dir().join("http.sock");
+    let generator = "create packet-generator interface pg0";
+    let router =
+        Router::start_with(&r, &format!("native-api {{ socket-name {} }}", native.display()), generator);
+    let server = stranger(&r, "slow 0.2", "\n");
+    if server.stdout().contains("cannot") {
+        return skipped("needs root, for a FUSE file system");
+    }
+    let path = server.stdout().trim().to_string();
+    let tasks = format!("/proc/{}/task", router.id());
+    let readers = || {
+        let tasks = fs::read_dir(&tasks).unwrap().flatten();
+        let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+        names.filter(|name| name.trim() == "volley_files").count()
+    };
+    let before = readers();
+    let lines = [
+        format!("create pcap interface pcap1 rx {path}"),
+        format!("packet-generator new pcap {path} source pg0 name x"),
+    ];
+    let mut clients = Vec::new();
+    for line in &lines {
+        let mut client = UnixStream::connect(router.socket()).unwrap();
+        // As `volley ctl` does.
+        writeln!(client, "{{\"run\": {{\"line\": \"{line}\"}}}}").unwrap();
+        clients.push(client);
+    }
+    let body = format!("{{\"commands\": [\"create pcap interface pcap2 rx {path}\"]}}");
+    let mut client = UnixStream::connect(&native).unwrap();
+    write!(client, "POST /v1/commands HTTP/1.1\r\nhost: v\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+        .unwrap();
+    clients.push(client);
+    until("threads read the file", LIMIT, || readers() == before + clients.len());
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(readers(), before + clients.len(), "they wait while there is progress");
+    clients.clear();
+    until("no thread reads the file", 4 * LIMIT, || readers() <= before);
+    assert!(!router.ctl("show interface").contains("pcap"));
+    stop(server);
+}
+
 #[test]
 fn invalid_handshakes_and_changing_rings_do_no_harm() {
     let Some(Routed { a, router, r, .. }) = Routed::new() else { return };

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use drivers::Patience;
+use drivers::{Patience, Waiter};
 use graph::ArcError;
 use net::ethernet::{Match, Tags};
 use net::feature::{Prepared, Unready, free_number, unset};
@@ -221,7 +221,7 @@ pub(super) fn create_backed(c: &mut Context, a: &Args, about: &str, name: &str, 
     }
     let (of, is_start) = (backed.clone(), c.system.absence == Absence::Missing);
     let patience = if is_start { Patience::of(c.system.patience) } else { Patience::without_end() };
-    let begun = Instant::now();
+    let (begun, waiter) = (Instant::now(), Waiter(patience.clone()));
     let work = move || {
         let ready = of.prepare(&patience);
         // At the start, the interface waits for its device. The other files are looked up when it is opened.
@@ -229,6 +229,8 @@ pub(super) fn create_backed(c: &mut Context, a: &Args, about: &str, name: &str, 
     };
     let mut preparing = Some(on_a_thread(work)?);
     let look = move |a: &Args| {
+        // If the client leaves, the command is dropped, and its reading ends.
+        let _ = &waiter;
         let prepared = joined(preparing.take_if(|preparing| preparing.is_finished())?);
         Some(prepared.and_then(|prepared| prepared.map_err(|e| a.fault(e.about, e.why.to_string()))))
     };

@@ -3,7 +3,7 @@
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use drivers::Patience;
+use drivers::{Patience, Waiter};
 use net::feature::{Prepared, Unready};
 
 use super::{Backed, System};
@@ -35,16 +35,7 @@ struct Trying {
     /// The options of the device.
     of: Backed,
     thread: JoinHandle<Result<Prepared, Unready>>,
-    _limit: Limit,
-}
-
-/// Ends the attempt when it is dropped, because nobody needs the data then.
-struct Limit(Patience);
-
-impl Drop for Limit {
-    fn drop(&mut self) {
-        self.0.end();
-    }
+    _waiter: Waiter,
 }
 
 impl Wait {
@@ -84,9 +75,9 @@ impl Wait {
             return Some(None);
         }
         let (of, patience) = (backed.clone(), Patience::of(MOST));
-        let _limit = Limit(patience.clone());
+        let _waiter = Waiter(patience.clone());
         match thread::Builder::new().name("volley_device".into()).spawn(move || of.prepare(&patience)) {
-            Ok(thread) => self.trying = Some(Trying { of: backed.clone(), thread, _limit }),
+            Ok(thread) => self.trying = Some(Trying { of: backed.clone(), thread, _waiter }),
             Err(e) => self.failed(format!("no thread can be started: {e}"), true),
         }
         None

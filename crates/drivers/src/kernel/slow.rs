@@ -5,7 +5,7 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -18,6 +18,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
 /// Maximum number of calls of [`open`] and [`read`] that have timed out and still wait for a file system. At this number, further calls
 /// fail at once.
 const MOST_HANGING: usize = 64;
+/// Maximum number of calls of [`read`] at the same time, including those that nobody waits for any more. A file system may answer, but
+/// slowly, and each call has a thread and memory.
+const MOST_READING: usize = 64;
+static READING: AtomicUsize = AtomicUsize::new(0);
 /// Paths of files for which calls timed out. Each weak reference is valid while the thread still waits for the file system.
 static HANGING: Mutex<Vec<(PathBuf, Weak<()>)>> = Mutex::new(Vec::new());
 
@@ -49,6 +53,27 @@ impl Call {
             HANGING.lock().unwrap_or_else(|e| e.into_inner()).push(hangs);
             silent()
         }
+    }
+}
+
+/// The permission to read one file, out of [`MOST_READING`].
+struct Place;
+
+impl Place {
+    fn take() -> io::Result<Place> {
+        let take = |reading: usize| (reading < MOST_READING).then_some(reading + 1);
+        match READING.try_update(Ordering::AcqRel, Ordering::Acquire, take) {
+            Ok(_) => Ok(Place),
+            Err(_) => Err(io::Error::other(format!(
+                "{MOST_READING} files are being read, the maximum: try again later"
+            ))),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        READING.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -97,6 +122,16 @@ impl Patience {
     /// True if its time is over, or it was ended.
     pub fn is_over(&self) -> bool {
         self.ended.load(Ordering::Relaxed) || self.until.is_some_and(|until| Instant::now() >= until)
+    }
+}
+
+/// Ends a [`Patience`] when it is dropped, because nobody needs the files then.
+#[derive(Debug)]
+pub struct Waiter(pub Patience);
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 
@@ -153,7 +188,7 @@ pub fn open(
 /// a timeout, `read` should end at its next progress; until it has ended, further reads and opens of this path fail.
 ///
 /// # Errors
-/// If the time is over, 32 earlier calls wait for an answer, or the thread cannot be created or panics.
+/// If the time is over, 32 earlier calls wait for an answer, 64 files are being read, or the thread cannot be created or panics.
 pub fn read<T: Send + 'static>(
     path: &Path,
     quiet: Duration,
@@ -162,13 +197,14 @@ pub fn read<T: Send + 'static>(
 ) -> io::Result<T> {
     // Half of the calls, so that others can still open files if many captures are on a file system that hangs.
     let call = Call::begin(path, MOST_HANGING / 2)?;
+    let place = Place::take()?;
     let (late, name) = (call.late(path), path.to_owned());
     let progress = Arc::new(Progress::default());
     let (to_us, result) = sync_channel(1);
     let noted = progress.clone();
     spawn("volley_files", move || {
         let done = read(&name, &noted);
-        drop(call);
+        drop((call, place));
         let _ = to_us.send(done);
     })?;
     let (mut pieces, mut since) = (0, Instant::now());

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use drivers::pcap::{self, Recording};
 use drivers::pktgen::Stream;
-use drivers::{Patience, Progress};
+use drivers::{Patience, Progress, Waiter};
 use net::feature::Registrar;
 use wire::Mac;
 
@@ -59,18 +59,20 @@ fn new(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     c.system.router.state::<Generators>()?.of(&interface)?;
     let file: PathBuf = a.need("file")?;
     let header = header(c, &interface);
+    let patience = Patience::without_end();
+    let waiter = Waiter(patience.clone());
     let reading = on_a_thread(move || {
         let load = move |file: &Path, progress: &Progress| match header {
             None => pcap::load(file, progress),
             Some((version, header)) => pcap::load_ip(file, version, header, progress),
         };
-        let read = files::read_by(&file, &Patience::without_end(), move |file, progress| {
+        let read = files::read_by(&file, &patience, move |file, progress| {
             load(file, progress).map_err(|e| e.to_string())
         });
         let read = read.unwrap_or_else(|e| Err(format!("cannot replay {}: {e}", file.display())));
         read.map_err(CliError::new)
     })?;
-    Ok(Output::job(Reading { args: a.clone(), thread: Some(reading) }))
+    Ok(Output::job(Reading { args: a.clone(), thread: Some(reading), _waiter: waiter }))
 }
 
 /// Returns the IP version and an Ethernet header, for packets of a file without Ethernet headers. The header has the interface's own
@@ -89,6 +91,7 @@ fn header(c: &Context, interface: &str) -> Option<(u8, [u8; 14])> {
 struct Reading {
     args: Args,
     thread: Option<JoinHandle<Result<Recording, CliError>>>,
+    _waiter: Waiter,
 }
 
 impl Job<Context> for Reading {
