@@ -684,6 +684,8 @@ Tap = TypedDict(
 Config = TypedDict(
     "Config",
     {
+        # The section `cross-connects`.
+        "cross-connects": dict[str, str],
         # The section `interfaces`.
         "interfaces": dict[str, Interface],
         # The section `loopbacks`.

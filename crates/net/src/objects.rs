@@ -1,10 +1,12 @@
 //! References from configuration objects to the VRFs and interfaces that they need. A reference consists of a role and an identity. Also
-//! defines the traits of a program that contains a router.
+//! defines the traits of a program that contains a router, and the indexes by which objects of one interface find each other: an interface
+//! either routes packets or switches frames.
 
 use std::net::IpAddr;
 
 use model::key::{Need, Role};
-use model::object::{Refused, World};
+use model::object::{Fact, Refused, View, World, refuse_as};
+use model::reason::Reason;
 use model::tuple::{Part, Push, Rest, Tuple};
 
 use crate::ip::IpPrefix;
@@ -30,6 +32,83 @@ pub fn table(table: u32) -> Option<Need> {
 /// Returns the reference by which an object of the configuration states that it needs an interface.
 pub fn interface(name: &str) -> Need {
     Need::new(&INTERFACE, name)
+}
+
+/// Interfaces: name, and why no packet can be sent on it; empty if packets can.
+const INTERFACES: &str = "interface";
+/// Interfaces that route IP packets: name, and the reason as the end of a sentence, such as `has addresses: remove them`.
+const ROUTED: &str = "routed";
+/// Interfaces whose received frames a feature switches: name, and the use as the end of a sentence, such as `is cross-connected with pg1`.
+const SWITCHED: &str = "switched";
+
+/// Returns the index entry of an interface. `mute` says why no packet can be sent on it, if so.
+pub fn exists(name: &str, mute: Option<&str>) -> Fact {
+    Fact::new(INTERFACES, (name, mute.unwrap_or_default()))
+}
+
+/// Returns the index entry of an interface that routes IP packets. `how` ends the sentence that begins with the interface's name, and says
+/// how to change that: `has addresses: remove them first`.
+pub fn routed(name: &str, how: &str) -> Fact {
+    Fact::new(ROUTED, (name, how))
+}
+
+/// Returns the index entry of an interface whose received frames a feature switches. `how` ends the sentence that begins with the interface's
+/// name: `is cross-connected with pg1`.
+pub fn switched(name: &str, how: &str) -> Fact {
+    Fact::new(SWITCHED, (name, how))
+}
+
+/// Checks that an interface exists, and that a feature may switch its received frames: it must not route packets, and no other feature
+/// may switch them. `how` is that of the feature's own [`switched`].
+///
+/// # Errors
+/// Says what to change.
+pub fn may_be_switched<W: World>(name: &str, how: &str, view: &View<'_, W>) -> Result<(), Refused> {
+    must_exist(name, view)?;
+    if let Some(routed) = view.found::<String>(ROUTED, Tuple::of(name)).next() {
+        return refuse_as(Reason::Unfit, format!("{name} {routed}"));
+    }
+    match view.found::<String>(SWITCHED, Tuple::of(name)).find(|other| other != how) {
+        Some(other) => refuse_as(Reason::Unfit, format!("{name} {other} already: {}", to_route(name))),
+        None => Ok(()),
+    }
+}
+
+/// Checks that an interface may route packets: no feature switches its received frames.
+///
+/// # Errors
+/// Says what to change.
+pub fn may_route<W: World>(name: &str, view: &View<'_, W>) -> Result<(), Refused> {
+    match view.found::<String>(SWITCHED, Tuple::of(name)).next() {
+        Some(how) => {
+            let why = format!("{name} {how}, so it cannot route packets: {}", to_route(name));
+            refuse_as(Reason::Unfit, why)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Checks that an interface exists, and that packets can be sent on it.
+///
+/// # Errors
+/// The reason why not.
+pub fn must_send<W: World>(name: &str, view: &View<'_, W>) -> Result<(), Refused> {
+    match must_exist(name, view)? {
+        mute if mute.is_empty() => Ok(()),
+        mute => refuse_as(Reason::Unfit, mute),
+    }
+}
+
+/// Returns why no packet can be sent on an interface, which must exist. Empty if packets can be sent.
+fn must_exist<W: World>(name: &str, view: &View<'_, W>) -> Result<String, Refused> {
+    let found = view.found::<String>(INTERFACES, Tuple::of(name)).next();
+    found.ok_or_else(|| {
+        Refused::new(format!("there is no interface {name}: create it first")).because(Reason::NoInterface)
+    })
+}
+
+fn to_route(name: &str) -> String {
+    format!("use \"set interface l3 {name}\" first")
 }
 
 /// Properties of a router that never change while it runs. Features read them during validation, on any thread.

@@ -29,6 +29,8 @@ pub const ALL: &[&Feature] = &[
     &redirect::Feature,
     #[cfg(feature = "mss")]
     &mss::Feature,
+    #[cfg(feature = "l2")]
+    &l2::Feature,
     #[cfg(feature = "advertise")]
     &advertise::Feature,
     #[cfg(feature = "balancer")]

@@ -11,6 +11,7 @@ mod guardian;
 mod guides;
 mod history;
 mod ip6;
+mod l2;
 mod lifecycle;
 mod link;
 mod logging;

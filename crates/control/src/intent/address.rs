@@ -80,6 +80,9 @@ impl Object<System> for Addresses {
 
     /// Reports the interface's addresses and networks, with the interface's VRF, for the indexes.
     fn facts(&self, interface: &String, get: Get<'_>, to: &mut dyn FnMut(Fact)) {
+        let how =
+            format!("has addresses: use \"set interface ip address del {} all\" first", quote(interface));
+        to(objects::routed(interface, &how));
         let Some(table) = index::interface(interface, get).map(|i| i.table) else { return };
         for a in &self.0 {
             to(Fact::new(index::OWNERS, (table, a.address, interface)));
@@ -100,6 +103,7 @@ fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Result<(), Re
     }
     on.can_send(interface)?;
     on.can_speak_ip6(interface, list.iter().any(|a| a.address.is_ipv6()))?;
+    objects::may_route(interface, view)?;
     if let Some(lender) = Unnumbered::lender(interface, view) {
         return refuse(format!("{interface} uses the addresses of {lender}: it cannot have its own"));
     }

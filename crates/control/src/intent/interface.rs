@@ -156,6 +156,9 @@ impl Object<System> for Interface {
         if self.ip6 || self.proxy || self.attached.must_send() {
             self.can_send(name)?;
         }
+        if self.ip6 || self.proxy {
+            objects::may_route(name, view)?;
+        }
         let (parent, takes) = match &self.spec {
             Spec::Backed(backed) => return backed.validate(name, self.mtu, view, abilities),
             Spec::Loopback(_) => return Ok(()),
@@ -283,6 +286,18 @@ impl Object<System> for Interface {
         if let Some(number) = self.index {
             to(Fact::new(index::NUMBERS, (number, name)));
         }
+        to(objects::exists(name, self.mute(name).as_deref()));
+        let quoted = quote(name);
+        if self.ip6 {
+            to(objects::routed(
+                name,
+                &format!("has IPv6 enabled: use \"disable ip6 interface {quoted}\" first"),
+            ));
+        }
+        if self.proxy {
+            let how = format!("answers ARP: use \"set interface proxy-arp {quoted} disable\" first");
+            to(objects::routed(name, &how));
+        }
         match &self.spec {
             Spec::Sub { parent, takes, .. } => to(index::tagged_as(parent, *takes, name)),
             Spec::Backed(backed) => backed.facts(name, to),
@@ -312,13 +327,20 @@ impl Interface {
     /// can only receive.
     pub(super) fn can_send(&self, name: &str) -> Result<(), Refused> {
         match self.spec {
-            Spec::Sub { takes, .. } if !takes.sends() => refuse_as(
-                Reason::Unfit,
-                format!(
-                    "{name} only receives: it takes packets with different VLAN tags ({takes}), so the router cannot know which tags to send"
-                ),
-            ),
+            Spec::Sub { .. } => self.mute(name).map_or(Ok(()), |why| refuse_as(Reason::Unfit, why)),
+            // An address of a loopback is reachable, though no packet is sent on it.
             _ => Ok(()),
+        }
+    }
+
+    /// Returns why no packet can be sent on the interface, if so.
+    fn mute(&self, name: &str) -> Option<String> {
+        match self.spec {
+            Spec::Sub { takes, .. } if !takes.sends() => Some(format!(
+                "{name} only receives: it takes packets with different VLAN tags ({takes}), so the router cannot know which tags to send"
+            )),
+            Spec::Loopback(_) => Some(format!("{name} is a loopback: it sends no packets")),
+            _ => None,
         }
     }
 

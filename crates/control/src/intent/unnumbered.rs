@@ -42,6 +42,7 @@ impl Object<System> for Unnumbered {
         let Unnumbered(lender) = self;
         let own = view.must_have_interface(interface)?;
         own.can_send(interface)?;
+        objects::may_route(interface, view)?;
         let table = own.table;
         let other = view.must_have_interface(lender)?;
         if interface == lender {
@@ -88,6 +89,12 @@ impl Object<System> for Unnumbered {
 
     fn facts(&self, interface: &String, _: Get<'_>, to: &mut dyn FnMut(Fact)) {
         to(Fact::new(index::BORROWERS, (&self.0, interface)));
+        let how = format!(
+            "uses the addresses of {}: use \"set interface unnumbered del {}\" first",
+            self.0,
+            quote(interface)
+        );
+        to(objects::routed(interface, &how));
     }
 }
 

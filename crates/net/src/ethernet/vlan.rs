@@ -127,6 +127,11 @@ impl Vlans {
         Vlans { tables: (!empty).then(|| Arc::new(tables)), untagged }
     }
 
+    /// True if the device has no sub-interfaces.
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_none() && self.untagged.is_none()
+    }
+
     /// Returns the sub-interface for frames with these tags; `None` if there is none.
     pub fn get(&self, tags: Tags) -> Option<u32> {
         let tables = self.tables.as_ref()?;

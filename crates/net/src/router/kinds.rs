@@ -79,8 +79,7 @@ impl Hooks {
 
     /// Declares a port mode. `name` is its name for operators, and `node` gets the frames received on an interface in this mode. If a
     /// device is in the mode, these are the frames that match none of its sub-interfaces; if a sub-interface is in the mode, they are the
-    /// frames that match the sub-interface. Frames begin with their Ethernet header and may have any destination. Frames to group addresses
-    /// are marked.
+    /// frames that match the sub-interface. Frames begin with their Ethernet header and may have any destination.
     ///
     /// # Errors
     /// If there are too many modes, or `ethernet-input` has no room for another edge.
@@ -117,7 +116,7 @@ impl Router {
     /// Sets the port mode of an interface, in which a feature takes the received frames. With `None`, received frames are routed.
     ///
     /// # Errors
-    /// If the interface does not exist, or is in another mode already.
+    /// If the interface does not exist, receives no Ethernet frames, or is in another mode already.
     pub fn set_port_mode(&mut self, index: u32, mode: Option<PortMode>) -> Result<(), RouterError> {
         let info = self.info_mut(index)?;
         if let (Some(has), Some(wanted)) = (info.mode, mode)
@@ -128,6 +127,9 @@ impl Router {
                 "{name} is in the mode {} already: make it a routed interface first",
                 has.name
             )));
+        }
+        if mode.is_some() && !info.kind.has_neighbors() {
+            return Err(RouterError::new(format!("{} receives no Ethernet frames", info.name)));
         }
         info.mode = mode;
         self.near.publish(index)

@@ -37,6 +37,8 @@ enum Extra {
     Nothing,
     /// A counter on the unicast arc.
     Count,
+    /// No routing: what one port receives is sent on another.
+    CrossConnect,
     /// A policer of this kind on each port, for sent packets if `true`, otherwise for received packets.
     Policer(Kind, bool),
     /// No forwarding path: only a table full of policers of this kind.
@@ -81,7 +83,7 @@ const ONE6: Bench =
 /// Frame sizes of the mixed benchmarks, in bytes.
 const SIZES: &[usize] = &[64, 576, 1500];
 
-const BENCHES: [Bench; 20] = [
+const BENCHES: [Bench; 22] = [
     ONE,
     Bench {
         name: "ip4-mix",
@@ -168,6 +170,21 @@ const BENCHES: [Bench; 20] = [
         target: f64::NAN,
         ..ONE
     },
+    Bench {
+        name: "l2-xconnect",
+        what: "a cross-connect of two ports",
+        extra: Extra::CrossConnect,
+        target: 12.0,
+        ..ONE
+    },
+    Bench {
+        name: "l2-xconnect-v4",
+        what: "as l2-xconnect, 4 packets a vector",
+        vector: 4,
+        extra: Extra::CrossConnect,
+        target: f64::INFINITY,
+        ..ONE
+    },
     policed("policer-1", "as ip4-1, with a 1r2c policer for received packets", Kind::OneRateTwoColors, false),
     policed("policer-1-out", "as ip4-1, with a 1r2c policer for sent packets", Kind::OneRateTwoColors, true),
     policed(
@@ -242,6 +259,8 @@ fn router(b: &Bench) -> Result<Parts, Box<dyn std::error::Error>> {
     for (index, ..) in &ports {
         match b.extra {
             Extra::Nothing | Extra::ManyPolicers(_) => {}
+            Extra::CrossConnect if *index == ports[0].0 => l2::connect(r, *index, ports[1].0)?,
+            Extra::CrossConnect => {}
             Extra::Count => r.arcs().enable("ip4-unicast", "ip4-count", *index, true)?,
             Extra::Policer(kind, outward) => {
                 let now = r.now();

@@ -19,6 +19,10 @@ impl World {
         let caps = CAPS[link];
         assert!(!gso || caps.gso, "link {link} has no segmentation, but got a packet to segment");
         assert!(!csum || caps.csum, "link {link} has no checksums, but got a partial checksum");
+        // A switched frame has any header that a station sends.
+        if self.router.interfaces().any(|i| i.mode.is_some()) {
+            return;
+        }
         let (ethernet, mut rest) =
             EthernetHeader::split(bytes).expect("a packet begins with an Ethernet header");
         let (mut kind, mut tags) = (ethernet.ethertype(), Vec::new());

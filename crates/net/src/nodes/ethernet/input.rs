@@ -217,19 +217,18 @@ impl Checks {
     /// in a port mode, all frames go to the mode's node instead.
     #[cold]
     fn filter(&self, p: &mut Packet<'_>, port: Port, ethertype: u16, header: usize) -> Verdict<Next, Reason> {
+        if let Some(edge) = port.mode {
+            return Verdict::Edge(edge);
+        }
         let h = p.peek::<EthernetHeader>();
         if h.dst_word() != port.mac {
             let dst = h.dst();
             let flag = match dst {
                 _ if dst.is_broadcast() => Flags::L2_BROADCAST,
                 _ if dst.is_multicast() => Flags::L2_MULTICAST,
-                _ if port.mode.is_some() => Flags::NONE,
                 _ => return Verdict::Drop(Reason::NotForUs),
             };
             p.set_flags(p.flags() | flag);
-        }
-        if let Some(edge) = port.mode {
-            return Verdict::Edge(edge);
         }
         match self.ethertypes.get(ethertype) {
             Some(edge) if accept(p, port.fib, header) => Verdict::Edge(edge),
@@ -261,6 +260,15 @@ impl Checks {
     fn usual(&self, first: u16) -> (u32, Verdict<Next, Reason>) {
         let of = |kind| self.ethertypes.get(kind).map(|edge| (u32::from(kind), Verdict::Edge(edge)));
         of(first).or_else(|| of(ethertype::IPV4)).unwrap_or((NO_TYPE, Verdict::Drop(Reason::UnknownType)))
+    }
+
+    /// Returns the edge of a frame's port mode, if all packets of the frame take it: the port has no sub-interfaces, and no packet is too
+    /// short.
+    fn whole(&self, guard: &Guard, frame: &mut Frame) -> Option<EdgeId> {
+        let port = self.interfaces.get(guard, frame.uniform_rx()?)?;
+        let edge = self.modes.get(port.mode?.number.into())?;
+        let all = port.up && port.vlans.is_empty();
+        (all && frame.packets().fold(usize::MAX, |least, p| least.min(p.len())) >= HEADER).then_some(edge)
     }
 
     /// As [`usual`](Self::usual), for a port whose frames must all be checked one by one. If the port is in a port mode, most frames go to
@@ -303,6 +311,9 @@ impl FrameNode for EthernetInput {
         let kind = first.peek::<EthernetHeader>().ethertype();
         let mut usual = checks.usual(kind);
         if port.station == NO_STATION {
+            if let Some(edge) = checks.whole(cx.guard, frame) {
+                return out.all(Verdict::Edge(edge));
+            }
             usual = checks.usual_of_port(cx.guard, port.interface, usual);
         }
         let went = match kind {

@@ -1,0 +1,46 @@
+//! Layer 2: cross-connects, which send the frames received on one interface out of another.
+
+#![forbid(unsafe_code)]
+
+mod commands;
+mod exercise;
+mod messages;
+mod node;
+#[cfg(test)]
+mod node_tests;
+mod object;
+
+use graph::{Builder, GraphError};
+use net::Tables;
+use net::feature::{self, App, Registrar};
+use net::router::Hooks;
+
+pub use node::{Peer, connect, disconnect, install};
+pub use object::CrossConnect;
+
+/// The feature.
+pub struct Feature;
+
+impl<C: App> feature::Feature<C> for Feature {
+    fn name(&self) -> &'static str {
+        "l2"
+    }
+
+    fn about(&self) -> &'static str {
+        "Switches Ethernet frames between interfaces."
+    }
+
+    fn install(&self, b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+        install(b, t, hooks)
+    }
+
+    fn register(&self, r: &mut Registrar<'_, C>) {
+        object::register(r);
+        commands::register(r);
+        r.exercise(exercise::EXERCISE);
+    }
+
+    fn messages(&self, table: &mut vapi::Table<C>) {
+        messages::register(table);
+    }
+}

@@ -1,0 +1,77 @@
+//! The module `l2` of VPP's binary API.
+//!
+//! The router has no bridge domains. Their list is empty: vppcfg requests it before each plan.
+#![allow(non_camel_case_types)]
+
+use model::object::Change;
+use net::feature::{App, message};
+use vapi::types::interface_index;
+use vapi::wire::{Count, Text};
+use vapi::{Code, Done, Table, define};
+
+use crate::object::{CrossConnect, peer};
+
+define! {
+    /// Sends the frames received on an interface out of another, or routes its packets again.
+    request sw_interface_set_l2_xconnect {
+        rx_sw_if_index: interface_index,
+        tx_sw_if_index: interface_index,
+        enable: bool,
+    }
+    /// An interface in a bridge domain.
+    struct bridge_domain_sw_if { context: u32, sw_if_index: interface_index, shg: u8 }
+    /// Asks for bridge domains.
+    dump bridge_domain_dump { bd_id: u32 = 4294967295, sw_if_index: interface_index = 4294967295 } -> bridge_domain_details {
+        bd_id: u32,
+        flood: bool,
+        uu_flood: bool,
+        forward: bool,
+        learn: bool,
+        arp_term: bool,
+        arp_ufwd: bool,
+        mac_age: u8,
+        bd_tag: Text<64>,
+        bvi_sw_if_index: interface_index,
+        uu_fwd_sw_if_index: interface_index,
+        n_sw_ifs: Count<u32>,
+        sw_if_details: Vec<bridge_domain_sw_if>,
+    }
+    /// Asks for all cross-connects.
+    dump l2_xconnect_dump {} -> l2_xconnect_details {
+        rx_sw_if_index: interface_index,
+        tx_sw_if_index: interface_index,
+    }
+}
+
+/// Adds the module.
+pub(crate) fn register<C: App>(table: &mut Table<C>) {
+    table
+        .module("l2", [3, 3, 0])
+        .request::<sw_interface_set_l2_xconnect>(|c, _, q| connect(c, &q))
+        .dump::<bridge_domain_dump, _>(|_, _| vapi::all(Vec::new()))
+        .dump::<l2_xconnect_dump, _>(|c, _| vapi::all(dump(c)));
+}
+
+fn connect<C: App>(c: &mut C, q: &sw_interface_set_l2_xconnect) -> Result<Done, Code> {
+    let from = message::name(c.router(), q.rx_sw_if_index)?;
+    let key = CrossConnect::key(&from);
+    let changes = match q.enable {
+        true => {
+            let to = message::name(c.router(), q.tx_sw_if_index)?;
+            vec![Change::set(key, CrossConnect(to))]
+        }
+        false if c.store().get(&key).is_some() => vec![Change::remove(key)],
+        false => Vec::new(),
+    };
+    message::make(c, changes)
+}
+
+fn dump<C: App>(c: &C) -> Vec<l2_xconnect_details> {
+    let router = c.router();
+    let peers = router.interfaces().filter_map(|i| Some((i.index, peer(router, i.index)?)));
+    let details = peers.map(|(rx, tx)| l2_xconnect_details {
+        rx_sw_if_index: message::number(rx),
+        tx_sw_if_index: message::number(tx),
+    });
+    details.collect()
+}

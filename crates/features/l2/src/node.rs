@@ -1,0 +1,149 @@
+//! `l2-xconnect` sends the frames received on an interface out of its peer, unchanged: with their addresses and VLAN tags.
+//!
+//! A frame larger than the peer's MTU is dropped, because there is nobody to report it to.
+
+use buf::{Flags, Frame, Packet};
+use graph::{Builder, Cx, FrameNode, GraphError, Out, Verdict, edges, reasons};
+use infra::class_a::SlotReader;
+use infra::quiesce::Guard;
+use net::Tables;
+use net::ethernet::{HEADER, PortMode, TAG};
+use net::interface::Interface;
+use net::router::{Hooks, Router, RouterError};
+use net::setting::{Attached, Setting, Switch};
+use wire::ethernet::{EthernetHeader, VlanTag, ethertype};
+
+/// Name of the node.
+pub(crate) const NODE: &str = "l2-xconnect";
+
+/// The interface that sends the frames received on an interface. `None` if the interface is not cross-connected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peer(pub Option<u32>);
+
+impl Setting for Peer {
+    type Counts = ();
+    const COUNTED: &'static str = "/feature/l2-xconnect";
+
+    fn switches(&self) -> Vec<Switch> {
+        Vec::new()
+    }
+}
+
+/// The port modes of this feature.
+struct Modes {
+    xconnect: PortMode,
+}
+
+/// Adds the node.
+///
+/// # Errors
+/// Fails if address space for the table of settings cannot be reserved, or if there are too many port modes.
+pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+    let (interfaces, peers) = (t.interfaces.clone(), hooks.setting::<Peer>()?);
+    b.frame(move |_| Ok(Xconnect::new(&interfaces, &peers)));
+    let xconnect = hooks.port_mode(b, t, "cross-connect", NODE)?;
+    hooks.state(|_| Ok(Modes { xconnect })).map(drop)
+}
+
+/// Sends the frames received on the interface `from` out of the interface `to`.
+///
+/// # Errors
+/// If an interface does not exist, or if `from` receives no Ethernet frames or is in another port mode. Nothing is changed then.
+pub fn connect(router: &mut Router, from: u32, to: u32) -> Result<(), RouterError> {
+    let mode = router.state::<Modes>()?.xconnect;
+    router.interface(to)?;
+    let before = router.setting::<Peer>(from);
+    // The peer first: as soon as the interface is in the mode, workers need it.
+    router.set(from, Peer(Some(to)))?;
+    if let Err(e) = router.set_port_mode(from, Some(mode)) {
+        router.set(from, before)?;
+        return Err(e);
+    }
+    Ok(())
+}
+
+/// Routes the packets received on an interface again.
+///
+/// # Errors
+/// If the interface does not exist.
+pub fn disconnect(router: &mut Router, from: u32) -> Result<(), RouterError> {
+    router.set_port_mode(from, None)?;
+    router.set(from, Peer(None))
+}
+
+edges! { pub enum Next { Output = "interface-output" } }
+reasons! {
+    pub enum Reason {
+        NoPeer = "no-peer", Info, "the interface's cross-connect was removed while the frame was on its way";
+        AboveMtu = "above-mtu", Warn, "the frame is larger than the MTU of the cross-connect's output interface";
+    }
+}
+
+pub struct Xconnect {
+    interfaces: SlotReader<Interface>,
+    peers: SlotReader<Peer>,
+}
+
+/// The output of one interface's frames.
+#[derive(Clone, Copy)]
+struct To {
+    interface: u32,
+    /// The output interface's MTU in bytes, without the Ethernet header.
+    mtu: usize,
+}
+
+impl Xconnect {
+    fn new(interfaces: &SlotReader<Interface>, peers: &Attached<Peer>) -> Xconnect {
+        Xconnect { interfaces: interfaces.clone(), peers: peers.values.clone() }
+    }
+
+    #[inline(never)]
+    fn find(&self, guard: &Guard, rx: u32) -> Option<To> {
+        let interface = self.peers.get(guard, rx)?.0?;
+        let mtu = self.interfaces.get(guard, interface)?.mtu;
+        Some(To { interface, mtu: mtu.into() })
+    }
+}
+
+/// True if a frame that is larger than an untagged frame of the MTU fits nevertheless: its VLAN tags do not count, nor does the length of a
+/// frame that will be segmented.
+#[cold]
+#[inline(never)]
+fn fits(p: &mut Packet<'_>, mtu: usize) -> bool {
+    let mut len = p.total_len();
+    if p.flags().any(Flags::GSO)
+        && let Some(gso) = p.cold().gso()
+    {
+        len = usize::from(gso.header_len) + usize::from(gso.size);
+    }
+    let (mut header, mut kind) = (HEADER, p.peek::<EthernetHeader>().ethertype());
+    while ethertype::is_vlan(kind) && header < HEADER + 2 * TAG && p.len() >= header + TAG {
+        kind = p.peek_at::<VlanTag>(header).ethertype();
+        header += TAG;
+    }
+    len <= header + mtu
+}
+
+impl FrameNode for Xconnect {
+    const NAME: &'static str = NODE;
+    type Next = Next;
+    type Drop = Reason;
+    const TRACE: graph::trace::TraceFn = net::trace::ethernet;
+
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
+        let Some(first) = frame.get(0).map(|p| p.rx_if()) else { return };
+        let (mut rx, mut to) = (first, self.find(cx.guard, first));
+        out.mostly(Verdict::Next(Next::Output), frame, |_, p| {
+            if p.rx_if() != rx {
+                rx = p.rx_if();
+                to = self.find(cx.guard, rx);
+            }
+            let Some(to) = to else { return Some(Verdict::Drop(Reason::NoPeer)) };
+            p.set_tx_if(to.interface);
+            if p.total_len() > HEADER + to.mtu && !fits(&mut p.again(), to.mtu) {
+                return Some(Verdict::Drop(Reason::AboveMtu));
+            }
+            None
+        });
+    }
+}

@@ -1,0 +1,132 @@
+//! Tests of the commands and the configuration of cross-connects.
+
+use control::testing::Cli;
+use serde_json::json;
+
+fn cli() -> Cli {
+    let mut cli = Cli::with(&[&l2::Feature]);
+    // The interfaces of the tests have addresses.
+    for interface in ["pg0", "pg1"] {
+        cli.ok(&format!("set interface ip address del {interface} all"));
+    }
+    cli
+}
+
+#[test]
+fn a_cross_connect_is_configured_and_shown() {
+    let mut cli = cli();
+    assert!(cli.ok("show mode").starts_with("l3 pg0\nl3 pg1\n"));
+    cli.ok("set interface l2 xconnect pg0 pg1");
+    assert!(cli.ok("show mode").starts_with("l2 xconnect pg0 pg1\nl3 pg1\n"));
+    assert_eq!(
+        cli.json("show mode pg0"),
+        json!([{ "interface": "pg0", "mode": "l2-xconnect", "peer": "pg1" }])
+    );
+    assert_eq!(cli.json("show mode pg1"), json!([{ "interface": "pg1", "mode": "l3", "peer": null }]));
+    assert!(cli.ok("show config").contains("set interface l2 xconnect pg0 pg1\n"));
+    // Again, with another peer.
+    cli.ok("create sub-interfaces pg1 7");
+    cli.ok("set interface l2 xconnect pg0 pg1.7");
+    assert_eq!(cli.ok("show mode pg0"), "l2 xconnect pg0 pg1.7\n");
+    cli.ok("config rollback");
+    assert_eq!(cli.ok("show mode pg0"), "l2 xconnect pg0 pg1\n");
+    cli.ok("set interface l3 pg0");
+    cli.ok("set interface l3 pg0");
+    assert_eq!(cli.ok("show mode pg0"), "l3 pg0\n");
+    assert!(!cli.ok("show config").contains("xconnect"));
+}
+
+#[test]
+fn an_interface_routes_or_switches() {
+    let mut cli = cli();
+    cli.ok("set interface ip address pg0 10.0.0.1/24");
+    let told = cli.refused("set interface l2 xconnect pg0 pg1", "pg0");
+    assert!(told.contains("pg0 has addresses: use \"set interface ip address del pg0 all\" first"), "{told}");
+    cli.ok("set interface ip address del pg0 all");
+    cli.ok("set interface ip address pg1 10.0.1.1/24");
+    cli.ok("set interface l2 xconnect pg0 pg1");
+    let told = cli.refused("set interface ip address pg0 10.0.0.1/24", "10.0.0.1/24");
+    let way =
+        "pg0 is cross-connected with pg1, so it cannot route packets: use \"set interface l3 pg0\" first";
+    assert!(told.contains(way), "{told}");
+    for command in [
+        "enable ip6 interface pg0",
+        "set interface proxy-arp pg0 enable",
+        "set interface unnumbered pg0 use pg1",
+    ] {
+        let told = cli.refused(command, "pg0");
+        assert!(told.contains(way), "{command}: {told}");
+    }
+    cli.ok("set interface l3 pg0");
+    for (on, off) in [
+        ("enable ip6 interface pg0", "disable ip6 interface pg0"),
+        ("set interface proxy-arp pg0 enable", "set interface proxy-arp pg0 disable"),
+        ("set interface unnumbered pg0 use pg1", "set interface unnumbered del pg0"),
+    ] {
+        cli.ok(on);
+        let told = cli.refused("set interface l2 xconnect pg0 pg1", "pg0");
+        assert!(told.contains(&format!("use \"{off}\" first")), "{told}");
+        cli.ok(off);
+    }
+    cli.ok("set interface l2 xconnect pg0 pg1");
+}
+
+#[test]
+fn an_impossible_cross_connect_is_refused() {
+    let mut cli = cli();
+    cli.ok("create loopback interface instance 0");
+    cli.ok("create sub-interfaces pg1 9 default");
+    for (command, why) in [
+        ("pg0 loop0", "loop0 is a loopback: it sends no packets"),
+        ("pg0 pg1.9", "pg1.9 only receives"),
+        ("loop0 pg0", "loop0 receives no Ethernet frames"),
+    ] {
+        let from = command.split(' ').next().unwrap();
+        let told = cli.refused(&format!("set interface l2 xconnect {command}"), from);
+        assert!(told.contains(why), "{command}: {told}");
+    }
+    let told = cli.apply("interfaces: { pg0: {} }\ncross-connects: { pg0: pg0 }\n").unwrap_err();
+    assert!(told.contains("pg0 cannot be cross-connected with itself"), "{told}");
+    assert!(!cli.ok("show config").contains("xconnect"));
+    // A sub-interface that only receives can be the source.
+    cli.ok("set interface l2 xconnect pg1.9 pg0");
+}
+
+#[test]
+fn a_file_configures_cross_connects_in_one_step() {
+    let mut cli = cli();
+    cli.ok("set interface ip address pg0 10.0.0.1/24");
+    let routed = cli.yaml();
+    let file = "interfaces:\n  pg0: {}\n  pg1: {}\ncross-connects:\n  pg0: pg1\n  pg1: pg0\n";
+    cli.apply(file).unwrap();
+    assert!(cli.yaml().ends_with("cross-connects:\n  pg0: pg1\n  pg1: pg0\n"), "{}", cli.yaml());
+    assert_eq!(cli.ok("show mode pg0"), "l2 xconnect pg0 pg1\n");
+    cli.ok("config rollback");
+    assert_eq!((cli.yaml(), cli.ok("show mode pg0")), (routed, "l3 pg0\n".to_string()));
+    for (file, why) in [
+        (
+            "interfaces: { pg0: {} }\ncross-connects: { pg0: pg1 }\n",
+            "f:2:19: there is no interface pg1: create it first",
+        ),
+        ("cross-connects: { pg0: pg1 }\n", "there is no interface pg0"),
+        ("interfaces: { pg0: {}, pg1: {} }\ncross-connects: { pg0: [pg1] }\n", "f:2:24: "),
+    ] {
+        let told = cli.apply(file).unwrap_err();
+        assert!(told.contains(why), "{file}: {told}");
+    }
+    assert_eq!(cli.ok("show mode pg0"), "l3 pg0\n");
+}
+
+#[test]
+fn a_removed_interface_takes_its_cross_connects_with_it() {
+    let mut cli = cli();
+    cli.ok("create sub-interfaces pg1 7");
+    cli.ok("set interface l2 xconnect pg0 pg1.7");
+    cli.ok("set interface l2 xconnect pg1.7 pg0");
+    cli.ok("delete sub-interface pg1.7");
+    assert_eq!(cli.ok("show mode pg0"), "l3 pg0\n");
+    cli.ok("create sub-interfaces pg1 7");
+    assert_eq!(cli.ok("show mode pg1.7"), "l3 pg1.7\n");
+    cli.ok("config rollback 2");
+    assert_eq!(cli.ok("show mode pg1.7"), "l2 xconnect pg1.7 pg0\n");
+}

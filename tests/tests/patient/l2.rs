@@ -1,0 +1,82 @@
+//! Cross-connects between two Linux hosts.
+
+use scenarios::{Iperf, Ping, cabled6, speaks6, vlan};
+use testkit::netns::{Host, LIMIT};
+use testkit::router::Router;
+
+const CONNECTED: &str = "\
+create host-interface name eth0
+create host-interface name eth1
+set interface state host-eth0 up
+set interface state host-eth1 up
+set interface l2 xconnect host-eth0 host-eth1
+set interface l2 xconnect host-eth1 host-eth0
+";
+
+/// Two hosts in one network, with the router between them: their addresses end in 2 and 3.
+fn hosts() -> Option<(Host, Host, Host)> {
+    let (a, r, b) = cabled6()?;
+    for (host, last) in [(&a, 2), (&b, 3)] {
+        speaks6(host);
+        host.run(&format!("ip addr add 10.0.0.{last}/24 dev eth0"));
+        host.run(&format!("ip addr add 2001:db8::{last}/64 dev eth0 nodad"));
+    }
+    Some((a, r, b))
+}
+
+#[test]
+fn cross_connected_hosts_share_a_link() {
+    let Some((a, r, b)) = hosts() else { return };
+    for host in [&a, &r] {
+        host.run("ip link set eth0 mtu 3000");
+    }
+    let router = Router::start(&r, CONNECTED);
+    // ARP and Neighbor Discovery pass, too.
+    Ping::until_answered(&a, "10.0.0.3", LIMIT);
+    Ping::until_answered(&a, "2001:db8::3", LIMIT);
+    let ping = Ping::run(&b, "-c 3 -i 0.2 -W 2 -s 1472 10.0.0.2");
+    assert!(ping.complete(), "{}", ping.text);
+    let tcp = Iperf::run(&a, &b, "10.0.0.3", "-n 20M");
+    assert!(tcp["sum_received"]["bytes"].as_u64() > Some(10_000_000), "TCP with segmentation passes: {tcp}");
+    // A larger frame than the output's MTU is dropped, with its reason.
+    assert!(!Ping::run(&a, "-c 1 -W 1 -s 2000 10.0.0.3").complete());
+    assert!(router.drops("l2-xconnect", "above-mtu") > 0, "{}", router.ctl("show errors"));
+    // One way only.
+    router.ctl("set interface l3 host-eth1");
+    assert!(!Ping::answered(&a, "10.0.0.3"));
+    router.ctl("set interface l2 xconnect host-eth1 host-eth0");
+    Ping::until_answered(&a, "10.0.0.3", LIMIT);
+    assert_eq!(router.ctl("show mode host-eth0"), "l2 xconnect host-eth0 host-eth1\n");
+}
+
+#[test]
+fn tagged_frames_keep_their_tags_or_go_to_their_sub_interface() {
+    let Some((a, r, b)) = hosts() else { return };
+    if !a.can_tap() {
+        return;
+    }
+    let router = Router::start(&r, CONNECTED);
+    let _devices = [vlan(&a, "vlan100", "100", "10.0.100.2/24"), vlan(&b, "vlan100", "100", "10.0.100.3/24")];
+    Ping::until_answered(&a, "10.0.100.3", LIMIT);
+    // A routed VLAN beside the cross-connect.
+    router.ctl("create sub-interfaces host-eth0 100");
+    router.ctl("set interface state host-eth0.100 up");
+    router.ctl("set interface ip address host-eth0.100 10.0.100.1/24");
+    Ping::until_answered(&a, "10.0.100.1", LIMIT);
+    assert!(!Ping::answered(&a, "10.0.100.3"), "the VLAN is routed, not switched");
+    Ping::until_answered(&a, "10.0.0.3", LIMIT);
+    // A VLAN that is switched, beside a routed port.
+    router.ctl("delete sub-interface host-eth0.100");
+    for (port, other) in [("host-eth0", "host-eth1"), ("host-eth1", "host-eth0")] {
+        router.ctl(&format!("set interface l3 {port}"));
+        for name in [port, other] {
+            let _ = router.attempt(&format!("create sub-interfaces {name} 100"));
+            router.ctl(&format!("set interface state {name}.100 up"));
+        }
+        router.ctl(&format!("set interface l2 xconnect {port}.100 {other}.100"));
+    }
+    router.ctl("set interface ip address host-eth0 10.0.0.1/24");
+    Ping::until_answered(&a, "10.0.100.3", LIMIT);
+    Ping::until_answered(&a, "10.0.0.1", LIMIT);
+    assert!(!Ping::answered(&a, "10.0.0.3"));
+}
