@@ -141,11 +141,10 @@ impl Drop for Terminal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::OpenOptionsExt;
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 
     /// Creates a directory that all users can write to. It has a file of the test's user, two links to this file, and a pipe.
     fn trap() -> (tempfile::TempDir, std::path::PathBuf) {
-        use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o1777)).unwrap();
@@ -180,12 +179,15 @@ mod tests {
             let why = files::to_append(&foreign, 0o640).unwrap_err().to_string();
             assert!(why.starts_with("it is a file of user 65534, and other users"), "{why}");
         }
-        // Links in parent directories are refused, too.
+        // Nobody else can replace our link in a directory with the sticky bit.
         let safe = directory.path().join("safe");
         fs::create_dir(&safe).unwrap();
         fs::write(safe.join("log"), "untouched").unwrap();
         std::os::unix::fs::symlink(&safe, directory.path().join("way")).unwrap();
+        assert!(files::to_append(&directory.path().join("way/log"), 0o640).is_ok());
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
         assert!(files::to_append(&directory.path().join("way/log"), 0o640).is_err());
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o1777)).unwrap();
         assert!(files::to_append(&safe.join("log"), 0o640).is_ok(), "no link");
         // In this directory, other users cannot create a pipe, so a pipe is accepted.
         let pipe = safe.join("pipe");

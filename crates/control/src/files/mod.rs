@@ -5,6 +5,7 @@
 //! releases its sockets and interfaces.
 
 mod replace;
+mod target;
 
 use std::fs::{File, Permissions};
 use std::io::{self, Cursor, Read, Take};
@@ -17,11 +18,10 @@ use std::time::Duration;
 use drivers::{Patience, Progress};
 use infra::mem::Room;
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
+use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
-use nix::unistd::Uid;
-
 pub use replace::replace;
+use target::{Target, exposed, is_of_ours, is_ours_alone};
 
 /// Maximum size of a file to read, in bytes. This is enough for some millions of routes.
 pub const LARGEST: u64 = 512 << 20;
@@ -216,37 +216,6 @@ pub fn private(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// True if a user is root, or the user of this process.
-fn is_of_ours(user: u32) -> bool {
-    [0, Uid::effective().as_raw()].contains(&user)
-}
-
-/// Returns an error about a file in a place where other users can put one.
-fn exposed(what: &str) -> io::Error {
-    io::Error::other(format!(
-        "it is {what}, and other users can write to a parent directory: use another directory"
-    ))
-}
-
-/// True if only root and this process's user can change where an absolute path leads: they own every directory above it, and nobody else can
-/// write there. A directory with the sticky bit, such as `/tmp`, may also be above: other users cannot replace our directories there.
-///
-/// # Errors
-/// If a directory above does not exist, or cannot be examined.
-fn is_private(path: &Path) -> io::Result<bool> {
-    // True if the sticky bit of the directory above protects the entry below it.
-    let mut is_kept = false;
-    for above in path.ancestors().skip(1) {
-        let (found, link) = (above.metadata()?, above.symlink_metadata()?);
-        let (is_open, is_sticky) = (found.mode() & 0o022 != 0, found.mode() & 0o1000 != 0);
-        if !is_of_ours(found.uid()) || is_open && !(is_sticky && is_kept) {
-            return Ok(false);
-        }
-        is_kept = is_of_ours(link.uid());
-    }
-    Ok(true)
-}
-
 /// Opens a file that the start configuration names, such as the log, for writing. Creates it with these permissions
 /// if missing, and keeps its contents. Does not wait for the reader of a pipe.
 ///
@@ -257,29 +226,28 @@ fn is_private(path: &Path) -> io::Result<bool> {
 /// # Errors
 /// If the path is such a link, pipe or file, a pipe without a reader, or a directory; or if the system refuses.
 pub fn to_append(path: &Path, mode: u32) -> io::Result<File> {
-    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    let path = std::path::absolute(path)?;
-    if is_private(&path)? {
-        return File::options().create(true).append(true).mode(mode).custom_flags(flags.bits()).open(path);
-    }
-    let how = OpenHow::new()
-        .flags(flags | OFlag::O_CREAT | OFlag::O_APPEND | OFlag::O_WRONLY | OFlag::O_CLOEXEC)
-        .mode(Mode::from_bits_truncate(mode))
-        .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
-    let file = match openat2(AT_FDCWD, &path, how) {
-        Ok(file) => File::from(file),
+    let Target { folder, name, is_private, .. } = Target::find(path)?;
+    let no_links = if is_private { OFlag::empty() } else { OFlag::O_NOFOLLOW };
+    let how = OFlag::O_NONBLOCK
+        | OFlag::O_NOCTTY
+        | OFlag::O_CREAT
+        | OFlag::O_APPEND
+        | OFlag::O_WRONLY
+        | OFlag::O_CLOEXEC;
+    let file = match openat(&folder, name.as_os_str(), how | no_links, Mode::from_bits_truncate(mode)) {
         Err(Errno::ELOOP) => return Err(exposed("reached through a symbolic link")),
-        Err(e) => return Err(e.into()),
+        opened => File::from(opened?),
     };
+    if is_private {
+        return Ok(file);
+    }
     let found = file.metadata()?;
     let kind = found.file_type();
-    let folder = path.parent().unwrap_or(&path).metadata()?;
-    let folder_is_ours = is_of_ours(folder.uid()) && folder.mode() & 0o022 == 0;
     match kind.is_file() {
         true if found.nlink() > 1 => Err(exposed("a file with more than one hard link")),
         true if !is_of_ours(found.uid()) => Err(exposed(&format!("a file of user {}", found.uid()))),
         // Only we can have put a pipe into a directory of ours.
-        false if kind.is_fifo() && !folder_is_ours => Err(exposed("a pipe")),
+        false if kind.is_fifo() && !is_ours_alone(&folder)? => Err(exposed("a pipe")),
         _ => Ok(file),
     }
 }

@@ -4,91 +4,83 @@
 //! its name, or permissions by which everyone can read it.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, Permissions};
+use std::fs::{File, Permissions};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
+use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2, renameat};
+use nix::fcntl::{AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-use super::{exposed, is_of_ours, is_private};
+use super::target::{Target, exposed, is_of_ours};
 
 /// Prefix and suffix of the name of a file that is being written.
 const BEGUN: (&str, &str) = (".volley-save-", ".tmp");
-/// The permissions of a new file, and the most that a file keeps if other users can change where its name leads.
+/// The permissions of a new file.
 const USUAL: u32 = 0o640;
 /// The permissions that a file keeps at most.
 const MOST: u32 = 0o664;
+/// The permissions of a file in a directory that other users can write to. Its group and its access list may be theirs.
+const LEAST: u32 = 0o600;
 /// Maximum number of attempts to find an unused name.
 const ATTEMPTS: usize = 100;
 
 /// Replaces a file atomically: even after a crash or on a full disk, the file has either the old text or the new one. Also removes the
 /// files that interrupted calls have left in the same folder, and returns their paths. To be called on a thread that may block.
 ///
-/// Follows links, and keeps the permissions of the old file, but neither rights to write for other users nor the right to execute it. If
-/// other users can write to a parent directory, refuses links, files of other users, and files with several hard links.
+/// Follows links, and keeps the group and the permissions of the old file, but neither rights to write for other users nor the right to
+/// execute it. If other users can write to a parent directory, refuses links there, and only the owner can open the new file.
 ///
 /// # Errors
-/// If what lies there must not be replaced, or the system refuses. Then nothing was changed.
+/// If what lies there must not be replaced, or the system refuses. Then nothing was changed, unless the system cannot sync the folder.
 pub fn replace(path: &Path, text: &str) -> io::Result<Vec<PathBuf>> {
-    let given = std::path::absolute(path)?;
-    let is_ours = is_private(&given)?;
-    // Replaces the target of a link, not the link.
-    let path = if is_ours { fs::canonicalize(&given).unwrap_or(given) } else { given };
-    let is_ours = is_ours && is_private(&path)?;
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::Error::other("it is not an ordinary file"));
-    };
-    let resolve = if is_ours { ResolveFlag::empty() } else { ResolveFlag::RESOLVE_NO_SYMLINKS };
-    let how = OpenHow::new().flags(OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC).resolve(resolve);
-    let directory = match openat2(AT_FDCWD, folder, how) {
-        Err(Errno::ELOOP) => return Err(exposed("reached through a symbolic link")),
-        opened => File::from(opened?),
-    };
-    let mode = permissions(&directory, name, is_ours)?;
-    let gone = remove_left_behind(&directory, folder);
-    let (temporary, mut new) = create(&directory)?;
+    let Target { folder, name, path, is_private } = Target::find(path)?;
+    let (mode, group) = permissions(&folder, &name, is_private)?;
+    let gone = remove_left_behind(&folder, path.parent().unwrap_or(Path::new("/")));
+    let (temporary, mut new) = create(&folder)?;
     // The lock protects the file from other saves. If another save removed the file before it was locked, renaming it fails.
     let written = new.lock().and_then(|()| {
         new.write_all(text.as_bytes())?;
+        if group.is_some() {
+            // Without the right to do so, the file has the usual group.
+            let _ = fchown(&new, None, group);
+        }
         new.set_permissions(Permissions::from_mode(mode))?;
         new.sync_all()?;
-        Ok(renameat(&directory, temporary.as_os_str(), &directory, name)?)
+        Ok(renameat(&folder, temporary.as_os_str(), &folder, name.as_os_str())?)
     });
     if written.is_err() {
-        let _ = unlinkat(&directory, temporary.as_os_str(), UnlinkatFlags::NoRemoveDir);
+        let _ = unlinkat(&folder, temporary.as_os_str(), UnlinkatFlags::NoRemoveDir);
     }
     written?;
-    directory.sync_all()?;
+    let (found, ours) = (fstatat(&folder, name.as_os_str(), AtFlags::AT_SYMLINK_NOFOLLOW)?, new.metadata()?);
+    if (found.st_dev, found.st_ino) != (ours.dev(), ours.ino()) {
+        return Err(exposed("replaced by another user meanwhile"));
+    }
+    folder.sync_all()?;
     Ok(gone)
 }
 
-/// Returns the permissions of the new file.
+/// Returns the permissions of the new file, and its group if the file must keep one.
 ///
 /// # Errors
 /// If the old file must not be replaced.
-fn permissions(directory: &File, name: &OsStr, is_ours: bool) -> io::Result<u32> {
-    let old = match fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
-        Err(Errno::ENOENT) => return Ok(USUAL),
+fn permissions(folder: &File, name: &OsStr, is_private: bool) -> io::Result<(u32, Option<u32>)> {
+    let old = match fstatat(folder, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+        Err(Errno::ENOENT) => return Ok((if is_private { USUAL } else { LEAST }, None)),
         old => old?,
     };
-    if !is_ours {
-        match kind(&old) {
-            SFlag::S_IFLNK => return Err(exposed("a symbolic link")),
-            _ if !is_of_ours(old.st_uid) => return Err(exposed(&format!("a file of user {}", old.st_uid))),
-            SFlag::S_IFREG if old.st_nlink > 1 => return Err(exposed("a file with more than one hard link")),
-            _ => {}
-        }
+    match kind(&old) {
+        SFlag::S_IFREG if is_private => Ok((LEAST | old.st_mode & MOST, Some(old.st_gid))),
+        SFlag::S_IFREG => Ok((LEAST, None)),
+        SFlag::S_IFLNK if !is_private => Err(exposed("a symbolic link")),
+        _ => Err(io::Error::other("it is not an ordinary file")),
     }
-    if kind(&old) != SFlag::S_IFREG {
-        return Err(io::Error::other("it is not an ordinary file"));
-    }
-    Ok(0o600 | old.st_mode & if is_ours { MOST } else { USUAL })
 }
 
 fn kind(found: &FileStat) -> SFlag {
@@ -96,11 +88,11 @@ fn kind(found: &FileStat) -> SFlag {
 }
 
 /// Creates a file with an unused name that only its owner can open. Returns the name and the file.
-fn create(directory: &File) -> io::Result<(OsString, File)> {
+fn create(folder: &File) -> io::Result<(OsString, File)> {
     let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_WRONLY | OFlag::O_CLOEXEC;
     for _ in 0..ATTEMPTS {
         let name = format!("{}{:016x}{}", BEGUN.0, RandomState::new().hash_one(()), BEGUN.1);
-        match openat(directory, name.as_str(), flags, Mode::S_IRUSR | Mode::S_IWUSR) {
+        match openat(folder, name.as_str(), flags, Mode::S_IRUSR | Mode::S_IWUSR) {
             Err(Errno::EEXIST) => {}
             created => return Ok((name.into(), created?.into())),
         }
@@ -110,31 +102,35 @@ fn create(directory: &File) -> io::Result<(OsString, File)> {
 
 /// Removes the files that interrupted calls have left in a folder, and returns their paths. A running call locks its file, so its file
 /// stays. Files of other users stay, too: they may be anything.
-fn remove_left_behind(directory: &File, folder: &Path) -> Vec<PathBuf> {
+fn remove_left_behind(folder: &File, path: &Path) -> Vec<PathBuf> {
     let begun = |name: &OsStr| name.to_str().is_some_and(|n| n.starts_with(BEGUN.0) && n.ends_with(BEGUN.1));
-    let names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    let left = names.filter(|name| begun(name) && is_left_behind(directory, name));
-    let gone = left.filter(|name| unlinkat(directory, name.as_os_str(), UnlinkatFlags::NoRemoveDir).is_ok());
-    gone.map(|name| folder.join(name)).collect()
+    // The path may lead elsewhere by now.
+    let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+    let Ok(entries) = Dir::openat(folder, ".", flags, Mode::empty()) else { return Vec::new() };
+    let names =
+        entries.into_iter().flatten().map(|entry| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned());
+    let left = names.filter(|name| begun(name) && is_left_behind(folder, name));
+    let gone = left.filter(|name| unlinkat(folder, name.as_os_str(), UnlinkatFlags::NoRemoveDir).is_ok());
+    gone.map(|name| path.join(name)).collect()
 }
 
 /// True if an entry of a folder is an ordinary file of this process's user or root, and no call writes it.
-fn is_left_behind(directory: &File, name: &OsStr) -> bool {
+fn is_left_behind(folder: &File, name: &OsStr) -> bool {
     // Another user may replace the file by a pipe at any time.
     let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
     let is_ordinary = |found: &FileStat| kind(found) == SFlag::S_IFREG && is_of_ours(found.st_uid);
-    let found = fstatat(directory.as_fd(), name, AtFlags::AT_SYMLINK_NOFOLLOW);
+    let found = fstatat(folder, name, AtFlags::AT_SYMLINK_NOFOLLOW);
     if !found.as_ref().is_ok_and(is_ordinary) {
         return false;
     }
-    let Ok(file) = openat(directory, name, flags, Mode::empty()).map(File::from) else { return false };
+    let Ok(file) = openat(folder, name, flags, Mode::empty()).map(File::from) else { return false };
     file.metadata().is_ok_and(|found| found.is_file() && is_of_ours(found.uid())) && file.try_lock().is_ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
-    use std::path::PathBuf;
+    use std::fs;
+    use std::os::unix::fs::{chown, lchown, symlink};
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
@@ -159,21 +155,20 @@ mod tests {
 
     #[test]
     fn a_file_keeps_harmless_permissions_only() {
-        for (of_folder, cases) in [
-            (0o755, [(0o644, 0o644), (0o6777, 0o664), (0o600, 0o600), (0o4755, 0o644), (0o000, 0o600)]),
-            (0o1777, [(0o644, 0o640), (0o6777, 0o640), (0o600, 0o600), (0o4755, 0o640), (0o000, 0o600)]),
-            (0o777, [(0o644, 0o640), (0o6777, 0o640), (0o600, 0o600), (0o4755, 0o640), (0o000, 0o600)]),
-        ] {
+        for (of_folder, keeps) in [(0o755, true), (0o1777, false), (0o777, false)] {
             let (_folder, inner) = folder(of_folder);
             let file = inner.join("a.yaml");
             replace(&file, "new").unwrap();
-            assert_eq!(mode(&file), 0o640);
-            for (old, new) in cases {
+            assert_eq!(mode(&file), if keeps { 0o640 } else { 0o600 });
+            for (old, new) in
+                [(0o644, 0o644), (0o6777, 0o664), (0o600, 0o600), (0o4755, 0o644), (0o000, 0o600)]
+            {
                 fs::set_permissions(&file, Permissions::from_mode(old)).unwrap();
                 replace(&file, "text").unwrap();
+                let expected = if keeps { new } else { 0o600 };
                 assert_eq!(
                     (mode(&file), fs::read_to_string(&file).unwrap()),
-                    (new, "text".into()),
+                    (expected, "text".into()),
                     "{old:o}"
                 );
             }
@@ -183,7 +178,7 @@ mod tests {
 
     #[test]
     fn links_are_followed_only_where_nobody_else_can_make_one() {
-        for (of_folder, follows) in [(0o755, true), (0o1777, false), (0o777, false), (0o775, false)] {
+        for (of_folder, follows) in [(0o755, true), (0o1777, false), (0o777, false)] {
             let (folder, inner) = folder(of_folder);
             let (target, link) = (folder.path().join("target"), inner.join("link"));
             fs::write(&target, "old").unwrap();
@@ -196,7 +191,7 @@ mod tests {
             let follows_above = follows || of_folder == 0o1777;
             let (other, way) = (folder.path().join("other"), inner.join("way"));
             fs::create_dir(&other).unwrap();
-            symlink(&other, &way).unwrap();
+            symlink("../other", &way).unwrap();
             let replaced = replace(&way.join("file"), "new");
             assert_eq!(
                 (replaced.is_ok(), other.join("file").exists()),
@@ -206,49 +201,79 @@ mod tests {
             if let Err(e) = replaced {
                 assert!(e.to_string().contains("other users can write to a parent directory"), "{e}");
             }
-            // A second name of another file.
+            // Another name of a file is replaced; the file itself stays.
             let second = inner.join("second");
             fs::hard_link(&target, &second).unwrap();
-            assert_eq!(replace(&second, "new").is_ok(), follows);
+            replace(&second, "other").unwrap();
+            assert_eq!(fs::read_to_string(&target).unwrap(), text);
         }
     }
 
-    /// A link of ours that leads to a folder of everyone.
     #[test]
-    fn the_target_of_a_link_is_checked_as_well() {
-        let (folder, inner) = folder(0o1777);
+    fn a_link_to_a_missing_file_makes_the_file() {
+        let (folder, inner) = folder(0o755);
+        let (target, link) = (folder.path().join("target"), inner.join("link"));
+        symlink(&target, &link).unwrap();
+        replace(&link, "text").unwrap();
+        assert!(link.is_symlink() && fs::read_to_string(&target).unwrap() == "text");
+        symlink(&link, inner.join("round")).unwrap();
+        fs::remove_file(&link).unwrap();
+        symlink(inner.join("round"), &link).unwrap();
+        assert!(replace(&link, "text").is_err(), "links in a circle");
+    }
+
+    /// A link of ours that leads to a folder of everyone, or over one.
+    #[test]
+    fn each_step_of_a_link_is_checked() {
+        let (folder, inner) = folder(0o777);
         let (link, file) = (folder.path().join("link"), inner.join("file"));
         fs::write(&file, "old").unwrap();
         fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
         symlink(&file, &link).unwrap();
         replace(&link, "new").unwrap();
-        assert_eq!(mode(&file), 0o640);
-        fs::hard_link(&file, folder.path().join("second")).unwrap();
-        assert!(replace(&link, "new").is_err());
+        assert_eq!(mode(&file), 0o600);
+        // Somebody has put a link to a folder of ours in the place of the folder that our link leads to.
+        let (secret, way) = (folder.path().join("secret"), folder.path().join("way"));
+        fs::create_dir(&secret).unwrap();
+        symlink(&secret, inner.join("folder")).unwrap();
+        symlink(inner.join("folder"), &way).unwrap();
+        let refused = replace(&way.join("file"), "text").unwrap_err().to_string();
+        assert!(refused.contains("reached through a symbolic link"), "{refused}");
+        assert!(!secret.join("file").exists());
     }
 
     #[test]
-    fn a_file_of_another_user_is_not_replaced() {
+    fn files_of_other_users_are_replaced_but_their_links_are_not_followed() {
         if !Uid::effective().is_root() {
             return testkit::skip::skipped("needs root, to make a file of another user");
         }
-        for (of_folder, replaces) in [(0o755, true), (0o1777, false)] {
+        for (of_folder, follows) in [(0o755, true), (0o1777, false)] {
             let (folder, inner) = folder(of_folder);
             let file = inner.join("file");
             fs::write(&file, "theirs").unwrap();
-            if std::os::unix::fs::chown(&file, Some(65_534), None).is_err() {
+            if chown(&file, Some(65_534), None).is_err() {
                 return testkit::skip::skipped("needs the user 65534 in this user namespace");
             }
             // A link above the file.
             let (other, way) = (folder.path().join("other"), inner.join("way"));
             fs::create_dir(&other).unwrap();
             symlink(&other, &way).unwrap();
-            std::os::unix::fs::lchown(&way, Some(65_534), None).unwrap();
-            assert_eq!(replace(&way.join("file"), "ours").is_ok(), replaces);
-            let replaced = replace(&file, "ours");
-            assert_eq!(replaced.is_ok(), replaces, "{replaced:?}");
-            assert!(replaced.is_ok() || replaced.unwrap_err().to_string().contains("a file of user 65534"));
+            lchown(&way, Some(65_534), None).unwrap();
+            assert_eq!(replace(&way.join("file"), "ours").is_ok(), follows);
+            replace(&file, "ours").unwrap();
+            assert_eq!(file.metadata().unwrap().uid(), 0);
         }
+        // A folder whose group gets new files.
+        let (_folder, inner) = folder(0o2755);
+        chown(&inner, Some(65_534), Some(65_534)).unwrap();
+        fs::set_permissions(&inner, Permissions::from_mode(0o2755)).unwrap();
+        let file = inner.join("file");
+        replace(&file, "ours").unwrap();
+        assert_eq!(
+            (file.metadata().unwrap().gid(), mode(&file)),
+            (65_534, 0o600),
+            "its group cannot read it"
+        );
     }
 
     #[test]
