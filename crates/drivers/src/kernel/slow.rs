@@ -65,7 +65,7 @@ impl Place {
         match READING.try_update(Ordering::AcqRel, Ordering::Acquire, take) {
             Ok(_) => Ok(Place),
             Err(_) => Err(io::Error::other(format!(
-                "{MOST_READING} files are being read, the maximum: try again later"
+                "{MOST_READING} files are being read, the maximum: try again later, or check if a file system is slow"
             ))),
         }
     }
@@ -137,6 +137,9 @@ impl Drop for Waiter {
 
 /// Interval at which a [`read`] looks at its progress.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// Time without progress after which a file that nobody waits for any more counts as hanging. If there was progress, the reading ends soon.
+const SILENCE: Duration = Duration::from_secs(1);
 
 fn silent() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the file system does not answer")
@@ -221,9 +224,9 @@ pub fn read<T: Send + 'static>(
         let hangs = since.elapsed() >= quiet;
         if hangs || patience.is_over() {
             progress.given_up.store(true, Ordering::Relaxed);
-            let silent = late();
-            let slow = || io::Error::new(io::ErrorKind::TimedOut, "the file was not read in time");
-            return Err(if hangs { silent } else { slow() });
+            let silent = (since.elapsed() >= SILENCE).then(late);
+            let slow = io::Error::new(io::ErrorKind::TimedOut, "the file was not read in time");
+            return Err(silent.filter(|_| hangs).unwrap_or(slow));
         }
     }
 }
