@@ -20,12 +20,22 @@ pub fn sum(p: &Packet<'_>, from: usize, len: usize) -> Sum {
     sum
 }
 
-/// Completes the partial checksum of a packet whose network header begins `l3` bytes after its start. Returns `false`, and changes nothing,
-/// if the checksum field is not in the packet's first buffer.
-pub fn complete(p: &mut Packet<'_>, l3: usize) -> bool {
-    // `csum_start` counts from the link header that the packet had at input. The present link header may have another length.
-    let place = l3 + usize::from(p.cold().csum_start);
-    let Some(start) = place.checked_sub(usize::from(p.l2_len())) else { return false };
+/// Completes the partial checksum of a packet that begins with its network header. Returns `false`, and changes nothing, if the checksum field
+/// is not in the packet's first buffer.
+pub fn complete_network(p: &mut Packet<'_>) -> bool {
+    // `csum_start` counts from the link header that the packet had at input.
+    let start = usize::from(p.cold().csum_start).checked_sub(p.l2_len().into());
+    start.is_some_and(|start| complete(p, start))
+}
+
+/// Completes the partial checksum of a packet that begins with its link header. Returns `false`, and changes nothing, if the checksum field
+/// is not in the packet's first buffer.
+pub fn complete_frame(p: &mut Packet<'_>) -> bool {
+    complete(p, p.cold().csum_start.into())
+}
+
+/// Completes a partial checksum over the bytes from `start` on.
+fn complete(p: &mut Packet<'_>, start: usize) -> bool {
     let at = start + usize::from(p.cold().csum_offset);
     let value = sum(p, start, usize::MAX).checksum_nonzero();
     let Some(field) = p.bytes_mut().get_mut(at..at + 2) else { return false };

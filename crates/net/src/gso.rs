@@ -39,8 +39,7 @@ pub fn link_len(frame: &[u8]) -> Option<usize> {
 
 /// Completes the partial checksum of a packet that begins with its link header.
 pub fn complete(p: &mut Packet<'_>) -> Result<(), Fault> {
-    let l3 = link_len(p.bytes()).ok_or(Fault::Headers)?;
-    if checksum::complete(p, l3) { Ok(()) } else { Err(Fault::Checksum) }
+    if checksum::complete_frame(p) { Ok(()) } else { Err(Fault::Checksum) }
 }
 
 /// Returns the packet length according to its IPv4 or IPv6 header, in bytes.

@@ -166,7 +166,7 @@ proptest! {
 
     #[test]
     fn partial_checksums_are_completed(
-        tcp: bool, tags in 0usize..3, came_with in 0u8..3, len in 0usize..5000, options in 0usize..10, fill: u8,
+        tcp: bool, tags in 0usize..3, is_routed: bool, len in 0usize..5000, options in 0usize..10, fill: u8,
     ) {
         let mut b = PacketBuilder::ipv4(SRC, DST)
             .ethernet(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]))
@@ -176,14 +176,16 @@ proptest! {
             b = b.vlan(100 + tag as u16);
         }
         let b = if tcp { b.tcp(1, 2, 3, 4, tcp::Flags::ACK) } else { b.udp(1, 2) };
-        // The checksum offset counts from the link header at input.
-        let came_with = 14 + 4 * came_with;
+        // The offset counts from the link header. Only a routed packet has a known network header.
+        let link = 14 + 4 * tags as u8;
         let out = harness().1.send("interface-output", &[b.clone().partial_checksum().build()], |_, p| {
             p.set_tx_if(TX);
             p.set_flags(p.flags() | Flags::CSUM_PARTIAL);
-            p.mark_l3(came_with);
+            if is_routed {
+                p.mark_l3(link);
+            }
             let cold = p.cold_mut();
-            cold.csum_start = u16::from(came_with) + 20 + options as u16 * 4;
+            cold.csum_start = u16::from(link) + 20 + options as u16 * 4;
             cold.csum_offset = if tcp { 16 } else { 6 };
         });
         prop_assert!(out[0].reason.is_none() && !out[0].record.flags.any(Flags::CSUM_PARTIAL));

@@ -87,7 +87,7 @@ pub fn cut<A: Cut>(
     }
     // Remove padding, which belongs neither to the packet nor to a checksum.
     p.truncate(total, bufs);
-    if p.flags().any(Flags::CSUM_PARTIAL) && !checksum::complete(p, 0) {
+    if p.flags().any(Flags::CSUM_PARTIAL) && !checksum::complete_network(p) {
         return Err(Reason::Checksum);
     }
     let Fragments { front, first, later } = A::headers(p.bytes(), total, ids)?;
