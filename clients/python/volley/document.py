@@ -688,6 +688,8 @@ Config = TypedDict(
         "cross-connects": dict[str, str],
         # The section `interfaces`.
         "interfaces": dict[str, Interface],
+        # The section `l2-patches`.
+        "l2-patches": dict[str, str],
         # The section `loopbacks`.
         "loopbacks": dict[str, Loopback],
         # The section `memif-sockets`.

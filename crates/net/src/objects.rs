@@ -4,6 +4,7 @@
 
 use std::net::IpAddr;
 
+use model::cli::quote;
 use model::key::{Need, Role};
 use model::object::{Fact, Refused, View, World, refuse_as};
 use model::reason::Reason;
@@ -36,7 +37,7 @@ pub fn interface(name: &str) -> Need {
 
 /// Interfaces: name, and why no packet can be sent on it; empty if packets can.
 const INTERFACES: &str = "interface";
-/// Interfaces that route IP packets: name, and the reason as the end of a sentence, such as `has addresses: remove them`.
+/// Interfaces that route IP packets: name, and the number of the use in [`Routes::ALL`].
 const ROUTED: &str = "routed";
 /// Interfaces whose received frames a feature switches: name, and the use as the end of a sentence, such as `is cross-connected with pg1`.
 const SWITCHED: &str = "switched";
@@ -46,10 +47,42 @@ pub fn exists(name: &str, mute: Option<&str>) -> Fact {
     Fact::new(INTERFACES, (name, mute.unwrap_or_default()))
 }
 
-/// Returns the index entry of an interface that routes IP packets. `how` ends the sentence that begins with the interface's name, and says
-/// how to change that: `has addresses: remove them first`.
-pub fn routed(name: &str, how: &str) -> Fact {
-    Fact::new(ROUTED, (name, how))
+/// A use of an interface for routing, which excludes that a feature switches its received frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routes {
+    /// It has addresses.
+    Addresses,
+    /// It uses another interface's addresses.
+    Unnumbered,
+    /// IPv6 is enabled without addresses.
+    Ip6,
+    /// It answers ARP for other hosts.
+    Proxy,
+}
+
+impl Routes {
+    const ALL: [Routes; 4] = [Routes::Addresses, Routes::Unnumbered, Routes::Ip6, Routes::Proxy];
+
+    /// Returns the index entry of an interface with this use.
+    pub fn fact(self, name: &str) -> Fact {
+        Fact::new(ROUTED, (name, self as u8))
+    }
+
+    /// Says that the interface has this use, and which command ends it.
+    fn told(self, name: &str) -> String {
+        let quoted = quote(name);
+        let (what, command) = match self {
+            Routes::Addresses => ("has addresses", format!("set interface ip address del {quoted} all")),
+            Routes::Unnumbered => {
+                ("uses the addresses of another interface", format!("set interface unnumbered del {quoted}"))
+            }
+            Routes::Ip6 => ("has IPv6 enabled", format!("disable ip6 interface {quoted}")),
+            Routes::Proxy => {
+                ("answers ARP for other hosts", format!("set interface proxy-arp {quoted} disable"))
+            }
+        };
+        format!("{name} {what}: use \"{command}\" first")
+    }
 }
 
 /// Returns the index entry of an interface whose received frames a feature switches. `how` ends the sentence that begins with the interface's
@@ -65,8 +98,9 @@ pub fn switched(name: &str, how: &str) -> Fact {
 /// Says what to change.
 pub fn may_be_switched<W: World>(name: &str, how: &str, view: &View<'_, W>) -> Result<(), Refused> {
     must_exist(name, view)?;
-    if let Some(routed) = view.found::<String>(ROUTED, Tuple::of(name)).next() {
-        return refuse_as(Reason::Unfit, format!("{name} {routed}"));
+    let uses = view.found::<u8>(ROUTED, Tuple::of(name));
+    if let Some(routes) = uses.filter_map(|n| Routes::ALL.get(usize::from(n))).next() {
+        return refuse_as(Reason::Unfit, routes.told(name));
     }
     match view.found::<String>(SWITCHED, Tuple::of(name)).find(|other| other != how) {
         Some(other) => refuse_as(Reason::Unfit, format!("{name} {other} already: {}", to_route(name))),
@@ -108,7 +142,7 @@ fn must_exist<W: World>(name: &str, view: &View<'_, W>) -> Result<String, Refuse
 }
 
 fn to_route(name: &str) -> String {
-    format!("use \"set interface l3 {name}\" first")
+    format!("use \"set interface l3 {}\" first", quote(name))
 }
 
 /// Properties of a router that never change while it runs. Features read them during validation, on any thread.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use model::key::{Kind, Need};
 use model::object::Fact;
 use net::ip::Address;
-use net::objects;
+use net::objects::{self, Routes};
 
 use super::index::{self, Find};
 use super::{
@@ -80,9 +80,7 @@ impl Object<System> for Addresses {
 
     /// Reports the interface's addresses and networks, with the interface's VRF, for the indexes.
     fn facts(&self, interface: &String, get: Get<'_>, to: &mut dyn FnMut(Fact)) {
-        let how =
-            format!("has addresses: use \"set interface ip address del {} all\" first", quote(interface));
-        to(objects::routed(interface, &how));
+        to(Routes::Addresses.fact(interface));
         let Some(table) = index::interface(interface, get).map(|i| i.table) else { return };
         for a in &self.0 {
             to(Fact::new(index::OWNERS, (table, a.address, interface)));

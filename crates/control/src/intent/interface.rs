@@ -7,7 +7,7 @@ use model::object::{Effect, Fact};
 use model::visible::is_hidden;
 use net::ethernet::{Match, Tags};
 use net::feature::{Attached, number_of};
-use net::objects;
+use net::objects::{self, Routes};
 use net::router::{Receive, check_mac, check_mtu};
 use net::tables::MAX_INTERFACES;
 use wire::{Mac, ipv6};
@@ -287,17 +287,8 @@ impl Object<System> for Interface {
             to(Fact::new(index::NUMBERS, (number, name)));
         }
         to(objects::exists(name, self.mute(name).as_deref()));
-        let quoted = quote(name);
-        if self.ip6 {
-            to(objects::routed(
-                name,
-                &format!("has IPv6 enabled: use \"disable ip6 interface {quoted}\" first"),
-            ));
-        }
-        if self.proxy {
-            let how = format!("answers ARP: use \"set interface proxy-arp {quoted} disable\" first");
-            to(objects::routed(name, &how));
-        }
+        let routes = [(self.ip6, Routes::Ip6), (self.proxy, Routes::Proxy)];
+        routes.into_iter().filter(|(is_on, _)| *is_on).for_each(|(_, routes)| to(routes.fact(name)));
         match &self.spec {
             Spec::Sub { parent, takes, .. } => to(index::tagged_as(parent, *takes, name)),
             Spec::Backed(backed) => backed.facts(name, to),

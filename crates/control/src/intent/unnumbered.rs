@@ -2,7 +2,7 @@
 
 use model::key::{Kind, Need};
 use model::object::Fact;
-use net::objects;
+use net::objects::{self, Routes};
 
 use super::index::{self, Find};
 use super::{Addresses, Get, Key, Object, Refused, View, refuse};
@@ -89,12 +89,7 @@ impl Object<System> for Unnumbered {
 
     fn facts(&self, interface: &String, _: Get<'_>, to: &mut dyn FnMut(Fact)) {
         to(Fact::new(index::BORROWERS, (&self.0, interface)));
-        let how = format!(
-            "uses the addresses of {}: use \"set interface unnumbered del {}\" first",
-            self.0,
-            quote(interface)
-        );
-        to(objects::routed(interface, &how));
+        to(Routes::Unnumbered.fact(interface));
     }
 }
 

@@ -2,11 +2,12 @@
 
 use model::cli::{Args, CliError, Output, PAGE, Rows};
 use model::object::Change;
-use net::feature::{self, App, Foreign, Registrar};
+use net::feature::{App, Foreign, Registrar};
 use net::router::{InterfaceInfo, Router};
 use serde::Serialize;
 
-use crate::object::{CrossConnect, peer};
+use crate::node::Way;
+use crate::object::{Connection, CrossConnect, Patch, connection};
 
 /// Commands of VPP that this feature does not have yet.
 const NOT_YET: &[Foreign] = &[
@@ -28,21 +29,39 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.foreign(NOT_YET);
     r.command(
         "set interface l2 xconnect <interface:interface> <peer:interface>",
-        "Send all frames received on an interface out of another, unchanged. This is one way: for both ways, repeat it with the names \
-         swapped. The interface must have no addresses.",
+        "Send all frames received on an interface out of another, unchanged. A sub-interface as the output adds no tags. This is one way: \
+         for both ways, repeat it with the names swapped. The interface must have no addresses; packets that are routed out of it \
+         are still sent.",
         |c, a| {
             let (from, to) = (a.need::<String>("interface")?, a.need::<String>("peer")?);
-            let change = Change::set(CrossConnect::key(&from), CrossConnect(to));
+            let change = Change::set(CrossConnect::key(&from), Connection::<false>(to));
             c.transact(vec![change]).map_err(|e| a.about("interface", e))?;
             Ok(Output::none())
         },
     );
     r.command(
+        "test l2patch rx <interface:interface> tx <peer:interface> [del]",
+        "Send all frames received on a device out of another, unchanged, also those of its sub-interfaces. This is one way. \"del\" \
+         removes the patch.",
+        patch,
+    );
+    r.command("show l2patch", "Show the patches between devices.", |c, _| {
+        let router = c.router();
+        let patches: Vec<Patched> = router.interfaces().filter_map(|i| Patched::of(router, i)).collect();
+        let lines = patches.iter().map(|p| format!("{:>26} -> {}\n", p.rx, p.tx));
+        let text: String = if patches.is_empty() { "no l2patch entries\n".into() } else { lines.collect() };
+        Ok(Output::show(patches, text))
+    });
+    r.command(
         "set interface l3 <interface:interface>",
         "Route the packets received on an interface again, instead of switching its frames.",
         |c, a| {
             let from = a.need::<String>("interface")?;
-            feature::unset(c, CrossConnect::key(&from))
+            let keys = [CrossConnect::key(&from), Patch::key(&from)];
+            let had = keys.into_iter().filter(|key| c.store().get(key).is_some());
+            let changes = had.map(Change::remove).collect();
+            c.transact(changes)?;
+            Ok(Output::none())
         },
     );
     r.command(
@@ -52,11 +71,45 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     );
 }
 
+/// Adds or removes a patch.
+fn patch<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
+    let (from, to) = (a.need::<String>("interface")?, a.need::<String>("peer")?);
+    let key = Patch::key(&from);
+    let change = match a.has("del") {
+        false => Change::set(key, Connection::<true>(to)),
+        true => {
+            let has = c.store().get(&key).and_then(|value| value.get::<Patch>());
+            if has.is_none_or(|Connection(other)| *other != to) {
+                return Err(a.fault("peer", format!("there is no patch from {from} to {to}")));
+            }
+            Change::remove(key)
+        }
+    };
+    c.transact(vec![change]).map_err(|e| a.about("interface", e))?;
+    Ok(Output::none())
+}
+
+/// A patch.
+#[derive(Serialize)]
+struct Patched {
+    /// The device that receives the frames.
+    rx: String,
+    /// The device that sends them.
+    tx: String,
+}
+
+impl Patched {
+    fn of(router: &Router, interface: &InterfaceInfo) -> Option<Patched> {
+        let (way, to) = connection(router, interface.index)?;
+        (way == Way::Patch).then(|| Patched { rx: interface.name.clone(), tx: to.to_owned() })
+    }
+}
+
 /// The mode of an interface.
 #[derive(Serialize)]
 struct Mode {
     interface: String,
-    /// `l3` if received packets are routed, `l2-xconnect` if received frames are sent out of another interface.
+    /// `l3` if received packets are routed, `l2-xconnect` or `l2-patch` if received frames are sent out of another interface.
     mode: &'static str,
     /// The interface that sends the frames.
     peer: Option<String>,
@@ -64,16 +117,20 @@ struct Mode {
 
 impl Mode {
     fn of(router: &Router, interface: &InterfaceInfo) -> Mode {
-        let peer = peer(router, interface.index);
-        let peer = peer.and_then(|index| router.interface(index).ok()).map(|i| i.name.clone());
-        let mode = if peer.is_some() { "l2-xconnect" } else { "l3" };
+        let connection = connection(router, interface.index);
+        let mode = match connection {
+            Some((Way::CrossConnect, _)) => "l2-xconnect",
+            Some((Way::Patch, _)) => "l2-patch",
+            None => "l3",
+        };
+        let peer = connection.map(|(_, to)| to.to_owned());
         Mode { interface: interface.name.clone(), mode, peer }
     }
 
     /// Returns the line for the interface, in VPP's format.
     fn line(&self) -> String {
         match &self.peer {
-            Some(peer) => format!("l2 xconnect {} {peer}", self.interface),
+            Some(peer) => format!("{} {} {peer}", self.mode.replace('-', " "), self.interface),
             None => format!("l3 {}", self.interface),
         }
     }

@@ -3,7 +3,7 @@
 use net::feature::{Decisions, Exercise};
 use net::router::Router;
 
-use crate::node::{Peer, connect, disconnect};
+use crate::node::{Peer, Way, connect, disconnect};
 
 /// The exercise for the whole-graph fuzzer: cross-connects an interface for a while.
 pub(crate) const EXERCISE: Exercise = Exercise { begin: |_, _| (), act, look: |_| Ok(()) };
@@ -19,6 +19,7 @@ fn act(router: &mut Router, d: &mut dyn Decisions) {
     if d.below(4) != 0 || all.is_empty() {
         return;
     }
+    let way = if d.below(2) == 0 { Way::Patch } else { Way::CrossConnect };
     let [from, to] = [(); 2].map(|()| all[d.below(all.len().min(256))]);
-    let _ = connect(router, from, to);
+    let _ = connect(router, way, from, to);
 }

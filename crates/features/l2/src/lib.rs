@@ -15,8 +15,8 @@ use net::Tables;
 use net::feature::{self, App, Registrar};
 use net::router::Hooks;
 
-pub use node::{Peer, connect, disconnect, install};
-pub use object::CrossConnect;
+pub use node::{Peer, Way, connect, disconnect, install};
+pub use object::{CrossConnect, Patch};
 
 /// The feature.
 pub struct Feature;

@@ -7,8 +7,8 @@ use graph::{Builder, Cx, FrameNode, GraphError, Out, Verdict, edges, reasons};
 use infra::class_a::SlotReader;
 use infra::quiesce::Guard;
 use net::Tables;
-use net::ethernet::{HEADER, PortMode, TAG};
-use net::interface::Interface;
+use net::ethernet::{HEADER, PortMode, PortModeInfo, TAG};
+use net::interface::{Interface, Kind};
 use net::router::{Hooks, Router, RouterError};
 use net::setting::{Attached, Setting, Switch};
 use wire::ethernet::{EthernetHeader, VlanTag, ethertype};
@@ -32,6 +32,16 @@ impl Setting for Peer {
 /// The port modes of this feature.
 struct Modes {
     xconnect: PortMode,
+    patch: PortMode,
+}
+
+/// What a connection does with the frames of a device's sub-interfaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// A cross-connect: sub-interfaces receive the frames with their tags.
+    CrossConnect,
+    /// A patch between devices: it takes all frames.
+    Patch,
 }
 
 /// Adds the node.
@@ -41,17 +51,30 @@ struct Modes {
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let (interfaces, peers) = (t.interfaces.clone(), hooks.setting::<Peer>()?);
     b.frame(move |_| Ok(Xconnect::new(&interfaces, &peers)));
-    let xconnect = hooks.port_mode(b, t, "cross-connect", NODE)?;
-    hooks.state(|_| Ok(Modes { xconnect })).map(drop)
+    let mut mode = |name, whole| hooks.port_mode(b, t, PortModeInfo { name, node: NODE, whole });
+    let modes = Modes { xconnect: mode("cross-connect", false)?, patch: mode("patch", true)? };
+    hooks.state(|_| Ok(modes)).map(drop)
 }
 
 /// Sends the frames received on the interface `from` out of the interface `to`.
 ///
 /// # Errors
-/// If an interface does not exist, or if `from` receives no Ethernet frames or is in another port mode. Nothing is changed then.
-pub fn connect(router: &mut Router, from: u32, to: u32) -> Result<(), RouterError> {
-    let mode = router.state::<Modes>()?.xconnect;
-    router.interface(to)?;
+/// If an interface does not exist or has no Ethernet frames, or if `from` is in another port mode. For a patch, also if an interface is
+/// not a device. Nothing is changed then.
+pub fn connect(router: &mut Router, way: Way, from: u32, to: u32) -> Result<(), RouterError> {
+    let modes = router.state::<Modes>()?;
+    let mode = if way == Way::Patch { modes.patch } else { modes.xconnect };
+    for index in [from, to] {
+        let info = router.interface(index)?;
+        let why = match info.kind {
+            _ if index == to && !info.kind.has_neighbors() => "sends no Ethernet frames",
+            kind if way == Way::Patch && kind != Kind::Device => {
+                "is not a device: a patch is between devices"
+            }
+            _ => continue,
+        };
+        return Err(RouterError::new(format!("{} {why}", info.name)));
+    }
     let before = router.setting::<Peer>(from);
     // The peer first: as soon as the interface is in the mode, workers need it.
     router.set(from, Peer(Some(to)))?;

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use wire::Mac;
 use wire::builder::PacketBuilder;
 
-use crate::node::install;
+use crate::node::{Way, install};
 
 const HOST: Mac = Mac([2, 0, 0, 0, 0xa, 2]);
 const MTU: usize = 1500;
@@ -27,7 +27,7 @@ fn lab() -> Lab {
 fn connect(lab: &mut Lab, from: u32, to: Option<u32>) {
     let router = &mut lab.router;
     let result = match to {
-        Some(to) => super::connect(router, from, to),
+        Some(to) => super::connect(router, Way::CrossConnect, from, to),
         None => super::disconnect(router, from),
     };
     result.unwrap();
@@ -104,17 +104,18 @@ fn sent() -> impl Strategy<Value = Sent> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Every frame leaves unchanged and in order, unless the frame is larger than the MTU. Up to two tags do not count. Frames of a
-    /// sub-interface are not of the device.
+    /// Every frame leaves unchanged and in order, unless the frame is larger than the MTU. Up to two tags do not count. A patch takes
+    /// also the frames of a sub-interface, a cross-connect does not.
     #[test]
-    fn all_frames_leave_as_they_came(all in prop::collection::vec(sent(), 1..20), sub: bool) {
+    fn all_frames_leave_as_they_came(all in prop::collection::vec(sent(), 1..20), sub: bool, patch: bool) {
         let mut lab = lab();
         if sub {
             let tags = Tags { outer_service: false, outer: 5, inner: None };
             let index = lab.router.add_subinterface("left.5", 0, tags).unwrap();
             lab.router.set_admin(index, true).unwrap();
         }
-        connect(&mut lab, 0, Some(1));
+        let way = if patch { Way::Patch } else { Way::CrossConnect };
+        super::connect(&mut lab.router, way, 0, 1).unwrap();
         lab.pass(5000);
         drop((lab.sent(0), lab.sent(1)));
         let (mut expected, mut large) = (Vec::new(), 0);
@@ -123,7 +124,7 @@ proptest! {
             lab.put(0, 0, bytes.clone());
             // A second tag of the other type is no tag of the sub-interface's.
             let one = tags.get(1).is_none_or(|(kind, _)| *kind != 0x8100);
-            if sub && one && matches!(tags.first(), Some((0x8100, tag)) if tag & 0xfff == 5) {
+            if sub && !patch && one && matches!(tags.first(), Some((0x8100, tag)) if tag & 0xfff == 5) {
                 continue;
             }
             match bytes.len() <= HEADER + 4 * tags.len().min(2) + MTU {

@@ -86,7 +86,7 @@ fn an_impossible_cross_connect_is_refused() {
         assert!(told.contains(why), "{command}: {told}");
     }
     let told = cli.apply("interfaces: { pg0: {} }\ncross-connects: { pg0: pg0 }\n").unwrap_err();
-    assert!(told.contains("pg0 cannot be cross-connected with itself"), "{told}");
+    assert!(told.contains("pg0 cannot be connected with itself"), "{told}");
     assert!(!cli.ok("show config").contains("xconnect"));
     // A sub-interface that only receives can be the source.
     cli.ok("set interface l2 xconnect pg1.9 pg0");
@@ -129,4 +129,27 @@ fn a_removed_interface_takes_its_cross_connects_with_it() {
     assert_eq!(cli.ok("show mode pg1.7"), "l3 pg1.7\n");
     cli.ok("config rollback 2");
     assert_eq!(cli.ok("show mode pg1.7"), "l2 xconnect pg1.7 pg0\n");
+}
+
+#[test]
+fn a_patch_takes_all_frames_of_a_device() {
+    let mut cli = cli();
+    assert_eq!(cli.ok("show l2patch"), "no l2patch entries\n");
+    cli.ok("create sub-interfaces pg1 7");
+    cli.ok("test l2patch rx pg1 tx pg0");
+    assert_eq!(cli.ok("show l2patch").trim(), "pg1 -> pg0");
+    assert_eq!(cli.json("show l2patch"), json!([{ "rx": "pg1", "tx": "pg0" }]));
+    assert_eq!(cli.ok("show mode pg1"), "l2 patch pg1 pg0\n");
+    assert!(cli.ok("show config").contains("test l2patch rx pg1 tx pg0\n"));
+    assert!(cli.yaml().ends_with("l2-patches:\n  pg1: pg0\n"), "{}", cli.yaml());
+    let told = cli.refused("set interface l2 xconnect pg1 pg0", "pg1");
+    assert!(told.contains("pg1 is patched to pg0 already: use \"set interface l3 pg1\" first"), "{told}");
+    let told = cli.refused("test l2patch rx pg1.7 tx pg0", "pg1.7");
+    assert!(told.contains("pg1.7 is not a device: a patch is between devices"), "{told}");
+    cli.refused("test l2patch rx pg0 tx pg1 del", "pg1");
+    cli.ok("test l2patch rx pg1 tx pg0 del");
+    assert_eq!(cli.ok("show mode pg1"), "l3 pg1\n");
+    cli.ok("config rollback");
+    cli.ok("set interface l3 pg1");
+    assert_eq!(cli.ok("show l2patch"), "no l2patch entries\n");
 }

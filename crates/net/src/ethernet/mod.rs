@@ -5,7 +5,7 @@ mod mode;
 mod vlan;
 
 pub(crate) use mode::MOST as MOST_MODES;
-pub use mode::PortMode;
+pub use mode::{PortMode, PortModeInfo};
 pub use vlan::{Match, Tags, Vlans};
 
 /// Length of an Ethernet header without tags, in bytes.

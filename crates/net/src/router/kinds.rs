@@ -4,7 +4,7 @@ use graph::{Builder, GraphError};
 use wire::Mac;
 
 use super::{Hooks, Router, RouterError};
-use crate::ethernet::PortMode;
+use crate::ethernet::{PortMode, PortModeInfo};
 use crate::interface::{InterfaceKind, InterfaceKindInfo, Kind};
 use crate::ip::{ForwardingKind, MOST_KINDS};
 use crate::tables::Tables;
@@ -77,9 +77,8 @@ impl Hooks {
         Ok(InterfaceKind { number, point_to_point, name })
     }
 
-    /// Declares a port mode. `name` is its name for operators, and `node` gets the frames received on an interface in this mode. If a
-    /// device is in the mode, these are the frames that match none of its sub-interfaces; if a sub-interface is in the mode, they are the
-    /// frames that match the sub-interface. Frames begin with their Ethernet header and may have any destination.
+    /// Declares a port mode. Its node gets the frames received on an interface in the mode; of a sub-interface, the frames that match it.
+    /// Frames begin with their Ethernet header and may have any destination.
     ///
     /// # Errors
     /// If there are too many modes, or `ethernet-input` has no room for another edge.
@@ -87,13 +86,12 @@ impl Hooks {
         &mut self,
         b: &mut Builder,
         t: &Tables,
-        name: &'static str,
-        node: &str,
+        PortModeInfo { name, node, whole }: PortModeInfo,
     ) -> Result<PortMode, GraphError> {
         let number = self.port_modes;
         t.port_modes.register(b, number.into(), node)?;
         self.port_modes += 1;
-        Ok(PortMode { number, name })
+        Ok(PortMode { number, name, whole })
     }
 }
 

@@ -12,7 +12,7 @@ use wire::{EthernetHeader, Ipv4Header, Mac, ipv4};
 use super::lab::{Lab, own_mac};
 use super::{Hooks, Router};
 use crate::Tables;
-use crate::ethernet::{PortMode, Tags};
+use crate::ethernet::{PortMode, PortModeInfo, Tags};
 use crate::interface::{InterfaceKind, InterfaceKindInfo};
 use crate::ip::{Address, ForwardingKind, IpPrefix, Path};
 use crate::router::KindInfo;
@@ -97,7 +97,10 @@ fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphEr
     let entry = Some(hooks.forwarding_kind(b, t, info)?);
     let info = InterfaceKindInfo { name: "toy-tunnel", node: "toy-encapsulate", point_to_point: true };
     let tunnel = Some(hooks.interface_kind(b, t, info)?);
-    let modes = ["toy-wire", "toy-bridge"].map(|name| hooks.port_mode(b, t, name, "toy-wire"));
+    let modes = ["toy-wire", "toy-bridge"].map(|name| {
+        let info = PortModeInfo { name, node: "toy-wire", whole: name == "toy-bridge" };
+        hooks.port_mode(b, t, info)
+    });
     let modes = modes.into_iter().collect::<Result<_, _>>()?;
     hooks.state(|_| Ok(Toys { tunnel, entry, modes }))?;
     Ok(())
@@ -270,6 +273,12 @@ fn a_port_in_a_mode_passes_all_frames_to_its_node() {
     lab.router.set_port_mode(sub, Some(wire)).unwrap();
     assert!(passes(&mut lab, &tagged(5)));
     lab.router.set_port_mode(0, None).unwrap();
+    // A mode that takes the frames of sub-interfaces, too.
+    lab.router.set_port_mode(sub, None).unwrap();
+    lab.router.set_port_mode(0, Some(bridge)).unwrap();
+    assert!(passes(&mut lab, &tagged(5)) && passes(&mut lab, &plain) && passes(&mut lab, &tagged(6)));
+    lab.router.set_port_mode(0, None).unwrap();
+    lab.router.set_port_mode(sub, Some(wire)).unwrap();
     assert!(!passes(&mut lab, &tagged(6)) && passes(&mut lab, &tagged(5)));
     // Also in one vector, in any order.
     for frame in [&plain, &tagged(5), &plain, &tagged(5), &tagged(6)] {

@@ -259,7 +259,9 @@ fn router(b: &Bench) -> Result<Parts, Box<dyn std::error::Error>> {
     for (index, ..) in &ports {
         match b.extra {
             Extra::Nothing | Extra::ManyPolicers(_) => {}
-            Extra::CrossConnect if *index == ports[0].0 => l2::connect(r, *index, ports[1].0)?,
+            Extra::CrossConnect if *index == ports[0].0 => {
+                l2::connect(r, l2::Way::CrossConnect, *index, ports[1].0)?
+            }
             Extra::CrossConnect => {}
             Extra::Count => r.arcs().enable("ip4-unicast", "ip4-count", *index, true)?,
             Extra::Policer(kind, outward) => {

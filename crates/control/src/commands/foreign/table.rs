@@ -51,7 +51,6 @@ pub const TABLE: &[Area] = &[
             Foreign::not_yet("l2fib"),
             Foreign::not_yet("show l2fib"),
             Foreign::not_yet("clear l2fib"),
-            Foreign::not_yet("show l2patch"),
             Foreign::not_yet("l3xc"),
             Foreign::not_yet("show l3xc"),
             Foreign::not_yet("create bond"),

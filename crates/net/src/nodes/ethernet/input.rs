@@ -104,7 +104,7 @@ impl Checks {
             return Port { interface, mac: NO_STATION, fib: 0, up: false, mode: None, untagged: None };
         };
         let mode = i.mode.and_then(|mode| self.modes.get(mode.number.into()));
-        let untagged = i.vlans.untagged();
+        let untagged = i.vlans.untagged().filter(|_| !i.mode.is_some_and(|mode| mode.whole));
         let mac = if mode.is_some() || untagged.is_some() { NO_STATION } else { i.mac.to_word() };
         Port { interface, mac, fib: i.fib, up: i.up, mode, untagged }
     }
@@ -155,7 +155,10 @@ impl Checks {
         outer: u16,
     ) -> Verdict<Next, Reason> {
         if p.len() < HEADER + TAG {
-            return Verdict::Drop(Reason::Runt);
+            return match device.mode {
+                Some(edge) => Verdict::Edge(edge),
+                None => Verdict::Drop(Reason::Runt),
+            };
         }
         let tag = *p.peek_at::<VlanTag>(HEADER);
         if tag.vid() == 0 && !ethertype::is_vlan(tag.ethertype()) {
@@ -169,7 +172,9 @@ impl Checks {
             tags.inner = Some(tag.vid());
             (inner_type, header) = (tag.ethertype(), HEADER + 2 * TAG);
         }
-        let found = self.interfaces.get(guard, device.interface).and_then(|d| d.vlans.get(tags));
+        let found =
+            self.interfaces.get(guard, device.interface).filter(|d| !d.mode.is_some_and(|mode| mode.whole));
+        let found = found.and_then(|d| d.vlans.get(tags));
         let Some(sub) = found else {
             return match device.mode {
                 Some(_) => self.filter(p, device, outer, HEADER),
@@ -262,12 +267,13 @@ impl Checks {
         of(first).or_else(|| of(ethertype::IPV4)).unwrap_or((NO_TYPE, Verdict::Drop(Reason::UnknownType)))
     }
 
-    /// Returns the edge of a frame's port mode, if all packets of the frame take it: the port has no sub-interfaces, and no packet is too
+    /// Returns the edge of a frame's port mode, if all packets of the frame take it: no packet belongs to a sub-interface or is too
     /// short.
     fn whole(&self, guard: &Guard, frame: &mut Frame) -> Option<EdgeId> {
         let port = self.interfaces.get(guard, frame.uniform_rx()?)?;
-        let edge = self.modes.get(port.mode?.number.into())?;
-        let all = port.up && port.vlans.is_empty();
+        let mode = port.mode?;
+        let edge = self.modes.get(mode.number.into())?;
+        let all = port.up && (mode.whole || port.vlans.is_empty());
         (all && frame.packets().fold(usize::MAX, |least, p| least.min(p.len())) >= HEADER).then_some(edge)
     }
 

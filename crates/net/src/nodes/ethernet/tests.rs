@@ -73,7 +73,7 @@ fn bench() -> (Bench, Harness) {
             }),
             addresses: Vec::new(),
             proxy: false,
-            mode: (index == SWITCHED).then_some(PortMode { number: 0, name: "bridged" }),
+            mode: (index == SWITCHED).then_some(PortMode { number: 0, name: "bridged", whole: false }),
         };
         bench.writers.interfaces.set(index, record).unwrap();
     }
