@@ -702,6 +702,8 @@ Config = TypedDict(
         "settings": Settings,
         # The section `tables`.
         "tables": list[int] | dict[str, Table],
+        # The section `tag-rewrites`.
+        "tag-rewrites": dict[str, str],
         # The section `taps`.
         "taps": dict[str, Tap],
     },

@@ -133,8 +133,11 @@ pub fn must_send<W: World>(name: &str, view: &View<'_, W>) -> Result<(), Refused
     }
 }
 
-/// Returns why no packet can be sent on an interface, which must exist. Empty if packets can be sent.
-fn must_exist<W: World>(name: &str, view: &View<'_, W>) -> Result<String, Refused> {
+/// Checks that an interface exists. Returns why no packet can be sent on it; empty if packets can be sent.
+///
+/// # Errors
+/// If there is no such interface.
+pub fn must_exist<W: World>(name: &str, view: &View<'_, W>) -> Result<String, Refused> {
     let found = view.found::<String>(INTERFACES, Tuple::of(name)).next();
     found.ok_or_else(|| {
         Refused::new(format!("there is no interface {name}: create it first")).because(Reason::NoInterface)

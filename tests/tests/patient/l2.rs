@@ -1,4 +1,4 @@
-//! Cross-connects between two Linux hosts.
+//! Cross-connects between two Linux hosts, also with other VLAN tags on each side.
 
 use scenarios::{Iperf, Ping, cabled6, speaks6, vlan};
 use testkit::netns::{Host, LIMIT};
@@ -79,4 +79,46 @@ fn tagged_frames_keep_their_tags_or_go_to_their_sub_interface() {
     Ping::until_answered(&a, "10.0.100.3", LIMIT);
     Ping::until_answered(&a, "10.0.0.1", LIMIT);
     assert!(!Ping::answered(&a, "10.0.0.3"));
+}
+
+/// A VLAN on one side is an untagged link, or another VLAN, on the other.
+#[test]
+fn tags_are_rewritten_between_hosts() {
+    let Some((a, r, b)) = hosts() else { return };
+    if !a.can_tap() {
+        return;
+    }
+    let mut commands = String::from(
+        "create host-interface name eth0
+        create host-interface name eth1
+        set interface state host-eth0 up
+        set interface state host-eth1 up
+        create sub-interfaces host-eth0 100
+        create sub-interfaces host-eth1 7 dot1ad 200 inner-dot1q 300 exact-match\n",
+    );
+    for (one, other) in [("host-eth0.100", "host-eth1.7"), ("host-eth1.7", "host-eth0.100")] {
+        commands += &format!("set interface state {one} up\nset interface l2 xconnect {one} {other}\n");
+    }
+    commands +=
+        "set interface l2 tag-rewrite host-eth0.100 pop 1\nset interface l2 tag-rewrite host-eth1.7 pop 2\n";
+    let router = Router::start(&r, &commands);
+    let _left = vlan(&a, "vlan100", "100", "10.0.100.2/24");
+    let right = vlan(&b, "qinq", "88a8:200 300", "10.0.100.3/24");
+    Ping::until_answered(&a, "10.0.100.3", LIMIT);
+    let ping = Ping::run(&b, "-c 2 -i 0.2 -W 2 -s 1400 10.0.100.2");
+    assert!(ping.complete(), "{}", ping.text);
+    // The same VLAN as an untagged port.
+    drop(right);
+    for command in [
+        "set interface l3 host-eth1.7",
+        "set interface l2 xconnect host-eth1 host-eth0.100",
+        "set interface l2 xconnect host-eth0.100 host-eth1",
+    ] {
+        router.ctl(command);
+    }
+    b.run("ip addr add 10.0.100.4/24 dev eth0");
+    Ping::until_answered(&a, "10.0.100.4", LIMIT);
+    // Its frames keep the tag without a rewriting.
+    router.ctl("set interface l2 tag-rewrite host-eth0.100 disable");
+    assert!(!Ping::answered(&a, "10.0.100.4"));
 }

@@ -159,6 +159,7 @@ fn samples_of_the_readme_and_the_user_guide_run() {
         ("docs/guide/protection.md", TWO_PORTS),
         ("docs/guide/routing.md", TWO_PORTS),
         ("docs/guide/service.md", ""),
+        ("docs/guide/switching.md", TWO_PORTS),
         ("docs/guide/troubleshooting.md", &with_address),
         ("docs/guide/workers.md", TWO_PORTS),
     ];

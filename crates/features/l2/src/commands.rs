@@ -16,7 +16,6 @@ const NOT_YET: &[Foreign] = &[
     Foreign::not_yet("set interface l2 forward"),
     Foreign::not_yet("set interface l2 flood"),
     Foreign::not_yet("set interface l2 efp-filter"),
-    Foreign::not_yet("set interface l2 tag-rewrite"),
     Foreign::not_yet("set interface l2 pbb-tag-rewrite"),
     Foreign::not_yet("set interface l2 input"),
     Foreign::not_yet("set interface l2 output"),

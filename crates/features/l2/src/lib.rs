@@ -1,4 +1,4 @@
-//! Layer 2: cross-connects, which send the frames received on one interface out of another.
+//! Layer 2: cross-connects, which send the frames received on one interface out of another, and may rewrite VLAN tags.
 
 #![forbid(unsafe_code)]
 
@@ -9,6 +9,8 @@ mod node;
 #[cfg(test)]
 mod node_tests;
 mod object;
+mod rewrite;
+mod rewriting;
 
 use graph::{Builder, GraphError};
 use net::Tables;
@@ -17,6 +19,8 @@ use net::router::Hooks;
 
 pub use node::{Peer, Way, connect, disconnect, install};
 pub use object::{CrossConnect, Patch};
+pub use rewrite::Rewrite;
+pub use rewriting::TagRewrite;
 
 /// The feature.
 pub struct Feature;
@@ -36,11 +40,13 @@ impl<C: App> feature::Feature<C> for Feature {
 
     fn register(&self, r: &mut Registrar<'_, C>) {
         object::register(r);
+        rewriting::register(r);
         commands::register(r);
         r.exercise(exercise::EXERCISE);
     }
 
     fn messages(&self, table: &mut vapi::Table<C>) {
         messages::register(table);
+        rewriting::messages(table);
     }
 }

@@ -1,4 +1,4 @@
-//! `l2-xconnect` sends the frames received on an interface out of its peer, unchanged: with their addresses and VLAN tags.
+//! `l2-xconnect` sends the frames received on an interface out of its peer. Only VLAN tags change, if that is configured.
 //!
 //! A frame larger than the peer's MTU is dropped, because there is nobody to report it to.
 
@@ -10,8 +10,10 @@ use net::Tables;
 use net::ethernet::{HEADER, PortMode, PortModeInfo, TAG};
 use net::interface::{Interface, Kind};
 use net::router::{Hooks, Router, RouterError};
-use net::setting::{Attached, Setting, Switch};
+use net::setting::{Setting, Switch};
 use wire::ethernet::{EthernetHeader, VlanTag, ethertype};
+
+use crate::rewrite::{Plan, Plans};
 
 /// Name of the node.
 pub(crate) const NODE: &str = "l2-xconnect";
@@ -49,8 +51,12 @@ pub enum Way {
 /// # Errors
 /// Fails if address space for the table of settings cannot be reserved, or if there are too many port modes.
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
-    let (interfaces, peers) = (t.interfaces.clone(), hooks.setting::<Peer>()?);
-    b.frame(move |_| Ok(Xconnect::new(&interfaces, &peers)));
+    let (interfaces, peers, plans) =
+        (t.interfaces.clone(), hooks.setting::<Peer>()?, hooks.setting::<Plans>()?);
+    b.frame(move |_| {
+        let (interfaces, peers, plans) = (interfaces.clone(), peers.values.clone(), plans.values.clone());
+        Ok(Xconnect { interfaces, peers, plans })
+    });
     let mut mode = |name, whole| hooks.port_mode(b, t, PortModeInfo { name, node: NODE, whole });
     let modes = Modes { xconnect: mode("cross-connect", false)?, patch: mode("patch", true)? };
     hooks.state(|_| Ok(modes)).map(drop)
@@ -98,6 +104,7 @@ edges! { pub enum Next { Output = "interface-output" } }
 reasons! {
     pub enum Reason {
         NoPeer = "no-peer", Info, "the interface's cross-connect was removed while the frame was on its way";
+        FewTags = "too-few-tags", Warn, "the frame has fewer VLAN tags than the rewriting removes, or no room for more";
         AboveMtu = "above-mtu", Warn, "the frame is larger than the MTU of the cross-connect's output interface";
     }
 }
@@ -105,6 +112,7 @@ reasons! {
 pub struct Xconnect {
     interfaces: SlotReader<Interface>,
     peers: SlotReader<Peer>,
+    plans: SlotReader<Plans>,
 }
 
 /// The output of one interface's frames.
@@ -113,18 +121,17 @@ struct To {
     interface: u32,
     /// The output interface's MTU in bytes, without the Ethernet header.
     mtu: usize,
+    /// How the tags change.
+    plan: Plan,
 }
 
 impl Xconnect {
-    fn new(interfaces: &SlotReader<Interface>, peers: &Attached<Peer>) -> Xconnect {
-        Xconnect { interfaces: interfaces.clone(), peers: peers.values.clone() }
-    }
-
     #[inline(never)]
     fn find(&self, guard: &Guard, rx: u32) -> Option<To> {
         let interface = self.peers.get(guard, rx)?.0?;
         let mtu = self.interfaces.get(guard, interface)?.mtu;
-        Some(To { interface, mtu: mtu.into() })
+        let plans = |index| self.plans.get(guard, index).copied().unwrap_or_default();
+        Some(To { interface, mtu: mtu.into(), plan: plans(rx).rx.then(&plans(interface).tx) })
     }
 }
 
@@ -161,7 +168,10 @@ impl FrameNode for Xconnect {
                 rx = p.rx_if();
                 to = self.find(cx.guard, rx);
             }
-            let Some(to) = to else { return Some(Verdict::Drop(Reason::NoPeer)) };
+            let Some(to) = &to else { return Some(Verdict::Drop(Reason::NoPeer)) };
+            if !to.plan.is_empty() && !to.plan.apply(&mut p.again()) {
+                return Some(Verdict::Drop(Reason::FewTags));
+            }
             p.set_tx_if(to.interface);
             if p.total_len() > HEADER + to.mtu && !fits(&mut p.again(), to.mtu) {
                 return Some(Verdict::Drop(Reason::AboveMtu));

@@ -8,6 +8,7 @@ use wire::Mac;
 use wire::builder::PacketBuilder;
 
 use crate::node::{Way, install};
+use crate::rewrite::Rewrite;
 
 const HOST: Mac = Mac([2, 0, 0, 0, 0xa, 2]);
 const MTU: usize = 1500;
@@ -99,6 +100,43 @@ fn sent() -> impl Strategy<Value = Sent> {
         (prop::sample::select(vec![0x8100u16, 0x88a8]), prop::sample::select(vec![0u16, 1, 5, 9, 0xe005]));
     let near = (MTU - 10)..(MTU + 10);
     (prop::collection::vec(tag, 0..4), prop_oneof![0usize..60, near], any::<bool>())
+}
+
+/// Two VLANs with different tags are one link.
+#[test]
+fn tags_are_rewritten_on_the_way_in_and_out() {
+    let mut lab = lab();
+    let one = Tags { outer_service: false, outer: 5, inner: None };
+    let two = Tags { outer_service: true, outer: 6, inner: Some(7) };
+    let subs = [
+        lab.router.add_subinterface("left.5", 0, one).unwrap(),
+        lab.router.add_subinterface("right.6", 1, two).unwrap(),
+    ];
+    for (index, text) in subs.into_iter().zip(["pop 1", "pop 2"]) {
+        let rewrite = Rewrite::parse(text).unwrap();
+        let own = lab.router.interface(index).unwrap().tags;
+        lab.router.set(index, rewrite.plans(own).unwrap()).unwrap();
+        lab.router.set_admin(index, true).unwrap();
+    }
+    connect(&mut lab, subs[0], Some(subs[1]));
+    connect(&mut lab, subs[1], Some(subs[0]));
+    lab.pass(5000);
+    drop((lab.sent(0), lab.sent(1)));
+    // The priority stays.
+    let (left, right) = ([(0x8100, 0x6005)], [(0x88a8, 0x6006), (0x8100, 0x6007)]);
+    for len in [50, MTU] {
+        lab.receive(0, 0, frame(HOST, &left, len));
+        assert_eq!(lab.sent(1), [frame(HOST, &right, len)]);
+        lab.receive(1, 0, frame(HOST, &right, len));
+        // The priority is that of the outer tag.
+        assert_eq!(lab.sent(0), [frame(HOST, &left, len)]);
+    }
+    // The outer interface has a push of its own: frames with fewer tags are dropped.
+    let push = Rewrite::parse("push dot1q 9").unwrap().plans(None).unwrap();
+    lab.router.set(1, push).unwrap();
+    connect(&mut lab, subs[0], Some(1));
+    lab.receive(0, 0, frame(HOST, &left, 50));
+    assert_eq!((lab.sent(1).len(), drops(&lab, "too-few-tags")), (0, 1));
 }
 
 proptest! {

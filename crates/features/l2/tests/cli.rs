@@ -153,3 +153,58 @@ fn a_patch_takes_all_frames_of_a_device() {
     cli.ok("set interface l3 pg1");
     assert_eq!(cli.ok("show l2patch"), "no l2patch entries\n");
 }
+
+#[test]
+fn tags_are_rewritten_as_configured() {
+    let mut cli = cli();
+    cli.ok("create sub-interfaces pg0 100");
+    cli.ok("create sub-interfaces pg1 7 dot1ad 8 inner-dot1q 9 exact-match");
+    for (interface, rewrite) in [
+        ("pg0.100", "pop 1"),
+        ("pg0.100", "translate 1-2 dot1ad 5 6"),
+        ("pg1.7", "pop 2"),
+        ("pg1.7", "translate 2-1 dot1q 4094"),
+        ("pg1.7", "translate 2-2 dot1q 1 2"),
+        ("pg0", "push dot1q 5"),
+        ("pg0", "push dot1ad 5 6"),
+    ] {
+        let command = format!("set interface l2 tag-rewrite {interface} {rewrite}");
+        cli.ok(&command);
+        assert!(cli.ok("show config").contains(&format!("{command}\n")), "{command}");
+        assert!(cli.yaml().contains(&format!("  {interface}: \"{rewrite}\"\n")), "{}", cli.yaml());
+    }
+    let shown = json!([
+        { "interface": "pg0", "received": "push dot1q 6, push dot1ad 5" },
+        { "interface": "pg0.100", "received": "pop 1, push dot1q 6, push dot1ad 5" },
+        { "interface": "pg1.7", "received": "pop 2, push dot1q 2, push dot1q 1" },
+    ]);
+    let mut found = cli.json("show tag-rewrite");
+    found.as_array_mut().unwrap().sort_by_key(|row| row["interface"].to_string());
+    assert_eq!(found, shown);
+    for (command, about, why) in [
+        (
+            "pg0 pop 1",
+            "pg0",
+            "pop 1 needs an interface for frames with exactly 1 tags or more, and this one has 0",
+        ),
+        ("pg0.100 translate 2-1 dot1q 5", "pg0.100", "this one has 1"),
+        ("pg0 push dot1q 4095", "push", "invalid VLAN 4095: expected 1 to 4094"),
+        ("pg0.100 translate 1-2 dot1q 5", "translate", "expected \"pop 1\""),
+        ("pg0.100 translate 1-1 dot1q 5 6", "translate", "expected \"pop 1\""),
+    ] {
+        let told = cli.refused(&format!("set interface l2 tag-rewrite {command}"), about);
+        assert!(told.contains(why), "{command}: {told}");
+    }
+    let told = cli.apply("interfaces: { pg0: {} }\ntag-rewrites: { pg0: pop 9 }\n").unwrap_err();
+    assert!(told.contains("f:2:22: unexpected \"pop 9\""), "{told}");
+    for interface in ["pg0", "pg0.100", "pg1.7"] {
+        cli.ok(&format!("set interface l2 tag-rewrite {interface} disable"));
+        cli.ok(&format!("set interface l2 tag-rewrite {interface} disable"));
+    }
+    assert_eq!((cli.json("show tag-rewrite"), cli.yaml().contains("tag-rewrites")), (json!([]), false));
+    cli.ok("config rollback");
+    assert!(cli.yaml().ends_with("tag-rewrites:\n  pg1.7: \"translate 2-2 dot1q 1 2\"\n"), "{}", cli.yaml());
+    // The sub-interface gets other tags: the tags of sent frames follow.
+    cli.ok("delete sub-interface pg1.7");
+    assert!(!cli.yaml().contains("tag-rewrites"));
+}

@@ -269,6 +269,8 @@ impl Checks {
 
     /// Returns the edge of a frame's port mode, if all packets of the frame take it: no packet belongs to a sub-interface or is too
     /// short.
+    #[cold]
+    #[inline(never)]
     fn whole(&self, guard: &Guard, frame: &mut Frame) -> Option<EdgeId> {
         let port = self.interfaces.get(guard, frame.uniform_rx()?)?;
         let mode = port.mode?;
