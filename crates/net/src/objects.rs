@@ -10,6 +10,7 @@ use model::object::{Fact, Refused, View, World, refuse_as};
 use model::reason::Reason;
 use model::tuple::{Part, Push, Rest, Tuple};
 
+use crate::ethernet::Tags;
 use crate::ip::IpPrefix;
 use crate::router::{Router, RouterError};
 
@@ -35,16 +36,65 @@ pub fn interface(name: &str) -> Need {
     Need::new(&INTERFACE, name)
 }
 
-/// Interfaces: name, and why no packet can be sent on it; empty if packets can.
+/// Interfaces: name, why no packet can be sent on it, and the other properties in [`Port`].
 const INTERFACES: &str = "interface";
 /// Interfaces that route IP packets: name, and the number of the use in [`Routes::ALL`].
 const ROUTED: &str = "routed";
 /// Interfaces whose received frames a feature switches: name, and the use as the end of a sentence, such as `is cross-connected with pg1`.
 const SWITCHED: &str = "switched";
 
-/// Returns the index entry of an interface. `mute` says why no packet can be sent on it, if so.
-pub fn exists(name: &str, mute: Option<&str>) -> Fact {
-    Fact::new(INTERFACES, (name, mute.unwrap_or_default()))
+/// The properties of an interface that other objects need for their checks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Port {
+    /// Why no packet can be sent on the interface; `None` if packets can.
+    pub mute: Option<String>,
+    /// True if it receives frames: it is no loopback.
+    pub receives: bool,
+    /// True if it is no sub-interface.
+    pub is_device: bool,
+    /// The VLAN tags of its frames, if it is a sub-interface with exact tags.
+    pub tags: Option<Tags>,
+}
+
+impl Port {
+    const RECEIVES: u32 = 1 << 31;
+    const DEVICE: u32 = 1 << 30;
+    const SERVICE: u32 = 1 << 29;
+    const VLAN: u32 = 0xfff;
+    /// Position of the inner VLAN. There is no VLAN 0.
+    const INNER: u32 = 12;
+
+    /// Returns the index entry of the interface.
+    pub fn fact(&self, name: &str) -> Fact {
+        let bit = |is_on, bit| if is_on { bit } else { 0 };
+        let tags = self.tags.map_or(0, |Tags { outer_service, outer, inner }| {
+            bit(outer_service, Port::SERVICE)
+                | u32::from(outer)
+                | u32::from(inner.unwrap_or(0)) << Port::INNER
+        });
+        let flags = tags | bit(self.receives, Port::RECEIVES) | bit(self.is_device, Port::DEVICE);
+        Fact::new(INTERFACES, (name, self.mute.as_deref().unwrap_or_default(), flags))
+    }
+
+    /// Returns the interface with this name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn find<W: World>(name: &str, view: &View<'_, W>) -> Result<Port, Refused> {
+        let Some((mute, flags)) = view.found::<(String, u32)>(INTERFACES, Tuple::of(name)).next() else {
+            let why = format!("there is no interface {name}: create it first");
+            return refuse_as(Reason::NoInterface, why);
+        };
+        let vlan = |at: u32| Some((flags >> at & Port::VLAN) as u16).filter(|vlan| *vlan != 0);
+        let service = flags & Port::SERVICE != 0;
+        let tags = vlan(0).map(|outer| Tags { outer_service: service, outer, inner: vlan(Port::INNER) });
+        Ok(Port {
+            mute: Some(mute).filter(|why| !why.is_empty()),
+            receives: flags & Port::RECEIVES != 0,
+            is_device: flags & Port::DEVICE != 0,
+            tags,
+        })
+    }
 }
 
 /// A use of an interface for routing, which excludes that a feature switches its received frames.
@@ -96,15 +146,19 @@ pub fn switched(name: &str, how: &str) -> Fact {
 ///
 /// # Errors
 /// Says what to change.
-pub fn may_be_switched<W: World>(name: &str, how: &str, view: &View<'_, W>) -> Result<(), Refused> {
-    must_exist(name, view)?;
+pub fn may_be_switched<W: World>(name: &str, how: &str, view: &View<'_, W>) -> Result<Port, Refused> {
+    let port = Port::find(name, view)?;
+    if !port.receives {
+        return refuse_as(Reason::Unfit, format!("{name} is a loopback: it receives no frames"));
+    }
+
     let uses = view.found::<u8>(ROUTED, Tuple::of(name));
     if let Some(routes) = uses.filter_map(|n| Routes::ALL.get(usize::from(n))).next() {
         return refuse_as(Reason::Unfit, routes.told(name));
     }
     match view.found::<String>(SWITCHED, Tuple::of(name)).find(|other| other != how) {
         Some(other) => refuse_as(Reason::Unfit, format!("{name} {other} already: {}", to_route(name))),
-        None => Ok(()),
+        None => Ok(port),
     }
 }
 
@@ -126,22 +180,9 @@ pub fn may_route<W: World>(name: &str, view: &View<'_, W>) -> Result<(), Refused
 ///
 /// # Errors
 /// The reason why not.
-pub fn must_send<W: World>(name: &str, view: &View<'_, W>) -> Result<(), Refused> {
-    match must_exist(name, view)? {
-        mute if mute.is_empty() => Ok(()),
-        mute => refuse_as(Reason::Unfit, mute),
-    }
-}
-
-/// Checks that an interface exists. Returns why no packet can be sent on it; empty if packets can be sent.
-///
-/// # Errors
-/// If there is no such interface.
-pub fn must_exist<W: World>(name: &str, view: &View<'_, W>) -> Result<String, Refused> {
-    let found = view.found::<String>(INTERFACES, Tuple::of(name)).next();
-    found.ok_or_else(|| {
-        Refused::new(format!("there is no interface {name}: create it first")).because(Reason::NoInterface)
-    })
+pub fn must_send<W: World>(name: &str, view: &View<'_, W>) -> Result<Port, Refused> {
+    let mut port = Port::find(name, view)?;
+    port.mute.take().map_or(Ok(port), |why| refuse_as(Reason::Unfit, why))
 }
 
 fn to_route(name: &str) -> String {

@@ -107,6 +107,8 @@ fn tags_are_rewritten_between_hosts() {
     Ping::until_answered(&a, "10.0.100.3", LIMIT);
     let ping = Ping::run(&b, "-c 2 -i 0.2 -W 2 -s 1400 10.0.100.2");
     assert!(ping.complete(), "{}", ping.text);
+    let tcp = Iperf::run(&a, &b, "10.0.100.3", "-n 5M");
+    assert!(tcp["sum_received"]["bytes"].as_u64() > Some(2_000_000), "{tcp}");
     // The same VLAN as an untagged port.
     drop(right);
     for command in [

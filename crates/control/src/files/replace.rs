@@ -46,11 +46,10 @@ pub fn replace(path: &Path, text: &str) -> io::Result<Vec<PathBuf>> {
     // The lock protects the file from other saves. If another save removed the file before it was locked, renaming it fails.
     let written = new.lock().and_then(|()| {
         new.write_all(text.as_bytes())?;
-        if group.is_some() {
-            // Without the right to do so, the file has the usual group.
-            let _ = fchown(&new, None, group);
-        }
-        new.set_permissions(Permissions::from_mode(mode))?;
+        let _ = group.map(|group| fchown(&new, None, Some(group)));
+        // Without the right to give it to the old group, the members of another group must not get that group's rights.
+        let other_group = group.is_some() && new.metadata()?.gid().ne(&group.unwrap_or_default());
+        new.set_permissions(Permissions::from_mode(if other_group { mode & !0o070 } else { mode }))?;
         new.sync_all()?;
         Ok(renameat(&folder, temporary.as_os_str(), &folder, name.as_os_str())?)
     });
@@ -62,7 +61,8 @@ pub fn replace(path: &Path, text: &str) -> io::Result<Vec<PathBuf>> {
     if (found.st_dev, found.st_ino) != (ours.dev(), ours.ino()) {
         return Err(exposed("replaced by another user meanwhile"));
     }
-    folder.sync_all()?;
+    let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+    File::from(openat(&folder, ".", flags, Mode::empty())?).sync_all()?;
     Ok(gone)
 }
 
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_file_keeps_harmless_permissions_only() {
-        for (of_folder, keeps) in [(0o755, true), (0o1777, false), (0o777, false)] {
+        for (of_folder, keeps) in [(0o755, true), (0o1777, false), (0o777, false), (0o775, false)] {
             let (_folder, inner) = folder(of_folder);
             let file = inner.join("a.yaml");
             replace(&file, "new").unwrap();

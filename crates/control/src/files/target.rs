@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
-use nix::unistd::{Gid, Uid};
+use nix::unistd::Uid;
 
 /// Maximum number of links to follow, as in Linux.
 const MOST_LINKS: usize = 40;
@@ -29,11 +29,11 @@ pub(super) fn exposed(what: &str) -> io::Error {
 /// A file that is to be written, by its folder.
 #[derive(Debug)]
 pub(super) struct Target {
-    /// The folder, open. Its path may lead elsewhere soon.
+    /// The folder, open for finding files in it. Its path may lead elsewhere soon.
     pub(super) folder: File,
     /// The file's name in the folder.
     pub(super) name: OsString,
-    /// The path of the file, without links.
+    /// The path of the file, for messages. If it is private, it has no links.
     pub(super) path: PathBuf,
     /// True if only root and this process's user can change where the path leads, and what the folder contains. Otherwise other users may
     /// have put anything there, under any name.
@@ -53,9 +53,8 @@ enum Control {
 
 impl Control {
     fn of(directory: &Metadata) -> Control {
-        // The members of our own group count as our user: many systems give each user a group.
-        let by_group = directory.mode() & 0o020 != 0 && directory.gid() != Gid::effective().as_raw();
-        let is_open = directory.mode() & 0o002 != 0 || by_group;
+        // With an access list, the bit of the group also stands for all users and groups of the list.
+        let is_open = directory.mode() & 0o022 != 0;
         match is_of_ours(directory.uid()) {
             true if !is_open => Control::Ours,
             true if directory.mode() & 0o1000 != 0 => Control::Sticky,
@@ -104,9 +103,13 @@ impl Target {
                 rest.push_front(name);
                 return Target::exposed(at, rest);
             }
-            // The links in /proc lead to open files, which need not have a path.
-            let in_proc = at.starts_with("/proc") && rest.is_empty();
-            if found.is_some_and(|found| found.is_symlink() && !in_proc) {
+            let is_link = found.is_some_and(|found| found.is_symlink());
+            // Most links in /proc lead to open files, whatever their text is.
+            let is_magic = is_link && at.starts_with("/proc") && name != "self" && name != "thread-self";
+            if is_magic && !rest.is_empty() {
+                return Err(io::Error::other("it is reached through a link of /proc: use another path"));
+            }
+            if is_link && !is_magic {
                 links += 1;
                 if links > MOST_LINKS {
                     return Err(Errno::ELOOP.into());
@@ -119,9 +122,7 @@ impl Target {
                 continue;
             }
             if rest.is_empty() {
-                let options = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
-                let folder = File::options().read(true).custom_flags(options.bits()).open(&at)?;
-                return Ok(Target { folder, name, path: entry, is_private: true });
+                return Ok(Target { folder: directory(&at)?, name, path: entry, is_private: true });
             }
             at = entry;
         }
@@ -132,13 +133,13 @@ impl Target {
         let name = rest.pop_back().filter(|name| name != "..");
         let name = name.ok_or_else(|| io::Error::other("it is not an ordinary file"))?;
         let below: PathBuf = rest.iter().collect();
-        let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
-        let open = File::options().read(true).custom_flags(flags.bits()).open(&base)?;
+        let open = directory(&base)?;
+
         let folder = match below.as_os_str().is_empty() {
             true => open,
             false => {
                 let how = OpenHow::new()
-                    .flags(OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC)
+                    .flags(OFlag::O_DIRECTORY | OFlag::O_PATH | OFlag::O_CLOEXEC)
                     .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
                 match openat2(&open, &below, how) {
                     Err(Errno::ELOOP) => return Err(exposed("reached through a symbolic link")),
@@ -149,6 +150,12 @@ impl Target {
         let path = base.join(below).join(&name);
         Ok(Target { folder, name, path, is_private: false })
     }
+}
+
+/// Opens a directory, without the right to list it.
+fn directory(path: &Path) -> io::Result<File> {
+    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_PATH;
+    File::options().read(true).custom_flags(flags.bits()).open(path)
 }
 
 /// Returns the components of a path, without the root and without `.`.

@@ -7,7 +7,7 @@ use model::object::{Effect, Fact};
 use model::visible::is_hidden;
 use net::ethernet::{Match, Tags};
 use net::feature::{Attached, number_of};
-use net::objects::{self, Routes};
+use net::objects::{self, Port, Routes};
 use net::router::{Receive, check_mac, check_mtu};
 use net::tables::MAX_INTERFACES;
 use wire::{Mac, ipv6};
@@ -286,7 +286,16 @@ impl Object<System> for Interface {
         if let Some(number) = self.index {
             to(Fact::new(index::NUMBERS, (number, name)));
         }
-        to(objects::exists(name, self.mute(name).as_deref()));
+        let (receives, is_device) = match self.spec {
+            Spec::Loopback(_) => (false, true),
+            Spec::Backed(_) => (true, true),
+            Spec::Sub { .. } => (true, false),
+        };
+        let tags = match &self.spec {
+            Spec::Sub { takes, .. } => takes.tags(),
+            _ => None,
+        };
+        to(Port { mute: self.mute(name), receives, is_device, tags }.fact(name));
         let routes = [(self.ip6, Routes::Ip6), (self.proxy, Routes::Proxy)];
         routes.into_iter().filter(|(is_on, _)| *is_on).for_each(|(_, routes)| to(routes.fact(name)));
         match &self.spec {

@@ -22,8 +22,24 @@ const MOST_HANGING: usize = 64;
 /// slowly, and each call has a thread and memory.
 const MOST_READING: usize = 64;
 static READING: AtomicUsize = AtomicUsize::new(0);
-/// Paths of files for which calls timed out. Each weak reference is valid while the thread still waits for the file system.
-static HANGING: Mutex<Vec<(PathBuf, Weak<()>)>> = Mutex::new(Vec::new());
+/// Calls that nobody waits for any more.
+static HANGING: Mutex<Vec<Late>> = Mutex::new(Vec::new());
+
+/// A call that nobody waits for any more.
+struct Late {
+    path: PathBuf,
+    /// Valid while the thread still waits for the file system.
+    waits: Weak<()>,
+    /// The time of its last progress; `None` if it has waited for too long already.
+    since: Option<Instant>,
+}
+
+impl Late {
+    /// True if the file system does not answer. After progress, the call ends soon.
+    fn hangs(&self) -> bool {
+        self.since.is_none_or(|since| since.elapsed() >= SILENCE)
+    }
+}
 
 /// A call that uses a file, and may wait for its file system. The thread keeps it until the file system has answered.
 struct Call(Arc<()>);
@@ -35,22 +51,23 @@ impl Call {
     /// If an earlier call for this file still waits, or `most` calls for other files.
     fn begin(path: &Path, most: usize) -> io::Result<Call> {
         let mut hanging = HANGING.lock().unwrap_or_else(|e| e.into_inner());
-        hanging.retain(|(_, waits)| waits.strong_count() > 0);
-        if hanging.iter().any(|(hangs, _)| hangs == path) {
+        hanging.retain(|late| late.waits.strong_count() > 0);
+        if hanging.iter().any(|late| late.path == path && late.hangs()) {
             return Err(silent());
         }
-        if hanging.len() >= most {
+        if hanging.iter().filter(|late| late.hangs()).count() >= most {
             let why = format!("{most} files wait for file systems that do not answer: check those first");
             return Err(io::Error::new(io::ErrorKind::TimedOut, why));
         }
         Ok(Call(Arc::new(())))
     }
 
-    /// Returns a function to call after a timeout: until this call has ended, further calls for the same path fail.
-    fn late(&self, path: &Path) -> impl FnOnce() -> io::Error + use<> {
-        let hangs = (path.to_owned(), Arc::downgrade(&self.0));
-        move || {
-            HANGING.lock().unwrap_or_else(|e| e.into_inner()).push(hangs);
+    /// Returns a function to call when nobody waits for this call any more, with the time of its last progress, if there was some: until this call has ended or made progress,
+    /// further calls for the same path fail.
+    fn late(&self, path: &Path) -> impl FnOnce(Option<Instant>) -> io::Error + use<> {
+        let (path, waits) = (path.to_owned(), Arc::downgrade(&self.0));
+        move |since| {
+            HANGING.lock().unwrap_or_else(|e| e.into_inner()).push(Late { path, waits, since });
             silent()
         }
     }
@@ -176,7 +193,7 @@ pub fn open(
     run(&Crew::default(), "volley_files", 2 << 20, &[theirs.as_fd()], work)?;
     match opened.recv_timeout(patience) {
         Ok(done) => done?,
-        Err(RecvTimeoutError::Timeout) => return Err(late()),
+        Err(RecvTimeoutError::Timeout) => return Err(late(None)),
         Err(RecvTimeoutError::Disconnected) => return Err(died()),
     }
     let mut piece = passing::receive(ours.as_fd(), &mut [0], false)?;
@@ -224,9 +241,9 @@ pub fn read<T: Send + 'static>(
         let hangs = since.elapsed() >= quiet;
         if hangs || patience.is_over() {
             progress.given_up.store(true, Ordering::Relaxed);
-            let silent = (since.elapsed() >= SILENCE).then(late);
-            let slow = io::Error::new(io::ErrorKind::TimedOut, "the file was not read in time");
-            return Err(silent.filter(|_| hangs).unwrap_or(slow));
+            let silent = late((!hangs).then_some(since));
+            let slow = || io::Error::new(io::ErrorKind::TimedOut, "the file was not read in time");
+            return Err(if hangs { silent } else { slow() });
         }
     }
 }
@@ -268,5 +285,31 @@ mod tests {
         assert_eq!(again.unwrap_err().kind(), io::ErrorKind::TimedOut, "it is not opened again");
         drop(tell);
         until(|| open(path, Duration::MAX, |path| File::open(path)).is_ok());
+    }
+
+    #[test]
+    fn a_read_that_nobody_waits_for_hangs_only_without_progress() {
+        let quiet = Duration::from_secs(60);
+        let late = |path: &Path, patience: &Patience| {
+            read(path, quiet, patience, |_, _: &Progress| ()).err().map(|e| e.to_string())
+        };
+        let over = || {
+            let patience = Patience::without_end();
+            drop(Waiter(patience.clone()));
+            patience
+        };
+        // It makes progress, and ends when it notices.
+        let path = Path::new("/nowhere/slow");
+        let slow = read(path, quiet, &over(), |_, progress| while progress.advance().is_ok() {});
+        assert_eq!(slow.unwrap_err().to_string(), "the file was not read in time");
+        assert_eq!(late(path, &Patience::without_end()), None);
+        // It makes none.
+        let path = Path::new("/nowhere/mute");
+        let (tell, told) = channel::<()>();
+        let mute = read(path, quiet, &over(), move |_, _| told.recv().is_ok());
+        assert_eq!(mute.unwrap_err().to_string(), "the file was not read in time");
+        until(|| late(path, &Patience::without_end()).is_some_and(|why| why.contains("does not answer")));
+        drop(tell);
+        until(|| late(path, &Patience::without_end()).is_none());
     }
 }

@@ -13,7 +13,7 @@ use net::router::{Hooks, Router, RouterError};
 use net::setting::{Setting, Switch};
 use wire::ethernet::{EthernetHeader, VlanTag, ethertype};
 
-use crate::rewrite::{Plan, Plans};
+use crate::rewrite::{Fault, Plan, Plans};
 
 /// Name of the node.
 pub(crate) const NODE: &str = "l2-xconnect";
@@ -104,8 +104,18 @@ edges! { pub enum Next { Output = "interface-output" } }
 reasons! {
     pub enum Reason {
         NoPeer = "no-peer", Info, "the interface's cross-connect was removed while the frame was on its way";
-        FewTags = "too-few-tags", Warn, "the frame has fewer VLAN tags than the rewriting removes, or no room for more";
+        FewTags = "too-few-tags", Warn, "the frame has fewer VLAN tags than the rewriting removes";
+        NoHeadroom = "no-headroom", Error, "there is no room for the new VLAN tags in front of the frame";
         AboveMtu = "above-mtu", Warn, "the frame is larger than the MTU of the cross-connect's output interface";
+    }
+}
+
+impl From<Fault> for Reason {
+    fn from(fault: Fault) -> Reason {
+        match fault {
+            Fault::FewTags => Reason::FewTags,
+            Fault::NoHeadroom => Reason::NoHeadroom,
+        }
     }
 }
 
@@ -131,7 +141,9 @@ impl Xconnect {
         let interface = self.peers.get(guard, rx)?.0?;
         let mtu = self.interfaces.get(guard, interface)?.mtu;
         let plans = |index| self.plans.get(guard, index).copied().unwrap_or_default();
-        Some(To { interface, mtu: mtu.into(), plan: plans(rx).rx.then(&plans(interface).tx) })
+        let is_patch = self.interfaces.get(guard, rx).and_then(|i| i.mode).is_some_and(|mode| mode.whole);
+        let plan = if is_patch { Plan::default() } else { plans(rx).rx.then(&plans(interface).tx) };
+        Some(To { interface, mtu: mtu.into(), plan })
     }
 }
 
@@ -169,8 +181,10 @@ impl FrameNode for Xconnect {
                 to = self.find(cx.guard, rx);
             }
             let Some(to) = &to else { return Some(Verdict::Drop(Reason::NoPeer)) };
-            if !to.plan.is_empty() && !to.plan.apply(&mut p.again()) {
-                return Some(Verdict::Drop(Reason::FewTags));
+            if !to.plan.is_empty()
+                && let Err(fault) = to.plan.apply(&mut p.again())
+            {
+                return Some(Verdict::Drop(fault.into()));
             }
             p.set_tx_if(to.interface);
             if p.total_len() > HEADER + to.mtu && !fits(&mut p.again(), to.mtu) {

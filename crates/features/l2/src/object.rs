@@ -51,8 +51,11 @@ impl<W: Host, const PATCH: bool> Object<W> for Connection<PATCH> {
         _: &<W as World>::Abilities,
     ) -> Result<(), Refused> {
         let Connection(to) = self;
-        objects::may_be_switched(from, &self.how(), view)?;
-        objects::must_send(to, view)?;
+        let ports =
+            [(from, objects::may_be_switched(from, &self.how(), view)?), (to, objects::must_send(to, view)?)];
+        if let Some((name, _)) = ports.iter().find(|(_, port)| PATCH && !port.is_device) {
+            return refuse_as(Reason::Unfit, format!("{name} is not a device: a patch is between devices"));
+        }
         if from == to {
             return refuse_as(Reason::Unfit, format!("{from} cannot be connected with itself"));
         }

@@ -23,9 +23,9 @@ const PRIORITY: u16 = 0xf000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rewrite {
     /// Number of tags to remove, the outer ones first; at most 2.
-    pub pop: u8,
+    pop: u8,
     /// The tags to put in front then.
-    pub push: Option<Tags>,
+    push: Option<Tags>,
 }
 
 /// The forms of a rewriting: its word, the numbers of removed tags and of new ones.
@@ -90,8 +90,9 @@ impl Rewrite {
             Some(&"dot1ad") => true,
             Some(_) => return Err(expected()),
         };
-        let tags: Result<Vec<u32>, _> = rest.iter().skip(1).map(|tag| tag.parse()).collect();
-        Rewrite::of(pop, service, &tags.map_err(|_| expected())?)
+        let number = |tag: &&str| tag.parse().ok().filter(|n: &u32| n.to_string() == **tag);
+        let tags: Option<Vec<u32>> = rest.iter().skip(1).map(number).collect();
+        Rewrite::of(pop, service, &tags.ok_or_else(expected)?)
     }
 
     /// Returns the workers' form, for an interface with these tags.
@@ -103,7 +104,9 @@ impl Rewrite {
         let needs = usize::from(self.pop);
         let back = own.get(..needs).ok_or_else(|| {
             let has = own.len();
-            format!("{self} needs an interface for frames with exactly {needs} tags or more, and this one has {has}")
+            let whose = if has == 0 { "frames without fixed tags" } else { "frames with one tag" };
+            let needs = if needs == 1 { "one VLAN tag" } else { "two VLAN tags" };
+            format!("{self} needs a sub-interface whose frames have at least {needs} that are known: this interface is for {whose}")
         })?;
         let push = self.push.map_or_else(Vec::new, in_order);
         Ok(Plans { rx: Plan::new(needs, &push), tx: Plan::new(push.len(), back) })
@@ -148,6 +151,15 @@ impl Setting for Plans {
     }
 }
 
+/// Why a frame cannot be rewritten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It has fewer tags than are to be removed.
+    FewTags,
+    /// There is no room for the new tags.
+    NoHeadroom,
+}
+
 /// Tags to remove, and tags to put in front then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
@@ -159,12 +171,16 @@ pub(crate) struct Plan {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pop = (self.pop > 0).then(|| format!("pop {}", self.pop));
+        let pop = match self.pop {
+            0 => None,
+            1 => Some("without 1 tag".to_string()),
+            n => Some(format!("without {n} tags")),
+        };
         let push = self.push[..self.pushed].iter().map(|(kind, vlan)| match *kind {
-            ethertype::VLAN => format!("push dot1q {vlan}"),
-            _ => format!("push dot1ad {vlan}"),
+            ethertype::VLAN => format!("dot1q {vlan}"),
+            _ => format!("dot1ad {vlan}"),
         });
-        let all: Vec<String> = pop.into_iter().chain(push.rev()).collect();
+        let all: Vec<String> = pop.into_iter().chain(push).collect();
         f.write_str(&all.join(", "))
     }
 }
@@ -189,18 +205,20 @@ impl Plan {
         Plan::new(pop, &[theirs, left].concat())
     }
 
-    /// Rewrites the tags of a frame. The new tags have the priority and the drop eligible indicator of the frame's outer tag. Returns false,
-    /// and changes nothing, if the frame has too few tags or too little headroom.
-    pub(crate) fn apply(&self, p: &mut Packet<'_>) -> bool {
+    /// Rewrites the tags of a frame. The new tags have the priority and the drop eligible indicator of the frame's outer tag.
+    ///
+    /// # Errors
+    /// If the frame has too few tags or too little headroom. Then nothing was changed.
+    pub(crate) fn apply(&self, p: &mut Packet<'_>) -> Result<(), Fault> {
         let bytes = p.bytes();
-        let Some(addresses) = bytes.first_chunk::<ADDRESSES>() else { return false };
+        let Some(addresses) = bytes.first_chunk::<ADDRESSES>() else { return Err(Fault::FewTags) };
         let word = |at: usize| bytes.get(at..at + 2).map(|b| u16::from_be_bytes([b[0], b[1]]));
         let is_tag = |n: usize| {
             let at = ADDRESSES + TAG * n;
             word(at).is_some_and(ethertype::is_vlan) && bytes.len() >= at + TAG + 2
         };
         if !(0..self.pop).all(is_tag) || bytes.len() < HEADER {
-            return false;
+            return Err(Fault::FewTags);
         }
         let priority = if is_tag(0) { word(HEADER).unwrap_or(0) & PRIORITY } else { 0 };
         let mut head = [0; ADDRESSES + TAG * MOST_PUSHED];
@@ -215,12 +233,12 @@ impl Plan {
             || !p.advance(removed)
             || !p.push_bytes(&head[..added])
         {
-            return false;
+            return Err(Fault::NoHeadroom);
         }
         if p.flags().any(Flags::CSUM_PARTIAL | Flags::GSO) {
             move_offload(p, removed, added);
         }
-        true
+        Ok(())
     }
 }
 
@@ -254,7 +272,7 @@ mod tests {
         let mut held = Held::alloc(&mut cache).unwrap();
         let mut p = held.packet();
         assert!(p.fill(bytes));
-        let done = plan.apply(&mut p).then(|| p.bytes().to_vec());
+        let done = plan.apply(&mut p).ok().map(|()| p.bytes().to_vec());
         assert!(done.is_some() || p.bytes() == bytes, "a refused frame is unchanged");
         held.free(&mut cache);
         done
@@ -347,9 +365,58 @@ mod tests {
         }
         let one = Tags { outer_service: false, outer: 5, inner: None };
         let told = Rewrite::parse("pop 2").unwrap().plans(Some(one)).unwrap_err();
-        assert_eq!(
-            told,
-            "pop 2 needs an interface for frames with exactly 2 tags or more, and this one has 1"
+        assert!(
+            told.starts_with("pop 2 needs a sub-interface whose frames have at least two VLAN tags"),
+            "{told}"
         );
+    }
+
+    /// The numbers are those of VPP.
+    #[test]
+    fn rewritings_have_the_numbers_of_vpp() {
+        let texts = [
+            "push dot1q 5",
+            "push dot1q 5 6",
+            "pop 1",
+            "pop 2",
+            "translate 1-1 dot1q 5",
+            "translate 1-2 dot1q 5 6",
+            "translate 2-1 dot1q 5",
+            "translate 2-2 dot1q 5 6",
+        ];
+        for (number, text) in (1..).zip(texts) {
+            let rewrite = Rewrite::numbered(number, false, [5, 6]).unwrap();
+            assert_eq!((rewrite.to_string().as_str(), Rewrite::parse(text)), (text, Ok(rewrite)));
+            let service = Rewrite::numbered(number, true, [5, 6]).unwrap().to_string();
+            assert_eq!(service, text.replace("dot1q", "dot1ad"));
+        }
+        assert!(
+            Rewrite::numbered(9, false, [5, 6]).is_err() && Rewrite::numbered(1, false, [4095, 0]).is_err()
+        );
+    }
+
+    #[test]
+    fn offloads_count_from_the_new_beginning() {
+        let own = Tags { outer_service: false, outer: 5, inner: None };
+        let plans = Rewrite::parse("translate 1-2 dot1ad 7 8").unwrap().plans(Some(own)).unwrap();
+        let pool = Pool::new(16).unwrap();
+        let mut cache = pool.cache();
+        let mut held = Held::alloc(&mut cache).unwrap();
+        let mut p = held.packet();
+        assert!(p.fill(&frame(&[(0x8100, 5)])));
+        p.set_flags(Flags::CSUM_PARTIAL | Flags::GSO);
+        p.cold_mut().csum_start = 38;
+        p.cold_mut().set_gso(Gso { kind: buf::GsoKind::Tcp4, header_len: 58, size: 1000, ecn: false });
+        let places = |p: &Packet<'_>| (p.cold().csum_start, p.cold().gso().map(|gso| gso.header_len));
+        plans.rx.apply(&mut p).unwrap();
+        assert_eq!(places(&p), (42, Some(62)));
+        plans.tx.apply(&mut p).unwrap();
+        assert_eq!(places(&p), (38, Some(58)));
+        // Without room, nothing changes.
+        while p.push_bytes(&[1; 4]) {}
+        let before = p.bytes().to_vec();
+        let push = Rewrite::parse("push dot1q 9").unwrap().plans(None).unwrap();
+        assert_eq!((push.rx.apply(&mut p), p.bytes()), (Err(Fault::NoHeadroom), &before[..]));
+        held.free(&mut cache);
     }
 }

@@ -8,7 +8,7 @@ use model::reason::Reason;
 use model::schema::{Parsed, Valued, parsed, text};
 use model::yaml::quoted;
 use net::feature::{self, App, Registrar, Section, Shown, message};
-use net::objects::{self, Host};
+use net::objects::{self, Host, Port};
 use serde::Serialize;
 use vapi::types::interface_index;
 use vapi::{Code, Done, Table, define};
@@ -37,7 +37,8 @@ impl<W: Host> Object<W> for TagRewrite {
         view: &View<'_, W>,
         _: &<W as World>::Abilities,
     ) -> Result<(), Refused> {
-        objects::must_exist(interface, view)?;
+        let own = Port::find(interface, view)?.tags;
+        self.0.plans(own).or_else(|why| refuse_as(Reason::Unfit, format!("{interface}: {why}")))?;
         match self.0 == Rewrite::default() {
             true => refuse("a rewriting that changes nothing: leave it out"),
             false => Ok(()),
@@ -102,14 +103,14 @@ fn change<C: App>(interface: &str, rewrite: Rewrite) -> Change<C::World> {
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.section(Section::values::<TagRewrite>("tag-rewrites"));
     r.command(
-        "set interface l2 tag-rewrite <interface:interface> {disable | pop <count:1..2> | push {dot1q | dot1ad} <tag1:u32> [<tag2:u32>] | \
-         translate {1-1 | 1-2 | 2-1 | 2-2} {dot1q | dot1ad} <tag1:u32> [<tag2:u32>]}",
+        "set interface l2 tag-rewrite <interface:interface> {disable | pop <count:1..2> | push {dot1q | dot1ad} <tag1:1..4094> [<tag2:1..4094>] | \
+         translate {1-1 | 1-2 | 2-1 | 2-2} {dot1q | dot1ad} <tag1:1..4094> [<tag2:1..4094>]}",
         "Rewrite the VLAN tags of the frames that an interface receives, before they are switched: remove tags, put tags in front, or replace \
-         them. Sent frames are rewritten the other way.",
+         them. Sent frames are rewritten the other way. Routed packets are not changed.",
         set,
     );
     r.command("show tag-rewrite", "Show the interfaces whose VLAN tags are rewritten.", |_, a| {
-        Ok(feature::show(a, &["Interface", "Received frames"], rows, cells))
+        Ok(feature::show(a, &["Interface", "Received frames", "Sent frames"], rows, cells))
     });
 }
 
@@ -141,17 +142,19 @@ fn set<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
 #[derive(Serialize)]
 struct Row {
     interface: String,
-    /// What happens to received frames.
+    /// The tags of received frames, after the rewriting.
     received: String,
+    /// The tags of sent frames, after the rewriting.
+    sent: String,
 }
 
 fn rows(shown: &Shown<'_, Plans>) -> Vec<Row> {
-    let received = shown.value.rx.to_string();
-    vec![Row { interface: shown.interface.name.clone(), received }]
+    let Plans { rx, tx } = shown.value;
+    vec![Row { interface: shown.interface.name.clone(), received: rx.to_string(), sent: tx.to_string() }]
 }
 
 fn cells(row: &Row) -> Vec<String> {
-    vec![row.interface.clone(), row.received.clone()]
+    vec![row.interface.clone(), row.received.clone(), row.sent.clone()]
 }
 
 define! {

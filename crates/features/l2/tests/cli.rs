@@ -79,7 +79,7 @@ fn an_impossible_cross_connect_is_refused() {
     for (command, why) in [
         ("pg0 loop0", "loop0 is a loopback: it sends no packets"),
         ("pg0 pg1.9", "pg1.9 only receives"),
-        ("loop0 pg0", "loop0 receives no Ethernet frames"),
+        ("loop0 pg0", "loop0 is a loopback: it receives no frames"),
     ] {
         let from = command.split(' ').next().unwrap();
         let told = cli.refused(&format!("set interface l2 xconnect {command}"), from);
@@ -174,27 +174,25 @@ fn tags_are_rewritten_as_configured() {
         assert!(cli.yaml().contains(&format!("  {interface}: \"{rewrite}\"\n")), "{}", cli.yaml());
     }
     let shown = json!([
-        { "interface": "pg0", "received": "push dot1q 6, push dot1ad 5" },
-        { "interface": "pg0.100", "received": "pop 1, push dot1q 6, push dot1ad 5" },
-        { "interface": "pg1.7", "received": "pop 2, push dot1q 2, push dot1q 1" },
+        { "interface": "pg0", "received": "dot1ad 5, dot1q 6", "sent": "without 2 tags" },
+        { "interface": "pg0.100", "received": "without 1 tag, dot1ad 5, dot1q 6", "sent": "without 2 tags, dot1q 100" },
+        { "interface": "pg1.7", "received": "without 2 tags, dot1q 1, dot1q 2", "sent": "without 2 tags, dot1ad 8, dot1q 9" },
     ]);
     let mut found = cli.json("show tag-rewrite");
     found.as_array_mut().unwrap().sort_by_key(|row| row["interface"].to_string());
     assert_eq!(found, shown);
     for (command, about, why) in [
-        (
-            "pg0 pop 1",
-            "pg0",
-            "pop 1 needs an interface for frames with exactly 1 tags or more, and this one has 0",
-        ),
-        ("pg0.100 translate 2-1 dot1q 5", "pg0.100", "this one has 1"),
-        ("pg0 push dot1q 4095", "push", "invalid VLAN 4095: expected 1 to 4094"),
+        ("pg0 pop 1", "pg0", "this interface is for frames without fixed tags"),
+        ("pg0.100 translate 2-1 dot1q 5", "pg0.100", "this interface is for frames with one tag"),
+        ("pg0 push dot1q 4095", "4095", "1 to 4094"),
         ("pg0.100 translate 1-2 dot1q 5", "translate", "expected \"pop 1\""),
         ("pg0.100 translate 1-1 dot1q 5 6", "translate", "expected \"pop 1\""),
     ] {
         let told = cli.refused(&format!("set interface l2 tag-rewrite {command}"), about);
         assert!(told.contains(why), "{command}: {told}");
     }
+    let told = cli.apply("interfaces: { pg0: {} }\ntag-rewrites: { pg0: pop 1 }\n").unwrap_err();
+    assert!(told.starts_with("f:2:17: pg0: pop 1 needs a sub-interface"), "{told}");
     let told = cli.apply("interfaces: { pg0: {} }\ntag-rewrites: { pg0: pop 9 }\n").unwrap_err();
     assert!(told.contains("f:2:22: unexpected \"pop 9\""), "{told}");
     for interface in ["pg0", "pg0.100", "pg1.7"] {
@@ -205,6 +203,13 @@ fn tags_are_rewritten_as_configured() {
     cli.ok("config rollback");
     assert!(cli.yaml().ends_with("tag-rewrites:\n  pg1.7: \"translate 2-2 dot1q 1 2\"\n"), "{}", cli.yaml());
     // The sub-interface gets other tags: the tags of sent frames follow.
+    let other = cli.yaml().replace("dot1ad: 8", "dot1ad: 11");
+    cli.apply(&other).unwrap();
+    assert_eq!(cli.json("show tag-rewrite")[0]["sent"], "without 2 tags, dot1ad 11, dot1q 9");
+    let one = other.replace("          inner-dot1q: 9\n", "");
+    let told = cli.apply(&one).unwrap_err();
+    assert!(told.contains("pg1.7: translate 2-2 dot1q 1 2 needs a sub-interface"), "{told}");
+    assert_eq!(cli.json("show tag-rewrite")[0]["sent"], "without 2 tags, dot1ad 11, dot1q 9");
     cli.ok("delete sub-interface pg1.7");
     assert!(!cli.yaml().contains("tag-rewrites"));
 }
