@@ -183,7 +183,8 @@ pub enum Format {
 impl Format {
     /// Returns the format of a file with this name.
     pub fn of(file: &Path) -> Format {
-        match file.extension().and_then(OsStr::to_str) {
+        let extension = file.extension().and_then(OsStr::to_str).map(str::to_lowercase);
+        match extension.as_deref() {
             Some("yaml" | "yml") => Format::Yaml,
             Some("json") => Format::Json,
             _ => Format::Commands,

@@ -5,7 +5,6 @@
 //! releases its sockets and interfaces.
 
 mod replace;
-mod target;
 
 use std::fs::{File, Permissions};
 use std::io::{self, Cursor, Read, Take};
@@ -15,13 +14,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
+use drivers::target::{Target, exposed, is_of_ours, is_ours_alone, kind};
 use drivers::{Patience, Progress};
 use infra::mem::Room;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
-use nix::sys::stat::Mode;
+use nix::sys::stat::{Mode, SFlag};
 pub use replace::replace;
-use target::{Target, exposed, is_of_ours, is_ours_alone};
 
 /// Maximum size of a file to read, in bytes. This is enough for some millions of routes.
 pub const LARGEST: u64 = 512 << 20;
@@ -111,9 +110,10 @@ pub fn may_be_made(path: &Path) -> io::Result<()> {
     let path = path.to_owned();
     apart(move || {
         let _place = place;
-        match path.symlink_metadata() {
-            Ok(there) if !there.is_file() => Err(io::Error::other("it is not an ordinary file")),
-            // The creation of the file reports other errors.
+        match Target::find(&path)?.about()? {
+            Some(there) if kind(&there) != SFlag::S_IFREG => {
+                Err(io::Error::other("it is not an ordinary file"))
+            }
             _ => Ok(()),
         }
     })?
@@ -227,6 +227,8 @@ pub fn private(path: &Path) -> io::Result<File> {
 /// If the path is such a link, pipe or file, a pipe without a reader, or a directory; or if the system refuses.
 pub fn to_append(path: &Path, mode: u32) -> io::Result<File> {
     let Target { folder, name, is_private, .. } = Target::find(path)?;
+    // The group and the access list of a new file may be those of other users.
+    let mode = if is_private { mode } else { mode & !0o070 };
     let no_links = if is_private { OFlag::empty() } else { OFlag::O_NOFOLLOW };
     let how = OFlag::O_NONBLOCK
         | OFlag::O_NOCTTY

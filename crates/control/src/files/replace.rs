@@ -17,7 +17,7 @@ use nix::fcntl::{AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-use super::target::{Target, exposed, is_of_ours};
+use drivers::target::{Target, exposed, is_of_ours, kind};
 
 /// Prefix and suffix of the name of a file that is being written.
 const BEGUN: (&str, &str) = (".volley-save-", ".tmp");
@@ -39,41 +39,70 @@ const ATTEMPTS: usize = 100;
 /// # Errors
 /// If what lies there must not be replaced, or the system refuses. Then nothing was changed, unless the system cannot sync the folder.
 pub fn replace(path: &Path, text: &str) -> io::Result<Vec<PathBuf>> {
-    let Target { folder, name, path, is_private } = Target::find(path)?;
-    let (mode, group) = permissions(&folder, &name, is_private)?;
-    let gone = remove_left_behind(&folder, path.parent().unwrap_or(Path::new("/")));
-    let (temporary, mut new) = create(&folder)?;
-    // The lock protects the file from other saves. If another save removed the file before it was locked, renaming it fails.
-    let written = new.lock().and_then(|()| {
+    let target = Target::find(path)?;
+    if is_begun(&target.name) {
+        return Err(io::Error::other("files with such names are removed by the next save: use another name"));
+    }
+    let mut gone = Vec::new();
+    // Another save may take the new file for one that was left behind, before this one has locked it.
+    for _ in 0..ATTEMPTS {
+        let rights = permissions(&target)?;
+        gone.extend(remove_left_behind(&target));
+        match write(&target, text, rights) {
+            Err(Errno::ENOENT) => {}
+            Err(Errno::EBUSY) => {
+                return Err(io::Error::other("the file is a mount point: mount its directory instead"));
+            }
+            written => {
+                let new = written?;
+                let (found, ours) = (target.about()?, new.metadata()?);
+                if found.is_none_or(|found| (found.st_dev, found.st_ino) != (ours.dev(), ours.ino())) {
+                    return Err(exposed("replaced by another user meanwhile"));
+                }
+                let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+                File::from(openat(&target.folder, ".", flags, Mode::empty())?).sync_all()?;
+                return Ok(gone);
+            }
+        }
+    }
+    Err(io::ErrorKind::ResourceBusy.into())
+}
+
+/// Writes a temporary file, and renames it. Returns the file.
+fn write(target: &Target, text: &str, (mode, group): (u32, Option<u32>)) -> nix::Result<File> {
+    let (temporary, mut new) = create(&target.folder)?;
+    let written = (|| {
+        new.lock()?;
         new.write_all(text.as_bytes())?;
         let _ = group.map(|group| fchown(&new, None, Some(group)));
         // Without the right to give it to the old group, the members of another group must not get that group's rights.
         let other_group = group.is_some() && new.metadata()?.gid().ne(&group.unwrap_or_default());
         new.set_permissions(Permissions::from_mode(if other_group { mode & !0o070 } else { mode }))?;
-        new.sync_all()?;
-        Ok(renameat(&folder, temporary.as_os_str(), &folder, name.as_os_str())?)
+        new.sync_all()
+    })();
+    let errno = |e: io::Error| e.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
+    let written = written.map_err(errno).and_then(|()| {
+        renameat(&target.folder, temporary.as_os_str(), &target.folder, target.name.as_os_str())
     });
     if written.is_err() {
-        let _ = unlinkat(&folder, temporary.as_os_str(), UnlinkatFlags::NoRemoveDir);
+        let _ = unlinkat(&target.folder, temporary.as_os_str(), UnlinkatFlags::NoRemoveDir);
     }
-    written?;
-    let (found, ours) = (fstatat(&folder, name.as_os_str(), AtFlags::AT_SYMLINK_NOFOLLOW)?, new.metadata()?);
-    if (found.st_dev, found.st_ino) != (ours.dev(), ours.ino()) {
-        return Err(exposed("replaced by another user meanwhile"));
-    }
-    let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
-    File::from(openat(&folder, ".", flags, Mode::empty())?).sync_all()?;
-    Ok(gone)
+    written.map(|()| new)
+}
+
+/// True if a file with this name is being written, or was left behind.
+fn is_begun(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|n| n.starts_with(BEGUN.0) && n.ends_with(BEGUN.1))
 }
 
 /// Returns the permissions of the new file, and its group if the file must keep one.
 ///
 /// # Errors
 /// If the old file must not be replaced.
-fn permissions(folder: &File, name: &OsStr, is_private: bool) -> io::Result<(u32, Option<u32>)> {
-    let old = match fstatat(folder, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
-        Err(Errno::ENOENT) => return Ok((if is_private { USUAL } else { LEAST }, None)),
-        old => old?,
+fn permissions(target: &Target) -> io::Result<(u32, Option<u32>)> {
+    let is_private = target.is_private;
+    let Some(old) = target.about()? else {
+        return Ok((if is_private { USUAL } else { LEAST }, None));
     };
     match kind(&old) {
         SFlag::S_IFREG if is_private => Ok((LEAST | old.st_mode & MOST, Some(old.st_gid))),
@@ -83,12 +112,8 @@ fn permissions(folder: &File, name: &OsStr, is_private: bool) -> io::Result<(u32
     }
 }
 
-fn kind(found: &FileStat) -> SFlag {
-    SFlag::from_bits_truncate(found.st_mode & SFlag::S_IFMT.bits())
-}
-
 /// Creates a file with an unused name that only its owner can open. Returns the name and the file.
-fn create(folder: &File) -> io::Result<(OsString, File)> {
+fn create(folder: &File) -> nix::Result<(OsString, File)> {
     let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_WRONLY | OFlag::O_CLOEXEC;
     for _ in 0..ATTEMPTS {
         let name = format!("{}{:016x}{}", BEGUN.0, RandomState::new().hash_one(()), BEGUN.1);
@@ -97,21 +122,21 @@ fn create(folder: &File) -> io::Result<(OsString, File)> {
             created => return Ok((name.into(), created?.into())),
         }
     }
-    Err(io::ErrorKind::AlreadyExists.into())
+    Err(Errno::EEXIST)
 }
 
 /// Removes the files that interrupted calls have left in a folder, and returns their paths. A running call locks its file, so its file
 /// stays. Files of other users stay, too: they may be anything.
-fn remove_left_behind(folder: &File, path: &Path) -> Vec<PathBuf> {
-    let begun = |name: &OsStr| name.to_str().is_some_and(|n| n.starts_with(BEGUN.0) && n.ends_with(BEGUN.1));
+fn remove_left_behind(target: &Target) -> Vec<PathBuf> {
+    let folder = &target.folder;
     // The path may lead elsewhere by now.
     let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
     let Ok(entries) = Dir::openat(folder, ".", flags, Mode::empty()) else { return Vec::new() };
-    let names =
-        entries.into_iter().flatten().map(|entry| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned());
-    let left = names.filter(|name| begun(name) && is_left_behind(folder, name));
+    let names = entries.into_iter().flatten();
+    let names = names.map(|entry| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned());
+    let left = names.filter(|name| is_begun(name) && is_left_behind(folder, name));
     let gone = left.filter(|name| unlinkat(folder, name.as_os_str(), UnlinkatFlags::NoRemoveDir).is_ok());
-    gone.map(|name| path.join(name)).collect()
+    gone.map(|name| target.path.with_file_name(name)).collect()
 }
 
 /// True if an entry of a folder is an ordinary file of this process's user or root, and no call writes it.

@@ -15,3 +15,4 @@ pub(crate) mod passing;
 pub(crate) mod scratch;
 pub(crate) mod slow;
 pub(crate) mod sys;
+pub mod target;

@@ -8,18 +8,21 @@ mod record;
 mod replay;
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use buf::RxQueue;
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::{Mode, SFlag};
+use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use self::record::FileTx;
 use self::replay::{FileRx, Player};
 use crate::device::{Device, DeviceControl, Link};
 use crate::kernel::slow::{self, Progress};
+use crate::kernel::target::{self, Target};
 
 pub use self::read::{Recording, Seen, each};
 pub(crate) use self::record::Recorder;
@@ -187,9 +190,7 @@ const MAGIC: [[u8; 4]; 5] = [
 ];
 
 /// True if the ordinary file at `path` is empty or a capture.
-fn is_capture(path: &Path) -> io::Result<bool> {
-    let mut file =
-        OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+fn is_capture(mut file: File) -> io::Result<bool> {
     let mut begins = [0; 4];
     match file.read(&mut begins)? {
         0 => Ok(true),
@@ -198,21 +199,28 @@ fn is_capture(path: &Path) -> io::Result<bool> {
 }
 
 /// Creates a file for captured packets, readable by its owner and group, because it may contain secrets. An existing
-/// file is replaced if it is an ordinary file that is empty or a capture, so a mistyped name destroys nothing. Links
-/// are not followed, because another user may have placed one in a shared directory.
+/// file is replaced if it is an ordinary file that is empty or a capture, so a mistyped name destroys nothing. Links are followed only
+/// where no other user can make one. In a directory that other users can write to, only the owner can read the file.
 ///
 /// # Errors
 /// If the name belongs to another kind of file, or the system refuses.
 pub fn create(path: &Path) -> io::Result<File> {
-    match fs::symlink_metadata(path) {
-        Ok(there) if there.is_file() && is_capture(path)? => fs::remove_file(path)?,
-        Ok(there) if there.is_file() => {
-            return Err(io::Error::other("the file exists and is not a capture: remove it first"));
+    let target = Target::find(path)?;
+    let (folder, name) = (&target.folder, target.name.as_os_str());
+    match target.about()? {
+        Some(there) if target::kind(&there) == SFlag::S_IFREG => {
+            let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+            if !is_capture(openat(folder, name, flags, Mode::empty())?.into())? {
+                return Err(io::Error::other("the file exists and is not a capture: remove it first"));
+            }
+            unlinkat(folder, name, UnlinkatFlags::NoRemoveDir)?;
         }
-        Ok(_) => return Err(io::Error::other("it is not an ordinary file")),
-        Err(_) => {}
+        Some(_) => return Err(io::Error::other("it is not an ordinary file")),
+        None => {}
     }
-    OpenOptions::new().write(true).create_new(true).mode(0o640).open(path)
+    let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let mode = if target.is_private { 0o640 } else { 0o600 };
+    Ok(openat(folder, name, flags, Mode::from_bits_truncate(mode))?.into())
 }
 
 struct Control {
@@ -289,5 +297,26 @@ mod tests {
             assert_eq!(left, if is_replaced { b"" } else { there });
         }
         assert!(create(folder.path()).is_err());
+    }
+
+    /// In a folder that other users can write to, a capture is private, and links are not followed.
+    #[test]
+    fn other_users_can_neither_redirect_nor_read_a_capture() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let (open, ours) = (folder.path().join("open"), folder.path().join("ours"));
+        [&open, &ours].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+        symlink(&ours, open.join("way")).unwrap();
+        symlink(ours.join("file"), open.join("link")).unwrap();
+        fs::write(ours.join("victim"), "").unwrap();
+        for name in ["way/file", "way/victim", "link"] {
+            assert!(create(&open.join(name)).is_err(), "{name}");
+        }
+        assert_eq!(fs::read_dir(&ours).unwrap().count(), 1);
+        for (folder, mode) in [(&open, 0o600), (&ours, 0o640)] {
+            let made = create(&folder.join("file")).unwrap();
+            assert_eq!(made.metadata().unwrap().permissions().mode() & 0o777, mode);
+        }
     }
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use drivers::pcap::{self, Recording};
 use drivers::pktgen::Stream;
+use drivers::target::Target;
 use drivers::{Patience, Progress, Waiter};
 use net::feature::Registrar;
 use wire::Mac;
@@ -158,9 +159,9 @@ pub(super) fn record(c: &Context, interface: &str, file: &Path, count: Option<u6
     }
     let file = file.to_owned();
     let create = move || {
-        files::open_by(&file, |path| match path.symlink_metadata() {
-            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
-            Err(_) => pcap::create(path),
+        files::open_by(&file, |path| match Target::find(path)?.about()? {
+            Some(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            None => pcap::create(path),
         })
     };
     sink.record(count.unwrap_or(MOST), create)

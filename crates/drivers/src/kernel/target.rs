@@ -8,36 +8,42 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
+use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2};
+use nix::sys::stat::{FileStat, SFlag, fstatat};
 use nix::unistd::Uid;
 
 /// Maximum number of links to follow, as in Linux.
 const MOST_LINKS: usize = 40;
 
 /// True if a user is root, or the user of this process.
-pub(super) fn is_of_ours(user: u32) -> bool {
+pub fn is_of_ours(user: u32) -> bool {
     [0, Uid::effective().as_raw()].contains(&user)
 }
 
 /// Returns an error about a file in a place where other users can put one.
-pub(super) fn exposed(what: &str) -> io::Error {
+pub fn exposed(what: &str) -> io::Error {
     io::Error::other(format!(
         "it is {what}, and other users can write to a parent directory: use another directory"
     ))
 }
 
+/// Returns the kind of a file.
+pub fn kind(found: &FileStat) -> SFlag {
+    SFlag::from_bits_truncate(found.st_mode & SFlag::S_IFMT.bits())
+}
+
 /// A file that is to be written, by its folder.
 #[derive(Debug)]
-pub(super) struct Target {
+pub struct Target {
     /// The folder, open for finding files in it. Its path may lead elsewhere soon.
-    pub(super) folder: File,
+    pub folder: File,
     /// The file's name in the folder.
-    pub(super) name: OsString,
+    pub name: OsString,
     /// The path of the file, for messages. If it is private, it has no links.
-    pub(super) path: PathBuf,
+    pub path: PathBuf,
     /// True if only root and this process's user can change where the path leads, and what the folder contains. Otherwise other users may
     /// have put anything there, under any name.
-    pub(super) is_private: bool,
+    pub is_private: bool,
 }
 
 /// Who can change the entries of a directory.
@@ -64,17 +70,28 @@ impl Control {
 }
 
 /// True if only root and this process's user can change the entries of a directory.
-pub(super) fn is_ours_alone(directory: &File) -> io::Result<bool> {
+pub fn is_ours_alone(directory: &File) -> io::Result<bool> {
     Ok(Control::of(&directory.metadata()?) == Control::Ours)
 }
 
 impl Target {
+    /// Returns what lies there; `None` if nothing does.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn about(&self) -> io::Result<Option<FileStat>> {
+        match fstatat(&self.folder, self.name.as_os_str(), AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Err(Errno::ENOENT) => Ok(None),
+            found => Ok(Some(found?)),
+        }
+    }
+
     /// Finds a file's place, which need not exist. Follows links as far as only root and this process's user can have made them. Behind
     /// that, a link is an error; but the file itself may be a link there.
     ///
     /// # Errors
     /// If a folder does not exist, a link must not be followed, or the system refuses.
-    pub(super) fn find(path: &Path) -> io::Result<Target> {
+    pub fn find(path: &Path) -> io::Result<Target> {
         let path = std::path::absolute(path)?;
         let mut rest: VecDeque<OsString> = parts(&path).collect();
         let (mut at, mut links) = (PathBuf::from("/"), 0);
@@ -87,15 +104,20 @@ impl Target {
                 continue;
             }
             let entry = at.join(&name);
-            let control = Control::of(&at.symlink_metadata()?);
+            let above = at.symlink_metadata()?;
+            let control = Control::of(&above);
             let found = match entry.symlink_metadata() {
                 Err(e) if e.kind() == io::ErrorKind::NotFound && rest.is_empty() => None,
                 found => Some(found?),
             };
+            // Users can mount file systems on their directories there, and such a file system may lie about owners.
             let is_kept = match control {
                 Control::Ours => true,
                 Control::Sticky => {
-                    !rest.is_empty() && found.as_ref().is_some_and(|found| is_of_ours(found.uid()))
+                    !rest.is_empty()
+                        && found
+                            .as_ref()
+                            .is_some_and(|found| is_of_ours(found.uid()) && found.dev() == above.dev())
                 }
                 Control::Others => false,
             };
