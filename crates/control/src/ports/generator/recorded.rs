@@ -159,7 +159,7 @@ pub(super) fn record(c: &Context, interface: &str, file: &Path, count: Option<u6
     }
     let file = file.to_owned();
     let create = move || {
-        files::open_by(&file, |path| match Target::find(path)?.about()? {
+        files::open_by(&file, |path| match Target::find_entry(path)?.about()? {
             Some(_) => Err(io::ErrorKind::AlreadyExists.into()),
             None => pcap::create(path),
         })
