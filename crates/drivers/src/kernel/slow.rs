@@ -62,8 +62,8 @@ impl Call {
         Ok(Call(Arc::new(())))
     }
 
-    /// Returns a function to call when nobody waits for this call any more, with the time of its last progress, if there was some: until this call has ended or made progress,
-    /// further calls for the same path fail.
+    /// Returns a function to call when nobody waits for this call any more, with the time of its last progress if it does not hang yet. Until
+    /// this call has ended or made progress, further calls for the same path fail.
     fn late(&self, path: &Path) -> impl FnOnce(Option<Instant>) -> io::Error + use<> {
         let (path, waits) = (path.to_owned(), Arc::downgrade(&self.0));
         move |since| {

@@ -28,7 +28,8 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.foreign(NOT_YET);
     r.command(
         "set interface l2 xconnect <interface:interface> <peer:interface>",
-        "Send all frames received on an interface out of another. Their VLAN tags stay, unless \"set interface l2 tag-rewrite\" changes them: a sub-interface as the output adds none. This is one way: \
+        "Send all frames received on an interface out of another. Their VLAN tags stay, unless \"set interface l2 tag-rewrite\" changes them: \
+         a sub-interface as the output adds none. This is one way: \
          for both ways, repeat it with the names swapped. The interface must have no addresses; packets that are routed out of it \
          are still sent.",
         |c, a| {
@@ -40,7 +41,8 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     );
     r.command(
         "test l2patch rx <interface:interface> tx <peer:interface> [del]",
-        "Send all frames received on a device out of another, unchanged, also those of its sub-interfaces, and without rewriting tags. This is one way. \"del\" \
+        "Send all frames received on a device out of another, unchanged, also those of its sub-interfaces, and without \
+         rewriting tags. This is one way. \"del\" \
          removes the patch.",
         patch,
     );

@@ -1,4 +1,5 @@
-//! Layer 2: cross-connects and patches, which send the frames received on one interface out of another. Cross-connects may rewrite VLAN tags.
+//! Layer 2: cross-connects and patches, which send the frames received on one interface out of another. Cross-connects may rewrite VLAN
+//! tags.
 
 #![forbid(unsafe_code)]
 
