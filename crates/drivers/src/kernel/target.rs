@@ -70,6 +70,9 @@ impl Control {
 }
 
 /// True if only root and this process's user can change the entries of a directory.
+///
+/// # Errors
+/// If the system refuses.
 pub fn is_ours_alone(directory: &File) -> io::Result<bool> {
     Ok(Control::of(&directory.metadata()?) == Control::Ours)
 }
