@@ -109,7 +109,7 @@ impl Rewrite {
             format!("{self} needs a sub-interface whose frames have at least {needs} that are known: this interface is for {whose}")
         })?;
         let push = self.push.map_or_else(Vec::new, in_order);
-        Ok(Plans { rx: Plan::new(needs, &push), tx: Plan::new(push.len(), back) })
+        Ok(Plans { tx: Plan::new(push.len(), back.iter().copied()), rx: Plan::new(needs, push) })
     }
 }
 
@@ -186,10 +186,13 @@ impl fmt::Display for Plan {
 }
 
 impl Plan {
-    fn new(pop: usize, tags: &[(u16, u16)]) -> Plan {
-        let mut push = [(0, 0); MOST_PUSHED];
-        push.iter_mut().zip(tags).for_each(|(to, tag)| *to = *tag);
-        Plan { pop, pushed: tags.len().min(MOST_PUSHED), push }
+    fn new(pop: usize, tags: impl IntoIterator<Item = (u16, u16)>) -> Plan {
+        let (mut push, mut pushed) = ([(0, 0); MOST_PUSHED], 0);
+        for (to, tag) in push.iter_mut().zip(tags) {
+            *to = tag;
+            pushed += 1;
+        }
+        Plan { pop, pushed, push }
     }
 
     /// True if the plan changes nothing.
@@ -197,12 +200,12 @@ impl Plan {
         self.pop == 0 && self.pushed == 0
     }
 
-    /// Returns the plan with the effect of this one and then of `next`.
+    /// Returns the plan with the effect of this one and then of `next`. Workers call this, so it allocates nothing.
     pub(crate) fn then(&self, next: &Plan) -> Plan {
         let (mine, theirs) = (&self.push[..self.pushed], &next.push[..next.pushed]);
         let left = mine.get(next.pop..).unwrap_or(&[]);
         let pop = self.pop + next.pop.saturating_sub(mine.len());
-        Plan::new(pop, &[theirs, left].concat())
+        Plan::new(pop, theirs.iter().chain(left).copied())
     }
 
     /// Rewrites the tags of a frame. The new tags have the priority and the drop eligible indicator of the frame's outer tag.
