@@ -151,7 +151,6 @@ pub fn may_be_switched<W: World>(name: &str, how: &str, view: &View<'_, W>) -> R
     if !port.receives {
         return refuse_as(Reason::Unfit, format!("{name} is a loopback: it receives no frames"));
     }
-
     let uses = view.found::<u8>(ROUTED, Tuple::of(name));
     if let Some(routes) = uses.filter_map(|n| Routes::ALL.get(usize::from(n))).next() {
         return refuse_as(Reason::Unfit, routes.told(name));

@@ -65,7 +65,8 @@ pub fn replace(path: &Path, text: &str) -> io::Result<Vec<PathBuf>> {
             }
         }
     }
-    Err(io::ErrorKind::ResourceBusy.into())
+    // It is not another save: the folder was removed, or takes no files.
+    Err(Errno::ENOENT.into())
 }
 
 /// Writes a temporary file, and renames it. Returns the file.
@@ -299,6 +300,12 @@ mod tests {
             (65_534, 0o600),
             "its group cannot read it"
         );
+    }
+
+    #[test]
+    fn a_folder_that_takes_no_files_is_reported() {
+        let refused = replace(Path::new("/proc/self/file"), "text").unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::NotFound, "{refused}");
     }
 
     #[test]
