@@ -4,6 +4,7 @@
 //! This crate knows nothing about packets. Its `unsafe` code is only in the modules that own raw memory or
 //! call the kernel. Crates that forbid `unsafe` can use the interfaces of these modules safely.
 pub mod class_a;
+pub mod class_b;
 pub mod clock;
 pub mod counters;
 pub mod cpu;
